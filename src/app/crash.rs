@@ -45,17 +45,17 @@ pub fn install(folder: Option<PathBuf>) {
         let place = fault.location().map_or("nowhere".to_owned(), ToString::to_string);
         let backtrace = match has_memory_for_backtrace() {
             true => Backtrace::force_capture().to_string(),
-            false => "none: there is too little memory for the names of its functions".to_owned(),
+            false => "none: too little memory to resolve its function names".to_owned(),
         };
         match write(folder, number, &page(&message, &place, &backtrace)) {
             Ok(path) => {
                 say!(
-                    "a report of this fault, which names no user and holds no token, is in {}",
+                    "a crash report, which contains no user name and no access token, is in {}",
                     path.display()
                 );
                 LAST.set(Some(path));
             }
-            Err(error) => say!("no report of this fault can be written to {}: {error}", folder.display()),
+            Err(error) => say!("the crash report cannot be written to {}: {error}", folder.display()),
         }
     }));
 }
@@ -94,9 +94,9 @@ fn page(message: &str, place: &str, backtrace: &str) -> String {
     let lines = log::tail().join("\n");
     let _ = write!(
         page,
-        "ssmprobe {} stopped by a fault of its own. Please put this page into an issue.\n\n\
+        "ssmprobe {} crashed. Please put this page into an issue.\n\n\
          system   {os} {arch}\ncommand  ssmprobe {}\nthread   {name}\nfault    {message}\nat       {place}\n\n\
-         What was said and done before:\n{lines}\n\nBacktrace:\n{backtrace}",
+         Messages and actions before it:\n{lines}\n\nBacktrace:\n{backtrace}",
         env!("CARGO_PKG_VERSION"),
         words.join(" "),
     );

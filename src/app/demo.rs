@@ -25,7 +25,7 @@ pub fn demo() -> anyhow::Result<PathBuf> {
     }
     let tried: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
     bail!(
-        "the bundled demo is not there; looked for {} in {}. Set {ASSETS_VARIABLE} to the folder `assets`, or make it again: ssmprobe demo build --out assets/demo",
+        "the bundled demo was not found; looked for {} in {}. Set {ASSETS_VARIABLE} to the folder `assets`, or rebuild it: ssmprobe demo build --out assets/demo",
         DemoInfo::FILE,
         tried.join(", ")
     )
@@ -118,9 +118,8 @@ impl DemoInfo {
         let path = demo.join(Self::FILE);
         let text = atomic_file::read(&path, Self::MAX_BYTES)
             .with_context(|| format!("cannot read {}", path.display()))?;
-        serde_json::from_slice(&text).with_context(|| {
-            format!("{} is not the description of a demo; make the demo again", path.display())
-        })
+        serde_json::from_slice(&text)
+            .with_context(|| format!("{} is not the description of a demo; rebuild the demo", path.display()))
     }
 
     /// The scene images in the demo's folder, in the order of the set, which alternates between classes.

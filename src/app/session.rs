@@ -62,7 +62,7 @@ impl Session {
                 let aside = self.path.with_file_name(DAMAGED);
                 let moved = std::fs::rename(&self.path, &aside);
                 let remedy = match moved {
-                    Ok(()) => format!("The demo is open instead; the file is {} now", aside.display()),
+                    Ok(()) => format!("The demo is open instead; the file is now {}", aside.display()),
                     Err(_) => "The demo is open instead".to_owned(),
                 };
                 let line = format!("The last session could not be restored: {error}");

@@ -419,7 +419,7 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
     eval.args(["--causal", "rerouted,patches", "--seed", "3", "--evaluation"]).arg(desk.path("images"));
     let (_, stderr) = done(&mut eval);
     // Six rankings and four random orders, twenty steps each; a set that deletion keeps is one that insertion adds.
-    assert!(stderr.contains("up to 200 whole images for every image and probe"), "{stderr}");
+    assert!(stderr.contains("up to 200 full encoder passes per image and probe"), "{stderr}");
     for probe in &probes {
         let stem = probe.file_stem().unwrap().to_str().unwrap();
         let mut table = csv::Reader::from_path(desk.path(&format!("images/{stem}.csv"))).unwrap();
@@ -469,10 +469,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
     eval.arg("--run").arg(desk.path("run")).arg("--evaluation").arg(desk.path("images"));
     eval.args(["--stability", "--keep-last", "1,4,1000", "--seed", "3", "--json"]);
     let (stdout, stderr) = done(&mut eval);
-    assert!(
-        stderr.contains("costs the encoder 25 whole images for every image, once for all probes"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("costs 25 full encoder passes per image, once for all probes"), "{stderr}");
     let events_of = lines(&stdout);
     let mut stable = 0;
     for probe in events(&events_of, "probe") {
@@ -588,7 +585,7 @@ fn what_cannot_be_asked_is_said() {
     for data in [&other, &scenes] {
         let mut moved = desk.verb("eval", "cache");
         let (code, _, stderr) = run(moved.arg("--run").arg(desk.path("run")).arg("--data").arg(data));
-        assert!(code == 1 && stderr.contains("not the dataset"), "{stderr}");
+        assert!(code == 1 && stderr.contains("no longer the dataset"), "{stderr}");
     }
     fs::rename(image.with_extension("other.png"), &image).unwrap();
     // A run whose dataset has moved.

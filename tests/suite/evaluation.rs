@@ -1151,7 +1151,7 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
     let (job, ask) = ask.expect("it is asked for");
     window.wire.borrow_mut().events.push_back(Event::Started(job));
     window.harness.run();
-    assert!(window.has("Reading changed pictures") && window.idle());
+    assert!(window.has("Reading changed images") && window.idle());
     window.wire.borrow_mut().events.push_back(Event::Failed(job, UserError::new("The device was lost")));
     window.harness.run();
     assert!(window.has("The device was lost"));

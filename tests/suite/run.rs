@@ -375,7 +375,7 @@ fn a_full_disk_stops_with_a_message_and_goes_on_once_there_is_room() {
             && !first.split("tokens: ").next().unwrap_or_default().contains("tokens-000001"),
         "{said}"
     );
-    assert!(said.contains("64 there already") && listed.contains("tokens-000002"), "{said} {listed}");
+    assert!(said.contains("64 already cached") && listed.contains("tokens-000002"), "{said} {listed}");
 }
 
 /// A file size limit plays the full disk.

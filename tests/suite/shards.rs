@@ -94,7 +94,7 @@ fn a_damaged_shard_is_named_and_it_alone_made_again() {
     let (found, expected) = (sha256sum(&shard(&cache, 1)), record(&cache, 1)["sha256"].clone());
     let (document, said) = extract(&desk, &[]);
     let expected = expected.as_str().expect("a digest");
-    for part in ["tokens-000001.safetensors", &found, expected, "are taken again", "GB/s"] {
+    for part in ["tokens-000001.safetensors", &found, expected, "are extracted again", "GB/s"] {
         assert!(said.contains(part), "{part} is not in {said}");
     }
     assert!(!said.contains("tokens-000000") && !said.contains("tokens-000002"), "{said}");
@@ -187,8 +187,8 @@ fn a_cache_of_an_earlier_version_is_taken_as_it_is_and_gets_its_digests() {
     fs::write(cache.join("manifest.json"), old).expect("written");
 
     let (document, said) = extract(&desk, &["--verify"]);
-    assert!(said.contains("2 digests are written down now") && document["spent"].is_null(), "{said}");
-    assert!(said.contains("of 84 images it is not known"), "{said}");
+    assert!(said.contains("2 digests are recorded now") && document["spent"].is_null(), "{said}");
+    assert!(said.contains("84 images cannot be checked for changes"), "{said}");
     for (name, bytes) in
         before.iter().filter(|(name, _)| !name.starts_with("tokens-00000") || name.ends_with("safetensors"))
     {
@@ -249,7 +249,7 @@ fn an_image_rewritten_with_the_same_size_and_time_is_named() {
     other[middle] ^= 1;
     rewrite(changed, &other);
     let (document, said) = extract(&desk, &[]);
-    assert!(!said.contains("is not what it was"), "only --verify reads images: {said}");
+    assert!(!said.contains("has changed since"), "only --verify reads images: {said}");
     assert!(document["changed"].as_array().is_some_and(Vec::is_empty) && files(&cache) == before);
 
     // A run that has learnt from it does not go on as if nothing had been.
@@ -258,7 +258,7 @@ fn an_image_rewritten_with_the_same_size_and_time_is_named() {
     assert!(code == 1 && said.contains(name) && said.contains("put it back"), "{code}: {said}");
 
     let (document, said) = extract(&desk, &["--verify"]);
-    assert!(said.contains(name) && said.contains("is not what it was when its tokens were taken"), "{said}");
+    assert!(said.contains(name) && said.contains("has changed since its tokens were extracted"), "{said}");
     assert_eq!(document["changed"].as_array().map(Vec::len), Some(1));
     assert!(files(&cache) != before);
     assert!(
@@ -295,7 +295,7 @@ fn a_touched_image_does_not_end_a_run_whose_images_are_what_they_were() {
 
     fs::write(&image, [&bytes[..], &[0]].concat()).expect("written");
     let (code, _, said) = resume(&["--verify", "--seeds", "3"]);
-    assert!(code == 2 && said.contains("is not what it was") && said.contains("tokens.dataset"), "{said}");
+    assert!(code == 2 && said.contains("has changed since") && said.contains("tokens.dataset"), "{said}");
     fs::write(&image, &bytes).expect("written");
 
     // Where nobody wrote down what the images were, they cannot be said to be the same.

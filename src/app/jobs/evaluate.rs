@@ -279,8 +279,8 @@ fn tokens(
 ) -> Result<(TokenCache, Vec<usize>), JobError> {
     let (backbone, device, token_spec) = engine.taker(backbone)?;
     let root = (engine.env.tokens)().ok_or_else(|| {
-        UserError::new("This user has no home folder to keep tokens in")
-            .remedy("Name a folder in the environment variable SSMPROBE_CACHE")
+        UserError::new("This user has no home folder to cache tokens in")
+            .remedy("Set the environment variable SSMPROBE_CACHE to a folder")
     })?;
     let tokens = TokenSettings { cache: Some(root), token_spec, ..TokenSettings::default() };
     reporter.progress("Looking for tokens", 0, None, Unit::Files);

@@ -54,7 +54,7 @@ pub fn list(asked: &Path, reporter: &dyn Reporter) -> Result<Folder, JobError> {
     let path = if file.is_some() { path.parent().unwrap_or(&path).to_owned() } else { path };
     let unread = |error| {
         UserError::from_error(anyhow::anyhow!("{}: the folder cannot be read: {error}", path.display()))
-            .remedy("Choose another folder, or see who may read this one")
+            .remedy("Choose another folder, or check the permissions of this one")
     };
     let mut folder = Folder { path: path.clone(), file, ..Folder::default() };
     for entry in std::fs::read_dir(&path).map_err(unread)? {

@@ -152,7 +152,7 @@ impl ProbeInfo {
     /// A summary in one line: `Sinkhorn, 200 classes, trained on facebook/vit-mae-base`.
     pub fn summary(&self) -> String {
         let backbone = match self.backbone.as_str() {
-            "" => format!("{} wide tokens", self.width),
+            "" => format!("{}-wide tokens", self.width),
             id => id.to_owned(),
         };
         let accuracy = self.accuracy.map_or(String::new(), |right| format!(", {right:.1} %"));
@@ -187,7 +187,7 @@ impl ProbeInfo {
             && tokens != grid.len()
         {
             return Compatibility::DoesNot(format!(
-                "Keeps an order of {tokens} tokens; {} gives {} ({} × {}). Use the image size it was trained at",
+                "Has an order of {tokens} tokens; {} gives {} ({} × {}). Use the image size it was trained at",
                 backbone.id,
                 grid.len(),
                 grid.rows,
@@ -225,7 +225,7 @@ impl ProbeInfo {
         let differences = token_spec(self.wants()).differences(&token_spec(backbone.options));
         let known = match self.trained {
             Some(_) => "Trained on",
-            None => "Its file does not say on which tokens it was trained; it is read as if on",
+            None => "Its file does not say which tokens it was trained on; it is read as if on",
         };
         (!differences.is_empty()).then(|| format!("{known} {}", describe_differences(&differences)))
     }

@@ -163,8 +163,8 @@ fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<()
     let paths = probe_files(&probes).map_err(unread)?;
     // A training that has just begun has none yet.
     if paths.is_empty() && !trained {
-        let line = format!("{}: no probe file in there (.safetensors)", folder.display());
-        return Err(UserError::new(line).remedy("Choose the folder that holds the probe files").into());
+        let line = format!("{}: contains no probe file (.safetensors)", folder.display());
+        return Err(UserError::new(line).remedy("Choose the folder that contains the probe files").into());
     }
     tell(Event::ProbesListed { job, paths, sources });
     Ok(())
@@ -231,7 +231,7 @@ fn list(
         }
         None if count == 0 => {
             let places: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-            Err(JobError::failed(anyhow::anyhow!("{}: no image in there", places.join(", "))))
+            Err(JobError::failed(anyhow::anyhow!("{}: contains no image", places.join(", "))))
         }
         None => Ok(()),
     }

@@ -37,12 +37,11 @@ impl FlagOverrides<TokenSpec> {
             let differences = known.differences(&token_spec);
             if !differences.is_empty() {
                 let note = match silent {
-                    true => "; a file that does not say is taken to mean the backbone's own",
+                    true => "; a file that does not say is assumed to mean the backbone's own",
                     false => "",
                 };
                 return Err(Usage(format!(
-                    "{} and {} were trained on different tokens ({}{note}); ask them one after the other, or \
-                     say which with --layer, --blocks, --size or --mae-order",
+                    "{} and {} were trained on different tokens ({}{note}); read them one at a time, or choose with --layer, --blocks, --size or --mae-order",
                     before.display(),
                     path.display(),
                     describe_differences(&differences)

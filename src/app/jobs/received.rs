@@ -23,16 +23,16 @@ pub fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<ResultFile>> {
         let about = std::fs::metadata(path).with_context(|| format!("{place}: cannot be read"))?;
         ensure!(
             !about.is_dir(),
-            "{place}: a folder is not sent over; copy it to the other machine (scp -r), and open it there"
+            "{place}: a folder cannot be sent; copy it to the other machine (scp -r), and open it there"
         );
         ensure!(
             about.len() <= left,
-            "{place}: {}, and at most {} are sent over at once; copy it to the other machine (scp), and open it there",
+            "{place}: {}, and at most {} can be sent at once; copy it to the other machine (scp), and open it there",
             format::bytes(about.len()),
             format::bytes(MAX_BYTES)
         );
         left -= about.len();
-        let name = path.file_name().with_context(|| format!("{place}: is no file"))?;
+        let name = path.file_name().with_context(|| format!("{place}: is not a file"))?;
         let bytes = atomic_file::read(path, MAX_BYTES).with_context(|| format!("{place}: cannot be read"))?;
         Ok(ResultFile { path: name.into(), bytes })
     };
@@ -45,8 +45,7 @@ pub fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<ResultFile>> {
 /// # Errors
 /// If it is too large, its name leads elsewhere, or it cannot be written.
 pub fn keep(file: &ResultFile) -> anyhow::Result<PathBuf> {
-    let folder =
-        paths::received().context("no folder for files that are sent over: this user has no home")?;
+    let folder = paths::received().context("no folder for received files: this user has no home folder")?;
     keep_in(&folder, file)
 }
 

@@ -127,7 +127,7 @@ impl<'a> SubsetReader<'a> {
             (engine.env.photo)(&place).map_err(|error| UserError::from_file_error(&place.path, error))?;
         let reader = self.encoder.reader(engine)?;
         if let Some(why) = reader.backbone.why_no_subset() {
-            return Err(UserError::new(why).remedy("Ask for `frozen` or `rerouted` alone").into());
+            return Err(UserError::new(why).remedy("Choose only `frozen` or `rerouted`").into());
         }
         let pixels = &reader.prepare(&photo).map_err(JobError::Failed)?;
         let tokens = &reader.forward(std::slice::from_ref(pixels)).map_err(JobError::failed)?.swap_remove(0);

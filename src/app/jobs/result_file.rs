@@ -27,7 +27,7 @@ impl ResultFile {
         content: impl FnOnce(&mut Vec<u8>) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
         let mut bytes = Vec::new();
-        content(&mut bytes).with_context(|| format!("{}: cannot be made", path.display()))?;
+        content(&mut bytes).with_context(|| format!("{}: cannot be created", path.display()))?;
         Ok(Self { path, bytes })
     }
 
@@ -39,7 +39,7 @@ impl ResultFile {
         let below = |part: Component<'_>| matches!(part, Component::Normal(_));
         ensure!(
             self.path.components().all(below) && self.path.file_name().is_some(),
-            "{}: is no place below the folder of the results; nothing is written there",
+            "{}: is not inside the folder of the results; nothing is written there",
             self.path.display()
         );
         let path = folder.join(&self.path);

@@ -99,11 +99,11 @@ impl PlannedStage {
     /// What its tasks do.
     pub fn about(&self) -> &'static str {
         match self.name.as_str() {
-            "tokens" => "Each takes the tokens of some of the images",
-            "all-tokens" => "Takes the tokens that are still missing",
+            "tokens" => "Each extracts the tokens of some of the images",
+            "all-tokens" => "Extracts the tokens that are still missing",
             "train" if self.tasks == 1 => "Trains all heads with all seeds",
             "train" => "Each trains some of the seeds, or some of the heads with one seed",
-            "join" => "Joins what they made into the run",
+            "join" => "Joins their results into the run",
             _ => "",
         }
     }
@@ -175,7 +175,7 @@ impl Tasks {
             (TaskPhase::Running, "running"),
             (TaskPhase::Waiting, "waiting"),
             (TaskPhase::Failed, "failed"),
-            (TaskPhase::Idle, "not under way"),
+            (TaskPhase::Idle, "inactive"),
         ] {
             if self.count(phase) > 0 {
                 text += &format!(", {} {name}", self.count(phase));
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(tasks.summary(), "1 of 4 tasks done, 1 running, 2 waiting");
         assert!(tasks.are_active() && !tasks.can_retry() && !tasks.are_done());
         tasks.all = [Done, Failed, Idle].map(task).into();
-        assert_eq!(tasks.summary(), "1 of 3 tasks done, 1 failed, 1 not under way");
+        assert_eq!(tasks.summary(), "1 of 3 tasks done, 1 failed, 1 inactive");
         assert!(!tasks.are_active() && tasks.can_retry());
         tasks.all = vec![task(Done)];
         assert!(tasks.are_done() && !tasks.can_retry());

@@ -47,7 +47,7 @@ impl FromStr for WorkerAddress {
             // Other characters could make ssh read a flag, or a shell more than one word.
             let plain = |c: char| c.is_alphanumeric() || "-_.:%+\\".contains(c);
             if name.is_empty() || name.starts_with('-') || !name.chars().all(plain) {
-                return Err(format!("`{name}` is no name of a host or a user; {}", expected()));
+                return Err(format!("`{name}` is not a host or user name; {}", expected()));
             }
         }
         Ok(Self::Ssh { user: user.map(str::to_owned), host: host.to_owned(), port })
@@ -115,7 +115,7 @@ impl WorkerAddress {
     /// # Errors
     /// If the address is [`Local`](Self::Local).
     pub(super) fn shell(&self, script: &str) -> io::Result<Command> {
-        let Self::Ssh { user, host, port } = self else { return Err(io::Error::other("no ssh leads there")) };
+        let Self::Ssh { user, host, port } = self else { return Err(io::Error::other("not an ssh address")) };
         let mut command = Command::new("ssh");
         // No password prompt: keys, agents and jump hosts are those of the user's configuration. A lost network is noticed
         // within a minute.

@@ -20,30 +20,28 @@ pub struct RemoteError {
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 pub enum RemoteErrorKind {
     #[error(
-        "`{program}` cannot be started: {why}. Install it, or put it on the PATH (ssh: the client of OpenSSH)"
+        "`{program}` cannot be started: {why}. Install it, or put it on the PATH (ssh: the OpenSSH client)"
     )]
     NotStarted { program: String, why: String },
-    #[error("it is not reached. Try `ssh` there by hand: it has to come through without a question")]
+    #[error("it cannot be reached. Try `ssh` there by hand: it has to connect without asking anything")]
     Unreachable,
     #[error(
-        "its host key is not the one that is known. If the machine was set up anew, remove the old one with \
-         `ssh-keygen -R HOST`, then log in once by hand; if not, somebody may stand in between"
+        "its host key is not the known one. If the machine was reinstalled, remove the old one with \
+         `ssh-keygen -R HOST`, then log in once by hand; if not, someone may be intercepting the connection"
     )]
     HostKey,
     #[error(
-        "it lets nobody in without a question, and no password is asked for here. Put a key there with `ssh-copy-id`, \
-         or unlock the key in an agent"
+        "it does not accept a login without a password, and none can be entered here. Install a key there with `ssh-copy-id`, or unlock the key in an agent"
     )]
     Denied,
-    #[error("it has no program `{program}`. Install it there, or say where it is with --remote-program PATH")]
+    #[error("it has no program `{program}`. Install it there, or give its path with --remote-program PATH")]
     NoProgram { program: String },
     #[error(
-        "its `{program}` ends at once ({status}). One without `serve` is too old: update the program there"
+        "its `{program}` exits immediately ({status}). A version without `serve` is too old: update the program there"
     )]
     Ended { program: String, status: String },
     #[error(
-        "what answers is not this program: `{found}`. If a start-up file there (.bashrc) prints that, let it be silent \
-         where there is no terminal"
+        "the answer is not from this program: `{found}`. If a start-up file there (.bashrc) prints that, silence it when there is no terminal"
     )]
     Foreign { found: String },
     #[error(
@@ -51,7 +49,7 @@ pub enum RemoteErrorKind {
          {}", env!("CARGO_PKG_VERSION"), if *found < PROTOCOL { "there" } else { "here" }
     )]
     Protocol { found: u32, version: String },
-    #[error("the connection is lost ({status})")]
+    #[error("the connection was lost ({status})")]
     Lost { status: String },
     #[error("{found}. The connection is closed")]
     Damaged { found: String },
@@ -68,7 +66,7 @@ impl Display for RemoteError {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.place, self.fault)?;
         if !self.said.is_empty() {
-            f.write_str("\nthe last it said:")?;
+            f.write_str("\nits last output:")?;
         }
         self.said.iter().try_for_each(|line| write!(f, "\n  {line}"))
     }

@@ -28,10 +28,10 @@ const SAMPLE: usize = 1 << 14;
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// Reading or writing the pipe failed.
-    #[error("the connection fails: {0}")]
+    #[error("the connection failed: {0}")]
     Io(#[from] io::Error),
     /// The pipe ended in the middle of a message.
-    #[error("the connection ends in the middle of a message")]
+    #[error("the connection ended in the middle of a message")]
     Torn,
     /// The message is longer than [`LARGEST`].
     #[error("a message of {found} bytes, expected at most {LARGEST}")]
@@ -52,7 +52,7 @@ pub enum FrameError {
         found: String,
     },
     /// The other end is another program.
-    #[error("something else than this program speaks: {found}")]
+    #[error("the other end is not this program: {found}")]
     Foreign {
         /// What it printed.
         found: String,
@@ -76,7 +76,7 @@ pub fn write(to: &mut impl Write, value: &impl Serialize, compress: bool) -> Res
     ciborium::into_writer(value, &mut body)
         .map_err(|error| FrameError::Unwritable { found: error.to_string() })?;
     if body.len() > LARGEST {
-        let found = format!("it has {} bytes, {LARGEST} are the most", body.len());
+        let found = format!("it has {} bytes, expected at most {LARGEST}", body.len());
         return Err(FrameError::Unwritable { found });
     }
     let pays = compress && body.len() > MIN_COMPRESSED && deflate(&body[..body.len().min(SAMPLE)])?.1;
@@ -121,13 +121,13 @@ pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<Option<T>, Fram
             let mut whole = Vec::new();
             let limit = LARGEST as u64 + 1;
             let inflated = DeflateDecoder::new(&body[..]).take(limit).read_to_end(&mut whole);
-            inflated.map_err(|error| damaged(format!("its packing is damaged: {error}")))?;
+            inflated.map_err(|error| damaged(format!("its compression is damaged: {error}")))?;
             if whole.len() > LARGEST {
                 return Err(FrameError::Large { found: whole.len() });
             }
             whole
         }
-        other => return Err(damaged(format!("packing {other}, expected 0 or 1"))),
+        other => return Err(damaged(format!("compression {other}, expected 0 or 1"))),
     };
     let mut rest = &body[..];
     let value = ciborium::from_reader(&mut rest).map_err(|error| damaged(error.to_string()))?;
@@ -182,7 +182,7 @@ mod tests {
             error_text(&[255, 255, 255, 255, 0]).contains("4294967295 bytes, expected at most 1073741824")
         );
         assert!(error_text(&[1, 0, 0, 0, 7, 0]).contains("packing 7, expected 0 or 1"));
-        assert!(error_text(&[1, 0, 0, 0, 1, 7]).contains("its packing is damaged"));
+        assert!(error_text(&[1, 0, 0, 0, 1, 7]).contains("its compression is damaged"));
         assert!(error_text(&written(&1, false)).contains("cannot be read"));
         let mut long = whole.clone();
         long[0] += 1;

@@ -30,7 +30,7 @@ struct Machine {
 /// # Errors
 /// If the machine is not reached or is of another platform, or the copy fails or does not run.
 pub fn install(place: &WorkerAddress) -> anyhow::Result<(String, bool)> {
-    let own = std::env::current_exe().context("this program does not know where it lies")?;
+    let own = std::env::current_exe().context("the path of this program is unknown")?;
     let there =
         parse_machine(&remote_output(place, "uname -sm; getconf GNU_LIBC_VERSION 2>/dev/null || true")?)?;
     let here =
@@ -62,7 +62,7 @@ fn check_output(
     what: &str,
 ) -> anyhow::Result<Output> {
     let output =
-        output.context("`ssh` cannot be started. Install the client of OpenSSH, or put it on the PATH")?;
+        output.context("`ssh` cannot be started. Install the OpenSSH client, or put it on the PATH")?;
     if output.status.success() {
         return Ok(output);
     }
@@ -71,14 +71,14 @@ fn check_output(
     if let Some(fault) = refused_by_ssh(output.status.code(), &said) {
         return Err(RemoteError { place: place.to_string(), fault, said }.into());
     }
-    bail!("{place}: `{what}` fails there ({}):\n  {}", output.status, said.join("\n  "))
+    bail!("{place}: `{what}` failed there ({}):\n  {}", output.status, said.join("\n  "))
 }
 
 /// Parses the output of `uname -sm; getconf GNU_LIBC_VERSION`.
 fn parse_machine(output: &str) -> anyhow::Result<Machine> {
     let mut lines = output.lines();
     let system = lines.next().unwrap_or_default().trim().to_owned();
-    ensure!(system.split(' ').count() == 2, "`uname -sm` says `{}` there", shown_line(&system));
+    ensure!(system.split(' ').count() == 2, "`uname -sm` prints `{}` there", shown_line(&system));
     let glibc = lines.next().and_then(|line| line.trim().strip_prefix("glibc 2.")?.parse().ok());
     Ok(Machine { system, glibc })
 }
@@ -103,7 +103,7 @@ fn required_glibc(program: &Path) -> std::io::Result<u32> {
 
 /// Fails if this program cannot run on the machine `there`.
 fn check_platform(place: &str, here: &str, needs: u32, there: &Machine) -> anyhow::Result<()> {
-    let build = "Build it there (`cargo build --release`), and say where it is with --remote-program PATH";
+    let build = "Build it there (`cargo build --release`), and give its path with --remote-program PATH";
     ensure!(
         there.system == here,
         "{place} is `{}`, and this program is for `{here}`. {build}",

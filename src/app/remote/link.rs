@@ -169,7 +169,7 @@ impl Link {
                 Ok(error) => self.down(error),
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => {
-                    let status = "nobody knows how it ended".to_owned();
+                    let status = "exit status unknown".to_owned();
                     self.down(self.error(RemoteErrorKind::Lost { status }));
                 }
             },

@@ -172,7 +172,7 @@ impl Remote {
         let code = status.and_then(|status| status.code());
         let program = self.program.clone();
         let is_ssh = self.place != WorkerAddress::Local;
-        let status = status.map_or_else(|| "nobody knows how it ended".into(), |status| status.to_string());
+        let status = status.map_or_else(|| "exit status unknown".into(), |status| status.to_string());
         let fault = match error {
             FrameError::Foreign { found } => RemoteErrorKind::Foreign { found },
             FrameError::Protocol { found, version } => RemoteErrorKind::Protocol { found, version },
@@ -219,7 +219,7 @@ fn write_requests(
         let written = frame::write(&mut to, &request, compress).and_then(|()| Ok(to.flush()?));
         match (written, request.job()) {
             (Err(FrameError::Unwritable { found }), Some(job)) => {
-                let error = UserError::new(format!("It cannot be asked for elsewhere: {found}"));
+                let error = UserError::new(format!("The request cannot be sent: {found}"));
                 if events.send(Ok(Event::Failed(job, error))).is_err() {
                     return;
                 }

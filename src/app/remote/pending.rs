@@ -79,7 +79,7 @@ impl PendingRequests {
             return match event {
                 Event::Failed(_, error) => {
                     self.reopening.shift_remove(&job);
-                    let text = format!("Could not be opened again: {}", error.lines.join(": "));
+                    let text = format!("Could not be reopened: {}", error.lines.join(": "));
                     Some(Event::Warning { job, text })
                 }
                 Event::Finished(_) | Event::Cancelled(_) => {
@@ -135,8 +135,8 @@ impl PendingRequests {
             if job.cancelled && !job.is_detached() {
                 ended.push(Event::Cancelled(*id));
             } else if job.losses >= MAX_LOSSES {
-                let line = format!("The connection was lost {MAX_LOSSES} times while this was done");
-                let remedy = "It may be why: see what Jobs and log says, and ask for it once more";
+                let line = format!("The connection was lost {MAX_LOSSES} times while this was running");
+                let remedy = "It may be the cause: check Jobs and log, then try it again";
                 ended.push(Event::Failed(*id, UserError::new(line).remedy(remedy)));
             } else {
                 return true;

@@ -38,8 +38,8 @@ enum Input {
 /// # Errors
 /// If the client speaks another protocol or sends an invalid request, or closes the output before the input.
 pub fn serve() -> anyhow::Result<()> {
-    let mut out = BufWriter::new(claim_stdout().context("standard output cannot be had")?);
-    Hello::serving().write(&mut out).context("the other side has gone")?;
+    let mut out = BufWriter::new(claim_stdout().context("standard output is not available")?);
+    Hello::serving().write(&mut out).context("the other side has disconnected")?;
     let compress = match Hello::read(&mut io::stdin().lock()) {
         Ok(theirs) => theirs.packs,
         Err(FrameError::Protocol { found, version }) => bail!(
@@ -48,9 +48,8 @@ pub fn serve() -> anyhow::Result<()> {
             env!("CARGO_PKG_VERSION")
         ),
         Err(error) => {
-            return Err(
-                anyhow::Error::new(error).context("no program greets; `ssmprobe` asks this one by itself")
-            );
+            return Err(anyhow::Error::new(error)
+                .context("no client has connected; `ssmprobe` starts this command by itself"));
         }
     };
     let (sender, inputs) = sync_channel(INPUT_CAPACITY);
@@ -58,9 +57,9 @@ pub fn serve() -> anyhow::Result<()> {
     // A full queue needs no wake-up: events are fetched after every input.
     let waker = Arc::new(move || drop(wake.try_send(Input::Wake)));
     let mut worker = Worker::with_capacity(WorkerEnv::default(), waker, EVENT_CAPACITY)
-        .context("cannot start the threads that compute")?;
+        .context("cannot start the compute threads")?;
     let listening = Builder::new().name("requests".into());
-    listening.spawn(move || read_requests(&sender)).context("cannot start the thread that listens")?;
+    listening.spawn(move || read_requests(&sender)).context("cannot start the listening thread")?;
     let mut memory = MemoryReporter::default();
     loop {
         match inputs.recv_timeout(MEMORY_PERIOD) {
@@ -104,7 +103,7 @@ impl MemoryReporter {
 fn write_event(out: &mut impl Write, event: &Event, compress: bool) -> Result<(), FrameError> {
     match (frame::write(out, event, compress), event.job()) {
         (Err(FrameError::Unwritable { found }), Some(job)) => {
-            let text = format!("Something cannot be told: {found}");
+            let text = format!("A message cannot be sent: {found}");
             frame::write(out, &Event::Warning { job, text }, compress)
         }
         (written, _) => written,

@@ -24,15 +24,14 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
     if plan_file(&plan.folder).exists() {
         let unknown = || {
             Usage(format!(
-                "{folder} holds tasks already, and what they are cannot be read; put their plan back, or choose another \
-                 folder"
+                "{folder} has tasks already, and their plan cannot be read; restore the plan, or choose another folder"
             ))
         };
         let before = Plan::open(&plan.folder).with_context(unknown)?;
         let begun = !before.handed_in.is_empty() || before.place == SubmitTarget::Local;
         if begun && !are_done(&before) {
             return Err(Usage(format!(
-                "{folder} holds tasks already; `ssmprobe jobs {folder}` shows them, --retry hands in what failed; or \
+                "{folder} has tasks already; `ssmprobe jobs {folder}` shows them, --retry resubmits what failed; or \
                  choose another folder"
             ))
             .into());
@@ -133,7 +132,7 @@ pub fn end(plan: &Plan) -> anyhow::Result<()> {
 fn already_running(plan: &Plan) -> anyhow::Error {
     let folder = plan.folder.display();
     Usage(format!(
-        "the tasks of {folder} are still under way here; `ssmprobe jobs {folder} --wait` waits for them"
+        "the tasks of {folder} are still running here; `ssmprobe jobs {folder} --wait` waits for them"
     ))
     .into()
 }
@@ -177,9 +176,9 @@ fn submit_tasks(plan: &mut Plan, wanted: &[Task], active: &[Task]) -> anyhow::Re
                 }
                 id => {
                     let id = id.with_context(|| match submitted {
-                        0 => "nothing was handed in".to_owned(),
+                        0 => "nothing was submitted".to_owned(),
                         _ => format!(
-                            "{submitted} of {all} tasks are handed in; `ssmprobe jobs {} --retry` hands in the others",
+                            "{submitted} of {all} tasks are submitted; `ssmprobe jobs {} --retry` submits the others",
                             plan.folder.display()
                         ),
                     })?;

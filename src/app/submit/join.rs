@@ -22,7 +22,7 @@ pub fn join(plan: &Plan, chain: Option<&str>) -> anyhow::Result<Vec<String>> {
     if !joined {
         let remedy = || {
             format!(
-                "`ssmprobe jobs {} --retry` makes again what is missing or damaged, and joins",
+                "`ssmprobe jobs {} --retry` redoes what is missing or damaged, and joins the parts",
                 plan.folder.display()
             )
         };
@@ -32,7 +32,7 @@ pub fn join(plan: &Plan, chain: Option<&str>) -> anyhow::Result<Vec<String>> {
         if devices.len() > 1 {
             let devices = devices.into_iter().collect::<Vec<_>>().join(", ");
             notes.push(format!(
-                "the parts were trained on different devices ({devices}): results are those of one device to about 1e-5"
+                "the parts were trained on different devices ({devices}): results match those of one device to about 1e-5"
             ));
         }
     }

@@ -42,18 +42,18 @@ pub fn start(plan: &Plan) -> anyhow::Result<()> {
         command.spawn().with_context(|| format!("{} cannot be started", plan.program.display()))?;
     let begun = Instant::now();
     while !is_running(plan) {
-        if let Some(status) = child.try_wait().context("the process that runs the tasks is not seen")? {
+        if let Some(status) = child.try_wait().context("the process that runs the tasks cannot be checked")? {
             if status.success() {
                 break; // it has done them all
             }
             let said = atomic_file::text(&log, 1 << 20).unwrap_or_default();
             bail!(
-                "the process that runs the tasks ended at once: {}",
-                said.lines().last().unwrap_or("it said nothing")
+                "the process that runs the tasks exited immediately: {}",
+                said.lines().last().unwrap_or("no output")
             );
         }
         if begun.elapsed() > START_TIMEOUT {
-            bail!("the process that runs the tasks does not begin; {} says more", log.display());
+            bail!("the process that runs the tasks does not start; see {}", log.display());
         }
         std::thread::sleep(POLL_INTERVAL);
     }
@@ -80,7 +80,7 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
             None if begun.elapsed() < PATIENCE => std::thread::sleep(POLL_INTERVAL),
             None => {
                 let folder = plan.folder.display();
-                return Err(Usage(format!("another process runs the tasks of {folder}")).into());
+                return Err(Usage(format!("another process is running the tasks of {folder}")).into());
             }
         }
     };
@@ -161,7 +161,7 @@ fn run(plan: &Plan, mut waiting: VecDeque<Task>, limit: usize, held: &ExclusiveL
         let mut index = 0;
         while index < running.len() {
             let (task, child) = &mut running[index];
-            match child.try_wait().context("a task is not seen")? {
+            match child.try_wait().context("a task cannot be checked")? {
                 Some(status) => {
                     // A process that a signal ended has no exit code.
                     match status.code() {

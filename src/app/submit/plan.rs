@@ -122,15 +122,15 @@ impl Plan {
         stages: Vec<Stage>,
     ) -> anyhow::Result<Self> {
         let program = program()?;
-        let directory = std::env::current_dir().context("the current folder cannot be told")?;
-        let folder = std::path::absolute(folder).context("the current folder cannot be told")?;
+        let directory = std::env::current_dir().context("the current folder cannot be determined")?;
+        let folder = std::path::absolute(folder).context("the current folder cannot be determined")?;
         let (format, largest_array, handed_in) = (FORMAT, usize::MAX, Vec::new());
         let plan =
             Self { format, folder, program, directory, place, slurm, largest_array, stages, handed_in };
         match plan.fault() {
             None => Ok(plan),
             Some(found) => {
-                Err(Usage(format!("{}: {found}; ask for fewer by --tasks", plan.folder.display())).into())
+                Err(Usage(format!("{}: {found}; choose fewer with --tasks", plan.folder.display())).into())
             }
         }
     }
@@ -150,24 +150,24 @@ impl Plan {
             let remedy = match plan_file(&evaluation).exists() {
                 true => format!("those of its evaluation are in {}", evaluation.display()),
                 false => {
-                    "--submit of train, sweep, extract and eval (in RUN/evaluation) makes some".to_owned()
+                    "train, sweep, extract and eval (in RUN/evaluation) create some with --submit".to_owned()
                 }
             };
             let folder = folder.display();
-            return Err(Usage(format!("{folder} holds no tasks ({shown} is not there); {remedy}")).into());
+            return Err(Usage(format!("{folder} has no tasks ({shown} does not exist); {remedy}")).into());
         }
         let bytes =
             atomic_file::read(&path, MAX_PLAN_BYTES).with_context(|| format!("{shown}: cannot be read"))?;
         let plan: Self =
-            serde_json::from_slice(&bytes).with_context(|| format!("{shown}: it is no plan of tasks"))?;
+            serde_json::from_slice(&bytes).with_context(|| format!("{shown}: is not a task plan"))?;
         if plan.format != FORMAT {
             bail!(
-                "{shown}: `format` is {}; this program reads {FORMAT}, use the one that wrote it",
+                "{shown}: `format` is {}; this program reads {FORMAT}; use the version that wrote it",
                 plan.format
             );
         }
         if let Some(found) = plan.fault() {
-            bail!("{shown}: {found}; hand the work in anew, into another folder");
+            bail!("{shown}: {found}; submit the work again, into another folder");
         }
         Ok(Self { folder: std::path::absolute(folder)?, program: program()?, ..plan })
     }
@@ -177,7 +177,7 @@ impl Plan {
         let plain =
             |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
         if let Some(stage) = self.stages.iter().find(|stage| !plain(&stage.name)) {
-            return Some(format!("`{}` is no name of a stage", stage.name));
+            return Some(format!("`{}` is not a stage name", stage.name));
         }
         let is_subfolder = |out: &&String| {
             let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
@@ -186,11 +186,11 @@ impl Plan {
         if let Some(out) =
             self.stages.iter().filter_map(|stage| stage.out.as_ref()).find(|out| !is_subfolder(out))
         {
-            return Some(format!("`{out}` is no name of a folder"));
+            return Some(format!("`{out}` is not a folder name"));
         }
         let tasks = self.stages.iter().fold(0_u64, |sum, stage| sum.saturating_add(stage.tasks() as u64));
         if tasks > MAX_TASKS {
-            return Some(format!("it has {tasks} tasks, and no plan has more than {MAX_TASKS}"));
+            return Some(format!("it has {tasks} tasks, and a plan has at most {MAX_TASKS}"));
         }
         let has_tasks = self.largest_array > 0 && self.stages.iter().all(|stage| stage.tasks() > 0);
         let is_valid = |array: &Array| {
@@ -201,7 +201,7 @@ impl Plan {
         };
         match has_tasks && self.handed_in.iter().all(is_valid) {
             true => None,
-            false => Some("its stages and arrays do not fit".to_owned()),
+            false => Some("its stages and arrays do not match".to_owned()),
         }
     }
 
@@ -316,5 +316,5 @@ impl Plan {
 
 /// The path of this executable.
 fn program() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("where this program lies is not known")
+    std::env::current_exe().context("the path of this program is unknown")
 }

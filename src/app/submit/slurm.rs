@@ -12,10 +12,10 @@ const DEFAULT_ARRAY: usize = 1000;
 #[derive(Debug, thiserror::Error)]
 pub enum SlurmError {
     /// The command is not on the PATH.
-    #[error("there is no `{0}` on the PATH; call this where Slurm's commands are, or use --submit local")]
+    #[error("there is no `{0}` on the PATH; run this where Slurm's commands are, or use --submit local")]
     Absent(&'static str),
     /// The command ended with an error, or printed no job id.
-    #[error("{command} refuses: {words}")]
+    #[error("{command} failed: {words}")]
     Refused {
         /// Which command.
         command: &'static str,
@@ -68,10 +68,9 @@ pub fn submit(script: &Path, options: &[String]) -> Result<String, SlurmError> {
     let id = last.split(';').next().unwrap_or_default();
     match !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit()) {
         true => Ok(id.to_owned()),
-        false => Err(SlurmError::Refused {
-            command: "sbatch",
-            words: format!("`{last}`, expected the number of a job"),
-        }),
+        false => {
+            Err(SlurmError::Refused { command: "sbatch", words: format!("`{last}`, expected a job number") })
+        }
     }
 }
 
@@ -138,7 +137,7 @@ fn call(command: &'static str, arguments: &[String]) -> Result<String, SlurmErro
     let printed = [&output.stderr, &output.stdout].map(|bytes| text(bytes)).concat();
     let lines: Vec<&str> = printed.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let words = match lines.is_empty() {
-        true => format!("it says nothing, and ends with {}", output.status),
+        true => format!("no output, {}", output.status),
         false => lines.join("; "),
     };
     Err(SlurmError::Refused { command, words })

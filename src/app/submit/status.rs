@@ -62,7 +62,7 @@ impl State {
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotHandedIn => f.write_str("not handed in"),
+            Self::NotHandedIn => f.write_str("not submitted"),
             Self::Waiting { reason } if reason.is_empty() || reason == "None" => f.write_str("waiting"),
             Self::Waiting { reason } => write!(f, "waiting ({reason})"),
             Self::Running { left } if left.is_empty() => f.write_str("running"),
@@ -70,8 +70,8 @@ impl fmt::Display for State {
             Self::Done => f.write_str("done"),
             Self::Stopped => f.write_str("stopped"),
             Self::Failed { code } => write!(f, "failed with exit code {code}"),
-            Self::Lost { why: Some(why) } => write!(f, "ended in the middle ({why})"),
-            Self::Lost { why: None } => f.write_str("ended in the middle"),
+            Self::Lost { why: Some(why) } => write!(f, "ended early ({why})"),
+            Self::Lost { why: None } => f.write_str("ended early"),
         }
     }
 }

@@ -335,7 +335,7 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     let submit = ["--submit", "local", "--tasks", "3", "--array-limit", "3", "--wait"];
     let (code, _, said) = run(&mut eval(&desk, "parts", &[&masks[..], &submit].concat()));
     assert!(code == 0 && said.contains("submitted: 3 x eval, then join"), "{said}");
-    assert!(!log().contains("asked about"), "{}", log());
+    assert!(!log().contains("are evaluated"), "{}", log());
     assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
     assert!(!home.join("tasks/1").exists());
 
@@ -353,7 +353,7 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     done(&mut eval(&desk, "parts", &[&masks[..], &["--part", "7/20", "--seed", "4"]].concat()));
     let (code, _, said) = run(&mut eval(&desk, "parts", &[&masks[..], &["--join", "20"]].concat()));
     assert_eq!(code, 0, "{said}");
-    for (part, words) in [(3, "is damaged"), (5, "cannot be read"), (7, "was asked something else")] {
+    for (part, words) in [(3, "is damaged"), (5, "cannot be read"), (7, "is from another evaluation")] {
         let name = file(part).display().to_string();
         let told = said.lines().any(|line| line.contains(&name) && line.contains(words));
         assert!(told, "{name} {words}: {said}");
@@ -374,7 +374,7 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     assert!(matches!(stopped.wait().expect("a child").code(), Some(0 | 130)));
     done(&mut eval(&desk, "parts", &part));
     let (code, _, said) = run(&mut eval(&desk, "parts", &[&masks[..], &["--join", "1"]].concat()));
-    assert!(code == 0 && !said.contains("asked about"), "{said}");
+    assert!(code == 0 && !said.contains("are evaluated"), "{said}");
     assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
 }
 

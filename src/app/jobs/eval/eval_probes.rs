@@ -39,7 +39,7 @@ impl Subject {
         });
         let found: Vec<Self> = all.filter(|subject| subject.path.exists()).collect();
         if found.is_empty() {
-            bail!("{}: holds no probe yet; finish its training first", run.folder().display());
+            bail!("{}: contains no probe yet; finish its training first", run.folder().display());
         }
         Ok(found)
     }
@@ -85,7 +85,9 @@ pub struct EvaluatedProbe {
 pub fn dataset_of(run: &Run) -> anyhow::Result<Dataset> {
     data::open(&run.manifest.dataset.path).with_context(|| {
         let run = run.folder().display();
-        format!("{run}/run.json: the dataset it names cannot be opened; `--data DIR` says where that is now")
+        format!(
+            "{run}/run.json: the dataset it names cannot be opened; give its new location with `--data DIR`"
+        )
     })
 }
 
@@ -105,7 +107,7 @@ impl Question {
     /// The images of `split`, or of the held-out split if `None`; an error if there are none.
     pub fn of_split(dataset: &Dataset, split: Option<Split>) -> anyhow::Result<Self> {
         let split = split.or_else(|| dataset.held_out()).context(
-            "the dataset has no test or validation images; `--split train` asks about the training images",
+            "the dataset has no test or validation images; `--split train` evaluates the training images",
         )?;
         let evaluated = labelled(dataset, split);
         if evaluated.images.is_empty() {
@@ -126,7 +128,7 @@ impl Question {
             || dataset.classes != run.manifest.dataset.classes
         {
             bail!(
-                "{}: is not the dataset that {} was trained on any more; name the right one with --data",
+                "{}: is no longer the dataset that {} was trained on; give the right one with --data",
                 dataset.root.display(),
                 run.folder().display()
             );

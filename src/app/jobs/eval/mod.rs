@@ -154,7 +154,7 @@ impl Eval<'_> {
         if flags.evaluation.is_some() {
             let bytes = format::bytes(vector_bytes(question.evaluated.images.len(), cache.grid().len()));
             let note =
-                format!("keeping three numbers of every token: {bytes} a probe, a third more in its file");
+                format!("keeping three numbers per token: {bytes} per probe, a third more in its file");
             sink(EvalEvent::Note(note))?;
         }
         let nulls = NullBands::new(DRAWS, flags.seed);
@@ -240,16 +240,18 @@ impl Eval<'_> {
         let stopped = reporter.cancel().is_cancelled();
         if let Some(part) = flags.part.filter(|_| kept > 0) {
             let images = part.range(samples.len()).len();
-            let how = if stopped { "stopped, and kept" } else { "kept" };
-            sink(EvalEvent::Note(format!("{how} what {kept} probes make of part {part}, {images} images")))?;
+            let how = if stopped { "stopped; saved" } else { "saved" };
+            sink(EvalEvent::Note(format!(
+                "{how} the answers of {kept} probes on part {part}, {images} images"
+            )))?;
             return Ok(!stopped);
         }
         if answered.is_empty() && stopped {
-            sink(EvalEvent::Note("stopped before the first probe was asked about every image".into()))?;
+            sink(EvalEvent::Note("stopped before the first probe was evaluated on every image".into()))?;
             return Ok(false);
         }
         if answered.is_empty() {
-            bail!("none of the {} probes could be asked", subjects.len() + left_out);
+            bail!("none of the {} probes could be evaluated", subjects.len() + left_out);
         }
         let anchors = match flags.anchors && !stopped {
             true => anchors(&cache, &training, &evaluated, dataset.classes.len()),
@@ -290,7 +292,7 @@ impl Eval<'_> {
             return Ok(vec![Vec::new(); subjects.len()]);
         }
         let cost = format!(
-            "the stability of orders costs the encoder {} whole images for every image, once for all probes",
+            "the stability of orders costs {} full encoder passes per image, once for all probes",
             stability::passes(*seed)
         );
         (self.sink)(EvalEvent::Note(cost)).map_err(JobError::Failed)?;
@@ -312,8 +314,7 @@ impl Eval<'_> {
         }
         let (run, layers) = (run.folder().display(), layers.join(", "));
         let why = format!(
-            "{run} has probes on the tokens after several layers ({layers}): say which of them is asked about, as \
-             --layer 3, one after the other"
+            "{run} has probes on the tokens after several layers ({layers}): choose one at a time, as --layer 3"
         );
         Err(Usage(why).into())
     }
@@ -322,12 +323,10 @@ impl Eval<'_> {
     fn encoder(&self, spec: &RemovalSpec, plan: &Plan, device: &Device) -> anyhow::Result<TokenReader> {
         let reader = plan.open(device)?;
         if let Some(why) = reader.backbone.why_no_subset() {
-            bail!("{why}; ask for `--causal frozen` or `rerouted`");
+            bail!("{why}; use `--causal frozen` or `rerouted`");
         }
         let passes = spec.passes(RANKINGS.len());
-        let cost = format!(
-            "removal curves cost the encoder up to {passes:.0} whole images for every image and probe"
-        );
+        let cost = format!("removal curves cost up to {passes:.0} full encoder passes per image and probe");
         (self.sink)(EvalEvent::Note(cost))?;
         Ok(reader)
     }

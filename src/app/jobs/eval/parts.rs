@@ -80,7 +80,7 @@ impl PartFile {
     ) -> Result<(), JobError> {
         let mut answers = match self.path.exists() {
             true => self.read().unwrap_or_else(|why| {
-                reporter.warn(format!("{why:#}; its images are asked about again"));
+                reporter.warn(format!("{why:#}; its images are evaluated again"));
                 Vec::new()
             }),
             false => Vec::new(),
@@ -117,12 +117,12 @@ impl PartFile {
                 if answers.len() < self.images.len() {
                     let (done, all, path) = (answers.len(), self.images.len(), self.path.display());
                     reporter.warn(format!(
-                        "{path}: holds {done} of {all} images; the others are asked about now"
+                        "{path}: contains {done} of {all} images; the others are evaluated now"
                     ));
                 }
                 evaluator.take(answers);
             }
-            Err(why) => reporter.warn(format!("{why:#}; its images are asked about again")),
+            Err(why) => reporter.warn(format!("{why:#}; its images are evaluated again")),
         }
         ask_to(engine, evaluator, self.images.end, asking, reporter)
     }
@@ -136,12 +136,12 @@ impl PartFile {
             bail!("{shown}: has {} bytes, expected more than {DIGEST}", bytes.len());
         };
         if Sha256::digest(body).as_slice() != digest {
-            bail!("{shown}: is damaged: its bytes have another digest than it says");
+            bail!("{shown}: is damaged: its digest does not match its contents");
         }
         let body: Body<Vec<Option<Answer>>> =
-            ciborium::from_reader(body).with_context(|| format!("{shown}: holds no answers"))?;
+            ciborium::from_reader(body).with_context(|| format!("{shown}: contains no answers"))?;
         if body.asked != self.question || body.answers.len() > self.images.len() {
-            bail!("{shown}: was asked something else, with another probe, dataset or flag");
+            bail!("{shown}: is from another evaluation, with a different probe, dataset or flag");
         }
         Ok(body.answers)
     }

@@ -14,9 +14,7 @@ use crate::model::data::token_cache::CacheError;
 #[derive(Debug, thiserror::Error)]
 pub enum ExtractError {
     /// A layer is requested twice.
-    #[error(
-        "layer {layer} is asked for twice; the last of this backbone's layers is {layers}, and also `last`"
-    )]
+    #[error("layer {layer} is requested twice; the last layer of this backbone is {layers}, and also `last`")]
     SameLayer {
         /// The layer, as its second request names it.
         layer: Layer,
@@ -39,7 +37,7 @@ pub enum ExtractError {
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// No folder was given for the tokens, and the user has no home folder.
-    #[error("this user has no home folder to keep tokens in; name a folder for them (--cache)")]
+    #[error("this user has no home folder to cache tokens in; give a folder for them (--cache)")]
     NoCache,
     /// The cache would exceed the limit on its size.
     #[error(
@@ -57,8 +55,8 @@ pub enum ExtractError {
     },
     /// The disk has too little free space.
     #[error(
-        "{root}: the tokens still to be taken need {} and the disk has {} left; free some (`ssmprobe cache \
-         clear`), name a folder on another disk (--cache), or keep them in float16 (--precision float16)",
+        "{root}: the tokens still to be extracted need {} and the disk has {} left; free some space (`ssmprobe cache \
+         clear`), choose a folder on another disk (--cache), or keep them in float16 (--precision float16)",
         format::bytes(*bytes), format::bytes(*free), root = root.display()
     )]
     Disk {
@@ -88,7 +86,7 @@ pub enum ExtractError {
         why: String,
     },
     /// An image can no longer be read.
-    #[error("{image} could be read before and cannot be now: {why}; put it back and resume (--resume)")]
+    #[error("{image} could be read before but no longer can: {why}; restore it and resume (--resume)")]
     Vanished {
         /// Its name.
         image: String,
@@ -99,7 +97,7 @@ pub enum ExtractError {
     #[error("the threads that decode images and write tokens cannot be started: {0}")]
     Thread(std::io::Error),
     /// The event callback stopped the extraction.
-    #[error("stopped after {done} of {images} images; the same command goes on from there")]
+    #[error("stopped after {done} of {images} images; run the same command again to continue")]
     Stopped {
         /// Number of images whose tokens are cached.
         done: usize,

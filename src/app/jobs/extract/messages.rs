@@ -26,29 +26,31 @@ impl Messages {
     pub fn of(&mut self, event: &Event<'_>, name: impl Fn(usize) -> String) -> Option<Line> {
         Some(match event {
             Event::Damaged(damage) => {
-                Line::Warning(format!("{damage}; the tokens of its images are taken again"))
+                Line::Warning(format!("{damage}; the tokens of its images are extracted again"))
             }
             Event::OutOfMemory { images } => Line::Note(out_of_memory(*images)),
             Event::Adopted { shards } => Line::Note(format!(
-                "these tokens were kept by an earlier version without digests; they are taken as they are, and {} written \
-                 down now",
+                "these tokens were cached by an earlier version without digests; they are used as they are, and {} \
+                 recorded now",
                 match shards {
                     1 => "1 digest is".to_owned(),
                     many => format!("{many} digests are"),
                 }
             )),
             Event::Changed { sample } => {
-                Line::Warning(format!("{} is not what it was when its tokens were taken", name(*sample)))
+                Line::Warning(format!("{} has changed since its tokens were extracted", name(*sample)))
             }
             Event::Unknown { images } => Line::Note(format!(
-                "of {images} images it is not known what they were when their tokens were taken, by an earlier version; \
-                 `ssmprobe cache clear`, and they are read anew"
+                "{images} images cannot be checked for changes, as an earlier version extracted their tokens; \
+                 `ssmprobe cache clear` makes the next run read them again"
             )),
             Event::Unreadable { sample, why } => {
                 self.unreadable += 1;
                 match self.unreadable {
                     ..=MAX_NAMED => Line::Warning(format!("left out: {}", prefixed(&name(*sample), why))),
-                    count if count == MAX_NAMED + 1 => Line::Warning("more are left out, and counted".into()),
+                    count if count == MAX_NAMED + 1 => {
+                        Line::Warning("others left out are only counted".into())
+                    }
                     _ => return None,
                 }
             }

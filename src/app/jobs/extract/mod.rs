@@ -283,8 +283,8 @@ pub fn describe(plan: &Plan) -> String {
     let free = plan.free.map_or(String::new(), |free| format!(", {} free", format::bytes(free)));
     let there = match plan.done {
         0 => String::new(),
-        done if done == plan.images => ", all there already".to_owned(),
-        done => format!(", {done} there already"),
+        done if done == plan.images => ", all already cached".to_owned(),
+        done => format!(", {done} already cached"),
     };
     let layers = match &plan.options.layers[..] {
         [] | [_] => String::new(),

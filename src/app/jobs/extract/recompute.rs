@@ -199,7 +199,7 @@ fn augmented(
     rng: &mut ChaCha8Rng,
 ) -> Prepared {
     let photo = sample.source.photo().map_err(|error| error.to_string())?;
-    let (height, width) = preprocessor.output().ok_or("its pictures have no one size")?;
+    let (height, width) = preprocessor.output().ok_or("its images have no fixed size")?;
     let whole = || preprocessor.picture(&photo);
     let seen = augmentation.apply(&photo.picture, (width, height), crop, whole, rng);
     Ok(preprocessor.pixels(&seen.map_err(|error: PreprocessError| error.to_string())?))

@@ -143,7 +143,7 @@ pub fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
     let parse = |(number, line)| {
         serde_json::from_str(line).map_err(|error| RunError::Damaged {
             path: path.to_owned(),
-            found: format!("line {} is no epoch of a head ({error})", number + 1),
+            found: format!("line {} is not an epoch of a head ({error})", number + 1),
         })
     };
     String::from_utf8_lossy(&bytes).lines().enumerate().map(parse).collect()

@@ -201,7 +201,7 @@ fn class(probe: &Probe, asked: &str) -> anyhow::Result<usize> {
     let same: Vec<_> = names.filter(|(_, name)| *name == asked).map(|(index, _)| index.to_string()).collect();
     if same.len() > 1 {
         return Err(Usage(format!(
-            "--class {asked}: classes {} are all called that; give the index",
+            "--class {asked}: classes {} all have this name; give the index",
             same.join(", ")
         ))
         .into());

@@ -158,8 +158,7 @@ pub fn run(
     if let Some(passes) = spec.causal.as_ref().map(|causal| causal.passes(spec.probes.len() * RANKINGS.len()))
         && passes > 0.0
     {
-        let cost =
-            format!("Removal curves cost the encoder up to {passes:.0} whole images more for every image");
+        let cost = format!("Removal curves cost up to {passes:.0} more full encoder passes per image");
         tell(InspectEvent::Note(cost)).map_err(JobError::Failed)?;
     }
     let mut go_on = |at: Option<(Mode, usize, usize)>| {

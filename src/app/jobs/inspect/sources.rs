@@ -44,7 +44,7 @@ pub fn images(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     if files.is_empty() {
         let places: Vec<_> = given.iter().map(|path| path.display().to_string()).collect();
         let kinds = ENDINGS.join(", ");
-        return Err(Usage(format!("--image {}: no image in there ({kinds})", places.join(" "))).into());
+        return Err(Usage(format!("--image {}: contains no image ({kinds})", places.join(" "))).into());
     }
     Ok(name(files, RESERVED))
 }
@@ -65,7 +65,7 @@ pub fn probes(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
             let mut found = open::probe_files(&folder).with_context(unread)?;
             found.retain(|file| !run || file.to_string_lossy().ends_with(ending));
             if found.is_empty() {
-                return Err(Usage(format!("--probe {shown}: no probe in there (*{ending})")).into());
+                return Err(Usage(format!("--probe {shown}: contains no probe (*{ending})")).into());
             }
             files.extend(found);
         }

@@ -140,8 +140,7 @@ impl Folder {
             Err(error) => Err(error).with_context(|| format!("{}: cannot be read", folder.display())),
             Ok(true) => Ok(None),
             Ok(false) => bail!(Usage(format!(
-                "--out {}: the folder holds files and no {MANIFEST}, so it is no earlier pre-training; give a new or an \
-                 empty one",
+                "--out {}: the folder has files but no {MANIFEST}, so it is not an earlier pre-training; give a new or empty one",
                 folder.display()
             ))),
         }
@@ -174,11 +173,11 @@ impl Folder {
         let [found, asked] = [begun, requested].map(serde_json::to_value);
         if let Some((field, found, asked)) = difference("", &found?, &asked?, &may_differ) {
             let why = match field.starts_with("pictures") {
-                true => "an image was added, removed, renamed or written anew since; put the dataset back",
+                true => "an image was added, removed, renamed or rewritten since; restore the dataset",
                 false => "resume with `--resume --out` alone",
             };
             bail!(Usage(format!(
-                "{}: `{field}` is {found} in what was begun there, not {asked}; {why}, or choose another folder",
+                "{}: `{field}` is {found} in the pre-training started there, not {asked}; {why}, or choose another folder",
                 folder.display()
             )));
         }

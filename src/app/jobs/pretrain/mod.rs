@@ -118,7 +118,7 @@ pub fn run(
         begun => begun,
     };
     let Some(data) = &settings.data else {
-        bail!(Usage(format!("{} holds nothing to resume; --data begins a pre-training", out.display())));
+        bail!(Usage(format!("{} has nothing to resume; --data starts a pre-training", out.display())));
     };
     let dataset = data::open(data)?;
     let samples = samples(&dataset, settings.split)?;
@@ -159,9 +159,7 @@ pub fn run(
         let step = pretraining.steps_done() + 1;
         match left_out.into_iter().next() {
             Some(error) if pictures.is_empty() => {
-                return Err(
-                    anyhow::Error::from(error).context(format!("step {step}: no picture can be read"))
-                );
+                return Err(anyhow::Error::from(error).context(format!("step {step}: no image can be read")));
             }
             _ => {}
         }
@@ -170,7 +168,7 @@ pub fn run(
         let result = pretraining.step(&pictures);
         if !result.loss.is_finite() {
             bail!(
-                "step {step}: the loss became {}; begin anew with a lower --rate than {}, in another folder",
+                "step {step}: the loss became {}; start again with a lower --rate than {}, in another folder",
                 result.loss,
                 plan.rate
             );
@@ -208,7 +206,7 @@ fn samples(dataset: &Dataset, split: Split) -> Result<Vec<&Sample>, Usage> {
     if samples.is_empty() {
         let others = Split::ALL.map(|split| format!("{} {}", dataset.count(split), split.name())).join(", ");
         return Err(Usage(format!(
-            "--split {}: {} has no image of it ({others})",
+            "--split {}: {} has no such images ({others})",
             split.name(),
             dataset.root.display()
         )));

@@ -26,7 +26,7 @@ pub enum TrainingError {
     Extract(#[from] ExtractError),
     /// The tokens are too large to be cached.
     #[error(
-        "{refused}; or keep none (--recompute): the backbone then runs again in every epoch{}",
+        "{refused}; or cache none (--recompute): the backbone then runs again in every epoch{}",
         epoch.map_or(String::new(), |epoch| format!(", about {} each here", format::roughly(epoch)))
     )]
     TooLarge {
@@ -59,16 +59,16 @@ pub enum TrainingError {
         source: io::Error,
     },
     /// No folder was given for the run, and none can be suggested.
-    #[error("this user has no home folder to keep the run in; name a folder for it")]
+    #[error("this user has no home folder to keep the run in; give a folder for it")]
     NoOut,
     /// No head has this id.
-    #[error("there is no head `{0}`; there are: {known} and order:FILE", known = known())]
+    #[error("there is no head `{0}`; the heads are: {known} and order:FILE", known = known())]
     UnknownHead(String),
     /// The order file of a head.
     #[error(transparent)]
     Order(#[from] OrderFileError),
     /// The head `order` without its file.
-    #[error("the head `order` reads in the order of a file; name it: order:FILE")]
+    #[error("the head `order` takes its order from a file; give it as order:FILE")]
     NoOrderFile,
     /// Heads that read the CLS token, of a backbone without one.
     #[error("{heads} cannot be trained: {backbone} ({model_type}) has no CLS token; {}", remedy(others))]
@@ -83,7 +83,7 @@ pub enum TrainingError {
         others: String,
     },
     /// A variant's name that is repeated or has characters that are not allowed.
-    #[error("`{0}` cannot name a head of a run: every name is there once, of letters, digits and -_=+,.[]")]
+    #[error("`{0}` cannot name a head of a run: names are unique, of letters, digits and -_=+,.[]")]
     Name(String),
     /// A malformed or unknown setting.
     #[error("--config {given}: {why}; expected KEY=VALUE for all heads or HEAD.KEY=VALUE for one")]
@@ -102,7 +102,7 @@ pub enum TrainingError {
         why: String,
     },
     /// A repeated value of an axis.
-    #[error("{flag}: {value} is there twice; name each once")]
+    #[error("{flag}: {value} is given twice; give each value once")]
     Twice {
         /// The axis.
         flag: &'static str,
@@ -110,7 +110,9 @@ pub enum TrainingError {
         value: String,
     },
     /// More variants than a run holds.
-    #[error("heads by layers by rates are {count} variants, and a run holds {most}; train them in parts")]
+    #[error(
+        "heads by layers by rates make {count} variants, and a run holds at most {most}; train them in parts"
+    )]
     Variants {
         /// How many.
         count: usize,
@@ -124,7 +126,7 @@ pub enum TrainingError {
     )]
     TestSelection,
     /// No epochs beyond the warm-up.
-    #[error("--epochs {epochs}: the rate of {protocol} rises for {warm_up} epochs; expected more than these")]
+    #[error("--epochs {epochs}: {protocol} warms up for {warm_up} epochs; expected more than that")]
     WarmUp {
         /// The protocol.
         protocol: &'static str,
@@ -148,7 +150,7 @@ pub enum TrainingError {
     },
     /// The training cannot be cut into this number of parts.
     #[error(
-        "{seeds} seeds of {heads} heads cannot be cut into {parts} parts; they can be into 1 to {seeds}{}",
+        "{seeds} seeds of {heads} heads cannot be split into {parts} parts; expected 1 to {seeds}{}",
         blocks(*heads)
     )]
     Parts {
@@ -170,7 +172,7 @@ pub enum TrainingError {
         remedy: &'static str,
     },
     /// The run in the folder was begun with another setting.
-    #[error("{run} was begun with another `{field}`: {found} there, {asked} now; {remedy}", run = run.display())]
+    #[error("{run} was started with another `{field}`: {found} there, {asked} now; {remedy}", run = run.display())]
     Differs {
         /// The run's folder.
         run: PathBuf,
@@ -185,12 +187,12 @@ pub enum TrainingError {
     },
     /// An image the run was trained on has changed.
     #[error(
-        "{0} is not what it was when the run's tokens were taken; put it back and resume, or train into \
+        "{0} has changed since the run's tokens were extracted; restore it and resume, or train into \
          another folder"
     )]
     Changed(String),
     /// The checkpoint holds no state that fits this variant.
-    #[error("{path}: holds no state that fits `{name}`; train into another folder", path = path.display())]
+    #[error("{path}: has no state that fits `{name}`; train into another folder", path = path.display())]
     Checkpoint {
         /// The file.
         path: PathBuf,
@@ -201,7 +203,7 @@ pub enum TrainingError {
 
 /// The further numbers of parts that are possible if the heads of a seed can be divided.
 fn blocks(heads: usize) -> String {
-    if heads > 1 { format!(", or 2 to {heads} for every seed") } else { String::new() }
+    if heads > 1 { format!(", or 2 to {heads} per seed") } else { String::new() }
 }
 
 /// What to train instead.

@@ -30,7 +30,7 @@ impl TrainSettings {
         } = run.manifest.clone();
         let token_spec = TokenSpec::read(&tokens.layer, size).ok_or_else(|| RunError::Damaged {
             path: run.folder().join("run.json"),
-            found: format!("`tokens.layer` is `{}`, which is no layer", tokens.layer),
+            found: format!("`tokens.layer` is `{}`, which is not a layer", tokens.layer),
         })?;
         let TrainConfig { epochs, batch, rate, protocol, evaluate_every, augment } = config;
         Ok(Self {
@@ -107,11 +107,10 @@ const FREE: &[&str] = &[
     "backbone.id",
 ];
 const ALONE: &str = "resume with `--resume --out` alone, or train into another folder";
-const OTHER_IMAGES: &str = "an image was changed, added, removed or written anew since; put the dataset back, or, if all images are what they were and only their times differ, `--resume --verify` compares what is in them and goes on; or train into another folder";
-const OTHER_HEADS: &str = "train the others into a folder of their own: `ssmprobe report` takes several runs";
+const OTHER_IMAGES: &str = "an image was changed, added, removed or rewritten since; restore the dataset, or, if only the images' modification times differ, use `--resume --verify`, which compares their contents and continues; or train into another folder";
+const OTHER_HEADS: &str = "train the others in a folder of their own: `ssmprobe report` takes several runs";
 
-const OTHER_TOKENS: &str =
-    "leave out what says otherwise (--backbone, --layer, --blocks, --size, --precision, --mae-order)";
+const OTHER_TOKENS: &str = "leave out the flags that say otherwise (--backbone, --layer, --blocks, --size, --precision, --mae-order)";
 
 /// A field's path, its value in the run, and the requested value.
 pub type Difference = (String, String, String);

@@ -34,7 +34,7 @@ impl Axis {
         }
         let values: Vec<Value> = values.into_iter().map(|value| heads::value_of(field, value)).collect();
         if let Some(twice) = values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {
-            return Err(format!("{} is there twice", twice.1));
+            return Err(format!("{} is given twice", twice.1));
         }
         Ok(Self { field: field.to_owned(), values })
     }
@@ -61,7 +61,7 @@ pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>
     let wrong = |why: String| TrainingError::Grid { given: given(), why };
     if let Some(twice) = axes.iter().enumerate().find(|(i, a)| axes[..*i].iter().any(|b| b.field == a.field))
     {
-        return Err(wrong(format!("`{}` is there twice", twice.1.field)));
+        return Err(wrong(format!("`{}` is given twice", twice.1.field)));
     }
     let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
     let count = count.filter(|&count| count <= MAX_VARIANTS);

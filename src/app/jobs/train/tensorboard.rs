@@ -39,11 +39,11 @@ impl TensorBoard {
         let folder = all.join(name);
         let shown = folder.display();
         atomic_file::make_folder(&folder)
-            .with_context(|| format!("--tensorboard {shown}: cannot be made"))?;
+            .with_context(|| format!("--tensorboard {shown}: cannot be created"))?;
         let inside = std::fs::read_dir(&folder).with_context(|| format!("--tensorboard {shown}"))?;
         if !resume && inside.flatten().any(|entry| entry.path().join(FILE).exists()) {
             bail!(Usage(format!(
-                "--tensorboard {}: {shown} holds the events of another run; give another folder, or remove it",
+                "--tensorboard {}: {shown} has the events of another run; give another folder, or remove it",
                 all.display()
             )));
         }
