@@ -62,7 +62,7 @@ impl UserError {
     /// The error for a panic of this thread with this message, with the path of its report.
     pub fn from_panic(message: String) -> Self {
         let report = crash::take().map(|path| format!("a report is in {}", path.display()));
-        let lines = ["Stopped by a fault of the program or its driver".into(), cut(message)].into_iter();
+        let lines = ["Stopped by a bug in the program or its driver".into(), cut(message)].into_iter();
         Self { lines: lines.chain(report).collect(), remedy: None, refused: false }
     }
 

@@ -395,7 +395,7 @@ fn an_order_file_is_trained_and_evaluated_as_a_scan() {
     for (heads, said) in [
         (file("short.csv"), format!("the order of short.csv with 2 steps, and the images have {n} tokens")),
         (file("twice.csv"), "token 0 is read twice, at steps 0 and 1, and token 1 never".to_owned()),
-        ("order".to_owned(), "name it: order:FILE".to_owned()),
+        ("order".to_owned(), "give it as order:FILE".to_owned()),
     ] {
         let (code, _, stderr) = refused(&heads);
         assert!(code == 2 && stderr.contains(&said), "{stderr}");

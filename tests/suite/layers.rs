@@ -233,7 +233,7 @@ fn a_protocol_brings_its_epochs_and_rates() {
     let (code, _, said) = plan(&["--protocol", "dinov2-linear"]);
     assert!(code != 0 && said.contains("--select-split 0.1"), "13 rates need images to choose: {said}");
     let (code, _, said) = plan(&["--protocol", "mae-linprobe", "--epochs", "10"]);
-    assert!(code != 0 && said.contains("rises for 10 epochs"), "{said}");
+    assert!(code != 0 && said.contains("warms up for 10 epochs"), "{said}");
     let (code, _, said) = plan(&["--protocol", "dino"]);
     assert!(code == 2 && said.contains("efficient-probing"), "{said}");
     assert!(!desk.path("run").exists());
@@ -490,12 +490,12 @@ fn what_cannot_be_an_axis_is_refused_before_anything_is_done() {
     let with = |more: &[&'static str]| [more, &split].concat();
     refused(&with(&["--layers", "1,9"]), "2");
     refused(&with(&["--layers", "1,first"]), "expected the number of a layer, from 0, or last");
-    refused(&with(&["--layers", "1,1"]), "--layers: 1 is there twice");
-    refused(&with(&["--layers", "2,last"]), "layer last is asked for twice");
+    refused(&with(&["--layers", "1,1"]), "--layers: 1 is given twice");
+    refused(&with(&["--layers", "2,last"]), "layer last is requested twice");
     refused(&with(&["--rates", "1e-3,0"]), "expected a number above 0");
     refused(&with(&["--rates=-1e-3"]), "expected a number above 0");
     refused(&with(&["--rates", "nan"]), "expected a number above 0");
-    refused(&with(&["--rates", "0.001,1e-3"]), "--rates: 0.001 is there twice");
+    refused(&with(&["--rates", "0.001,1e-3"]), "--rates: 0.001 is given twice");
     refused(&with(&["--rates", "0.1", "--rate", "0.2"]), "cannot be used with");
     refused(&with(&["--layers", "1", "--layer", "1"]), "cannot be used with");
     refused(&["--rates", "0.1,0.2"], "--select-split 0.1");

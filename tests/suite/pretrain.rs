@@ -198,7 +198,7 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
         assert!(code == 2 && said.contains(expected), "{more:?}: {code}: {said}");
     };
     for (more, expected) in [
-        (&["--split", "val"][..], "no image of it (18 train, 0 val, 2 test)"),
+        (&["--split", "val"][..], "no such images (18 train, 0 val, 2 test)"),
         (&["--split", "all"], "expected train, val or test"),
         (&["--objective", "contrastive"], "possible values: masked, supervised"),
         (&["--augment", "colour"], "expected none, shift or crop"),
@@ -227,15 +227,19 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
     }
     let (code, _, said) =
         run(program().args(["pretrain", "--resume", "--out"]).arg(desk.path().join("none")));
-    assert!(code == 2 && said.contains("holds nothing to resume"), "{said}");
+    assert!(code == 2 && said.contains("has nothing to resume"), "{said}");
 
     done(&mut pretrain(desk.path(), "done", &["--epochs", "2"]));
     refused("done", &["--epochs", "2"], "--resume");
-    refused("done", &["--epochs", "3", "--resume"], "`settings.epochs` is 2 in what was begun there, not 3");
+    refused(
+        "done",
+        &["--epochs", "3", "--resume"],
+        "`settings.epochs` is 2 in the pre-training started there, not 3",
+    );
     refused("done", &["--epochs", "2", "--seed", "1", "--resume"], "`settings.seed` is 0");
     fs::create_dir(desk.path().join("other")).expect("a folder");
     fs::write(desk.path().join("other/run.json"), "{}").expect("a file");
-    refused("other", &["--resume"], "no pretraining.json, so it is no earlier pre-training");
+    refused("other", &["--resume"], "no pretraining.json, so it is not an earlier pre-training");
 
     let checkpoint = desk.path().join("done/state/checkpoint.safetensors");
     let bytes = fs::read(&checkpoint).expect("a checkpoint");
@@ -252,7 +256,7 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
         }
     }
     let (code, _, said) = run(&mut pretrain(desk.path(), "torn", &["--epochs", "2"]));
-    assert!(code == 1 && said.contains("step 1: no picture can be read"), "{said}");
+    assert!(code == 1 && said.contains("step 1: no image can be read"), "{said}");
     for split in ["train", "test"] {
         fs::remove_dir_all(data.join(split).join("down")).expect("removed");
     }

@@ -255,7 +255,7 @@ fn an_image_rewritten_with_the_same_size_and_time_is_named() {
     // A run that has learnt from it does not go on as if nothing had been.
     let (code, _, said) = run(&mut desk.train("run", 1, &["--resume", "--verify"]));
     let name = changed.file_name().and_then(|name| name.to_str()).expect("a name");
-    assert!(code == 1 && said.contains(name) && said.contains("put it back"), "{code}: {said}");
+    assert!(code == 1 && said.contains(name) && said.contains("restore it"), "{code}: {said}");
 
     let (document, said) = extract(&desk, &["--verify"]);
     assert!(said.contains(name) && said.contains("has changed since its tokens were extracted"), "{said}");

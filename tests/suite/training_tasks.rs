@@ -150,7 +150,7 @@ fn tasks_are_shown_before_they_are_handed_in() {
     tell_plan(&mut pane);
     assert_eq!(asked(&pane).len(), 2);
     assert!(pane.0.has("train: 3 tasks") && pane.0.has("join: 1 task"));
-    assert!(pane.0.has("Joins what they made into the run") && !pane.0.has("#SBATCH"));
+    assert!(pane.0.has("Joins their results into the run") && !pane.0.has("#SBATCH"));
     pane.0.click("Script for sbatch: train.sh");
     assert!(pane.0.has("#SBATCH --job-name=ssmprobe-train"));
     pane.0.click("Submit tasks");
@@ -200,11 +200,11 @@ fn tasks_are_followed_cancelled_and_retried() {
     let all = vec![
         failed,
         task("train-1", TaskPhase::Done, "done", ""),
-        task("join", TaskPhase::Idle, "not handed in", ""),
+        task("join", TaskPhase::Idle, "not submitted", ""),
     ];
     read(&mut pane, all, 10);
     assert!(run(&pane).history.finished() && matches!(run(&pane).phase, Phase::Open { .. }));
-    assert!(pane.0.has("1 of 3 tasks done, 1 failed, 1 not under way") && pane.0.has("last words"));
+    assert!(pane.0.has("1 of 3 tasks done, 1 failed, 1 inactive") && pane.0.has("last words"));
     pane.0.click("Retry failed");
     let job = pane.asked(|ask| matches!(ask, Fetch::RetryTasks(_)));
     pane.tell(job, TrainEvent::Retried(2));
@@ -230,8 +230,8 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     pane.0.click("Submit tasks");
     assert!(pane.0.has("Submitting the tasks"));
     let job = pane.asked(|ask| matches!(ask, Fetch::HandIn(_)));
-    pane.say(Event::Failed(job, UserError::new("sbatch refuses: invalid partition specified: nowhere")));
-    assert!(pane.0.has("sbatch refuses: invalid partition specified: nowhere"));
+    pane.say(Event::Failed(job, UserError::new("sbatch failed: invalid partition specified: nowhere")));
+    assert!(pane.0.has("sbatch failed: invalid partition specified: nowhere"));
     let state = &pane.0.harness.state().state;
     assert!(state.training.runs.is_empty() && state.training.form.heads == ["gap", "sinkhorn"]);
     assert_eq!(state.settings.training.slurm.partition, "nowhere");

@@ -412,7 +412,7 @@ fn a_training_that_fails_or_a_head_that_breaks_is_told_and_the_window_lives() {
     pane.tell(job, TrainEvent::Went(Box::new(went)));
     assert!(pane.0.has("Stopped: the loss became NaN in epoch 1"));
     let fault =
-        UserError::new("Stopped by a fault of the program or its driver").remedy("Run on the CPU instead");
+        UserError::new("Stopped by a bug in the program or its driver").remedy("Run on the CPU instead");
     pane.say(Event::Failed(job, fault));
     assert!(pane.0.has("Failed") && pane.0.has("Run on the CPU instead") && pane.0.has("Resume"));
     assert!(pane.0.has("61.5"), "what was trained stays to see");

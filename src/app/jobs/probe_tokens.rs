@@ -41,7 +41,8 @@ impl FlagOverrides<TokenSpec> {
                     false => "",
                 };
                 return Err(Usage(format!(
-                    "{} and {} were trained on different tokens ({}{note}); read them one at a time, or choose with --layer, --blocks, --size or --mae-order",
+                    "{} and {} were trained on different tokens ({}{note}); read them one at a time, or \
+                     choose with --layer, --blocks, --size or --mae-order",
                     before.display(),
                     path.display(),
                     describe_differences(&differences)

@@ -91,7 +91,7 @@ mod tests {
         std::fs::File::create(&large).and_then(|file| file.set_len(MAX_BYTES + 1)).expect("a file");
         for (path, words) in [
             (large, "at most 64.0 MB"),
-            (here.path().to_owned(), "a folder is not sent"),
+            (here.path().to_owned(), "a folder cannot be sent"),
             (here.path().join("no"), "cannot be read"),
         ] {
             let error = read(&[path]).expect_err("refused").to_string();

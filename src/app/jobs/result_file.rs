@@ -60,7 +60,7 @@ mod tests {
         let absolute = root.path().join("c");
         for path in ["../a", "b/../../a", "", ".", "..", "/", absolute.to_str().unwrap()] {
             let error = ResultFile { path: path.into(), bytes: vec![1] }.save(&out).unwrap_err().to_string();
-            assert!(error.contains("no place below"), "{path}: {error}");
+            assert!(error.contains("not inside the folder"), "{path}: {error}");
         }
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
         ResultFile { path: "a/b".into(), bytes: vec![1, 2] }.save(&out).unwrap();

@@ -31,7 +31,8 @@ pub enum RemoteErrorKind {
     )]
     HostKey,
     #[error(
-        "it does not accept a login without a password, and none can be entered here. Install a key there with `ssh-copy-id`, or unlock the key in an agent"
+        "it does not accept a login without a password, and none can be entered here. Install a key there with \
+         `ssh-copy-id`, or unlock the key in an agent"
     )]
     Denied,
     #[error("it has no program `{program}`. Install it there, or give its path with --remote-program PATH")]
@@ -41,7 +42,8 @@ pub enum RemoteErrorKind {
     )]
     Ended { program: String, status: String },
     #[error(
-        "the answer is not from this program: `{found}`. If a start-up file there (.bashrc) prints that, silence it when there is no terminal"
+        "the answer is not from this program: `{found}`. If a start-up file there (.bashrc) prints that, silence \
+         it when there is no terminal"
     )]
     Foreign { found: String },
     #[error(

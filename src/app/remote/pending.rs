@@ -278,7 +278,7 @@ mod tests {
         assert!(!pending.is_deferring() && pending.deferred_requests().is_empty());
         let failed = pending.receive(Event::Failed(JobId(2), UserError::new("no such file")));
         let Some(Event::Warning { text, .. }) = failed else { panic!("{failed:?}") };
-        assert_eq!(text, "Could not be opened again: no such file");
+        assert_eq!(text, "Could not be reopened: no such file");
         assert!(pending.receive(Event::Finished(JobId(3))).is_some());
         assert_eq!(all_requests(&mut pending).len(), 4);
     }

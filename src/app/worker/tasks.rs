@@ -117,8 +117,8 @@ mod tests {
         let stderr =
             "note: x\nerror: invalid value 'many' for '--cpus <N>'\n\nFor more information, try '--help'.\n";
         assert_eq!(refusal(stderr, "exit code 2"), "invalid value 'many' for '--cpus <N>'");
-        let stderr = "error: nothing was handed in: sbatch refuses: sbatch: invalid partition\n";
-        assert_eq!(refusal(stderr, "1"), "nothing was handed in: sbatch refuses: sbatch: invalid partition");
+        let stderr = "error: nothing was submitted: sbatch failed: sbatch: invalid partition\n";
+        assert_eq!(refusal(stderr, "1"), "nothing was submitted: sbatch failed: sbatch: invalid partition");
         assert!(refusal("", "signal: 9").contains("signal: 9"));
     }
 

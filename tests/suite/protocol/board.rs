@@ -195,7 +195,7 @@ fn the_flag_writes_along_and_mixes_no_runs() {
     done(&mut desk.train("run", 2, &[&flag[..], &["--resume", "--seeds", "3"]].concat()));
     assert_eq!(same(&desk.path("run"), &board.join("run"), 1e-3, 2), 2 * 3 * 2);
     let (code, _, said) = run::run(&mut desk.train("elsewhere/run", 2, &flag));
-    assert!(code == 2 && said.contains("holds the events of another run"), "{said}");
+    assert!(code == 2 && said.contains("has the events of another run"), "{said}");
     assert!(!desk.path("elsewhere").exists());
     fs::write(desk.path("file"), "").expect("room");
     let file = desk.path("file");

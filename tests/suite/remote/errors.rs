@@ -50,17 +50,17 @@ fn what_fails_on_the_way_is_said_with_what_to_do() {
     let damaged = format!("{}; printf '\\001\\000\\000\\000\\007\\000'; cat > /dev/null", greeting(PROTOCOL));
     let closed = format!("{}; echo 'the last words' >&2", greeting(PROTOCOL));
     for (script, words) in [
-        (refused, ["it is not reached", "Connection refused"]),
-        (key, ["its host key is not the one that is known", "ssh-keygen -R"]),
-        (denied, ["it is not reached", "Permission \\u001b[31mdenied"]),
-        (denied_plainly, ["lets nobody in without a question", "ssh-copy-id"]),
+        (refused, ["it cannot be reached", "Connection refused"]),
+        (key, ["its host key is not the known one", "ssh-keygen -R"]),
+        (denied, ["it cannot be reached", "Permission \\u001b[31mdenied"]),
+        (denied_plainly, ["does not accept a login without a password", "ssh-copy-id"]),
         (absent, ["it has no program `ssmprobe`", "--remote-program"]),
         (old, ["too old: update the program there", "unrecognized subcommand"]),
-        (prints, ["what answers is not this program: `Welcome\\u001b", ".bashrc"]),
+        (prints, ["the answer is not from this program: `Welcome\\u001b", ".bashrc"]),
         (&newer, ["(version 9.8)", "Update the program here"]),
         (&older, ["(version 9.8)", "Update the program there"]),
-        (&damaged, ["packing 7, expected 0 or 1", "run the same command again"]),
-        (&closed, ["the connection is lost (exit status: 0)", "the last words"]),
+        (&damaged, ["compression 7, expected 0 or 1", "run the same command again"]),
+        (&closed, ["the connection was lost (exit status: 0)", "the last words"]),
     ] {
         let (code, said) = through(script, "ssh://me@gpu1:2222");
         assert_eq!(code, 1, "{said}");
@@ -134,6 +134,6 @@ fn a_far_worker_writes_nothing_beside_the_results() {
     fs::write(&file, bytes).expect("a file");
     write_script(&desk.path().join("ssh"), &format!("cat '{}'; cat > /dev/null", file.display()));
     let (code, said) = with_path(desk.path(), "ssh://gpu1");
-    assert!(code == 1 && said.contains("no place below the folder of the results"), "{said}");
+    assert!(code == 1 && said.contains("not inside the folder of the results"), "{said}");
     assert!(!desk.path().join("beside").exists());
 }

@@ -273,7 +273,7 @@ fn a_worker_that_is_killed_is_told_of() {
     let (client, server) = at_work(&desk, &on, &out, &pid, None);
     assert!(Command::new("kill").args(["-KILL", &server.to_string()]).status().expect("kill runs").success());
     let (code, said, _) = end(client);
-    assert!(code == Some(1) && said.contains("the connection is lost (signal: 9"), "{code:?} {said}");
+    assert!(code == Some(1) && said.contains("the connection was lost (signal: 9"), "{code:?} {said}");
     assert!(said.contains("the worker on this machine") && said.contains("the same command"), "{said}");
     assert!(!has_temporary(&out) && !out.join("summary.csv").exists());
 }
@@ -309,5 +309,5 @@ fn standard_output_of_a_worker_is_for_messages_alone() {
     drop(child.stdin.take());
     let Output { status, stdout, stderr } = child.wait_with_output().expect("an end");
     let said = String::from_utf8_lossy(&stderr).into_owned();
-    assert!(stdout.starts_with(b"ssmprobe") && said.contains("no program greets"), "{status} {said}");
+    assert!(stdout.starts_with(b"ssmprobe") && said.contains("no client has connected"), "{status} {said}");
 }

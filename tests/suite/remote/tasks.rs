@@ -70,7 +70,7 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     sitting.wants(Command::SetTrainPlace(Box::new(uncut.clone())));
     sitting.wants(Command::PlanTasks);
     sitting.until("a refusal", |s| match &s.state().training.tasks {
-        TaskPlan::Failed(error) => error.to_string().contains("cannot be cut into 3 parts"),
+        TaskPlan::Failed(error) => error.to_string().contains("cannot be split into 3 parts"),
         _ => false,
     });
     assert!(!sitting.state().can_start_training());

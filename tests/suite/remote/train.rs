@@ -165,7 +165,7 @@ fn what_goes_wrong_there_is_told_here() {
     let mut train = desk.train("run", 1, &["--on", "ssh://127.0.0.1:1"]);
     let (code, _, said) = run(&mut train);
     assert!(
-        code == 1 && (said.contains("it is not reached") || said.contains("cannot be started")),
+        code == 1 && (said.contains("it cannot be reached") || said.contains("cannot be started")),
         "{said}"
     );
     // Two at once in one folder are refused.

@@ -226,7 +226,7 @@ fn a_worker_that_is_killed_is_followed_by_another_that_does_the_rest() {
     sitting.wants(Command::OpenProbes(vec![fixture("probes/gap.safetensors")]));
     kill(first);
     sitting.until("a lost connection", |s| s.says("Connection lost"));
-    assert!(sitting.says("the connection is lost (signal: 9"));
+    assert!(sitting.says("the connection was lost (signal: 9"));
     sitting.until("another connection", Sitting::stands);
     assert_ne!(named(&pid), first);
     sitting.until("what was asked", |s| s.is_shown() && s.state().columns.len() == 2);
@@ -342,10 +342,10 @@ fn what_is_dropped_is_sent_over_and_what_is_too_large_is_not() {
     fs::File::create(&large).and_then(|file| file.set_len(64_000_001)).expect("a file");
     sitting.drop_file(&large);
     sitting.until("a refusal", |s| {
-        s.says("large.png: 64.0 MB, and at most 64.0 MB are sent over at once; copy it")
+        s.says("large.png: 64.0 MB, and at most 64.0 MB can be sent at once; copy it")
     });
     sitting.drop_file(&fixture("probes"));
-    sitting.until("a refusal", |s| s.says("a folder is not sent over"));
+    sitting.until("a refusal", |s| s.says("a folder cannot be sent"));
     assert_eq!(sitting.state().library.images.len(), 1);
 }
 
@@ -379,18 +379,18 @@ fn who_does_not_answer_is_told_with_what_to_do_and_nothing_is_lost() {
     sitting.connect("ssh://127.0.0.1:1", Path::new("ssmprobe"));
     sitting.until("why", |s| s.has("Not connected to 127.0.0.1:1") && s.is_lost());
     let Connection::Lost { why, .. } = &sitting.state().connection else { panic!("it is lost") };
-    assert!(why.contains("it is not reached") || why.contains("`ssh` cannot be started"), "{why}");
+    assert!(why.contains("it cannot be reached") || why.contains("`ssh` cannot be started"), "{why}");
     assert!(sitting.harness.query_by_label("Connect now").is_some());
     sitting.click("Disconnect");
     assert_eq!(sitting.state().connection, Connection::Here);
     // A host that is none is not even tried.
     sitting.connect("ssh://-oProxyCommand=x", Path::new("ssmprobe"));
-    assert!(sitting.says("is no name of a host") && sitting.state().connection == Connection::Here);
+    assert!(sitting.says("is not a host") && sitting.state().connection == Connection::Here);
     let script = sitting.folder.path().join("other");
     for (text, words) in [
         (greeting(PROTOCOL + 1), "Update the program here"),
-        ("echo Welcome; exec sleep 1000".to_owned(), "what answers is not this program"),
-        ("exit 3".to_owned(), "ends at once"),
+        ("echo Welcome; exec sleep 1000".to_owned(), "the answer is not from this program"),
+        ("exit 3".to_owned(), "exits immediately"),
     ] {
         write_script(&script, &text);
         sitting.connect("local", &script);
@@ -456,9 +456,9 @@ fn a_host_is_chosen_in_a_dialog() {
     sitting.click("File");
     sitting.click("Connect…");
     sitting.fill("Host", "-x");
-    assert!(sitting.has("`-x` is no name of a host or a user"));
+    assert!(sitting.has("`-x` is not a host or user name"));
     sitting.click("me@gpu1:2222");
-    assert!(!sitting.has("is no name of a host"));
+    assert!(!sitting.has("is not a host"));
     let (script, _) = worker(sitting.folder.path());
     sitting.fill("Host", "local");
     sitting.fill("Program there", script.to_str().expect("text"));

@@ -115,7 +115,7 @@ fn a_sweep_on_four_nodes_comes_to_the_bytes_of_one_in_a_piece() {
     let (code, _, said) =
         run(&mut slurm.on(desk.train("other", 1, &["--submit", "slurm", "--partition", "nowhere"])));
     assert_eq!(code, 1, "{said}");
-    assert!(said.contains("sbatch refuses") && said.contains("invalid partition"), "{said}");
+    assert!(said.contains("sbatch failed") && said.contains("invalid partition"), "{said}");
 
     // A task that fails is named, what waits for it is not begun, and it alone is done again.
     let folder = desk.path("failing");

@@ -21,7 +21,7 @@ fn tasks_run_here_where_there_are_no_locks() {
     done(&mut on(desk.train("parts", 400, &["--submit", "local", "--tasks", "2", "--array-limit", "2"])));
     assert!(sign.exists(), "whoever runs the tasks says so");
     let (code, _, said) = run(&mut on(jobs(&folder, &["--work"])));
-    assert!(code == 2 && said.contains("another process runs the tasks"), "{said}");
+    assert!(code == 2 && said.contains("another process is running the tasks"), "{said}");
     until("a checkpoint", || folder.join("tasks/2/state/checkpoint.safetensors").exists());
     // Killed, it leaves its sign, and has nothing any more; its tasks are waited for by those that take their place.
     let worker = process(["--work", folder.to_str().expect("text")]).expect("it works").to_string();

@@ -131,7 +131,7 @@ fn a_sweep_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     let (code, _, said) =
         run(&mut sweep(&desk, "seven", &["--seeds", "3", "--submit", "local", "--tasks", "7"]));
     assert_eq!(code, 2, "{said}");
-    assert!(said.contains("3 seeds of 5 heads cannot be cut into 7 parts"), "{said}");
+    assert!(said.contains("3 seeds of 5 heads cannot be split into 7 parts"), "{said}");
     assert!(!desk.path("seven").exists());
 }
 
@@ -259,7 +259,7 @@ fn tasks_end_with_whoever_runs_them_and_nothing_is_changed_beside_him() {
     });
     until("an epoch", || folder.join("tasks/2/metrics.jsonl").exists());
     let (code, _, said) = run(&mut jobs(&folder, &["--retry"]));
-    assert!(code == 2 && said.contains("still under way here"), "{said}");
+    assert!(code == 2 && said.contains("still running here"), "{said}");
     assert!(first.exists() && states(&mut jobs(&folder, &["--json"]))["train-1"] == "failed");
 
     // Killed, it leaves none at work that `--cancel` would not find.

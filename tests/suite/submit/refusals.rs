@@ -76,8 +76,8 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
     let bin = slurm(&desk, refuses);
     let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &submit)));
     assert_eq!(code, 1, "{said}");
-    assert!(said.contains("sbatch refuses: sbatch: error: invalid partition specified: nowhere"), "{said}");
-    assert!(said.contains("nothing was handed in"), "{said}");
+    assert!(said.contains("sbatch failed: sbatch: error: invalid partition specified: nowhere"), "{said}");
+    assert!(said.contains("nothing was submitted"), "{said}");
 
     // The third call is refused: what was taken is known, and the rest is handed in later.
     script(
@@ -90,12 +90,12 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
     let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &submit)));
     assert_eq!(code, 1, "{said}");
     assert!(
-        said.contains("1 of 4 tasks are handed in") && said.contains("--retry` hands in the others"),
+        said.contains("1 of 4 tasks are submitted") && said.contains("--retry` submits the others"),
         "{said}"
     );
-    assert!(said.contains("sbatch refuses: Job violates accounting/QOS policy"), "{said}");
+    assert!(said.contains("sbatch failed: Job violates accounting/QOS policy"), "{said}");
     let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &submit)));
-    assert!(code == 2 && said.contains("holds tasks already"), "{said}");
+    assert!(code == 2 && said.contains("has tasks already"), "{said}");
 }
 
 #[test]
@@ -167,7 +167,7 @@ wc -l < "$0.calls""#;
     let more = ["--seeds", "4", "--submit", "slurm", "--wait"];
     let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &more)));
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("2 of 5 tasks are handed in") && said.contains("5 of 5 tasks done"), "{said}");
+    assert!(said.contains("2 of 5 tasks are submitted") && said.contains("5 of 5 tasks done"), "{said}");
     assert!(said.contains("Unable to contact slurm controller; retrying"), "{said}");
     let expected =
         ["--parsable --array=1-2 train.sh", "--parsable --array=3-4 train.sh", "--parsable join.sh"];
@@ -189,8 +189,8 @@ fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_handed_in(
         fs::write(home.join(file), text).expect("a file");
     }
     let (code, list, said) = run(&mut on(&bin, jobs(&folder, &[])));
-    assert!(code == 0 && list.contains("ended in the middle (TIMEOUT)"), "{list}");
-    assert!(list.contains("ended in the middle (CANCELLED by 7)"), "{list}");
+    assert!(code == 0 && list.contains("ended early (TIMEOUT)"), "{list}");
+    assert!(list.contains("ended early (CANCELLED by 7)"), "{list}");
     assert!(said.contains("log/train-1.txt ends with:") && !said.contains("log/train-3.txt"), "{said}");
     let asked = fs::read_to_string(bin.join("sacct.calls")).expect("calls");
     assert_eq!(asked, "--noheader --allocations --parsable2 --format=JobID,State --jobs=2\n");
@@ -214,7 +214,7 @@ fn a_damaged_part_is_named_and_made_again() {
     // Tasks are command lines that anyone can type.
     for part in ["1/2", "2/2"] {
         let (code, _, said) = run(&mut jobs(&folder, &["--join"]));
-        assert!(code == 1 && said.contains("--retry` makes again what is missing"), "{said}");
+        assert!(code == 1 && said.contains("--retry` redoes what is missing"), "{said}");
         done(&mut desk.train("run", 1, &["--part", part, "--resume"]));
     }
     let probe = home.join("2/probes/sinkhorn-s1-last.safetensors");
@@ -257,7 +257,7 @@ fn a_damaged_part_is_named_and_made_again() {
     // Joined once, it is joined.
     done(&mut jobs(&folder, &["--join"]));
     let (code, _, said) = run(&mut jobs(&desk.path("whole"), &[]));
-    assert!(code == 2 && said.contains("holds no tasks") && said.contains("extract and eval"), "{said}");
+    assert!(code == 2 && said.contains("has no tasks") && said.contains("extract and eval"), "{said}");
     let evaluation = desk.path("whole/evaluation");
     fs::create_dir_all(evaluation.join("tasks")).expect("a folder");
     fs::write(evaluation.join("tasks/plan.json"), "{").expect("a file");
@@ -273,12 +273,12 @@ fn what_could_not_be_read_again_is_not_handed_in() {
     let submit =
         |more: &[&str]| run(&mut on(&bin, desk.train("run", 1, &[more, &["--submit", "slurm"]].concat())));
     let (code, _, said) = submit(&["--seeds", "1000000"]);
-    assert!(code == 2 && said.contains("no plan has more than 1000000"), "{said}");
+    assert!(code == 2 && said.contains("a plan has at most 1000000"), "{said}");
     assert!(said.contains("--tasks") && !desk.path("run").exists(), "{said}");
     let (code, _, said) = submit(&[]);
     assert_eq!(code, 0, "{said}");
     // One that cannot be read may be of tasks that run.
     fs::write(desk.path("run/tasks/plan.json"), "{").expect("damaged");
     let (code, _, said) = submit(&[]);
-    assert!(code == 2 && said.contains("holds tasks already") && said.contains("plan.json"), "{said}");
+    assert!(code == 2 && said.contains("has tasks already") && said.contains("plan.json"), "{said}");
 }

@@ -140,7 +140,8 @@ impl Folder {
             Err(error) => Err(error).with_context(|| format!("{}: cannot be read", folder.display())),
             Ok(true) => Ok(None),
             Ok(false) => bail!(Usage(format!(
-                "--out {}: the folder has files but no {MANIFEST}, so it is not an earlier pre-training; give a new or empty one",
+                "--out {}: the folder has files but no {MANIFEST}, so it is not an earlier pre-training; give a new or \
+                 empty one",
                 folder.display()
             ))),
         }
@@ -177,7 +178,8 @@ impl Folder {
                 false => "resume with `--resume --out` alone",
             };
             bail!(Usage(format!(
-                "{}: `{field}` is {found} in the pre-training started there, not {asked}; {why}, or choose another folder",
+                "{}: `{field}` is {found} in the pre-training started there, not {asked}; {why}, or choose another \
+                 folder",
                 folder.display()
             )));
         }

@@ -102,8 +102,8 @@ mod tests {
     fn what_stands_twice_or_is_too_much_is_refused() {
         let head = vec![Variant::new("gap", "gap", Config::default())];
         let fault = |settings: TrainSettings| settings.spread(head.clone()).unwrap_err().to_string();
-        assert!(fault(settings(&[Some(1), Some(1)], &[])).contains("--layers: 1 is there twice"));
-        assert!(fault(settings(&[], &[0.1, 1e-1])).contains("--rates: 0.1 is there twice"));
+        assert!(fault(settings(&[Some(1), Some(1)], &[])).contains("--layers: 1 is given twice"));
+        assert!(fault(settings(&[], &[0.1, 1e-1])).contains("--rates: 0.1 is given twice"));
         let rates: Vec<f64> = (1..=1025).map(f64::from).collect();
         assert!(fault(settings(&[], &rates)).contains("1025 variants"));
     }

@@ -76,10 +76,10 @@ mod tests {
         }
         for parts in [0, 7, 30] {
             let error = plan(6).can_be_cut(parts).unwrap_err().to_string();
-            assert!(error.ends_with("1 to 6, or 2 to 4 for every seed"), "{error}");
+            assert!(error.ends_with("1 to 6, or 2 to 4 per seed"), "{error}");
         }
         let alone = TrainPlan { heads: plan(2).heads[..1].to_vec(), ..plan(2) };
         let error = alone.can_be_cut(5).unwrap_err().to_string();
-        assert!(error.ends_with("can be into 1 to 2"), "{error}");
+        assert!(error.ends_with("expected 1 to 2"), "{error}");
     }
 }
