@@ -55,11 +55,9 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     };
     line(&format!("cd {} && rm -f {state} || exit", shell_path(&plan.directory)));
     line("");
-    line(&format!(
-        "# {WARNING_SECONDS} s before its time is over it saves what is done, and waits in the queue for more."
-    ));
+    line(&format!("# {WARNING_SECONDS} s before its time limit it saves what is done, and is requeued."));
     line("trap 'over=yes; kill -TERM $program' USR1");
-    line("trap : TERM # whoever sends this to the script sends it to the program as well, which saves");
+    line("trap : TERM # the program gets this signal as well, and saves what is done");
     let words = stage.words.iter().skip(1).map(|word| format!(" \\\n    {}", shell_word(word)));
     let words: String = words.collect();
     line(&format!("{program} {verb}{words}{part} &"));

@@ -62,7 +62,7 @@ fn pretrain_into(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgre
         if progress.step % STRIDE == 0 || progress.step == plan.steps {
             let accuracy = (!shares.is_empty()).then(|| mean(&mut shares));
             let point = Point { step: progress.step, loss: mean(&mut losses), accuracy };
-            let right = point.accuracy.map(|share| format!(" {:.0} % right,", 100.0 * share));
+            let right = point.accuracy.map(|share| format!(" accuracy {:.0} %,", 100.0 * share));
             bar.set_message(format!("loss {:.4},{}", point.loss, right.unwrap_or_default()));
             if bar.is_hidden() {
                 say!("{}: step {} of {}: {}", bar.prefix(), point.step, plan.steps, bar.message());

@@ -51,7 +51,7 @@ pub struct Build {
     /// Scenes the probes are validated on
     #[arg(long, default_value_t = 480, value_parser = whole_number(24_u64..=100_000))]
     val: u64,
-    /// Passes of the probes over their scenes
+    /// Epochs of the probes
     #[arg(long, default_value_t = 24, value_parser = whole_number(1_u64..=100_000))]
     epochs: u64,
     /// Scenes per training step of the probes
@@ -71,7 +71,7 @@ pub struct Build {
 const LONG: &str = "\
 Writes DIR/mae and DIR/vit (backbones as the Hugging Face Hub lays them out, float16),
 DIR/probes/<backbone>/<head>.safetensors, DIR/scenes (two of every class, with masks) and
-DIR/demo.json, which says how it was made and how good every head became.
+DIR/demo.json, which says how it was made and how accurate every head is.
 The same settings on the same kind of processor give the same demo.";
 
 impl Build {

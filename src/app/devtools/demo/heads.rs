@@ -39,7 +39,7 @@ pub fn train_all(
 ) -> anyhow::Result<Vec<DemoHead>> {
     let opened = Backbone::open(&backbone.folder(out), device)?;
     let preprocessor = Preprocessor::open(backbone.folder(out))?;
-    let folder = tempfile::tempdir().context("no folder for tokens can be made")?;
+    let folder = tempfile::tempdir().context("no folder for tokens can be created")?;
     let tokens = extract(&opened, &preprocessor, &about.scenes, folder.path(), bars)?;
     let (train_set, val_set) = split(&about.scenes);
     let seed = about.seed;

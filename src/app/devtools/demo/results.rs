@@ -46,14 +46,14 @@ impl Results {
         let about = DemoInfo::open(&demo)?;
         let mut images = about.images(&demo);
         images.truncate(usize::from(self.scenes));
-        images.first().with_context(|| format!("{} holds no scenes", demo.display()))?;
+        images.first().with_context(|| format!("{} has no scenes", demo.display()))?;
         for backbone in &about.backbones {
             self.write(&demo, backbone, &images, program)?;
             if interrupt::flow().is_break() {
                 return Ok(interrupt::code());
             }
         }
-        say!("the demo's results are in {}", self.out.display());
+        say!("the results of the demo are in {}", self.out.display());
         Ok(ExitCode::SUCCESS)
     }
 

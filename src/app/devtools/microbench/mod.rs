@@ -96,7 +96,7 @@ pub struct Stopped;
 /// Context of an error in the temporary folder that measurements write to.
 fn at_folder(folder: &Path) -> String {
     let folder = folder.display();
-    format!("what is measured cannot be written to the temporary folder {folder}; name another with TMPDIR")
+    format!("benchmark files cannot be written to the temporary folder {folder}; choose another with TMPDIR")
 }
 
 /// Progress after one run of a work.

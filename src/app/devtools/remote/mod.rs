@@ -23,7 +23,7 @@ use crate::model::stats::quantiles;
 
 /// Goal for the 95th percentile of first looks, in milliseconds.
 const FIRST_MS: f64 = 250.0;
-/// Goal for the 95th percentile of second looks, in milliseconds.
+/// Goal for the 95th percentile of second explanations, in milliseconds.
 const AGAIN_MS: f64 = 100.0;
 /// Goal for the 99th percentile of a frame's processor time while thumbnails scroll, in milliseconds.
 const FRAME_MS: f64 = 33.0;
@@ -57,8 +57,8 @@ impl Remote {
         };
         row("first look at an image", &first, 0.95, FIRST_MS);
         row("second look", &again, 0.95, AGAIN_MS);
-        row(&format!("a frame while {} thumbnails are scrolled", self.images), &frames, 0.99, FRAME_MS);
-        let _ = writeln!(text, "\nThe last thumbnails are there {late:.0} ms after scrolling ends.\n");
+        row(&format!("a frame while scrolling {} thumbnails", self.images), &frames, 0.99, FRAME_MS);
+        let _ = writeln!(text, "\nThe last thumbnails arrive {late:.0} ms after scrolling ends.\n");
         stdout::text(format_args!("{text}{}", traffic_table(&sitting.close())))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -23,7 +23,7 @@ pub struct Relay {
     /// Delay each way, in milliseconds
     #[arg(long, value_name = "MS")]
     delay: u64,
-    /// What the worker is told
+    /// Arguments of the worker
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
 }
@@ -35,7 +35,7 @@ impl Relay {
     /// Relays until the client closes its end and the worker has ended.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let delay = Duration::from_millis(self.delay);
-        let program = std::env::current_exe().context("this program does not know where it lies")?;
+        let program = std::env::current_exe().context("the path of this program is unknown")?;
         let mut command = Command::new(program);
         command.args(&self.words).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context("the worker cannot be started")?;
@@ -50,7 +50,7 @@ impl Relay {
         Hello { packs: true, ..hello }.write(&mut to)?;
         forward(&mut io::stdin(), &mut to, delay)?;
         drop(to);
-        child.wait().context("the worker is not seen")?;
+        child.wait().context("the worker cannot be checked")?;
         let _ = answers.join(); // it ended with the worker's output
         Ok(ExitCode::SUCCESS)
     }

@@ -53,7 +53,7 @@ pub struct Sitting {
 impl Sitting {
     /// Opens the bundled demo over a relay with `delay` milliseconds each way, and waits until it is shown.
     pub fn open(delay: u64) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir().context("cannot make a folder for the relay")?;
+        let folder = tempfile::tempdir().context("cannot create a folder for the relay")?;
         let program = relay(folder.path(), delay)?;
         let (wake, woken) = sync_channel(1);
         let waker = Arc::new(move || {
@@ -70,7 +70,7 @@ impl Sitting {
         sitting.draw(Vec::new());
         demo::opening().into_iter().for_each(|command| sitting.app.dispatch(command));
         if sitting.app.state.jobs.is_empty() {
-            bail!("the bundled demo is not there");
+            bail!("the bundled demo was not found");
         }
         sitting.until("the demo", |state| all_shown(state) && is_quiet(state))?;
         Ok(sitting)
@@ -110,7 +110,7 @@ impl Sitting {
         // From the top of the images that were added: the gallery shows those of one dataset, or of none.
         let mut images = self.app.state.library.images.iter();
         let first = images.find(|(_, image)| image.label.is_none()).map(|(id, _)| *id);
-        let first = first.context("only the demo's images are there: ask for more by --images")?;
+        let first = first.context("there are only the demo's images: request more with --images")?;
         self.app.dispatch(Command::SelectImage(first));
         self.until("a look", all_shown)?;
         self.phase("scrolling, a frame", SCROLLED);
@@ -132,7 +132,7 @@ impl Sitting {
             }
         }
         if self.thumbnails() == before {
-            bail!("no thumbnail has come: the gallery was not scrolled");
+            bail!("no thumbnail arrived: the gallery was not scrolled");
         }
         Ok((frames.all(), ms(last - end)))
     }
@@ -198,13 +198,14 @@ impl Sitting {
 
 /// Writes a script that runs this program behind the relay; its path.
 fn relay(folder: &Path, delay: u64) -> anyhow::Result<String> {
-    let program = std::env::current_exe().context("this program does not know where it lies")?;
-    let program = program.to_str().context("this program lies where no text leads")?.replace('\'', r"'\''");
+    let program = std::env::current_exe().context("the path of this program is unknown")?;
+    let program =
+        program.to_str().context("the path of this program is not valid Unicode")?.replace('\'', r"'\''");
     let script = folder.join("relay");
     let text = format!("#!/bin/sh\nexec '{program}' bench relay --delay {delay} -- \"$@\"\n");
     atomic_file::write(&script, text.as_bytes())?;
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
-    Ok(script.to_str().context("temporary files lie where no text leads")?.to_owned())
+    Ok(script.to_str().context("the path of temporary files is not valid Unicode")?.to_owned())
 }
 
 /// Whether nothing is being opened or listed any more.

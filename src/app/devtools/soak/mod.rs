@@ -56,7 +56,7 @@ impl Soak {
             }
         }
         let verdict = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let verdict = verdict.context("the window was closed before its time was over")??;
+        let verdict = verdict.context("the window was closed before the time was up")??;
         stdout::text(format_args!("{}\n", serde_json::to_string_pretty(&verdict)?))?;
         Ok(if verdict.kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -64,7 +64,7 @@ impl Soak {
     fn build(&self, ctx: &egui::Context, outcome: SharedVerdict) -> anyhow::Result<Soaking> {
         let app = demo_window(ctx)?;
         if app.state.library.probes.is_empty() {
-            bail!("the bundled demo is not there: set {} to the folder `assets`", demo::ASSETS_VARIABLE);
+            bail!("the bundled demo was not found: set {} to the folder `assets`", demo::ASSETS_VARIABLE);
         }
         let watch = Watch::new(Duration::from_secs(self.seconds))?;
         Ok(Soaking {

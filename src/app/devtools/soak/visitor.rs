@@ -63,7 +63,7 @@ enum Training {
 impl Visitor {
     /// A visitor whose choices follow from `seed`; writes the scenes to train on.
     pub fn new(seed: u64) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir().context("cannot make a folder to train in")?;
+        let folder = tempfile::tempdir().context("cannot create a folder to train in")?;
         SCENES.write(&folder.path().join("scenes"), &|| ())?;
         let now = Instant::now();
         Ok(Self {

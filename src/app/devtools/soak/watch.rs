@@ -75,7 +75,7 @@ pub struct Watch {
 impl Watch {
     /// Starts watching; an error where the system does not report memory, open files or threads.
     pub fn new(length: Duration) -> anyhow::Result<Self> {
-        sample().context("this system does not say how much memory and how many files a program has open")?;
+        sample().context("this system does not report a program's memory and open files")?;
         let now = Instant::now();
         let (frames, samples, slow) = (Frames::default(), Vec::new(), Vec::new());
         Ok(Self { length, begun: now, sampled: now, printed: now, frames, drawn: 0, samples, slow })
@@ -91,7 +91,8 @@ impl Watch {
     pub fn poll(&mut self, done: &Done) -> anyhow::Result<Option<Verdict>> {
         if self.sampled.elapsed() >= SAMPLE_INTERVAL.min(self.length / 60) {
             self.sampled = Instant::now();
-            self.samples.push(sample().context("the system no longer says what the program holds")?);
+            self.samples
+                .push(sample().context("the system no longer reports the program's memory and open files")?);
         }
         if self.printed.elapsed() >= PRINT_INTERVAL.min(self.length / 12) {
             self.printed = Instant::now();
@@ -108,7 +109,7 @@ impl Watch {
         let Done { looks, evaluations, trainings, .. } = done;
         say!(
             "{:>6.0} s  {memory:>7.1} MB  {handles:>4} files  {threads:>4} threads  {slow:>6.1} ms p99  \
-             {looks} looks, {evaluations} evaluations, {trainings} trainings",
+             {looks} explanations, {evaluations} evaluations, {trainings} trainings",
             self.begun.elapsed().as_secs_f64()
         );
     }
@@ -137,11 +138,13 @@ fn judge(length: Duration, frames: usize, samples: &[Sample], slow: &[f64], done
     limit("the number of open files", handles[1] - handles[0], MAX_COUNT_GROWTH, "");
     limit("the number of threads", threads[1] - threads[0], MAX_COUNT_GROWTH, "");
     limit("the 99th percentile of frames", percent(frame), MAX_FRAME_GROWTH, " %");
-    for (what, count) in
-        [("look", done.looks), ("evaluation", done.evaluations as u64), ("training", done.trainings as u64)]
-    {
+    for (what, count) in [
+        ("explanation", done.looks),
+        ("evaluation", done.evaluations as u64),
+        ("training", done.trainings as u64),
+    ] {
         if count == 0 {
-            faults.push(format!("no {what} came to its end: nothing was watched"));
+            faults.push(format!("no {what} finished: nothing was measured"));
         }
     }
     let rounded = |pair: [f64; 2]| pair.map(|value| (value * 100.0).round() / 100.0);

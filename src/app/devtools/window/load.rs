@@ -30,7 +30,7 @@ impl SyntheticLibrary {
     pub fn make(self) -> anyhow::Result<(TempDir, Vec<Command>)> {
         let demo = demo::demo()?;
         let about = DemoInfo::open(&demo)?;
-        let folder = tempfile::tempdir().context("cannot make a folder for the synthetic library")?;
+        let folder = tempfile::tempdir().context("cannot create a folder for the synthetic library")?;
         let images = about.images(&demo);
         for at in 0..self.images {
             let inside = folder.path().join("images").join(format!("{:03}", at / FOLDER_IMAGES));
@@ -51,7 +51,7 @@ impl SyntheticLibrary {
 
 /// Copies file `at` of the endless repetition of `files` to `<name>-<at>` in `inside`; its path.
 fn copy(files: &[PathBuf], at: usize, inside: &Path, name: &str) -> anyhow::Result<PathBuf> {
-    let from = files.get(at % files.len().max(1)).context("the demo holds none")?;
+    let from = files.get(at % files.len().max(1)).context("the demo has none")?;
     fs::create_dir_all(inside).with_context(|| format!("{}", inside.display()))?;
     let ending = from.extension().and_then(|e| e.to_str()).unwrap_or_default();
     let to = inside.join(format!("{name}-{at:06}.{ending}"));

@@ -101,7 +101,7 @@ impl Driver {
             }
             Stage::Demo => {
                 if state.library.probes.is_empty() {
-                    return self.fail("the bundled demo is not there".to_owned());
+                    return self.fail("the bundled demo was not found".to_owned());
                 }
                 if self.drawn(all_shown(&self.app.state)) {
                     self.record("demo_shown_ms", ms(self.now - self.begun));
