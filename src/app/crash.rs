@@ -94,7 +94,7 @@ fn page(message: &str, place: &str, backtrace: &str) -> String {
     let lines = log::tail().join("\n");
     let _ = write!(
         page,
-        "ssmprobe {} crashed. Please put this page into an issue.\n\n\
+        "ssmprobe {} crashed. Please attach this page to an issue.\n\n\
          system   {os} {arch}\ncommand  ssmprobe {}\nthread   {name}\nfault    {message}\nat       {place}\n\n\
          Messages and actions before it:\n{lines}\n\nBacktrace:\n{backtrace}",
         env!("CARGO_PKG_VERSION"),

@@ -23,7 +23,7 @@ use crate::model::stats::quantiles;
 
 /// Goal for the 95th percentile of first looks, in milliseconds.
 const FIRST_MS: f64 = 250.0;
-/// Goal for the 95th percentile of second explanations, in milliseconds.
+/// Goal for the 95th percentile of second looks, in milliseconds.
 const AGAIN_MS: f64 = 100.0;
 /// Goal for the 99th percentile of a frame's processor time while thumbnails scroll, in milliseconds.
 const FRAME_MS: f64 = 33.0;

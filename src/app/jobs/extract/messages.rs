@@ -49,7 +49,7 @@ impl Messages {
                 match self.unreadable {
                     ..=MAX_NAMED => Line::Warning(format!("left out: {}", prefixed(&name(*sample), why))),
                     count if count == MAX_NAMED + 1 => {
-                        Line::Warning("others left out are only counted".into())
+                        Line::Warning("further images left out are only counted".into())
                     }
                     _ => return None,
                 }

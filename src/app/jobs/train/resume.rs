@@ -110,7 +110,8 @@ const ALONE: &str = "resume with `--resume --out` alone, or train into another f
 const OTHER_IMAGES: &str = "an image was changed, added, removed or rewritten since; restore the dataset, or, if only the images' modification times differ, use `--resume --verify`, which compares their contents and continues; or train into another folder";
 const OTHER_HEADS: &str = "train the others in a folder of their own: `ssmprobe report` takes several runs";
 
-const OTHER_TOKENS: &str = "leave out the flags that say otherwise (--backbone, --layer, --blocks, --size, --precision, --mae-order)";
+const OTHER_TOKENS: &str = "leave out the flags that say otherwise (--backbone, --layer, --blocks, --size, --precision, \
+                            --mae-order)";
 
 /// A field's path, its value in the run, and the requested value.
 pub type Difference = (String, String, String);
