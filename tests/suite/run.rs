@@ -465,8 +465,9 @@ fn a_file_where_a_folder_is_expected_is_called_one() {
         (1, &["cache", "list", "--cache", &file]),
     ] {
         let (found, _, said) = run(program().args(words));
-        let advised =
-            ["resumed", "check the disk", "not empty", "holds no"].iter().any(|word| said.contains(word));
+        let advised = ["resumed", "check the disk", "not empty", "holds no", "has no"]
+            .iter()
+            .any(|word| said.contains(word));
         assert!(
             found == code && said.contains("is a file, expected a folder") && !advised,
             "{words:?}: {said}"
