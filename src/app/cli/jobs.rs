@@ -186,18 +186,19 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
     };
     let mut silent_since: Option<Instant> = None;
     loop {
-        match states(plan) {
-            Err(error @ SlurmError::Refused { .. })
-                if silent_since.is_none_or(|since| since.elapsed() < MAX_SILENCE) =>
+        let polled = states(plan).map_err(anyhow::Error::from).and_then(|tasks| watch.update(plan, &tasks));
+        match polled {
+            Err(error)
+                if is_refusal(&error) && silent_since.is_none_or(|since| since.elapsed() < MAX_SILENCE) =>
             {
                 if silent_since.is_none() {
-                    watch.display.say(&format!("note: {error}; retrying"));
+                    watch.display.say(&format!("note: {error:#}; retrying"));
                     silent_since = Some(Instant::now());
                 }
             }
-            tasks => {
+            polled => {
                 silent_since = None;
-                if let Some(done) = watch.update(plan, &tasks?)? {
+                if let Some(done) = polled? {
                     return Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE });
                 }
             }
@@ -283,6 +284,11 @@ fn has_held_back(plan: &Plan, tasks: &[(Task, State)]) -> bool {
         && !plan.is_cancelled()
         && !tasks.iter().any(|(_, state)| failed(state))
         && tasks.iter().any(|(task, _)| plan.array(*task).is_none())
+}
+
+/// Whether a command of Slurm failed, which may succeed later.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(SlurmError::Refused { .. }))
 }
 
 /// Whether Slurm refused a task because its limit is reached.

@@ -153,6 +153,7 @@ fn tasks_beyond_the_submit_limit_are_handed_in_as_there_is_room() {
     let bin = slurm(&desk, "");
     let takes = r#"[ ! -e "$0.full" ] || { echo 'Job violates accounting/QOS policy (job submit limit)' >&2; exit 1; }
 case "$*" in *array=1-4*) echo 'QOSMaxSubmitJobPerUserLimit' >&2; exit 1;; esac
+case "$*" in *array=3-4*) [ -e "$0.late" ] || { touch "$0.late"; echo 'Socket timed out' >&2; exit 1; };; esac
 touch "$0.full"; echo "$@" >> "$0.calls"
 for script; do :; done
 tasks=$(echo "$*" | sed -n 's/.*array=\([0-9-]*\).*/\1/p' | tr - ' ')
@@ -169,6 +170,7 @@ wc -l < "$0.calls""#;
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("2 of 5 tasks are submitted") && said.contains("5 of 5 tasks done"), "{said}");
     assert!(said.contains("Unable to contact slurm controller; retrying"), "{said}");
+    assert!(said.contains("Socket timed out; retrying"), "{said}");
     let expected =
         ["--parsable --array=1-2 train.sh", "--parsable --array=3-4 train.sh", "--parsable join.sh"];
     assert_eq!(calls(&bin, &desk.path("run/tasks")), expected);
