@@ -393,7 +393,7 @@ fn an_order_file_is_trained_and_evaluated_as_a_scan() {
     order_file::write(&desk.path("short.csv"), &HandOrder::new(vec![1, 0]).unwrap()).unwrap();
     fs::write(desk.path("twice.csv"), "0\n0\n").unwrap();
     for (heads, said) in [
-        (file("short.csv"), format!("the order of short.csv with 2 steps, and the images have {n} tokens")),
+        (file("short.csv"), format!("the order of short.csv with 2 steps, but the images have {n} tokens")),
         (file("twice.csv"), "token 0 is read twice, at steps 0 and 1, and token 1 never".to_owned()),
         ("order".to_owned(), "give it as order:FILE".to_owned()),
     ] {

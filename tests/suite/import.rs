@@ -439,7 +439,7 @@ fn a_head_that_fits_no_tokens_is_refused() {
         open_head(&path, project, width).map(|_| ()).unwrap_err().to_string()
     };
     assert!(error("dinov2-linear", "dinov2-linear", 0).contains("--backbone"));
-    assert!(error("dinov2-linear", "dinov2-linear", 16).contains("of the last 4 (64)"));
+    assert!(error("dinov2-linear", "dinov2-linear", 16).contains("or the last 4 (64)"));
     assert!(error("dinov2-linear", "ep", 24).contains("no head of Efficient Probing"));
     assert!(error("ep", "ep", 16).contains("have width 16"));
     assert!(error("ep", "dinov2-linear", 24).contains("several heads"));
@@ -479,7 +479,7 @@ fn values_of_efficient_probing_are_as_wide_as_a_whole_d_out_makes_them() {
     for (queries, features, words) in [
         (4, 11, ["0.v.weight", "[11, 24]", "24 / d_out wide"]),
         (4, 48, ["0.v.weight", "[48, 24]", "24 / d_out wide"]),
-        (5, 12, ["queries", "5, and the values are 12 wide", "a divisor of the width of the values"]),
+        (5, 12, ["queries", "5, but the values are 12 wide", "a divisor of the width of the values"]),
     ] {
         let error = open(queries, features).map(|_| ()).unwrap_err();
         let whole = error.contains("head.safetensors");

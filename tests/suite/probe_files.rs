@@ -127,7 +127,7 @@ fn damaged_and_foreign_files_are_refused_with_what_to_do() {
     assert!(refused(&huge).contains("safetensors"));
     let other = vec![("weight".to_owned(), Dtype::F32, vec![1], vec![0; 4])];
     assert!(refused(&write(&other, [])).contains("no metadata key `ssmprobe`"));
-    assert!(refused(&write(&other, [("ssmprobe".into(), "{".into())])).contains("cannot be understood"));
+    assert!(refused(&write(&other, [("ssmprobe".into(), "{".into())])).contains("cannot be parsed"));
     let folder = Probe::load(std::env::temp_dir()).err().expect("a folder").to_string();
     assert!(folder.contains("not a file"), "{folder}");
     let missing = std::env::temp_dir().join("ssmprobe no such file.safetensors");

@@ -160,7 +160,7 @@ fn a_head_in_the_order_of_a_file_is_trained_as_any_scan() {
     let dims = Dims { width: WIDTH, grid: GRID, classes: CLASSES };
     let error = Model::start(find("order").unwrap(), &short, dims, 3, &device).err().unwrap();
     assert!(
-        format!("{error:?}").contains("order of short.csv with 2 steps, and the images have 9 tokens"),
+        format!("{error:?}").contains("order of short.csv with 2 steps, but the images have 9 tokens"),
         "{error:?}"
     );
 }

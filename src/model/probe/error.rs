@@ -7,9 +7,9 @@ use crate::model::probe::head::ConfigError;
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    #[error("cannot {verb} {file}: {source}; check that the path exists and may be {verb_past}")]
+    #[error("cannot {verb} {file}: {source}; check that the path exists and can be {verb_past}")]
     Io { file: String, verb: &'static str, verb_past: &'static str, source: std::io::Error },
-    #[error("{file} holds more than {most} bytes, which no probe does; is this the backbone's file?")]
+    #[error("{file} is larger than {most} bytes, too large for a probe; is it the backbone's file?")]
     TooLarge { file: String, most: u64 },
     #[error(
         "{file} is not a readable safetensors file ({source}); write it with `safetensors.torch.save_file`, \
@@ -21,16 +21,14 @@ pub enum ProbeError {
          `save_file(tensors, path, metadata={{\"ssmprobe\": json.dumps({{...}})}})`"
     )]
     NoMetadata { file: String },
-    #[error(
-        "{file}: metadata key `ssmprobe` cannot be understood: {source}; correct it and save the file again"
-    )]
+    #[error("{file}: metadata key `ssmprobe` cannot be parsed: {source}; correct it and save the file again")]
     Metadata { file: String, source: serde_json::Error },
     #[error(
         "{file} has format {found}, this program reads format {expected}; update ssmprobe, or write the probe \
          again with `\"format\": {expected}`"
     )]
     Format { file: String, found: String, expected: u64 },
-    #[error("{file} holds the head `{found}`, which does not exist; choose one of: {known}")]
+    #[error("{file} has an unknown head, `{found}`; choose one of: {known}")]
     UnknownHead { file: String, found: String, known: String },
     #[error("{file}: {source}; correct `config` in the metadata and save the file again")]
     Config { file: String, source: ConfigError },
@@ -43,14 +41,14 @@ pub enum ProbeError {
     Tensors { file: String, head: String, hidden_size: usize, problems: String },
     #[error("{file}: tensor `{name}` {problem}; train the probe again or save it from an earlier checkpoint")]
     Values { file: String, name: String, problem: String },
-    #[error("{file} classifies into no class; `classifier.weight` needs one row for each class")]
+    #[error("{file} has no classes; `classifier.weight` needs one row per class")]
     NoClasses { file: String },
     #[error(
-        "{file} reads tokens of hidden size {expected} (backbone `{backbone}`), these have {found}; choose \
-         the backbone it was trained on, or a probe trained on this one"
+        "{file} reads tokens of hidden size {expected} (backbone `{backbone}`), but these have {found}; \
+         choose the backbone it was trained on, or a probe trained on this one"
     )]
     Width { file: String, expected: usize, backbone: String, found: usize },
-    #[error("{file} needs at least 2 patch tokens to read, the image has {found}; use larger images")]
+    #[error("{file} needs at least 2 patch tokens, the image has {found}; use larger images")]
     TooFewTokens { file: String, found: usize },
     #[error(
         "{file} holds a fixed order of {expected} tokens, the image has {found}; use the image size it was \
@@ -60,12 +58,12 @@ pub enum ProbeError {
     #[error("{file} reads the CLS token, which this backbone does not have; choose another head or backbone")]
     NoCls { file: String },
     #[error(
-        "{file} knows {found} classes without names, and the dataset has {expected}; it was trained on another one"
+        "{file} has {found} unnamed classes, but the dataset has {expected}; it was trained on another dataset"
     )]
     Unnamed { file: String, expected: usize, found: usize },
     #[error(
-        "{file}: the class `{name}` stands twice in one of two different lists ({own} in the probe's, {other} in \
-         the dataset's), so nothing says which is which; name the classes of the dataset apart, in the probe too"
+        "{file}: the class name `{name}` is ambiguous ({own} in the probe, {other} in the dataset, and their \
+         class lists differ); make class names unique, in the probe too"
     )]
     Ambiguous { file: String, name: String, own: usize, other: usize },
     #[error("{file} has no class `{asked}`; {hint}")]

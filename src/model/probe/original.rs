@@ -87,12 +87,13 @@ pub enum HeadError {
     Keys { path: PathBuf, project: &'static str, keys: KeyErrors },
     #[error("{}: {name:?} is {found:?}: {expected}", path.display())]
     Shape { path: PathBuf, name: String, found: Vec<usize>, expected: String },
-    #[error("{} makes no probe", path.display())]
+    #[error("{}: invalid head settings", path.display())]
     Config { path: PathBuf, source: ConfigError },
-    #[error("{}: no number of {name:?} may be below 0, element {index} is {value}", path.display())]
+    #[error("{}: values of {name:?} must not be negative, but element {index} is {value}", path.display())]
     Variance { path: PathBuf, name: String, index: usize, value: f32 },
     #[error(
-        "{project}: what width the tokens have is not in their weights: give --backbone FOLDER, whose tokens they read"
+        "{project}: the weights do not record the token width: give --backbone FOLDER, the backbone they \
+         were trained on"
     )]
     NoBackbone { project: &'static str },
 }
@@ -237,7 +238,7 @@ fn efficient(saved: &Saved) -> ReadHead {
     // The project's own integer division: `features = d / d_out`, for a whole `d_out`.
     let d_out = d / features;
     if d_out == 0 || d / d_out != features {
-        let what = format!("values of tokens of width {d} are {d} / d_out wide, for a whole d_out from 1");
+        let what = format!("tokens of width {d} need values {d} / d_out wide, for an integer d_out >= 1");
         return Err(saved.misshapen("0.v.weight", what));
     }
     if ![0, d].contains(&saved.backbone.hidden_size) {
@@ -282,8 +283,9 @@ fn linear(saved: &Saved) -> ReadHead {
         ),
         _ => {
             let what = format!(
-                "of tokens of width {d} a head here reads CLS, of the last layer ({d} features) or of the last 4 ({}), or that and \
-                 the mean of the last layer's patches ({} or {}): is --backbone the one it was trained on?",
+                "at token width {d} a head reads CLS from the last layer ({d} features) or the last 4 ({}), \
+                 or that and the mean of the last layer's patches ({} or {}): is --backbone the one it was \
+                 trained on?",
                 4 * d,
                 2 * d,
                 5 * d

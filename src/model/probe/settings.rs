@@ -187,7 +187,7 @@ pub(super) fn divides(field: &'static str, value: usize, width: usize) -> Result
     if width.is_multiple_of(value) {
         return Ok(());
     }
-    let found = format!("{value}, and the hidden size is {width}");
+    let found = format!("{value}, but the hidden size is {width}");
     Err(ConfigError { field, found, expected: "a divisor of the hidden size" })
 }
 

@@ -22,7 +22,7 @@ use crate::model::probe::settings::{Norm, SelfAttention};
 pub const SPEC: HeadSpec = HeadSpec {
     id: "abmilp",
     name: "AbMILP",
-    summary: "A small network says how much each token weighs",
+    summary: "A small network gives each token its weight",
     group: Group::Pooling,
     tier: Tier::Content,
     in_paper: false,

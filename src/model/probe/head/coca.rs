@@ -21,7 +21,7 @@ const HEADS: usize = 8;
 pub const SPEC: HeadSpec = HeadSpec {
     id: "coca",
     name: "CoCa pooler",
-    summary: "Attention of one query with several heads, and an output layer",
+    summary: "Multi-head attention of one query, and an output layer",
     group: Group::Pooling,
     tier: Tier::Content,
     in_paper: false,

@@ -28,7 +28,7 @@ pub const CONTENT: HeadSpec = HeadSpec {
 pub const TOP_K: HeadSpec = HeadSpec {
     id: "topk",
     name: "Top-k",
-    summary: "Mean of the best scored tokens",
+    summary: "Mean of the top-scoring tokens",
     group: Group::Pooling,
     tier: Tier::Ablation,
     in_paper: true,

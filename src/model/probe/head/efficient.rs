@@ -78,7 +78,7 @@ impl Head for Efficient {
         if width.is_multiple_of(queries) {
             return Ok(());
         }
-        let found = format!("{queries}, and the values are {width} wide");
+        let found = format!("{queries}, but the values are {width} wide");
         Err(ConfigError { field: "queries", found, expected: "a divisor of the width of the values" })
     }
 

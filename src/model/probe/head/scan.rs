@@ -65,10 +65,10 @@ const fn entry(scan: Scan, name: &'static str, summary: &'static str) -> HeadSpe
 /// The fixed orders, in the [list](super::HEADS) of heads.
 pub const SPECS: [HeadSpec; 8] = [
     HeadSpec { paper_cost: Some(S4_COST), ..entry(Scan::Raster, "Raster", "S4 row by row") },
-    entry(Scan::Vmamba, "VMamba", "S4 by rows and columns, both ways"),
-    entry(Scan::Snake, "Snake", "S4 by turning rows and columns, both ways"),
-    entry(Scan::Diagonal, "Diagonal", "S4 by diagonals and their mirror images, both ways"),
-    HeadSpec { in_paper: false, ..entry(Scan::Hilbert, "Hilbert", "S4 along Hilbert's curve, both ways") },
+    entry(Scan::Vmamba, "VMamba", "S4 along rows and columns, both ways"),
+    entry(Scan::Snake, "Snake", "S4 along snaking rows and columns, both ways"),
+    entry(Scan::Diagonal, "Diagonal", "S4 along diagonals and anti-diagonals, both ways"),
+    HeadSpec { in_paper: false, ..entry(Scan::Hilbert, "Hilbert", "S4 along the Hilbert curve, both ways") },
     HeadSpec {
         in_paper: false,
         ..entry(Scan::Spiral, "Spiral", "S4 from the border to the centre, both ways")
@@ -92,7 +92,7 @@ pub static ORDER: HeadSpec = HeadSpec {
     id: "order",
     in_paper: false,
     build: Build::Own(|config| FixedScan::boxed(Source::File(config.order.clone()), config)),
-    ..entry(Scan::Raster, "Order file", "S4 in the order of a file, the same for all images")
+    ..entry(Scan::Raster, "Order file", "S4 in an order from a file, the same for all images")
 };
 
 /// S4 behind a fixed order.
@@ -190,7 +190,7 @@ impl Head for FixedScan {
         if steps == n {
             return Ok(());
         }
-        let found = format!("the {} with {steps} steps, and the images have {n} tokens", order.words());
+        let found = format!("the {} with {steps} steps, but the images have {n} tokens", order.words());
         Err(ConfigError { field: "order", found, expected: "a file with every token of an image once" })
     }
 

@@ -86,7 +86,7 @@ impl Head for SimPool {
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         if self.gamma.is_some() {
-            let why = "SimPool with gamma takes powers of the tokens' channels: no exact evidence exists";
+            let why = "SimPool with gamma raises the tokens' channels to a power: no exact evidence exists";
             return opaque::output(self, params, tokens, why);
         }
         let d = tokens.width;

@@ -28,7 +28,7 @@ impl Group {
     /// Its name and its description, as users see them.
     pub fn text(self) -> (&'static str, &'static str) {
         match self {
-            Self::Pooling => ("Pooling", "Tokens are weighed and averaged, in no order"),
+            Self::Pooling => ("Pooling", "Weighted means of the tokens, in no order"),
             Self::Scan => ("Fixed scans", "S4 reads the tokens in an order that is the same for all images"),
             Self::Router => ("Learned routers", "Tokens are sorted by a learned score before they are read"),
             Self::Network => ("Networks", "Other networks of the paper, for comparison"),

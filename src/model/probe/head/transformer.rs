@@ -30,7 +30,7 @@ const HEADS: usize = 12;
 pub const SPEC: HeadSpec = HeadSpec {
     id: "transformer",
     name: "Transformer",
-    summary: "A learned CLS through one encoder layer",
+    summary: "A learned CLS token in one encoder layer",
     group: Group::Network,
     tier: Tier::Ablation,
     in_paper: true,

@@ -25,7 +25,7 @@ const WIDER: usize = 4;
 pub const SPEC: HeadSpec = HeadSpec {
     id: "v-jepa",
     name: "V-JEPA",
-    summary: "One query through a block of cross-attention",
+    summary: "One query in a cross-attention block",
     group: Group::Pooling,
     tier: Tier::Content,
     in_paper: false,

@@ -14,7 +14,7 @@ use crate::model::probe::settings::Config;
 pub const SPEC: RouterSpec = RouterSpec {
     id: "gumbel-sinkhorn",
     name: "Gumbel-Sinkhorn",
-    summary: "S4 behind Sinkhorn with noise while it trains",
+    summary: "S4 behind Sinkhorn, with noise in training",
     mechanism: "Doubly stochastic, with noise",
     table_row: 4,
     in_paper: false,

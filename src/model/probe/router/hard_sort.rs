@@ -13,7 +13,7 @@ use crate::model::probe::settings::Config;
 pub const SPEC: RouterSpec = RouterSpec {
     id: "hard-sort",
     name: "Hard sort",
-    summary: "S4 behind sorting, gradients straight through",
+    summary: "S4 behind sorting, straight-through gradients",
     mechanism: "Sorting, gradient straight through",
     table_row: 3,
     in_paper: false,

@@ -23,7 +23,7 @@ const HIDDEN: usize = 192;
 pub const SPEC: HeadSpec = HeadSpec {
     id: "deepsets",
     name: "DeepSets",
-    summary: "Mean of a small network's view of each token",
+    summary: "Mean of a small network's output per token",
     group: Group::Network,
     tier: Tier::Ablation,
     in_paper: true,

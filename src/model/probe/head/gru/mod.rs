@@ -29,7 +29,7 @@ const ENDINGS: [&str; 2] = ["", "_reverse"];
 pub const SPEC: HeadSpec = HeadSpec {
     id: "bi-gru",
     name: "Bi-GRU",
-    summary: "Recurrent reading, both ways",
+    summary: "A recurrent network, both ways",
     group: Group::Network,
     tier: Tier::Ablation,
     in_paper: true,
