@@ -305,7 +305,7 @@ fn what_cannot_be_read_is_said_with_what_can() {
         Backbone::open(folder.path(), &device).map(|_| ()).unwrap_err().to_string()
     };
     for (config, words) in [
-        ("[1]", ["config.json", "another kind of value"]),
+        ("[1]", ["config.json", "another type of value"]),
         ("{", ["config.json", "JSON"]),
         ("{}", ["`model_type` is absent", "vit_mae, beit, dinov2"]),
         (r#"{"model_type": "resnet"}"#, ["`model_type` is \"resnet\"", "dinov3_vit, eva02, clip, "]),

@@ -161,7 +161,7 @@ fn weights_that_repeat_a_number_are_refused() {
     assert_inspect_refuses(
         "--backbone",
         &folder,
-        "its 102 tensors come to 1371598848 bytes, of which it has only 17138",
+        "its 102 tensors add up to 1371598848 bytes, but it stores only 17138",
     );
 }
 

@@ -325,7 +325,7 @@ fn joined_layers_are_trained_on_and_asked_about() {
     let (code, _, said) = inspect(&["--blocks", "1"]);
     assert!(code != 0 && said.contains(&format!("hidden size {}", 2 * d)), "{said}");
     let (code, _, said) = inspect(&["--blocks", "4"]);
-    assert!(code == 2 && said.contains("up to layer 2; there are 3"), "{said}");
+    assert!(code == 2 && said.contains("ending at layer 2, but there are only 3"), "{said}");
     let (code, _, said) = inspect(&["--blocks", "0"]);
     assert!(code == 2 && said.contains("expected a number of layers, from 1"), "{said}");
     let mut eval = desk.verb("eval", "cache");

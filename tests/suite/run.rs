@@ -526,7 +526,7 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         (extract, "scenes --layers 1,1", "layer 1 is requested twice"),
         (train, "none", "none: cannot be read"),
         (train, "scenes --layers 1,1", "--layers: 1 is given twice"),
-        (train, "scenes --layers 1,9 --select-split 0.3", "layer 9 asked for"),
+        (train, "scenes --layers 1,9 --select-split 0.3", "layer 9 requested"),
         (train, "scenes --rates 0.1,0.2", "--select-split 0.1"),
         (train, "scenes --protocol mae-linprobe --epochs 1", "warms up for 10 epochs"),
         (eval, "none --probe GAP", "none: cannot be read"),

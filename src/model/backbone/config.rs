@@ -23,7 +23,7 @@ const FILE_LIMIT: u64 = 16 << 20;
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("cannot read {}: {source}; a backbone folder needs the config.json of the Hugging Face Hub", path.display())]
+    #[error("cannot read {}: {source}; a backbone folder needs the config.json from the Hugging Face Hub", path.display())]
     Read { path: PathBuf, source: std::io::Error },
     #[error("{} is not a JSON object ({why}); download it again", path.display())]
     Json { path: PathBuf, why: String },
@@ -119,7 +119,7 @@ impl Config {
         let read = |source| ConfigError::Read { path: path.clone(), source };
         match serde_json::from_slice(&atomic_file::read(&path, FILE_LIMIT).map_err(read)?) {
             Ok(Value::Object(map)) => Self::from_object(&path, &map),
-            Ok(_) => Err(ConfigError::Json { path, why: "it holds another kind of value".into() }),
+            Ok(_) => Err(ConfigError::Json { path, why: "it contains another type of value".into() }),
             Err(error) => Err(ConfigError::Json { path, why: error.to_string() }),
         }
     }

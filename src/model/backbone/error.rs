@@ -13,24 +13,24 @@ pub enum BackboneError {
     #[error(transparent)]
     Weights(#[from] WeightsError),
     #[error(
-        "an image of {height} x {width} pixels (height x width) cannot be cut into patches of {down} x {right}; \
-         resize or crop it to multiples of the patch (--size)"
+        "an image of {height} x {width} pixels (height x width) does not divide into patches of {down} x \
+         {right}; resize or crop it to a multiple of the patch size (--size)"
     )]
     Size { height: usize, width: usize, down: usize, right: usize },
     #[error(
         "an image of {height} x {width} pixels has {patches} patches; at most {PATCH_LIMIT} are supported"
     )]
     Patches { height: usize, width: usize, patches: usize },
-    #[error("{device} does not multiply in {wanted}; it has {there}: use one of these, or another device")]
+    #[error("{device} does not support {wanted}; it supports {there}: use one of these, or another device")]
     Arithmetic { wanted: &'static str, device: String, there: String },
-    #[error("layer {layer} asked for; the backbone has layers 1 to {layers}, and 0 for its embeddings")]
+    #[error("layer {layer} requested, but the backbone has layers 1 to {layers}, and 0 for its embeddings")]
     Layer { layer: usize, layers: usize },
     #[error(
-        "{joined} layers asked for side by side (--blocks), up to layer {layer}; there are {} up to it, the embeddings (0) among \
-         them: ask for fewer, or for a later layer (--layer)", layer + 1
+        "{joined} concatenated layers requested (--blocks), ending at layer {layer}, but there are only {} \
+         up to it, embeddings (0) included: request fewer, or a later layer (--layer)", layer + 1
     )]
     Blocks { joined: usize, layer: usize },
-    #[error("{id} has no attention to follow back")]
+    #[error("{id} has no attention to roll out")]
     NoAttention { id: String },
     #[error("The tokens are the embeddings of the patches: no attention comes before them")]
     BeforeAttention,

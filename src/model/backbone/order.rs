@@ -63,7 +63,7 @@ impl MaeOrder {
         match self {
             Self::Kept => None,
             Self::Shuffled(seed) => Some(format!("shuffled by seed {seed}")),
-            Self::Redrawn => Some("redrawn at every pass".to_owned()),
+            Self::Redrawn => Some("redrawn in every pass".to_owned()),
         }
     }
 

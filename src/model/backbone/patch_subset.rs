@@ -15,9 +15,8 @@ impl Backbone {
     /// Why this backbone cannot encode a subset of an image's patches; `None` if it can.
     pub fn why_no_subset(&self) -> Option<&'static str> {
         let is_shuffled = *self.config().family == family::VIT_MAE && self.order != MaeOrder::Kept;
-        is_shuffled.then_some(
-            "The backbone hands its tokens out in a shuffled order: no token is that of a known patch",
-        )
+        is_shuffled
+            .then_some("The backbone outputs its tokens in shuffled order: the patch of a token is unknown")
     }
 
     /// The tokens of one image after `layer`, final norm included, once for every set of patches in `kept`, each in raster

@@ -246,7 +246,7 @@ mod tests {
         let names = [
             (plain, "last"),
             (all, "3, shuffled by seed 7, in float16"),
-            (redrawn, "3, redrawn at every pass, in float16"),
+            (redrawn, "3, redrawn in every pass, in float16"),
             (TokenSpec { blocks: Some(4), ..plain }, "last, 4 blocks"),
             (TokenSpec { blocks: Some(2), ..all }, "3, 2 blocks, shuffled by seed 7, in float16"),
         ];

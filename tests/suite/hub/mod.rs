@@ -214,7 +214,7 @@ fn a_download_that_was_given_up_or_cancelled_is_resumed() {
     let server = hub(&usual(), &broken);
     let error = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap_err();
     assert!(matches!(error, HubError::Interrupted { done: 5000, .. }), "{error}");
-    assert!(error.to_string().contains("model.safetensors broke off at 5000 of"), "{error}");
+    assert!(error.to_string().contains("model.safetensors stopped at 5000 of"), "{error}");
 
     let whole = store(Reply::content);
     let server = hub(&usual(), &whole);
@@ -282,7 +282,7 @@ fn refusals_say_what_to_do() {
         || Reply::status(403).with("X-Error-Code", "GatedRepo").with("X-Error-Message", "Ask the authors.");
     let text = error(gated, Some("hf_x"));
     assert!(
-        text.contains("ask for access at http://127.0.0.1") && text.contains("Ask the authors."),
+        text.contains("request access at http://127.0.0.1") && text.contains("Ask the authors."),
         "{text}"
     );
     let missing = || Reply::status(404).with("X-Error-Code", "RepoNotFound");
@@ -294,9 +294,12 @@ fn refusals_say_what_to_do() {
     assert!(error(|| Reply::status(503), None).contains("status 503"));
     // A proxy's page, circular redirects, and names that would leave the cache.
     assert!(error(|| Reply::status(200), None).contains("no X-Repo-Commit"));
-    assert!(error(|| Reply::status(302).with("Location", "/org/name"), None).contains("without end"));
+    assert!(error(|| Reply::status(302).with("Location", "/org/name"), None).contains("too many redirects"));
     assert!(error(|| Reply::status(302), None).contains("redirect to nowhere"));
-    assert!(error(|| Reply::status(302).with("Location", "file:///etc/passwd"), None).contains("no address"));
+    assert!(
+        error(|| Reply::status(302).with("Location", "file:///etc/passwd"), None)
+            .contains("an invalid address")
+    );
     let evil = || Reply::status(200).with("X-Repo-Commit", "../../x").with("ETag", "\"a\"");
     assert!(error(evil, None).contains("no X-Repo-Commit"));
     let evil = || Reply::status(200).with("X-Repo-Commit", COMMIT).with("ETag", "\"../../../x\"");
@@ -314,10 +317,10 @@ fn without_network_the_error_says_what_to_put_where() {
     let text = hub.resolve("org/name", &mut proceed).unwrap_err().to_string();
     let advice = "create a folder name, put config.json, preprocessor_config.json and model.safetensors";
     assert!(
-        text.contains("HF_HUB_OFFLINE forbids to download config.json") && text.contains(advice),
+        text.contains("HF_HUB_OFFLINE forbids downloading config.json") && text.contains(advice),
         "{text}"
     );
-    assert!(text.contains("give that folder in place of org/name"), "{text}");
+    assert!(text.contains("give that folder instead of org/name"), "{text}");
     let text =
         Hub { offline: false, ..hub.clone() }.resolve("org/name", &mut proceed).unwrap_err().to_string();
     assert!(text.contains("127.0.0.1:9/org/name/resolve/main/config.json cannot be reached"), "{text}");
@@ -339,12 +342,12 @@ fn without_network_the_error_says_what_to_put_where() {
     fs::write(snapshot.join("config.json"), CONFIG).unwrap();
     fs::write(snapshot.join("preprocessor_config.json"), "{}").unwrap();
     let text = hub.resolve("org/name", &mut proceed).unwrap_err().to_string();
-    assert!(text.contains("forbids to download model.safetensors;"), "{text}");
+    assert!(text.contains("forbids downloading model.safetensors;"), "{text}");
     let index = r#"{"weight_map": {"a": "s-1.safetensors", "b": "s-2.safetensors"}}"#;
     fs::write(snapshot.join("model.safetensors.index.json"), index).unwrap();
     fs::write(snapshot.join("s-1.safetensors"), "x").unwrap();
     let text = hub.resolve("org/name", &mut proceed).unwrap_err().to_string();
-    assert!(text.contains("forbids to download s-2.safetensors;"), "{text}");
+    assert!(text.contains("forbids downloading s-2.safetensors;"), "{text}");
 }
 
 #[test]
@@ -354,7 +357,7 @@ fn a_folder_wins_and_a_path_is_no_id() {
     let path = dir.path().to_str().unwrap();
     assert_eq!(hub.resolve(path, &mut proceed).unwrap(), dir.path());
     let error = hub.resolve(&format!("{path}/vit"), &mut proceed).unwrap_err().to_string();
-    assert!(error.contains("there is no folder"), "{error}");
+    assert!(error.contains("does not exist"), "{error}");
 }
 
 #[test]
@@ -384,6 +387,6 @@ fn a_configuration_of_a_terabyte_is_not_fetched() {
             .with("X-Linked-Size", (1_u64 << 40).to_string())
     });
     let error = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap_err().to_string();
-    assert!(error.contains("config.json is said to have 1099511627776 bytes"), "{error}");
+    assert!(error.contains("config.json is reported as 1099511627776 bytes"), "{error}");
     assert!(server.requests().iter().all(|request| request.method == "HEAD"), "it was fetched");
 }

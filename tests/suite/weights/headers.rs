@@ -15,7 +15,7 @@ pub fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
 fn false_safetensors_headers_are_found_out() {
     let name = "model.safetensors";
     for length in [1_u64 << 60, u64::MAX, u64::MAX - 7, 100_000_000, 3] {
-        assert!(error(name, &[&length.to_le_bytes()[..], b"{}"].concat()).contains("header of"));
+        assert!(error(name, &[&length.to_le_bytes()[..], b"{}"].concat()).contains("header claims"));
     }
     assert!(error(name, b"1234567").contains("only 7 bytes"));
     let one = |dtype: &str, shape: &str, offsets: &str| {
@@ -42,7 +42,7 @@ fn false_safetensors_headers_are_found_out() {
         format!(r#""{name}":{{"dtype":"F32","shape":[{}],"data_offsets":[{from},{to}]}}"#, (to - from) / 4)
     };
     let many = |tensors: &[String]| error(name, &safetensors(&format!("{{{}}}", tensors.join(",")), &[0; 8]));
-    assert!(many(&[tensor("w", 0, 8), tensor("w", 0, 8)]).contains("given twice"));
+    assert!(many(&[tensor("w", 0, 8), tensor("w", 0, 8)]).contains("occurs twice"));
     many(&[tensor("v", 0, 8), tensor("w", 4, 8)]);
     many(&[tensor("v", 0, 8), tensor("w", 0, 8)]);
     many(&[tensor("v", 0, 0), tensor("w", 4, 8)]);
@@ -88,15 +88,14 @@ fn an_index_names_files_beside_it_only() {
     ] {
         let index = serde_json::json!({"weight_map": {"w": path}}).to_string();
         let text = error(name, index.as_bytes());
-        assert!(text.contains("beside the index"), "{path}: {text}");
+        assert!(text.contains("next to the index"), "{path}: {text}");
     }
     assert!(
-        error(name, br#"{"weight_map": {"w": "gone.safetensors"}}"#)
-            .contains("1 of 1 shards are not beside it")
+        error(name, br#"{"weight_map": {"w": "gone.safetensors"}}"#).contains("1 of 1 shards are missing")
     );
     assert!(error(name, br#"{"weight_map": {}}"#).contains("is empty"));
     assert!(error(name, br#"{"weight_map": {"w": 3}}"#).contains("not an index"));
-    assert!(error(name, br#"{"weight_map": {"w": "a", "w": "b"}}"#).contains("given twice"));
+    assert!(error(name, br#"{"weight_map": {"w": "a", "w": "b"}}"#).contains("occurs twice"));
     assert!(error(name, b"[]").contains("not an index"));
     assert!(error(name, b"{\"weight_map\": {\"w\": \"\xff\"}}").contains("not an index"));
     error(name, "{\"weight_map\":".repeat(50_000).as_bytes());

@@ -62,11 +62,11 @@ fn false_torch_tensors_are_found_out() {
     assert!(bad("0", b"K\x04", b"K\x01", b"K\x04", b"K\x01").contains("past its 4"));
     assert!(bad("0", b"K\x04", huge, b"K\x04", b"K\x01").contains("past its 4"));
     assert!(bad("0", b"K\x04", b"K\x00", &[huge, huge].concat(), b"K\x00K\x00").contains("overflows"));
-    assert!(bad("0", b"K\x04", b"K\x00", huge, b"K\x00").contains("repeats"));
+    assert!(bad("0", b"K\x04", b"K\x00", huge, b"K\x00").contains("repeated"));
     assert!(bad("0", b"K\x04", b"K\x00", b"K\x02", huge).contains("past its 4"));
     assert!(bad("0", b"K\x04", b"K\x00", b"K\x02", b"J\xff\xff\xff\xff").contains("negative"));
     assert!(bad("0", b"K\x04", b"K\x00", b"K\x02", b"K\x01K\x01").contains("shape [2]"));
-    assert!(bad("0", b"K\x04", b"K\x00", b"X\x00\x00\x00\x00", b"K\x01").contains("no integer"));
+    assert!(bad("0", b"K\x04", b"K\x00", b"X\x00\x00\x00\x00", b"K\x01").contains("not an integer"));
     assert!(error(name, &torch_zip(b"\x80\x02K\x01.")).contains("no dict of named tensors"));
     assert!(error(name, &torch_zip(b"\x80\x02}q\x00X\x05\x00\x00\x00modelh\x00s.")).contains("no dict"));
     assert!(error(name, &torch_zip(&[&b"\x80\x02"[..], &[b'('; 4_000_000]].concat())).contains("steps"));
@@ -89,7 +89,7 @@ fn layers_may_be_tied_but_not_without_end() {
     let weights = read_all(folder("pytorch_model.bin", &tied(24)).path()).unwrap();
     assert_eq!(weights.names().count(), 24);
     let text = error("pytorch_model.bin", &tied(40));
-    assert!(text.contains("40 tensors come to 125829120 bytes") && text.contains("repeat"), "{text}");
+    assert!(text.contains("40 tensors add up to 125829120 bytes") && text.contains("repeat"), "{text}");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn false_legacy_files_are_found_out() {
     assert!(error(name, &legacy(false, &state, keys, &storage(4))).contains("not little-endian"));
     for numel in [5, 1 << 60, 1 << 62, u64::MAX] {
         let text = error(name, &legacy(true, &state, keys, &storage(numel)));
-        assert!(text.contains(&format!("a storage of {numel} numbers")), "{text}");
+        assert!(text.contains(&format!("claims {numel} numbers")), "{text}");
     }
     assert!(error(name, &legacy(true, &state, keys, &[])).contains("a storage is missing"));
     assert!(error(name, &legacy(true, &state, b"\x80\x02].", &[])).contains("its storage is missing"));
@@ -176,5 +176,5 @@ fn false_legacy_files_are_found_out() {
     );
     assert!(error(name, &legacy(true, b"\x80\x02cos\nsystem\n.", keys, &storage(4))).contains("`os.system`"));
     let twice = [&state[..state.len() - 1], &state[3..state.len() - 2], b"s."].concat();
-    assert!(error(name, &legacy(true, &twice, keys, &storage(4))).contains("given twice"));
+    assert!(error(name, &legacy(true, &twice, keys, &storage(4))).contains("occurs twice"));
 }

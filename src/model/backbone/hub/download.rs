@@ -65,7 +65,7 @@ impl<'a> Client<'a> {
         let (id, page) = (self.repo.url(), self.hub.page(self.repo));
         let mut reason = reason.to_string();
         if reason.contains("certificate") {
-            reason += " (if your network looks into TLS, let SSL_CERT_FILE name its certificates)";
+            reason += " (if your network intercepts TLS, set SSL_CERT_FILE to its certificates)";
         }
         HubError::Network { id, page, url: url.into(), reason }
     }
@@ -112,13 +112,12 @@ impl<'a> Client<'a> {
                 None => self.measure(&self.url(&commit, file))?,
             };
             if file.ends_with(".json") && size > JSON_LIMIT {
-                let what =
-                    format!("{file} is said to have {size} bytes, of which {JSON_LIMIT} at most are read");
+                let what = format!("{file} is reported as {size} bytes, at most {JSON_LIMIT} are read");
                 return Err(malformed(&url, what));
             }
             return Ok(Some(Remote { commit, etag, size }));
         }
-        Err(malformed(&url, "it redirects without end"))
+        Err(malformed(&url, "too many redirects"))
     }
 
     /// The size of the content at `url`, by a request for its first byte, if the metadata lacks it.
@@ -141,7 +140,7 @@ impl<'a> Client<'a> {
                 None => return Ok(response),
             }
         }
-        Err(malformed(&url, "it redirects without end"))
+        Err(malformed(&url, "too many redirects"))
     }
 
     /// The error that a status stands for; `Ok(None)` if only the file is missing.
@@ -258,7 +257,7 @@ impl<'a> Client<'a> {
             206 => {
                 let range = header(&response, "content-range");
                 if !range.is_some_and(|range| range.starts_with(&format!("bytes {done}-"))) {
-                    let what = format!("it was asked for bytes from {done} on, and sends {range:?}");
+                    let what = format!("bytes from {done} on were requested, but it sent {range:?}");
                     return Err(malformed(&url, what));
                 }
             }
@@ -266,7 +265,7 @@ impl<'a> Client<'a> {
             status if status >= 500 => return Err(self.network(&url, format!("status {status}"))),
             416 => {
                 target.truncate()?;
-                return Err(self.network(&url, "the rest is refused (status 416)"));
+                return Err(self.network(&url, "it refuses to send the rest (status 416)"));
             }
             status => return Err(HubError::Status { url, status }),
         }
@@ -279,7 +278,7 @@ impl<'a> Client<'a> {
             }
             if n as u64 > remote.size - target.done {
                 target.truncate()?;
-                let what = format!("{file} is longer than the {} bytes that were announced", remote.size);
+                let what = format!("{file} is longer than the announced {} bytes", remote.size);
                 return Err(malformed(&url, what));
             }
             with_path(target.path, atomic_file::step(|| target.out.write_all(&buffer[..n])))?;
@@ -326,7 +325,7 @@ fn malformed(url: &str, what: impl Into<String>) -> HubError {
 
 /// The target of a redirect of `url`.
 fn redirected(url: &str, location: &str) -> Result<String, HubError> {
-    join(url, location).ok_or_else(|| malformed(url, "a redirect to what is no address"))
+    join(url, location).ok_or_else(|| malformed(url, "a redirect to an invalid address"))
 }
 
 /// A file that is being downloaded.
@@ -368,7 +367,7 @@ pub(super) fn certificates(path: &Path) -> Result<RootCerts, HubError> {
     });
     let roots: Vec<_> = roots.collect();
     if roots.is_empty() {
-        return Err(wrong("it holds no certificate".into()));
+        return Err(wrong("it contains no certificate".into()));
     }
     Ok(RootCerts::from(roots))
 }

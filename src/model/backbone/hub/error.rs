@@ -11,53 +11,54 @@ use crate::model::backbone::weights::WeightsError;
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, Error)]
 pub enum HubError {
-    #[error("there is no folder {}: give an existing folder, or an id of the Hugging Face Hub such as facebook/vit-mae-base", .0.display())]
+    #[error("folder {} does not exist: give an existing folder, or a Hugging Face Hub id such as facebook/vit-mae-base", .0.display())]
     NoFolder(PathBuf),
     #[error("{} is not a folder: give the folder that holds config.json and model.safetensors", .0.display())]
     NotAFolder(PathBuf),
     #[error(
-        "{0:?} is neither a folder nor an id of the Hugging Face Hub (organisation/name or organisation/name@revision)"
+        "{0:?} is neither a folder nor a Hugging Face Hub id (organisation/name or organisation/name@revision)"
     )]
     NotAnId(String),
-    #[error("no home folder for the cache of the Hub: set HF_HOME")]
+    #[error("no home folder for the Hub cache: set HF_HOME")]
     NoHome,
-    #[error("{} (SSL_CERT_FILE) is no file of PEM certificates: {what}", path.display())]
+    #[error("{} (SSL_CERT_FILE) is not a PEM certificate file: {what}", path.display())]
     Certificates { path: PathBuf, what: String },
-    #[error("{id} is not complete in {}, and HF_HUB_OFFLINE forbids to download {}; {}", cache.display(), missing.join(", "), by_hand(id, page))]
+    #[error("{id} is incomplete in {}, and HF_HUB_OFFLINE forbids downloading {}; {}", cache.display(), missing.join(", "), by_hand(id, page))]
     Offline { id: String, page: String, missing: Vec<String>, cache: PathBuf },
     #[error("{url} cannot be reached: {reason}; {}", by_hand(id, page))]
     Network { id: String, page: String, url: String, reason: String },
-    #[error(
-        "the download of {file} broke off at {done} of {total} bytes: {reason}; start again to go on from there"
-    )]
+    #[error("the download of {file} stopped at {done} of {total} bytes: {reason}; start it again to resume")]
     Interrupted { file: String, done: u64, total: u64, reason: String },
     /// 401: private, gated or misspelt, and no token.
     #[error(
-        "the Hub has no public repository {id} ({page}), and there is no folder of that name here: check the spelling; if it is private or gated, log in with `hf auth login` or set HF_TOKEN"
+        "the Hub has no public repository {id} ({page}), and there is no local folder of that name: check \
+         the spelling; if it is private or gated, log in with `hf auth login` or set HF_TOKEN"
     )]
     NeedsToken { id: String, page: String },
     /// 401 in spite of a token.
     #[error(
-        "the Hub does not let your token read {id} ({page}): check the spelling, and that the token (HF_TOKEN, or `hf auth login`) is valid and may read it"
+        "the Hub does not let your token read {id} ({page}): check the spelling, and that the token \
+         (HF_TOKEN, or `hf auth login`) is valid and has read access"
     )]
     TokenRefused { id: String, page: String },
     /// 403: the terms of the repository are not accepted yet.
     #[error(
-        "{id} is gated: ask for access at {page}, then log in with `hf auth login` or set HF_TOKEN (the Hub says: {message})"
+        "{id} is gated: request access at {page}, then log in with `hf auth login` or set HF_TOKEN (the Hub \
+         says: {message})"
     )]
     Gated { id: String, page: String, message: String },
     /// 404 of the repository.
     #[error(
-        "the Hub has no repository {id} ({page}), and there is no folder of that name here: check the spelling"
+        "the Hub has no repository {id} ({page}), and there is no local folder of that name: check the spelling"
     )]
     NoRepository { id: String, page: String },
     /// 404 of the revision.
-    #[error("{id} has no revision {revision:?}: give a branch, a tag or a commit that {page}/commits lists")]
+    #[error("{id} has no revision {revision:?}: give a branch, tag or commit listed at {page}/commits")]
     NoRevision { id: String, page: String, revision: String },
     /// 404 of a file that a backbone must have.
-    #[error("{id} has no {file} ({page}): it is not a backbone that transformers could open")]
+    #[error("{id} has no {file} ({page}): it is not a backbone that transformers can open")]
     NoFile { id: String, page: String, file: String },
-    #[error("{url} answered with status {status}{}", if *status == 429 { ": too many requests, wait some minutes" } else { ": try again later" })]
+    #[error("{url} answered with status {status}{}", if *status == 429 { ": too many requests, wait a few minutes" } else { ": try again later" })]
     Status { url: String, status: u16 },
     #[error("{url} does not answer like the Hub: {what}; check HF_ENDPOINT and proxies")]
     Malformed { url: String, what: String },
@@ -65,39 +66,40 @@ pub enum HubError {
         "{file} arrived damaged (its SHA-256 is {found}, expected {expected}): it was discarded, start again"
     )]
     Damaged { file: String, found: String, expected: String },
-    #[error("{} in the cache of the Hub: {source}; check its permissions and the free space, or set HF_HOME to another folder", path.display())]
+    #[error("{} in the Hub cache: {source}; check its permissions and the free space, or set HF_HOME to another folder", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error(
-        "{0:?} names no file of the Hugging Face Hub (hf:organisation/name/file or hf:organisation/name@revision/file)"
+        "{0:?} is not a file on the Hugging Face Hub (hf:organisation/name/file or \
+         hf:organisation/name@revision/file)"
     )]
     NotAFile(String),
-    #[error("{asked} is not in {}, and HF_HUB_OFFLINE forbids to fetch it: give a file of this machine", cache.display())]
+    #[error("{asked} is not in {}, and HF_HUB_OFFLINE forbids downloading it: give a local file", cache.display())]
     OfflineFile { asked: String, cache: PathBuf },
-    #[error("{id} has no file {file}: {page}/tree/main lists what it has")]
+    #[error("{id} has no file {file}: {page}/tree/main lists its files")]
     NoSuchFile { id: String, page: String, file: String },
-    #[error(
-        "{url} cannot be reached: {reason}; check the network, proxies and HF_ENDPOINT, then do it again"
-    )]
+    #[error("{url} cannot be reached: {reason}; check the network, proxies and HF_ENDPOINT, then try again")]
     Unreachable { url: String, reason: String },
-    #[error("HF_HUB_OFFLINE forbids to push: unset it (--dry-run needs no network)")]
+    #[error("HF_HUB_OFFLINE forbids pushing: unset it (--dry-run needs no network)")]
     OfflinePush,
-    #[error("to push, a token is needed that may write: log in with `hf auth login`, or set HF_TOKEN")]
+    #[error("pushing needs a token with write access: log in with `hf auth login`, or set HF_TOKEN")]
     NoToken,
-    #[error("{id} is on the Hub already ({page}): --update adds a commit to it, or give another name")]
+    #[error("{id} is already on the Hub ({page}): add a commit to it with --update, or give another name")]
     RepositoryExists { id: String, page: String },
     #[error(
-        "your token may not {what} ({id}): it needs the right to write there (HF_TOKEN, or `hf auth login`; the Hub says: {message})"
+        "your token may not {what} ({id}): it needs write access (HF_TOKEN, or `hf auth login`; the Hub \
+         says: {message})"
     )]
     NotAllowed { id: String, what: &'static str, message: String },
     #[error("{url} answered with status {status}: {message}")]
     Refused { url: String, status: u16, message: String },
     #[error(
-        "stopped before the commit: nothing is seen on the Hub; --update goes on where the repository was made"
+        "stopped before the commit: nothing is visible on the Hub; if the repository was created, resume \
+         with --update"
     )]
     CancelledPush,
     #[error(transparent)]
     Index(#[from] WeightsError),
-    #[error("the download was cancelled; what has arrived is kept")]
+    #[error("the download was cancelled; what was downloaded is kept")]
     Cancelled,
 }
 
@@ -105,8 +107,8 @@ pub enum HubError {
 fn by_hand(id: &str, page: &str) -> String {
     let name = id.rsplit('/').next().unwrap_or(id);
     format!(
-        "without network, create a folder {name}, put config.json, preprocessor_config.json and \
-         model.safetensors from {page} into it (elsewhere: `hf download {id} --local-dir {name}`), and give \
-         that folder in place of {id}"
+        "without a network, create a folder {name}, put config.json, preprocessor_config.json and \
+         model.safetensors from {page} into it (on another machine: `hf download {id} --local-dir {name}`), \
+         and give that folder instead of {id}"
     )
 }

@@ -122,7 +122,7 @@ impl Session<'_> {
         let request =
             json!({"type": "model", "organization": organisation, "name": name, "private": private});
         let url = format!("{}/api/repos/create", self.hub.endpoint);
-        self.post_json(&url, &request, "make it").map(drop)
+        self.post_json(&url, &request, "create it").map(drop)
     }
 
     /// For every file, whether the Hub wants it in its store of large files.
@@ -144,7 +144,7 @@ impl Session<'_> {
             }
         };
         let missing =
-            |file: &Upload| self.malformed(&url, format!("it does not say how {} goes there", file.path));
+            |file: &Upload| self.malformed(&url, format!("it does not say how to upload {}", file.path));
         files.iter().map(|file| mode(file).ok_or_else(|| missing(file))).collect()
     }
 
@@ -160,7 +160,7 @@ impl Session<'_> {
             return Err(self.malformed(&url, format!("its store refuses {}: {message}", file.path)));
         }
         if found["oid"] != oid.as_str() {
-            return Err(self.malformed(&url, format!("it does not say where {} goes", file.path)));
+            return Err(self.malformed(&url, format!("it does not say where to upload {}", file.path)));
         }
         // Without a URL, the store has the file already.
         if let Some(href) = found["actions"]["upload"]["href"].as_str() {
@@ -180,7 +180,7 @@ impl Session<'_> {
         for (name, value) in headers.as_object().into_iter().flatten() {
             let Some(value) = value.as_str() else { continue };
             if name == "chunk_size" {
-                let what = format!("{} is to go there in parts, of which nothing was asked", file.path);
+                let what = format!("it wants {} in parts, which was not requested", file.path);
                 return Err(self.malformed(href, what));
             }
             request = request.header(name, value);

@@ -33,7 +33,7 @@ impl Rate {
 
     /// The reason for giving up, for an error message.
     pub fn reason(&self) -> String {
-        format!("less than {MIN_BYTES} bytes came within {:.0?}", self.interval)
+        format!("less than {MIN_BYTES} bytes received in {:.0?}", self.interval)
     }
 }
 

@@ -106,9 +106,9 @@ fn prefix(
         (None, [one]) if options.prefix.is_none() => Ok((*one).to_owned()),
         (None, []) => {
             let hub = weights.names().any(|(name, _)| name.contains("patch_embeddings."));
-            let hub = if hub { ": these are the Hub's names, which need no import" } else { "" };
+            let hub = if hub { ": these are Hugging Face names, which need no import" } else { "" };
             let names = listed(weights.names().map(|(name, _)| name).collect());
-            let names = format!("; it holds {names}{hub}");
+            let names = format!("; it contains {names}{hub}");
             Err(OriginalError::NoEncoder { path: path.to_owned(), project: project.name, names })
         }
         (None, _) => {

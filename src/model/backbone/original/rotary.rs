@@ -31,8 +31,8 @@ impl Encoder<'_> {
             name: name.clone(),
             found: shape.to_vec(),
             expected: format!(
-                "[{}, {head_dim}], the cosines by base {BASE} of a grid of {rows} x {cols}, counted on one of {PUBLISHED} x \
-                 {PUBLISHED} or {rows} x {rows}: other rotary positions are not read",
+                "[{}, {head_dim}], the cosines with base {BASE} of a {rows} x {cols} grid, relative to \
+                 {PUBLISHED} x {PUBLISHED} or {rows} x {rows}: other rotary positions are not supported",
                 grid.len()
             ),
         };

@@ -77,7 +77,9 @@ impl Encoder<'_> {
         if post_norm || !known {
             let (name, found) = (format!("{}blocks.", self.prefix), vec![layers]);
             let expected = match post_norm {
-                true => "blocks that normalise before attention: EVA-02-CLIP-E's do so after it, which is not read".into(),
+                true => {
+                    "pre-norm blocks: EVA-02-CLIP-E normalises after attention, which is not supported".into()
+                }
                 false => format!("1 to {MAX_LAYERS} blocks"),
             };
             return Err(OriginalError::Shape { path: self.path.to_owned(), name, found, expected });
@@ -119,8 +121,8 @@ impl Encoder<'_> {
         let placed = 1 + usize::from(extra == Some("dist_token"));
         let (image, bare_positions) = self.image(options, [down, right], placed, offsets)?;
         let (heads, known) = match (options.heads, columns) {
-            (Some(heads), 0) => (heads, "as asked"),
-            (_, 1..) => (columns, "a column each in the relative biases"),
+            (Some(heads), 0) => (heads, "as given"),
+            (_, 1..) => (columns, "one column each in the relative biases"),
             (None, 0) => {
                 let published = self.project.heads.iter().find(|(of, _)| *of == width);
                 let published = published.ok_or_else(|| OriginalError::Heads {
@@ -128,7 +130,7 @@ impl Encoder<'_> {
                     project: self.project.name,
                     width,
                 })?;
-                (published.1, "as published at this width, --heads says otherwise")
+                (published.1, "as published at this width, override with --heads")
             }
         };
         let is_eva02 = model_type == "eva02";
@@ -165,7 +167,7 @@ impl Encoder<'_> {
             "eva02" => {
                 let grid = Grid::new(image[0] / down, image[1] / right);
                 let (reference, of) = self.reference(grid, width / heads.max(1))?;
-                known += &format!("), rotary positions counted on {reference} x {reference} patches ({of}");
+                known += &format!("), rotary positions relative to {reference} x {reference} patches ({of}");
                 json!({
                     "hidden_act": "silu",
                     "intermediate_size": units,
@@ -242,8 +244,8 @@ impl Encoder<'_> {
         match (self.weights.under(), self.prefix) {
             ("", "") => String::new(),
             (key, "") => format!(", under {key:?}"),
-            ("", prefix) => format!(", below {prefix:?}"),
-            (key, prefix) => format!(", under {key:?} and below {prefix:?}"),
+            ("", prefix) => format!(", under prefix {prefix:?}"),
+            (key, prefix) => format!(", under {key:?} and prefix {prefix:?}"),
         }
     }
 
@@ -279,13 +281,13 @@ impl Encoder<'_> {
             (None, None) if rows == 0 && offsets > 3 => match of(offsets - 3) {
                 Some(side) => (side / 2 + 1, false), // 2 side - 1 offsets along each axis
                 None => {
-                    return Err(wrong(format!(
-                        "its {offsets} relative positions are those of no square image"
-                    )));
+                    return Err(wrong(format!("its {offsets} relative positions fit no square image")));
                 }
             },
-            (None, None) if rows == 0 => return Err(wrong("it has no positions that tell its grid".into())),
-            _ => return Err(wrong(format!("its {rows} positions are those of no square image"))),
+            (None, None) if rows == 0 => {
+                return Err(wrong("it has no positions to tell its grid from".into()));
+            }
+            _ => return Err(wrong(format!("its {rows} positions fit no square image"))),
         };
         Ok(([side * down, side * right], bare))
     }
@@ -304,7 +306,7 @@ impl Encoder<'_> {
         let used: HashSet<&str> = needed.iter().map(|(name, _)| name.as_str()).collect();
         let mut out: BTreeMap<&str, usize> = BTreeMap::new();
         for (name, _) in self.weights.names().filter(|(name, _)| !used.contains(name)) {
-            *out.entry(self.left_out(name).unwrap_or("integers, which are no weights")).or_default() += 1;
+            *out.entry(self.left_out(name).unwrap_or("integers, not weights")).or_default() += 1;
         }
         let part = |(start, count): (&str, usize)| match start.ends_with(['.', '_']) {
             true => format!("{count} of {start}*"),

@@ -207,7 +207,7 @@ impl Config<'_> {
         }
         PROCESSORS.iter().find(|d| model.is_some_and(|model| d.models.contains(&model))).ok_or_else(|| {
             let expected =
-                format!("one of {} (config.json names no model that settles it)", known().join(", "));
+                format!("one of {} (config.json names no model that implies one)", known().join(", "));
             self.wrong("image_processor_type", expected)
         })
     }
@@ -235,8 +235,8 @@ impl Config<'_> {
         let wrong = || {
             self.wrong(
                 field,
-                "a number of pixels, or an object with `height` and `width`, with `shortest_edge` (and perhaps \
-                 `longest_edge`), or with `max_height` and `max_width`, each from 1 to 65536",
+                "a number of pixels, or an object with `height` and `width`, with `shortest_edge` (and \
+                 optionally `longest_edge`), or with `max_height` and `max_width`, each from 1 to 65536",
             )
         };
         let edge = |value: &Value| {
@@ -284,7 +284,7 @@ impl Config<'_> {
         numbers
             .and_then(|x| <[f64; 3]>::try_from(x).ok())
             .filter(|x| x.iter().all(|x| x.abs() <= 1e30 && valid(*x)))
-            .ok_or_else(|| self.wrong(field, "three numbers (red, green, blue); a deviation is never 0"))
+            .ok_or_else(|| self.wrong(field, "three numbers (red, green, blue); a deviation must not be 0"))
     }
 }
 

@@ -31,8 +31,8 @@ pub struct Pixels {
 #[derive(Debug, thiserror::Error)]
 pub enum PreprocessError {
     #[error(
-        "{folder} holds no preprocessor_config.json, which says how images are resized and normalised; \
-         copy it from the model's page on the Hub and put it beside config.json",
+        "{folder} has no preprocessor_config.json, which says how images are resized and normalised; copy it \
+         from the model's page on the Hub and put it next to config.json",
         folder = folder.display()
     )]
     Missing { folder: PathBuf },
@@ -42,11 +42,11 @@ pub enum PreprocessError {
     Json { file: String, why: String },
     #[error("{file}: `{field}` is {found}; expected {expected}")]
     Field { file: String, field: &'static str, found: String, expected: String },
-    #[error("{pixels} pixels is no size for an image of this backbone: {why}")]
+    #[error("{pixels} pixels is not a valid image size for this backbone: {why}")]
     Size { pixels: usize, why: &'static str },
     #[error(
-        "{name}: {width} x {height} pixels would become {to_width} x {to_height}, \
-         which no backbone can read; crop the picture first"
+        "{name}: {width} x {height} pixels would become {to_width} x {to_height}, too large for any \
+         backbone; crop the picture first"
     )]
     Shape { name: String, width: usize, height: usize, to_width: u64, to_height: u64 },
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, Error)]
 pub enum WeightsError {
-    #[error("there is no folder {}: give a folder as the Hugging Face Hub lays it out (config.json, model.safetensors)", .0.display())]
+    #[error("folder {} does not exist: give a folder in the Hugging Face layout (config.json, model.safetensors)", .0.display())]
     NoFolder(PathBuf),
     #[error("{} is not a folder: give the folder that holds config.json and model.safetensors", .0.display())]
     NotAFolder(PathBuf),
@@ -29,7 +29,7 @@ pub enum WeightsError {
     Damaged { path: PathBuf, format: &'static str, what: String },
     #[error("{} cannot be read: {what}; save it as model.safetensors instead", path.display())]
     Unsupported { path: PathBuf, what: String },
-    #[error("{} asks to load `{name}`, which is neither a tensor nor plain data: the file was not executed and nothing of it is used; get the weights as model.safetensors, or from a source that you trust, saved as a plain state dict", path.display())]
+    #[error("{} tries to load `{name}`, which is neither a tensor nor plain data: the file was not executed and nothing in it was used; get the weights as model.safetensors, or as a plain state dict from a source you trust", path.display())]
     Refused { path: PathBuf, name: String },
     #[error("{}: {what}", path.display())]
     Index { path: PathBuf, what: String },
@@ -37,7 +37,7 @@ pub enum WeightsError {
     Keys { path: PathBuf, keys: KeyErrors },
     #[error("{} has no tensor {name:?}", path.display())]
     Missing { path: PathBuf, name: String },
-    #[error("tensor {name:?} of {} holds {value} at flat index {index} (as float32): such a backbone yields nothing but NaN; get the weights from before they diverged, or download them again", path.display())]
+    #[error("tensor {name:?} of {} holds {value} at flat index {index} (as float32): the backbone would output only NaN; use an earlier checkpoint, or download the weights again", path.display())]
     NotFinite { path: PathBuf, name: String, index: usize, value: f32 },
     #[error("tensor {name:?} of {} is stored as {dtype}: expected float32, float16, bfloat16, float64 or integers", path.display())]
     Dtype { path: PathBuf, name: String, dtype: String },

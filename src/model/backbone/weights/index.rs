@@ -28,7 +28,7 @@ pub(in super::super) fn read(path: &Path) -> Result<IndexMap<String, String>, We
     let wrong = |what: String| WeightsError::Index { path: path.into(), what };
     let file = Mapped::open(path)?;
     if file.len() > MAX_INDEX {
-        return Err(wrong(format!("{} bytes are too long for an index; download it again", file.len())));
+        return Err(wrong(format!("{} bytes are too large for an index; download it again", file.len())));
     }
     let index: Index = serde_json::from_slice(&file)
         .map_err(|error| wrong(format!("not an index of weights: {error}; download it again")))?;
@@ -41,8 +41,8 @@ pub(in super::super) fn read(path: &Path) -> Result<IndexMap<String, String>, We
         let plain = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));
         if !plain || shard.contains(['/', '\\', '\0', ':']) {
             return Err(wrong(format!(
-                "tensor {tensor:?} is said to lie in {shard:?}, but a shard is a file beside the index; \
-                 the file was not opened, and the index should not be trusted"
+                "it places tensor {tensor:?} in {shard:?}, but a shard must be a file next to the index; the \
+                 file was not opened, and the index should not be trusted"
             )));
         }
     }
@@ -71,7 +71,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
                 let mut entries = IndexMap::new();
                 while let Some(key) = map.next_key::<String>()? {
                     if entries.contains_key(&key) {
-                        return Err(A::Error::custom(format!("{key:?} is given twice")));
+                        return Err(A::Error::custom(format!("{key:?} occurs twice")));
                     }
                     entries.insert(key, map.next_value()?);
                 }

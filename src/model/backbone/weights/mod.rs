@@ -103,8 +103,8 @@ impl Weights {
         let claimed = tensors.values().fold(0, |sum: u64, (_, view)| sum.saturating_add(view.bytes()));
         if claimed > stored.saturating_mul(MAX_REPEATS).max(FREE_REPEATED_BYTES) {
             let what = format!(
-                "its {} tensors come to {claimed} bytes, of which it has only {stored}: one repeats a number, or many \
-                 repeat each other, more often than any weights do ({MAX_REPEATS} times)",
+                "its {} tensors add up to {claimed} bytes, but it stores only {stored}: numbers are repeated \
+                 more often than in any real weights ({MAX_REPEATS} times)",
                 tensors.len()
             );
             return Err(WeightsError::Unsupported { path: path.into(), what });
@@ -122,7 +122,7 @@ impl Weights {
         if !absent.is_empty() {
             let some = absent.iter().take(20).copied().collect::<Vec<_>>().join(", ");
             return Err(wrong(format!(
-                "{} of {} shards are not beside it: {some}; download them into {}",
+                "{} of {} shards are missing: {some}; download them into {}",
                 absent.len(),
                 shards.len(),
                 dir.display()
@@ -139,14 +139,14 @@ impl Weights {
                     continue;
                 }
                 if tensors.contains_key(&name) {
-                    return Err(wrong(format!("{name:?} lies in two shards but not in the weight_map")));
+                    return Err(wrong(format!("{name:?} is in two shards but not in the weight_map")));
                 }
                 tensors.insert(name, (files.len(), view));
             }
             files.push(file);
         }
         if let Some((name, shard)) = map.iter().find(|(name, _)| !tensors.contains_key(*name)) {
-            return Err(wrong(format!("{name:?} is not in {shard}, where it is said to lie")));
+            return Err(wrong(format!("{name:?} is not in {shard}, where the index places it")));
         }
         Self::bounded(path, files, tensors)
     }
@@ -244,5 +244,9 @@ fn found(dir: &Path) -> String {
     names.sort();
     let more = if names.len() > 8 { ", ..." } else { "" };
     names.truncate(8);
-    if names.is_empty() { "; it is empty".into() } else { format!("; it holds {}{more}", names.join(", ")) }
+    if names.is_empty() {
+        "; it is empty".into()
+    } else {
+        format!("; it contains {}{more}", names.join(", "))
+    }
 }

@@ -21,7 +21,7 @@ pub(super) fn tensors(file: &Mapped) -> Result<Vec<(String, View)>, WeightsError
         return Err(file.damaged(FORMAT, format!("it has only {} bytes", file.len())));
     };
     if length > MAX_HEADER || length + 8 > file.len() as u64 {
-        let what = format!("it announces a header of {length} bytes, but has {} in all", file.len());
+        let what = format!("its header claims {length} bytes, but the file has {} in all", file.len());
         return Err(file.damaged(FORMAT, what));
     }
     let data = 8 + length as usize;

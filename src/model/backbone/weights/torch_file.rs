@@ -73,14 +73,13 @@ fn zip<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), Weigh
         let range =
             entry.data_start().and_then(|start| start.checked_add(entry.size()).map(|end| (start, end)));
         let Some((start, end)) = range.filter(|&(_, end)| end <= file.len() as u64) else {
-            let what =
-                format!("{name:?} is said to have {} bytes, the file has {}", entry.size(), file.len());
+            let what = format!("{name:?} claims {} bytes, but the file has {}", entry.size(), file.len());
             return Err(file.damaged(FORMAT, what));
         };
         places.insert(name, ByteRange { start: start as usize, bytes: (end - start) as usize });
     }
     if let Some(name) = packed {
-        let what = format!("{name:?} in it is compressed or encrypted, which torch.save never does");
+        let what = format!("its entry {name:?} is compressed or encrypted, which torch.save never does");
         return Err(unsupported(file, what));
     }
     let mut roots = places.keys().filter_map(|n| n.strip_suffix("/data.pkl")).filter(|n| !n.contains('/'));
@@ -134,7 +133,7 @@ fn legacy<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), We
         let bytes = numel.checked_mul(dtype.bitsize() as u64 / 8).filter(|&bytes| bytes <= rest);
         let Some(bytes) = bytes else {
             let what =
-                format!("a storage of {numel} numbers is announced at byte {at}, {rest} bytes are left");
+                format!("the storage at byte {at} claims {numel} numbers, but only {rest} bytes are left");
             return Err(file.damaged(FORMAT, what));
         };
         places.insert(key, ByteRange { start: at + 8, bytes: bytes as usize });
@@ -172,7 +171,7 @@ fn collect<'p, 'k>(
     for (name, tensor) in found {
         let wrong = |what: &str| Err(file.damaged(FORMAT, format!("tensor {name:?}: {what}")));
         if !seen.insert(name.clone()) {
-            return wrong("it is given twice");
+            return wrong("it occurs twice");
         }
         let Tensor { storage, offset, shape, strides } = &tensor;
         let width = storage.dtype.bitsize() / 8;
@@ -180,7 +179,7 @@ fn collect<'p, 'k>(
         let end = storage.skip.checked_add(storage.numel).and_then(|end| end.checked_mul(width));
         if end.is_none_or(|end| end > place.bytes) {
             return wrong(&format!(
-                "it needs {} stored numbers, the storage has {}",
+                "it needs {} stored numbers, but the storage has {}",
                 storage.numel,
                 place.bytes / width
             ));
@@ -204,7 +203,7 @@ fn collect<'p, 'k>(
 /// The message that none of the keys `under` holds tensors; it lists the keys that exist.
 fn no_state_dict(pickle: &Pickle, under: &[&str]) -> String {
     let Value::Dict(entries) = pickle.root() else {
-        return "it holds no dict of named tensors (a state dict)".to_owned();
+        return "it has no dict of named tensors (a state dict)".to_owned();
     };
     let text = |key| match pickle.get(key) {
         Value::Text(text) => Some(String::from_utf8_lossy(text).escape_debug().to_string()),
@@ -213,7 +212,7 @@ fn no_state_dict(pickle: &Pickle, under: &[&str]) -> String {
     let there: Vec<String> = entries.iter().filter_map(|&(key, _)| text(key)).take(20).collect();
     let looked: Vec<&str> = under.iter().copied().filter(|key| !key.is_empty()).collect();
     format!(
-        "it holds no dict of named tensors (a state dict), neither itself nor under {}; its keys: {}",
+        "it has no dict of named tensors (a state dict), neither at the top level nor under {}; its keys: {}",
         looked.join(", "),
         there.join(", ")
     )

@@ -48,7 +48,7 @@ impl View {
         let describe =
             |what: &str| Some(format!("{what} (shape {:?}, strides {:?})", self.shape, self.strides));
         if !self.dtype.bitsize().is_multiple_of(8) {
-            return describe("it packs several numbers in a byte");
+            return describe("it packs several numbers into a byte");
         }
         let room = bytes.checked_sub(self.start).map(|rest| rest / (self.dtype.bitsize() / 8));
         if room.is_none_or(|room| self.stored > room) {

@@ -84,7 +84,7 @@ impl<'a> Unpickler<'a> {
                 0x85..=0x87 => {
                     let n = usize::from(op - 0x84);
                     let from = self.stack.len().checked_sub(n).filter(|&from| from >= self.floor());
-                    let Some(from) = from else { return malformed("a tuple of values that are not there") };
+                    let Some(from) = from else { return malformed("a tuple of missing values") };
                     let items = self.stack.split_off(from);
                     self.push(Value::Tuple(items));
                 }
@@ -121,7 +121,7 @@ impl<'a> Unpickler<'a> {
                     let (name, module) = (self.pop()?, self.pop()?);
                     let (Value::Text(module), Value::Text(name)) = (self.value(module), self.value(name))
                     else {
-                        return malformed("a global whose name is no string");
+                        return malformed("a global whose name is not a string");
                     };
                     let global = global(module, name)?;
                     self.push(Value::Global(global));
@@ -139,7 +139,7 @@ impl<'a> Unpickler<'a> {
                             self.push(Value::None);
                         }
                         _ => {
-                            return malformed(format!("an object of no known class before byte {}", self.at));
+                            return malformed(format!("an object of unknown class before byte {}", self.at));
                         }
                     }
                 }
@@ -150,7 +150,7 @@ impl<'a> Unpickler<'a> {
                 }
                 _ => {
                     return malformed(format!(
-                        "opcode {op:#04x} at byte {start} makes neither tensors nor plain data"
+                        "opcode {op:#04x} at byte {start} builds neither tensors nor plain data"
                     ));
                 }
             }
@@ -161,7 +161,7 @@ impl<'a> Unpickler<'a> {
     fn spend(&mut self, n: usize) -> PickleResult {
         match u32::try_from(n).ok().and_then(|n| self.budget.checked_sub(n)) {
             Some(rest) => self.budget = rest,
-            None => return malformed(format!("more than {MAX_STEPS} steps: no weights need that many")),
+            None => return malformed(format!("more than {MAX_STEPS} steps: no weights need so many")),
         }
         Ok(())
     }
@@ -170,7 +170,7 @@ impl<'a> Unpickler<'a> {
         let rest = &self.bytes[self.at..];
         if n > rest.len() {
             return malformed(format!(
-                "{n} bytes are announced at byte {}, {} are left",
+                "{n} bytes expected at byte {}, but only {} are left",
                 self.at,
                 rest.len()
             ));
@@ -268,7 +268,7 @@ impl<'a> Unpickler<'a> {
         let list = self.top()?;
         match &mut self.values[list as usize] {
             Value::List(list) => list.extend(items),
-            _ => return malformed("items for what is no list"),
+            _ => return malformed("items for something that is not a list"),
         }
         Ok(())
     }
@@ -278,7 +278,7 @@ impl<'a> Unpickler<'a> {
         let (pairs, odd) = items.as_chunks::<2>();
         match &mut self.values[dict as usize] {
             Value::Dict(dict) if odd.is_empty() => dict.extend(pairs.iter().map(|&[k, v]| (k, v))),
-            _ => return malformed("entries for what is no dict"),
+            _ => return malformed("entries for something that is not a dict"),
         }
         Ok(())
     }
@@ -306,7 +306,7 @@ impl<'a> Unpickler<'a> {
                 self.stack.push(tensor);
                 return Ok(());
             }
-            _ => return malformed(format!("a call that makes no tensor before byte {}", self.at)),
+            _ => return malformed(format!("a call that builds no tensor before byte {}", self.at)),
         };
         self.push(value);
         Ok(())
@@ -315,14 +315,14 @@ impl<'a> Unpickler<'a> {
     /// The entries of `OrderedDict([[key, value], ...])`, as Python 2 wrote it, and their number.
     fn pairs(&self, id: Id) -> PickleResult<(Vec<(Id, Id)>, usize)> {
         let (Value::List(items) | Value::Tuple(items)) = self.value(id) else {
-            return malformed("an OrderedDict of what is no list");
+            return malformed("an OrderedDict of something that is not a list");
         };
         if items.len() > self.budget as usize {
             return malformed("an OrderedDict that is too long");
         }
         let pairs = items.iter().map(|&item| match self.value(item) {
             Value::List(pair) | Value::Tuple(pair) if pair.len() == 2 => Ok((pair[0], pair[1])),
-            _ => malformed("an OrderedDict of what are no pairs"),
+            _ => malformed("an OrderedDict of items that are not pairs"),
         });
         Ok((pairs.collect::<PickleResult<_>>()?, items.len()))
     }
@@ -330,14 +330,14 @@ impl<'a> Unpickler<'a> {
     fn index(&self, id: Id) -> PickleResult<usize> {
         match *self.value(id) {
             Value::Int(n) => usize::try_from(n).or_else(|_| malformed(format!("a negative size {n}"))),
-            _ => malformed("a size that is no integer"),
+            _ => malformed("a size that is not an integer"),
         }
     }
 
     fn axes(&self, id: Id) -> PickleResult<Vec<usize>> {
         match self.value(id) {
             Value::Tuple(axes) if axes.len() <= MAX_AXES => axes.iter().map(|&n| self.index(n)).collect(),
-            _ => malformed("a tensor whose shape is no tuple"),
+            _ => malformed("a tensor whose shape is not a tuple"),
         }
     }
 
@@ -350,7 +350,7 @@ impl<'a> Unpickler<'a> {
         let (Value::Text(b"storage"), &Value::Global(Global::Storage(dtype)), &Value::Text(key)) =
             (self.value(kind), self.value(dtype), self.value(key))
         else {
-            return malformed("a reference to something else than a storage");
+            return malformed("a reference to something other than a storage");
         };
         let whole = Storage { dtype, key, numel: self.index(numel)?, skip: 0 };
         match view.first().map(|&view| self.value(view)) {

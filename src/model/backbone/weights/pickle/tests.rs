@@ -55,13 +55,13 @@ fn foreign_names_are_refused_however_they_are_written() {
 #[test]
 fn huge_claims_cost_nothing() {
     for op in [b'X', b'T', b'B'] {
-        assert!(error(&[&[op][..], &[0xff; 4], b"."].concat()).contains("4294967295 bytes are announced"));
+        assert!(error(&[&[op][..], &[0xff; 4], b"."].concat()).contains("4294967295 bytes expected"));
     }
     for op in [0x8d, 0x8e] {
-        assert!(error(&[&[op][..], &(1_u64 << 60).to_le_bytes(), b"."].concat()).contains("are announced"));
+        assert!(error(&[&[op][..], &(1_u64 << 60).to_le_bytes(), b"."].concat()).contains("bytes expected"));
     }
-    assert!(error(b"\x8b\xff\xff\xff\xff.").contains("are announced"));
-    assert!(error(b"\x8a\xff.").contains("are announced"));
+    assert!(error(b"\x8b\xff\xff\xff\xff.").contains("bytes expected"));
+    assert!(error(b"\x8a\xff.").contains("bytes expected"));
     assert!(error(&[b'c'; 5000]).contains("does not end"));
 }
 
