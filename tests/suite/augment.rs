@@ -75,7 +75,7 @@ fn crops_give_the_same_bits_with_any_number_of_threads_and_a_run_without_them_sa
         (&"crop".into(), &true.into())
     );
     let missing = |text: &str| {
-        text.contains("dinov2-linear reads a random crop") && text.contains("--augment crop does it")
+        text.contains("dinov2-linear trains on a random crop") && text.contains("use --augment crop for it")
     };
     assert!(!missing(manifest(&one)["warning"].as_str().expect("of the test images")));
     // A complete cache is not used in place of augmented images.

@@ -605,7 +605,7 @@ fn what_cannot_be_asked_is_said() {
     assert!(code == 2 && stderr.contains("FIELD=VALUE"), "{stderr}");
     let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     let (code, _, stderr) = run(report.arg("report").arg(desk.path("scenes")));
-    assert!(code == 2 && stderr.contains("holds no run"), "{stderr}");
+    assert!(code == 2 && stderr.contains("is not a run"), "{stderr}");
 }
 
 #[test]

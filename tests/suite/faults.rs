@@ -19,9 +19,9 @@ use crate::{hub, run};
 
 /// Faults by error number, and words of the advice for each.
 const FAULTS: [(Failure, &str); 3] = [
-    (Failure::Lasting(28), "make room"),           // ENOSPC
-    (Failure::Once(5), "check the disk"),          // EIO
-    (Failure::Once(13), "let this program write"), // EACCES
+    (Failure::Lasting(28), "free some space"), // ENOSPC
+    (Failure::Once(5), "check the disk"),      // EIO
+    (Failure::Once(13), "make it writable"),   // EACCES
 ];
 
 /// Environment variable with the test's name in a child process that runs one test alone.
@@ -309,7 +309,7 @@ fn an_evaluation_that_cannot_be_kept_is_refused_before_tokens_are_taken() {
         let refused = verb(&["eval", "--run", &ran, "--cache", &cache, "--device", "cpu"]);
         assert!(failpoint::none());
         let said = format!("{:#}", refused.expect_err("nothing can be written"));
-        assert!(said.contains("--run") && said.contains("let this program write there"), "{said}");
+        assert!(said.contains("--run") && said.contains("make it writable"), "{said}");
         assert!(!desk.path("other").exists(), "tokens were taken");
     });
 }

@@ -125,14 +125,14 @@ fn parquet_that_claims_what_is_not_there_is_refused() {
         ("flags", "at field [10]"),
         ("hidden-flags", "another type than Parquet defines at field [5]"),
         ("groups", "a list of 2147483647 at field [5]"),
-        ("children", "claims 2147483647 others"),
+        ("children", "claims 2147483647 nested columns"),
         ("depth", "5003 columns"),
         ("rows", "1099511627776 rows in 219 bytes"),
         ("runs", "1073741824 rows"),
         ("dictionary", "2147483647 values in 16 bytes"),
         ("snappy", "268435456 bytes from 6"),
-        ("lengths", "encoded in way 6"),
-        ("labels", "labels are longer than the file"),
+        ("lengths", "Parquet encoding 6"),
+        ("labels", "labels are larger than the file"),
     ] {
         assert_refused(&["dataset", "--check", "pixels"], &fixture(&format!("{name}.parquet")), why);
     }
@@ -149,7 +149,7 @@ fn jpegs_that_claim_what_is_not_there_are_refused() {
     for (name, why) in [
         ("hidden-frame", "20000 x 20000 pixels are more than"),
         ("few-bytes", "1671 bytes are too few for 10000 x 10000 pixels"),
-        ("scans", "302 scans of 3000 x 3000 pixels; 238 are read"),
+        ("scans", "302 scans of 3000 x 3000 pixels; at most 238 are read"),
     ] {
         assert_inspect_refuses("--image", &fixture(&format!("{name}.jpg")), why);
     }
@@ -178,11 +178,11 @@ fn files_of_any_length_are_refused_by_their_length() {
     };
     assert_refused(&["dataset"], &long("list.csv"), "larger than 268435456 bytes");
     assert_inspect_refuses("--image", &long("a.png"), "21474836480 bytes are more than");
-    assert_inspect_refuses("--probe", &long("probe.safetensors"), "more than 4294967296 bytes");
+    assert_inspect_refuses("--probe", &long("probe.safetensors"), "larger than 4294967296 bytes");
     assert_refused(
         &["figures", "--figure", "evidence", "--out", "never.svg", "--trace"],
         &long("a.trace.json"),
-        "more than 536870912 bytes",
+        "larger than 536870912 bytes",
     );
     let backbone = folder.path().join("backbone");
     fs::create_dir(&backbone).unwrap();
@@ -191,7 +191,7 @@ fn files_of_any_length_are_refused_by_their_length() {
             fs::copy(root("assets/demo/mae").join(file), backbone.join(file)).unwrap();
         }
         File::create(backbone.join(name)).unwrap().set_len(20 << 30).unwrap();
-        assert_inspect_refuses("--backbone", &backbone, "it has more than 16777216 bytes");
+        assert_inspect_refuses("--backbone", &backbone, "it is larger than 16777216 bytes");
     }
 }
 

@@ -445,7 +445,7 @@ fn a_head_that_fits_no_tokens_is_refused() {
     let mut command = program();
     command.arg("import").arg(fixtures().join("ep/head.pth")).args(["--as", "ep"]).arg(&out);
     let (code, _, said) = run(&mut command);
-    assert!(code == 1 && said.contains("its folder is not there") && !out.exists(), "{code} {said}");
+    assert!(code == 1 && said.contains("its folder does not exist") && !out.exists(), "{code} {said}");
 }
 
 #[test]

@@ -292,7 +292,7 @@ fn gone() {
     for (gone, at, named) in [("cache", 1, "cache/"), ("run", 2, "run/"), ("run/state", 4, "run/state/")] {
         let error = go(&cut, gone, at).expect_err("its folder is gone");
         let said = format!("{:#}", anyhow::Error::from(error));
-        assert!(said.contains(named) && said.contains("its folder is not there"), "{gone}: {said}");
+        assert!(said.contains(named) && said.contains("its folder does not exist"), "{gone}: {said}");
         assert_whole(&cut, gone);
         assert_eq!(leftovers(&cut), Vec::<String>::new());
     }

@@ -107,9 +107,9 @@ fn what_cannot_be_read_says_why() {
     let file = folder.path().join("train.parquet");
     let whole = std::fs::read(fixture("hub/data/train-00000-of-00002.parquet")).unwrap();
     std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
-    assert!(refused(folder.path()).contains("cut short"), "{}", refused(folder.path()));
+    assert!(refused(folder.path()).contains("truncated"), "{}", refused(folder.path()));
     std::fs::write(&file, b"PAR1").unwrap();
-    assert!(refused(folder.path()).contains("cut short"));
+    assert!(refused(folder.path()).contains("truncated"));
     let mut long = whole.clone();
     let at = long.len() - 8;
     long[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());

@@ -171,7 +171,7 @@ fn a_stopped_pretraining_is_kept_and_goes_on() {
     let child = start(&mut pretrain(desk.path(), "cut", &more));
     until("a checkpoint", || cut.join("state/checkpoint.safetensors").exists());
     let (code, _, said) = run(&mut pretrain(desk.path(), "cut", &["--resume"]));
-    assert!(code == 1 && said.contains("is being trained into by another program"), "{code}: {said}");
+    assert!(code == 1 && said.contains("is in use by another training process"), "{code}: {said}");
     signal(&child, "-INT");
     let (code, said, _) = end(child);
     assert_eq!(code, Some(130), "{said}");

@@ -283,7 +283,7 @@ fn a_stopped_run_keeps_its_probes_and_goes_on() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let (code, _, said) = run(&mut desk.train("cut", 200, &["--resume"]));
-    assert!(code == 1 && said.contains("cut is being trained into by another program"), "{code}: {said}");
+    assert!(code == 1 && said.contains("cut is in use by another training process"), "{code}: {said}");
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("a signal");
     assert_eq!(child.wait().expect("a child").code(), Some(130));
     let kept = files(&desk.path("cut/probes"));
@@ -521,7 +521,7 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         ("figures --scan snake", "--out a.bmp", "use .svg"),
         ("similar --image a", "--evaluation none", "cannot read none"),
         ("similar --evaluation survey", "--image none", "--image none: survey has no such image"),
-        ("dataset", "none", "none: cannot be read: there is no such file or folder"),
+        ("dataset", "none", "none: cannot be read: no such file or folder"),
         (extract, "none", "none: cannot be read"),
         (extract, "scenes --layers 1,1", "layer 1 is requested twice"),
         (train, "none", "none: cannot be read"),

@@ -166,7 +166,7 @@ fn shards_in_each_others_place_are_found() {
         fs::copy(name(2), name(0)).expect("copied");
     }
     let (document, said) = extract(&desk, &[]);
-    assert!(said.contains("its record is of shard 2"), "{said}");
+    assert!(said.contains("its record is for shard 2"), "{said}");
     assert_eq!(document["damaged"].as_array().map(Vec::len), Some(1), "{said}");
     assert!(files(&cache) == before);
 }

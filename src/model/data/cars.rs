@@ -21,13 +21,13 @@ pub(super) const LAYOUT: Layout = Layout {
     },
     read,
     official: true,
-    splits: "its devkit's lists of annotations say which images are",
+    splits: "the devkit's annotation lists say which images are",
 };
 
 fn read(root: &Path) -> Result<Dataset, DataError> {
     let find = |name: &str| walk::find_named(root, DEPTH, name);
     let must = |name: &str| {
-        find(name).ok_or_else(|| DataError::file(&root.join(name), "is missing; the devkit holds it"))
+        find(name).ok_or_else(|| DataError::file(&root.join(name), "is missing; it is in the devkit"))
     };
     let meta = must("cars_meta.mat")?;
     let classes = match variable(&meta, "class_names")? {
@@ -58,7 +58,8 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
                 return Err(DataError::file(&annotations, "`annotations` has no field `class`"));
             }
             notes.push(format!(
-                "{} has no labels, so its {} test images were left out; put cars_test_annos_withlabels.mat beside it",
+                "{} has no labels, so its {} test images were left out; put cars_test_annos_withlabels.mat \
+                 next to it",
                 annotations.display(),
                 elements.len()
             ));
@@ -66,7 +67,8 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         }
         let folder = image_folder(root, folder);
         if !folder.is_dir() {
-            notes.push(format!("{} is missing: the labels are there, the images are not", folder.display()));
+            notes
+                .push(format!("{} is missing: the labels are present, the images are not", folder.display()));
         }
         for i in 0..elements.len() {
             let wrong = |what: &str| DataError::file(&annotations, format!("image {} has no {what}", i + 1));

@@ -46,10 +46,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     }
     let mut notes = Vec::new();
     if !folder.is_dir() {
-        notes.push(format!(
-            "{} is missing: the lists are complete, the images are not there",
-            folder.display()
-        ));
+        notes.push(format!("{} is missing: the lists are complete, the images are not", folder.display()));
     }
     let classes = classes.into_values().map(|(_, name)| name).collect();
     Ok(Dataset::new(root, LAYOUT.id, classes, samples, notes))
@@ -64,7 +61,7 @@ pub(in crate::model) fn list(file: &Path) -> Result<BTreeMap<u64, (usize, String
             line.trim().split_once(char::is_whitespace).ok_or_else(|| wrong("a number and a value"))?;
         let number = number.parse().map_err(|_| wrong("a number first"))?;
         if out.insert(number, (at + 1, value.trim().to_owned())).is_some() {
-            return Err(wrong("every number once"));
+            return Err(wrong("each number once"));
         }
     }
     Ok(out)

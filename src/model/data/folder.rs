@@ -7,7 +7,7 @@ use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "folder",
-    what: "train/CLASS/IMAGE, val/CLASS/IMAGE, test/CLASS/IMAGE, or some of them",
+    what: "any of train/CLASS/IMAGE, val/CLASS/IMAGE, test/CLASS/IMAGE",
     recognise: |path| {
         splits(path).iter().any(|(_, folder)| walk::folders(folder).is_ok_and(|inside| !inside.is_empty()))
     },
@@ -18,7 +18,7 @@ pub(super) const LAYOUT: Layout = Layout {
 
 pub(super) const SPLIT_HERE: Layout = Layout {
     id: "classes",
-    what: "CLASS/IMAGE (two classes or more; a part of each is held out)",
+    what: "CLASS/IMAGE (two or more classes; part of each is held out)",
     recognise: |path| {
         let folders = walk::folders(path).unwrap_or_default();
         splits(path).is_empty()
@@ -46,14 +46,12 @@ fn read_splits(root: &Path) -> Result<Dataset, DataError> {
         let loose =
             walk::entries(folder)?.iter().filter(|path| !path.is_dir() && walk::is_image(path)).count();
         if loose > 0 {
-            let note = format!(
-                "{} holds {loose} images outside class folders, which were left out",
-                folder.display()
-            );
+            let note =
+                format!("{} has {loose} images outside class folders, which were left out", folder.display());
             dataset.notes.push(note);
         }
         if loose == 0 && dataset.count(*split) == 0 {
-            dataset.notes.push(format!("{} holds no image", folder.display()));
+            dataset.notes.push(format!("{} contains no images", folder.display()));
         }
     }
     if dataset.count(Split::Train) == 0 {
@@ -80,7 +78,7 @@ fn gather(root: &Path, layout: &'static str, splits: &[(Split, PathBuf)]) -> Res
     }
     let mut notes = Vec::new();
     if !empty.is_empty() {
-        notes.push(format!("folders without an image were left out: {}", empty.join(", ")));
+        notes.push(format!("folders without images were left out: {}", empty.join(", ")));
     }
     Ok(Dataset { skipped, notes, ..Dataset::from_images(root, layout, &[], found) })
 }

@@ -41,7 +41,7 @@ impl Dataset {
             sample.split = Split::Test;
         }
         self.notes.push(format!(
-            "no split of its own: {:.0} % of every class are held out for the test (seed {})",
+            "no split of its own: {:.0} % of every class held out for testing (seed {})",
             options.held_out * 100.0,
             options.seed
         ));

@@ -18,11 +18,11 @@ const DEPTH: usize = 3;
 pub(super) const LAYOUT: Layout = Layout {
     id: "imagenet",
     what: "ImageNet-1k: a flat val/ with the devkit's ILSVRC2012_validation_ground_truth.txt and meta.mat or \
-           Kaggle's LOC_val_solution.csv, perhaps train/WNID/IMAGE",
+           Kaggle's LOC_val_solution.csv, optionally train/WNID/IMAGE",
     recognise: |path| list(path).is_some() && flat(path).is_some(),
     read,
     official: true,
-    splits: "training images lie in train/WNID, the others in val",
+    splits: "training images are in train/WNID, the others in val",
 };
 
 /// The list of labels of the validation images: Kaggle's or the devkit's.
@@ -114,7 +114,7 @@ fn ground_truth(root: &Path, file: &Path) -> Result<BTreeMap<String, String>, Da
     let meta = if beside.is_file() { Some(beside) } else { walk::find_named(root, DEPTH, "meta.mat") };
     let meta = meta.ok_or_else(|| {
         let why =
-            format!("is missing; the devkit holds it beside {TRUTH}, whose numbers mean nothing without it");
+            format!("is missing; the devkit has it next to {TRUTH}, whose numbers mean nothing without it");
         DataError::file(&file.with_file_name("meta.mat"), why)
     })?;
     let synsets = cars::variable(&meta, "synsets")?;

@@ -59,13 +59,13 @@ impl Value {
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatError {
-    #[error("is no MATLAB file of version 5 ({0}); save it in MATLAB with -v7")]
+    #[error("is not a MATLAB version 5 file ({0}); save it in MATLAB with -v7")]
     Kind(&'static str),
-    #[error("breaks off: {0} is longer than the file; fetch it again")]
+    #[error("is truncated: {0} is longer than the file; download it again")]
     Short(&'static str),
-    #[error("is broken: {0}; fetch it again")]
+    #[error("is damaged: {0}; download it again")]
     Broken(&'static str),
-    #[error("holds more than {BYTE_LIMIT} bytes once decompressed; no annotation file does")]
+    #[error("expands to more than {BYTE_LIMIT} bytes, too many for an annotation file")]
     Bomb,
 }
 
@@ -77,7 +77,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<(String, Value)>, MatError> {
     let little = match bytes.get(124..128) {
         Some([_, 1, b'I', b'M']) => true,
         Some([1, _, b'M', b'I']) => false,
-        _ => return Err(MatError::Kind("its header is another")),
+        _ => return Err(MatError::Kind("its header is different")),
     };
     let mut stream = Stream { bytes: &bytes[128..], little };
     let mut left = BYTE_LIMIT;
@@ -92,7 +92,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<(String, Value)>, MatError> {
                 ZlibDecoder::new(data)
                     .take(most)
                     .read_to_end(&mut out)
-                    .map_err(|_| MatError::Broken("a compressed part does not decompress"))?;
+                    .map_err(|_| MatError::Broken("a compressed part cannot be decompressed"))?;
                 left = left.checked_sub(out.len()).ok_or(MatError::Bomb)?;
                 let mut inside = Stream { bytes: &out, little };
                 let (kind, data) = inside.element()?;
@@ -152,14 +152,14 @@ impl<'a> Stream<'a> {
         if self.bytes.is_empty() {
             return Ok((String::new(), Value::Numbers(Vec::new())));
         }
-        let depth = depth.checked_sub(1).ok_or(MatError::Broken("arrays are nested too deep"))?;
+        let depth = depth.checked_sub(1).ok_or(MatError::Broken("arrays are nested too deeply"))?;
         let (_, flags) = self.element()?;
         let flags = self.uint(flags.get(..4).ok_or(MatError::Broken("an array has no flags"))?);
         let class = flags as u8;
         let (_, shape) = self.element()?;
         let shape: Vec<usize> = shape.chunks_exact(4).map(|dim| self.uint(dim) as usize).collect();
         let count = shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim));
-        let count = count.ok_or(MatError::Broken("an array has more elements than can be counted"))?;
+        let count = count.ok_or(MatError::Broken("an array has too many elements to count"))?;
         let (_, name) = self.element()?;
         let name = String::from_utf8_lossy(name).into_owned();
         let value = match class {
@@ -184,7 +184,7 @@ impl<'a> Stream<'a> {
     fn inner(&mut self, depth: usize) -> Result<Value, MatError> {
         match self.element()? {
             (MATRIX, bytes) => Ok(Stream { bytes, little: self.little }.array(depth)?.1),
-            _ => Err(MatError::Broken("something else stands where an array belongs")),
+            _ => Err(MatError::Broken("an array was expected, something else was found")),
         }
     }
 

@@ -151,7 +151,7 @@ pub struct Sample {
 }
 
 /// The end of a note that matters only for training on a dataset, not for testing on it.
-pub const UNTRAINABLE: &str = "probes can be tested here, not trained";
+pub const UNTRAINABLE: &str = "probes can be tested on it, not trained";
 
 /// A labelled set of images.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -256,7 +256,7 @@ pub enum DataError {
     #[error("{path}: {why}", path = path.display())]
     Absent { path: PathBuf, why: &'static str },
     #[error(
-        "{path} holds no dataset of a known layout; expected one of:\n{known}",
+        "{path} is not a dataset of a known layout; expected one of:\n{known}",
         path = path.display(),
         known = LAYOUTS.iter().map(|layout| format!("  {}: {}", layout.id, layout.what)).collect::<Vec<_>>().join("\n")
     )]
@@ -333,7 +333,7 @@ pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, D
     let path = path.as_ref();
     std::fs::metadata(path).map_err(|source| match source.kind() {
         ErrorKind::NotFound => {
-            let why = "cannot be read: there is no such file or folder; check the path";
+            let why = "cannot be read: no such file or folder; check the path";
             DataError::Absent { path: path.into(), why }
         }
         _ => DataError::Read { path: path.into(), source },
@@ -358,7 +358,10 @@ pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, D
         dataset.samples.sort_by(|a, b| a.source.cmp(&b.source));
         if dataset.samples.is_empty() {
             let notes = dataset.notes.join("; ");
-            return Err(DataError::file(root, format!("holds no labelled image ({}) {notes}", layout.what)));
+            return Err(DataError::file(
+                root,
+                format!("contains no labelled images ({}) {notes}", layout.what),
+            ));
         }
         if !layout.official {
             dataset.hold_out(options);

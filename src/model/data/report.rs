@@ -123,12 +123,12 @@ impl fmt::Display for Report {
             writeln!(f, "  {:wide$} {train:7} {val:7} {test:7}", shown(name))?;
         }
         if self.skipped > 0 {
-            writeln!(f, "{} files are no images and were left out", self.skipped)?;
+            writeln!(f, "{} files are not images and were left out", self.skipped)?;
         }
         if self.checked > 0 {
             writeln!(
                 f,
-                "{} images checked: {} unreadable, {} in both training and held-out part",
+                "{} images checked: {} unreadable, {} in both the training and the held-out part",
                 self.checked,
                 self.unreadable.len(),
                 self.shared.len()
@@ -139,7 +139,7 @@ impl fmt::Display for Report {
             writeln!(f, "  {}", shown(why))?;
         }
         if let more @ 1.. = self.unreadable.len().saturating_sub(MAX_LISTED) {
-            writeln!(f, "  and {more} more (`--json` names all)")?;
+            writeln!(f, "  and {more} more (`--json` lists all)")?;
         }
         for note in &self.notes {
             writeln!(f, "note: {}", shown(note))?;

@@ -7,11 +7,11 @@ use super::{DataError, Dataset, Layout, Sample, Source, Split, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "table",
-    what: "a CSV or TSV file with the columns path, label and perhaps split, or a folder with one such file in it",
+    what: "a CSV or TSV file with the columns path, label and optionally split, or a folder with one such file",
     recognise: |path| table(path).is_some(),
     read,
     official: false,
-    splits: "say train or test of them in the table's column `split`",
+    splits: "mark them train or test in the table's `split` column",
 };
 
 /// The table at `path`: the file itself, or the only table in a folder.

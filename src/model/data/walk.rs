@@ -107,12 +107,12 @@ pub(in crate::model) fn find_named(folder: &Path, depth: usize, wanted: &str) ->
 /// The bytes of a list or annotation file.
 pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, DataError> {
     if !path.is_file() {
-        let why = "is missing or no regular file; the dataset's archive holds it";
+        let why = "is missing or not a regular file; it is in the dataset's archive";
         return Err(DataError::file(path, why));
     }
     atomic_file::read(path, TEXT_LIMIT).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => {
-            DataError::file(path, format!("is larger than {TEXT_LIMIT} bytes; no list is that long"))
+            DataError::file(path, format!("is larger than {TEXT_LIMIT} bytes, too large for a list"))
         }
         _ => failed(path)(error),
     })

@@ -56,7 +56,9 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
     };
     let listed = registry.listed.get_or_insert_with(enumerate);
     let chosen = listed.iter().find(|(listed, _)| listed.name == found.name);
-    let chosen = chosen.map(|(_, device)| device.clone()).ok_or_else(|| refused("it is gone".into()))?;
+    let chosen = chosen
+        .map(|(_, device)| device.clone())
+        .ok_or_else(|| refused("it is no longer available".into()))?;
     // Drivers fail in many ways, and some bindings panic where others return an error.
     let setup = guard(|| {
         let options = RuntimeOptions::try_default()?;
@@ -66,7 +68,7 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
     let setup = setup.map_err(|error| refused(error.to_string()))?;
     let opened = name_of(&setup.adapter.get_info());
     if opened != found.adapter {
-        return Err(refused(format!("the system gave another adapter instead, {opened}")));
+        return Err(refused(format!("the system opened another adapter instead, {opened}")));
     }
     let device = Device::new(DispatchDevice::from(chosen));
     registry.opened.insert(found.name.clone(), device.clone());

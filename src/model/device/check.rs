@@ -39,7 +39,8 @@ pub enum CheckError {
     #[error("a matrix product failed: {0}")]
     Failed(String),
     #[error(
-        "a product of {size} x {size} matrices is off by {error:.1e} of its largest value; below {MAX_ERROR:.0e} was expected. Update the driver, or use another device"
+        "a product of {size} x {size} matrices is off by {error:.1e} of its largest value; expected less \
+         than {MAX_ERROR:.0e}. Update the driver, or use another device"
     )]
     Wrong { size: usize, error: f64 },
 }

@@ -28,7 +28,7 @@ pub fn choose(name: &str) -> Result<Choice, DeviceError> {
     let there = if name.trim() == "cpu" { vec![processor()] } else { list() };
     if name.trim() != "auto" {
         let found = select(name, &there)?;
-        return Ok(Choice::new(open_found(found)?, found, "asked for by name".into()));
+        return Ok(Choice::new(open_found(found)?, found, "selected by name".into()));
     }
     let mut refused = String::new();
     for (found, why) in preference(&there) {
@@ -49,10 +49,10 @@ fn preference(there: &[Found]) -> Vec<(&Found, String)> {
     gpus.sort_by_key(|found| found.kind);
     order.extend(
         gpus.iter()
-            .map(|found| (*found, format!("{}, and no CUDA device", with_article(&found.kind.to_string())))),
+            .map(|found| (*found, format!("{}, no CUDA device", with_article(&found.kind.to_string())))),
     );
     let software = of("wgpu").iter().any(|found| found.kind == Type::Software);
-    let passed_over = if software { " but a software adapter" } else { "" };
+    let passed_over = if software { " except a software adapter" } else { "" };
     order.extend(of("cpu").into_iter().map(|found| (found, format!("no GPU here{passed_over}"))));
     order
 }
@@ -172,8 +172,8 @@ mod tests {
         let error = name_of("wgpu:nvidia", &there).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`wgpu:nvidia` fits several devices: wgpu:2 (NVIDIA RTX 6000, discrete GPU); \
-             wgpu:3 (NVIDIA RTX 4000, discrete GPU). Use the index"
+            "`wgpu:nvidia` matches several devices: wgpu:2 (NVIDIA RTX 6000, discrete GPU); wgpu:3 (NVIDIA \
+             RTX 4000, discrete GPU). Use the index"
         );
         assert!(matches!(name_of("wgpu", &there[..1]), Err(DeviceError::Absent { .. })));
         #[cfg(not(feature = "cuda"))]
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(names(&there)[0], "cuda:0");
         let software = &there[..2];
         assert_eq!(names(software), ["cpu"]);
-        assert_eq!(preference(software)[0].1, "no GPU here but a software adapter");
-        assert_eq!(name_of("wgpu", software).as_deref(), Ok("wgpu:0"), "asked for by name");
+        assert_eq!(preference(software)[0].1, "no GPU here except a software adapter");
+        assert_eq!(name_of("wgpu", software).as_deref(), Ok("wgpu:0"), "selected by name");
     }
 }

@@ -91,22 +91,28 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     #[error(
-        "`{name}` names no device; expected `auto`, `cpu`, `wgpu`, `wgpu:<index or name>`, `cuda` or `cuda:<index>`. There is: {there}"
+        "unknown device `{name}`; expected `auto`, `cpu`, `wgpu`, `wgpu:<index or name>`, `cuda` or \
+         `cuda:<index>`. Available: {there}"
     )]
     Unknown { name: String, there: String },
-    #[error("there is no device `{name}` here. There is: {there}")]
+    #[error("no device `{name}` on this machine. Available: {there}")]
     Absent { name: String, there: String },
-    #[error("`{name}` fits several devices: {fitting}. Use the index")]
+    #[error("`{name}` matches several devices: {fitting}. Use the index")]
     Ambiguous { name: String, fitting: String },
     #[error(
-        "this program was built without CUDA; `cargo build --release --features cuda` builds it in (docs/guide.md, \"GPUs\"). There is: {there}"
+        "this program was built without CUDA; rebuild it with `cargo build --release --features cuda` \
+         (docs/guide.md, \"GPUs\"). Available: {there}"
     )]
     NotCompiled { there: String },
     #[error(
-        "device `{name}` ({adapter}) needs nvvm/libdevice/libdevice.10.bc of CUDA's toolkit, which is not in {looked}. Install it (`apt install nvidia-cuda-toolkit` or `pip install nvidia-cuda-nvcc-cu12`), and have CUDA_PATH name the folder around nvvm"
+        "device `{name}` ({adapter}) needs nvvm/libdevice/libdevice.10.bc of CUDA's toolkit, which is not in \
+         {looked}. Install it (`apt install nvidia-cuda-toolkit` or `pip install nvidia-cuda-nvcc-cu12`), \
+         and set CUDA_PATH to the folder that contains nvvm"
     )]
     NoLibdevice { name: String, adapter: String, looked: String },
-    #[error("device `{name}` ({adapter}) does not open: {reason}. Update its driver, or use `--device cpu`")]
+    #[error(
+        "device `{name}` ({adapter}) cannot be opened: {reason}. Update its driver, or use `--device cpu`"
+    )]
     Refused { name: String, adapter: String, reason: String },
 }
 

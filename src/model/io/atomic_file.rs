@@ -107,7 +107,7 @@ impl Pending {
         let target = if path.is_symlink() { linked()? } else { path.to_owned() };
         let old = target.metadata().ok();
         if old.as_ref().is_some_and(|old| !old.is_file()) {
-            let message = "it is not a file but a folder, a device or a pipe; choose another name";
+            let message = "it is a folder, a device or a pipe, not a file; choose another name";
             return Err(io::Error::new(ErrorKind::InvalidInput, message));
         }
         let mut builder = tempfile::Builder::new();
@@ -200,14 +200,14 @@ pub(in crate::model) fn step<T>(call: impl FnOnce() -> io::Result<T>) -> io::Res
         let advice = match error.kind() {
             ErrorKind::Interrupted => return error, // the caller retries, and nobody sees it
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-                "make room there, then do it again"
+                "free some space, then try again"
             }
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                "let this program write there, or choose another folder"
+                "make it writable, or choose another folder"
             }
-            ErrorKind::NotFound => "its folder is not there; make it, or choose another",
+            ErrorKind::NotFound => "its folder does not exist; create it, or choose another",
             ErrorKind::NotADirectory => "choose another folder",
-            _ => "check the disk, then do it again",
+            _ => "check the disk, then try again",
         };
         io::Error::new(error.kind(), format!("{error}; {advice}"))
     })
@@ -216,7 +216,7 @@ pub(in crate::model) fn step<T>(call: impl FnOnce() -> io::Result<T>) -> io::Res
 /// Reads a file of at most `limit` bytes; a longer one, a folder or a pipe is an error.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let too_large =
-        || Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit} bytes")));
+        || Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes")));
     let metadata = path.metadata()?;
     if metadata.is_file() && metadata.len() > limit {
         return too_large(); // before any of it is read
@@ -234,7 +234,7 @@ pub fn text(path: &Path, limit: u64) -> io::Result<String> {
 pub fn start(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     // Checked before it is opened: opening a pipe would block until it has a writer.
     if !path.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file but a folder or a pipe"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a folder or a pipe, not a file"));
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(length).read_to_end(&mut bytes)?;

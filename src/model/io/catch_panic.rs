@@ -38,7 +38,7 @@ fn caught<T>(guarded: bool, work: impl FnOnce() -> T) -> Result<T, String> {
 /// The message of a panic.
 pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it gave no reason").to_owned()
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given").to_owned()
 }
 
 /// Cuts the middle out of a message that is too long: it begins with the file and ends with the advice.

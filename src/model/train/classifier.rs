@@ -25,7 +25,7 @@ pub enum ModelError {
         source: ConfigError,
     },
     /// Fewer than 2 patch tokens.
-    #[error("head `{head}` needs at least 2 patch tokens to read, the grid has {found}; use larger images")]
+    #[error("head `{head}` needs at least 2 patch tokens, the grid has {found}; use larger images")]
     TooFewTokens {
         /// The head's id.
         head: &'static str,
@@ -33,7 +33,7 @@ pub enum ModelError {
         found: usize,
     },
     /// A dataset without classes.
-    #[error("head `{head}` needs at least one class; the data set has none")]
+    #[error("head `{head}` needs at least one class; the dataset has none")]
     NoClasses {
         /// The head's id.
         head: &'static str,

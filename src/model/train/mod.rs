@@ -77,8 +77,8 @@ impl TrainConfig {
         let lacks_crops = !self.protocol.is_paper() && self.augment != Augmentation::Crop;
         lacks_crops.then(|| {
             format!(
-                "{} reads a random crop of every training image in every epoch and mirrors half of them, which is not done \
-                 here; --augment crop does it",
+                "{} trains on a random crop of every image in every epoch and flips half of them, which this \
+                 run does not; use --augment crop for it",
                 self.protocol.name()
             )
         })

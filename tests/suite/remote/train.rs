@@ -114,7 +114,7 @@ fn a_training_whose_disk_is_full_says_so_and_goes_on_where_there_is_room() {
     for after in ["0", "300000"] {
         let (code, _, said) = run(full(after).arg("--resume"));
         assert!(code == 1 && said.contains(out.to_str().expect("text")), "{said}");
-        assert!(said.contains("No space left on device") && said.contains("make room there"), "{said}");
+        assert!(said.contains("No space left on device") && said.contains("free some space"), "{said}");
     }
     assert!((1..80).contains(&epochs(&desk, "there")), "some epochs are kept");
     let (code, _, said) = run(there(&desk, "there", 40).arg("--resume"));

@@ -52,7 +52,7 @@ fn two_machines_that_share_a_folder_without_locks_leave_a_run_to_one() {
     assert!(owner.contains("\"host\":\"north\""), "{owner}");
     // It is watched until it shows life, at most 15 s later.
     let (code, _, said) = run(&mut train("south"));
-    assert!(code == 1 && said.contains("by another program on north"), "{said}");
+    assert!(code == 1 && said.contains("by another training process on north"), "{said}");
     // Where it was killed, the same machine goes on at once.
     signal(&first, "-KILL");
     assert_eq!(end(first).0, None);

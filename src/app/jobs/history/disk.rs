@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_folder_without_a_run_and_a_damaged_one_are_named() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(read(folder.path()).unwrap_err().to_string().contains("holds no run"));
+        assert!(read(folder.path()).unwrap_err().to_string().contains("is not a run"));
         let path = folder.path().join("metrics.jsonl");
         assert_eq!(metrics(&path).unwrap(), []);
         let before = Stamp::read(folder.path());

@@ -15,7 +15,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
     let mut decoder = options.read_info(bytes).map_err(DecodeFailure::broken)?;
     let (width, height) = (usize::from(decoder.width()), usize::from(decoder.height()));
     let frame = decoder.read_next_frame().map_err(DecodeFailure::broken)?;
-    let frame = frame.ok_or_else(|| DecodeFailure::Broken("it holds no frame".into()))?.clone();
+    let frame = frame.ok_or_else(|| DecodeFailure::Broken("it has no frames".into()))?.clone();
     // A frame larger than the canvas enlarges it.
     let (left, top) = (usize::from(frame.left), usize::from(frame.top));
     let (across, down) = (usize::from(frame.width), usize::from(frame.height));

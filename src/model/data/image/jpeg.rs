@@ -53,7 +53,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
     }
     let most = SCAN_LIMIT.min(PASS_LIMIT / pixels);
     if markers.scans as u64 > most {
-        let what = format!("it has {} scans of {width} x {height} pixels; {most} are read", markers.scans);
+        let what =
+            format!("it has {} scans of {width} x {height} pixels; at most {most} are read", markers.scans);
         return Err(DecodeFailure::Broken(what));
     }
     // The library counts scans itself, so that a marker missed here does not evade the limit.
@@ -88,7 +89,7 @@ impl Library {
         // SAFETY: returns a handle, or null.
         let handle = unsafe { raw::tj3Init(raw::TJINIT_TJINIT_DECOMPRESS as c_int) };
         if handle.is_null() {
-            return Err(DecodeFailure::Broken("there is no memory for a decoder".into()));
+            return Err(DecodeFailure::Broken("out of memory for a decoder".into()));
         }
         let mut library = Self(handle);
         library.set(raw::TJPARAM_TJPARAM_MAXPIXELS, PIXEL_LIMIT)?;

@@ -44,18 +44,17 @@ pub enum ImageError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("{path}: is {found}; expected an image file", path = path.display())]
     NoFile { path: PathBuf, found: &'static str },
-    #[error("{path}: {bytes} bytes are more than the {FILE_LIMIT} of the largest image file read", path = path.display())]
+    #[error("{path}: {bytes} bytes are more than the limit of {FILE_LIMIT} for an image file", path = path.display())]
     TooLong { path: PathBuf, bytes: u64 },
     #[error("{name}: cannot be read: {why}")]
     Row { name: String, why: String },
     #[error("{name}: is {found}; expected a JPEG, PNG, WebP, BMP, TIFF or GIF image (convert it first)")]
     Format { name: String, found: String },
     #[error(
-        "{name}: {width} x {height} pixels are more than the {PIXEL_LIMIT} this program decodes; \
-         make the picture smaller first"
+        "{name}: {width} x {height} pixels are more than the limit of {PIXEL_LIMIT}; downscale the picture first"
     )]
     TooLarge { name: String, width: u64, height: u64 },
-    #[error("{name}: cannot be decoded as {format}: {why}; fetch the file again or save it as PNG")]
+    #[error("{name}: cannot be decoded as {format}: {why}; download the file again or save it as PNG")]
     Decode { name: String, format: &'static str, why: String },
 }
 
@@ -158,7 +157,7 @@ pub(in crate::model) fn read(path: &Path) -> Result<Vec<u8>, ImageError> {
     let failed = |source| ImageError::Read { path: path.into(), source };
     let about = std::fs::metadata(path).map_err(failed)?;
     if !about.is_file() {
-        let found = if about.is_dir() { "a folder" } else { "no regular file" };
+        let found = if about.is_dir() { "a folder" } else { "not a regular file" };
         return Err(ImageError::NoFile { path: path.into(), found });
     }
     atomic_file::read(path, FILE_LIMIT).map_err(|error| match error.kind() {
@@ -230,9 +229,9 @@ fn to_rgb(image: DynamicImage) -> Result<RgbImage, DecodeFailure> {
         DynamicImage::ImageLumaA16(image) => truncated(image.into_raw(), 2),
         DynamicImage::ImageRgb16(image) => truncated(image.into_raw(), 3),
         DynamicImage::ImageRgba16(image) => truncated(image.into_raw(), 4),
-        DynamicImage::ImageRgb32F(_) | DynamicImage::ImageRgba32F(_) => Err(DecodeFailure::Broken(
-            "its pixels are floating-point numbers, whose range no one says".into(),
-        )),
+        DynamicImage::ImageRgb32F(_) | DynamicImage::ImageRgba32F(_) => {
+            Err(DecodeFailure::Broken("its pixels are floating-point numbers of unknown range".into()))
+        }
         image => Ok(image.into_rgb8()),
     }
 }
@@ -285,7 +284,7 @@ fn describe(bytes: &[u8]) -> String {
             Ok(text) if text.chars().all(|c| !c.is_control() || c.is_whitespace()) => {
                 format!("text ({:?}…)", text.chars().take(24).collect::<String>())
             }
-            _ => format!("of no known format (it begins with bytes {:02x?})", &bytes[..bytes.len().min(8)]),
+            _ => format!("of an unknown format (it starts with bytes {:02x?})", &bytes[..bytes.len().min(8)]),
         },
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, DecodeFailure> {
         ColorType::CMYK(8) => (8, 4),
         ColorType::Multiband { bit_depth: 8, num_samples: 2 } => (8, 2),
         _ if palette => {
-            return Err(DecodeFailure::Broken(format!("its palette has indices of kind {colour:?}")));
+            return Err(DecodeFailure::Broken(format!("its palette has indices of type {colour:?}")));
         }
         _ => return Ok(None),
     };
@@ -49,7 +49,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, DecodeFailure> {
     let row = (width_ * samples * usize::from(bits)).div_ceil(8);
     if data.len() < row * height_ {
         return Err(DecodeFailure::Broken(
-            "its pixels are incomplete (planes apart are not supported)".into(),
+            "its pixels are incomplete (separate planes are not supported)".into(),
         ));
     }
     let mut rgb = Vec::with_capacity(width_ * height_ * 3);

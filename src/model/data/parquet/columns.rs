@@ -46,11 +46,11 @@ pub(super) fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
     });
     let leaves = || schema.columns().iter().map(|leaf| leaf.path().string()).collect::<Vec<_>>().join(", ");
     let (image, _) = best(images(metadata, features.as_ref()), &IMAGES).ok_or_else(|| {
-        format!("no column holds images: expected a structure with `bytes`, or bytes; found {}", leaves())
+        format!("no image column: expected a structure with `bytes`, or bytes; found {}", leaves())
     })?;
     let labels: Vec<(usize, String)> = labels.collect();
     let (label, label_name) = best(labels.clone(), &LABELS).ok_or_else(|| {
-        format!("no column holds labels: expected `label` with numbers or text; found {}", leaves())
+        format!("no label column: expected `label` with numbers or text; found {}", leaves())
     })?;
     let names = features.as_ref().and_then(|all| {
         let names = all.get(&label_name)?.get("names")?.as_array()?;

@@ -56,12 +56,12 @@ impl Guarded {
         let end = self.len.checked_sub(8).filter(|end| *end >= MAGIC.len() as u64);
         let tail = end.map(|end| self.get_bytes(end, 8)).transpose()?;
         let Some((end, tail)) = end.zip(tail).filter(|(_, tail)| tail.ends_with(MAGIC)) else {
-            return general("it is cut short, or no Parquet file: it does not end in PAR1");
+            return general("it is truncated or not a Parquet file: it does not end in PAR1");
         };
         let length = u64::from((&tail[..]).get_u32_le());
         if length > end.min(DESCRIPTION_LIMIT) {
             return general(format!(
-                "it claims a description of {length} bytes; up to {DESCRIPTION_LIMIT} are read, and it has {} in all",
+                "it claims {length} bytes of metadata; at most {DESCRIPTION_LIMIT} are read, and the file has {}",
                 self.len
             ));
         }
@@ -69,20 +69,20 @@ impl Guarded {
         let mut columns = 0;
         let check_field = &mut |path: &[i16], number: i64| match path {
             [2] if number > MAX_COLUMNS => {
-                Err(format!("it has {number} columns; up to {MAX_COLUMNS} are read"))
+                Err(format!("it has {number} columns; at most {MAX_COLUMNS} are read"))
             }
             [2] => {
                 columns = number;
                 Ok(())
             }
             [2, 5] if !(0..=columns).contains(&number) => {
-                Err(format!("a column claims {number} others within it, of {columns} in all"))
+                Err(format!("a column claims {number} nested columns, of {columns} in all"))
             }
             _ => Ok(()),
         };
         match scan(&bytes, FILE, check_field) {
             Ok(_) => ParquetMetaDataReader::decode_metadata(&bytes),
-            Err(Flaw::Short) => general("its description ends before it is told"),
+            Err(Flaw::Short) => general("its metadata ends too early"),
             Err(Flaw::Wrong(why)) => general(why),
         }
     }
@@ -97,7 +97,7 @@ impl Guarded {
                 Ok(length) => return Ok(bytes.slice(..length)),
                 Err(Flaw::Wrong(why)) => return Err(why),
                 Err(Flaw::Short) if there == most && most < HEADER_LIMIT => most *= 16,
-                Err(Flaw::Short) => return Err(format!("the header of a page at byte {start} has no end")),
+                Err(Flaw::Short) => return Err(format!("the page header at byte {start} has no end")),
             }
         }
     }
@@ -107,7 +107,7 @@ impl Guarded {
         match start.checked_add(length as u64) {
             Some(end) if end <= self.len => Ok(()),
             _ => Err(ParquetError::EOF(format!(
-                "{length} bytes from {start} on lie beyond the file's {} (it is cut short or damaged)",
+                "{length} bytes at offset {start} are beyond the file's {} (it is truncated or damaged)",
                 self.len
             ))),
         }
@@ -172,7 +172,7 @@ fn header(bytes: &[u8], ratio: i64) -> std::result::Result<usize, Flaw> {
             [7, 1] => entries = number,
             [5, 2] | [8, 4] if !ENCODINGS.contains(&number) => {
                 return Err(format!(
-                    "its values are encoded in way {number} of Parquet's; write it again with plain values or dictionaries"
+                    "its values use Parquet encoding {number}; rewrite it with plain or dictionary encoding"
                 ));
             }
             _ => {}
@@ -181,11 +181,11 @@ fn header(bytes: &[u8], ratio: i64) -> std::result::Result<usize, Flaw> {
     })?;
     if !(0..=PAGE_LIMIT).contains(&unpacked) {
         return Err(Flaw::Wrong(format!(
-            "a page claims to unpack to {unpacked} bytes; pages of up to {PAGE_LIMIT} are read"
+            "a page claims to unpack to {unpacked} bytes; at most {PAGE_LIMIT} are read"
         )));
     }
     if packed < 0 || unpacked > packed.saturating_mul(ratio) {
-        let why = format!("a page claims to unpack to {unpacked} bytes from {packed}, which cannot be");
+        let why = format!("a page claims to unpack to {unpacked} bytes from {packed}, which is impossible");
         return Err(Flaw::Wrong(why));
     }
     // A value takes at least four bytes: a number, or the length of a text.
@@ -202,7 +202,9 @@ pub(super) fn ratio(packing: Compression) -> Result<i64> {
         Compression::UNCOMPRESSED => Ok(1),
         Compression::SNAPPY => Ok(22),    // 64 bytes from 3
         Compression::GZIP(_) => Ok(1032), // 258 bytes from 2 bits
-        other => general(format!("it is packed as {other}; write it again with Snappy, gzip or no packing")),
+        other => {
+            general(format!("it is compressed with {other}; rewrite it with Snappy, gzip or no compression"))
+        }
     }
 }
 
@@ -254,7 +256,8 @@ mod tests {
                 .contains("5 values")
         );
         assert!(
-            flaw(&page(&[0x20], &[0x20], &[0x2c, 0x15, 0x04, 0x15, 0x0c, 0x00, 0x00]), 1).contains("way 6")
+            flaw(&page(&[0x20], &[0x20], &[0x2c, 0x15, 0x04, 0x15, 0x0c, 0x00, 0x00]), 1)
+                .contains("encoding 6")
         );
     }
 

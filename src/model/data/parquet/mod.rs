@@ -20,12 +20,12 @@ const DEPTH: usize = 2;
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "parquet",
-    what: "Hugging Face's Parquet: an image (bytes) and a label in every row, files named as train-00000-of-00002.parquet \
-           or train/0000.parquet",
+    what: "Hugging Face Parquet: an image (bytes) and a label in every row, files named like \
+           train-00000-of-00002.parquet or train/0000.parquet",
     recognise: |path| is_parquet(path) || walk::find(path, DEPTH, &holds_images).is_some(),
     read,
     official: false,
-    splits: "name their files as train-00000-of-00001.parquet or test-00000-of-00001.parquet",
+    splits: "name their files like train-00000-of-00001.parquet or test-00000-of-00001.parquet",
 };
 
 fn is_parquet(path: &Path) -> bool {
@@ -68,7 +68,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     if known > 0 && known < files.len() {
         let names = files.iter().filter(|(_, place)| place.split.is_none()).map(|(path, _)| walk::name(path));
         let names: Vec<String> = names.take(5).collect();
-        notes.push(format!("files whose name tells no split were left out: {}", names.join(", ")));
+        notes.push(format!("files whose names give no split were left out: {}", names.join(", ")));
         files.retain(|(_, place)| place.split.is_some());
     }
     notes.extend(missing(&files));
@@ -79,7 +79,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         let failed = |why: String| {
             DataError::file(
                 path,
-                format!("cannot be read as Parquet: {why}; if it is damaged, fetch it again"),
+                format!("cannot be read as Parquet: {why}; if it is damaged, download it again"),
             )
         };
         let shard = Arc::new(Shard::open(path).map_err(failed)?);
@@ -111,7 +111,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         first.as_ref().map(|shard| &shard.columns).filter(|columns| !columns.others.is_empty())
     {
         notes.push(format!(
-            "labels are taken from the column {}; there are also {}",
+            "labels are taken from column {}; other label columns: {}",
             columns.label_name,
             columns.others.join(", ")
         ));
@@ -172,7 +172,7 @@ fn missing(files: &[(PathBuf, Name)]) -> Option<String> {
     });
     let gaps: Vec<String> = gaps.collect();
     (!gaps.is_empty())
-        .then(|| format!("only {} are here; fetch the others for the whole dataset", gaps.join(", ")))
+        .then(|| format!("only {} are present; download the others for the whole dataset", gaps.join(", ")))
 }
 
 /// The labels in the order of the classes, each with its class's name.
@@ -190,7 +190,7 @@ fn classes(
     };
     let labels: BTreeMap<Label, usize> = names.iter().enumerate().map(|pair| (label(pair), pair.0)).collect();
     if let Some((row, found, _)) = rows.iter().find(|(_, label, _)| !labels.contains_key(label)) {
-        let expected = format!("one of the {} classes the file names", names.len());
+        let expected = format!("one of the {} classes named in the file", names.len());
         return Err(DataError::line(row.file(), row.number() + 1, &found.to_string(), expected));
     }
     Ok(names.iter().enumerate().map(|pair| (label(pair), pair.1.clone())).collect())

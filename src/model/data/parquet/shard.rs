@@ -113,7 +113,7 @@ impl Shard {
                 ByteArrayColumnReader(column) => {
                     let text = |v: ByteArray| {
                         room = room.checked_sub(v.len() as u64).ok_or_else(|| {
-                            ParquetError::General("its labels are longer than the file itself".into())
+                            ParquetError::General("its labels are larger than the file itself".into())
                         })?;
                         Ok(Label::Text(String::from_utf8_lossy(v.data()).into_owned()))
                     };
@@ -123,7 +123,7 @@ impl Shard {
             })?;
             if labels.len() - before != rows {
                 return Err(format!(
-                    "{} of {rows} labels of row group {group} are there",
+                    "only {} of {rows} labels of row group {group} are present",
                     labels.len() - before
                 ));
             }
@@ -135,7 +135,7 @@ impl Shard {
     fn image(&self, row: usize) -> Result<Option<Vec<u8>>, String> {
         let all = self.starts.last().copied().unwrap_or(0);
         if row >= all {
-            return Err(format!("it has {all} rows; choose one below"));
+            return Err(format!("it has {all} rows; choose a lower one"));
         }
         guarded(|| {
             let group = self.starts.partition_point(|&start| start <= row) - 1;

@@ -105,7 +105,7 @@ impl Scanner<'_, '_> {
     }
 
     fn wrong<T>(&self, what: &str) -> Result<T, Flaw> {
-        Err(Flaw::Wrong(format!("its description is damaged: {what} at field {:?}", self.path)))
+        Err(Flaw::Wrong(format!("its metadata is damaged: {what} at field {:?}", self.path)))
     }
 
     fn report(&mut self, number: i64) -> Result<(), Flaw> {
@@ -114,7 +114,7 @@ impl Scanner<'_, '_> {
 
     fn structure(&mut self) -> Result<(), Flaw> {
         if self.path.len() == MAX_DEPTH {
-            return self.wrong("too deep a structure");
+            return self.wrong("a structure nested too deeply");
         }
         let defined = (self.fields)(&self.path);
         let mut field = 0;
@@ -126,7 +126,7 @@ impl Scanner<'_, '_> {
                 return Ok(());
             }
             if distance == 0 {
-                return self.wrong("a field out of turn"); // it could repeat another one
+                return self.wrong("a field out of order"); // it could repeat another one
             }
             field = match i16::checked_add(field, distance) {
                 Some(field) => field,
@@ -149,7 +149,7 @@ impl Scanner<'_, '_> {
             8 => b's',
             9 => b'l',
             12 => b'c',
-            _ => return self.wrong("a type that Parquet has not"),
+            _ => return self.wrong("a type unknown to Parquet"),
         })
     }
 

@@ -45,7 +45,7 @@ pub struct About {
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum SceneError {
-    #[error("{} cannot be written; check that the folder may be written to and the disk has room", path.display())]
+    #[error("{} cannot be written; check that the folder is writable and the disk has free space", path.display())]
     Write { path: PathBuf, source: std::io::Error },
     #[error("{} cannot be encoded", path.display())]
     Encode { path: PathBuf, source: ImageError },

@@ -67,7 +67,7 @@ impl Shard {
         // whole shard, and all shards together would count as used memory although nobody reads them.
         let map = mapped(&file, path)?;
         if map.len() != length {
-            return Err(damaged("it changed while it was opened".to_owned()));
+            return Err(damaged("it changed while being opened".to_owned()));
         }
         Ok(Self { patches: patches.expect("patches were checked"), cls, skipped, map })
     }

@@ -53,7 +53,7 @@ impl CacheScan {
             let found = match (manifest.source == source, known == images) {
                 (true, true) => None,
                 (false, _) => Some("it is the manifest of another cache".to_owned()),
-                (_, false) => Some(format!("it is of {known} images, expected {images}")),
+                (_, false) => Some(format!("it is for {known} images, expected {images}")),
             };
             if let Some(found) = found {
                 return Err(CacheError::Damaged { path: folder.join(MANIFEST), found });
@@ -166,7 +166,7 @@ fn open_shard(
     })?;
     let record = Record::read(folder, key, index, count(manifest.images, index))?;
     match record {
-        None if manifest.records => Err(("it has no record of what is in it".into(), "one beside it".into())),
+        None if manifest.records => Err(("it has no record of its contents".into(), "one next to it".into())),
         record => Ok((shard, record)),
     }
 }

@@ -125,20 +125,20 @@ pub enum CacheError {
     #[error("{path}: cannot {what}; {remedy}", path = path.display(), remedy = remedy(what))]
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error(
-        "{path}: {found}; `ssmprobe extract` makes what is damaged again (a manifest only after `ssmprobe \
-         cache clear`)",
+        "{path}: {found}; `ssmprobe extract` rebuilds what is damaged (a manifest only after `ssmprobe cache clear`)",
         path = path.display()
     )]
     Damaged { path: PathBuf, found: String },
-    #[error("image {image} has {found} tokens of width {width}; the cache holds {expected}")]
+    #[error("image {image} has {found} tokens of width {width}; the cache has {expected}")]
     Shape { image: usize, found: usize, width: usize, expected: String },
     #[error(
-        "image {image} has a token value of {value}: its numbers overflowed in the backbone; take tokens in \
-         float32 (`--arithmetic float32`), and where they are, fetch the weights again"
+        "image {image} has a token value of {value}: it overflowed in the backbone; extract tokens in \
+         float32 (`--arithmetic float32`), or if they are, download the weights again"
     )]
     NotFinite { image: usize, value: f32 },
     #[error(
-        "image {image} has a token value of {value:e}, and float16 ends at 65504; keep tokens in float32 (`--precision float32`)"
+        "image {image} has a token value of {value:e}, but float16 ends at 65504; keep tokens in float32 \
+         (`--precision float32`)"
     )]
     Large { image: usize, value: f32 },
 }

@@ -45,15 +45,15 @@ impl Record {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err((format!("its record cannot be read: {error}"), "one".into())),
             Ok(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| (format!("its record is no JSON of one: {error}"), "one".into()))?,
+                .map_err(|error| (format!("its record is not valid: {error}"), "one".into()))?,
         };
         if (record.cache.as_str(), record.shard) != (key, index) {
-            let found = format!("its record is of shard {} of the cache {}", record.shard, record.cache);
+            let found = format!("its record is for shard {} of cache {}", record.shard, record.cache);
             return Err((found, format!("shard {index} of {key}")));
         }
         match &record.images {
             Some(images) if images.len() != count => {
-                Err((format!("its record is of {} images", images.len()), format!("{count}")))
+                Err((format!("its record is for {} images", images.len()), format!("{count}")))
             }
             _ => Ok(Some(record)),
         }

@@ -48,8 +48,8 @@ impl Writer {
         let replaced =
             wanted.iter().copied().filter(|&shard| shard_path(&scan.folder, shard).exists()).collect();
         let CacheScan { folder, source, images, manifest, .. } = scan;
-        atomic_file::make_folder(&folder).map_err(io_error("make the folder", &folder))?;
-        temporary::tidy(&folder, STALE_AFTER).map_err(io_error("tidy it", &folder))?;
+        atomic_file::make_folder(&folder).map_err(io_error("create the folder", &folder))?;
+        temporary::tidy(&folder, STALE_AFTER).map_err(io_error("clean it up", &folder))?;
         Ok(Self {
             folder,
             source,

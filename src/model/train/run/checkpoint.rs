@@ -132,7 +132,7 @@ fn parse(bytes: &[u8]) -> Result<Checkpoint, String> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
     let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     let header = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
-    let header = header.ok_or("it is no checkpoint of a run")?;
+    let header = header.ok_or("it is not a checkpoint of a run")?;
     let header: Header = serde_json::from_str(header).map_err(|error| error.to_string())?;
     if header.format != FORMAT {
         return Err(format!("its format is {}; this program reads {FORMAT}", header.format));
@@ -191,12 +191,13 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
     });
     let running = doubles("running")?;
     let &[loss, right, images, seconds] =
-        running.as_array::<4>().ok_or_else(|| format!("`{name}/running` has not 4 values"))?;
+        running.as_array::<4>().ok_or_else(|| format!("`{name}/running` does not have 4 values"))?;
     let has_losses = tensors.tensor(&format!("{name}/losses")).is_ok();
     let losses = match has_losses {
         true => {
             let since = doubles("since")?;
-            let since = since.as_array::<3>().ok_or_else(|| format!("`{name}/since` has not 3 values"))?;
+            let since =
+                since.as_array::<3>().ok_or_else(|| format!("`{name}/since` does not have 3 values"))?;
             let (points, _) = view("losses", Dtype::F32)?.as_chunks::<4>();
             let points = points.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
             Losses { points, since: Running::from_values(*since) }

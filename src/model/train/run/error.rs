@@ -10,7 +10,7 @@ use super::FORMAT;
 pub enum RunError {
     /// The folder already holds a run.
     #[error(
-        "{folder} holds a run already; resume it (--resume), or choose another folder",
+        "{folder} already contains a run; resume it (--resume), or choose another folder",
         folder = folder.display()
     )]
     Exists {
@@ -19,7 +19,7 @@ pub enum RunError {
     },
     /// Another process trains into the folder.
     #[error(
-        "{folder} is being trained into by another program{on}; wait for it, stop it, or choose another folder",
+        "{folder} is in use by another training process{on}; wait for it, stop it, or choose another folder",
         folder = folder.display(), on = host.as_ref().map_or(String::new(), |host| format!(" on {host}"))
     )]
     Claimed {
@@ -29,7 +29,7 @@ pub enum RunError {
         host: Option<String>,
     },
     /// The folder holds no run.
-    #[error("{folder} holds no run (no run.json); `ssmprobe train` makes one", folder = folder.display())]
+    #[error("{folder} is not a run (no run.json); create one with `ssmprobe train`", folder = folder.display())]
     Absent {
         /// The folder.
         folder: PathBuf,
@@ -48,7 +48,7 @@ pub enum RunError {
         source: io::Error,
     },
     /// A file does not have a run's format.
-    #[error("{path}: {found}; the run cannot be read with it, train into another folder", path = path.display())]
+    #[error("{path}: {found}; the run cannot be read, train into another folder", path = path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -57,7 +57,7 @@ pub enum RunError {
     },
     /// A part that is to be joined is not finished.
     #[error(
-        "{folder} is no finished run; the same command that begins one there goes on with it",
+        "{folder} is not a finished run; rerun the command that started it to continue",
         folder = folder.display()
     )]
     Unfinished {
@@ -66,7 +66,8 @@ pub enum RunError {
     },
     /// A part that is to be joined belongs to another training.
     #[error(
-        "{folder} is no part of the same training as {first}: they differ in `{field}`; train both by the same command",
+        "{folder} is not part of the same training as {first}: they differ in `{field}`; train both with the \
+         same command",
         folder = folder.display(), first = first.display()
     )]
     OtherPart {
@@ -78,7 +79,7 @@ pub enum RunError {
         field: String,
     },
     /// The folder is of another version of the format.
-    #[error("{path}: `format` is {found}; this program reads {FORMAT}, use the one that wrote it", path = path.display())]
+    #[error("{path}: `format` is {found}; this version reads {FORMAT}, use the one that wrote it", path = path.display())]
     Format {
         /// The manifest.
         path: PathBuf,
@@ -91,7 +92,7 @@ pub enum RunError {
 fn remedy(what: &str) -> &'static str {
     match what {
         "read" => "check the path and its permissions",
-        _ => "what is there is whole, and the run can be resumed from it",
+        _ => "the saved state is intact, and the run can be resumed from it",
     }
 }
 

@@ -90,7 +90,7 @@ impl Run {
                     |part: &&Self| part.manifest.seeds.contains(&seed) && part.manifest.heads.contains(head);
                 let part = parts.iter().find(has).ok_or_else(|| RunError::Damaged {
                     path: folder.to_owned(),
-                    found: format!("no part has trained `{}` with seed {seed}", head.name),
+                    found: format!("no part trained `{}` with seed {seed}", head.name),
                 })?;
                 let outcome = part.outcome(&head.name, seed)?;
                 for (which, bytes) in part.probes(&outcome)? {
@@ -113,7 +113,7 @@ impl Run {
     fn losses_of(&self, seed: u64) -> Result<StepLosses, RunError> {
         self.losses(seed)?.ok_or_else(|| RunError::Damaged {
             path: self.losses_path(seed),
-            found: "it is not there".to_owned(),
+            found: "it is missing".to_owned(),
         })
     }
 

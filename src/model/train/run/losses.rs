@@ -72,7 +72,7 @@ impl Run {
         let metadata = Some(HashMap::from([(KEY.to_owned(), header)]));
         let bytes = safetensors::serialize(views, metadata).map_err(|error| damaged(error.to_string()))?;
         let folder = self.folder.join("losses");
-        atomic_file::make_folder(&folder).map_err(error::io("make", &folder))?;
+        atomic_file::make_folder(&folder).map_err(error::io("create", &folder))?;
         write(&path, &bytes)
     }
 
@@ -95,12 +95,12 @@ fn parse(bytes: &[u8], seed: u64) -> Result<StepLosses, String> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
     let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     let header = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
-    let header = header.ok_or("it holds no losses of a run")?;
+    let header = header.ok_or("it contains no losses of a run")?;
     let header: Header = serde_json::from_str(header).map_err(|error| error.to_string())?;
     if (header.format, header.seed) != (FORMAT, seed) || header.parts == 0 {
         let Header { format, seed: found, parts, .. } = header;
         return Err(format!(
-            "it is of format {format}, seed {found} and {parts} parts; expected {FORMAT}, {seed}, 1 or more"
+            "it has format {format}, seed {found} and {parts} parts; expected {FORMAT}, {seed}, 1 or more"
         ));
     }
     let heads = tensors.iter().filter(|(_, view)| view.dtype() == Dtype::F32).map(|(name, view)| {

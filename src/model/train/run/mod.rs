@@ -241,7 +241,7 @@ impl Run {
         }
         for folder in [folder.to_owned(), folder.join("probes"), folder.join("answers"), folder.join("state")]
         {
-            atomic_file::make_folder(&folder).map_err(error::io("make", &folder))?;
+            atomic_file::make_folder(&folder).map_err(error::io("create", &folder))?;
         }
         write_json(&folder.join("answers/truth.json"), truth)?;
         write_json(&run.manifest_path(), &run.manifest)?;
