@@ -27,7 +27,7 @@ struct Stored {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoOrderError {
     /// It is too short to be in any order.
-    #[error("it holds {0} tokens, expected at least 2")]
+    #[error("it has {0} tokens, expected at least 2")]
     TooFew(usize),
     /// A token out of range.
     #[error("step {step} reads token {token}, expected tokens from 0 to {last}, as it has {} steps", last + 1)]

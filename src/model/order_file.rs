@@ -18,7 +18,7 @@ const MAX_FILE_BYTES: u64 = 1 << 26;
 /// The first bytes of a `.npy` file.
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// The advice in errors about a file that is not an order file.
-const REMEDY: &str = "write it with `numpy.savez(FILE, order=order)`, or as CSV with one token a line";
+const REMEDY: &str = "write it with `numpy.savez(FILE, order=order)`, or as CSV with one token per line";
 
 /// Why an order file could not be read or written.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
@@ -28,9 +28,9 @@ pub enum OrderFileError {
     Read { file: String, source: std::io::Error },
     #[error("{file}: the order cannot be written: {source}")]
     Write { file: String, source: std::io::Error },
-    #[error("{file}: is no order file: {found}; {REMEDY}")]
+    #[error("{file}: is not an order file: {found}; {REMEDY}")]
     Format { file: String, found: String },
-    #[error("{file}: is no order: {source}; correct the file")]
+    #[error("{file}: is not an order: {source}; correct the file")]
     Order { file: String, source: NoOrderError },
 }
 
@@ -84,7 +84,7 @@ pub fn write(path: &Path, order: &HandOrder) -> Result<(), OrderFileError> {
 /// `numbers` as integers; the error names the first that is not whole.
 fn tokens(numbers: &[f64]) -> Result<Vec<i64>, String> {
     if numbers.len() > MAX_TOKENS {
-        return Err(format!("it holds {} numbers, expected at most {MAX_TOKENS}", numbers.len()));
+        return Err(format!("it has {} numbers, expected at most {MAX_TOKENS}", numbers.len()));
     }
     let whole = |(step, &x): (usize, &f64)| match x.fract() == 0.0 && x.abs() < 1e15 {
         true => Ok(x as i64),
@@ -101,7 +101,7 @@ fn archive(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let found: Vec<String> =
         archive.file_names().take(8).flatten().map(|name| name.replace(".npy", "")).collect();
     let Some(place) = archive.index_for_name(&wanted) else {
-        return Err(format!("it holds the arrays {}, expected `{NAME}`", found.join(", ")));
+        return Err(format!("it has the arrays {}, expected `{NAME}`", found.join(", ")));
     };
     let mut array = Vec::new();
     let mut entry = archive.by_index(place).map_err(broken)?.take(MAX_FILE_BYTES);
@@ -161,7 +161,7 @@ fn npy(bytes: &[u8]) -> Result<Vec<f64>, String> {
 
 /// The numbers of a text, one per line or separated by commas; the first may be preceded by the column's name.
 fn text(bytes: &[u8]) -> Result<Vec<f64>, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is neither NumPy's nor text".to_owned())?;
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is neither a NumPy file nor text".to_owned())?;
     let words = text.trim_start_matches('\u{feff}').split([',', ';', '\n', '\r', '\t', ' ']);
     let mut words = words.map(|word| word.trim_matches('"')).filter(|word| !word.is_empty()).peekable();
     words.next_if(|word| word.eq_ignore_ascii_case(NAME));
@@ -216,8 +216,8 @@ mod tests {
             (b"0\n1.5\n1\n", "step 1 reads token 1.5, expected a whole number"),
             (b"0\nnan\n1\n", "step 1 reads token NaN, expected a whole number"),
             (b"order\n0\nlast\n", "step 1 reads `last`, expected a whole number"),
-            (b"", "it holds 0 tokens, expected at least 2"),
-            (b"\xff\xfe\x00", "it is neither NumPy's nor text"),
+            (b"", "it has 0 tokens, expected at least 2"),
+            (b"\xff\xfe\x00", "it is neither a NumPy file nor text"),
             (&array("<i8", "(1, 2)", &[0; 16]), "its array has the shape (1, 2), expected one axis"),
             (&array("<i8", "(3,)", &[0; 16]), "its array has 16 bytes, expected 3 numbers of 8 each"),
             (&array("<c16", "(3,)", &[0; 48]), "its array is of type <c16, expected whole numbers"),
@@ -251,6 +251,6 @@ mod tests {
         let mut bytes = Vec::new();
         npz::write_whole(&mut bytes, "plan", &[1, 0]).unwrap();
         std::fs::write(&other, bytes).unwrap();
-        assert!(read(&other).unwrap_err().to_string().contains("it holds the arrays plan, expected `order`"));
+        assert!(read(&other).unwrap_err().to_string().contains("it has the arrays plan, expected `order`"));
     }
 }

@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Intervention>(&kept).unwrap(), change);
         std::fs::write(&path, "1\n1\n").unwrap();
         let error = format!("order={}", path.display()).parse::<Intervention>().unwrap_err();
-        assert!(error.contains("mine.csv: is no order: token 1 is read twice"), "{error}");
+        assert!(error.contains("mine.csv: is not an order: token 1 is read twice"), "{error}");
     }
 
     #[test]

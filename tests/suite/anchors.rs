@@ -97,7 +97,7 @@ fn what_cannot_be_fitted_says_why() {
     let found: Vec<_> = found.into_iter().filter(|anchor| anchor.method == Method::LogReg).collect();
     assert_eq!(found.len(), 2, "of CLS and of mean tokens");
     for anchor in found {
-        let why = Some("left out: the vectors hold no finite training image");
+        let why = Some("left out: the vectors contain no finite training image");
         assert_eq!((anchor.accuracy, anchor.note.as_deref()), (None, why));
     }
 }

@@ -219,7 +219,7 @@ fn labels_of_a_mask_are_regions() {
     assert_close("half", region(&soft, "object").cover[0], 128.0 / 255.0, 1e-9);
     deep("soft.png", 4);
     let why = annotations.of_image(&images.join("soft.png"), &preprocessor(), GRID).expect_err("no label");
-    assert!(why.contains("soft.png: has 16 bits a pixel and greys up to 1020; expected labels"), "{why}");
+    assert!(why.contains("soft.png: has 16 bits per pixel and greys up to 1020; expected labels"), "{why}");
     write(masks.join("names.txt"), "256 head\n");
     let why = Annotations::open(&masks).expect_err("no label").to_string();
     assert!(why.contains("names.txt, line 1") && why.contains("a label from 1 to 254"), "{why}");
@@ -259,23 +259,24 @@ fn what_is_missing_or_broken_is_named_and_counted_and_nothing_else_is_lost() {
         "{broken}"
     );
     assert!(
-        broken.contains("is 48 x 48 pixels, its image 64 x 48") && broken.contains("scale it"),
+        broken.contains("is 48 x 48 pixels, but its image is 64 x 48") && broken.contains("resize it"),
         "{broken}"
     );
     assert!(empty.contains("a mask is empty: object of") && empty.ends_with("empty.png"), "{empty}");
     assert!(beyond.contains("lies beyond the crop: object of") && beyond.ends_with("beyond.png"), "{beyond}");
     let why =
         |name: &str| annotations.of_image(&images.join(name), &preprocessor(), GRID).expect_err("broken");
-    assert!(why("colour.png").contains("is coloured and has no palette; save it"), "{}", why("colour.png"));
+    assert!(why("colour.png").contains("is in colour without a palette; save it"), "{}", why("colour.png"));
     assert!(why("torn.png").contains("torn.png"), "{}", why("torn.png"));
     // Where no image has a mask, none is missing.
     let mut none = RegionSet::default();
     none.read(&annotations, &paths[1..2], &preprocessor(), GRID);
     assert!(none.warnings().is_empty());
     // A path that is no folder, or a folder without masks, is refused.
-    for (path, said) in
-        [(folder.path().join("absent"), "is no folder"), (folder.path().join("texts"), "holds no masks")]
-    {
+    for (path, said) in [
+        (folder.path().join("absent"), "is not a folder"),
+        (folder.path().join("texts"), "contains no masks"),
+    ] {
         if said.starts_with("holds") {
             write(path.join("a.txt"), "no mask");
         }

@@ -568,7 +568,7 @@ fn what_cannot_be_asked_is_said() {
         "{stdout}{stderr}"
     );
     let (code, _, stderr) = eval(&scenes, &["--causal", "frozen,thawed"]);
-    assert!(code == 2 && stderr.contains("`thawed` is none of frozen"), "{stderr}");
+    assert!(code == 2 && stderr.contains("`thawed` is not one of frozen"), "{stderr}");
     let (code, _, stderr) = eval(&scenes, &["--split", "test"]);
     assert!(code == 1 && stderr.contains("no test images"), "{stderr}");
     // A dataset of a class that the probe does not know.

@@ -219,7 +219,7 @@ fn an_order_says_how_it_was_read_and_fits_images_of_its_length_alone() {
     let change = Intervention::Order(short);
     let error = explain_changed(&probe, change, &tokens, Picture::default(), question(None, &nulls));
     let error = error.expect_err("another length").to_string();
-    assert!(error.contains("order of short.npz has 3 steps, and the image 24 tokens"), "{error}");
+    assert!(error.contains("order of short.npz has 3 steps, but the image has 24 tokens"), "{error}");
     // A head that reads no order is refused; one without a kernel by position has no reader.
     let read = |head: &str| {
         let probe = self::probe(head, Sharing::Shared);
@@ -418,11 +418,11 @@ fn bad_order_files_are_refused_with_what_to_do() {
             "twice.csv",
             "0\n0\n1\n",
             2,
-            "twice.csv: is no order: token 0 is read twice, at steps 0 and 1, and token 2 never",
+            "twice.csv: is not an order: token 0 is read twice, at steps 0 and 1, and token 2 never",
         ),
         ("far.csv", "0\n9\n1\n", 2, "step 1 reads token 9, expected tokens from 0 to 2"),
         ("half.csv", "0\n0.5\n1\n", 2, "step 1 reads token 0.5, expected a whole number"),
-        ("short.csv", "0\n2\n1\n", 0, "order of short.csv has 3 steps, and the image"),
+        ("short.csv", "0\n2\n1\n", 0, "order of short.csv has 3 steps, but the image"),
     ] {
         let path = folder.path().join(name);
         std::fs::write(&path, text).expect("a file");
@@ -513,7 +513,7 @@ fn edits_are_shown_at_once_and_taken_back() {
     let why = state.read_in(short).expect_err("another length");
     assert_eq!(
         why,
-        "the order of short.npz has 3 steps, and the image 24 tokens; make one with every token from 0 to 23 once"
+        "the order of short.npz has 3 steps, but the image has 24 tokens; list every token from 0 to 23 exactly once"
     );
     let fits = state.read_in(raster()).expect("its length");
     assert_eq!(fits, Command::SetChange(id, Intervention::Order(raster())));

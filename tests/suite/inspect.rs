@@ -548,7 +548,7 @@ fn curves_are_the_same_again_and_mistakes_are_named() {
         stderr(command.args(arguments))
     };
     let (code, text) = said(&["--causal", "frozen,melted"]);
-    assert!(code == 2 && text.contains("`melted` is none of frozen, rerouted, patches, pixels"), "{text}");
+    assert!(code == 2 && text.contains("`melted` is not one of frozen, rerouted, patches, pixels"), "{text}");
     let (code, text) = said(&["--causal", "frozen", "--steps", "0"]);
     assert!(code == 2 && text.contains("from 1 to 1000"), "{text}");
     let (code, text) = said(&["--steps", "4"]);

@@ -245,7 +245,7 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
     let bytes = fs::read(&checkpoint).expect("a checkpoint");
     fs::write(&checkpoint, &bytes[..bytes.len() / 2]).expect("written");
     let (code, _, said) = run(&mut pretrain(desk.path(), "done", &["--epochs", "2", "--resume"]));
-    assert!(code == 1 && said.contains("checkpoint.safetensors: it is no whole checkpoint"), "{said}");
+    assert!(code == 1 && said.contains("checkpoint.safetensors: it is not a complete checkpoint"), "{said}");
     fs::write(&checkpoint, &bytes).expect("written");
     // Another picture is another dataset, wherever it lies.
     fs::copy(data.join("train/down/1.png"), data.join("train/down/more.png")).expect("a copy");

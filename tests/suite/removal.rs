@@ -430,12 +430,12 @@ fn a_file_whose_parts_do_not_go_together_is_refused() {
     let good = serde_json::to_string(&small::removal()).expect("JSON");
     Removal::from_json(&good).expect("a whole file");
     for (from, to, words) in [
-        ("\"fraction\":[0.0,0.25,", "\"fraction\":[0.0,", "have not 4 steps"),
-        ("\"fraction\":[0.0,0.25,", "\"fraction\":[0.0,0.75,", "rise from 0 to 1"),
+        ("\"fraction\":[0.0,0.25,", "\"fraction\":[0.0,", "do not have 4 steps"),
+        ("\"fraction\":[0.0,0.25,", "\"fraction\":[0.0,0.75,", "rising from 0 to 1"),
         ("\"order\":[5,2,", "\"order\":[5,5,", "each of 12 tokens once"),
         ("\"order\":[5,2,", "\"order\":[5,12,", "each of 12 tokens once"),
         ("\"rows\":3", "\"rows\":4", "each of 16 tokens once"),
-        ("\"width\":8", "\"width\":9", "not whole"),
+        ("\"width\":8", "\"width\":9", "incomplete"),
         ("\"logit\":[3.0,1.0,", "\"logit\":[3.0,1e200,", "steps of numbers"),
         ("\"logit\":[3.0,1.0,", "\"logit\":[3.0,", "steps of numbers"),
     ] {

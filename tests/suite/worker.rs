@@ -198,7 +198,7 @@ fn regions_come_with_an_explanation() {
     assert!(all.iter().all(|cover| *cover > 0.99));
     assert_eq!(object(&ask(12, RegionSource::Nowhere)), None);
     for (job, name, said) in
-        [(13, "small", "expected a mask of the image's size"), (14, "absent", "is no folder")]
+        [(13, "small", "expected a mask of the image's size"), (14, "absent", "is not a folder")]
     {
         let events = ask(job, RegionSource::new(Some(root.join(name))));
         assert_eq!(object(&events), None);

@@ -37,7 +37,7 @@ mod tests {
         let (state, mut orders) = (State::default(), Vec::new());
         let path = folder.path().join("mine.csv");
         for (text, expected) in [
-            ("0\n0\n", "mine.csv: is no order: token 0 is read twice"),
+            ("0\n0\n", "mine.csv: is not an order: token 0 is read twice"),
             ("1\n0\n", "mine.csv: choose a probe"),
         ] {
             std::fs::write(&path, text).unwrap();

@@ -45,7 +45,7 @@ pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
             }
             let [x1, y1, x2, y2] = corners;
             if x2 < x1 || y2 < y1 {
-                return Err(wrong("box: its second corner lies before its first"));
+                return Err(wrong("valid box: its second corner is before its first"));
             }
             let rect = Rect { x: x1 - 1.0, y: y1 - 1.0, width: x2 - x1 + 1.0, height: y2 - y1 + 1.0 };
             marks.insert(Path::new(folder).join(name), vec![(0, Shape::Box(rect))]);

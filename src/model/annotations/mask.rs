@@ -59,8 +59,8 @@ pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String
     let own = (photo.width(), photo.height());
     if own != size {
         return Err(format!(
-            "{shown}: is {} x {} pixels, its image {} x {}; expected a mask of the image's size: scale it (to the nearest \
-             pixel, so that no label is mixed)",
+            "{shown}: is {} x {} pixels, but its image is {} x {}; expected a mask of the image's size: \
+             resize it (nearest-neighbour, so that no labels are mixed)",
             own.0, own.1, size.0, size.1
         ));
     }
@@ -72,8 +72,8 @@ pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String
         && matches!(greys(&photo.picture), Greys::Labels(_))
     {
         return Err(format!(
-            "{shown}: has 16 bits a pixel and greys up to {}; expected labels from 1 to {MAX_LABEL}, or white (65535) where \
-             the object is: save it with 8 bits or with a palette",
+            "{shown}: has 16 bits per pixel and greys up to {}; expected labels from 1 to {MAX_LABEL}, or \
+             white (65535) where the object is: save it with 8 bits or with a palette",
             deep.iter().filter(|grey| **grey != u16::MAX).max().unwrap_or(&0)
         ));
     }
@@ -83,7 +83,7 @@ pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String
         (None, Greys::Shares) => return Ok(Mask(vec![(OBJECT_NUMBER, OBJECT.to_owned(), photo)])),
         (None, Greys::Coloured) => {
             return Err(format!(
-                "{shown}: is coloured and has no palette; save it in grey (white is the object) or with a palette"
+                "{shown}: is in colour without a palette; save it in grey (white is the object) or with a palette"
             ));
         }
     };

@@ -77,7 +77,7 @@ impl Annotations {
     /// If it is not.
     pub fn check(folder: &Path) -> Result<(), DataError> {
         if !folder.is_dir() {
-            let why = "is no folder; expected a folder of masks with the images' names, or a dataset's";
+            let why = "is not a folder; expected a folder of masks with the images' names, or a dataset's";
             return Err(DataError::Absent { path: folder.to_owned(), why });
         }
         let unread = |source| DataError::Read { path: folder.to_owned(), source };
@@ -95,7 +95,7 @@ impl Annotations {
         }
         if walk::find(folder, MAX_DEPTH, &mask::is_mask).is_none() {
             let why =
-                "holds no masks (*.png with the images' names) and no annotations of CUB or Stanford Cars";
+                "contains no masks (*.png with the images' names) and no CUB or Stanford Cars annotations";
             return Err(DataError::file(folder, why));
         }
         Self::of_masks(folder)

@@ -11,7 +11,7 @@ pub(super) const LAYOUT: Layout = Layout {
     recognise: |path| table(path).is_some(),
     read,
     official: false,
-    splits: "mark them train or test in the table's `split` column",
+    splits: "mark images train or test in the table's `split` column",
 };
 
 /// The table at `path`: the file itself, or the only table in a folder.

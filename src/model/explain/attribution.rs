@@ -60,7 +60,7 @@ pub fn attribute(
                 }
             }
             Attribution::Rollout => {
-                let unread = || Err("The backbone was not asked".to_owned());
+                let unread = || Err("The backbone was not run".to_owned());
                 rollout.cloned().unwrap_or_else(unread).into()
             }
         };
@@ -72,7 +72,7 @@ pub fn attribute(
 pub(super) fn differentiable(change: &Intervention) -> Result<(), String> {
     match change {
         Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_) => Ok(()),
-        _ => Err("Gradients are those of a probe in its own order: this reading has another".to_owned()),
+        _ => Err("Gradients exist only for a probe in its own order: this reading has another".to_owned()),
     }
 }
 

@@ -31,7 +31,7 @@ pub enum InterventionError {
     #[error(transparent)]
     Probe(#[from] ProbeError),
     /// The head reads no order that could be changed.
-    #[error("{head} reads no order that could be changed")]
+    #[error("{head} has no reading order to change")]
     NoOrder {
         /// The head's id.
         head: String,
@@ -46,7 +46,8 @@ pub enum InterventionError {
     },
     /// The order made by hand has another length than the image.
     #[error(
-        "the {order} has {found} steps, and the image {expected} tokens; make one with every token from 0 to {last} once",
+        "the {order} has {found} steps, but the image has {expected} tokens; list every token from 0 to \
+         {last} exactly once",
         last = expected.saturating_sub(1)
     )]
     OrderLength {

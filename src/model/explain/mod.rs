@@ -67,7 +67,7 @@ pub enum ExplainError {
     #[error(transparent)]
     Intervention(#[from] InterventionError),
     /// The probe has no such class.
-    #[error("class {class} asked for; the probe has {classes} classes, counted from 0")]
+    #[error("class {class} requested, but the probe has {classes} classes, counted from 0")]
     Class {
         /// The class asked for.
         class: usize,
@@ -75,7 +75,7 @@ pub enum ExplainError {
         classes: usize,
     },
     /// NaN or infinite values.
-    #[error("{what} hold values that are not finite; the weights of the {culprit} are probably damaged")]
+    #[error("{what} contain non-finite values; the weights of the {culprit} are probably damaged")]
     NotFinite {
         /// The values: tokens or logits.
         what: &'static str,

@@ -48,28 +48,28 @@ impl Pretraining {
     /// # Errors
     /// A message, if the bytes are truncated, of a plan with other sizes, or not a checkpoint of a pre-training.
     pub fn restore(plan: &Plan, device: &Device, bytes: &[u8]) -> Result<Self, String> {
-        let torn = |error: safetensors::SafeTensorError| format!("it is no whole checkpoint ({error})");
+        let torn = |error: safetensors::SafeTensorError| format!("it is not a complete checkpoint ({error})");
         let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(torn)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(torn)?;
         let header = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
-        let header = header.ok_or("it is no checkpoint of a pre-training")?;
+        let header = header.ok_or("it is not a pre-training checkpoint")?;
         let header: Header = serde_json::from_str(header).map_err(|error| error.to_string())?;
         let Header { format, step, masks } = header;
         if format != FORMAT {
             return Err(format!("its format is {format}; this program reads {FORMAT}"));
         }
         if step > plan.steps {
-            return Err(format!("it stands at step {step}, and the pre-training has {} steps", plan.steps));
+            return Err(format!("it is at step {step}, but the pre-training has {} steps", plan.steps));
         }
         let mut restored = Self::start(plan, device);
         let masks: u128 = masks.parse().map_err(|_| format!("`masks` is {masks:?}, expected a number"))?;
         restored.masks.set_word_pos(masks);
         restored.step = step;
         let params = restored.params.restore(&arrays(&tensors, PARAMS), device);
-        restored.params = params.ok_or("its parameters are those of a backbone of other sizes")?;
+        restored.params = params.ok_or("its parameters are from a backbone of another size")?;
         let adam = AdamW::from_arrays(&arrays(&tensors, ADAM), device);
         let adam = adam.filter(|adam| adam.fits(&restored.params));
-        let adam = adam.ok_or("its optimiser is that of a backbone of other sizes")?;
+        let adam = adam.ok_or("its optimiser is from a backbone of another size")?;
         restored.adam = adam.with_decay(plan.recipe.weight_decay);
         Ok(restored)
     }

@@ -34,7 +34,7 @@ pub enum FolderError {
         source: std::io::Error,
     },
     /// The weights do not make a safetensors file.
-    #[error("the weights do not fit a safetensors file")]
+    #[error("the weights do not fit into a safetensors file")]
     Weights(#[from] SafeTensorError),
 }
 

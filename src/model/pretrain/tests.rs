@@ -222,13 +222,13 @@ fn a_checkpoint_goes_on_to_the_same_bits_and_one_of_other_sizes_is_refused() {
         for (other, expected) in [
             (Plan { layers: 3, ..plan }, "parameters"),
             (Plan { width: 32, ..plan }, "parameters"),
-            (Plan { steps: 3, ..plan }, "it stands at step 4"),
+            (Plan { steps: 3, ..plan }, "it is at step 4"),
         ] {
             let said = refused(&other, last);
             assert!(said.contains(expected), "{said}");
         }
         for torn in [&last[..last.len() - 1], &last[..100], b"", b"no checkpoint of anything"] {
-            assert!(refused(&plan, torn).contains("no whole checkpoint"));
+            assert!(refused(&plan, torn).contains("not a complete checkpoint"));
         }
         // One without the moments of a parameter is refused.
         let mut half = Pretraining::restore(&plan, &device, last).unwrap();

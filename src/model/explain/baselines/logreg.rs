@@ -20,7 +20,7 @@ const MAX_VALUES: u128 = 1 << 27;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LogRegError {
     /// It would take too long, or too much memory.
-    #[error("{images} images of {width} channels in {classes} classes are too many to converge on")]
+    #[error("{images} images of {width} channels in {classes} classes are too many to fit")]
     TooLarge {
         /// Training images.
         images: usize,
@@ -30,7 +30,7 @@ pub enum LogRegError {
         classes: usize,
     },
     /// No training image, or vectors that are not finite.
-    #[error("the vectors hold no finite training image")]
+    #[error("the vectors contain no finite training image")]
     Nothing,
 }
 

@@ -50,7 +50,7 @@ pub enum AskError {
     #[error(transparent)]
     Intervention(#[from] InterventionError),
     /// The probe has none of the dataset's classes.
-    #[error("the probe knows none of the {classes} classes of {dataset}; it was trained on another dataset")]
+    #[error("the probe has none of the {classes} classes of {dataset}; it was trained on another dataset")]
     Classes {
         /// Number of classes of the dataset.
         classes: usize,
@@ -58,7 +58,7 @@ pub enum AskError {
         dataset: String,
     },
     /// A logit of this image is infinite or NaN.
-    #[error("image {0}: the logits hold values that are not finite; the probe is damaged")]
+    #[error("image {0}: the logits contain non-finite values; the probe is damaged")]
     NotFinite(usize),
 }
 
@@ -248,7 +248,7 @@ impl<'a> Evaluator<'a> {
         own: Option<usize>,
         (positions, weights): (&Option<Vec<f64>>, &Option<Vec<f64>>),
     ) -> ImageVectors {
-        let evidence = own.ok_or("The probe knows the class of no image").and_then(|class| {
+        let evidence = own.ok_or("The probe has the class of none of the images").and_then(|class| {
             let (row, bias) = (self.probe.classifier.row(class), self.probe.classifier.bias[class]);
             Ok(evidence::exact(output, tokens, row, bias)?.token)
         });

@@ -77,7 +77,7 @@ fn measure(name: &str) -> Result<&'static str, FileError> {
     let stability = stability::COLUMNS.iter().map(|(name, _)| *name);
     all.chain(stability)
         .find(|known| *known == name)
-        .ok_or_else(|| FileError::Torn(format!("there is no measure {name}")))
+        .ok_or_else(|| FileError::Torn(format!("unknown measure {name}")))
 }
 
 impl Evaluation {
@@ -140,21 +140,21 @@ impl TryFrom<Stored> for Evaluation {
         let (images, classes) = (stored.images.len(), stored.classes.len());
         let inconsistent = |what: &str| Err(FileError::Torn(what.to_owned()));
         if stored.class.len() != images || stored.predicted.len() != images {
-            return inconsistent("classes are not one an image");
+            return inconsistent("there is not one class per image");
         }
         if stored.class.iter().any(|class| *class as usize >= classes)
             || stored.predicted.iter().any(|class| *class != OTHER && *class as usize >= classes)
         {
-            return inconsistent("an image is of a class that is not named");
+            return inconsistent("an image has an unnamed class");
         }
         if stored.measures.values().any(|values| values.len() != images) {
-            return inconsistent("measures are not one an image");
+            return inconsistent("there is not one measure per image");
         }
         if stored.grid.is_empty() {
             return inconsistent("the patch grid is empty");
         }
         if stored.regions.as_ref().is_some_and(|regions| !regions.holds(images)) {
-            return inconsistent("regions are not one an image, or not one a pair");
+            return inconsistent("there is not one region per image, or per pair");
         }
         let is_complete = |kept: &KeptVectors| match kept {
             KeptVectors::Float16(vectors) => {
@@ -163,7 +163,7 @@ impl TryFrom<Stored> for Evaluation {
             KeptVectors::None(_) => true,
         };
         if !stored.vectors.values().all(is_complete) {
-            return inconsistent("vectors are not one number a token and an image");
+            return inconsistent("vectors do not have one number per token and image");
         }
         let maps = |maps: Option<Maps>| match maps {
             Some(Maps { values, counts })
@@ -171,7 +171,7 @@ impl TryFrom<Stored> for Evaluation {
             {
                 Ok(Some(ClassMaps { values: from_nullable(values), counts }))
             }
-            Some(_) => Err(FileError::Torn("maps are not one a class".to_owned())),
+            Some(_) => Err(FileError::Torn("there is not one map per class".to_owned())),
             None => Ok(None),
         };
         let (positions, weights) = (maps(stored.positions)?, maps(stored.weights)?);
@@ -264,12 +264,12 @@ mod tests {
     fn what_does_not_hold_together_is_refused() {
         let good = evaluation().to_json().unwrap();
         for (from, to, words) in [
-            ("\"class\":[0,1]", "\"class\":[0,7]", "not named"),
-            ("\"class\":[0,1]", "\"class\":[0]", "one an image"),
-            ("\"rank_coverage\":[0.6,0.7]", "\"rank_coverage\":[0.6]", "one an image"),
-            ("\"rank_coverage\":[0.6,0.7]", "\"colour\":[0.6,0.7]", "no measure colour"),
-            ("\"counts\":[1,0]", "\"counts\":[1]", "one a class"),
-            ("AAAAPAA4ADQ=", "AAAAPAA4", "one number a token"),
+            ("\"class\":[0,1]", "\"class\":[0,7]", "unnamed class"),
+            ("\"class\":[0,1]", "\"class\":[0]", "one class per image"),
+            ("\"rank_coverage\":[0.6,0.7]", "\"rank_coverage\":[0.6]", "one measure per image"),
+            ("\"rank_coverage\":[0.6,0.7]", "\"colour\":[0.6,0.7]", "unknown measure colour"),
+            ("\"counts\":[1,0]", "\"counts\":[1]", "one map per class"),
+            ("AAAAPAA4ADQ=", "AAAAPAA4", "one number per token"),
             ("AAAAPAA4ADQ=", "no base64", "not an evaluation"),
             ("\"routing\":{", "\"colour\":{", "not an evaluation"),
             ("\"cols\":2", "\"cols\":18446744073709551615", "patch grid"),

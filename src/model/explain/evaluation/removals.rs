@@ -20,7 +20,7 @@ use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
 /// Why there is neither attention rollout nor removal before the encoder.
-const NO_ENCODER: &str = "Kept tokens are asked, and no encoder";
+const NO_ENCODER: &str = "Needs the encoder, but only cached tokens are read";
 
 /// A column of an evaluation.
 pub struct RemovalColumn {

@@ -88,11 +88,11 @@ impl TryFrom<String> for TokenVectors {
 
     fn try_from(text: String) -> Result<Self, String> {
         let bytes =
-            BASE64_STANDARD.decode(text).map_err(|error| format!("vectors are no base64: {error}"))?;
+            BASE64_STANDARD.decode(text).map_err(|error| format!("vectors are not base64: {error}"))?;
         let (pairs, rest) = bytes.as_chunks::<2>();
         match rest {
             [] => Ok(Self(pairs.iter().map(|pair| f16::from_le_bytes(*pair)).collect())),
-            _ => Err(format!("{} bytes of vectors are no float16", bytes.len())),
+            _ => Err(format!("{} bytes of vectors are not float16", bytes.len())),
         }
     }
 }
@@ -121,7 +121,7 @@ impl Evaluation {
         match self.vectors.get(&kind) {
             Some(KeptVectors::Float16(vectors)) => Ok(vectors),
             Some(KeptVectors::None(why)) => Err(why.clone()),
-            None => Err("This evaluation has no numbers of single tokens: an earlier program made it. \
+            None => Err("This evaluation has no per-token numbers: an earlier version made it. \
                          Evaluate the dataset again"
                 .to_owned()),
         }
@@ -144,7 +144,8 @@ pub fn keep_latest<'a>(
         if newer == 0 || total + bytes <= max_bytes {
             total += bytes;
         } else if bytes > 0 {
-            let reason = "Its numbers of single tokens gave way to those of other probes. Evaluate it again";
+            let reason =
+                "Its per-token numbers were dropped to make room for other probes. Evaluate it again";
             let kept = Arc::make_mut(evaluation).vectors.values_mut();
             kept.filter(|kept| matches!(kept, KeptVectors::Float16(_)))
                 .for_each(|kept| *kept = KeptVectors::None(reason.to_owned()));
@@ -162,7 +163,7 @@ pub(super) type ImageVectors = [Result<TokenVectors, Cow<'static, str>>; 3];
 pub(super) fn to_f16(values: &[f64]) -> Result<TokenVectors, &'static str> {
     let values: Vec<f16> = values.iter().map(|value| f16::from_f64(*value)).collect();
     let known = values.iter().all(|value| value.is_finite());
-    known.then(|| TokenVectors::new(values)).ok_or("Its numbers are larger than float16 holds")
+    known.then(|| TokenVectors::new(values)).ok_or("Its numbers exceed the range of float16")
 }
 
 /// Collects the vectors of images in their order.
@@ -181,8 +182,8 @@ impl VectorCollector {
         let bytes = vector_bytes(images, tokens);
         let too_many = (bytes > MAX_BYTES).then(|| {
             format!(
-                "Numbers of {tokens} tokens of {images} images are {:.1} GB, and {:.1} GB are the most that is \
-                 kept of a probe; evaluate fewer images",
+                "Numbers of {tokens} tokens of {images} images take {:.1} GB, but at most {:.1} GB are kept \
+                 per probe; evaluate fewer images",
                 bytes as f64 / 1e9,
                 MAX_BYTES as f64 / 1e9
             )
@@ -255,7 +256,7 @@ mod tests {
         // 0 and 1 in float16 are 0000 and 3c00, the low byte first.
         let plain = TokenVectors::new([0.0, 1.0].map(f16::from_f32).into());
         assert_eq!(String::from(plain), "AAAAPA==");
-        for (bad, words) in [("AAA", "no base64"), ("AAAA", "3 bytes")] {
+        for (bad, words) in [("AAA", "not base64"), ("AAAA", "3 bytes")] {
             assert!(TokenVectors::try_from(bad.to_owned()).unwrap_err().contains(words));
         }
     }

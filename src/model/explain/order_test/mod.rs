@@ -80,7 +80,7 @@ impl<'a> OrderTester<'a> {
             }
         }
         if !gains.iter().flatten().all(|gain| gain.abs() < MAX_GAIN) {
-            return Err("What a position counts is too large a number for orders to be compared by");
+            return Err("The weights of the positions are too large to compare orders by");
         }
         let is_learned = directions.iter().any(|direction| matches!(direction.order, Order::Plan(_)));
         let mut sum = vec![0.0; tokens.width];
@@ -242,8 +242,8 @@ fn testable_directions<'a>(
     let is_learned = directions.iter().any(|direction| matches!(direction.order, Order::Plan(_)));
     if is_learned && matches!(change, Intervention::Scrambled(_)) {
         return Err(
-            "Permuting positions behind the router is a change of reading without a test: neighbouring \
-                    positions of a soft plan are too alike for its p to mean anything",
+            "Permuting positions behind the router has no order test: neighbouring positions of a soft plan \
+             are too alike for its p to mean anything",
         );
     }
     Ok(directions)

@@ -25,13 +25,13 @@ impl Removal {
             || self.fraction[steps - 1] != 1.0
         {
             return Err(format!(
-                "fraction has {steps} values; expected 2 to {} that rise from 0 to 1",
+                "fraction has {steps} values; expected 2 to {} values rising from 0 to 1",
                 MAX_STEPS + 1
             ));
         }
         let pixels = self.seen.width.checked_mul(self.seen.height).and_then(|count| count.checked_mul(3));
         if pixels != Some(self.seen.rgb.len()) || n == 0 {
-            return Err("the picture or its patch grid is not whole".to_owned());
+            return Err("the picture or its patch grid is incomplete".to_owned());
         }
         for (id, ranked) in &self.rankings {
             let Some(ranked) = ranked.found() else { continue };
@@ -41,7 +41,7 @@ impl Removal {
                 .iter()
                 .all(|token| seen.get_mut(*token).is_some_and(|seen| !std::mem::replace(seen, true)));
             if !is_permutation || ranked.order.len() != n || ranked.values.len() != n {
-                return Err(format!("the ranking {id} does not hold each of {n} tokens once"));
+                return Err(format!("the ranking {id} does not have each of {n} tokens once"));
             }
         }
         let of_steps = |values: &[f64]| values.len() == steps && values.iter().all(|x| x.abs() <= LARGEST);
@@ -54,7 +54,7 @@ impl Removal {
             for (id, ways) in curves.found().into_iter().flatten() {
                 if !ways.iter().all(fits) || ways[0].margin.is_some() != ways[1].margin.is_some() {
                     return Err(format!(
-                        "the curves {id} of {} have not {steps} steps of numbers each",
+                        "the curves {id} of {} do not have {steps} steps of numbers each",
                         mode.id()
                     ));
                 }

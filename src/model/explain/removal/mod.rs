@@ -66,7 +66,7 @@ impl Mode {
             Self::ALL
                 .into_iter()
                 .find(|mode| mode.id() == id)
-                .ok_or_else(|| format!("`{id}` is none of {}", ids()))
+                .ok_or_else(|| format!("`{id}` is not one of {}", ids()))
         };
         let mut modes = text.split(',').map(|id| mode(id.trim())).collect::<Result<Vec<_>, _>>()?;
         modes.sort_unstable();

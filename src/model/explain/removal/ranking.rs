@@ -107,7 +107,7 @@ impl Ranking {
 /// If all are equal, or one is not finite.
 pub fn order(values: &[f64], seed: u64) -> Result<Vec<usize>, String> {
     if !values.iter().all(|value| value.is_finite()) {
-        return Err("It holds values that are not finite".to_owned());
+        return Err("It has non-finite values".to_owned());
     }
     let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(low, high), &x| (low.min(x), high.max(x)));
     if high - low <= ROUNDING * high.abs().max(low.abs()) {
@@ -130,7 +130,7 @@ fn evidence(seen: &Seen<'_>) -> Result<Importance, String> {
 fn weight(seen: &Seen<'_>) -> Result<Importance, String> {
     let why = match seen.output.form {
         Form::Opaque { .. } => "The head is not linear in the tokens: none has a weight",
-        _ => "The head weighs every channel by itself: no token has one weight",
+        _ => "The head weights each channel separately: no token has a single weight",
     };
     let weights = token_weight(seen.output).ok_or_else(|| why.to_owned())?;
     Ok(weights.into_iter().map(f64::abs).collect::<Vec<f64>>().into())

@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
     pub fn rerouted(&self, sets: &[&Vec<usize>]) -> Result<Vec<Vec<f64>>, String> {
         if self.reads_cls_alone() {
             let why =
-                "The CLS head reads the CLS token alone, which does not change where patch tokens leave";
+                "The CLS head reads the CLS token alone, which does not change when patch tokens are removed";
             return Err(why.to_owned());
         }
         let logits = |left: &&Vec<usize>| {

@@ -82,7 +82,7 @@ impl Head for Cls {
     fn output_with(&self, _: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let cls = tokens.cls.as_ref().expect("whoever hands the tokens over checks `needs_cls`");
         let features = cls.iter().map(|&x| f64::from(x)).collect();
-        let why = "The CLS head reads the CLS token alone: patch tokens carry no evidence";
+        let why = "The CLS head reads the CLS token alone: no patch token speaks for a class";
         HeadOutput { scores: None, form: Form::Opaque { features, why } }
     }
 

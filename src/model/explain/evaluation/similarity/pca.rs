@@ -45,10 +45,10 @@ pub(super) fn project(rows: &[f32], known: &[bool], n: usize) -> Result<Projecti
     let images: Vec<&[f32]> =
         rows.chunks_exact(n).zip(known).filter(|(_, known)| **known).map(|(row, _)| row).collect();
     if images.len() < 2 {
-        return Err(format!("{} image has such numbers, and a map needs two", images.len()));
+        return Err(format!("{} image has such numbers, but a map needs two", images.len()));
     }
     if n > MAX_TOKENS {
-        return Err(format!("A map is made of at most {MAX_TOKENS} tokens an image, and these have {n}"));
+        return Err(format!("A map takes at most {MAX_TOKENS} tokens per image, but these have {n}"));
     }
     let mut mean = vec![0.0; n];
     for row in &images {
@@ -57,7 +57,7 @@ pub(super) fn project(rows: &[f32], known: &[bool], n: usize) -> Result<Projecti
     let covariance = covariance(&images, &mean);
     let variance: f64 = (0..n).map(|at| covariance[at * n + at]).sum();
     if variance < MIN_VARIANCE {
-        return Err("All images have the same numbers here: there is nothing to lay out".to_owned());
+        return Err("All images have the same numbers here: there is nothing to map".to_owned());
     }
     let (values, axes) = leading_eigenvectors(&covariance, n);
     let offsets = [0, 1].map(|axis| simd::dot(&mean, &axes[axis]));
