@@ -277,7 +277,7 @@ fn what_is_missing_or_broken_is_named_and_counted_and_nothing_else_is_lost() {
         (folder.path().join("absent"), "is not a folder"),
         (folder.path().join("texts"), "contains no masks"),
     ] {
-        if said.starts_with("holds") {
+        if said.starts_with("contains") {
             write(path.join("a.txt"), "no mask");
         }
         let why = Annotations::open(&path).expect_err("no masks").to_string();

@@ -465,7 +465,7 @@ fn a_file_where_a_folder_is_expected_is_called_one() {
         (1, &["cache", "list", "--cache", &file]),
     ] {
         let (found, _, said) = run(program().args(words));
-        let advised = ["resumed", "check the disk", "not empty", "holds no", "has no"]
+        let advised = ["resumed", "check the disk", "not empty", "holds no", "has no", "is not a run"]
             .iter()
             .any(|word| said.contains(word));
         assert!(

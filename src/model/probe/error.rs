@@ -62,7 +62,7 @@ pub enum ProbeError {
     )]
     Unnamed { file: String, expected: usize, found: usize },
     #[error(
-        "{file}: the class name `{name}` is ambiguous ({own} in the probe, {other} in the dataset, and their \
+        "{file}: the class name `{name}` is ambiguous (occurs {own}x in the probe, {other}x in the dataset, and their \
          class lists differ); make class names unique, in the probe too"
     )]
     Ambiguous { file: String, name: String, own: usize, other: usize },

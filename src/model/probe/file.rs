@@ -69,7 +69,7 @@ impl Probe {
             Some(&[n]) if n <= MAX_TOKENS => Some(n),
             Some(shape) => {
                 let problem = format!(
-                    "has the shape {shape:?}; expected one axis with one index per token, at most {MAX_TOKENS}"
+                    "has the shape {shape:?}; expected one axis, one index for each of up to {MAX_TOKENS} tokens"
                 );
                 return Err(ProbeError::Values { file, name: "order".to_owned(), problem });
             }

@@ -247,7 +247,7 @@ fn what_keeps_probes_from_the_hub_says_what_to_do_and_never_the_token() {
     assert!(always(echo).contains("the Hub says: TOKEN may not"));
     assert!(always(|| Reply::status(500)).contains("answered with status 500: no reason"));
     assert!(always(|| Reply::status(307).with("Location", "http://localhost:9/x")).contains("it redirects"));
-    assert!(always(|| Reply::status(200)).contains("does not say how README.md goes there"));
+    assert!(always(|| Reply::status(200)).contains("does not say how to upload README.md"));
 
     // Cancelled between two files: there is no commit, and a push with `update` completes it.
     let mut stop = |progress: Progress<'_>| {

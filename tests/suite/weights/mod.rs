@@ -146,7 +146,7 @@ fn what_is_no_weights_file_is_called_by_its_name() {
     }
     let dir = folder("config.json", b"{}");
     let text = Weights::open(dir.path()).unwrap_err().to_string();
-    assert!(text.contains("no weights in") && text.contains("it holds config.json"), "{text}");
+    assert!(text.contains("no weights in") && text.contains("it contains config.json"), "{text}");
     let text = Weights::open(&dir.path().join("gone")).unwrap_err().to_string();
     assert!(text.contains("does not exist"), "{text}");
     let text = Weights::open(&dir.path().join("config.json")).unwrap_err().to_string();

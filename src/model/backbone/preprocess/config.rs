@@ -133,7 +133,7 @@ pub fn parse(file: &str, text: &[u8], model: Option<&str>) -> Result<Preprocesso
     let json = |why: String| PreprocessError::Json { file: file.into(), why };
     let fields = match serde_json::from_slice(text).map_err(|error| json(error.to_string()))? {
         Value::Object(fields) => fields,
-        other => return Err(json(format!("it holds {}", shorten(&other)))),
+        other => return Err(json(format!("it contains {}", shorten(&other)))),
     };
     let config = Config { file, fields };
     let defaults = config.processor(model)?;

@@ -133,7 +133,7 @@ pub enum CacheError {
     Shape { image: usize, found: usize, width: usize, expected: String },
     #[error(
         "image {image} has a token value of {value}: it overflowed in the backbone; extract tokens in \
-         float32 (`--arithmetic float32`), or if they are, download the weights again"
+         float32 (`--arithmetic float32`), or if they already are, download the weights again"
     )]
     NotFinite { image: usize, value: f32 },
     #[error(

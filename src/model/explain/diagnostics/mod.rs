@@ -60,14 +60,14 @@ pub const MEASURES: &[Measure] = &[
     Measure {
         name: "row_max_mean",
         label: "Row maximum, mean",
-        higher: "tokens are placed more decidedly",
+        higher: "tokens are placed more decisively",
         meaning: "Mean over tokens of the largest share a position gets",
         compute: |s| mean(&s.row_max),
     },
     Measure {
         name: "row_max_p95",
         label: "Row maximum, p95",
-        higher: "the most decidedly placed tokens are placed more decidedly",
+        higher: "the most decisively placed tokens are placed even more so",
         meaning: "95th percentile over tokens of the largest share a position gets",
         compute: |s| quantiles(&s.row_max, [0.95])[0],
     },

@@ -65,7 +65,7 @@ pub enum OrderError {
     #[error(transparent)]
     Intervention(#[from] InterventionError),
     /// The head reads its tokens in no single order.
-    #[error("{head} has no single reading order; choose a probe with a router")]
+    #[error("{head} has no single order; choose a probe with a router")]
     None {
         /// The head's id.
         head: String,
