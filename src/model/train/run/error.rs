@@ -79,7 +79,7 @@ pub enum RunError {
         field: String,
     },
     /// The folder is of another version of the format.
-    #[error("{path}: `format` is {found}; this version reads {FORMAT}, use the one that wrote it", path = path.display())]
+    #[error("{path}: `format` is {found}; this program reads {FORMAT}, use the one that wrote it", path = path.display())]
     Format {
         /// The manifest.
         path: PathBuf,
