@@ -426,7 +426,7 @@ fn a_named_workspace_that_lacks_something_is_asked_about_before_it_closes() {
     window.click("File");
     choose(&mut window, "Start with the demo");
     assert!(window.has(title));
-    window.click("Go on without saving");
+    window.click("Continue without saving");
     assert!(opens(&window, "demo"));
     let recent = &window.harness.state().state.settings.recent.workspaces;
     let names: Vec<_> = recent.iter().filter_map(|path| path.file_name()?.to_str()).collect();

@@ -71,9 +71,9 @@ fn ask(ui: &Ui, path: &Path, to: &Leaving) -> Answer<Choice> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (verb, otherwise) = match to {
         Leaving::Quit => {
-            ("quit", "Otherwise the file stays as it is; what is open comes back at the next start")
+            ("quit", "Otherwise the file stays as it is; this session is restored at the next start")
         }
-        _ => ("go on", "Otherwise the file stays as it is; what is open now can be found under Open recent"),
+        _ => ("continue", "Otherwise the file stays as it is; reopen it later with Open recent"),
     };
     dialog::show(ui.ctx(), "save first", 440.0, &format!("Save the changes to {name}?"), |ui| {
         ui.weak(otherwise);
@@ -84,7 +84,7 @@ fn ask(ui: &Ui, path: &Path, to: &Leaving) -> Answer<Choice> {
                 answer = Answer::Given(Choice::Save);
             }
             if ui
-                .button(if verb == "quit" { "Quit without saving" } else { "Go on without saving" })
+                .button(if verb == "quit" { "Quit without saving" } else { "Continue without saving" })
                 .clicked()
             {
                 answer = Answer::Given(Choice::Discard);
