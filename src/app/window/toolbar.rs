@@ -188,7 +188,7 @@ fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: 
         ui.end_row();
     }
     let shown = match &cx.state.selection.class {
-        ClassChoice::Predicted => "the predicted class",
+        ClassChoice::Predicted => "predicted class",
         ClassChoice::Named(name) => name,
     };
     let combo = ComboBox::from_id_salt("class")
