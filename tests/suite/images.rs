@@ -35,7 +35,7 @@ pub(super) fn photo(width: usize, height: usize) -> Photo {
 }
 
 /// The largest difference of two pictures; `None` where they differ in size.
-fn apart(picture: &Picture, expected: ArrayView3<u8>) -> Option<u8> {
+fn max_difference(picture: &Picture, expected: ArrayView3<u8>) -> Option<u8> {
     (expected.shape() == [picture.height, picture.width, 3] && picture.rgb.len() == expected.len())
         .then(|| picture.rgb.iter().zip(expected.iter()).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0))
 }
@@ -47,11 +47,11 @@ fn decoding_equals_pillow() {
     assert!(expected.len() > 70, "{}", expected.len());
     for (name, npy) in &expected {
         let pixels: Array3<u8> = npz::array(npy).unwrap();
-        // JPEG too is equal to the bit; inside TIFF, and WebP, another decoder reads it.
+        // Plain JPEG is equal to the bit as well; JPEG inside TIFF and lossy WebP are read by other decoders.
         let lossy = matches!(name.as_str(), "jpeg.tiff" | "lossy.webp");
         match Photo::open(fixtures().join("files").join(name)) {
             Err(error) => wrong.push(error.to_string()),
-            Ok(photo) => match apart(&photo.picture, pixels.view()) {
+            Ok(photo) => match max_difference(&photo.picture, pixels.view()) {
                 None => wrong.push(format!("{name}: size {}x{}", photo.width(), photo.height())),
                 Some(by) if by > if lossy { 3 } else { 0 } => wrong.push(format!("{name}: {by} apart")),
                 Some(_) => {}
@@ -61,7 +61,7 @@ fn decoding_equals_pillow() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A grey TIFF of one strip, little endian, its rows packed into `bits` a pixel from the high end on.
+/// A little-endian TIFF of one strip, `bits` per pixel packed from the high bits on; a palette unless `map` is empty.
 fn packed_tiff(width: u16, bits: u16, photometric: u16, rows: &[&[u8]], map: &[u16]) -> Vec<u8> {
     let strip: Vec<u8> = rows.concat();
     let tags: Vec<(u16, u16, u32, u32)> = [
@@ -114,7 +114,7 @@ fn tiff_pixels_of_less_than_a_byte_come_from_its_high_bits() {
 
 #[test]
 fn where_exif_and_xmp_disagree_exif_turns_the_picture() {
-    // As Pillow, which looks into XMP only where EXIF says nothing.
+    // As in Pillow, which reads XMP only if EXIF has no orientation.
     let read = |name: &str| std::fs::read(fixtures().join("files").join(name)).unwrap();
     let xmp = read("turn-xmp.jpg");
     let at = xmp.windows(2).position(|pair| pair == [0xFF, 0xE1]).expect("its XMP");
@@ -138,12 +138,12 @@ fn resizing_equals_pillow_to_the_bit() {
         let source = photo(width, height).picture;
         let filter = Filter::from_number(filter as u64).unwrap();
         let whole = resample::resize(&source, (to_width, to_height), 0..to_width, 0..to_height, filter);
-        assert_eq!(apart(&whole, pixels.view()), Some(0), "{name}");
-        // A window of it is the same pixels.
+        assert_eq!(max_difference(&whole, pixels.view()), Some(0), "{name}");
+        // A window that is resized alone has the same pixels.
         let (cols, rows) = (to_width / 3..to_width - to_width / 4, to_height / 4..to_height);
         let part = resample::resize(&source, (to_width, to_height), cols.clone(), rows.clone(), filter);
         let cut = pixels.slice(ndarray::s![rows, cols, ..]);
-        assert_eq!(apart(&part, cut), Some(0), "{name}");
+        assert_eq!(max_difference(&part, cut), Some(0), "{name}");
     }
 }
 
@@ -163,10 +163,10 @@ fn processing_equals_transformers() {
         let pixels = preprocessor.apply(&photo).unwrap();
         assert_eq!(values.shape(), [3, pixels.height, pixels.width], "{name}");
         let theirs: Vec<f32> = values.iter().copied().collect();
-        // DINOv3 alone does not round to bytes after resizing: a grey level apart at most.
+        // DINOv3 alone does not round to bytes after resizing: at most one grey level apart.
         let limit = if case == "dinov3" { 1.0 / 255.0 / 0.224 } else { 1e-6 };
         assert_close(name, &pixels.values, &theirs, limit);
-        // Undone, it is the very picture that was normalised.
+        // Undoing the normalisation gives exactly the picture that was normalised.
         assert_eq!(preprocessor.seen(&pixels), preprocessor.picture(&photo).unwrap(), "{name}");
         if let Some(output) = preprocessor.output() {
             assert_eq!(output, (pixels.height, pixels.width), "{name}");
@@ -192,7 +192,7 @@ fn the_model_type_settles_a_file_without_a_type() {
     let mae = Preprocessor::open(folder.path()).unwrap();
     assert_eq!(mae.resize, Some((Size::Exact { height: 20, width: 20 }, Filter::Bilinear)));
     assert_ne!(mae.key(), dino.key());
-    // Since transformers 5, CLIP's processor stands in the file of both its processors.
+    // Since transformers 5, CLIP's image processor is a field of `processor_config.json`.
     write("processor_config.json", r#"{"processor_class": "CLIPProcessor"}"#);
     assert_eq!(Preprocessor::open(folder.path()).unwrap(), mae);
     let both = r#"{"image_processor": {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 30}}}"#;
@@ -264,7 +264,7 @@ fn another_size_keeps_the_proportions() {
 
 #[test]
 fn a_patch_lies_where_it_was_cut() {
-    // 512 x 300 becomes 436 x 256, of which the crop leaves 106 on the left and 16 above.
+    // 512 x 300 becomes 436 x 256, of which the crop removes 106 pixels on the left and 16 above.
     let rect = dino().patch_rect(&photo(512, 300), 14, 1, 2).unwrap();
     let (x, y) = (512.0 / 436.0, 300.0 / 256.0);
     let expected = Rect { x: (28.0 + 106.0) * x, y: (14.0 + 16.0) * y, width: 14.0 * x, height: 14.0 * y };
@@ -403,7 +403,7 @@ fn broken_files_do_not_panic() {
     assert!(refused_whole.is_empty(), "half a file was taken for a whole one:\n{}", refused_whole.join("\n"));
 }
 
-/// Real photographs decode, and what was prepared of them is, undone, the picture that was cut out.
+/// Real photographs decode, and their normalised pixels give back the cropped picture.
 #[test]
 fn real_photographs_are_read() {
     let Some(photos) = real::data("imagenette10/val") else { return };

@@ -1,5 +1,5 @@
 //! Checkpoints of other projects (`tests/reference/originals.py`): the folder that `ssmprobe import` makes of each gives
-//! the tokens of the original, stage by stage, the probe it makes of a head the logits; whatever fits nowhere is an error that names it, and nothing is written.
+//! the tokens of the original, stage by stage, the probe it makes of a head the logits; tensors that fit nowhere are an error that names them, and nothing is written.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ use super::run::{program, root, run};
 /// Largest difference to the original that counts as equal, as a share of the largest number of a stage, or of 1.
 const TOLERANCE: f32 = 1e-5;
 
-/// The cases: whose, what it becomes, and what is left out of it.
+/// Every case: its fixture folder, its project, the model type it becomes, and the message about tensors left out.
 const CASES: &[(&str, &str, &str, &str)] = &[
     ("mae", "mae", "vit_mae", "left out: 7 of decoder_*, 1 of mask_token"),
     ("timm", "timm", "vit", "left out: 2 of head.*"),
@@ -60,13 +60,13 @@ fn checkpoint(case: &str) -> PathBuf {
     if file.is_file() { file } else { folder.join("checkpoint.safetensors") }
 }
 
-/// What the fixtures do not say: three heads at a width that nobody published.
-fn asked() -> ImportOptions {
+/// What the fixtures do not hold: the number of heads, as nobody published a model of their width, and the normalisation.
+fn options() -> ImportOptions {
     ImportOptions { heads: Some(3), scale: Some(Scale::Half), ..ImportOptions::default() }
 }
 
 fn open(path: &Path, project: &str) -> Result<Original, String> {
-    Original::open(path, find(project).unwrap(), &asked()).map_err(|error| error.to_string())
+    Original::open(path, find(project).unwrap(), &options()).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn an_imported_checkpoint_gives_the_tokens_of_the_original() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("backbone");
         let original = open(&checkpoint(case), project).unwrap_or_else(|error| panic!("{case}: {error}"));
-        let told = original.told.get(2).map_or("", String::as_str);
-        assert_eq!(told, *left_out, "{case}: {:?}", original.told);
+        let message = original.told.get(2).map_or("", String::as_str);
+        assert_eq!(message, *left_out, "{case}: {:?}", original.told);
         original.write(&out).unwrap();
         let backbone =
             Backbone::open(&out, &Device::flex()).unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -144,7 +144,7 @@ fn tensors() -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
     tensors_of("timm")
 }
 
-/// Those of a fixture that is a safetensors file.
+/// The tensors of a fixture that is a safetensors file.
 fn tensors_of(case: &str) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
     let bytes = fs::read(checkpoint(case)).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -183,7 +183,7 @@ fn a_tensor_of_another_shape_is_an_error_that_names_it_and_no_panic() {
             changed.insert(name.clone(), (other.clone(), bytes));
             save(&changed, &path);
             let error = open(&path, "timm").map(|_| ()).expect_err(&format!("{name} {other:?}"));
-            // Whoever else depends on the wrong size may be named first.
+            // Sizes are taken from these tensors, so another tensor may be named in their place.
             let first = [
                 "patch_embed.proj.weight",
                 "pos_embed",
@@ -206,17 +206,17 @@ fn rotary_positions_of_eva02_are_those_that_were_saved_or_published() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("eva.safetensors");
     let whole = tensors_of("eva02");
-    let told = |tensors: &BTreeMap<_, _>| {
+    let messages = |tensors: &BTreeMap<_, _>| {
         save(tensors, &path);
         open(&path, "eva02").map(|original| original.told[1].clone())
     };
-    assert!(told(&whole).unwrap().contains("relative to 16 x 16 patches (rope.freqs_cos)"));
+    assert!(rope_message(&whole).unwrap().contains("relative to 16 x 16 patches (rope.freqs_cos)"));
     let clip = open(&checkpoint("eva02-clip"), "eva02").unwrap();
     assert!(clip.told[1].contains("relative to 4 x 4 patches (rope.freqs_cos)"), "{:?}", clip.told);
     let mut none = whole.clone();
     none.retain(|name, _| !name.contains("rope."));
-    assert!(told(&none).unwrap().contains("relative to 16 x 16 patches (as published)"));
-    // Counted on no known grid; on more patches than the model has; heads of another width.
+    assert!(rope_message(&none).unwrap().contains("relative to 16 x 16 patches (as published)"));
+    // Positions of no known grid, of more patches than the model has, and for heads of another width.
     let (shape, bytes) = whole["rope.freqs_cos"].clone();
     assert_eq!(shape, [16, 8]);
     let half = |bytes: &[u8]| -> Vec<u8> {
@@ -230,7 +230,7 @@ fn rotary_positions_of_eva02_are_those_that_were_saved_or_published() {
     ] {
         let mut changed = whole.clone();
         changed.insert("rope.freqs_cos".into(), (shape.clone(), bytes));
-        let error = told(&changed).unwrap_err();
+        let error = rope_message(&changed).unwrap_err();
         let words = ["eva.safetensors", "rope.freqs_cos", "4 x 4", "16 x 16", &format!("{shape:?}")];
         assert!(words.iter().all(|word| error.contains(word)), "{error}");
     }
@@ -251,16 +251,16 @@ fn a_checkpoint_that_is_cut_short_is_damaged() {
 
 #[test]
 fn what_no_shape_says_is_asked_for() {
-    let open = |path: &Path, project: &str, asked: &ImportOptions| {
-        Original::open(path, find(project).unwrap(), asked).map(|_| ()).map_err(|error| error.to_string())
+    let open = |path: &Path, project: &str, options: &ImportOptions| {
+        Original::open(path, find(project).unwrap(), options).map(|_| ()).map_err(|error| error.to_string())
     };
     let none = ImportOptions::default();
     let error = open(&checkpoint("mae"), "mae", &none).unwrap_err();
     assert!(error.contains("--heads") && error.contains("width 24"), "{error}");
-    let error = open(&checkpoint("timm"), "timm", &ImportOptions { scale: None, ..asked() }).unwrap_err();
+    let error = open(&checkpoint("timm"), "timm", &ImportOptions { scale: None, ..options() }).unwrap_err();
     assert!(error.contains("--normalize"), "{error}");
     open(&checkpoint("beit"), "beit", &none).unwrap(); // its tables of relative biases have a column for each head
-    let error = open(&checkpoint("mae"), "mae", &ImportOptions { heads: Some(5), ..asked() }).unwrap_err();
+    let error = open(&checkpoint("mae"), "mae", &ImportOptions { heads: Some(5), ..options() }).unwrap_err();
     assert!(error.contains("invalid backbone description"), "{error}");
     // An oblong image: 15 patches and CLS.
     let folder = tempfile::tempdir().unwrap();
@@ -268,25 +268,25 @@ fn what_no_shape_says_is_asked_for() {
     let mut oblong = tensors();
     oblong.insert("pos_embed".into(), (vec![1, 16, 24], vec![0; 4 * 16 * 24]));
     save(&oblong, &path);
-    open(&path, "timm", &asked()).unwrap(); // or 16 patches without it
-    let image = |image| ImportOptions { image: Some(image), ..asked() };
+    open(&path, "timm", &options()).unwrap(); // 16 patches without CLS
+    let image = |image| ImportOptions { image: Some(image), ..options() };
     open(&path, "timm", &image([12, 20])).unwrap();
     oblong.insert("pos_embed".into(), (vec![1, 13, 24], vec![0; 4 * 13 * 24]));
     save(&oblong, &path);
-    let error = open(&path, "timm", &asked()).unwrap_err();
+    let error = open(&path, "timm", &options()).unwrap_err();
     assert!(error.contains("13 positions") && error.contains("--image-size"), "{error}");
     open(&path, "timm", &image([12, 16])).unwrap();
     for wrong in [[12, 20], [13, 16], [4, 4]] {
         let error = open(&path, "timm", &image(wrong)).unwrap_err();
         assert!(error.contains("do not fit"), "{error}");
     }
-    // Of two encoders another one, and one that is not there.
-    let prefix = |prefix: &str| ImportOptions { prefix: Some(prefix.to_owned()), ..asked() };
+    // A prefix of no encoder, and a file of several encoders without a prefix.
+    let prefix = |prefix: &str| ImportOptions { prefix: Some(prefix.to_owned()), ..options() };
     let error = open(&checkpoint("mocov3"), "mocov3", &prefix("encoder.")).unwrap_err();
     assert!(error.contains("module.momentum_encoder.") && error.contains("--prefix"), "{error}");
-    let error = open(&checkpoint("mocov3"), "timm", &asked()).unwrap_err();
+    let error = open(&checkpoint("mocov3"), "timm", &options()).unwrap_err();
     assert!(error.contains("several encoders"), "{error}");
-    let key = |key: &str| ImportOptions { key: Some(key.to_owned()), ..asked() };
+    let key = |key: &str| ImportOptions { key: Some(key.to_owned()), ..options() };
     open(&checkpoint("dino"), "dino", &key("student")).unwrap();
     let error = open(&checkpoint("dino"), "dino", &key("ema")).unwrap_err();
     assert!(error.contains("under ema") && error.contains("student, teacher, epoch, args"), "{error}");
@@ -320,7 +320,7 @@ fn the_verb_writes_a_whole_folder_or_nothing() {
     assert!(code == 1 && said.contains("--heads") && !out.exists(), "{said}");
     let (code, _, said) = import(&checkpoint("mae"), &["--as", "vit"]);
     assert!(code == 2 && said.contains("mocov3"), "{said}");
-    // A number that is none is found while the folder is written.
+    // A NaN is found only while the folder is written.
     let mut broken = tensors();
     let bytes = &mut broken.get_mut("blocks.1.mlp.fc2.weight").unwrap().1;
     bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes());
@@ -343,7 +343,7 @@ fn the_verb_writes_a_whole_folder_or_nothing() {
     assert!(code == 2 && said.contains("not empty"), "{said}");
 }
 
-/// Cases of heads, and the head that each becomes.
+/// Every case of a head: its fixture folder, its project, and the head that it becomes.
 const HEADS: &[(&str, &str, &str)] = &[
     ("ep", "ep", "efficient"),
     ("ep-narrow", "ep", "efficient"),
@@ -362,8 +362,8 @@ fn open_head(path: &Path, project: &str, width: usize) -> Result<(Probe, Vec<Str
 fn an_imported_head_gives_the_logits_of_the_original() {
     let folder = tempfile::tempdir().unwrap();
     for (case, project, head) in HEADS {
-        let (probe, told) = open_head(&fixtures().join(case).join("head.pth"), project, 24).unwrap();
-        assert!(!told.is_empty());
+        let (probe, messages) = open_head(&fixtures().join(case).join("head.pth"), project, 24).unwrap();
+        assert!(!messages.is_empty());
         let file = folder.path().join(format!("{case}.safetensors"));
         probe.save(&file).unwrap();
         let probe = Probe::load(&file).unwrap();
@@ -388,7 +388,7 @@ fn an_imported_head_gives_the_logits_of_the_original() {
     }
 }
 
-/// From the image on: the imported backbone joins the layers that the imported head says.
+/// From the image to the logits: the imported backbone concatenates the layers that the imported head names.
 #[test]
 fn a_head_of_four_layers_reads_the_tokens_that_its_file_asks_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -467,10 +467,10 @@ fn values_of_efficient_probing_are_as_wide_as_a_whole_d_out_makes_them() {
         save(&tensors.into(), &path);
         open_head(&path, "ep", 24).map_err(|error| format!("{:#}", anyhow::Error::from(error)))
     };
-    // 24 / 5 is 4 and something over; 24 / 6 is 4.
+    // 24 / 5, rounded down, and 24 / 6 are both 4: d_out is 6.
     for (queries, features, d_out) in [(4, 12, 2), (2, 4, 6), (1, 1, 24)] {
-        let (probe, told) = open(queries, features).unwrap();
-        assert!(told[0].contains(&format!("values of width {features} (d_out {d_out})")), "{told:?}");
+        let (probe, messages) = open(queries, features).unwrap();
+        assert!(messages[0].contains(&format!("values of width {features} (d_out {d_out})")), "{messages:?}");
         assert_eq!((probe.meta.config.queries, probe.meta.config.width), (Some(queries), Some(features)));
     }
     assert!(!open(4, 24).unwrap().1[0].contains("d_out"));

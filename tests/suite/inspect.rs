@@ -1,4 +1,4 @@
-//! The verb `inspect`, run as a person runs it, against float64 code on transformers' tokens
+//! `ssmprobe inspect` from the command line, against float64 code on transformers' tokens
 //! (`tests/reference/inspect_verb.py`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,7 @@ fn probes() -> Vec<PathBuf> {
     paths
 }
 
-/// `ssmprobe inspect` on the processor, with the fixture's backbone.
+/// `ssmprobe inspect` on the CPU, with the fixture's backbone.
 fn inspect(out: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     command.args(["inspect", "--device", "cpu", "--null-draws", "16"]);
@@ -41,7 +41,8 @@ fn inspect(out: &Path) -> Command {
     command
 }
 
-fn stderr(command: &mut Command) -> (i32, String) {
+/// Exit code and standard error of a command.
+fn outcome(command: &mut Command) -> (i32, String) {
     let output = command.output().expect("the program runs");
     (output.status.code().expect("an exit code"), String::from_utf8(output.stderr).expect("text"))
 }
@@ -85,9 +86,9 @@ fn every_array_equals_the_reference() {
     let out = TempDir::new().expect("a folder");
     let mut command = inspect(out.path());
     command.arg("--image").arg(fixture("images")).arg("--probe").arg(fixture("probes")).arg("--save-tokens");
-    let (code, said) = stderr(&mut command);
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("3 of 3 images"), "{said}");
+    let (code, stderr) = outcome(&mut command);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("3 of 3 images"), "{stderr}");
 
     let expected = fs::read(fixture("expected.safetensors")).expect("the fixture");
     let expected = SafeTensors::deserialize(&expected).expect("safetensors");
@@ -189,10 +190,11 @@ fn a_stopped_inspection_keeps_its_summary() {
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
     assert!(lines.next().expect("a line").expect("text").contains("result"));
     std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("a signal");
-    let told = 1 + lines.filter(|line| line.as_ref().is_ok_and(|line| line.contains("\"result\""))).count();
+    let reported =
+        1 + lines.filter(|line| line.as_ref().is_ok_and(|line| line.contains("\"result\""))).count();
     assert_eq!(child.wait().expect("a child").code(), Some(130));
     let rows = fs::read_to_string(out.join("summary.csv")).expect("a summary").lines().count() - 1;
-    assert!(rows == told && rows < 400 * probes().len(), "{rows} rows, {told} told");
+    assert!(rows == reported && rows < 400 * probes().len(), "{rows} rows, {reported} told");
     assert!(files(&out).keys().all(|name| !name.to_string_lossy().contains(".ssmprobe")));
 }
 
@@ -208,10 +210,10 @@ fn what_cannot_be_read_is_left_out_and_counted() {
     let mut command = inspect(&out);
     command.arg("--image").arg(&images).arg("--probe").arg(fixture("probes/gap.safetensors")).arg("--json");
     let output = command.output().expect("the program runs");
-    let said = String::from_utf8(output.stderr).expect("text");
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("warning: left out: ") && said.contains("broken.jpg"), "{said}");
-    assert!(said.contains("1 of 2 images"), "{said}");
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("warning: left out: ") && stderr.contains("broken.jpg"), "{stderr}");
+    assert!(stderr.contains("1 of 2 images"), "{stderr}");
     let lines: Vec<Value> = String::from_utf8(output.stdout)
         .expect("text")
         .lines()
@@ -229,7 +231,7 @@ fn what_cannot_be_read_is_left_out_and_counted() {
     fs::remove_file(images.join("good.png")).expect("removed");
     let mut command = inspect(&work.path().join("none"));
     command.arg("--image").arg(&images).arg("--probe").arg(fixture("probes/gap.safetensors"));
-    assert_eq!(stderr(&mut command).0, 1);
+    assert_eq!(outcome(&mut command).0, 1);
 }
 
 #[test]
@@ -252,8 +254,8 @@ fn a_class_is_asked_for_by_name_or_index() {
         let mut table = csv::Reader::from_path(out.path().join("summary.csv")).expect("the summary");
         let column = table.headers().expect("headers").iter().position(|name| name == "class_logit");
         let row = table.records().next().expect("a row").expect("a row");
-        let told: f64 = row[column.expect("its logit")].parse().expect("a number");
-        assert!(close(told, logit), "{asked}: {told} instead of {logit}");
+        let written: f64 = row[column.expect("its logit")].parse().expect("a number");
+        assert!(close(written, logit), "{asked}: {written} instead of {logit}");
     }
 }
 
@@ -267,29 +269,29 @@ fn several_classes_have_results_of_their_own() {
         command.args(["--save-traces", "--stability", "--causal", "frozen", "--steps", "2"]);
         command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors")).assert().success();
     };
-    // Owl is also number 2; a class is asked about once.
+    // Owl is class 2: a class named twice is explained once.
     run(all.path(), "Owl, 6,2");
     let written: Vec<String> =
         files(&all.path().join("one")).into_keys().map(|n| n.display().to_string()).collect();
     let name = Probe::load(fixture("probes/sinkhorn.safetensors")).expect("a probe").meta.classes[6].clone();
     let slug = ssmprobe::model::reading::slug(&name);
     let names = ["Owl".to_owned(), slug].map(|class| format!("sinkhorn-for-{class}"));
-    let ways = ["npz", "json", "trace.json", "causal.npz", "causal.json"];
+    let endings = ["npz", "json", "trace.json", "causal.npz", "causal.json"];
     let mut expected: Vec<String> =
-        names.iter().flat_map(|name| ways.map(|way| format!("{name}.{way}"))).collect();
-    // An order's stability is of no class.
+        names.iter().flat_map(|name| endings.map(|ending| format!("{name}.{ending}"))).collect();
+    // The stability of an order does not depend on the class: it is written once.
     expected.push(format!("{}.stability.json", names[0]));
     expected.sort();
     assert_eq!(written, expected);
     for (class, name) in ["Owl", "6"].into_iter().zip(&names) {
         run(one.path(), class);
-        for way in ways {
+        for ending in endings {
             let [own, alone] = [
-                all.path().join(format!("one/{name}.{way}")),
-                one.path().join(format!("one/sinkhorn.{way}")),
+                all.path().join(format!("one/{name}.{ending}")),
+                one.path().join(format!("one/sinkhorn.{ending}")),
             ]
             .map(|path| fs::read(path).expect("a result"));
-            assert!(own == alone, "{name}.{way}");
+            assert!(own == alone, "{name}.{ending}");
         }
     }
     let [first, second] = names.map(|name| arrays(&all.path().join(format!("one/{name}.npz"))));
@@ -301,8 +303,8 @@ fn several_classes_have_results_of_their_own() {
     assert_eq!(rows, ["2", "6"]);
     let mut command = inspect(one.path());
     command.arg("--image").arg(fixture("images/one.png")).args(["--class", "owl,unicorn"]);
-    let (code, said) = stderr(command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors")));
-    assert!(code == 2 && said.contains("`unicorn`"), "{said}");
+    let (code, stderr) = outcome(command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors")));
+    assert!(code == 2 && stderr.contains("`unicorn`"), "{stderr}");
 }
 
 /// A probe file for tokens of `width` channels that averages them.
@@ -328,32 +330,32 @@ fn mistakes_are_told_before_any_work() {
     let wide = work.path().join("wide.safetensors");
     gap_of_width(&wide, 32);
     let run = |image: &Path, probe: &Path, more: &[&str]| {
-        let (code, said) =
-            stderr(inspect(&out).arg("--image").arg(image).arg("--probe").arg(probe).args(more));
-        assert!(!out.exists(), "{said}");
-        assert!(said.starts_with("error: "), "{said}"); // nothing before it: no driver was asked
-        (code, said)
+        let (code, stderr) =
+            outcome(inspect(&out).arg("--image").arg(image).arg("--probe").arg(probe).args(more));
+        assert!(!out.exists(), "{stderr}");
+        assert!(stderr.starts_with("error: "), "{stderr}"); // nothing is printed before it: no driver was queried
+        (code, stderr)
     };
-    let (code, said) = run(&image, &wide, &[]);
+    let (code, stderr) = run(&image, &wide, &[]);
     assert!(
-        code == 1 && said.contains("24") && said.contains("32") && said.contains("wide.safetensors"),
-        "{said}"
+        code == 1 && stderr.contains("24") && stderr.contains("32") && stderr.contains("wide.safetensors"),
+        "{stderr}"
     );
-    let (code, said) = run(&image, &probe, &["--class", "dog"]);
-    assert!(code == 2 && said.contains("`dog`") && said.contains("tench"), "{said}");
-    let (code, said) = run(&image, &probe, &["--class", "99"]);
-    assert!(code == 2 && said.contains("7 classes; choose a number from 0 to 6"), "{said}");
-    let (code, said) = run(&work.path().join("absent.png"), &probe, &[]);
-    assert!(code == 2 && said.contains("absent.png"), "{said}");
-    let (code, said) = run(work.path(), &probe, &[]);
-    assert!(code == 2 && said.contains("contains no image"), "{said}");
-    let (code, said) = run(&image, &image, &[]);
-    assert!(code == 1 && said.contains("one.png"), "{said}");
-    let (code, said) = run(&image, &probe, &["--layer", "9"]);
-    assert!(code == 2 && said.contains("layers 1 to 2"), "{said}");
+    let (code, stderr) = run(&image, &probe, &["--class", "dog"]);
+    assert!(code == 2 && stderr.contains("`dog`") && stderr.contains("tench"), "{stderr}");
+    let (code, stderr) = run(&image, &probe, &["--class", "99"]);
+    assert!(code == 2 && stderr.contains("7 classes; choose a number from 0 to 6"), "{stderr}");
+    let (code, stderr) = run(&work.path().join("absent.png"), &probe, &[]);
+    assert!(code == 2 && stderr.contains("absent.png"), "{stderr}");
+    let (code, stderr) = run(work.path(), &probe, &[]);
+    assert!(code == 2 && stderr.contains("contains no image"), "{stderr}");
+    let (code, stderr) = run(&image, &image, &[]);
+    assert!(code == 1 && stderr.contains("one.png"), "{stderr}");
+    let (code, stderr) = run(&image, &probe, &["--layer", "9"]);
+    assert!(code == 2 && stderr.contains("layers 1 to 2"), "{stderr}");
     assert_eq!(run(&image, &probe, &["--rho", "1.5"]).0, 2);
-    let (_, said) = run(&image, &probe, &["--size", "36"]);
-    assert!(said.contains("patches of 8 x 8") && said.contains("(--size)"), "{said}");
+    let (_, stderr) = run(&image, &probe, &["--size", "36"]);
+    assert!(stderr.contains("patches of 8 x 8") && stderr.contains("(--size)"), "{stderr}");
 }
 
 #[test]
@@ -455,7 +457,7 @@ fn the_stability_of_an_order_is_measured_and_drawn() {
     assert!(fs::read_to_string(drawn).expect("a drawing").contains("Other seeds"));
 }
 
-/// Every mode: arrays of the names and lengths that were promised, and what must hold between them.
+/// Every mode writes exactly the expected arrays, and its curves agree with the logit of the whole image.
 #[test]
 fn tokens_are_removed_in_every_mode() {
     let out = TempDir::new().expect("a folder");
@@ -471,9 +473,9 @@ fn tokens_are_removed_in_every_mode() {
         "--class",
         "1",
     ]);
-    let (code, said) = stderr(&mut command);
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("more full encoder passes per image"), "the cost is said: {said}");
+    let (code, stderr) = outcome(&mut command);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("more full encoder passes per image"), "the cost is said: {stderr}");
     for probe in probes() {
         let stem = probe.file_stem().expect("a stem").to_string_lossy().into_owned();
         let found = arrays(&out.path().join(format!("one/{stem}.causal.npz")));
@@ -489,12 +491,12 @@ fn tokens_are_removed_in_every_mode() {
             let none = (*mode == Mode::Frozen && nonlinear) || (*mode == Mode::Rerouted && head == "cls");
             assert_eq!(curves.found().is_none(), none, "{stem}, {}: {curves:?}", mode.id());
             for ranking in curves.found().into_iter().flat_map(|curves| curves.keys()) {
-                for way in ["deletion", "insertion"] {
-                    let name = format!("{}_{way}_{ranking}", mode.id());
+                for direction in ["deletion", "insertion"] {
+                    let name = format!("{}_{direction}_{ranking}", mode.id());
                     let curve = &found[&name];
                     assert_eq!(curve.len(), 6, "{stem}, {name}");
-                    // Where all tokens are there, the logit is the image's.
-                    let ends = if way == "deletion" { curve[[0]] } else { curve[[5]] };
+                    // With all tokens present, the logit is that of the image.
+                    let ends = if direction == "deletion" { curve[[0]] } else { curve[[5]] };
                     assert!(
                         close(f64::from(ends), f64::from(whole["logits"][[1]])),
                         "{stem}, {name}: {ends}"
@@ -516,7 +518,7 @@ fn tokens_are_removed_in_every_mode() {
         }
         assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), names, "{stem}");
     }
-    // What is drawn from the file.
+    // The file can be drawn.
     let drawn = out.path().join("removal.svg");
     let file = probes()[0].with_extension("causal.json");
     let file = out.path().join("one").join(file.file_name().expect("a name"));
@@ -542,16 +544,16 @@ fn curves_are_the_same_again_and_mistakes_are_named() {
         fs::read(out.path().join(folder).join("two/sinkhorn.causal.npz")).expect("the curves")
     };
     assert_eq!(curves("one", "1"), curves("two", "3"));
-    let said = |arguments: &[&str]| {
+    let refusal = |arguments: &[&str]| {
         let mut command = inspect(out.path());
         command.arg("--image").arg(fixture("images")).arg("--probe").arg(fixture("probes"));
-        stderr(command.args(arguments))
+        outcome(command.args(arguments))
     };
-    let (code, text) = said(&["--causal", "frozen,melted"]);
+    let (code, text) = refusal(&["--causal", "frozen,melted"]);
     assert!(code == 2 && text.contains("`melted` is not one of frozen, rerouted, patches, pixels"), "{text}");
-    let (code, text) = said(&["--causal", "frozen", "--steps", "0"]);
+    let (code, text) = refusal(&["--causal", "frozen", "--steps", "0"]);
     assert!(code == 2 && text.contains("from 1 to 1000"), "{text}");
-    let (code, text) = said(&["--steps", "4"]);
+    let (code, text) = refusal(&["--steps", "4"]);
     assert!(code == 2 && text.contains("--causal"), "{text}");
 }
 
@@ -562,8 +564,8 @@ fn a_changed_reading_says_so_in_every_file() {
     command.arg("--image").arg(fixture("images/one.png")).arg("--save-traces").arg("--stability");
     command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors"));
     command.args(["--reading", "as-trained", "random-order=3", "temperature=0.5", "--class", "1"]);
-    let (code, said) = stderr(&mut command);
-    assert_eq!(code, 0, "{said}");
+    let (code, stderr) = outcome(&mut command);
+    assert_eq!(code, 0, "{stderr}");
     let readings = [
         ("sinkhorn", "evidence for "),
         ("sinkhorn-random-order-3", "random order, seed 3, evidence for "),
@@ -578,7 +580,7 @@ fn a_changed_reading_says_so_in_every_file() {
         let folder = out.path().join("one");
         let document = json(folder.join(format!("{name}.json")));
         assert!(
-            document["reading"].as_str().is_some_and(|said| said.starts_with(words) && said == row),
+            document["reading"].as_str().is_some_and(|reading| reading.starts_with(words) && reading == row),
             "{row}"
         );
         let trace = json(folder.join(format!("{name}.trace.json")));
@@ -592,8 +594,8 @@ fn a_changed_reading_says_so_in_every_file() {
     assert!(logits[0] != logits[1] && logits[0] != logits[2] && logits[1] != logits[2]);
     let mut command = inspect(out.path());
     command.arg("--image").arg(fixture("images/one.png")).args(["--reading", "sorted"]);
-    let (code, said) = stderr(command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors")));
-    assert!(code == 2 && said.contains("random-order[=SEED]"), "{said}");
+    let (code, stderr) = outcome(command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors")));
+    assert!(code == 2 && stderr.contains("random-order[=SEED]"), "{stderr}");
 }
 
 #[test]
@@ -602,8 +604,8 @@ fn a_reading_is_animated_where_there_is_an_order() {
     let mut command = inspect(out.path());
     command.arg("--save-gif").arg("--image").arg(fixture("images/one.png")).arg("--probe");
     command.args(["sinkhorn", "vmamba", "gap"].map(|name| fixture(&format!("probes/{name}.safetensors"))));
-    let (code, said) = stderr(&mut command);
-    assert_eq!(code, 0, "{said}");
+    let (code, stderr) = outcome(&mut command);
+    assert_eq!(code, 0, "{stderr}");
     let folder = out.path().join("one");
     for name in ["sinkhorn", "vmamba"] {
         let tokens = arrays(&folder.join(format!("{name}.npz")))["token_weight"].len();

@@ -1,5 +1,5 @@
-//! Signals: whoever reads something that never ends is not waited for, nothing half-written is left, and
-//! what was cut off ends with the same bits.
+//! Signals: a read that never ends does not delay the exit, no partial file is left, and an interrupted
+//! training resumes to the same bits.
 #![cfg(unix)]
 
 use std::fs;
@@ -20,21 +20,21 @@ pub fn signal(child: &Child, name: &str) {
     assert!(sent.success());
 }
 
-/// Two signals, both there when it sees the first, however long it takes to send one: it ends at once.
+/// Sends two signals to the stopped process, so that both are pending when it continues: it must end at once.
 fn signal_twice(child: &Child) {
     for name in ["-STOP", "-TERM", "-INT", "-CONT"] {
         signal(child, name);
     }
 }
 
-/// Its exit code, what it said, and how long it took from here.
+/// Waits for a child: its exit code, its standard error, and the time that this took.
 pub fn end(mut child: Child) -> (Option<i32>, String, Duration) {
     let begun = Instant::now();
     let code = child.wait().expect("a child").code();
     let took = begun.elapsed();
-    let mut said = String::new();
-    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-    (code, said, took)
+    let mut stderr = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("text");
+    (code, stderr, took)
 }
 
 pub fn until(what: &str, mut there: impl FnMut() -> bool) {
@@ -51,7 +51,7 @@ pub fn has_temporary(folder: &Path) -> bool {
     entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(".ssmprobe-"))
 }
 
-/// `ssmprobe train` on a backbone of a Hub that is this machine.
+/// `ssmprobe train` with a backbone of a Hub that this machine serves at `port`.
 fn from_hub(desk: &Desk, port: u16) -> Command {
     let mut command = desk.verb("train", "cache");
     command.args(["--backbone", "org/name", "--heads", "gap", "--device", "cpu", "--data"]).arg(desk.data());
@@ -66,7 +66,7 @@ fn from_hub(desk: &Desk, port: u16) -> Command {
     command
 }
 
-/// A server that takes the question and is silent.
+/// A server that accepts the connection and never answers.
 #[test]
 fn a_silent_server_does_not_outlive_a_signal() {
     let desk = Desk::new(2, 1);
@@ -75,27 +75,27 @@ fn a_silent_server_does_not_outlive_a_signal() {
     let child = start(&mut from_hub(&desk, port));
     let (connection, _) = server.accept().expect("a question");
     signal(&child, "-TERM");
-    let (code, said, took) = end(child);
-    assert_eq!(code, Some(130), "{said}");
+    let (code, stderr, took) = end(child);
+    assert_eq!(code, Some(130), "{stderr}");
     assert!(Duration::from_secs(1) < took && took < Duration::from_secs(10), "{took:?}");
     assert!(
-        said.contains("stopping; interrupt again to quit at once") && said.contains("stopped midway"),
-        "{said}"
+        stderr.contains("stopping; interrupt again to quit at once") && stderr.contains("stopped midway"),
+        "{stderr}"
     );
     drop(connection);
 
-    // A second signal does not wait at all.
+    // A second signal ends it at once.
     let child = start(&mut from_hub(&desk, port));
     let (connection, _) = server.accept().expect("a question");
     signal(&child, "-INT");
     std::thread::sleep(Duration::from_millis(100));
     signal(&child, "-INT");
-    let (code, said, took) = end(child);
-    assert!(code == Some(130) && took < Duration::from_secs(1), "{code:?} after {took:?}: {said}");
+    let (code, stderr, took) = end(child);
+    assert!(code == Some(130) && took < Duration::from_secs(1), "{code:?} after {took:?}: {stderr}");
     drop(connection);
 }
 
-/// What is begun and not whole when the program ends at once is gone.
+/// Files that are incomplete when the program ends at once are deleted.
 #[test]
 fn no_temporary_file_is_left() {
     let desk = Desk::new(60, 1);
@@ -107,9 +107,9 @@ fn no_temporary_file_is_left() {
     let child = start(inspect.arg("--out").arg(&out));
     until("the summary that is being written", || has_temporary(&out));
     signal_twice(&child);
-    let (code, said, _) = end(child);
-    assert_eq!(code, Some(130), "{said}");
-    assert!(!has_temporary(&out) && !out.join("summary.csv").exists(), "{said}");
+    let (code, stderr, _) = end(child);
+    assert_eq!(code, Some(130), "{stderr}");
+    assert!(!has_temporary(&out) && !out.join("summary.csv").exists(), "{stderr}");
 
     // A verb that asks nobody ends at the first.
     let mut scenes = program();
@@ -117,8 +117,8 @@ fn no_temporary_file_is_left() {
     let child = start(scenes.args(["scenes", "--train", "100000", "--val", "12", "--out"]).arg(&folder));
     until("the first scene", || folder.exists());
     signal(&child, "-TERM");
-    let (code, said, took) = end(child);
-    assert!(code == Some(130) && took < Duration::from_secs(5), "{code:?} after {took:?}: {said}");
+    let (code, stderr, took) = end(child);
+    assert!(code == Some(130) && took < Duration::from_secs(5), "{code:?} after {took:?}: {stderr}");
 }
 
 #[test]
@@ -128,8 +128,8 @@ fn a_training_that_is_ended_at_once_goes_on_to_the_same_bits() {
     let child = start(&mut desk.train("cut", 40, &["--seeds", "1"]));
     until("a checkpoint", || desk.path("cut/state/checkpoint.safetensors").exists());
     signal_twice(&child);
-    let (code, said, _) = end(child);
-    assert_eq!(code, Some(130), "{said}");
+    let (code, stderr, _) = end(child);
+    assert_eq!(code, Some(130), "{stderr}");
     for folder in ["", "probes", "answers", "losses", "state"] {
         assert!(!has_temporary(&desk.path("cut").join(folder)), "{folder}");
     }

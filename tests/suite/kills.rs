@@ -1,5 +1,5 @@
-//! The program ends in the middle, or the world around it does: kills, a lost device, too little memory, a
-//! folder that goes, a clock that is set back. What was written is whole, and goes on to the same bits.
+//! Failures from outside: kills, a lost device, too little memory, a folder that is removed, a clock that
+//! is set back. Every written file is complete, and a run resumes to the same bits.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -22,11 +22,11 @@ use crate::faults::{apart, child, fixture, is_temporary, leftovers, tree, whole}
 use crate::run;
 use crate::worker::{Desk, end, look, seen};
 
-/// Where to work and at which step to be killed.
+/// Environment variables of a child process: its folder, and the file operation at which it is killed.
 const DISK: &str = "SSMPROBE_SUITE_DISK";
 const AT: &str = "SSMPROBE_SUITE_AT";
 
-/// What a training in the window is made of, in `disk`.
+/// Settings of a training in the window, with its run and cache in `disk`.
 fn draft(disk: &Path, data: &Path) -> TrainSettings {
     TrainSettings {
         backbone: run::backbone().display().to_string(),
@@ -43,16 +43,16 @@ fn draft(disk: &Path, data: &Path) -> TrainSettings {
     }
 }
 
-/// Begins it, or goes on with it, as the window does.
+/// Begins or resumes that training as the window does; the event that ended it.
 fn train(desk: &mut Desk, job: u64, disk: &Path, data: &Path) -> Event {
     let draft = draft(disk, data);
-    let ask = match disk.join("run/run.json").exists() {
+    let request = match disk.join("run/run.json").exists() {
         true => {
             Fetch::Resume { folder: disk.join("run"), device: Some("cpu".into()), cache: draft.tokens.cache }
         }
         false => Fetch::Begin(Box::new(draft)),
     };
-    let events = desk.job(Request::Fetch(JobId(job), ask));
+    let events = desk.job(Request::Fetch(JobId(job), request));
     events.into_iter().rfind(|event| end(event).is_some()).expect("an end")
 }
 
@@ -77,17 +77,17 @@ fn assert_whole(folder: &Path, when: &str) {
     }
 }
 
-/// The test once more, to be killed at a step of its files in the folder `disk`.
-fn tell(test: &str, disk: &Path, at: usize) -> Output {
+/// Runs `test` again in a child process that works in `disk` and is killed at file operation `at`.
+fn run_child(test: &str, disk: &Path, at: usize) -> Output {
     child(test, &[(DISK, &disk.display().to_string()), (AT, &at.to_string())])
 }
 
-/// What this process was told so.
-fn told() -> Option<(PathBuf, usize)> {
+/// The folder and operation that [`run_child`] gave this process; `None` in the parent.
+fn child_args() -> Option<(PathBuf, usize)> {
     Some((std::env::var(DISK).ok()?.into(), std::env::var(AT).ok()?.parse().ok()?))
 }
 
-/// Scenes to train on, and folders for trainings beside them.
+/// A dataset of scenes, and folders for two trainings beside it.
 fn scenes() -> run::Desk {
     let scenes = run::Desk::new(80, 8);
     for disk in ["undisturbed", "cut"] {
@@ -100,7 +100,7 @@ fn scenes() -> run::Desk {
 #[test]
 fn a_window_killed_while_it_takes_tokens_or_trains_loses_nothing() {
     const NAME: &str = "kills::a_window_killed_while_it_takes_tokens_or_trains_loses_nothing";
-    if let Some((disk, at)) = told() {
+    if let Some((disk, at)) = child_args() {
         failpoint::files(at, Failure::Kill);
         let ended = train(&mut Desk::new(WorkerEnv::default()), 1, &disk, &disk.with_file_name("scenes"));
         assert!(matches!(ended, Event::Finished(_)), "{ended:?}");
@@ -114,24 +114,24 @@ fn killed(test: &str) {
     let scenes = scenes();
     let [undisturbed, cut] = ["undisturbed", "cut"].map(|disk| scenes.path(disk));
     let go = |disk: &Path, at: usize| {
-        let output = tell(test, disk, at);
+        let output = run_child(test, disk, at);
         (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (status, said) = go(&undisturbed, usize::MAX / 2);
-    assert!(status.success(), "{said}");
+    let (status, stderr) = go(&undisturbed, usize::MAX / 2);
+    assert!(status.success(), "{stderr}");
     // First the steps of the extraction one after the other, then some of every epoch.
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let mut steps = (1..=12).chain(std::iter::repeat_with(|| rng.random_range(17..60)));
     let mut kills = 0;
     loop {
         let at = steps.next().expect("a step");
-        let (status, said) = go(&cut, at);
+        let (status, stderr) = go(&cut, at);
         assert_whole(&cut, &format!("killed at step {at}"));
         if status.success() {
             break;
         }
         use std::os::unix::process::ExitStatusExt;
-        assert_eq!(status.signal(), Some(6), "at step {at} it ended by itself: {said}");
+        assert_eq!(status.signal(), Some(6), "at step {at} it ended by itself: {stderr}");
         kills += 1;
         assert!(kills < 60, "it comes to no end");
     }
@@ -153,7 +153,7 @@ fn a_window_killed_while_it_exports_or_saves_has_the_old_file_or_the_new_one() {
         let runs = vec![disk.join("run"); if new { 400 } else { 1 }];
         Workspace { runs, ..Workspace::default() }.save(&disk.join("w.ssmprobe")).expect("saved");
     };
-    if let Some((disk, at)) = told() {
+    if let Some((disk, at)) = child_args() {
         failpoint::files(at, Failure::Kill);
         return work(&disk, true);
     }
@@ -168,7 +168,7 @@ fn old_or_new(test: &str, work: &dyn Fn(&Path, bool)) {
     let old = tree(folder.path());
     for at in 1.. {
         work(folder.path(), false);
-        let done = tell(test, folder.path(), at);
+        let done = run_child(test, folder.path(), at);
         let now = tree(folder.path());
         for name in old.keys() {
             let known = [&old, &new].iter().any(|tree| tree.get(name) == now.get(name));
@@ -197,14 +197,14 @@ fn a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right() {
         failpoint::device(1);
         lost(desk.job(look(11, &two, 1)).last().expect("an end"));
         assert!(failpoint::none());
-        // The backbone is opened anew, and says the same.
+        // The backbone is opened again and gives the same trace.
         assert!(seen(&desk.job(look(12, &two, 1))).is_ok());
         let after = seen(&desk.job(look(13, &one, 1))).expect("a trace");
         assert_eq!(serde_json::to_vec(&*before).expect("JSON"), serde_json::to_vec(&*after).expect("JSON"));
 
         let [undisturbed, cut] = ["undisturbed", "cut"].map(|disk| scenes.path(disk));
         assert!(matches!(train(&mut desk, 20, &undisturbed, &scenes.data()), Event::Finished(_)));
-        // In a pass of the backbone, in the first epoch, and in the second seed: 5 steps an epoch.
+        // In a backbone pass, in the first epoch, and in the second seed: 5 steps an epoch.
         for (job, at) in [(30, 3), (31, 4 + 3), (32, 5 * 3 + 7)] {
             failpoint::device(at);
             lost(&train(&mut desk, job, &cut, &scenes.data()));
@@ -218,7 +218,7 @@ fn a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right() {
     });
 }
 
-/// From memory in which the program does not even start to as much as it needs.
+/// Memory limits from the least in which the program starts up to as much as a training needs.
 #[cfg(target_os = "linux")]
 #[test]
 fn too_little_memory_ends_with_a_message_and_whole_files() {
@@ -245,10 +245,10 @@ fn too_little_memory_ends_with_a_message_and_whole_files() {
             if status.success() {
                 break;
             }
-            let said = String::from_utf8_lossy(&stderr).into_owned();
-            // A worded error of what could not be begun, or the allocator's own last words.
-            let known = ["error: ", "memory", "unavailable"].iter().any(|word| said.contains(word));
-            assert!(known, "with {megabytes} MB it ends with {status} and says: {said}");
+            let stderr = String::from_utf8_lossy(&stderr).into_owned();
+            // An error of this program, or the allocator's message as it aborts.
+            let known = ["error: ", "memory", "unavailable"].iter().any(|word| stderr.contains(word));
+            assert!(known, "with {megabytes} MB it ends with {status} and says: {stderr}");
             failures += 1;
         }
         assert!(failures >= 1, "memory was never short, up to {last:?} MB");
@@ -279,7 +279,7 @@ fn gone() {
             };
             left -= isize::from(counts);
             if counts && left == 0 {
-                // In one step: a thread may be writing there.
+                // Renamed first, in one step, as a thread may be writing there.
                 let away = disk.with_file_name("away");
                 fs::rename(disk.join(gone), &away).expect("moved");
                 fs::remove_dir_all(away).expect("removed");
@@ -291,12 +291,12 @@ fn gone() {
     go(&undisturbed, "", 0).expect("undisturbed");
     for (gone, at, named) in [("cache", 1, "cache/"), ("run", 2, "run/"), ("run/state", 4, "run/state/")] {
         let error = go(&cut, gone, at).expect_err("its folder is gone");
-        let said = format!("{:#}", anyhow::Error::from(error));
-        assert!(said.contains(named) && said.contains("its folder does not exist"), "{gone}: {said}");
+        let message = format!("{:#}", anyhow::Error::from(error));
+        assert!(message.contains(named) && message.contains("its folder does not exist"), "{gone}: {message}");
         assert_whole(&cut, gone);
         assert_eq!(leftovers(&cut), Vec::<String>::new());
     }
-    // Without its state it is begun anew.
+    // Without `state` the run begins anew.
     go(&cut, "", 0).expect("a second run");
     assert_same(&cut, &undisturbed);
 }
@@ -307,7 +307,7 @@ fn a_clock_that_is_set_back_changes_nothing() {
         let scenes = scenes();
         let [undisturbed, cut] = ["undisturbed", "cut"].map(|disk| scenes.path(disk));
         let mut desk = Desk::new(WorkerEnv::default());
-        // Images from the future, for whose tokens nothing else may be taken.
+        // Images modified in the future: no other tokens may be taken for theirs.
         let ahead = SystemTime::now() + Duration::from_hours(24 * 365 * 60);
         let all_ahead = |folder: &Path| {
             for name in tree(folder).into_keys() {
@@ -317,7 +317,7 @@ fn a_clock_that_is_set_back_changes_nothing() {
         };
         all_ahead(&scenes.data());
         assert!(matches!(train(&mut desk, 1, &undisturbed, &scenes.data()), Event::Finished(_)));
-        // Cut in the middle, with what a kill leaves; then all of it lies ahead of the clock.
+        // Fails in the middle, with temporary files as after a kill; then all files are dated in the future.
         failpoint::files(120, Failure::Lasting(28));
         assert!(matches!(train(&mut desk, 2, &cut, &scenes.data()), Event::Failed(..)));
         assert!(failpoint::none());
@@ -330,7 +330,7 @@ fn a_clock_that_is_set_back_changes_nothing() {
         assert!(matches!(train(&mut desk, 3, &cut, &scenes.data()), Event::Finished(_)));
         assert_eq!(leftovers(&cut), Vec::<String>::new());
         assert_same(&cut, &undisturbed);
-        // A run that is followed: written before, by a later clock, it is read again.
+        // The history of a run whose files are dated in the future is read.
         let snapshot = ssmprobe::app::jobs::history::disk::read(&cut.join("run")).expect("a run");
         assert_eq!((snapshot.epochs.len(), snapshot.probes.len()), (12, 8));
     });

@@ -1,5 +1,5 @@
-//! Layers and learning rates as axes of a training: one pass of the backbone for all of them, every cell to the bits of a
-//! run of its own, stopped and gone on with, cut into tasks, and what the selection images choose.
+//! Layers and learning rates as axes of a training: one backbone pass for all of them, every cell equal to the bit to a
+//! run of its own, resumption, division into tasks, and the choice by the selection images.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -47,11 +47,11 @@ fn settings(desk: &Desk, cache: &str) -> TrainSettings {
     }
 }
 
-type Tell<'a> = &'a mut dyn FnMut(Event) -> ControlFlow<()>;
+type OnEvent<'a> = &'a mut dyn FnMut(Event) -> ControlFlow<()>;
 
-fn train(settings: TrainSettings, out: &Path, tell: Tell) -> Result<train::Summary, TrainingError> {
+fn train(settings: TrainSettings, out: &Path, on_event: OnEvent) -> Result<train::Summary, TrainingError> {
     let plan = TrainPlan::new(settings, backbone()).expect("a plan");
-    train::run(device::choose, &TrainSpec { plan, out: out.to_owned(), resume: true }, tell)
+    train::run(device::choose, &TrainSpec { plan, out: out.to_owned(), resume: true }, on_event)
 }
 
 fn trained(settings: TrainSettings, out: &Path) -> Run {
@@ -60,7 +60,7 @@ fn trained(settings: TrainSettings, out: &Path) -> Run {
     summary.run
 }
 
-/// What a probe file says of its training but for its variant's name.
+/// The training record of a probe file without its variant's name.
 fn training(probe: &Probe) -> Value {
     let mut training = probe.meta.training.clone().expect("how it was trained");
     training["variant"] = Value::Null;
@@ -111,22 +111,22 @@ fn every_cell_is_its_solo_run_to_the_bit_and_the_backbone_runs_once() {
     let run = summary.run;
     assert_eq!(run.manifest.heads.len(), 8);
     assert_eq!(run.manifest.layers(), ["1", "last"]);
-    // Without tokens that are kept, from a backbone that gives both layers in each pass.
+    // Without a token cache, the backbone gives both layers in each pass.
     let recomputed = TrainSettings { recompute: true, ..settings(&desk, "none") };
     let recomputed = trained(recomputed, &desk.path("recomputed"));
     assert!(!desk.path("none").exists(), "no tokens were to be kept");
     let metrics = |run: &Run| fs::read_to_string(run.folder().join("metrics.jsonl")).expect("metrics");
     assert_eq!(metrics(&run), metrics(&recomputed));
-    let mut kept = 0;
+    let mut compared = 0;
     for (layer, rate) in LAYERS.into_iter().flat_map(|layer| RATES.map(|rate| (layer, rate))) {
         let mut own = settings(&desk, "solo");
         (own.layers, own.rates, own.rate) = (Vec::new(), Vec::new(), rate);
         own.tokens.token_spec = TokenSpec { layer: layer.0, ..TokenSpec::default() };
         let solo = trained(own, &desk.path(&format!("solo-{layer}-{rate}")));
         assert_solo(&run, layer, rate, &solo);
-        kept += 1;
+        compared += 1;
     }
-    assert_eq!(kept, 4);
+    assert_eq!(compared, 4);
     assert_eq!(
         tree(&desk.path("cache")),
         tree(&desk.path("solo")),
@@ -137,12 +137,12 @@ fn every_cell_is_its_solo_run_to_the_bit_and_the_backbone_runs_once() {
 #[test]
 fn a_training_of_several_layers_goes_on_to_the_same_bits() {
     let desk = desk();
-    let said = |run: &Run| {
+    let results = |run: &Run| {
         let outcomes = run.outcomes().expect("answers").into_iter();
         let outcomes: Vec<Outcome> = outcomes.map(|one| Outcome { seconds: 0.0, ..one }).collect();
         (files(&run.folder().join("probes")), files(&run.folder().join("losses")), outcomes)
     };
-    let whole = said(&trained(settings(&desk, "cache"), &desk.path("whole")));
+    let whole = results(&trained(settings(&desk, "cache"), &desk.path("whole")));
     let counts =
         |event: &Event| matches!(event, Event::Step { .. } | Event::Evaluation | Event::Epoch { .. });
     for cut in [1, 3, 7, 8, 12, 15] {
@@ -153,7 +153,7 @@ fn a_training_of_several_layers_goes_on_to_the_same_bits() {
             if counts(&event) && events == cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         assert!(!first.expect("a training").finished, "event {cut} is before the end");
-        // As `--resume --out` does: what the run says, not the axes it was begun with.
+        // As `--resume --out` does: settings come from the run, whose heads already cover the axes.
         let run = Run::open(&out).expect("a run");
         let settings = TrainSettings::of_run(&run).expect("settings");
         assert!(settings.layers.is_empty() && settings.rates.is_empty());
@@ -162,12 +162,11 @@ fn a_training_of_several_layers_goes_on_to_the_same_bits() {
         let plan = TrainPlan { settings, backbone: backbone(), heads: run.manifest.heads.clone() };
         let spec = TrainSpec { plan, out, resume: true };
         let end = train::run(device::choose, &spec, &mut |_| ControlFlow::Continue(())).expect("a training");
-        assert!(end.finished && said(&end.run) == whole, "stopped after event {cut}, it ends otherwise");
+        assert!(end.finished && results(&end.run) == whole, "stopped after event {cut}, it ends otherwise");
     }
 }
 
-/// Tokens of one layer that are there, and of another that are there in part, are completed by one pass of what is
-/// missing of any.
+/// One backbone pass over the images that any layer lacks completes the tokens of all layers.
 #[test]
 fn what_is_missing_of_any_layer_is_taken_in_one_pass() {
     let desk = Desk::new(150, 12);
@@ -259,15 +258,15 @@ fn a_protocol_brings_its_epochs_and_rates() {
         table.contains("10 epochs of SGD with momentum 0.9, as dinov2-linear (rates 0.0000003125,"),
         "{table}"
     );
-    // What was begun stays: neither epochs nor rates are those of another preset.
+    // A resumed run keeps its epochs and rates: another preset is refused.
     let mut more = desk.verb("train", "cache");
     more.args(["--resume", "--protocol", "mae-linprobe", "--out"]).arg(desk.path("run"));
     let (code, _, said) = run(&mut more);
     assert!(code != 0 && said.contains("protocol.protocol"), "{said}");
 }
 
-/// The tokens of some images in a cache of the desk: patches, then CLS.
-fn kept(desk: &Desk, cache: &str, layer: Layer, blocks: Option<usize>) -> (usize, Vec<f32>, Vec<f32>) {
+/// Width, patches and CLS of the tokens of three images in a cache of the desk.
+fn read_tokens(desk: &Desk, cache: &str, layer: Layer, blocks: Option<usize>) -> (usize, Vec<f32>, Vec<f32>) {
     let dataset = data::open(desk.data()).expect("a dataset");
     let token_spec = TokenSpec { layer: layer.0, blocks, ..TokenSpec::default() };
     let tokens = TokenSettings { cache: Some(desk.path(cache)), token_spec, ..TokenSettings::default() };
@@ -279,7 +278,7 @@ fn kept(desk: &Desk, cache: &str, layer: Layer, blocks: Option<usize>) -> (usize
     (caches.width(), rows.patches.try_into_vec().expect("float32"), rows.cls.expect("CLS"))
 }
 
-/// Layers side by side: tokens are those of each layer, and who was trained on them is asked about them.
+/// Concatenated layers: tokens are those of each layer in turn, and probes trained on them are evaluated on them.
 #[test]
 fn joined_layers_are_trained_on_and_asked_about() {
     let desk = desk();
@@ -291,9 +290,9 @@ fn joined_layers_are_trained_on_and_asked_about() {
         own
     };
     let run_ = trained(joined("cache"), &desk.path("run"));
-    let [first, last] = LAYERS.map(|layer| kept(&desk, "solo", layer, None));
+    let [first, last] = LAYERS.map(|layer| read_tokens(&desk, "solo", layer, None));
     let d = last.0;
-    let (width, patches, cls) = kept(&desk, "cache", LAYERS[1], Some(2));
+    let (width, patches, cls) = read_tokens(&desk, "cache", LAYERS[1], Some(2));
     assert_eq!((width, run_.manifest.backbone.hidden_size), (2 * d, 2 * d));
     let side_by_side = |first: &[f32], last: &[f32]| -> Vec<f32> {
         let tokens = first.chunks_exact(d).zip(last.chunks_exact(d));
@@ -305,7 +304,7 @@ fn joined_layers_are_trained_on_and_asked_about() {
     let recomputed = trained(recomputed, &desk.path("recomputed"));
     let metrics = |run: &Run| fs::read_to_string(run.folder().join("metrics.jsonl")).expect("metrics");
     assert_eq!(metrics(&run_), metrics(&recomputed));
-    // The file says which tokens: no flag is needed, and others are refused.
+    // The probe file names its tokens: no flag is needed, and flags for others are refused.
     let file = run_.probe("cls-mean", 0, ProbeCheckpoint::Best);
     let probe = Probe::load(&file).expect("a probe");
     assert_eq!(probe.classifier.weight.len(), probe.classes() * 3 * d, "CLS of both, the mean of the last");
@@ -330,7 +329,7 @@ fn joined_layers_are_trained_on_and_asked_about() {
     assert!(code == 2 && said.contains("expected a number of layers, from 1"), "{said}");
     let mut eval = desk.verb("eval", "cache");
     done(eval.arg("--run").arg(desk.path("run")).args(["--device", "cpu"]));
-    // An axis of layers has as many joined at each of its points.
+    // On an axis of layers, every point concatenates the same number of layers.
     let axis = TrainSettings { layers: LAYERS.into(), ..joined("cache") };
     let axis = trained(axis, &desk.path("axis"));
     assert_eq!(axis.manifest.layers(), ["1, 2 blocks", "last, 2 blocks"]);
@@ -353,7 +352,7 @@ fn tasks_of_layers_and_rates_come_to_the_bytes_of_one_run() {
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("submitted: 8 x train, then join"), "tokens are there: {said}");
     assert_same(&desk.path("parts"), &desk.path("whole"));
-    // Where they are not, tasks take them, of both layers at once.
+    // Without cached tokens, tasks extract them first, of both layers at once.
     let mut sweep = desk.verb("sweep", "other");
     sweep.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--device", "cpu"]);
     sweep.args(["--grid", "iterations=1,5", "--config", "state_dim=4", "--epochs", "1", "--batch", "32"]);
@@ -387,7 +386,7 @@ fn the_selection_images_choose_and_all_say_the_same() {
     let chosen = end["chosen"].as_array().expect("a list");
     assert_eq!(chosen.len(), 2);
     let run_ = Run::open(&desk.path("run")).expect("a run");
-    // By hand from the answers: the mean over seeds of the accuracy on the selection images at the best epoch.
+    // Recomputed from the outcomes: the mean over seeds of the accuracy on the selection images at the best epoch.
     for (head, chosen) in ["linear-bn", "sinkhorn"].into_iter().zip(chosen) {
         let mut best: Option<(f64, String, f64)> = None;
         for variant in run_.manifest.heads.iter().filter(|variant| variant.head == head) {
@@ -410,7 +409,7 @@ fn the_selection_images_choose_and_all_say_the_same() {
             assert!((found - expected).abs() < 1e-6, "{head}: {key} {found} {expected}");
         }
     }
-    // Again, finished: in words.
+    // Resumed when finished, the run prints the same in words.
     let words = done(&mut grid(&desk, "run", &["--resume"]));
     let select = chosen[0]["selection"].as_f64().expect("a number");
     let test = chosen[0]["best"].as_f64().expect("a number");
@@ -472,7 +471,7 @@ fn an_evaluation_is_of_one_layer_after_the_other() {
         probes.map(|probe| probe["head"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
     };
     assert!(kept("1").iter().all(|name| name.contains("[layer=1,")));
-    // The last beside what was there.
+    // Results of the last layer are added to those of layer 1.
     assert_eq!(kept("last").len(), 8);
     let (code, _, said) = eval(&["--layer", "0"]);
     assert!(code != 0 && said.contains("tokens.layer"), "{said}");
@@ -499,7 +498,7 @@ fn what_cannot_be_an_axis_is_refused_before_anything_is_done() {
     refused(&with(&["--rates", "0.1", "--rate", "0.2"]), "cannot be used with");
     refused(&with(&["--layers", "1", "--layer", "1"]), "cannot be used with");
     refused(&["--rates", "0.1,0.2"], "--select-split 0.1");
-    // Axes without heads would be passed over in silence.
+    // Axes without heads would otherwise be ignored silently.
     done(&mut grid(&desk, "run", &["--seeds", "1"]));
     let mut more = desk.verb("train", "cache");
     more.args(["--resume", "--layers", "0,1", "--out"]).arg(desk.path("run"));

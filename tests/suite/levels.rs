@@ -1,5 +1,5 @@
-//! Numeric loops are compiled for several levels of instructions: every one gives what the references say, not only the
-//! widest that this machine has.
+//! Numeric loops are compiled for several SIMD levels: all of them must agree with the references, not only the widest
+//! that this machine has.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use ssmprobe::model::ops::simd::Level;
 
 use crate::{backbones, diagnostics, evidence, heads, pooling, routing, skip};
 
-/// Names the level to a process of its own: all loops of a process take the same.
+/// Environment variable that sets the level of a child process: all loops of a process use the same.
 const VARIABLE: &str = "SSMPROBE_LEVEL";
 
 #[test]
@@ -24,17 +24,20 @@ fn every_level_gives_what_the_references_say() {
             "--nocapture",
         ]);
         let output = child.env(VARIABLE, format!("{level:?}")).output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stdout);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{level:?}: {said}{told}");
-        assert!(said.contains(&format!("all at level {level:?}")) && said.contains("1 passed"), "{said}");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{level:?}: {stdout}{stderr}");
+        assert!(
+            stdout.contains(&format!("all at level {level:?}")) && stdout.contains("1 passed"),
+            "{stdout}"
+        );
     }
 }
 
 #[test]
 fn the_level_that_is_taken_gives_what_the_references_say() {
     let Some(name) = std::env::var_os(VARIABLE) else {
-        // The other tests hold the widest to the references.
+        // The other tests compare the widest level with the references.
         return assert_eq!(Level::taken(), Level::widest());
     };
     let level = Level::ALL.into_iter().find(|level| *format!("{level:?}") == *name).expect("a level");

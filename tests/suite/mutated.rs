@@ -1,10 +1,11 @@
 //! Damaged files for every reader of [`READERS`]: each may say what is wrong, or read other numbers; none
 //! panics, hangs, or fills the memory.
 //!
-//! Every damaged file has a number, and the same number is the same damage. A reader works in a process of
-//! its own, which is this test once more: so an overflown stack or an allocation that aborts is seen, and
-//! time and memory are its own. Whatever once broke a reader lies in `tests/fixtures/regressions/READER`
-//! and is read first. Found by the fuzzer (`scripts/fuzz`) or here, a file is left in the target folder.
+//! Every damaged file has a number, and the same number is the same damage. A reader works in a child
+//! process, which runs this test again: so a stack overflow or an allocation that aborts is seen, and its
+//! time and memory are measured alone. Files that once broke a reader lie in
+//! `tests/fixtures/regressions/READER` and are read first. A file that breaks one, here or under the fuzzer
+//! (`scripts/fuzz`), is left in the target folder.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -23,15 +24,15 @@ use ssmprobe::app::{process_memory, processor_time};
 
 use crate::readers::{READERS, Reader};
 
-/// Names the reader to the process that lets it work.
+/// Environment variable that names the reader to its child process.
 const READER: &str = "SSMPROBE_TEST_READER";
 /// Processor time of one file.
 const TIME: Duration = Duration::from_secs(1);
-/// Time on the clock of one file: many processes may share one core.
+/// Wall-clock time of one file: many processes may share one core.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Bytes that a reader may hold beyond what it holds with whole files.
+/// Bytes of memory that a reader may use beyond its peak with undamaged files.
 const MEMORY: u64 = 200 << 20;
-/// Longest damaged file.
+/// Longest damaged file, in bytes.
 const LONGEST: usize = 1 << 18;
 
 #[test]
@@ -42,7 +43,7 @@ fn damaged_files_harm_no_reader() {
     let mut broken = String::new();
     for reader in READERS {
         match watch(reader) {
-            Ok(said) => println!("{said}"),
+            Ok(summary) => println!("{summary}"),
             Err(why) => writeln!(broken, "{why}").unwrap(),
         }
     }
@@ -53,7 +54,7 @@ fn place(reader: &Reader) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged").join(reader.name)
 }
 
-/// Lets a reader work in its process; what it says at the end, or at which file it broke.
+/// Runs a reader in a child process; its summary, or an error that names the file at which it broke.
 fn watch(reader: &Reader) -> Result<String, String> {
     let place = place(reader);
     let _ = fs::remove_dir_all(&place); // what an earlier failure has left
@@ -68,17 +69,17 @@ fn watch(reader: &Reader) -> Result<String, String> {
         .stderr(File::create(&complaints).expect("a file"))
         .spawn()
         .expect("this program runs");
-    let (tell, told) = sync_channel(1024);
+    let (sender, receiver) = sync_channel(1024);
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let listener = thread::Builder::new()
         .name("what a reader says".into())
-        .spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        .spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
     listener.expect("a thread");
-    let (mut last, mut said, mut hung) = (String::new(), String::new(), false);
+    let (mut last, mut summary, mut hung) = (String::new(), String::new(), false);
     loop {
-        match told.recv_timeout(PATIENCE) {
+        match receiver.recv_timeout(PATIENCE) {
             Ok(line) if line.starts_with("file ") => last = line,
-            Ok(line) if line.starts_with(&format!("{}: ", reader.name)) => said = line,
+            Ok(line) if line.starts_with(&format!("{}: ", reader.name)) => summary = line,
             Ok(_) => {}
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
@@ -89,9 +90,9 @@ fn watch(reader: &Reader) -> Result<String, String> {
         }
     }
     let status = child.wait().expect("an end");
-    if status.success() && !said.is_empty() {
+    if status.success() && !summary.is_empty() {
         fs::remove_dir_all(&place).expect("a folder to remove");
-        return Ok(said);
+        return Ok(summary);
     }
     let why = if hung { format!("it hung for {PATIENCE:?}") } else { status.to_string() };
     let complaints = fs::read_to_string(complaints).unwrap_or_default();
@@ -100,7 +101,7 @@ fn watch(reader: &Reader) -> Result<String, String> {
     Err(format!("{} broke at {last}, which is left in {}: {why}\n  {tail}", reader.name, place.display()))
 }
 
-/// All of a reader's files, in this process.
+/// Reads all damaged files of a reader in this process, within the limits of time and memory.
 fn read_damaged(reader: &Reader) {
     let room = reader.room(&place(reader).join("room"));
     let seeds = reader.seeds();
@@ -178,7 +179,7 @@ const NUMBERS: [u64; 14] = [
     u64::MAX - 1,
     u64::MAX,
 ];
-/// The same, and more, where text stands.
+/// Such numbers, and other values, for text.
 const WORDS: [&str; 18] = [
     "0",
     "-1",
@@ -246,7 +247,7 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut ChaCha8Rng) {
     }
 }
 
-/// Gives every chunk of a PNG the checksum of what it holds now, so that more than checksums is read.
+/// Recomputes the checksum of every PNG chunk, so that the damage gets past the checksum test.
 fn mend_png(bytes: &mut [u8]) {
     let mut at = 8;
     while let Some(length) = bytes.get(at..at + 4) {
@@ -260,7 +261,7 @@ fn mend_png(bytes: &mut [u8]) {
     }
 }
 
-/// A test of the test: the damage is the same every time, and of every kind.
+/// The same number gives the same damage every time, and other numbers other damage.
 #[test]
 fn a_number_is_a_damage() {
     let reader = Reader::find("settings").expect("a reader");

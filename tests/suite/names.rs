@@ -1,5 +1,5 @@
-//! Names that are more than words: control characters in a terminal, formulas in a spreadsheet; and
-//! files that may not grow.
+//! Hostile names: control characters in a terminal, formulas in a spreadsheet; and a limit on the size
+//! of files.
 #![cfg(unix)]
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use ssmprobe::model::probe::Probe;
 
 use super::run::{Desk, done, lines, program, run};
 
-/// It clears the screen, is red, ends its line and stands in two columns.
+/// Clears the screen, turns red, ends its line, spans two columns and reverses the direction of text.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}[31mred\nrow\tcolumn\u{202e}";
 const SHOWN: &str = "\\u001b[2J\\u001b[31mred\\nrow\\tcolumn\\u202e";
 
@@ -50,9 +50,9 @@ fn control_characters_of_names_reach_no_terminal_and_split_no_row() {
         2,
         "its class and its broken image: {stdout}"
     );
-    // The title, a row a class, what was checked and the one image that is none.
+    // The title, a row per class, the summary of the check and the broken image.
     assert_eq!(rows.len(), 1 + 12 + 1 + 1, "{stdout}");
-    // As data it is what it is.
+    // Read from JSON, the name is unchanged.
     let document: Value = serde_json::from_str(&done(dataset().arg("--json"))).expect("JSON");
     let classes = document["classes"].as_array().expect("classes");
     assert!(classes.iter().any(|class| class["name"] == HOSTILE), "{document}");
@@ -73,7 +73,7 @@ fn control_characters_of_names_reach_no_terminal_and_split_no_row() {
     assert!(code == 0 && is_clean(&stdout) && is_clean(&stderr), "{stderr:?}");
     assert_eq!(stdout.lines().count(), 4, "an image, two heads, best and last: {stdout}");
     assert!(stdout.lines().all(|row| row.split('\t').count() == 4), "{stdout:?}");
-    // What goes wrong, too.
+    // Error messages are clean as well.
     let (code, _, stderr) = run(program().args(["dataset"]).arg(desk.path("no\u{1b}such")));
     assert!(code != 0 && is_clean(&stderr) && stderr.contains("no\\u001bsuch"), "{stderr:?}");
 }
@@ -83,8 +83,8 @@ fn no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers() {
     let desk = Desk::new(24, 12);
     rename(&desk, "disc-dots", "=1+1");
     rename(&desk, "disc-checks", "-2+3");
-    let (code, _, said) = run(&mut desk.train("run", 1, &["--seeds", "1"]));
-    assert_eq!(code, 0, "{said}");
+    let (code, _, stderr) = run(&mut desk.train("run", 1, &["--seeds", "1"]));
+    assert_eq!(code, 0, "{stderr}");
     let mut eval = desk.verb("eval", "cache");
     eval.arg("--run").arg(desk.path("run")).args(["--json", "--device", "cpu"]);
     let events = lines(&done(eval.arg("--evaluation").arg(desk.path("evaluation"))));
@@ -120,7 +120,7 @@ fn no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers() {
     let rows: Vec<_> = table.records().map(|row| row.expect("a row")).collect();
     assert!(rows.len() == 4 && rows.iter().all(|row| &row[2] == "'=cmd"), "{rows:?}");
 
-    // Whatever is predicted, and asked for.
+    // Names of the predicted and of the requested class.
     let mut probe = Probe::load(fixture("probes/gap.safetensors")).expect("a probe");
     probe.meta.classes.iter_mut().for_each(|class| class.insert(0, '='));
     let formulas = desk.path("formulas.safetensors");
@@ -138,7 +138,7 @@ fn no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers() {
     }
 }
 
-/// The limit on the length of a file that the shell sets (SIGXFSZ) is an error like a full disk: said
+/// A file that exceeds the size limit of the shell (SIGXFSZ) is an error like a full disk: reported
 /// once, by this program, with no temporary file left.
 #[test]
 fn an_archive_that_may_not_grow_is_an_error_of_its_own() {
@@ -150,9 +150,12 @@ fn an_archive_that_may_not_grow_is_an_error_of_its_own() {
         .args(["--device", "cpu", "--null-draws", "2", "--save-tokens", "--backbone"])
         .arg(fixture("backbone"));
     command.arg("--probe").arg(fixture("probes")).arg("--image").arg(fixture("images/one.png"));
-    let (code, _, said) = run(command.arg("--out").arg(&out));
-    assert!(code == 1 && said.contains("cannot be written") && said.contains("too large"), "{code}: {said}");
-    assert!(!said.contains("ZipWriter"), "{said}");
+    let (code, _, stderr) = run(command.arg("--out").arg(&out));
+    assert!(
+        code == 1 && stderr.contains("cannot be written") && stderr.contains("too large"),
+        "{code}: {stderr}"
+    );
+    assert!(!stderr.contains("ZipWriter"), "{stderr}");
     let mut open = vec![out];
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(folder).expect("a folder") {

@@ -46,8 +46,8 @@ fn is_difference(difference: &str, minuend: &str, subtrahend: &str) -> bool {
 #[test]
 fn columns_made_of_others_are_what_they_make() {
     let mut checked = 0;
-    let mut hold = |so: bool, page: &str, row: &[String]| {
-        assert!(so, "docs/{page}: {row:?} does not add up");
+    let mut check = |adds_up: bool, page: &str, row: &[String]| {
+        assert!(adds_up, "docs/{page}: {row:?} does not add up");
         checked += 1;
     };
     for page in ["real-photographs.md", "does-order-matter.md", "scenes.md"] {
@@ -55,7 +55,7 @@ fn columns_made_of_others_are_what_they_make() {
             let at = |name: &str| header.iter().position(|title| title == name);
             for row in &rows {
                 for column in (2..row.len()).filter(|column| header[*column] == "difference") {
-                    hold(is_difference(&row[column], &row[column - 2], &row[column - 1]), page, row);
+                    check(is_difference(&row[column], &row[column - 2], &row[column - 1]), page, row);
                 }
             }
             // A change is relative to the last "Normal" row above, the probe as trained.
@@ -65,7 +65,7 @@ fn columns_made_of_others_are_what_they_make() {
                     if row[1] == "Normal" {
                         normal = &row[top];
                     } else {
-                        hold(is_difference(&row[change], &row[top], normal), page, row);
+                        check(is_difference(&row[change], &row[top], normal), page, row);
                     }
                 }
             }

@@ -1,5 +1,5 @@
-//! What a file system may be that is none of this machine's: a library that a program loads before the system's own refuses
-//! locks of files, is full, or gives the machine another name, as its environment says.
+//! Imitates other file systems: a library that a program loads before the system's own refuses file locks, reports a full
+//! disk, or gives the machine another name, as environment variables say.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -59,7 +59,7 @@ ssize_t write(int file, const void *bytes, size_t count) {
 }
 "#;
 
-/// The library, made in a folder; nothing where there is no compiler, which is said.
+/// Compiles the library into a folder; `None`, with a note, without a C compiler.
 pub fn library(folder: &Path) -> Option<PathBuf> {
     let [source, library] = ["preload.c", "preload.so"].map(|name| folder.join(name));
     fs::write(&source, SOURCE).expect("a file");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::skip;
 
-/// Something of the folder of real data, if it is there. Who names a folder by `SSMPROBE_DATA` means it to be there.
+/// The path of `name` in the folder of real data; `None`, with a note, without it. A folder named by `SSMPROBE_DATA` must hold it.
 pub fn data(name: &str) -> Option<PathBuf> {
     let named = std::env::var_os("SSMPROBE_DATA").map(PathBuf::from);
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");

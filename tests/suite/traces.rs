@@ -64,7 +64,7 @@ fn object(i: usize) -> f64 {
     (-body).exp().max(0.9 * (-head).exp())
 }
 
-/// Standardised scores: the object high, the ground low, noise on both.
+/// Standardised scores: the object high, the background low, noise on both.
 fn scores(seed: u64) -> Vec<f64> {
     let mut noise = Noise(seed);
     let raw: Vec<f64> = (0..N).map(|i| 1.6 * object(i) + 0.55 * noise.normal()).collect();
@@ -98,11 +98,11 @@ fn kernel() -> Vec<f64> {
     (0..N).map(|j| 0.031 * shape(j as f64)).collect()
 }
 
-fn narrow(values: &[f64]) -> Vec<f32> {
+fn to_f32(values: &[f64]) -> Vec<f32> {
     values.iter().map(|&v| v as f32).collect()
 }
 
-/// A routing that beats most orders, and a normal null.
+/// An order that beats most others, with a normal null.
 fn ordered() -> OrderTest {
     let bin = |at: usize| {
         let z = HISTOGRAM_END * ((2 * at + 1) as f64 / HISTOGRAM_BINS as f64 - 1.0);
@@ -158,38 +158,38 @@ fn base(head: &str) -> Trace {
     }
 }
 
-/// What every token says for the class, before it is weighed.
-fn voices() -> Vec<f64> {
+/// What every token contributes to the class before it is weighted.
+fn contributions() -> Vec<f64> {
     let mut noise = Noise(5);
     (0..N).map(|i| 9.0 * object(i) - 1.6 + 1.5 * noise.normal()).collect()
 }
 
 /// A plan read by a shared S4: everything a trace can hold.
 fn planned(head: &str, plan: &[f64], scores: &[f64]) -> Trace {
-    let (kernel, voices, radius) = (kernel(), voices(), 0.974);
+    let (kernel, contributions, radius) = (kernel(), contributions(), 0.974);
     let gain: Vec<f64> = (0..N).map(|k| kernel[N - 1 - k]).collect();
     let weight: Vec<f64> = (0..N).map(|i| (0..N).map(|k| plan[i * N + k] * gain[k]).sum()).collect();
-    let routed: Vec<f64> = (0..N).map(|k| (0..N).map(|i| plan[i * N + k] * voices[i]).sum()).collect();
+    let routed: Vec<f64> = (0..N).map(|k| (0..N).map(|i| plan[i * N + k] * contributions[i]).sum()).collect();
     let decay = |values: &[f64]| -> Vec<f64> {
         values.iter().enumerate().map(|(k, v)| v * f64::powi(radius, (N - 1 - k) as i32)).collect()
     };
-    let weighed = |a: &[f64], b: &[f64]| narrow(&a.iter().zip(b).map(|(a, b)| a * b).collect::<Vec<_>>());
+    let weighed = |a: &[f64], b: &[f64]| to_f32(&a.iter().zip(b).map(|(a, b)| a * b).collect::<Vec<_>>());
     let mut trace = base(head);
     let found = |factor: f64| Attributed::Found {
-        token: voices.iter().map(|v| (factor * v) as f32).collect(),
+        token: contributions.iter().map(|v| (factor * v) as f32).collect(),
         completeness_error: None,
     };
     trace.attributions = Attribution::ALL.into_iter().zip([0.8, 0.7, 0.01].map(found)).collect();
-    trace.scores = Some(narrow(scores));
-    trace.routing = Routing::Plan(Matrix { rows: N, cols: N, data: narrow(plan) });
-    trace.kernel = Some(Matrix { rows: N, cols: 1, data: narrow(&kernel) });
+    trace.scores = Some(to_f32(scores));
+    trace.routing = Routing::Plan(Matrix { rows: N, cols: N, data: to_f32(plan) });
+    trace.kernel = Some(Matrix { rows: N, cols: 1, data: to_f32(&kernel) });
     trace.radius = Some(radius as f32);
-    trace.token_weight = Some(narrow(&weight));
+    trace.token_weight = Some(to_f32(&weight));
     trace.evidence.position = Some(weighed(&gain, &routed));
-    trace.evidence.position_raster = Some(weighed(&gain, &voices));
-    trace.evidence.token = Some(weighed(&weight, &voices));
-    trace.evidence.proxy = Some(narrow(&decay(&routed)));
-    trace.evidence.proxy_raster = Some(narrow(&decay(&voices)));
+    trace.evidence.position_raster = Some(weighed(&gain, &contributions));
+    trace.evidence.token = Some(weighed(&weight, &contributions));
+    trace.evidence.proxy = Some(to_f32(&decay(&routed)));
+    trace.evidence.proxy_raster = Some(to_f32(&decay(&contributions)));
     trace.diagnostics = diagnostics(plan);
     trace.order_test = Some(ordered());
     trace
@@ -257,8 +257,8 @@ pub fn neuralsort_trace() -> Trace {
 pub fn vmamba_trace() -> Trace {
     let rows: Vec<u32> = (0..N as u32).collect();
     let columns: Vec<u32> = (0..N).map(|k| ((k % SIDE) * SIDE + k / SIDE) as u32).collect();
-    let back = |order: &[u32]| order.iter().rev().copied().collect::<Vec<_>>();
-    let (kernel, voices) = (kernel(), voices());
+    let reversed = |order: &[u32]| order.iter().rev().copied().collect::<Vec<_>>();
+    let (kernel, contributions) = (kernel(), contributions());
     let channels = 24;
     let mut noise = Noise(9);
     let factors: Vec<(f64, f64)> =
@@ -266,15 +266,15 @@ pub fn vmamba_trace() -> Trace {
     let data = (0..N).flat_map(|j| factors.iter().map(move |(a, b)| (j, *a, *b)));
     let data: Vec<f64> = data.map(|(j, a, b)| kernel[j] * a * (-(j as f64) * b).exp()).collect();
     let mut trace = base("vmamba");
-    trace.routing = Routing::Orders(vec![rows.clone(), back(&rows), columns.clone(), back(&columns)]);
-    trace.kernel = Some(Matrix { rows: N, cols: channels, data: narrow(&data) });
+    trace.routing = Routing::Orders(vec![rows.clone(), reversed(&rows), columns.clone(), reversed(&columns)]);
+    trace.kernel = Some(Matrix { rows: N, cols: channels, data: to_f32(&data) });
     trace.radius = Some(0.974);
-    let position: Vec<f64> = (0..N).map(|k| kernel[N - 1 - k] * voices[k]).collect();
-    let proxy: Vec<f64> = (0..N).map(|k| 0.974f64.powi((N - 1 - k) as i32) * voices[k]).collect();
-    trace.evidence.token = Some(narrow(&position));
-    trace.evidence.position = Some(narrow(&position));
-    trace.evidence.proxy_raster = Some(narrow(&proxy));
-    trace.evidence.proxy = Some(narrow(&proxy));
+    let position: Vec<f64> = (0..N).map(|k| kernel[N - 1 - k] * contributions[k]).collect();
+    let proxy: Vec<f64> = (0..N).map(|k| 0.974f64.powi((N - 1 - k) as i32) * contributions[k]).collect();
+    trace.evidence.token = Some(to_f32(&position));
+    trace.evidence.position = Some(to_f32(&position));
+    trace.evidence.proxy_raster = Some(to_f32(&proxy));
+    trace.evidence.proxy = Some(to_f32(&proxy));
     trace
 }
 
@@ -282,7 +282,7 @@ pub fn vmamba_trace() -> Trace {
 pub fn gap_trace() -> Trace {
     let mut trace = base("gap");
     trace.token_weight = Some(vec![1.0 / N as f32; N]);
-    trace.evidence.token = Some(narrow(&voices().iter().map(|v| v / N as f64).collect::<Vec<_>>()));
+    trace.evidence.token = Some(to_f32(&contributions().iter().map(|v| v / N as f64).collect::<Vec<_>>()));
     trace
 }
 
@@ -294,7 +294,7 @@ pub fn transformer_trace() -> Trace {
     trace
 }
 
-/// All of them.
+/// One trace of every kind above.
 pub fn all() -> Vec<Trace> {
     vec![sinkhorn_trace(), neuralsort_trace(), vmamba_trace(), gap_trace(), transformer_trace()]
 }
