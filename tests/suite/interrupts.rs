@@ -111,7 +111,7 @@ fn no_temporary_file_is_left() {
     assert_eq!(code, Some(130), "{stderr}");
     assert!(!has_temporary(&out) && !out.join("summary.csv").exists(), "{stderr}");
 
-    // A verb that asks nobody ends at the first.
+    // A verb that does not handle signals ends at the first.
     let mut scenes = program();
     let folder = desk.path("drawn");
     let child = start(scenes.args(["scenes", "--train", "100000", "--val", "12", "--out"]).arg(&folder));

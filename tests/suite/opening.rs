@@ -1,5 +1,5 @@
-//! What opens is what is shown, and what did not open is said: a probe that is clicked, a run, a dataset beside
-//! another, a path that leads nowhere. Stories of the state alone.
+//! What opens is shown, and what does not open is an error message: a probe that is clicked, a run, a second
+//! dataset, a missing path. Tests of the state alone.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use ssmprobe::model::grid::Grid;
 
 use crate::state::{backbone, column, probe, story};
 
-/// A dataset of the folder `path`: `count` images to test on, `0.png` and on, of two classes in turn, and one to train on.
+/// A dataset of the folder `path`: `count` test images, from `0.png` on, of two classes in turn, and one training image.
 fn part(path: &Path, count: usize) -> Arc<EvalSplit> {
     let sample = |at: usize| Sample {
         source: Source::File(path.join(format!("{at}.png"))),
@@ -32,7 +32,7 @@ fn part(path: &Path, count: usize) -> Arc<EvalSplit> {
     Arc::new(EvalSplit::new(Dataset { name, root, layout, classes, samples, skipped, notes }, None))
 }
 
-/// `sinkhorn-70-last` is a probe of the head `sinkhorn`, right on 70 of 100.
+/// The probe that a file name describes: `sinkhorn-70-last` is of the head `sinkhorn`, with an accuracy of 70 %.
 fn named(path: &Path) -> ProbeInfo {
     let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
     let mut parts = name.split('-');
@@ -42,7 +42,7 @@ fn named(path: &Path) -> ProbeInfo {
     ProbeInfo { head, routed, accuracy, ..probe(&name, 24) }
 }
 
-/// The probes of the run that [`does`] knows.
+/// The probes of the run that [`does`] opens.
 const RUN: [&str; 7] = [
     "attention-91-best",
     "attention-90-last",
@@ -53,7 +53,7 @@ const RUN: [&str; 7] = [
     "softsort-76-last",
 ];
 
-/// Does a command with a worker behind it to which everything succeeds but what is called `lost`.
+/// Dispatches a command and answers its requests: all of them succeed but those that name `lost`.
 fn does(state: &mut State, command: Command) {
     let mut requests = VecDeque::from(state.dispatch(command));
     while let Some(request) = requests.pop_front() {
@@ -88,7 +88,7 @@ fn does(state: &mut State, command: Command) {
     }
 }
 
-/// [`does`] of a command that is made from the state.
+/// [`does`] for a command whose expression borrows the state.
 macro_rules! wants {
     ($state:ident, $command:expr) => {{
         let command = $command;
@@ -100,8 +100,8 @@ fn compared(state: &State) -> Vec<String> {
     state.compared().map(|(_, column)| state.library.probe_name(column.probe)).collect()
 }
 
-/// The name of the probe that is looked through.
-fn looked_through(state: &State) -> String {
+/// The name of the probe of the focused column.
+fn focused_probe(state: &State) -> String {
     let column = state.focus().and_then(|id| state.columns.get(&id)).expect("a column");
     state.library.probe_name(column.probe)
 }
@@ -111,7 +111,7 @@ fn id(state: &State, name: &str) -> ProbeId {
     *found.unwrap_or_else(|| panic!("no probe {name}")).0
 }
 
-/// A story with probes `c` and `d` in the library that stand in no comparison.
+/// The state of [`story`] with further probes `c` and `d`, which are not compared.
 fn with_more_probes() -> State {
     let mut state = story();
     wants!(state, Command::OpenProbes(["c", "d"].map(|name| format!("{name}.safetensors").into()).into()));
@@ -125,15 +125,15 @@ fn a_probe_that_is_clicked_is_looked_through_and_stands_in_no_comparison() {
     let mut state = with_more_probes();
     let before = state.reveal.count;
     wants!(state, Command::ShowProbe(id(&state, "c")));
-    assert_eq!((looked_through(&state).as_str(), state.reveal.place), ("c", Some(RevealTarget::Probe)));
+    assert_eq!((focused_probe(&state).as_str(), state.reveal.place), ("c", Some(RevealTarget::Probe)));
     assert!(state.reveal.count > before, "the window turns to it");
     assert_eq!(compared(&state), ["a", "b"]);
-    // The next one takes its place; one of the comparison is looked through where it stands.
+    // The next one takes its place; a compared probe is shown in its own column.
     wants!(state, Command::ShowProbe(id(&state, "d")));
-    assert_eq!((looked_through(&state).as_str(), state.columns.len()), ("d", 3));
+    assert_eq!((focused_probe(&state).as_str(), state.columns.len()), ("d", 3));
     wants!(state, Command::ShowProbe(id(&state, "b")));
-    assert_eq!((looked_through(&state).as_str(), compared(&state).len()), ("b", 2));
-    // It is asked for as every column is.
+    assert_eq!((focused_probe(&state).as_str(), compared(&state).len()), ("b", 2));
+    // It is explained as every column is.
     let requests = state.dispatch(Command::ShowProbe(id(&state, "c")));
     let asks = requests.iter().any(|request| matches!(request, Request::Compute(_, Compute::Explain(_))));
     assert!(asks, "{requests:?}");
@@ -149,12 +149,12 @@ fn adding_to_compare_is_a_step_of_its_own_and_says_where_it_stands() {
     assert_eq!(compared(&state), ["a", "b", "c"]);
     assert_eq!(state.focus(), shown, "what was looked through keeps what it shows");
     assert_eq!(state.reveal.place, Some(RevealTarget::Compare(column(&state, 2))));
-    let said = &state.toasts.last().expect("a note").text;
-    assert_eq!(said, "c was added to Compare, as column 3 of 3");
+    let note = &state.toasts.last().expect("a note").text;
+    assert_eq!(note, "c was added to Compare, as column 3 of 3");
     assert_eq!(state.undo_text(), Some("Add c to Compare"));
     wants!(state, Command::Undo);
-    assert_eq!((compared(&state), looked_through(&state).as_str()), (vec!["a".into(), "b".into()], "c"));
-    // One that stands there already is brought into sight, and is no step.
+    assert_eq!((compared(&state), focused_probe(&state).as_str()), (vec!["a".into(), "b".into()], "c"));
+    // A probe that is compared already is scrolled to, which is no step of Undo.
     let steps = state.undo_text().map(str::to_owned);
     wants!(state, Command::Compare(vec![id(&state, "a")]));
     assert_eq!(state.reveal.place, Some(RevealTarget::Compare(column(&state, 0))));
@@ -197,7 +197,7 @@ fn of_a_run_the_best_of_every_head_are_shown_routers_first() {
     assert_eq!(state.library.probes.len(), RUN.len());
     let expected = ["softsort-76-last", "sinkhorn-70-best", "attention-91-best", "gap-80-best"];
     assert_eq!(compared(&state), expected);
-    assert_eq!(looked_through(&state), expected[0]);
+    assert_eq!(focused_probe(&state), expected[0]);
     assert_eq!(state.reveal.place, Some(RevealTarget::Accuracies), "their accuracies are in sight");
     assert_eq!(state.settings.recent.runs, [PathBuf::from("runs/one")]);
     assert_eq!(
@@ -205,24 +205,21 @@ fn of_a_run_the_best_of_every_head_are_shown_routers_first() {
         (1, 0),
         "what is open stays alone"
     );
-    // Where the comparison is full, the best is looked through beside it.
+    // With a full comparison, the best probe is shown beside it.
     let mut state = with_more_probes();
     wants!(state, Command::Compare(vec![id(&state, "c"), id(&state, "d")]));
     wants!(state, Command::OpenRun("runs/one".into()));
-    assert_eq!(
-        (compared(&state).join(" "), looked_through(&state).as_str()),
-        ("a b c d".into(), expected[0])
-    );
+    assert_eq!((compared(&state).join(" "), focused_probe(&state).as_str()), ("a b c d".into(), expected[0]));
 }
 
 #[test]
 fn a_probe_that_is_opened_alone_is_looked_through_where_it_becomes_no_column() {
     let mut state = with_more_probes();
     wants!(state, Command::OpenProbes(vec!["c.safetensors".into()]));
-    assert_eq!((looked_through(&state).as_str(), compared(&state).len()), ("c", 2), "it was open");
+    assert_eq!((focused_probe(&state).as_str(), compared(&state).len()), ("c", 2), "it was open");
     wants!(state, Command::Compare(vec![id(&state, "c"), id(&state, "d")]));
     wants!(state, Command::OpenProbes(vec!["e.safetensors".into()]));
-    assert_eq!((looked_through(&state).as_str(), compared(&state).len()), ("e", 4), "there is no room");
+    assert_eq!((focused_probe(&state).as_str(), compared(&state).len()), ("e", 4), "there is no room");
 }
 
 #[test]
@@ -237,8 +234,8 @@ fn a_run_says_how_many_of_its_probes_opened() {
             false => Event::ProbeOpened { job, entry, info: named(&path) },
         });
     }
-    let said = state.toasts.last().expect("a note");
-    assert!(said.text.starts_with("1 probe opened"), "{}", said.text);
+    let note = state.toasts.last().expect("a note");
+    assert!(note.text.starts_with("1 probe opened"), "{}", note.text);
 }
 
 #[test]
@@ -250,7 +247,7 @@ fn a_run_opens_with_the_backbone_and_the_dataset_it_was_trained_on() {
     let dataset = state.library.datasets.values().next().expect("a dataset");
     assert_eq!((dataset.path.as_path(), state.library.images.len()), (Path::new("photos"), 4));
     assert!(state.selection.image.is_some(), "an image is looked at");
-    assert_eq!(looked_through(&state), "softsort-76-last");
+    assert_eq!(focused_probe(&state), "softsort-76-last");
     assert_eq!(
         state.reveal.place,
         Some(RevealTarget::Accuracies),
@@ -298,12 +295,12 @@ fn a_dataset_that_opens_beside_another_is_what_is_shown() {
     assert_eq!(gallery(&state), ["cars/0.png", "cars/1.png", "cars/2.png", "cars/3.png"]);
     assert_eq!(state.dataset().map(|(id, _)| id), Some(dataset(&state, "cars")));
     assert_eq!((state.gallery_dataset(), state.image_place()), (state.dataset().map(|(id, _)| id), (0, 4)));
-    // Stepping stays in it.
+    // Stepping stays in the dataset.
     wants!(state, Command::Step(-1));
     assert_eq!(shown(&state), "cars/0.png");
     wants!(state, Command::Step(isize::MAX));
     assert_eq!((shown(&state).as_str(), state.image_place()), ("cars/3.png", (3, 4)));
-    // The other one is looked at again, and so are images of none.
+    // Back to the first dataset, then to images of none.
     wants!(state, Command::UseDataset(dataset(&state, "birds")));
     assert_eq!((shown(&state).as_str(), gallery(&state).len()), ("birds/0.png", 4));
     wants!(state, Command::OpenImages(vec!["new.png".into()]));
@@ -312,7 +309,7 @@ fn a_dataset_that_opens_beside_another_is_what_is_shown() {
     let all = GalleryFilter::new(Scope::All);
     wants!(state, Command::SetGalleryFilter(Box::new(all)));
     assert_eq!((gallery(&state).len(), state.gallery_dataset()), (12, None));
-    // An image of a dataset that is chosen by name brings its dataset along.
+    // Selecting an image switches to its dataset.
     wants!(state, Command::UseDataset(dataset(&state, "birds")));
     let car = state.library.images.iter().find(|(_, image)| image.place.path == Path::new("cars/2.png"));
     wants!(state, Command::SelectImage(*car.expect("a car").0));
@@ -338,7 +335,7 @@ fn the_class_filter_and_the_labels_are_those_of_the_images_own_dataset() {
     };
     let [birds, cars] = ["birds", "cars"].map(|name| dataset(&state, name));
     assert_eq!((label(&state, "birds/1.png"), label(&state, "cars/1.png")), (vec![birds], vec![cars]));
-    // A dataset of images that are another's, too, takes none of them away.
+    // A dataset that shares images with another takes none of them away.
     let requests = state.dispatch(Command::OpenDataset("table.csv".into(), None));
     let [Request::Files(job, Files::OpenDataset { entry, .. })] = requests.as_slice() else {
         panic!("{requests:?}")
@@ -365,12 +362,12 @@ fn what_did_not_open_is_said_and_not_remembered() {
         let noted = state.toasts.len();
         wants!(state, command.clone());
         assert_eq!(state.settings.recent, Recent::default(), "{command:?}");
-        let said = state.toasts.first().expect("a note");
-        assert_eq!(said.severity, Severity::Error);
-        assert!(said.text.contains("lost: no such file"), "{}", said.text);
-        assert!(noted > 0 || said.text.ends_with("Choose another"), "{}", said.text);
+        let note = state.toasts.first().expect("a note");
+        assert_eq!(note.severity, Severity::Error);
+        assert!(note.text.contains("lost: no such file"), "{}", note.text);
+        assert!(noted > 0 || note.text.ends_with("Choose another"), "{}", note.text);
     }
-    // Several in a row are one note, which says how many.
+    // Several failures in a row are one note, which counts them.
     assert_eq!(state.toasts.len(), 1, "{:?}", state.toasts);
     assert!(
         state.toasts[0].text.starts_with("5 could not be opened; the first: "),
@@ -380,14 +377,14 @@ fn what_did_not_open_is_said_and_not_remembered() {
     wants!(state, Command::DismissToast(state.toasts[0].id));
     wants!(state, Command::OpenRun("lost".into()));
     assert!(state.toasts[0].text.starts_with("Could not be opened: lost"), "{}", state.toasts[0].text);
-    // What opened is remembered; of images those that were there.
+    // What opened is remembered.
     wants!(state, Command::OpenImages(vec!["here/1.png".into()]));
     wants!(state, Command::OpenDataset("birds".into(), None));
     wants!(state, Command::OpenProbes(["p/1.safetensors", "p/2.safetensors"].map(PathBuf::from).into()));
     let Recent { images, datasets, runs, probes, backbones, .. } = &state.settings.recent;
     assert_eq!((images.len(), datasets.len(), backbones.len()), (1, 1, 0));
     assert_eq!((runs.front().map(PathBuf::as_path), probes.len()), (Some(Path::new("p")), 0), "their folder");
-    // The demo is nobody's choice.
+    // The demo is not remembered, as nobody chose it.
     let mut state = State::new(Settings::default());
     let requests = state.open_demo(vec![Command::OpenBackbone("demo".into())]);
     let job = requests[0].job().expect("a job");

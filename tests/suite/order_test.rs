@@ -1,5 +1,5 @@
 //! Order tests against float64 code written from the definitions (`tests/reference/order_test.py`), against exchanges that
-//! are carried out, and for every head of the list.
+//! are carried out, and for every head.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -20,13 +20,13 @@ use crate::close::assert_close;
 use crate::evidence::{direction, fixture, floats32, number, tokens};
 use crate::heads::each_case;
 
-/// A probe with this classifier; what it reads is given.
+/// A probe with this classifier; its output is given by the case.
 fn probe(width: usize, classifier: Classifier) -> Probe {
     let meta = json!({"format": 1, "head": "raster", "backbone": {"hidden_size": width}});
     Probe::new(serde_json::from_value(meta).expect("metadata"), Arrays::new(), classifier)
 }
 
-/// A case of the reference: the probe, its tokens and what it read of them.
+/// A case of the reference: the probe, its tokens and its output for them.
 pub fn case(case: &Value) -> (Probe, Tokens, HeadOutput) {
     let (n, width) = (number(&case["n"]) as usize, number(&case["width"]) as usize);
     let classifier = Classifier { weight: floats32(&case["weight"]), bias: floats32(&case["bias"]) };
@@ -80,7 +80,7 @@ fn assert_is(name: &str, found: &OrderContrast, expected: &Value) {
         }
     }
     assert_eq!(found.against, expected.get("against").map(|against| number(against) as usize), "{name}");
-    // Counted over other draws: all of few tokens, very many of more.
+    // The reference counts over other draws: all orders of few tokens, very many orders of more.
     let tail = number(&expected["tail"]);
     let allowed = 5.0 * (tail * (1.0 - tail) / DRAWS as f64 * 1.2).sqrt() + 2e-4;
     assert_close(format!("{name}, p"), null.p, tail, allowed);
@@ -104,7 +104,7 @@ pub fn order_tests_equal_the_reference() {
     }
 }
 
-/// The order of a scan, made by hand, is tested as the scan is; the null of another is the same.
+/// A hand-made order equal to a scan has the scan's test; another order has the same null.
 #[test]
 fn orders_by_hand_equal_the_reference_of_the_scan() {
     let mut compared = 0;
@@ -133,7 +133,7 @@ fn orders_by_hand_equal_the_reference_of_the_scan() {
     assert!(compared > 3, "{compared}");
 }
 
-/// The same reading with the places of its tokens exchanged: token `i` is read as token `pi[i]` was.
+/// The same output with its tokens' places exchanged: token `i` is read where token `pi[i]` was.
 fn exchanged(output: &HeadOutput, pi: &[usize]) -> HeadOutput {
     let Form::Scan(directions) = &output.form else { panic!("no scan") };
     let moved = directions.iter().map(|direction| {
@@ -152,7 +152,7 @@ fn exchanged(output: &HeadOutput, pi: &[usize]) -> HeadOutput {
     HeadOutput { scores: None, form: Form::Scan(moved.collect()) }
 }
 
-/// The closed form of the null against 20,000 orders that are read.
+/// The closed form of the null against 20,000 drawn orders.
 #[test]
 fn the_null_is_what_exchanged_tokens_give() {
     const ORDERS: usize = 20_000;
@@ -187,7 +187,7 @@ fn the_null_is_what_exchanged_tokens_give() {
     }
 }
 
-/// A scan that reads `tokens` of one channel in raster order through these gains, with two classes of which the second sees nothing.
+/// A scan that reads `tokens` of one channel in raster order through these gains, with two classes of which the second has weight zero.
 fn raster_of(tokens: &[f32], gain: &[f32], seed: u64) -> OrderContrast {
     let n = tokens.len();
     let gain = direction(&json!({"order": (0..n).collect::<Vec<_>>(), "shared": gain, "radius": 0.9}), n);
@@ -201,7 +201,7 @@ fn raster_of(tokens: &[f32], gain: &[f32], seed: u64) -> OrderContrast {
     }
 }
 
-/// p is the share of the drawn exchanges that are as high, the order that was read counted among them: counted again.
+/// p is recomputed: the share of the drawn exchanges, with the order itself among them, whose value is as high.
 #[test]
 fn p_is_counted_over_the_drawn_exchanges_and_the_order_itself() {
     let n = 12;
@@ -211,7 +211,7 @@ fn p_is_counted_over_the_drawn_exchanges_and_the_order_itself() {
         .collect();
     let mut all = Vec::new();
     for seed in [0, 7] {
-        // The same draws for every image: made once, here.
+        // Every image has the same draws, collected once here.
         let drawn = std::sync::Mutex::new(Vec::new());
         Exchanges::new(seed).map(n, |pi| {
             drawn.lock().expect("no panic").push(pi.to_vec());
@@ -236,7 +236,7 @@ fn p_is_counted_over_the_drawn_exchanges_and_the_order_itself() {
             }
             let apart =
                 bins.iter().zip(&found.reassigned.histogram).map(|(a, b): (&u32, &u32)| a.abs_diff(*b));
-            // What lies on an edge may be rounded to either side.
+            // A value on the edge of a bin may be rounded to either side.
             assert!(apart.sum::<u32>() <= 4, "{bins:?}, {:?}", found.reassigned.histogram);
             all.push(found.reassigned.p);
         }
@@ -246,7 +246,7 @@ fn p_is_counted_over_the_drawn_exchanges_and_the_order_itself() {
     assert!(all.iter().any(|p| *p < 0.3) && all.iter().any(|p| *p > 0.5), "{all:?}");
 }
 
-/// No order is better than the best or worse than the worst, and neither p is beyond what 9999 draws can say.
+/// No order exceeds the best or falls below the worst, and p is bounded by what 9999 draws can resolve.
 #[test]
 fn the_best_order_has_the_least_p_and_the_worst_has_one() {
     let rising: Vec<f32> = (0..24).map(|k| 0.1 * k as f32 + 0.3).collect();
@@ -319,7 +319,7 @@ fn gains_whose_squares_overflow_have_no_test() {
     assert!(matches!(test, OrderTest::None { none } if none.contains("too large")));
 }
 
-/// Random orders are what the null says they are: their p values are uniform (Kolmogorov and Smirnov, p above 0.001).
+/// Random orders follow the null: their p values are uniform (Kolmogorov and Smirnov, p above 0.001).
 #[test]
 fn random_orders_have_uniform_p() {
     const IMAGES: usize = 500;

@@ -1,5 +1,5 @@
-//! Which tokens a probe was trained on: written into its file, read from it, and never mistaken for
-//! others; and tokens that are kept nowhere.
+//! The tokens a probe was trained on: recorded in its file, read from it, and never mistaken for
+//! others; and training without a token cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use ssmprobe::model::probe::Probe;
 
 use crate::run::{Desk, backbone, done, files, lines, program, run, tables};
 
-/// The backbone with one number of its weights changed, in the folder `name`.
+/// A copy of the backbone with one weight changed, in the folder `name`.
 fn other_backbone(desk: &Desk, name: &str) -> PathBuf {
     let folder = desk.path(name);
     fs::create_dir_all(&folder).expect("a folder");
@@ -25,7 +25,7 @@ fn other_backbone(desk: &Desk, name: &str) -> PathBuf {
     folder
 }
 
-/// `eval` of one probe by itself.
+/// `ssmprobe eval` of one probe file.
 fn eval_probe(desk: &Desk, backbone: &Path, probe: &Path, more: &[&str]) -> Command {
     let mut eval = desk.verb("eval", "cache");
     eval.args(["--device", "cpu", "--json"]).arg("--backbone").arg(backbone);
@@ -33,9 +33,9 @@ fn eval_probe(desk: &Desk, backbone: &Path, probe: &Path, more: &[&str]) -> Comm
     eval
 }
 
-/// What `eval` found of its first probe.
-fn evaluation(said: &str) -> Value {
-    lines(said).into_iter().find(|line| line["event"] == "probe").expect("a probe")["evaluation"].clone()
+/// The evaluation of the first probe in the output of `eval`.
+fn evaluation(stdout: &str) -> Value {
+    lines(stdout).into_iter().find(|line| line["event"] == "probe").expect("a probe")["evaluation"].clone()
 }
 
 #[test]
@@ -54,15 +54,15 @@ fn a_probe_is_asked_about_the_tokens_it_was_trained_on() {
     assert_eq!(code, 0, "{said}");
     assert_eq!(evaluation(&alone), of_run.expect("its evaluation")["evaluation"]);
     assert!(!said.contains("warning"), "{said}");
-    // A flag decides, and what it contradicts is said.
+    // A flag overrides the file, with a warning about what it contradicts.
     let (code, _, said) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &["--layer", "2"]));
     let expected = "was trained on other tokens (tokens after layer 1, not tokens after the last layer)";
     assert!(code == 0 && said.contains(expected), "{said}");
-    // Two probes of different tokens have no common ones.
+    // Two probes of different tokens cannot be evaluated together.
     let two = of("last").display().to_string();
     let (code, _, said) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[&two]));
     assert!(code == 2 && said.contains("different tokens") && said.contains("--layer"), "{said}");
-    // One that does not say its own is not given another's.
+    // A probe that does not name its tokens is not given those of another.
     let mut silent = Probe::load(of("last")).expect("a probe");
     silent.meta.training = None;
     silent.save(desk.path("silent.safetensors")).expect("a file");
@@ -124,7 +124,7 @@ fn other_weights_are_told_and_never_kept() {
         assert!(code == 2 && said.contains(&format!("another `{field}`")), "{more:?}: {said}");
         assert!(!kept.exists(), "{more:?}");
     }
-    let (code, _, said) = eval(&["--layer", "2"]); // the last one, by its number
+    let (code, _, said) = eval(&["--layer", "2"]); // the last layer, by its number
     assert!(code == 0 && kept.exists(), "{said}");
 }
 
@@ -153,7 +153,7 @@ fn what_a_run_was_not_begun_with_is_refused_and_seeds_are_added() {
     assert!(before == files(&desk.path("run/probes")));
     let (code, _, said) = resume(&["--config", "state_dim=3"]);
     assert!(code == 2 && said.contains("--heads"), "{said}");
-    // More seeds: those there are stay as they are, the new ones are those of a run of three.
+    // More seeds: existing probes stay as they are, new ones are those of a run with three seeds.
     let (code, _, said) = resume(&["--seeds", "3"]);
     assert_eq!(code, 0, "{said}");
     done(&mut desk.train("whole", 2, &["--seeds", "3"]));
@@ -188,7 +188,7 @@ fn without_a_cache_a_training_ends_with_the_same_bits() {
     let said = done(&mut desk.train("anew", 6, &[&anew[..], &["--json"]].concat()));
     let whole = begun.elapsed();
     assert!(lines(&said).iter().any(|line| line["event"] == "unreadable"), "{said}");
-    // Killed in its middle, it goes on without being told how.
+    // Killed in the middle, it resumes without its flags.
     let mut child = desk.train("cut", 6, &anew);
     let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     while !desk.path("cut/metrics.jsonl").exists() && begun.elapsed() < 20 * whole {
@@ -205,7 +205,7 @@ fn without_a_cache_a_training_ends_with_the_same_bits() {
         assert!(files(&own.join("probes")) == files(&cached.join("probes")), "{name}");
         assert!(tables(&own) == tables(&cached), "{name}");
     }
-    // The CLS token, which those heads do not read, is rounded as a cache holds it, too.
+    // The CLS token, which those heads do not read, is rounded to the cache's precision, too.
     let cls = |out: &str, more: &[&str]| {
         let mut command = desk.verb("train", out);
         command.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--heads", "cls"]);

@@ -1,4 +1,4 @@
-//! Parquet datasets: files that pyarrow wrote, read row by row, and what is done with broken ones.
+//! Parquet datasets: files written by pyarrow, read row by row, and errors for broken ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn expected() -> Expected {
     serde_json::from_slice(&std::fs::read(fixture("expected.json")).unwrap()).unwrap()
 }
 
-/// File, row, label and image of every sample.
+/// File, row, label and SHA-256 of the image of every sample.
 fn found(dataset: &Dataset) -> Vec<(String, usize, String, Option<String>)> {
     let samples = dataset.samples.iter().map(|sample| {
         let Source::Row(row) = &sample.source else { panic!("{}", sample.source.name()) };
@@ -32,7 +32,7 @@ fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What [`found`] should say of some files: rows whose label is one.
+/// The expected result of [`found`] for some files: their rows that have a label.
 fn rows(
     files: &[&str],
     name: impl Fn(&serde_json::Value) -> Option<String>,
@@ -124,11 +124,11 @@ fn what_cannot_be_read_says_why() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever byte is damaged: an error or a dataset, at once and within the file's own bounds.
+    /// Whatever byte is damaged, the result is an error or a dataset, and no panic.
     #[test]
     fn damaged_files_end_no_program(at in 0_f64..1.0, byte: u8, from_end: bool, cut in 0_usize..40) {
         let mut bytes = std::fs::read(fixture("hub/data/train-00000-of-00002.parquet")).unwrap();
-        // Half of the damage goes to the description at the end.
+        // Half of the damage goes to the metadata at the end.
         let length = bytes.len();
         let tail = u32::from_le_bytes(bytes[length - 8..length - 4].try_into().unwrap()) as usize + 8;
         let place = if from_end { length - 1 - (at * (tail - 1) as f64) as usize } else { (at * length as f64) as usize };
@@ -140,7 +140,7 @@ proptest! {
         std::fs::write(folder.path().join("train.parquet"), &bytes).unwrap();
         if let Ok(dataset) = open(folder.path()) {
             for sample in &dataset.samples {
-                let _ = sample.source.bytes(); // an error is as good
+                let _ = sample.source.bytes(); // an error is fine
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Requests and events are plain data: each survives being written down as JSON and read again, and as the message
-//! that reaches a worker on another machine.
+//! Requests and events are plain data: each survives a round trip through JSON, and through the message format of
+//! a worker on another machine.
 
 use std::fmt::Debug;
 use std::mem::discriminant;
@@ -51,8 +51,8 @@ use crate::training_window::{facts, metric, snapshot};
 
 const JOB: JobId = JobId(7);
 
-/// Writes it down and reads it again, as text and as a message: the same text.
-fn again<T: Serialize + DeserializeOwned + Debug>(value: &T) -> T {
+/// Serialises and parses a value, as JSON and as a message, and compares the JSON; the value as parsed.
+fn round_trip<T: Serialize + DeserializeOwned + Debug>(value: &T) -> T {
     let text = serde_json::to_string(value).unwrap_or_else(|error| panic!("{value:?}: {error}"));
     let read: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
     assert_eq!(serde_json::to_string(&read).expect("JSON"), text);
@@ -67,7 +67,7 @@ fn again<T: Serialize + DeserializeOwned + Debug>(value: &T) -> T {
     read
 }
 
-/// Fails to compile where a kind is missing, and to run where no value is of it.
+/// Does not compile if a variant is missing from the list, and fails if no value is of a listed variant.
 macro_rules! of_every_kind {
     ($values:expr, $($kind:pat),+ $(,)?) => {
         for value in $values {
@@ -81,7 +81,7 @@ fn subject() -> EvalProbe {
     EvalProbe { probe: ProbeId(2), backbone: BackboneId(1), change: Intervention::NoRouting }
 }
 
-/// Command lines, with flags that are laid over what probes were trained on.
+/// Command lines, with flags that override the tokens that probes were trained on.
 const INSPECT: &str = "--backbone owner/name --probe a.safetensors b --image x.png --class dog --reading as-trained \
     scrambled=7 temperature=0.5 --layer 2 --mae-order shuffled:3 --save-gif --causal frozen,pixels --steps 4 --rho 0.3";
 const EVAL: &str = "--backbone here --data birds --probe a.safetensors --split val --ablations --causal frozen \
@@ -89,14 +89,14 @@ const EVAL: &str = "--backbone here --data birds --probe a.safetensors --split v
 
 const EXTRACT: &str = "--backbone here --data birds --precision float32 --arithmetic float16 --plan";
 
-/// What a verb is asked by a command line.
+/// The arguments of a verb, parsed from a command line.
 fn flags<T: Args + FromArgMatches>(line: &str) -> T {
     let command = T::augment_args(Command::new("verb").no_binary_name(true));
     let given = command.try_get_matches_from(line.split_whitespace()).expect("a command line");
     T::from_arg_matches(&given).expect("flags")
 }
 
-/// Rows of a Parquet file, which is open while it is read.
+/// The test images of a Parquet dataset, which keeps its file open.
 fn rows() -> EvalSplit {
     let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
     EvalSplit::new(data::open(hub).expect("a dataset"), Some(Split::Test))
@@ -125,9 +125,9 @@ fn every_request_survives_a_pipe() {
         options: BackboneOptions { layer: Some(2), ..BackboneOptions::default() },
     };
     let (image, seed, draw) = (ImageId(5), 1, 2);
-    let apart = Detached { words: vec!["--resume".into()], out: "run".into(), again: true };
+    let apart = Detached { words: vec!["--resume".into()], out: "run".into(), round_trip: true };
     let apart = Fetch::Detached(apart);
-    let tasks = || TaskRequest { words: vec!["--submit=slurm".into()], out: "run".into(), again: true };
+    let tasks = || TaskRequest { words: vec!["--submit=slurm".into()], out: "run".into(), round_trip: true };
     let resume = Fetch::Resume { folder: "run".into(), device: Some("cpu".into()), cache: None };
     let dataset = Files::OpenDataset { entry: DatasetId(4), path: "birds".into(), split: Some(Split::Val) };
     let stability = StabilityRequest { subject: subject.clone(), image, place: place.clone(), seed, draw };
@@ -214,14 +214,14 @@ fn every_request_survives_a_pipe() {
         Request::Follow(_),
     );
     for request in &requests {
-        assert_eq!(again(request), *request);
+        assert_eq!(round_trip(request), *request);
     }
 }
 
 #[test]
 fn images_in_tables_are_read_behind_the_pipe() {
     let part = rows();
-    let read = again(&part);
+    let read = round_trip(&part);
     assert!(part.samples.len() > 1);
     for &at in &part.samples {
         let bytes = |part: &EvalSplit| part.dataset.samples[at].source.bytes().expect("an image");
@@ -229,18 +229,18 @@ fn images_in_tables_are_read_behind_the_pipe() {
     }
 }
 
-/// A folder that is looked into.
+/// A listing of a folder.
 fn folder() -> Folder {
     let entry =
         FolderEntry { name: "x.png".into(), kind: Some(PathKind::Images), is_folder: false, bytes: 7 };
     Folder { path: "/data".into(), entries: vec![entry], cut: true, unnamed: 1, file: Some("x.png".into()) }
 }
 
-/// What verbs are told.
-fn told_to_verbs() -> Vec<Event> {
+/// One event of each kind that verbs receive.
+fn verb_events() -> Vec<Event> {
     let inspected = |told| Event::Inspected { job: JOB, told };
-    let asked = |told| Event::EvalTold { job: JOB, told };
-    let taken = |told| Event::ExtractTold { job: JOB, told };
+    let evaluated = |told| Event::EvalTold { job: JOB, told };
+    let extracted = |told| Event::ExtractTold { job: JOB, told };
     let file = || ResultFile { path: "one/gap.npz".into(), bytes: vec![0, 159, 255] };
     let document =
         serde_json::json!({"image": "x.png", "logit": 0.1, "whole": 1.0, "null": null, "count": -3});
@@ -262,16 +262,16 @@ fn told_to_verbs() -> Vec<Event> {
         inspected(inspect::InspectEvent::Failed(failure)),
         inspected(inspect::InspectEvent::Passed(2)),
         inspected(inspect::InspectEvent::Note("long".into())),
-        asked(eval::EvalEvent::Note("so many".into())),
-        asked(eval::EvalEvent::Begun),
-        asked(eval::EvalEvent::LeftOut { probe: "gap".into(), error: "no order".into() }),
-        asked(eval::EvalEvent::Asked(Box::new(answered))),
-        asked(eval::EvalEvent::Survey { probe: "gap".into(), files: vec![file(), file()] }),
-        asked(eval::EvalEvent::Anchor(anchor)),
-        asked(eval::EvalEvent::Found { title: "birds".into(), images: 5, masks: 0 }),
-        asked(eval::EvalEvent::Kept(Some("evaluation.json".into()))),
-        taken(extract::verb::ExtractEvent::Note("all there already".into())),
-        taken(extract::verb::ExtractEvent::Done(serde_json::json!({"done": 5}))),
+        evaluated(eval::EvalEvent::Note("so many".into())),
+        evaluated(eval::EvalEvent::Begun),
+        evaluated(eval::EvalEvent::LeftOut { probe: "gap".into(), error: "no order".into() }),
+        evaluated(eval::EvalEvent::Asked(Box::new(answered))),
+        evaluated(eval::EvalEvent::Survey { probe: "gap".into(), files: vec![file(), file()] }),
+        evaluated(eval::EvalEvent::Anchor(anchor)),
+        evaluated(eval::EvalEvent::Found { title: "birds".into(), images: 5, masks: 0 }),
+        evaluated(eval::EvalEvent::Kept(Some("evaluation.json".into()))),
+        extracted(extract::verb::ExtractEvent::Note("all there already".into())),
+        extracted(extract::verb::ExtractEvent::Done(serde_json::json!({"done": 5}))),
     ]
 }
 
@@ -365,7 +365,7 @@ fn every_event_survives_a_pipe() {
         Event::Cancelled(JOB),
         Event::Finished(JOB),
     ];
-    let events: Vec<Event> = events.into_iter().chain(told_to_verbs()).collect();
+    let events: Vec<Event> = events.into_iter().chain(verb_events()).collect();
     of_every_kind!(
         &events,
         Event::Started(_),
@@ -420,14 +420,14 @@ fn every_event_survives_a_pipe() {
         Event::Finished(_),
     );
     for event in &events {
-        again(event);
+        round_trip(event);
     }
 }
 
-/// Where it is set, the messages are written anew: only for another number of the protocol.
+/// Environment variable that rewrites the fixtures: only for a new protocol number.
 const FREEZE: &str = "SSMPROBE_FREEZE";
 
-/// The messages that programs of this protocol have sent: greetings, then some that need not change.
+/// A greeting and some messages whose format must not change within a protocol number.
 fn messages<T: Serialize>(greeting: &Hello, values: &[T]) -> Vec<u8> {
     let mut bytes = Vec::new();
     greeting.write(&mut bytes).expect("a greeting");
@@ -437,7 +437,8 @@ fn messages<T: Serialize>(greeting: &Hello, values: &[T]) -> Vec<u8> {
     bytes
 }
 
-fn kept<T: DeserializeOwned>(name: &str, written: &[u8]) -> Vec<T> {
+/// The messages of a fixture, which is first written with [`FREEZE`].
+fn frozen<T: DeserializeOwned>(name: &str, written: &[u8]) -> Vec<T> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/remote").join(name);
     if std::env::var_os(FREEZE).is_some() {
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
@@ -449,7 +450,7 @@ fn kept<T: DeserializeOwned>(name: &str, written: &[u8]) -> Vec<T> {
     std::iter::from_fn(|| frame::read(&mut from).expect("a message of this protocol")).collect()
 }
 
-/// A program of the same protocol understands what another sends: else the number is to be the next one.
+/// Programs of the same protocol number understand each other: if not, the number must increase.
 #[test]
 fn messages_that_were_sent_before_are_understood() {
     let second = Duration::from_secs(1);
@@ -459,7 +460,7 @@ fn messages_that_were_sent_before_are_understood() {
         Request::Pause(JOB, true),
         Request::Follow(vec!["run".into()]),
     ];
-    assert_eq!(kept::<Request>("requests", &messages(&Hello::asking(true), &requests)), requests);
+    assert_eq!(frozen::<Request>("requests", &messages(&Hello::asking(true), &requests)), requests);
     let rgb = (0..60 * 40 * 3).map(|at| (at / 97) as u8).collect();
     let picture = Arc::new(Picture { width: 60, height: 40, rgb });
     let what = "Asking gap".to_owned();
@@ -478,6 +479,6 @@ fn messages_that_were_sent_before_are_understood() {
         Event::Finished(JOB),
     ];
     let devices = vec![Found { name: "cpu".into(), memory: Some(1 << 34), ..Found::default() }];
-    let read = kept::<Event>("events", &messages(&Hello { devices, ..Hello::asking(false) }, &events));
+    let read = frozen::<Event>("events", &messages(&Hello { devices, ..Hello::asking(false) }, &events));
     assert!(read.iter().map(discriminant).eq(events.iter().map(discriminant)), "{read:?}");
 }

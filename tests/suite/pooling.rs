@@ -1,6 +1,6 @@
 //! Pooling on the CPU against the same pooling by elementary operations: values and gradients for
-//! every head that pools, at sizes that fill no register and at long sequences; and that neither
-//! threads nor neighbours change a bit.
+//! every head that pools, at sizes that fill no SIMD register and at long sequences; and that neither
+//! the number of threads nor other requests change a bit.
 
 use std::sync::Arc;
 
@@ -43,17 +43,17 @@ fn model(kind: &'static HeadSpec, grid: Grid, width: usize, device: &Device) -> 
     model.with_params(tracked)
 }
 
-/// What the pools are, and the gradient of every parameter of a function of them.
+/// The pooled tokens, then the gradient of every parameter of their product with a random cotangent; `None` without pooling.
 fn read(model: &Model, batch: &Batch, pool: fn(&Pooling, &Tensor<3>) -> Tensor<3>) -> Option<Vec<Vec<f32>>> {
     let pooling = model.head().pooling(model.params(), batch)?;
     let pooled = pool(&pooling, &batch.patches);
     let (count, dims) = (pooled.dims().iter().product(), pooled.dims());
     let mut all = vec![host(pooled.clone())];
     if pooling.queries.is_none() && pooling.gains.is_none() {
-        return Some(all); // nothing of it is trained
+        return Some(all); // it has no trained parameters
     }
-    let by = Tensor::<3>::from_data(TensorData::new(values(count, 2), dims), &batch.patches.device());
-    let gradients = (pooled * by).sum().backward();
+    let cotangent = Tensor::<3>::from_data(TensorData::new(values(count, 2), dims), &batch.patches.device());
+    let gradients = (pooled * cotangent).sum().backward();
     all.extend(model.params().iter().filter_map(|(_, value)| value.grad(&gradients)).map(host));
     assert!(all.len() > 1, "nothing has a gradient");
     Some(all)
@@ -83,7 +83,7 @@ pub fn every_pooling_and_its_gradients_are_those_of_elementary_operations() {
     assert!(compared >= 3 * 15, "only {compared} poolings were compared");
 }
 
-/// What is pooled with a weight for every channel, and the gradients of gain and query.
+/// The tokens pooled with a weight per channel, then the gradients of the gain and of a learned query.
 pub fn read_channels(
     order: &Order,
     [images, n, width]: [usize; 3],
@@ -99,14 +99,14 @@ pub fn read_channels(
     let gain = matrix([n, width], 2).require_grad();
     let learned = matches!(order, Order::Learned { .. });
     let query = learned.then(|| matrix([1, width], 1).require_grad());
-    let asked = Channelwise { query: query.clone(), gain: gain.clone(), order: order.clone() };
-    let pooled = pool(&asked, &tokens);
+    let channelwise = Channelwise { query: query.clone(), gain: gain.clone(), order: order.clone() };
+    let pooled = pool(&channelwise, &tokens);
     let gradients = (pooled.clone() * matrix([images, width], 4)).sum().backward();
     let host_of = |tensor: Tensor<2>| tensor.into_data().try_to_vec::<f32>().expect("float32");
-    // The order of a single token may not depend on the query at all.
-    let by_query = query.map(|query| query.grad(&gradients).map_or_else(|| vec![0.0; width], host_of));
-    let by_gain = host_of(gain.grad(&gradients).expect("a gradient"));
-    [host_of(pooled), by_gain].into_iter().chain(by_query).collect()
+    // With a single token, the query may have no gradient.
+    let grad_query = query.map(|query| query.grad(&gradients).map_or_else(|| vec![0.0; width], host_of));
+    let grad_gain = host_of(gain.grad(&gradients).expect("a gradient"));
+    [host_of(pooled), grad_gain].into_iter().chain(grad_query).collect()
 }
 
 pub type PoolChannels = fn(&Channelwise, &Tensor<3>) -> Tensor<2>;
@@ -144,7 +144,7 @@ fn threads_and_neighbours_change_no_bit() {
         flex(Tensor::<3>::from_data(data, &Device::flex()))
     };
     let gains: Vec<f64> = values(n, 4).into_iter().map(f64::from).collect();
-    let asks = || {
+    let requests = || {
         vec![
             PoolRequest {
                 queries: values(width, 5),
@@ -159,19 +159,19 @@ fn threads_and_neighbours_change_no_bit() {
             },
         ]
     };
-    let run = |asks: Vec<PoolRequest>, threads: usize| -> (Vec<Vec<f32>>, Vec<Option<Gradient>>) {
+    let run = |requests: Vec<PoolRequest>, threads: usize| -> (Vec<Vec<f32>>, Vec<Option<Gradient>>) {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
-            let (pooled, pass) = Pass::forward(&tokens(), asks, true);
+            let (pooled, pass) = Pass::forward(&tokens(), requests, true);
             let gradients = pass.backward(&pooled.iter().cloned().map(Some).collect::<Vec<_>>());
             (pooled, gradients)
         })
     };
-    let together = run(asks(), 1);
+    let together = run(requests(), 1);
     assert!(together.1.iter().all(Option::is_some));
-    assert_eq!(together, run(asks(), 3));
-    for (at, ask) in asks().into_iter().enumerate() {
-        let (pooled, gradients) = run(vec![ask], 2);
+    assert_eq!(together, run(requests(), 3));
+    for (at, request) in requests().into_iter().enumerate() {
+        let (pooled, gradients) = run(vec![request], 2);
         assert_eq!((&pooled[0], &gradients[0]), (&together.0[at], &together.1[at]), "ask {at}");
     }
 }
@@ -202,7 +202,7 @@ fn long_sequences_train() {
         let batch = batch(1, grid, width, &Device::flex());
         let batch = Batch { patches: batch.patches.clone().autodiff(), ..batch };
         for kind in HEADS.iter() {
-            // Noise on every entry of a plan is as large as a plan.
+            // Gumbel noise on every entry needs the memory of a whole plan.
             if only.is_some_and(|only| only != kind.id) || kind.id == "gumbel-sinkhorn" {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! `ssmprobe pretrain` as a person runs it: on a few drawn pictures, killed and stopped anywhere, and what it refuses.
+//! `ssmprobe pretrain` from the command line: on a few drawn pictures, killed and stopped anywhere, and what it refuses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use tempfile::TempDir;
 use crate::faults::{apart, child, is_temporary, leftovers, tree, whole};
 use crate::run::{done, lines, program, run};
 
-/// Where to work and at which step to be killed.
+/// Environment variables of a child process: its folder, and the file operation at which it is killed.
 const DISK: &str = "SSMPROBE_SUITE_DISK";
 const AT: &str = "SSMPROBE_SUITE_AT";
 
-/// 2 classes, of stripes across or down, of 9 pictures to train on and one to test on, 20 x 16 pixels.
+/// Two classes, horizontal and vertical stripes, each of 9 training pictures and one test picture of 20 x 16 pixels.
 fn pictures(folder: &Path) -> PathBuf {
     let data = folder.join("pictures");
     for (class, name) in ["across", "down"].into_iter().enumerate() {
@@ -39,7 +39,7 @@ fn pictures(folder: &Path) -> PathBuf {
     data
 }
 
-/// The words of a small pre-training, 3 steps an epoch.
+/// The arguments of a small pre-training, 3 steps per epoch.
 fn words(folder: &Path, out: &str, more: &[&str]) -> Vec<String> {
     let text = |path: PathBuf| path.display().to_string();
     let own =
@@ -55,7 +55,7 @@ fn pretrain(folder: &Path, out: &str, more: &[&str]) -> Command {
     command
 }
 
-/// The lines of the log without what a clock says.
+/// The lines of the log without their speeds.
 fn log(folder: &Path) -> Vec<Value> {
     let mut all = lines(&fs::read_to_string(folder.join("metrics.jsonl")).expect("a log"));
     for line in &mut all {
@@ -81,14 +81,14 @@ fn what_is_pretrained_is_a_backbone_that_probes_are_trained_on() {
     for objective in ["masked", "supervised"] {
         let more =
             ["--objective", objective, "--epochs", "7", "--checkpoint-every", "2", "--augment", "crop"];
-        let (code, said, told) = run(&mut pretrain(desk.path(), objective, &more));
-        assert_eq!(code, 0, "{told}");
+        let (code, stdout, stderr) = run(&mut pretrain(desk.path(), objective, &more));
+        assert_eq!(code, 0, "{stderr}");
         assert!(
-            said.contains("step 21, loss") && (objective == "masked" || said.contains("% correct")),
-            "{said}"
+            stdout.contains("step 21, loss") && (objective == "masked" || stdout.contains("% correct")),
+            "{stdout}"
         );
-        assert_eq!(told.matches("torn.png").count(), 1, "said once: {told}");
-        assert!(told.contains("19 images of 2 classes, 16 tokens each"), "{told}");
+        assert_eq!(stderr.matches("torn.png").count(), 1, "said once: {stderr}");
+        assert!(stderr.contains("19 images of 2 classes, 16 tokens each"), "{stderr}");
         let out = desk.path().join(objective);
         let log = log(&out);
         let steps: Vec<u64> = log.iter().map(|line| line["step"].as_u64().expect("a step")).collect();
@@ -97,7 +97,7 @@ fn what_is_pretrained_is_a_backbone_that_probes_are_trained_on() {
         let config: Value =
             serde_json::from_slice(&fs::read(out.join("config.json")).expect("a file")).expect("JSON");
         assert_eq!((&config["patch_size"], &config["image_size"]), (&4.into(), &16.into()));
-        // It reads a picture of any size as those it learnt from.
+        // It accepts a picture of any size.
         let backbone = Backbone::open(&out, &burn::tensor::Device::flex()).expect("a backbone");
         let photo = Photo::open(data.join("train/across/3.png")).expect("a picture");
         let pixels = Preprocessor::open(&out).expect("a preprocessor").apply(&photo).expect("pixels");
@@ -147,8 +147,8 @@ fn killed_anywhere_a_pretraining_goes_on_to_the_same_bits() {
                 break;
             }
             use std::os::unix::process::ExitStatusExt;
-            let said = String::from_utf8_lossy(&ended.stderr);
-            assert_eq!(ended.status.signal(), Some(6), "at step {at} it ended by itself: {said}");
+            let stderr = String::from_utf8_lossy(&ended.stderr);
+            assert_eq!(ended.status.signal(), Some(6), "at step {at} it ended by itself: {stderr}");
             assert!(kills < 80, "it comes to no end");
         }
         let undisturbed = desk.path().join("undisturbed");
@@ -158,7 +158,7 @@ fn killed_anywhere_a_pretraining_goes_on_to_the_same_bits() {
     });
 }
 
-/// Ctrl-C saves after a step; the folder alone says how to go on.
+/// Ctrl-C saves after a step; the folder alone suffices to resume.
 #[cfg(unix)]
 #[test]
 fn a_stopped_pretraining_is_kept_and_goes_on() {
@@ -170,19 +170,19 @@ fn a_stopped_pretraining_is_kept_and_goes_on() {
     let cut = desk.path().join("cut");
     let child = start(&mut pretrain(desk.path(), "cut", &more));
     until("a checkpoint", || cut.join("state/checkpoint.safetensors").exists());
-    let (code, _, said) = run(&mut pretrain(desk.path(), "cut", &["--resume"]));
-    assert!(code == 1 && said.contains("is in use by another training process"), "{code}: {said}");
+    let (code, _, stderr) = run(&mut pretrain(desk.path(), "cut", &["--resume"]));
+    assert!(code == 1 && stderr.contains("is in use by another training process"), "{code}: {stderr}");
     signal(&child, "-INT");
-    let (code, said, _) = end(child);
-    assert_eq!(code, Some(130), "{said}");
+    let (code, stderr, _) = end(child);
+    assert_eq!(code, Some(130), "{stderr}");
     assert!(
-        said.contains("`--resume` continues from there") && !cut.join("model.safetensors").exists(),
-        "{said}"
+        stderr.contains("`--resume` continues from there") && !cut.join("model.safetensors").exists(),
+        "{stderr}"
     );
     let mut again = program();
     done(again.args(["pretrain", "--resume", "--out"]).arg(&cut));
     assert_same(&cut, &desk.path().join("undisturbed"));
-    // What is done stays so.
+    // A finished pre-training stays unchanged.
     let before = tree(&cut);
     let mut again = program();
     done(again.args(["pretrain", "--resume", "--out"]).arg(&cut));
@@ -194,8 +194,8 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
     let desk = TempDir::new().expect("a folder");
     let data = pictures(desk.path());
     let refused = |out: &str, more: &[&str], expected: &str| {
-        let (code, _, said) = run(&mut pretrain(desk.path(), out, more));
-        assert!(code == 2 && said.contains(expected), "{more:?}: {code}: {said}");
+        let (code, _, stderr) = run(&mut pretrain(desk.path(), out, more));
+        assert!(code == 2 && stderr.contains(expected), "{more:?}: {code}: {stderr}");
     };
     for (more, expected) in [
         (&["--split", "val"][..], "no such images (18 train, 0 val, 2 test)"),
@@ -212,9 +212,9 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
         (&["--rate", "0"], "a number above 0"),
         (&["--device", "abacus"], "abacus"),
     ] {
-        // A flag that is named twice is no flag: the last counts.
+        // No flag is given twice.
         let own: Vec<&str> = more.to_vec();
-        let (code, _, said) = {
+        let (code, _, stderr) = {
             let mut command = program();
             let base = ["pretrain", "--size=16", "--batch=7"];
             let unless = |flag: &str, word: &'static str| (!own.contains(&flag)).then_some(word);
@@ -222,12 +222,12 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
             command.args(unless("--device", "--device=cpu")).args(&own);
             run(command.arg("--data").arg(&data).arg("--out").arg(desk.path().join("none")))
         };
-        assert!(code == 2 && said.contains(expected), "{more:?}: {code}: {said}");
+        assert!(code == 2 && stderr.contains(expected), "{more:?}: {code}: {stderr}");
         assert!(!desk.path().join("none").exists(), "{more:?}");
     }
-    let (code, _, said) =
+    let (code, _, stderr) =
         run(program().args(["pretrain", "--resume", "--out"]).arg(desk.path().join("none")));
-    assert!(code == 2 && said.contains("has nothing to resume"), "{said}");
+    assert!(code == 2 && stderr.contains("has nothing to resume"), "{stderr}");
 
     done(&mut pretrain(desk.path(), "done", &["--epochs", "2"]));
     refused("done", &["--epochs", "2"], "--resume");
@@ -244,10 +244,10 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
     let checkpoint = desk.path().join("done/state/checkpoint.safetensors");
     let bytes = fs::read(&checkpoint).expect("a checkpoint");
     fs::write(&checkpoint, &bytes[..bytes.len() / 2]).expect("written");
-    let (code, _, said) = run(&mut pretrain(desk.path(), "done", &["--epochs", "2", "--resume"]));
-    assert!(code == 1 && said.contains("checkpoint.safetensors: it is not a complete checkpoint"), "{said}");
+    let (code, _, stderr) = run(&mut pretrain(desk.path(), "done", &["--epochs", "2", "--resume"]));
+    assert!(code == 1 && stderr.contains("checkpoint.safetensors: it is not a complete checkpoint"), "{stderr}");
     fs::write(&checkpoint, &bytes).expect("written");
-    // Another picture is another dataset, wherever it lies.
+    // One more picture makes another dataset.
     fs::copy(data.join("train/down/1.png"), data.join("train/down/more.png")).expect("a copy");
     refused("done", &["--epochs", "2", "--resume"], "an image was added");
     for class in ["across", "down"] {
@@ -255,11 +255,11 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
             fs::write(file.expect("an entry").path(), "no picture").expect("written");
         }
     }
-    let (code, _, said) = run(&mut pretrain(desk.path(), "torn", &["--epochs", "2"]));
-    assert!(code == 1 && said.contains("step 1: no image can be read"), "{said}");
+    let (code, _, stderr) = run(&mut pretrain(desk.path(), "torn", &["--epochs", "2"]));
+    assert!(code == 1 && stderr.contains("step 1: no image can be read"), "{stderr}");
     for split in ["train", "test"] {
         fs::remove_dir_all(data.join(split).join("down")).expect("removed");
     }
-    let (code, _, said) = run(&mut pretrain(desk.path(), "one", &["--objective", "supervised"]));
-    assert!(code == 2 && said.contains("of 1 class, expected at least two"), "{said}");
+    let (code, _, stderr) = run(&mut pretrain(desk.path(), "one", &["--objective", "supervised"]));
+    assert!(code == 2 && stderr.contains("of 1 class, expected at least two"), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! Probe files: what PyTorch writes loads, what is kept is kept, what is wrong is said.
+//! Probe files: those that PyTorch writes load, unknown fields survive, and errors say what is wrong.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,7 +48,7 @@ fn parse(bytes: &[u8]) -> Result<Probe, ProbeError> {
     Probe::parse(bytes, Path::new("my probe.safetensors"))
 }
 
-/// The message of an error, which names the file.
+/// The error message for a file, which must name it.
 fn refused(bytes: &[u8]) -> String {
     let error = parse(bytes).err().expect("a probe that cannot be read");
     let message = error.to_string();
@@ -207,7 +207,7 @@ fn values_no_probe_can_have_are_refused_by_name() {
         });
         assert!(refused(&bytes).contains("not a permutation of 0 to 11"));
     }
-    // Of no bytes, or one for each index.
+    // A tensor of no bytes, or of one per index.
     for (dtype, shape) in
         [(Dtype::I64, vec![1 << 40, 0]), (Dtype::I64, vec![]), (Dtype::I8, vec![(1 << 20) + 1])]
     {
@@ -258,7 +258,7 @@ fn classes_are_found_by_name_or_number() {
     }
     let message = probe.class("Sooty Albatros").expect_err("no such class").to_string();
     assert!(message.contains("nearest are `Sooty Albatross`"), "{message}");
-    // Names that differ in capitals alone are each found as they are written.
+    // Names that differ only in case are each found as written.
     let bytes = changed("gap.safetensors", |meta, _| {
         meta["classes"] = json!(["turkey", "Turkey", "crane", "TURKEY", "Crane"]);
     });

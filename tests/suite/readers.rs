@@ -1,5 +1,5 @@
-//! Everything that reads a file somebody else may have written, one line each in [`READERS`]. The suite
-//! damages the files (`mutated.rs`), and so does `fuzz/`, which takes this file in as it is.
+//! Everything that reads a file from an untrusted source, one line each in [`READERS`]. The suite
+//! damages the files (`mutated.rs`), and so does `fuzz/`, which includes this file unchanged.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -56,18 +56,18 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 /// One reader, and the files that are damaged for it.
 pub struct Reader {
-    /// What it is called.
+    /// Its name in messages and folders.
     pub name: &'static str,
-    /// The folder that is copied for it, below the fixtures; none where it reads one file.
+    /// The folder below the fixtures that is copied into its room; empty if it reads a single file.
     folder: &'static str,
     /// The file in that folder that is damaged.
     file: &'static str,
-    /// More files to stand in its place, below the fixtures; `*` at the start of a name is any.
+    /// Further seeds for that file, below the fixtures; `*` stands for any beginning of a name.
     more: &'static [&'static str],
     /// How many damaged files the suite lets it read.
     #[allow(dead_code, reason = "the fuzzer goes on until it is stopped")]
     pub files: u64,
-    /// Reads the file in its room, to the end of what it says.
+    /// Reads the whole file in its room.
     pub read: fn(&Room) -> Outcome,
 }
 
@@ -171,7 +171,7 @@ pub const READERS: &[Reader] = &[
     reader("demo", ("", "demo.json"), &["../../assets/demo/demo.json"], 10_000, demo),
 ];
 
-/// Of larger files damage would only change numbers.
+/// Longest seed, in bytes: in larger files damage would only change numbers.
 const LARGEST: usize = 1 << 16;
 const PARQUET: &[&str] = &[
     "parquet/hub/data/*.parquet",
@@ -209,14 +209,14 @@ const CONFIGS: &[&str] = &[
 const PREPROCESSORS: &[&str] = &["images/processed/*.json"];
 const PROBES: &[&str] = &["frozen/heads/probes/*.safetensors", "frozen/sharing/probes/*-best.safetensors"];
 
-/// Where a reader finds the damaged file, with what belongs to it.
+/// A folder with the damaged file and the files that belong to it.
 pub struct Room {
     root: PathBuf,
     file: PathBuf,
 }
 
 impl Room {
-    /// Puts other bytes into it. It is never empty in between: file systems then wait for the disk.
+    /// Overwrites the damaged file. It is never empty in between, as file systems would then wait for the disk.
     pub fn put(&self, bytes: &[u8]) {
         let file = File::options().write(true).create(true).truncate(false).open(&self.file);
         let put = |mut file: File| file.write_all(bytes).and_then(|()| file.set_len(bytes.len() as u64));
@@ -224,13 +224,13 @@ impl Room {
     }
 }
 
-/// A fixture, from the suite and from the fuzzer, which lies below.
+/// The path of a fixture, for the suite and for the fuzzer, whose package lies in a subfolder.
 fn fixture(path: &str) -> PathBuf {
     let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|root| root.join("tests/fixtures"));
     above.find(|fixtures| fixtures.is_dir()).expect("the repository").join(path)
 }
 
-/// The files in a folder, and in those in it when `deep`, by name.
+/// The entries of a folder, sorted by path.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -244,18 +244,18 @@ fn copy(from: &Path, to: &Path) {
         let place = to.join(path.file_name().expect("a name"));
         match path.is_dir() {
             true => copy(&path, &place),
-            false => fs::write(place, fs::read(&path).expect("a file")).expect("a copy"), // without the times
+            false => fs::write(place, fs::read(&path).expect("a file")).expect("a copy"), // without its modification time
         }
     }
 }
 
 impl Reader {
-    /// The one of this name.
+    /// The reader of this name.
     pub fn find(name: &str) -> Option<&'static Self> {
         READERS.iter().find(|reader| reader.name == name)
     }
 
-    /// Whole files of its kind, the first one at home in its room.
+    /// Undamaged files of its kind; the first is the one that belongs in its room.
     pub fn seeds(&self) -> Vec<Vec<u8>> {
         let home = Some(fixture(self.folder).join(self.file)).filter(|home| home.is_file());
         let more = self.more.iter().flat_map(|pattern| match pattern.split_once('*') {
@@ -269,7 +269,7 @@ impl Reader {
         seeds.filter(|seed| seed.len() <= LARGEST).collect()
     }
 
-    /// Makes its room in a folder.
+    /// Makes its room in the folder `root`.
     pub fn room(&self, root: &Path) -> Room {
         fs::create_dir_all(root).expect("a folder");
         if !self.folder.is_empty() {
@@ -292,10 +292,10 @@ fn weights(room: &Room) -> Outcome {
     Ok(())
 }
 
-/// As of every project; what one of them finds whole is read to the end.
+/// Tries every project; weights that one of them accepts are read to the end.
 fn original(room: &Room) -> Outcome {
-    let asked = ImportOptions { heads: Some(3), scale: Some(Scale::Half), ..ImportOptions::default() };
-    let read = |project| Original::open(&room.file, project, &asked)?.write_weights(&mut io::sink());
+    let options = ImportOptions { heads: Some(3), scale: Some(Scale::Half), ..ImportOptions::default() };
+    let read = |project| Original::open(&room.file, project, &options)?.write_weights(&mut io::sink());
     let mut tried = PROJECTS.iter().map(|project| read(project));
     let first: Result<(), OriginalError> = tried.next().expect("a project");
     if first.is_err() && !tried.any(|read| read.is_ok()) {
@@ -304,7 +304,7 @@ fn original(room: &Room) -> Outcome {
     Ok(())
 }
 
-/// As of every kind.
+/// Tries every project of heads.
 fn head(room: &Room) -> Outcome {
     let backbone = BackboneMeta { hidden_size: 24, ..BackboneMeta::default() };
     let read = |project| original::read(&room.file, project, backbone.clone(), None, None).map(drop);
@@ -326,7 +326,7 @@ fn preprocessor(room: &Room) -> Outcome {
     Ok(())
 }
 
-/// Reads a few tokens with it, too: its settings are numbers of a stranger.
+/// Also applies the probe to a few tokens, as its settings are untrusted numbers.
 fn probe(room: &Room) -> Outcome {
     let probe = Probe::load(&room.file)?;
     let (grid, width) = (Grid::new(4, 4), probe.meta.backbone.hidden_size.min(64));
@@ -339,12 +339,12 @@ fn probe(room: &Room) -> Outcome {
 fn dataset(room: &Room) -> Outcome {
     let dataset = data::open(&room.root)?;
     for sample in dataset.samples.iter().take(64) {
-        let _ = sample.source.bytes(); // an image that is not there is no wonder
+        let _ = sample.source.bytes(); // a missing image is expected
     }
     Ok(())
 }
 
-/// What is marked in a dataset's images, laid over the patches of one of them.
+/// Reads a dataset's annotations and maps them to the patches of one image.
 fn marks(room: &Room) -> Outcome {
     let image = room.root.join("images/001.Crane/a.png");
     let resize = Some((Size::Shortest(32), Filter::Bilinear));
@@ -370,7 +370,7 @@ fn cache(room: &Room) -> Outcome {
     Ok(())
 }
 
-/// A run as the window follows it, as a training goes on from it, and as its tables are made.
+/// Reads a run as the window, a resumed training and the tables do.
 fn run(room: &Room) -> Outcome {
     let followed = history::disk::read(&room.root).map(drop);
     let run = Run::open(&room.root)?;
@@ -446,7 +446,7 @@ fn plotted(plot: &dyn Plot) {
     }
 }
 
-/// What a worker reads.
+/// The stream that a worker reads.
 fn requests(room: &Room) -> Outcome {
     let bytes = fs::read(&room.file)?;
     let mut from = &bytes[..];
@@ -455,7 +455,7 @@ fn requests(room: &Room) -> Outcome {
     Ok(())
 }
 
-/// What is read of a worker.
+/// The stream that a worker writes.
 fn events(room: &Room) -> Outcome {
     let bytes = fs::read(&room.file)?;
     let mut from = &bytes[..];

@@ -1,4 +1,4 @@
-//! How images are read follows the probes that are shown; what differs is told, and put right.
+//! Images are read as the shown probes were trained; a probe that differs says so, and the window offers to correct it.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ fn info(name: &str) -> ProbeInfo {
     ProbeInfo { trained, ..probe(name, 24) }
 }
 
-/// Plays the worker; how the backbone was opened last.
+/// Answers all requests in place of a worker; the options with which the backbone was last opened, if any.
 fn play(state: &mut State, mut requests: Vec<Request>) -> Option<BackboneOptions> {
     let mut last = None;
     while !requests.is_empty() {
@@ -77,21 +77,21 @@ fn with_backbone() -> State {
 fn images_are_read_anew_when_what_is_shown_agrees_on_something_else() {
     let mut state = with_backbone();
     assert_eq!(open(&mut state, &["deep.safetensors"]), Some(DEEP));
-    // Two that differ change nothing; the silent one is told apart, and says how it would be read.
+    // Probes that disagree change nothing; the one without a record is a mismatch with options of its own.
     assert_eq!(open(&mut state, &["silent.safetensors"]), None);
     let silent = id(&state, "silent");
     let (why, wanted) = state.library.token_mismatch(silent).expect("it reads other tokens");
     assert!(why.contains("does not say") && why.contains("layer 1") && why.contains("224"), "{why}");
     assert_eq!(wanted, BackboneOptions::default());
     assert_eq!(state.library.fit(silent), Some(Compatibility::Doubtful(why)));
-    // The one that reads rightly goes: the other one is read as it was trained.
+    // Without the matching probe, images are read for the other one.
     let deep = id(&state, "deep");
     assert_eq!(does(&mut state, Command::CloseProbes(vec![deep])), Some(BackboneOptions::default()));
     assert_eq!(
         (state.library.token_mismatch(silent), state.library.fit(silent)),
         (None, Some(Compatibility::Fits))
     );
-    // It comes back, images are read as before it went, and what is shown agrees with that.
+    // Undo brings it back, images are read as before, and the shown probe agrees with that.
     assert_eq!(does(&mut state, Command::Undo), Some(DEEP));
     let column = *state.columns.iter().find(|(_, column)| column.probe == silent).expect("a column").0;
     assert_eq!(does(&mut state, Command::RemoveColumn(column)), None);
@@ -101,8 +101,7 @@ fn images_are_read_anew_when_what_is_shown_agrees_on_something_else() {
     );
 }
 
-/// A backbone of which one layer is read gives tokens of another width than joined layers are: a probe of such says so, and is put
-/// right as any other.
+/// Tokens of one layer are narrower than those of concatenated layers: a probe of the latter says so and is corrected as any other.
 #[test]
 fn a_probe_of_joined_layers_is_read_as_it_was_trained() {
     let one = backbone("one", 24, Grid::new(2, 2));
@@ -137,13 +136,13 @@ fn what_was_chosen_by_hand_stays_until_the_probes_say_otherwise() {
     assert_eq!(does(&mut state, Command::Undo), Some(BackboneOptions::default()));
     assert_eq!(does(&mut state, Command::Redo), Some(chosen));
 
-    // A workspace reads images as it did when it was saved.
+    // A workspace restores how images were read.
     let workspace = state.workspace(serde_json::Value::Null);
     let mut state = State::new(Settings::default());
     let requests = state.restore(workspace);
     assert_eq!(play(&mut state, requests), Some(chosen));
     assert_eq!(state.backbone_options, chosen);
-    // And then follows the probes again.
+    // From then on, images follow the probes again.
     for name in ["silent", "other"] {
         let id = id(&state, name);
         does(&mut state, Command::CloseProbes(vec![id]));
@@ -223,7 +222,7 @@ fn a_band_says_that_a_probe_is_read_wrongly_and_puts_it_right() {
     window.click(CURE);
     window.answer_with(opened);
     assert!(!window.has(CURE) && window.harness.state().state.backbone_options == BackboneOptions::default());
-    // The backbone's own menu chooses it, too.
+    // The backbone's menu offers the same.
     window.harness.get_by_role_and_label(Role::Button, "tiny").click();
     window.harness.run();
     window.click("Tokens after: last layer");

@@ -1,5 +1,5 @@
-//! Regions: how a probe reads them, against float64 code written from the definitions (`tests/reference/regions.py`) and by
-//! what must hold of any.
+//! Measures of regions against float64 code written from the definitions (`tests/reference/regions.py`) and against
+//! properties of any regions.
 
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -69,7 +69,7 @@ fn regions_are_read_as_the_reference_reads_them() {
             }
         }
         sweeps += usize::from(document["directions"].as_array().is_some_and(|all| all.len() > 1));
-        // The object is the first region, and is asked what `eval` asks.
+        // The object is the first region, with the numbers that `eval` reports of it.
         let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
         let eval = truth(&output, &tokens, row, bias, &known.object);
         let own = (found.object.weight_auc, found.object.evidence_auc);
@@ -78,7 +78,7 @@ fn regions_are_read_as_the_reference_reads_them() {
     assert!(sweeps >= 2, "no case of several sweeps");
 }
 
-/// A plan of random rows that do not sum to 1.
+/// A plan of random entries whose rows do not sum to 1.
 fn soft(n: usize, rng: &mut ChaCha8Rng) -> Order {
     Order::Plan(Plan { n, share: (0..n * n).map(|_| rng.random_range(0.0..1.0_f64).powi(4)).collect() })
 }
@@ -108,7 +108,7 @@ fn one_token_is_before_another_or_not_and_both_ways_and_ties_are_all() {
     }
 }
 
-/// Masks that are moved anywhere find nothing: over many the mean AUC is a half, within five standard errors.
+/// Shuffled masks find nothing: over many, the mean AUC is 0.5 within five standard errors.
 #[test]
 fn shuffled_masks_find_nothing() {
     let mut rng = ChaCha8Rng::seed_from_u64(8);
@@ -131,7 +131,7 @@ fn shuffled_masks_find_nothing() {
     assert!((mean(&mut || cover.clone()) - 0.5).abs() > 5.0 * error, "the mask in its place finds something");
 }
 
-/// What the window shows of a trace is what `eval` counts of the reading, for every head.
+/// Measures of a trace, as in the window, are those of the head's output, as in `eval`, for every head.
 #[test]
 fn a_trace_says_of_regions_what_the_reading_says() {
     let (mut heads, mut ordered) = (0, 0);
@@ -184,7 +184,7 @@ fn half_a_patch_is_inside_and_a_region_of_slivers_has_its_largest() {
     assert_eq!(members(&[0.5, 0.49, 1.0]), [true, false, true]);
     assert_eq!(members(&[0.0, 0.3, 0.1]), [false, true, false]);
     assert_eq!(members(&[0.0, 0.0]), [false, false]);
-    // A region without a token is read nowhere, and no number is made up.
+    // A region without a token has no position and no weight.
     let known = regions(vec![("none".into(), vec![0.0; 4]), ("all".into(), vec![1.0; 4])]);
     let mut trace = crate::state::trace("a.png");
     trace.grid = Grid::new(2, 2);

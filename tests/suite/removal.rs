@@ -1,5 +1,5 @@
-//! Removal curves against float64 code written from the definitions (`tests/reference/removal.py`), for every head of the list,
-//! and what must hold between them.
+//! Removal curves against float64 code written from the definitions (`tests/reference/removal.py`), for every head,
+//! and properties that relate them.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::evidence::{fixture, floats, number};
 use crate::heads::each_case;
 use crate::pictures::small;
 
-/// Every head of the fixtures: what it is called in the reference, and the image it read there.
+/// Calls `check` for every head of the fixtures with its name in the reference and its image there.
 fn each_head(mut check: impl FnMut(&str, &Probe, &Tokens)) {
     each_case(|case, probe, images, _| {
         if let Some(stem) = case.strip_suffix("/2x6") {
@@ -55,10 +55,10 @@ fn curves(
     Ok(schedule.curves(&logits, class, rival))
 }
 
-/// Where there is no encoder, and nobody who is told.
-struct Nobody;
+/// [`Passes`] without an encoder and without reports of progress.
+struct NoEncoder;
 
-impl Passes for Nobody {
+impl Passes for NoEncoder {
     type Error = Infallible;
 
     fn progress(&mut self, _: Mode, _: usize, _: usize) -> Result<(), Infallible> {
@@ -93,7 +93,7 @@ fn the_rival_is_the_strongest_other_class_and_equal_tokens_go_as_the_seed_draws_
                 why_no_subset: Some("There is no encoder"),
             };
             let spec = RemovalSpec { modes: vec![Mode::Frozen], steps: 4, seed };
-            let Ok(mut found) = measure(&[subject], &image, &spec, &mut Nobody);
+            let Ok(mut found) = measure(&[subject], &image, &spec, &mut NoEncoder);
             found.swap_remove(0).expect("curves")
         };
         let logits = Reader::new(probe, Intervention::None, tokens, 0).expect("it is read").logits();
@@ -117,7 +117,7 @@ fn the_rival_is_the_strongest_other_class_and_equal_tokens_go_as_the_seed_draws_
             assert!(falls(&own.order) && falls(&other.order), "{case}, {id}");
             let equal = |value: &f64| own.values.iter().filter(|v| *v == value).count();
             let most = own.values.iter().map(equal).max().expect("tokens");
-            // Of six or more equal tokens two draws are one in 720 times.
+            // Two draws of the order of six or more equal tokens agree once in 720 times.
             if most >= 6 {
                 tied += 1;
                 assert_ne!(own.order, other.order, "{case}, {id}");
@@ -151,13 +151,13 @@ pub fn curves_and_rankings_equal_the_reference() {
             assert_eq!(found.found().is_some(), !expected.is_null(), "{name}: {found:?}");
             let Some(found) = found.found() else { continue };
             let expected = floats(expected);
-            // What chooses tokens outright is handed its way from the mean in float32.
+            // A head that selects tokens gets the points of the path from the mean in float32.
             let allowed = if id == "integrated" { 1e-7 } else { 1e-9 };
             assert_close(&name, &found.values, &expected, allowed);
             for pair in found.order.windows(2) {
                 assert!(expected[pair[0]] >= expected[pair[1]] - allowed, "{name}: {:?}", found.order);
             }
-            // Of equals the reference takes the first, the program whom it draws.
+            // Among equal tokens the reference takes the first, the program draws: use the reference's order.
             let orders = vec![indices(&case["orders"][id])];
             rankings.push(Orders { id, orders });
         }
@@ -169,9 +169,9 @@ pub fn curves_and_rankings_equal_the_reference() {
                 assert!(mode == Mode::Frozen && case["values"]["evidence"].is_null(), "{stem}, {id}");
                 continue;
             };
-            for (ranking, ways) in &curves {
-                for (way, curve) in ["deletion", "insertion"].iter().zip(ways) {
-                    let name = format!("{id}_{way}_{ranking}");
+            for (ranking, pair) in &curves {
+                for (direction, curve) in ["deletion", "insertion"].iter().zip(pair) {
+                    let name = format!("{id}_{direction}_{ranking}");
                     let of = |what: &str| floats(&case["curves"][format!("{name}_{what}")]);
                     let name = format!("{stem}, {name}");
                     assert_close(&name, &curve.logit, of("logit"), 1e-9);
@@ -187,7 +187,7 @@ pub fn curves_and_rankings_equal_the_reference() {
     assert_eq!(compared, expected, "some curves of the reference have no counterpart");
 }
 
-/// Every place of the deletion's sum, for every class, of every head that has exact evidence.
+/// Every step of deletion and insertion, for every class, of every head that has exact evidence.
 #[test]
 fn frozen_deletion_is_the_running_sum_of_exact_evidence() {
     let mut summed = 0;
@@ -225,7 +225,7 @@ fn frozen_deletion_is_the_running_sum_of_exact_evidence() {
     assert!(summed > 30 * 15, "{summed}");
 }
 
-/// Both ends of every curve, and that what is left alone decides.
+/// With all tokens present, every curve has the logit of the whole image.
 #[test]
 fn every_head_begins_and_ends_where_it_must() {
     each_head(|stem, probe, image| {
@@ -253,14 +253,14 @@ fn every_head_begins_and_ends_where_it_must() {
     });
 }
 
-/// The kernel and the plan are made anew: the tokens that are left are read as an image of theirs would be.
+/// Kernel and plan are recomputed: the remaining tokens are read as an image of their own.
 #[test]
 fn what_is_left_is_read_as_an_image_of_its_own() {
     each_head(|stem, probe, image| {
         let left: Vec<usize> = vec![0, 2, 3, 7, 8, 10, 11];
         let patches = left.iter().flat_map(|&i| image.patch(i)).copied().collect();
         let own = Tokens { grid: Grid::new(1, left.len()), patches, ..image.clone() };
-        // Scans of another grid are other scans, and an order of twelve tokens is none of seven.
+        // Scans depend on the grid, and an order of twelve tokens does not apply to seven.
         let scans = ["vmamba", "random", "snake", "diagonal", "hilbert", "spiral"];
         if scans.iter().any(|scan| stem.starts_with(scan)) || stem == "cls" {
             return;
@@ -272,7 +272,7 @@ fn what_is_left_is_read_as_an_image_of_its_own() {
     });
 }
 
-/// A change of reading stays what it is while tokens leave.
+/// An intervention still applies when tokens are removed.
 #[test]
 fn changed_readings_have_curves_of_their_own() {
     let left: Vec<usize> = vec![1, 4, 5, 6, 9];
@@ -290,11 +290,11 @@ fn changed_readings_have_curves_of_their_own() {
             let Ok(reader) = Reader::new(probe, change.clone(), image, 1) else { continue };
             let all: Vec<usize> = (0..12).collect();
             let Ok(logits) = reader.rerouted(&[&all, &left]) else { continue };
-            // Scrambling permutes as many positions as there are: all of them as before.
+            // Scrambling permutes the positions that are left: with all tokens, as before.
             assert_close(format!("{stem}, {change}"), &logits[0], reader.logits(), 1e-9);
             assert!(logits[1].iter().all(|x| x.is_finite()), "{stem}, {change}");
         }
-        // Without its router a head reads what is left row by row.
+        // Without its router a head reads the remaining tokens in raster order.
         if let Ok(reader) = Reader::new(probe, Intervention::NoRouting, image, 1)
             && probe.head().router().is_some()
         {
@@ -307,7 +307,7 @@ fn changed_readings_have_curves_of_their_own() {
     });
 }
 
-/// An encoder that makes one token of one patch, whatever lies beside it, and keeps the pictures it is shown.
+/// An encoder whose tokens depend on their own patch alone; it records the pictures that it is given.
 struct PatchByPatch<'a> {
     tokens: &'a Tokens,
     pictures: Vec<Pixels>,
@@ -339,7 +339,7 @@ impl Passes for PatchByPatch<'_> {
     }
 }
 
-/// Where patches do not see each other it is the same whether they leave before the encoder or their tokens behind it.
+/// If patches do not influence each other, removing them before the encoder equals removing their tokens behind it.
 #[test]
 fn patches_that_leave_are_those_of_the_ranking_and_pictures_are_painted_so() {
     let (mut compared, mut painted) = (0, 0);
@@ -367,8 +367,8 @@ fn patches_that_leave_are_those_of_the_ranking_and_pictures_are_painted_so() {
         assert!(none.is_empty(), "{case}: nothing is painted");
         if let Some(rerouted) = found.modes[&Mode::Rerouted].found() {
             let patches = found.modes[&Mode::Patches].found().expect("an encoder");
-            for (id, ways) in rerouted.iter().filter(|(id, _)| !id.starts_with(RANDOM)) {
-                for (own, other) in ways.iter().zip(&patches[id]) {
+            for (id, pair) in rerouted.iter().filter(|(id, _)| !id.starts_with(RANDOM)) {
+                for (own, other) in pair.iter().zip(&patches[id]) {
                     assert_close(format!("{case}, {id}"), &own.logit, other.logit.clone(), 1e-9);
                     compared += 1;
                 }
@@ -381,7 +381,7 @@ fn patches_that_leave_are_those_of_the_ranking_and_pictures_are_painted_so() {
         let orders = found.rankings.values().filter_map(|ranked| Some(ranked.found()?.order.clone()));
         let n = tokens.grid.len();
         let orders = orders.chain(Orders::random(n, 4, 3).orders);
-        // By the definition, from the beginning: what is left, or was put back, of 12 tokens in 6 steps, two a step.
+        // By the definition: the tokens left, or put back, of 12 in 6 steps of two.
         let sets = orders.flat_map(|order| {
             let left = (0..=6).map(|i| order[(2 * i).min(n - 1)..].to_vec()).collect::<Vec<_>>();
             left.into_iter().chain((0..=6).map(move |i| order[..(2 * i).max(1)].to_vec()))
@@ -405,9 +405,9 @@ fn patches_that_leave_are_those_of_the_ranking_and_pictures_are_painted_so() {
 #[test]
 fn what_it_costs_is_said_in_whole_images_and_readings() {
     let spec = |modes: &[Mode]| RemovalSpec { modes: modes.to_vec(), ..RemovalSpec::default() };
-    // 6 rankings and 4 random orders in 20 steps: what deletion leaves and insertion has put back is a whole image.
+    // 6 rankings and 4 random orders in 20 steps: the sets of deletion and insertion at a step make one whole image.
     assert_eq!(spec(&[Mode::Patches]).passes(6), 200.0);
-    // A painted picture is a whole one at every step of both ways.
+    // A painted picture is a whole image at every step of both deletion and insertion.
     assert_eq!(spec(&[Mode::Pixels]).passes(6), 400.0);
     assert_eq!(spec(&Mode::ALL).passes(5), 540.0);
     assert_eq!(spec(&[Mode::Frozen, Mode::Rerouted]).passes(6), 0.0);
@@ -461,7 +461,7 @@ pub fn pictures_are_painted_over_as_the_reference_solves_it() {
         let still = vec![0.0; pixels.values.len()];
         let painted = road::paint(&pixels, grid, &left, &still);
         assert_close(format!("{grid:?}"), &painted.values, floats(&case["painted"]), 1e-6);
-        // Noise on what was painted alone, the same again, and of the right size.
+        // Noise only where it was painted, reproducible, and of the right size.
         let noise = road::noise(&pixels, 7);
         let noisy = road::paint(&pixels, grid, &left, &noise);
         let on: Vec<f64> = noisy

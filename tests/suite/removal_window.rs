@@ -1,4 +1,4 @@
-//! Removal curves by the worker and in the window: what is asked, what comes back, and the pane in every state.
+//! Removal curves by the worker and in the window: requests, answers, and the pane in every state.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ fn the_worker_removes_tokens_and_patches_as_inspect_does() {
         let spec = RemovalSpec { modes: Mode::ALL.to_vec(), steps: 4, seed: 1 };
         let request = RemovalRequest { subject, place: path.clone().into(), class, spec, draw: 0 };
         let events = desk.job(Request::Compute(JobId(job), Compute::Removal(request)));
-        let told = events.iter().filter(|event| matches!(event, Event::Progress(..))).count();
+        let reports = events.iter().filter(|event| matches!(event, Event::Progress(..))).count();
         let answer = events.into_iter().find_map(|event| match event {
             Event::RemovalMeasured { answer, .. } => Some(answer),
             _ => None,
         });
-        assert!(told > 0 || answer.as_ref().is_some_and(Result::is_err), "nobody is told how far it is");
+        assert!(reports > 0 || answer.as_ref().is_some_and(Result::is_err), "nobody is told how far it is");
         answer.expect("an answer")
     };
     let found = ask(1, 60, ClassChoice::Predicted).expect("curves");
@@ -49,7 +49,7 @@ fn the_worker_removes_tokens_and_patches_as_inspect_does() {
             assert_close(mode.id(), deletion.logit[0], insertion.logit[4], 1e-9);
         }
     }
-    // Without its least important tokens or with its most important ones alone: the same tokens are left.
+    // At half of the tokens, deletion keeps the least important ones and insertion the most important ones.
     let [deletion, insertion] = &found.modes[&Mode::Rerouted].found().expect("curves")["evidence"];
     assert!(deletion.logit[2] != insertion.logit[2] && deletion.margin.is_some());
     let gap = ask(2, 62, ClassChoice::Named("1".into())).expect("curves");
@@ -58,7 +58,7 @@ fn the_worker_removes_tokens_and_patches_as_inspect_does() {
     assert!(fault.to_string().contains("no such class"), "{fault}");
 }
 
-fn removing(requests: Vec<Request>) -> (JobId, RemovalRequest) {
+fn removal_request(requests: Vec<Request>) -> (JobId, RemovalRequest) {
     let asked = requests.into_iter().find_map(|request| match request {
         Request::Compute(job, Compute::Removal(ask)) => Some((job, ask)),
         _ => None,
@@ -66,7 +66,7 @@ fn removing(requests: Vec<Request>) -> (JobId, RemovalRequest) {
     asked.expect("it is asked for")
 }
 
-fn answered(state: &mut State, job: JobId, answer: RemovalAnswer) {
+fn answer(state: &mut State, job: JobId, answer: RemovalAnswer) {
     state.apply(Event::RemovalMeasured { job, answer });
     state.apply(Event::Finished(job));
 }
@@ -75,25 +75,25 @@ fn answered(state: &mut State, job: JobId, answer: RemovalAnswer) {
 fn curves_are_of_the_probe_the_image_and_the_class_that_were_asked_about() {
     let mut state = state::story();
     let column = state::column(&state, 0);
-    let (job, ask) = removing(state.dispatch(Command::RemoveTokens(column, vec![Mode::Frozen])));
+    let (job, ask) = removal_request(state.dispatch(Command::RemoveTokens(column, vec![Mode::Frozen])));
     assert_eq!((ask.spec.modes, ask.class), (vec![Mode::Frozen], ClassChoice::Predicted));
     assert_eq!(state.removing(column), Some(job));
-    answered(&mut state, job, Ok(Arc::new(small::removal())));
+    answer(&mut state, job, Ok(Arc::new(small::removal())));
     assert!(state.removal_of(column).is_some_and(|known| known.is_ok()) && state.removing(column).is_none());
     state.dispatch(Command::SetClass(ClassChoice::Named("0".into())));
     assert!(state.removal_of(column).is_none(), "of another class");
     state.dispatch(Command::SetClass(ClassChoice::Predicted));
     assert!(state.removal_of(column).is_some());
-    // A newer request ends an older one, whose answer is dropped.
-    let (older, _) = removing(state.dispatch(Command::RemoveTokens(column, vec![Mode::Frozen])));
+    // A newer request cancels an older one, whose answer is dropped.
+    let (older, _) = removal_request(state.dispatch(Command::RemoveTokens(column, vec![Mode::Frozen])));
     let requests = state.dispatch(Command::RemoveTokens(column, vec![Mode::Rerouted]));
     assert!(requests.contains(&Request::Cancel(older)), "{requests:?}");
-    let (newer, _) = removing(requests);
-    answered(&mut state, older, Err(UserError::new("too late")));
+    let (newer, _) = removal_request(requests);
+    answer(&mut state, older, Err(UserError::new("too late")));
     assert!(state.removal_of(column).is_some_and(|known| known.is_ok()), "the old curves stay");
     state.apply(Event::Failed(newer, UserError::new("The device was lost")));
     assert!(state.removal_of(column).is_some_and(|known| known.is_err()));
-    // In another workspace the same numbers are of other images.
+    // In another workspace the same ids are of other images.
     let mut other = state.workspace(serde_json::Value::Null);
     other.images.iter_mut().for_each(|image| image.place = Path::new("other").join(&image.place.path).into());
     let requests = state.restore(other);
@@ -113,7 +113,7 @@ fn the_removal_pane_says_what_to_do_is_busy_ready_or_failed() {
     window.click("Patches");
     assert!(window.has("Costs the encoder up to 200 whole images"), "the cost is said before");
     window.click("Remove tokens");
-    let (job, ask) = removing(std::mem::take(&mut window.wire.borrow_mut().asked));
+    let (job, ask) = removal_request(std::mem::take(&mut window.wire.borrow_mut().asked));
     assert_eq!(ask.spec.modes, [Mode::Frozen, Mode::Rerouted, Mode::Patches]);
     window.wire.borrow_mut().events.push_back(Event::Started(job));
     window.harness.run();
@@ -122,7 +122,7 @@ fn the_removal_pane_says_what_to_do_is_busy_ready_or_failed() {
     window.harness.run();
     assert!(window.has("The device was lost"));
     window.click("Remove again");
-    let (job, _) = removing(std::mem::take(&mut window.wire.borrow_mut().asked));
+    let (job, _) = removal_request(std::mem::take(&mut window.wire.borrow_mut().asked));
     let answer = Ok(Arc::new(small::removal()));
     window.wire.borrow_mut().events.extend([Event::RemovalMeasured { job, answer }, Event::Finished(job)]);
     window.harness.run();
@@ -136,7 +136,7 @@ fn the_removal_pane_subtracts_the_curves_of_the_pinned_column() {
     window.harness.run();
     let columns: Vec<_> = window.harness.state().state.columns.keys().copied().collect();
     let answer = |window: &mut Window, removal: Removal| {
-        let (job, _) = removing(std::mem::take(&mut window.wire.borrow_mut().asked));
+        let (job, _) = removal_request(std::mem::take(&mut window.wire.borrow_mut().asked));
         let answer = Ok(Arc::new(removal));
         window
             .wire

@@ -1,4 +1,4 @@
-//! Tables from hand-made runs, in every format.
+//! Tables of hand-made runs, in every format.
 
 use std::path::Path;
 
@@ -73,15 +73,15 @@ pub fn manifest(backbone: &str, dataset: &str, heads: &[&str], seeds: u64, selec
     }
 }
 
-/// A run whose head `h` of seed `s` answers `right(h, s)` of the images rightly at its best, and one
-/// fewer at its end.
+/// A run whose head `h` of seed `s` classifies `right(h, s)` of the images correctly at its best epoch, and one
+/// fewer at its last.
 fn run(folder: &Path, manifest: Manifest, right: impl Fn(usize, u64) -> usize) -> Run {
     let classes: Vec<usize> = (0..IMAGES).map(|i| i % 4).collect();
     let images = (0..IMAGES).map(|i| format!("test/{i}.png")).collect();
     let truth = Truth { images, indices: (0..IMAGES).collect(), classes: classes.clone() };
     let run = Run::create(folder, manifest, &truth).unwrap();
     let answers = |right: usize, from: usize| -> Vec<u32> {
-        // Wrong ones at different places for every head.
+        // Every head is wrong on other images.
         let wrong = |i: usize| (i + 3 * from) % IMAGES >= right;
         (0..IMAGES).map(|i| ((classes[i] + usize::from(wrong(i))) % 4) as u32).collect()
     };
@@ -130,9 +130,9 @@ fn measured(seed: f64) -> Vec<Measured> {
 
 /// Images whose order beats chance in Sinkhorn's two trainings: 12 and 13 of 20.
 const SIGNIFICANT: [&str; 2] = ["11011010110101110010", "11101010110101110110"];
-/// What scipy says of one image of 20 in one training, and of these, in percent.
+/// Confidence intervals by scipy, in percent: of one image of 20 in one training, and of these.
 const INTERVALS: [[f64; 2]; 2] = [[0.0, 19.129_527], [40.633_920, 84.366_080]];
-/// And how likely so many are by chance.
+/// The p value of so many by chance.
 const P_OF_SINKHORN: f64 = 1.141_166e-5;
 
 /// Order tests with these significant images; all numbers depend on the seed.
@@ -149,7 +149,7 @@ fn ordered(significant: &str, untrained: Option<f64>, seed: f64) -> OrderTests {
     }
 }
 
-/// Heights of curves by evidence and of random orders, that of Sinkhorn lower the more.
+/// Heights of curves by evidence and by random orders: Sinkhorn's is further below random.
 fn removed(head: &str, seed: u64) -> Vec<RemovalHeights> {
     let height = |ranking: &str, low: f32| RemovalHeights {
         mode: Mode::Rerouted,
@@ -164,7 +164,7 @@ fn removed(head: &str, seed: u64) -> Vec<RemovalHeights> {
     }
 }
 
-/// Two regions: a beak in every image, later by the seed, and a tail in every fifth; GAP looks at no order.
+/// Two regions: a beak in every image, later with the seed, and a tail in every fifth; GAP has no order.
 fn marked(head: &str, seed: u64) -> Option<RegionSummary> {
     let ordered = match head {
         "sinkhorn" => true,
@@ -251,7 +251,7 @@ fn the_table_of_removal_compares_rankings_and_heads_on_the_same_images() {
         Cell::Number(number) => Some(number.value),
         _ => None,
     };
-    // Two seeds of Sinkhorn, half a per cent for every other image, two for the second seed.
+    // Two seeds of Sinkhorn: one point more for every other image, two more for the second seed.
     assert_eq!(number(2, 3), Some(2.0));
     assert_close("deletion", number(2, 4).unwrap(), 25.0 + 0.5 + 1.0, 1e-4);
     assert_close("less random", number(2, 7).unwrap(), -25.0, 1e-4);
@@ -318,7 +318,7 @@ fn intervals_of_the_table_of_removal_are_those_of_scipy() {
             for (found, expected) in found.into_iter().zip(expected) {
                 assert_eq!(found.is_some(), expected.is_some(), "{head}, {ranking}, {group}");
                 if let (Some(found), Some(expected)) = (found, expected) {
-                    // The table has two decimals; two trainings have one degree of freedom, and a wide integral.
+                    // Two trainings leave one degree of freedom, whose heavy tails limit the accuracy of the integral.
                     assert_close(format!("{head}, {ranking}, {group}"), found, expected, 1e-3);
                 }
             }
@@ -375,7 +375,7 @@ fn evaluate(run: &Run) {
         accuracy,
         note: note.map(str::to_owned),
     };
-    // After the last epoch: in no table, which are those of the best one.
+    // After the last epoch: in no table, as tables are of the best epoch.
     let last =
         ProbeMetrics { which: "last".to_owned(), ..probe("sinkhorn", 0, disturbed(-40.0), Some(0.25)) };
     let mut raster = probe("raster", 0, Vec::new(), None);
@@ -458,7 +458,7 @@ fn the_table_of_orders_counts_images_beside_chance() {
         _ => panic!("no number in column {column}: {row:?}"),
     };
     assert_eq!((&raster.cells[0], &sinkhorn.cells[0]), (&Cell::text("Raster"), &Cell::text("Sinkhorn")));
-    // One image of 20 is what chance gives; 12 and 13 of 20 are not.
+    // One image of 20 is expected by chance; 12 and 13 of 20 are not.
     assert_close("raster", [number(raster, 2), number(raster, 6)], [5.0, 6.25], 1e-9);
     assert!(number(raster, 3) == 0.0 && number(raster, 4) > 10.0 && raster.cells[5] == Cell::None);
     assert_close("p of chance", [number(raster, 7), number(raster, 8)], [0.5, 0.5], 1e-6);
@@ -480,7 +480,7 @@ fn the_table_of_orders_counts_images_beside_chance() {
     assert!(said.contains("Does the order matter") && said.contains(" +0.50 ± 0.35 |"), "{said}");
 }
 
-/// A seed that was asked about other images counts for nothing: it does not know the same ones.
+/// A seed that was evaluated on other images is left out.
 #[test]
 fn the_table_of_orders_is_of_seeds_that_know_the_same_images() {
     let folder = tempfile::tempdir().unwrap();
@@ -534,7 +534,7 @@ fn every_router_stands_beside_chance_and_untrained_scorers() {
         [4, 5].map(|at| rows[at].0.clone()),
         ["Mean of random, 5 %", "Mean of random, 95 %"].map(Cell::text)
     );
-    // Of what an earlier program found, one image's band, called so.
+    // Results of an earlier program have only the band of a single image, and the table says so.
     let mut earlier = main_run(&folder.path().join("earlier"));
     for probe in &mut earlier.evaluations.as_mut().unwrap().probes {
         for one in &mut probe.metrics.diagnostics {
@@ -577,12 +577,12 @@ fn paired_tests_are_those_of_the_answers() {
     let differences: Vec<Vec<f64>> = points("gap").iter().zip(&points("sinkhorn")).map(subtract).collect();
     let difference = CrossedMean::new(&differences, 100.0 / 22.0);
     assert_eq!(number(&gap.cells[5]), difference.p());
-    // No head is more than 100 points from another, however little two seeds say.
+    // Differences are within 100 points, however wide the interval of two seeds.
     let ends = (difference.interval().0.max(-100.0), difference.interval().1.min(100.0));
     assert!((low, high) == ends && low < -45.0 && -45.0 < high, "{low} {high}");
     let p = permutation(&points("gap"), &points("sinkhorn"), 9999, 0);
     assert_eq!(number(&gap.cells[7]), p);
-    // Two of the six ways to deal four trainings are as far apart, less what the signs of images take away.
+    // Two of the six ways to split four trainings are as far apart; sign flips of images lower that.
     assert!(p > 0.1 && p < 0.4, "{p}");
     for (raw, corrected) in [(5, 6), (7, 8)] {
         let column = |at: usize| table.rows.iter().map(|row| number(&row.cells[at])).collect::<Vec<f64>>();
@@ -662,7 +662,7 @@ fn sweeps_become_grids_and_lists() {
         [5, 10, 14, 11, 12, 15, 9][head] + seed as usize
     });
     let sources = [Source::open(folder.path()).unwrap()];
-    // The fourth point of the grid is not there: its place is.
+    // The missing fourth point of the grid leaves an empty cell.
     let all: Vec<Table> = ["grid", "state-size", "sweep"].iter().flat_map(|id| build(id, &sources)).collect();
     assert_eq!(all.len(), 3);
     insta::assert_snapshot!("report-sweeps", render("md", &all).replace(&sources[0].name, "RUN"));
@@ -676,14 +676,14 @@ fn an_unfinished_run_says_so() {
     std::fs::remove_file(folder.path().join("answers/sinkhorn-s1.json")).unwrap();
     let mut failed = run.outcomes().unwrap().remove(0);
     failed.failure = Some("the loss became NaN in epoch 2".into());
-    // Of two epochs both trainings of GAP have one: one broke, the other was stopped.
+    // Both trainings of GAP have one epoch of two: one failed, the other was stopped.
     for mut outcome in [failed, run.outcome("gap", 1).unwrap()] {
         outcome.epochs.truncate(1);
         run.write_outcome(&outcome).unwrap();
     }
     let notes = Source::open(folder.path()).unwrap().notes().join("\n");
     assert!(notes.contains("gap, seed 0, stopped early: the loss became NaN in epoch 2"), "{notes}");
-    // The one that is missing and the one that was stopped; the broken one is told already.
+    // The missing one and the stopped one; the failed one is listed already.
     assert!(notes.contains("2 of 4 trainings are missing or were stopped"), "{notes}");
 }
 
@@ -701,7 +701,7 @@ fn evaluations_of_another_day_are_kept() {
     assert_eq!((all.probes.len(), all.anchors.len()), (5, 2));
     assert_eq!((all.probes[0].metrics.accuracy, all.probes[0].metrics.ablations.len()), (77.0, 4));
     assert_eq!(all.probes[0].metrics.removals.len(), 2);
-    // Disturbed orders of another file, or of other draws, are not those of this one.
+    // Ablations of another file, or with other draws, are not merged.
     for other in [
         ProbeMetrics { file: Some(sha256::of_bytes(b"trained on")), ..all.probes[0].clone() },
         ProbeMetrics { draws: Some(7), ..all.probes[0].clone() },
@@ -720,7 +720,7 @@ fn evaluations_of_another_day_are_kept() {
 fn what_was_found_of_another_file_is_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let source = main_run(folder.path());
-    // `evaluate` says that it asked a file that holds the name of its head.
+    // `evaluate` records the digest of a file that holds the name of its head.
     for head in ["sinkhorn", "gap"] {
         std::fs::write(source.run.probe(head, 0, ProbeCheckpoint::Best), head).unwrap();
     }

@@ -1,5 +1,5 @@
-//! The verbs that make a run, as a person runs them: dataset, extract, cache and train, on drawn
-//! scenes and a tiny backbone; what is cut off anywhere ends with the same bits.
+//! `ssmprobe dataset`, `extract`, `cache` and `train` from the command line, on drawn scenes and a tiny
+//! backbone; a run that is interrupted anywhere resumes to the same bits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::close::assert_close;
 use crate::pictures::small;
 use crate::{report, skip};
 
-/// A folder with a dataset of `train` and `val` scenes, and room for caches and runs.
+/// A temporary folder with a dataset of drawn scenes, for caches and runs.
 pub struct Desk {
     folder: TempDir,
 }
@@ -84,7 +84,7 @@ pub fn program() -> Command {
     command
 }
 
-/// The folder of this repository; where these tests are run elsewhere than built, the one that is named.
+/// The folder of this repository: `CARGO_MANIFEST_DIR` at run time, if set, otherwise that of the build.
 pub fn root() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
 }
@@ -93,14 +93,14 @@ pub fn backbone() -> PathBuf {
     root().join("tests/fixtures/inspect/backbone")
 }
 
-/// Runs it; its exit code, standard output and standard error.
+/// Runs a command; its exit code, standard output and standard error.
 pub fn run(command: &mut Command) -> (i32, String, String) {
     let Output { status, stdout, stderr } = command.output().expect("the program runs");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     (status.code().expect("an exit code"), text(stdout), text(stderr))
 }
 
-/// Runs what should succeed; its standard output.
+/// Runs a command that must succeed; its standard output.
 pub fn done(command: &mut Command) -> String {
     let (code, stdout, stderr) = run(command);
     assert_eq!(code, 0, "{stderr}");
@@ -118,7 +118,7 @@ pub fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.map(|path| (name(&path), fs::read(&path).expect("a file"))).collect()
 }
 
-/// `results.csv` and the histories, without the time they took.
+/// `results.csv` without its times, and `metrics.jsonl`.
 pub fn tables(run: &Path) -> (Vec<Vec<String>>, String) {
     let mut table = csv::Reader::from_path(run.join("results.csv")).expect("a table");
     let header: Vec<String> = table.headers().expect("a header").iter().map(str::to_owned).collect();
@@ -168,7 +168,7 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
             assert_eq!((&probe.meta.head, &probe.meta.classes), (&outcome.head, &data.classes));
         }
     }
-    // The losses of an epoch's steps come to the loss of the epoch: 36 images in batches of 16.
+    // The loss of an epoch is the mean of its steps' losses: 36 images in batches of 16.
     for outcome in &outcomes {
         let losses = run_.losses(outcome.seed).expect("losses").expect("some");
         let (_, points) = losses.heads.iter().find(|(head, _)| *head == outcome.head).expect("the head");
@@ -202,7 +202,7 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
         assert!(bytes == fs::read(folder.join("probes").join(&name)).expect("the same probe"), "{name}");
     }
 
-    // What is there is not overwritten, and not gone on with as something else.
+    // A run is not overwritten, and not resumed with other settings.
     let (code, _, said) = run(&mut desk.train("run", 2, &[]));
     assert!(code == 2 && said.contains("--resume"), "{said}");
     let (code, _, said) = run(&mut desk.train("run", 3, &["--resume"]));
@@ -269,7 +269,7 @@ fn killed_at_twenty_moments_a_run_ends_with_the_same_bits() {
     }
 }
 
-/// Ctrl-C saves between two steps; the folder alone says how to go on.
+/// Ctrl-C saves between two steps; the folder alone suffices to resume.
 #[cfg(unix)]
 #[test]
 fn a_stopped_run_keeps_its_probes_and_goes_on() {
@@ -291,7 +291,7 @@ fn a_stopped_run_keeps_its_probes_and_goes_on() {
     goes_on_to_the_same(&desk);
 }
 
-/// That the run `cut`, resumed, ends as `whole` did.
+/// Resumes the run `cut` and asserts that it ends with the same bits as `whole`.
 pub fn goes_on_to_the_same(desk: &Desk) {
     let mut command = desk.verb("train", "cache");
     done(command.arg("--resume").arg("--out").arg(desk.path("cut")));
@@ -315,7 +315,7 @@ fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
     assert_eq!((&whole["done"], &whole["unreadable"]), (&144.into(), &0.into()));
     let name = Path::new(whole["cache"].as_str().expect("a path")).file_name().expect("a name").to_owned();
     let (whole, cut) = (desk.path("whole").join(&name), desk.path("cut").join(&name));
-    // As a kill leaves it: the manifest and two whole shards.
+    // As after a kill: the manifest and two whole shards.
     fs::create_dir_all(&cut).expect("a folder");
     let shards = ["tokens-000000", "tokens-000001"];
     let shards = shards.iter().flat_map(|shard| [format!("{shard}.safetensors"), format!("{shard}.json")]);
@@ -351,7 +351,7 @@ fn a_full_disk_stops_with_a_message_and_goes_on_once_there_is_room() {
     let disk = desk.path("disk");
     fs::create_dir(&disk).expect("a folder");
     let inner = desk.extract("disk", &[]);
-    // The folder, the cache's, its manifest and a shard and its record; then room for more, then what is there.
+    // Five inodes: the folder, the cache's, its manifest, a shard and its record; then more inodes, then a listing.
     let script = r#"disk=$1; shift; mount -t tmpfs -o size=16m,nr_inodes=5 none "$disk" || exit 77
         "$@" || { echo "rc $?" >&2; ls "$disk"/* >&2; mount -o remount,nr_inodes=100 "$disk" && "$@"; }
         ls "$disk"/*"#;
@@ -407,7 +407,7 @@ fn the_best_epoch_is_picked_on_a_part_of_train_and_broken_heads_stop() {
     let honest = Run::open(&desk.path("honest")).expect("a run").manifest;
     assert_eq!((honest.dataset.train, honest.dataset.select, honest.dataset.test), (24, 12, 12));
     assert_eq!(honest.warning, None);
-    // So large a rate breaks the one head at once; the other bears it and goes on alone.
+    // So large a rate gives one head a loss that is not finite at once; the other continues alone.
     let (code, _, said) = run(&mut desk.train("broken", 3, &["--rate", "1e30"]));
     assert!(code == 0 && said.contains("sinkhorn with seed 1 stopped: the loss became"), "{said}");
     let outcomes = Run::open(&desk.path("broken")).and_then(|run| run.outcomes()).expect("outcomes");
@@ -427,7 +427,7 @@ fn the_best_epoch_is_picked_on_a_part_of_train_and_broken_heads_stop() {
     assert!(code == 2 && said.contains("colour") && !desk.path("wrong").exists(), "{said}");
 }
 
-/// What a file stands in the way of is refused before a backbone runs, whoever asks: root, too, for whom no folder is locked.
+/// A file in place of a folder is refused before a backbone runs, also for root, whom permissions do not stop.
 #[test]
 fn a_place_that_cannot_be_written_is_refused_before_tokens_are_taken() {
     let desk = Desk::new(24, 12);

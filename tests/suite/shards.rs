@@ -1,5 +1,5 @@
-//! Kept tokens that are not what was written: found before the first use, named, and only they are made
-//! again. What a training makes of them stays the same to the bit.
+//! Cached tokens that are not what was written: found before the first use, named, and extracted again, no
+//! others with them. A training on them stays the same to the bit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use ssmprobe::app::cli;
 use super::faults;
 use super::run::{Desk, backbone, done, files, lines, run};
 
-/// The cache of a desk, which has one.
+/// The only token cache of a desk.
 fn cache(desk: &Desk) -> PathBuf {
     let entries = fs::read_dir(desk.path("cache")).expect("a folder");
     let all: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -23,7 +23,7 @@ fn shard(cache: &Path, index: usize) -> PathBuf {
     cache.join(format!("tokens-{index:06}.safetensors"))
 }
 
-/// `ssmprobe extract`: its document and what it said.
+/// Runs `ssmprobe extract`; its JSON document and its standard error.
 fn extract(desk: &Desk, more: &[&str]) -> (Value, String) {
     let mut command = desk.verb("extract", "cache");
     command.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data());
@@ -33,7 +33,7 @@ fn extract(desk: &Desk, more: &[&str]) -> (Value, String) {
     (lines(&stdout)[0].clone(), stderr)
 }
 
-/// Turns some bytes of the tokens around; the header stays as it is.
+/// Inverts some bytes of the tokens, not of the header.
 fn damage(path: &Path) {
     let mut bytes = fs::read(path).expect("a shard");
     let middle = bytes.len() / 2;
@@ -41,7 +41,7 @@ fn damage(path: &Path) {
     fs::write(path, bytes).expect("written");
 }
 
-/// SHA-256 by the system's own program.
+/// SHA-256 of a file by the system's `sha256sum`.
 fn sha256sum(path: &Path) -> String {
     let output = std::process::Command::new("sha256sum").arg(path).output().expect("sha256sum runs");
     String::from_utf8(output.stdout).expect("text").split(' ').next().expect("a digest").to_owned()
@@ -92,25 +92,28 @@ fn a_damaged_shard_is_named_and_it_alone_made_again() {
     damage(&shard(&cache, 1));
     let [first, third] = [kept(0), kept(2)];
     let (found, expected) = (sha256sum(&shard(&cache, 1)), record(&cache, 1)["sha256"].clone());
-    let (document, said) = extract(&desk, &[]);
+    let (document, stderr) = extract(&desk, &[]);
     let expected = expected.as_str().expect("a digest");
     for part in ["tokens-000001.safetensors", &found, expected, "are extracted again", "GB/s"] {
-        assert!(said.contains(part), "{part} is not in {said}");
+        assert!(stderr.contains(part), "{part} is not in {stderr}");
     }
-    assert!(!said.contains("tokens-000000") && !said.contains("tokens-000002"), "{said}");
+    assert!(!stderr.contains("tokens-000000") && !stderr.contains("tokens-000002"), "{stderr}");
     assert_eq!(document["damaged"].as_array().map(Vec::len), Some(1));
     assert_eq!((kept(0), kept(2)), (first, third), "only one shard is written");
     assert_eq!(document["spent"]["images"], 64, "{document}");
     assert!(files(&cache) == before, "the cache is what it was");
 
-    // A training finds it by itself and comes to the same bits.
+    // A training finds the damage itself and ends with the same bits.
     damage(&shard(&cache, 0));
-    let (code, _, said) = run(&mut desk.train("again", 2, &[]));
-    assert!(code == 0 && said.contains("tokens-000000.safetensors"), "{said}");
+    let (code, _, stderr) = run(&mut desk.train("again", 2, &[]));
+    assert!(code == 0 && stderr.contains("tokens-000000.safetensors"), "{stderr}");
     let [whole, again] = ["whole", "again"].map(|run| files(&desk.path(run).join("probes")));
     assert!(whole == again);
-    let (document, said) = extract(&desk, &[]);
-    assert!(document["damaged"].as_array().is_some_and(Vec::is_empty) && !said.contains("warning"), "{said}");
+    let (document, stderr) = extract(&desk, &[]);
+    assert!(
+        document["damaged"].as_array().is_some_and(Vec::is_empty) && !stderr.contains("warning"),
+        "{stderr}"
+    );
 }
 
 /// In one process, as the window is.
@@ -131,7 +134,7 @@ fn a_shard_that_changed_since_it_was_read_is_read_again() {
         extract();
         let cache = cache(&desk);
         let before = files(&cache);
-        // One written this very moment is read again anyway; what counts is one of an hour ago.
+        // A shard that was just written is verified anyway, so date them an hour ago.
         let past = SystemTime::now() - Duration::from_hours(1);
         for index in 0..2 {
             let file = fs::File::options().write(true).open(shard(&cache, index)).expect("a shard");
@@ -155,23 +158,23 @@ fn shards_in_each_others_place_are_found() {
     fs::rename(&first, cache.join("aside")).expect("moved");
     fs::rename(&second, &first).expect("moved");
     fs::rename(cache.join("aside"), &second).expect("moved");
-    let (document, said) = extract(&desk, &[]);
-    assert_eq!(document["damaged"].as_array().map(Vec::len), Some(2), "{said}");
-    assert!(said.contains("that of shard 1") && said.contains("that of shard 0"), "{said}");
+    let (document, stderr) = extract(&desk, &[]);
+    assert_eq!(document["damaged"].as_array().map(Vec::len), Some(2), "{stderr}");
+    assert!(stderr.contains("that of shard 1") && stderr.contains("that of shard 0"), "{stderr}");
     assert!(files(&cache) == before);
 
-    // With its record, too: that says where it belongs.
+    // A shard in another's place with its record, which says where it belongs.
     for ending in ["safetensors", "json"] {
         let name = |index| cache.join(format!("tokens-00000{index}.{ending}"));
         fs::copy(name(2), name(0)).expect("copied");
     }
-    let (document, said) = extract(&desk, &[]);
-    assert!(said.contains("its record is for shard 2"), "{said}");
-    assert_eq!(document["damaged"].as_array().map(Vec::len), Some(1), "{said}");
+    let (document, stderr) = extract(&desk, &[]);
+    assert!(stderr.contains("its record is for shard 2"), "{stderr}");
+    assert_eq!(document["damaged"].as_array().map(Vec::len), Some(1), "{stderr}");
     assert!(files(&cache) == before);
 }
 
-/// As versions before wrote it: no records, and a manifest that knows of none.
+/// An earlier version wrote no records, and a manifest without the field.
 #[test]
 fn a_cache_of_an_earlier_version_is_taken_as_it_is_and_gets_its_digests() {
     let desk = Desk::new(60, 24);
@@ -186,9 +189,9 @@ fn a_cache_of_an_earlier_version_is_taken_as_it_is_and_gets_its_digests() {
     assert_ne!(old, manifest);
     fs::write(cache.join("manifest.json"), old).expect("written");
 
-    let (document, said) = extract(&desk, &["--verify"]);
-    assert!(said.contains("2 digests are recorded now") && document["spent"].is_null(), "{said}");
-    assert!(said.contains("84 images cannot be checked for changes"), "{said}");
+    let (document, stderr) = extract(&desk, &["--verify"]);
+    assert!(stderr.contains("2 digests are recorded now") && document["spent"].is_null(), "{stderr}");
+    assert!(stderr.contains("84 images cannot be checked for changes"), "{stderr}");
     for (name, bytes) in
         before.iter().filter(|(name, _)| !name.starts_with("tokens-00000") || name.ends_with("safetensors"))
     {
@@ -196,13 +199,13 @@ fn a_cache_of_an_earlier_version_is_taken_as_it_is_and_gets_its_digests() {
     }
     assert_eq!(record(&cache, 1)["sha256"].as_str(), Some(&*sha256sum(&shard(&cache, 1))));
     damage(&shard(&cache, 1));
-    let (document, said) = extract(&desk, &[]);
-    assert_eq!(document["damaged"].as_array().map(Vec::len), Some(1), "{said}");
+    let (document, stderr) = extract(&desk, &[]);
+    assert_eq!(document["damaged"].as_array().map(Vec::len), Some(1), "{stderr}");
     assert!(files(&cache)["tokens-000001.safetensors"] == before["tokens-000001.safetensors"]);
-    // One that has digests does without none.
+    // A cache with digests needs all of them.
     fs::remove_file(cache.join("tokens-000000.json")).expect("removed");
-    let (_, said) = extract(&desk, &[]);
-    assert!(said.contains("tokens-000000.safetensors: it has no record"), "{said}");
+    let (_, stderr) = extract(&desk, &[]);
+    assert!(stderr.contains("tokens-000000.safetensors: it has no record"), "{stderr}");
 }
 
 #[test]
@@ -210,8 +213,8 @@ fn an_extraction_that_goes_on_names_the_image_it_cannot_read() {
     let desk = Desk::new(100, 40);
     let broken = desk.data().join("val/disc-dots/broken.png");
     fs::write(&broken, "no picture").expect("a file");
-    let (_, said) = extract(&desk, &[]);
-    assert!(said.contains("val/disc-dots/broken.png"), "{said}");
+    let (_, stderr) = extract(&desk, &[]);
+    assert!(stderr.contains("val/disc-dots/broken.png"), "{stderr}");
     let cache = cache(&desk);
     let holder = (0..3).find(|index| {
         let digest = Value::from(sha256sum(&broken));
@@ -220,12 +223,15 @@ fn an_extraction_that_goes_on_names_the_image_it_cannot_read() {
     let holder = holder.expect("a shard");
     assert!(holder > 0, "what goes on would begin with the first image");
     fs::remove_file(shard(&cache, holder)).expect("removed");
-    let told = done(&mut desk.train("run", 1, &["--seeds", "1", "--json"]));
-    let told = lines(&told).into_iter().find(|line| line["event"] == "unreadable").expect("it is told");
-    assert!(told["image"].as_str().is_some_and(|name| name.ends_with("val/disc-dots/broken.png")), "{told}");
+    let stdout = done(&mut desk.train("run", 1, &["--seeds", "1", "--json"]));
+    let event = lines(&stdout).into_iter().find(|line| line["event"] == "unreadable").expect("it is told");
+    assert!(
+        event["image"].as_str().is_some_and(|name| name.ends_with("val/disc-dots/broken.png")),
+        "{event}"
+    );
 }
 
-/// Writes `bytes` over a file, whose time stays what it was.
+/// Overwrites a file and keeps its modification time.
 fn rewrite(path: &Path, bytes: &[u8]) {
     let time = path.metadata().and_then(|about| about.modified()).expect("a time");
     fs::write(path, bytes).expect("written");
@@ -243,22 +249,25 @@ fn an_image_rewritten_with_the_same_size_and_time_is_named() {
         fs::read_dir(class).expect("a folder").map(|e| e.expect("an image").path()).collect();
     images.sort();
     let (changed, original) = (&images[0], fs::read(&images[0]).expect("an image"));
-    // As long as before, and no picture any more: a PNG has checksums.
+    // Of the same length, but no longer a valid PNG, which has checksums.
     let mut other = original.clone();
     let middle = other.len() / 2;
     other[middle] ^= 1;
     rewrite(changed, &other);
-    let (document, said) = extract(&desk, &[]);
-    assert!(!said.contains("has changed since"), "only --verify reads images: {said}");
+    let (document, stderr) = extract(&desk, &[]);
+    assert!(!stderr.contains("has changed since"), "only --verify reads images: {stderr}");
     assert!(document["changed"].as_array().is_some_and(Vec::is_empty) && files(&cache) == before);
 
-    // A run that has learnt from it does not go on as if nothing had been.
-    let (code, _, said) = run(&mut desk.train("run", 1, &["--resume", "--verify"]));
+    // A run that was trained on it is not resumed.
+    let (code, _, stderr) = run(&mut desk.train("run", 1, &["--resume", "--verify"]));
     let name = changed.file_name().and_then(|name| name.to_str()).expect("a name");
-    assert!(code == 1 && said.contains(name) && said.contains("restore it"), "{code}: {said}");
+    assert!(code == 1 && stderr.contains(name) && stderr.contains("restore it"), "{code}: {stderr}");
 
-    let (document, said) = extract(&desk, &["--verify"]);
-    assert!(said.contains(name) && said.contains("has changed since its tokens were extracted"), "{said}");
+    let (document, stderr) = extract(&desk, &["--verify"]);
+    assert!(
+        stderr.contains(name) && stderr.contains("has changed since its tokens were extracted"),
+        "{stderr}"
+    );
     assert_eq!(document["changed"].as_array().map(Vec::len), Some(1));
     assert!(files(&cache) != before);
     assert!(
@@ -284,25 +293,28 @@ fn a_touched_image_does_not_end_a_run_whose_images_are_what_they_were() {
         let mut command = desk.verb("train", "cache");
         run(command.arg("--resume").arg("--out").arg(desk.path("run")).args(["--device", "cpu"]).args(more))
     };
-    let (code, _, said) = resume(&[]);
-    assert!(code == 2 && said.contains("tokens.dataset"), "{code}: {said}");
-    assert!(said.contains("--resume --verify") && !said.contains("`--resume --out` alone"), "{said}");
-    // Contents decide; another seed shows that it really goes on.
-    let (code, _, said) = resume(&["--verify", "--seeds", "2"]);
-    assert_eq!(code, 0, "{said}");
+    let (code, _, stderr) = resume(&[]);
+    assert!(code == 2 && stderr.contains("tokens.dataset"), "{code}: {stderr}");
+    assert!(stderr.contains("--resume --verify") && !stderr.contains("`--resume --out` alone"), "{stderr}");
+    // Contents decide; a further seed shows that the run really resumes.
+    let (code, _, stderr) = resume(&["--verify", "--seeds", "2"]);
+    assert_eq!(code, 0, "{stderr}");
     let now = files(&desk.path("run/probes"));
     assert!(now.len() == 2 * probes.len() && probes.iter().all(|(name, bytes)| now[name] == *bytes));
 
     fs::write(&image, [&bytes[..], &[0]].concat()).expect("written");
-    let (code, _, said) = resume(&["--verify", "--seeds", "3"]);
-    assert!(code == 2 && said.contains("has changed since") && said.contains("tokens.dataset"), "{said}");
+    let (code, _, stderr) = resume(&["--verify", "--seeds", "3"]);
+    assert!(
+        code == 2 && stderr.contains("has changed since") && stderr.contains("tokens.dataset"),
+        "{stderr}"
+    );
     fs::write(&image, &bytes).expect("written");
 
-    // Where nobody wrote down what the images were, they cannot be said to be the same.
+    // Without a record of the images' digests, they cannot be said to be the same.
     let cache = cache(&desk);
     fs::remove_file(cache.join("tokens-000000.json")).expect("removed");
     let manifest = fs::read_to_string(cache.join("manifest.json")).expect("a manifest");
     fs::write(cache.join("manifest.json"), manifest.replace(",\n  \"records\": true", "")).expect("written");
-    let (code, _, said) = resume(&["--verify", "--seeds", "3"]);
-    assert!(code == 2 && said.contains("tokens.dataset"), "{code}: {said}");
+    let (code, _, stderr) = resume(&["--verify", "--seeds", "3"]);
+    assert!(code == 2 && stderr.contains("tokens.dataset"), "{code}: {stderr}");
 }

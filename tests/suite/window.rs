@@ -1,5 +1,5 @@
-//! The window, found by its labels as a screen reader finds it: a state fed with events made by
-//! hand, no worker, no weights, no GPU.
+//! The window, operated by its labels as with a screen reader: its events are made by hand, with no
+//! worker, no weights and no GPU.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -28,14 +28,14 @@ use ssmprobe::viz::FIGURES;
 
 use crate::traces;
 
-/// What was asked, and what is to be answered.
+/// The requests that a window sent, and the events that it is still to receive.
 #[derive(Default)]
 pub struct Wire {
     pub asked: Vec<Request>,
     pub events: VecDeque<Event>,
 }
 
-/// Stands where the worker stands.
+/// An [`Engine`] in place of the worker: it records requests and delivers the events of its [`Wire`].
 pub struct Hand(pub Rc<RefCell<Wire>>);
 
 impl Engine for Hand {
@@ -52,7 +52,7 @@ impl Engine for Hand {
     }
 }
 
-/// A window and the other end of its wire.
+/// A window, and the [`Wire`] that it shares with its [`Hand`].
 pub struct Window {
     pub harness: Harness<'static, App>,
     pub wire: Rc<RefCell<Wire>>,
@@ -109,7 +109,7 @@ impl Window {
         window
     }
 
-    /// With a backbone, two probes and three images, all looked at.
+    /// A window with a backbone, two probes and three images, all explained.
     pub fn ready() -> Self {
         let mut window = Self::new();
         window.open();
@@ -126,7 +126,7 @@ impl Window {
         app.dispatch(Command::OpenImages(vec!["birds".into()]));
     }
 
-    /// Answers what was asked, and what is asked upon that, with `answer`.
+    /// Answers the requests with `answer`, and those that follow from the answers, four times.
     pub fn answer_with(&mut self, answer: impl Fn(Request) -> Vec<Event>) {
         for _ in 0..4 {
             let asked = std::mem::take(&mut self.wire.borrow_mut().asked);
@@ -149,7 +149,7 @@ impl Window {
         self.harness.run();
     }
 
-    /// The first thing of this name: a figure, where a tab has the same.
+    /// The largest widget with this label: a figure rather than its tab.
     pub fn place(&self, label: &str) -> egui::Rect {
         let all = self.harness.query_all_by_label(label);
         all.map(|node| node.rect()).max_by(|a, b| a.area().total_cmp(&b.area())).unwrap()
@@ -171,7 +171,7 @@ fn trace(asked: usize) -> Arc<Trace> {
     Arc::new(if asked == 0 { traces::sinkhorn_trace() } else { traces::gap_trace() })
 }
 
-/// The answers of a worker to which everything succeeds.
+/// The events of a worker that succeeds at every request.
 pub fn good(request: Request) -> Vec<Event> {
     let mut events = Vec::new();
     let job = request.job();
@@ -340,7 +340,7 @@ fn the_palette_finds_every_action() {
         window.press(Modifiers::NONE, Key::Escape);
         assert!(!window.has("No action matches these words"));
     }
-    // What is open, and what can be done with it, is found as well.
+    // Open items, and what can be done with them, are found as well.
     for (typed, found) in [
         ("dark", "Dark theme"),
         ("save figure read", "Export Reading order…"),
@@ -357,7 +357,7 @@ fn the_palette_finds_every_action() {
         assert!(window.has(found), "{typed} does not find {found}");
         window.press(Modifiers::NONE, Key::Escape);
     }
-    // What is called so comes before what has it among its other words.
+    // A match of the name comes before a match of other words.
     window.press(Modifiers::COMMAND, Key::K);
     window.harness.event(egui::Event::Text("regions".to_owned()));
     window.harness.run();
@@ -445,7 +445,7 @@ fn panes_with_nothing_to_show_give_their_room_to_the_others() {
     assert!(
         !window.has("Assignment matrix") && !window.has("Diagnostics") && !window.has("gap reads no order")
     );
-    // Who asks for one is told why it is empty.
+    // An empty pane that is opened by name says why it is empty.
     window.harness.state_mut().window.show("assignment");
     window.harness.run();
     assert!(window.has("gap reads no order"));
@@ -472,7 +472,7 @@ fn a_figure_is_exported_with_its_trace() {
     window.harness.event(egui::Event::Text("~/path.svg".to_owned()));
     window.harness.run();
     assert!(!window.has("No such folder"), "it is the user's own");
-    // A folder that is not there is said under its name, and made where that is wanted.
+    // A missing folder is reported below the field, and created on request.
     let deep = folder.path().join("new/path.svg");
     for path in [&deep, &file] {
         window.click("Export to");
@@ -491,12 +491,12 @@ fn a_figure_is_exported_with_its_trace() {
         window.harness.step();
         copied.extend(window.harness.output().platform_output.commands.clone());
     }
-    // Whoever writes over a file has seen its name.
+    // The dialog names a file that it will replace.
     assert!(!window.has("will be replaced"));
     std::fs::write(&file, "of another day").unwrap();
     window.harness.run();
     assert!(window.has("Exists and will be replaced: path.svg"));
-    // And that of the trace beside it.
+    // And the trace beside it.
     let stored = file.with_extension("trace.json");
     std::fs::write(&stored, "of another day").unwrap();
     window.harness.run();
@@ -505,7 +505,7 @@ fn a_figure_is_exported_with_its_trace() {
     window.harness.run();
     window.click("Replace");
     let began = std::time::Instant::now();
-    let written = || file.exists() && stored.exists(); // each whole or not at all
+    let written = || file.exists() && stored.exists(); // each is written atomically
     while !written() && began.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -594,7 +594,7 @@ fn every_figure_has_a_pane_and_no_look_is_lost() {
     assert!(shown);
 }
 
-/// Every pane in the middle that shows what was seen.
+/// Every pane in the middle that shows an explanation.
 fn panes() -> Vec<&'static str> {
     FIGURES.iter().map(|figure| figure.id()).chain(["compare", "tokens"]).collect()
 }
@@ -684,7 +684,7 @@ fn layer_and_size_are_chosen_beside_the_backbones_name() {
     // Another layer beside it: the same backbone twice, each with a layer of its own.
     window.click("Layer: Layer 1");
     window.click("Another layer beside it");
-    // The menu it hangs from has the same layers; its own stand further to the right.
+    // The parent menu has the same layers; those of the submenu are further to the right.
     let all = window.harness.query_all_by_label("Layer 0");
     all.max_by(|a, b| a.rect().left().total_cmp(&b.rect().left())).expect("a layer").click();
     window.harness.run();

@@ -1,5 +1,5 @@
-//! The worker's real threads on the tiny fixtures: what they answer, in which order, and what
-//! becomes of them when something breaks.
+//! The worker's real threads on the tiny fixtures: their answers, in which order these come, and what
+//! happens when something fails.
 
 use std::collections::HashSet;
 use std::fs;
@@ -45,17 +45,17 @@ fn probe_files() -> Vec<PathBuf> {
     paths
 }
 
-/// A worker, and a bell that rings when it has something to say.
+/// A worker, and a channel that is signalled when it has events.
 pub(super) struct Desk {
     pub(super) worker: Worker,
-    bell: Receiver<()>,
+    wakeups: Receiver<()>,
 }
 
 impl Desk {
-    pub(super) fn new(world: WorkerEnv) -> Self {
-        let (ring, bell) = sync_channel(1);
-        let waker = Arc::new(move || ring.try_send(()).unwrap_or_default());
-        Self { worker: Worker::start(world, waker).expect("threads"), bell }
+    pub(super) fn new(env: WorkerEnv) -> Self {
+        let (wake, wakeups) = sync_channel(1);
+        let waker = Arc::new(move || wake.try_send(()).unwrap_or_default());
+        Self { worker: Worker::start(env, waker).expect("threads"), wakeups }
     }
 
     /// Events up to and including the first that is `last`.
@@ -75,7 +75,7 @@ impl Desk {
         }
     }
 
-    /// Sends a request and hears all of its job, which ends once.
+    /// Sends a request; all events up to the end of its job.
     pub(super) fn job(&mut self, request: Request) -> Vec<Event> {
         let job = request.job().expect("a job");
         self.worker.send(request);
@@ -97,7 +97,7 @@ impl Desk {
     }
 }
 
-/// The job an event ends.
+/// The job that an event ends, if any.
 pub(super) fn end(event: &Event) -> Option<JobId> {
     match event {
         Event::Finished(job) | Event::Cancelled(job) | Event::Failed(job, _) => Some(*job),
@@ -112,12 +112,12 @@ fn fault(events: &[Event]) -> &UserError {
     }
 }
 
-/// One look at one image through one probe.
+/// The request to explain one image with one probe.
 pub(super) fn look(job: u64, image: &Path, probe: u64) -> Request {
     look_at(job, image.to_owned().into(), probe)
 }
 
-/// The same, wherever the image is.
+/// The same for any source of an image.
 pub(super) fn look_at(job: u64, image: ImageSource, probe: u64) -> Request {
     let asked = ExplainItem {
         column: ColumnId(1),
@@ -139,7 +139,7 @@ pub(super) fn look_at(job: u64, image: ImageSource, probe: u64) -> Request {
     )
 }
 
-/// The only answer among events.
+/// The result of the first explanation among events.
 pub(super) fn seen(events: &[Event]) -> Result<Arc<Trace>, UserError> {
     let answers = events.iter().find_map(|event| match event {
         Event::Explained { seen, .. } => Some(seen[0].result.clone()),
@@ -161,8 +161,8 @@ fn settle(desk: &mut Desk, state: &mut State) {
     }
 }
 
-/// What is marked in an image comes with what a probe makes of it: from its dataset, or from a folder of masks; a mask that
-/// cannot be used is told, and the image is explained without it.
+/// An explanation holds the image's regions, from its dataset or from a folder of masks; a mask that cannot be used is a
+/// warning, and the image is explained without it.
 #[test]
 fn regions_come_with_an_explanation() {
     let folder = TempDir::new().expect("a folder");
@@ -284,12 +284,12 @@ fn of_fifty_looks_the_last_is_answered() {
     assert!(events.iter().any(|event| matches!(event, Event::Finished(JobId(59)))));
 }
 
-/// Lets go the photograph of the test below.
+/// Releases the photograph that the test below blocks.
 static GO: AtomicBool = AtomicBool::new(false);
 
 #[test]
 fn a_running_look_ends_when_it_is_cancelled() {
-    let world = WorkerEnv {
+    let env = WorkerEnv {
         photo: |place| {
             while !GO.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(5));
@@ -298,7 +298,7 @@ fn a_running_look_ends_when_it_is_cancelled() {
         },
         ..WorkerEnv::default()
     };
-    let mut desk = Desk::new(world);
+    let mut desk = Desk::new(env);
     desk.open("cpu");
     desk.open_probe("gap.safetensors", 1);
     desk.worker.send(look(10, &fixture("images/one.png"), 1));
@@ -313,7 +313,7 @@ fn a_running_look_ends_when_it_is_cancelled() {
 
 #[test]
 fn a_panic_ends_its_job_alone() {
-    let world = WorkerEnv {
+    let env = WorkerEnv {
         device: |name| match name {
             "wgpu" => panic!("out of device memory"),
             name => device::choose(name),
@@ -324,7 +324,7 @@ fn a_panic_ends_its_job_alone() {
         },
         ..WorkerEnv::default()
     };
-    let mut desk = Desk::new(world);
+    let mut desk = Desk::new(env);
     let events = desk.open("wgpu");
     let fault = fault(&events);
     assert!(fault.to_string().contains("out of device memory"), "{fault}");
@@ -539,7 +539,7 @@ fn closing_ends_the_threads_whatever_they_wait_for() {
     for job in 10..100 {
         desk.worker.send(look(job, &fixture("images/one.png"), 1));
     }
-    // More events than have room, and nobody hears them.
+    // More events than the queue holds, and nobody receives them.
     let wanted = (0..2000).map(|id| (ImageId(id), fixture("images/gone.png").into())).collect();
     desk.worker.send(Request::Thumbnails { wanted, side: 16 });
     std::thread::sleep(Duration::from_millis(50));
@@ -550,15 +550,15 @@ fn closing_ends_the_threads_whatever_they_wait_for() {
 #[test]
 fn closing_does_not_wait_for_a_reader_that_never_comes_back() {
     static READING: AtomicBool = AtomicBool::new(false);
-    let world = WorkerEnv {
+    let env = WorkerEnv {
         photo: |place| {
             READING.store(true, Ordering::Relaxed);
-            std::thread::sleep(Duration::from_hours(1)); // a pipe nobody writes to
+            std::thread::sleep(Duration::from_hours(1)); // stands for a pipe nobody writes to
             place.photo()
         },
         ..WorkerEnv::default()
     };
-    let mut desk = Desk::new(world);
+    let mut desk = Desk::new(env);
     desk.open("cpu");
     desk.open_probe("gap.safetensors", 1);
     desk.worker.send(look(9, &fixture("images/one.png"), 1));
