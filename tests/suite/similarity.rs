@@ -1,5 +1,5 @@
-//! Images like another one: numbers against scipy and scikit-learn (`tests/reference/similarity.py`), flipped copies that find
-//! their originals, what an evaluation keeps of every token, and the gallery and the map in the window.
+//! Similar images: numbers against scipy and scikit-learn (`tests/reference/similarity.py`), flipped copies that find
+//! their originals, the vectors that an evaluation keeps, and the gallery and the map in the window.
 
 use burn::tensor::Device;
 use eframe::egui;
@@ -38,7 +38,7 @@ fn half(values: impl IntoIterator<Item = f64>) -> TokenVectors {
     TokenVectors::new(values.into_iter().map(f16::from_f64).collect())
 }
 
-/// What is null in a fixture is no number.
+/// A number of a fixture; null is NaN.
 fn maybe(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
@@ -48,7 +48,7 @@ fn rows(value: &Value) -> Vec<Vec<f64>> {
     value.as_array().expect("rows").iter().map(row).collect()
 }
 
-/// Numbers that are close, or missing in both.
+/// Asserts that numbers are close, or NaN in both.
 #[track_caller]
 fn assert_same(name: &str, found: &[f64], expected: &[f64], near: f64) {
     assert!(!expected.is_empty() && found.len() == expected.len(), "{name}: {} numbers", found.len());
@@ -104,12 +104,12 @@ fn similarities_and_maps_are_those_of_scipy_and_scikit_learn() {
     }
 }
 
-/// Four images of two tokens: the second is the first twice as large, the third its opposite, of the fourth nothing is known.
+/// Four images of two tokens: the second is twice the first, the third its negative, the fourth has a missing value.
 fn few() -> TokenVectors {
     half([1.0, 2.0, 2.0, 4.0, -1.0, -2.0, f64::NAN, 1.0])
 }
 
-/// These images in this order, so alike.
+/// Asserts which images are found, in which order and with which similarities.
 #[track_caller]
 fn assert_nearest<const N: usize>(found: &[(usize, f32)], expected: [(usize, f64); N]) {
     assert_eq!(found.iter().map(|one| one.0).collect::<Vec<_>>(), expected.map(|one| one.0), "{found:?}");
@@ -124,7 +124,7 @@ fn the_nearest_come_first_and_ties_by_their_place() {
     let grid = Grid::new(1, 2);
     let space = ImageSpace::new(&few(), grid, Similarity::Cosine);
     assert_nearest(&space.nearest(0, 9, false), [(1, 1.0), (2, -1.0)]);
-    // Two are equally far: the earlier one.
+    // Of two equally far images, the earlier one.
     assert_nearest(&space.nearest(2, 1, false), [(0, -1.0)]);
     assert!(space.nearest(3, 9, false).is_empty() && space.similarities(3, false).iter().all(|s| s.is_nan()));
     let one = ImageSpace::new(&half([0.5, 1.0]), grid, Similarity::Spearman);
@@ -135,7 +135,7 @@ fn the_nearest_come_first_and_ties_by_their_place() {
         "{:?}",
         one.projection
     );
-    // The same everywhere has a direction, but no ranks.
+    // A constant vector has a direction, but no ranks.
     let even = half([0.5; 6]);
     let ranks = ImageSpace::new(&even, grid, Similarity::Spearman);
     assert!((0..3).all(|image| !ranks.knows(image)) && ranks.projection.is_err());
@@ -146,7 +146,7 @@ fn the_nearest_come_first_and_ties_by_their_place() {
         "{:?}",
         all.projection
     );
-    // Mirror images count where they are asked for: 1 2 3 against 3 2 1.
+    // Mirror images count on request: 1 2 3 against 3 2 1.
     let mirrored =
         ImageSpace::new(&half([1.0, 2.0, 3.0, 3.0, 2.0, 1.0]), Grid::new(1, 3), Similarity::Spearman);
     assert_nearest(&mirrored.nearest(0, 1, false), [(1, -1.0)]);
@@ -155,10 +155,10 @@ fn the_nearest_come_first_and_ties_by_their_place() {
 
 /// Rows and columns of the patches of images that are flipped.
 const GRID: Grid = Grid::new(4, 6);
-/// Images, each with a flipped copy.
+/// Number of images, each with a flipped copy.
 const IMAGES: usize = 40;
 
-/// A token at the place of its mirror image.
+/// The number of the token at the mirrored place of token `i`.
 fn mirrored(i: usize) -> usize {
     i / GRID.cols * GRID.cols + GRID.cols - 1 - i % GRID.cols
 }
@@ -176,7 +176,7 @@ fn sinkhorn(width: usize) -> Probe {
     model.to_probe(BackboneMeta { hidden_size: width, ..BackboneMeta::default() }, Vec::new(), None)
 }
 
-/// What is compared, from the definitions: expected position, evidence for the class and weight of every token.
+/// The three kinds of vectors, from the definitions: expected position, evidence for the class and weight of every token.
 fn compared(probe: &Probe, output: &HeadOutput, tokens: &Tokens, class: usize) -> [Vec<f64>; 3] {
     let Form::Scan(directions) = &output.form else { panic!("a router") };
     let Order::Plan(plan) = &directions[0].order else { panic!("a plan") };
@@ -190,7 +190,7 @@ fn compared(probe: &Probe, output: &HeadOutput, tokens: &Tokens, class: usize) -
     [expected.collect(), exact.token, readout::token_weight(output).expect("one memory for all channels")]
 }
 
-/// The nearest other image in float64, compared with every other one; to it or to its mirror image.
+/// The nearest other image in float64 by exhaustive search, mirror images included.
 fn brute_force(vectors: &[Vec<f64>], image: usize, similarity: Similarity) -> usize {
     let direction = |values: &[f64]| -> Vec<f64> {
         let below = |x: f64| {
@@ -253,7 +253,7 @@ fn flipped_copies_of_images_find_their_originals() {
     }
 }
 
-/// A window with a dataset that both probes were asked about.
+/// A window with a dataset on which both probes were evaluated.
 fn shown() -> Window {
     let part = part();
     let mut window = Window::ready();
@@ -305,10 +305,10 @@ fn the_gallery_shows_the_images_like_one_with_their_similarity() {
         ("1.png", "7.png"),
         "itself first, the unreadable one last"
     );
-    // The number stands below each, in words for a screen reader.
+    // The similarity is below each image, with a label for screen readers.
     assert!(window.has("similarity 1.000") && window.has("similarity –"));
     let by_cosine = expected;
-    // What is compared, and how, is chosen above, taken back by Undo and kept with the workspace.
+    // Vectors and similarity can be chosen, undone, and saved with the workspace.
     let choice =
         Choice { vectors: VectorKind::Evidence, ..window.harness.state().state.views.overview.clone() };
     window.harness.state_mut().dispatch(Command::SetOverview(Box::new(choice)));
@@ -319,7 +319,7 @@ fn the_gallery_shows_the_images_like_one_with_their_similarity() {
     window.harness.run();
     window.answer();
     assert_eq!(names(&window.harness.state().state), by_cosine);
-    // Mirror images count once they are asked for.
+    // Mirror images count on request.
     let straight =
         window.harness.state().state.similarities(like, focus(&window.harness.state().state)).expect("it").1;
     window.click("Or flipped");
@@ -352,13 +352,13 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     window.click("Evaluate first");
     evaluated(&mut window, &part);
     assert!(!window.has("Evaluate first") && window.has("similarity 1.000"));
-    // Of this probe no token has a single weight.
+    // This probe has no single weight per token.
     let choice = Choice { vectors: VectorKind::Weight, ..Choice::default() };
     window.harness.state_mut().dispatch(Command::SetOverview(Box::new(choice)));
     window.harness.run();
     window.answer();
     assert!(window.has("A token has no single weight in this head") && window.idle());
-    // An evaluation of an earlier program has none at all.
+    // An evaluation of an earlier program has no vectors.
     let state = &window.harness.state().state;
     let found = state.evaluation_of(focus(state)).expect("asked").expect("answered");
     let earlier = Evaluation { vectors: indexmap::IndexMap::new(), ..Evaluation::clone(found) };
@@ -402,7 +402,7 @@ fn comparing_is_a_job_that_may_fail_or_be_ended() {
     assert!(state.comparing(dataset, column).is_none());
 }
 
-/// Drags along these places.
+/// Drags the pointer along these points.
 fn drag(window: &mut Window, places: &[egui::Pos2]) {
     let (button, modifiers) = (egui::PointerButton::Primary, egui::Modifiers::NONE);
     let press = |pos, pressed| egui::Event::PointerButton { pos, button, pressed, modifiers };
@@ -431,7 +431,7 @@ fn a_line_drawn_around_dots_of_the_map_shows_these_images_alone() {
     let state = &window.harness.state().state;
     let (what, all) = state.gallery_filter.only.clone().expect("some images");
     assert_eq!((what.as_str(), all.len()), ("8 images of the map", 8), "all but the unreadable one");
-    // Half of it holds fewer.
+    // Half of the map holds fewer images.
     let left = egui::Rect::from_min_max(map.min, egui::pos2(map.center().x, map.bottom()));
     drag(&mut window, &corners(left.shrink(4.0)));
     let state = &window.harness.state().state;
@@ -460,7 +460,7 @@ fn a_line_drawn_around_dots_of_the_map_shows_these_images_alone() {
     assert!(window.has("Map of images") && window.idle());
 }
 
-/// The vectors that the hand-made evaluation of nine images and four tokens has.
+/// The vectors of the hand-made evaluation of nine images and four tokens.
 pub fn vectors(probe: &str) -> indexmap::IndexMap<VectorKind, KeptVectors> {
     let of = |f: &dyn Fn(f64, f64) -> f64| {
         let value = |at: usize| {
@@ -478,7 +478,7 @@ pub fn vectors(probe: &str) -> indexmap::IndexMap<VectorKind, KeptVectors> {
     VectorKind::ALL.into_iter().zip([routing, evidence, weight]).collect()
 }
 
-/// What the worker keeps of the tokens of every image is what a look at it shows.
+/// Asserts that the vectors that an evaluation keeps of an image are those of its trace.
 pub fn assert_kept(evaluation: &Evaluation, image: usize, trace: &ssmprobe::model::trace::Trace) {
     let n = trace.grid.len();
     let kept = |kind: VectorKind| -> Option<Vec<f64>> {
@@ -499,14 +499,14 @@ pub fn assert_kept(evaluation: &Evaluation, image: usize, trace: &ssmprobe::mode
         (Some(weight), Some(found)) => assert_close("weight", found, weight, 6e-3),
         (weight, found) => assert!(weight.is_none() && found.is_none(), "{weight:?}, {found:?}"),
     }
-    // A look is at the class that is predicted.
+    // A trace has the evidence for the predicted class.
     if evaluation.right(image) == Some(true) {
         let found = kept(VectorKind::Evidence).expect("evidence");
         assert_close("evidence", found, trace.evidence.token.as_ref().expect("evidence"), 6e-3);
     }
 }
 
-/// The program with these arguments and the file of the hand-made evaluation.
+/// Runs the program with these arguments and the file of the hand-made evaluation.
 fn program(folder: &std::path::Path, arguments: &str) -> assert_cmd::assert::Assert {
     let file = folder.join("shore.survey.json");
     std::fs::write(&file, small::evaluation().to_json().expect("JSON")).expect("written");

@@ -1,5 +1,5 @@
-//! The window's state as stories: what a person does, what the worker says, what is asked of it. No
-//! thread, no window, no weights.
+//! The window's state under sequences of commands and worker events, and the requests it makes of the
+//! worker. No thread, no window, no weights.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ pub(super) fn trace(image: &str) -> Trace {
     }
 }
 
-/// Plays the worker: opens what is asked with the descriptions above, keeps the last look unanswered.
+/// Answers requests in place of the worker, with the descriptions above; the last request to explain, which stays unanswered.
 pub(super) fn play(state: &mut State, requests: Vec<Request>) -> Option<(JobId, Explain)> {
     let mut requests = VecDeque::from(requests);
     let mut last = None;
@@ -112,7 +112,7 @@ pub(super) fn play(state: &mut State, requests: Vec<Request>) -> Option<(JobId, 
     last
 }
 
-/// Answers every column of a look.
+/// Answers every column of a request to explain; the requests that follow.
 pub(super) fn answer(state: &mut State, (job, look): &(JobId, Explain)) -> Vec<Request> {
     let seen = look.asked.iter().map(|asked| {
         let image = asked.image.to_string();
@@ -128,7 +128,7 @@ pub(super) fn does(state: &mut State, command: Command) -> Option<(JobId, Explai
     play(state, requests)
 }
 
-/// Backbone `one`, probes `a` and `b`, images `x`, `y`, `z`, all shown.
+/// A state with backbone `one`, probes `a` and `b`, and images `x`, `y`, `z`, all explained.
 pub(super) fn story() -> State {
     let mut state = State::new(Settings::default());
     let mut last = None;
@@ -248,7 +248,7 @@ fn backbones_read_images_as_the_open_probes_were_trained() {
     let deep = TokenSpec { layer: Some(1), size: Some(160), ..TokenSpec::default() };
     let options = BackboneOptions { layer: Some(1), pixels: Some(160), ..BackboneOptions::default() };
     assert_eq!(open("deep", deep), (Some(options), Some(Compatibility::Fits), deep));
-    // One that says otherwise changes nothing, and is told apart.
+    // A probe trained otherwise changes nothing, and is marked as a mismatch.
     let (options, fit, token_spec) = open("last", TokenSpec { size: Some(160), ..TokenSpec::default() });
     assert_eq!((options, token_spec), (None, deep));
     let Some(Compatibility::Doubtful(why)) = fit else { panic!("{fit:?}") };
@@ -314,7 +314,7 @@ fn a_column_that_waited_when_it_went_is_asked_for_again_beside_another_look() {
     let last = *state.library.images.get_index(2).unwrap().0;
     does(&mut state, Command::SetImage(second, Some(last))).expect("a look");
     state.dispatch(Command::RemoveColumn(second));
-    // The look that it waited for ends with one at the first column alone, whose probe was written anew.
+    // Its request ends with a newer one for the first column alone, whose probe file was rewritten.
     let requests = state.dispatch(Command::ReopenProbe(state.columns[&first].probe));
     let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
         panic!("{requests:?}")
@@ -558,7 +558,7 @@ fn jobs_say_how_far_they_are_and_end_when_cancelled() {
     state.apply(Event::Cancelled(*job));
     assert!(state.jobs.is_empty());
     assert_eq!(state.library.backbones[entry].status, Status::Closed);
-    // Another one is opened beside it; the same one again ends the first attempt.
+    // Another backbone is opened beside it; opening the same one again cancels the first attempt.
     let requests = state.dispatch(Command::UseBackbone(*entry));
     let first = requests[0].job().expect("a job");
     let requests = state.dispatch(Command::OpenBackbone("org/other".into()));
@@ -580,7 +580,7 @@ fn a_column_with_nothing_to_show_says_what_to_do() {
     does(&mut state, Command::OpenBackbone("one".into()));
     assert_eq!(state.why_nothing(id), "Choose an image");
     assert!(does(&mut state, Command::OpenImages(vec!["x.png".into()])).is_some());
-    // Without a backbone what is known of an image stays with it.
+    // Without a backbone, the trace of an image stays.
     let mut state = story();
     let backbone = *state.library.backbones.keys().next().expect("a backbone");
     does(&mut state, Command::CloseBackbone(backbone));
@@ -647,7 +647,7 @@ fn of_many_images_in_sight_all_thumbnails_come_and_each_is_asked_for_once() {
         }
     }
     assert_eq!(asked, ids);
-    // Of an image that was closed meanwhile there is an answer, too.
+    // An image that was closed in the meantime is answered as well.
     state.restore(state.workspace(json!(null)));
     assert!(state.thumbnails.are_missing(&ids), "nothing is known of another workspace");
     state.dispatch(Command::ShowThumbnails(ids[..1].to_vec()));
@@ -706,7 +706,7 @@ fn a_workspace_comes_back_as_it_was() {
     let fresh = again.dispatch(Command::OpenProbes(vec!["new.safetensors".into()]));
     let Request::Compute(_, Compute::OpenProbe { entry, .. }) = &fresh[0] else { panic!("{fresh:?}") };
     assert!(!state.library.probes.contains_key(entry), "a new name");
-    // A probe that is another file now is told.
+    // A probe file that has changed is reported.
     let mut changed = state.workspace(json!(null));
     changed.probes[0].fingerprint = Some("another file".into());
     let mut again = State::new(Settings::default());
@@ -714,7 +714,7 @@ fn a_workspace_comes_back_as_it_was() {
     play(&mut again, requests);
     let told = |state: &State| state.log_text().matches("has changed since").count();
     assert_eq!(told(&again), 1, "{}", again.log_text());
-    // Once: from now on it is another one than the workspace speaks of.
+    // Only once: from now on the new file is the one that counts.
     let first = *again.library.probes.keys().next().expect("a probe");
     does(&mut again, Command::ReopenProbe(first));
     assert!(again.library.probes[&first].status.ready().is_some());
@@ -763,7 +763,7 @@ fn a_folder_that_is_listed_in_parts_is_looked_at_once() {
     list(&mut state, job, 3);
     assert_eq!(shown(&state).as_deref(), Some("0.png"), "the first of all parts");
     state.apply(Event::Finished(job));
-    // What a person chose meanwhile stays.
+    // What was chosen in the meantime stays.
     let job = asked(&mut state);
     state.dispatch(Command::Step(1));
     list(&mut state, job, 6);
@@ -794,7 +794,7 @@ fn a_workspace_moves_with_all_of_its_folder() {
     let paths = [data, out, &tokens.cache].map(|path| path.clone().expect("a path"));
     assert_eq!(paths, ["birds", "runs/two", "tokens"].map(|name| new.join(name)));
     assert_eq!(loaded.runs[..2], ["one", "lost"].map(|name| new.join("runs").join(name)));
-    // Runs that are gone are missing, and located.
+    // Runs that are gone are listed as missing, and can be located.
     let missing = loaded.missing();
     assert_eq!(
         missing.iter().map(|missing| missing.entry).collect::<Vec<_>>(),
@@ -803,7 +803,7 @@ fn a_workspace_moves_with_all_of_its_folder() {
     let found = new.join("runs/one");
     assert_eq!(loaded.locate(Entry::Run(2), &found), 1);
     assert_eq!((&loaded.runs[2], loaded.missing().len()), (&found, 1));
-    // An id of the Hub is no path.
+    // A Hub id is not a path.
     let training = TrainSettings { backbone: "org/name".into(), ..TrainSettings::default() };
     Workspace { training, ..Workspace::default() }.save(&new.join("w.ssmprobe")).expect("saved");
     let loaded = Workspace::load(&new.join("w.ssmprobe")).expect("loaded");
@@ -844,7 +844,7 @@ fn strange_workspace_files_are_refused_by_name() {
         ("[1]", "not an SSMProbe workspace"),
         (r#"{"ssmprobe_workspace": 2}"#, "update it"),
         (r#"{"ssmprobe_workspace": 1, "probes": 3}"#, "not an SSMProbe workspace"),
-        // The next entry would have no number.
+        // There would be no id for the next entry.
         (
             r#"{"ssmprobe_workspace": 1, "images": [{"id": 18446744073709551615, "path": "x.png"}]}"#,
             "18446744073709551615",
@@ -865,7 +865,7 @@ fn strange_workspace_files_are_refused_by_name() {
     let gone = folder.path().join("nowhere/w.ssmprobe");
     assert!(Workspace::load(&gone).expect_err("gone").to_string().contains("nowhere"));
     assert!(Workspace::default().save(&gone).expect_err("no folder").to_string().contains("nowhere"));
-    // The library's names are what the layout speaks of.
+    // The layout refers to entries of the library by these ids.
     assert_eq!(serde_json::to_value((ProbeId(3), BackboneId(4))).unwrap(), json!([3, 4]));
 }
 
@@ -909,7 +909,7 @@ fn stars_and_notes_are_found_taken_back_and_kept_with_the_image_they_are_on() {
     state.dispatch(Command::Redo);
     assert!(state.is_starred(images[0]) && !state.is_starred(images[1]));
 
-    // Both outlast the closing of their image, by a workspace too, and follow a folder that was moved.
+    // Both outlast closing the image and saving the workspace, and follow a folder that was moved.
     state.dispatch(Command::CloseImages(vec![images[1]]));
     let saved = there("w.ssmprobe");
     state.workspace(json!(null)).save(&saved).expect("saved");
@@ -1004,7 +1004,7 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
     let (_, wanted) = state.library.token_mismatch(probes[1]).expect("other tokens");
     let requests = state.dispatch(Command::OpenBeside(last, wanted));
     look = play(&mut state, requests).or(look);
-    // Each reads the backbone that is open as it was trained, and both are looked at.
+    // Each uses the open backbone with the options it was trained with, and both are explained.
     for probe in &probes {
         assert_eq!(state.library.fit(*probe), Some(Compatibility::Fits));
     }
@@ -1014,7 +1014,7 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
     let early = look.as_ref().expect("a look").1.asked.iter().find(|asked| asked.probe == probes[1]);
     assert_eq!(early.expect("it is asked").backbone, backbones[1]);
     assert_eq!(state.column_title(column(&state, 1)), "early · one, layer 1");
-    // What the others agree on, or a person chooses for them, leaves it alone.
+    // Options that other probes agree on, or that a user chooses for those, do not change it.
     let requests = state.dispatch(Command::RemoveColumn(column(&state, 0)));
     play(&mut state, requests);
     assert_eq!(state.backbone_options, BackboneOptions::default());
@@ -1027,7 +1027,7 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
     play(&mut state, requests);
     assert_eq!(state.dispatch(Command::OpenBeside(last, wanted)).iter().find_map(opened), Some(backbones[1]));
     assert_eq!(state.library.backbones.len(), 2, "one of these options is open already");
-    // Its own options are a step, and go into the workspace.
+    // Its own options are a step of Undo, and part of the workspace.
     let own = |state: &State| state.library.backbones[&backbones[1]].own;
     let other = BackboneOptions { pixels: Some(160), ..wanted };
     state.dispatch(Command::SetOwnOptions(backbones[1], other));
@@ -1058,6 +1058,6 @@ fn the_next_training_takes_the_layer_of_its_form() {
     state.dispatch(read(Some(2)));
     assert_eq!(layer(&state), Some(3), "until it is chosen");
     state.dispatch(Command::Undo);
-    // Both choices are one step, as a slider's are.
+    // Both choices are one step, like those of a slider.
     assert_eq!((state.backbone_options.layer, layer(&state)), (None, Some(3)));
 }

@@ -1,5 +1,5 @@
 //! Statistics against numpy, scipy and scikit-learn (`tests/reference/stats.py`), bands against order statistics of the
-//! very same draws, and where on an object a token begins to lie.
+//! very same draws, and which tokens count as on an object.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -141,7 +141,7 @@ fn a_mean_over_trainings_and_images_is_as_sure_as_scipy_says() {
         assert_close(format!("{name}, p"), found.p(), number(&case["p"]), 1e-6);
         let equivalence = found.equivalence(number(&case["margin"]));
         assert_close(format!("{name}, equivalence"), equivalence, number(&case["equivalence"]), 1e-6);
-        // Over other draws of signs; five binomial deviations of 9999.
+        // The reference has other draws of signs: within five binomial deviations of 9999 draws.
         let expected = number(&case["permutation"]);
         let p = permutation(&first, &second, 9999, 0);
         let allowed = 5.0 * (expected * (1.0 - expected) / 9999.0).sqrt() + 2e-4;
@@ -160,18 +160,18 @@ fn the_smallest_difference_is_found_with_its_power() {
     }
 }
 
-/// Sinkhorn, keeping every list of scores it is given.
-struct Kept {
+/// Sinkhorn, recording the scores that it is given.
+struct RecordingSinkhorn {
     router: Sinkhorn,
     scores: Mutex<Vec<Vec<f64>>>,
 }
 
-impl Kept {
+impl RecordingSinkhorn {
     fn new() -> Self {
         Self { router: Sinkhorn { temperature: 0.1, iterations: 20 }, scores: Mutex::default() }
     }
 
-    /// Every diagnostic of each of the scores, sorted: `[m][draw]`.
+    /// Every diagnostic of all recorded scores, sorted: `[measure][draw]`.
     fn sorted(&self, grid: Grid) -> Vec<Vec<f64>> {
         let scores = self.scores.lock().expect("no panic");
         let all: Vec<Vec<f64>> =
@@ -185,7 +185,7 @@ impl Kept {
     }
 }
 
-impl Router for Kept {
+impl Router for RecordingSinkhorn {
     fn id(&self) -> &'static str {
         self.router.id()
     }
@@ -219,14 +219,14 @@ fn ends(sorted: &[Vec<f64>]) -> Vec<[f64; 2]> {
 
 #[test]
 fn a_null_band_is_the_5th_to_95th_percentile_of_random_scores() {
-    let (grid, router) = (Grid::new(7, 7), Kept::new());
+    let (grid, router) = (Grid::new(7, 7), RecordingSinkhorn::new());
     let band = NullBands::new(21, 3).band(&router, &Intervention::None, grid);
     let found: Vec<[f64; 2]> = band.iter().map(|null| [null.band.0, null.band.1]).collect();
     let sorted = router.sorted(grid);
     assert_close("bands", found, ends(&sorted), 1e-9);
     let wide = band.iter().filter(|null| null.band.0 < null.band.1).count();
     assert!(wide >= 10, "a band without a width can be turned: {band:?}");
-    // What the mean of many images comes to: that of the draws, as far as 21 of them say.
+    // The band of a mean over images: around the draws' mean, wider as only 21 of them estimate it.
     let of_means = MeanNull::from_nulls(&band, 21);
     for (at, (null, values)) in of_means.iter().zip(&sorted).enumerate() {
         let (mean, deviation) = mean_and_deviation(values);
@@ -242,14 +242,14 @@ fn a_null_band_is_the_5th_to_95th_percentile_of_random_scores() {
     }
     assert_eq!(of_means.len(), MEASURES.len());
 
-    // Standardised, Gaussian, all different; other ones with another seed.
+    // Scores are standardised, Gaussian and all different, and others with another seed.
     let scores = router.scores.into_inner().expect("no panic");
     for one in &scores {
         let (mean, deviation) =
             (one.iter().sum::<f64>() / 49.0, one.iter().map(|s| s * s).sum::<f64>() / 49.0);
         assert_close("mean and variance", [mean, deviation], [0.0, 1.0], 1e-5);
     }
-    let other = Kept::new();
+    let other = RecordingSinkhorn::new();
     NullBands::new(200, 4).band(&other, &Intervention::None, grid);
     let other = other.scores.into_inner().expect("no panic");
     let all: Vec<f64> = other.concat();
@@ -263,7 +263,7 @@ fn a_null_band_is_the_5th_to_95th_percentile_of_random_scores() {
 
 #[test]
 fn an_untrained_band_is_the_5th_to_95th_percentile_of_untrained_scorers() {
-    let (grid, router) = (Grid::new(5, 4), Kept::new());
+    let (grid, router) = (Grid::new(5, 4), RecordingSinkhorn::new());
     let patches = |salt: usize| (0..20 * 3).map(|i| ((i * i + salt * i) % 17) as f32).collect();
     let tokens = |salt| Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches: patches(salt) };
     let scores = untrained_scores(&tokens(3), 21, 5);
@@ -273,10 +273,11 @@ fn an_untrained_band_is_the_5th_to_95th_percentile_of_untrained_scorers() {
     assert_close("bands", &bands, ends(&sorted), 1e-9);
     let means: Vec<f64> = sorted.iter().map(|values| values.iter().sum::<f64>() / 21.0).collect();
     assert_close("means", found.iter().map(|one| one.mean).collect::<Vec<_>>(), means, 1e-9);
-    // Every scorer's mean over two images: of the first image twice it is the scorer's own value.
+    // The band of every scorer's mean over two images: with the same image twice, the band of that image.
     let image: Arc<[Untrained]> = found.into();
     let other: Arc<[Untrained]> =
-        untrained(&Kept::new(), &Intervention::None, grid, &untrained_scores(&tokens(4), 21, 5)).into();
+        untrained(&RecordingSinkhorn::new(), &Intervention::None, grid, &untrained_scores(&tokens(4), 21, 5))
+            .into();
     for at in 0..MEASURES.len() {
         let twice = untrained_mean(&[image.clone(), image.clone()], at);
         assert_close("one image twice", [twice.0, twice.1], [bands[at][0], bands[at][1]], 1e-12);
@@ -294,7 +295,7 @@ fn an_untrained_band_is_the_5th_to_95th_percentile_of_untrained_scorers() {
     }
 }
 
-/// A mask of 32 x 32 pixels whose four patches of 256 have so many white ones, and `grey` in their last pixel.
+/// A mask of 32 x 32 pixels: `white` pixels in each of its four patches of 256, and `grey` in a patch's last pixel.
 fn mask(white: [usize; 4], grey: u8) -> Picture {
     let mut rgb = vec![0; 3 * 32 * 32];
     for (patch, count) in white.into_iter().enumerate() {
@@ -318,10 +319,10 @@ fn a_token_lies_on_the_object_from_half_of_its_pixels_on() {
     let grid = Grid::new(2, 2);
     for (white, grey, expected) in [
         ([128, 127, 129, 0], 0, [true, false, true, false]),
-        // A grey pixel counts as far as it is white: half a pixel and a little more than half.
+        // A grey pixel counts by its brightness: half a pixel, and a little more than half.
         ([127, 127, 0, 255], 255, [true, true, false, true]),
         ([128, 127, 256, 0], 254, [true, false, true, false]),
-        // No token has half of it: those it covers most.
+        // No patch is half covered: the most covered one counts.
         ([127, 20, 100, 0], 0, [true, false, false, false]),
         ([60, 60, 59, 0], 0, [true, true, false, false]),
         ([0, 0, 1, 0], 0, [false, false, true, false]),

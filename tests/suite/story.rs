@@ -1,6 +1,6 @@
-//! One sitting at the window, found by its labels as a screen reader finds it, with the real worker
-//! behind it: the demo, an image, three routers, a figure to a file, a small training, and the
-//! workspace opened again.
+//! One session in the window, operated by its labels as with a screen reader, on the real worker: the
+//! demo, an image, three routers, a figure exported to a file, a small training, and the workspace
+//! opened again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Sitting {
         &self.0.state().state
     }
 
-    /// Draws frames until it is so.
+    /// Draws frames until the condition `so` holds.
     fn until(&mut self, what: &str, so: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
         while !so(self) {
@@ -68,7 +68,7 @@ impl Sitting {
         self.steps();
     }
 
-    /// Types into a field in the place of what stands there.
+    /// Replaces the text of a field.
     fn fill(&mut self, role: Role, label: &str, text: &str) {
         self.click_role(role, label);
         self.0.key_press_modifiers(Modifiers::COMMAND, Key::A);
@@ -96,7 +96,7 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     .expect("settings");
     let mut sitting = Sitting::new(&settings);
 
-    // The demo opens and is looked at.
+    // The demo opens and is explained.
     let opening = demo::opening();
     assert_eq!(opening.len(), 3, "the bundled demo is there");
     opening.into_iter().for_each(|command| sitting.0.state_mut().dispatch(command));
@@ -117,7 +117,7 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     assert_eq!(sitting.state().current_image().expect("an image").name(), second);
     sitting.until("the image is looked at", Sitting::all_shown);
 
-    // Three routers side by side, and a token that is lit in all of them.
+    // Three routers side by side, and a token highlighted in all of them.
     sitting.click("Compare");
     for router in ["sinkhorn", "neuralsort", "raster"] {
         assert!(sitting.has(router), "{router} is not compared");
@@ -128,7 +128,7 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     sitting.steps();
     assert!(sitting.state().selection.hover.token.is_some(), "no token is lit");
 
-    // The comparison to a file.
+    // The comparison, exported to a file.
     let file = disk.path("comparison.svg");
     sitting.click("Export comparison…");
     sitting.fill(Role::TextInput, "Export to", &file.display().to_string());
@@ -140,10 +140,10 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
         assert!(svg.contains(&title(*column)), "{} is not compared", title(*column));
     }
 
-    // A small training, filled in by hand.
+    // A small training, entered in the form.
     sitting.click("Training");
     sitting.click_role(Role::ComboBox, "Dataset");
-    // The demo's scenes have the same name: they stand in the library, and above these in the list.
+    // The demo's dataset has the same name: it is in the library, and above this one in the list.
     let place = |rect: egui::Rect| (rect.left() > 320.0, rect.top() as i32);
     let own = sitting.0.query_all_by_label("scenes").max_by_key(|node| place(node.rect()));
     own.expect("the dataset").click();
@@ -164,7 +164,7 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     let epochs = |s: &Sitting| s.state().training.active_run().map_or(0, |run| run.history.done().0);
     sitting.until("some epochs are done", move |s| epochs(s) > 6);
 
-    // An image is looked at while it trains.
+    // An image is explained during the training.
     let third = sitting.state().library.images.values().nth(2).expect("images").name();
     let said = format!("{third}, class");
     sitting.0.query_all_by_label_contains(&said).next().expect("its picture").click();
@@ -182,7 +182,7 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
         ready.count() == probes + 6
     });
 
-    // Tomorrow.
+    // A later session.
     let file = disk.path("sitting.ssmprobe");
     let title =
         |s: &Sitting| s.state().columns.keys().map(|id| s.state().column_title(*id)).collect::<Vec<_>>();

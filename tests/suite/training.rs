@@ -1,5 +1,5 @@
-//! The training protocol: every head can learn, no head disturbs another, and a run that was cut
-//! goes on to the same bits.
+//! The training protocol: every head can learn, heads do not influence each other, and a run that was
+//! interrupted resumes to the same bits.
 
 use std::ops::ControlFlow;
 
@@ -47,8 +47,8 @@ fn trainer(kind: &'static HeadSpec, device: &Device) -> HeadTrainer {
     HeadTrainer::new(kind.id, Model::start(kind, &config, dims, 3, device).unwrap())
 }
 
-/// Trains the heads of `kinds` together, cut after `cut` steps and gone on with from what a
-/// checkpoint would hold, if given.
+/// Trains the heads of `kinds` together; with `cut`, stops after so many steps and resumes from what a
+/// checkpoint would hold.
 fn run(
     tokens: &TokenCache,
     kinds: &[&'static HeadSpec],
@@ -58,7 +58,7 @@ fn run(
     run_drawn(tokens, kinds, config, cut, false)
 }
 
-/// The same, the tokens of every image lying in another order at every pass where they are `redrawn`.
+/// The same; if `redrawn`, the tokens of every image have another order in every epoch.
 fn run_drawn(
     tokens: &TokenCache,
     kinds: &[&'static HeadSpec],
@@ -106,7 +106,7 @@ fn every_head_overfits_eight_images() {
     assert_eq!(names, HEADS.iter().map(|kind| kind.id).collect::<Vec<_>>());
 }
 
-/// The head of an order file that holds 0, 1, 2, ... is raster's, to the last bit; of another order it is not.
+/// A head in the order 0, 1, 2, ... of a file equals raster to the bit; in another order it does not.
 #[test]
 fn a_head_in_the_order_of_a_file_is_trained_as_any_scan() {
     let folder = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ fn a_head_in_the_order_of_a_file_is_trained_as_any_scan() {
     );
 }
 
-/// Redrawn orders change what is read in an order, and nothing else; who was stopped goes on to the same bits.
+/// Redrawn orders change heads that read in an order, and no others; a stopped training resumes to the same bits.
 #[test]
 fn tokens_redrawn_at_every_pass_have_no_order_left() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Where a training is computed, and trainings that are handed in as tasks, in the training pane: events made by hand.
+//! Where a training is computed, and trainings submitted as tasks, in the training pane: events are made by hand.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use ssmprobe::app::user_error::UserError;
 
 use crate::training_window::{Pane, facts, metric, snapshot};
 
-/// What is filled in is planned, on a machine with or without Slurm.
+/// A pane with a planned training, on a machine with or without Slurm.
 fn planned(slurm: bool) -> Pane {
     let mut pane = Pane::filled();
     let plan = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
@@ -51,7 +51,7 @@ fn task(name: &str, phase: TaskPhase, state: &str, said: &str) -> TaskStatus {
     TaskStatus { name: name.into(), phase, state: state.into(), said }
 }
 
-/// What the folder of a run with these tasks holds: epochs of the first seed.
+/// Delivers the contents of a run's folder: these tasks, and so many epochs of the first seed.
 fn read(pane: &mut Pane, all: Vec<TaskStatus>, epochs: usize) {
     let mut snapshot = Arc::into_inner(snapshot(&["gap", "sinkhorn"])).expect("just made");
     snapshot.about.seeds = vec![0];
@@ -62,7 +62,7 @@ fn read(pane: &mut Pane, all: Vec<TaskStatus>, epochs: usize) {
     pane.say(Event::RunRead { job: None, folder, snapshot: Ok(Arc::new(snapshot)) });
 }
 
-/// Chooses Slurm and this partition of it (its own where empty), for which a plan is asked.
+/// Chooses Slurm with a partition (the default one if empty), and asks for a plan.
 fn choose_slurm(pane: &mut Pane, partition: &str) {
     let slurm = TaskForm { partition: partition.into(), ..TaskForm::default() };
     let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
@@ -70,14 +70,14 @@ fn choose_slurm(pane: &mut Pane, partition: &str) {
     pane.0.harness.run();
 }
 
-/// Answers with a plan.
+/// Delivers a plan of the tasks.
 fn tell_plan(pane: &mut Pane) {
     let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
     pane.tell(job, TrainEvent::TasksPlanned(stages()));
     pane.say(Event::Finished(job));
 }
 
-/// With its tasks handed in.
+/// A pane whose tasks were submitted.
 fn handed_in() -> Pane {
     let mut pane = planned(true);
     choose_slurm(&mut pane, "gpu");
@@ -97,7 +97,7 @@ fn where_it_is_computed_is_chosen_where_that_can_be_had_and_remembered() {
     assert_eq!(place(&pane), TrainPlace::Detached);
     let places = pane.0.harness.state().state.train_places();
     assert_eq!(places, [TrainPlace::Here, TrainPlace::Detached]);
-    // What is chosen is in the settings, which come back as they were written down.
+    // The choice is part of the settings, which survive a round trip through JSON.
     let settings = &pane.0.harness.state().state.settings;
     let text = serde_json::to_string(settings).expect("JSON");
     assert_eq!(
@@ -139,7 +139,7 @@ fn tasks_are_shown_before_they_are_handed_in() {
     assert_eq!(first.len(), 1);
     assert!(first[0].words.contains(&"--submit=slurm".to_owned()) && first[0].out == facts().out);
     assert!(!Action::StartTraining.enabled(&pane.0.harness.state().state));
-    // What is told of the tasks before is told of no other.
+    // The plan of earlier tasks is not shown for others.
     let slurm = TaskForm { partition: "gpu".into(), gpus: "1".into(), ..TaskForm::default() };
     let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
     pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
@@ -187,14 +187,14 @@ fn tasks_are_followed_cancelled_and_retried() {
     for said in ["running, 1:00:00 left", "waiting (Priority)", "seed 0, epoch 4 of 10", "In tasks"] {
         assert!(pane.0.has(said), "{said} is not there");
     }
-    // Its curves are those of what has begun.
+    // Its curves are those of the tasks that have begun.
     let run = |pane: &Pane| pane.0.harness.state().state.training.runs[&folder].clone();
     assert_eq!(run(&pane).history.done(), (8, 20));
     assert!(pane.0.has("Sinkhorn") || pane.0.has("sinkhorn"));
     pane.0.click("Cancel tasks");
     let job = pane.asked(|ask| matches!(ask, Fetch::EndTasks(_)));
     pane.say(Event::Finished(job));
-    // What has begun has come to its end, and one that has not failed: nothing is over.
+    // All begun tasks ended and one failed before it began: the run is not over.
     let failed =
         task("train-2", TaskPhase::Failed, "failed with exit code 1", "error: out of memory\nlast words");
     let all = vec![
@@ -236,7 +236,7 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     assert!(state.training.runs.is_empty() && state.training.form.heads == ["gap", "sinkhorn"]);
     assert_eq!(state.settings.training.slurm.partition, "nowhere");
     assert!(!state.can_start_training());
-    // Asked once more as it is, or with another partition.
+    // Asked again unchanged, or with another partition.
     let plans = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
         wire.asked.iter().filter(|request| matches!(request, Request::Fetch(_, Fetch::PlanTasks(_)))).count()
@@ -250,7 +250,7 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     assert!(pane.0.harness.state().state.can_start_training());
 }
 
-/// A run whose tasks somebody else handed in is opened as any other.
+/// A run whose tasks were submitted elsewhere is opened as any other.
 #[test]
 fn a_run_without_parts_is_not_over() {
     let mut pane = handed_in();

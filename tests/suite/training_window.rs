@@ -1,5 +1,5 @@
-//! The training pane in all its states, and what is dropped on the window or copied from it: events
-//! made by hand, no worker.
+//! The training pane in all its states, and files dropped on the window or images copied from it:
+//! events are made by hand, with no worker.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub fn metric(head: &str, seed: u64, epoch: usize) -> Metric {
     Metric { head: head.into(), seed, epoch }
 }
 
-/// The training pane of a window, and what it asks.
+/// A window that shows the training pane.
 pub struct Pane(pub Window);
 
 impl Pane {
@@ -101,7 +101,7 @@ impl Pane {
         pane
     }
 
-    /// With a training under way, from which nothing was heard yet.
+    /// A pane with a running training that has reported no step yet, and its job.
     fn running(heads: &[&str]) -> (Self, JobId) {
         let mut pane = Self::filled();
         let plan = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
@@ -114,7 +114,7 @@ impl Pane {
         (pane, job)
     }
 
-    /// The job of the request that asks this.
+    /// The job of the latest request of this kind.
     pub fn asked(&self, wanted: impl Fn(&Fetch) -> bool) -> JobId {
         let wire = self.0.wire.borrow();
         let found = wire.asked.iter().rev().find_map(|request| match request {
@@ -161,7 +161,7 @@ fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
             assert!(pane.0.has(kind.name), "{} cannot be chosen", kind.name);
             assert!(pane.0.has(kind.summary), "{} says nothing", kind.name);
         }
-        pane.0.click(&header); // makes room for the next
+        pane.0.click(&header); // collapses it, so that the next fits
     }
     pane.0
         .harness
@@ -190,7 +190,7 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
     assert!(!chosen(&pane, "cls"));
     pane.0.click("The paper's");
     assert!(chosen(&pane, "attention") && !chosen(&pane, "cls"));
-    // Chosen for another backbone, it can be left out.
+    // Chosen for another backbone, it can be deselected.
     let heads = vec!["cls".into(), "gap".into()];
     pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(TrainSettings { heads, ..filled() })));
     pane.0.harness.run();
@@ -226,13 +226,13 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     // 10,000 images at 10 ms; 468.75 batches at 1 s and 19.53 at 0.25 s.
     assert!(pane.0.has("100 s for the tokens") || pane.0.has("2 min for the tokens"));
     assert!(pane.0.has("8 min for the training") && pane.0.has("About 10 min"));
-    // More epochs change the figures, not the plan.
+    // More epochs change the estimate, but need no new plan.
     let draft = TrainSettings { epochs: 20, ..filled() };
     pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(draft)));
     pane.0.harness.run();
     assert!(pane.0.has("940 steps of 2 heads"));
     assert_eq!(plans(&pane), 1);
-    // Another batch does.
+    // Another batch size needs one.
     let draft = TrainSettings { batch: 64, ..filled() };
     pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(draft)));
     pane.0.harness.run();
@@ -455,7 +455,7 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
         Some(&Request::Follow(Vec::new()))
     );
     assert!(pane.0.idle());
-    // Opened again, it is as its folder is by then, and its probes are those of now.
+    // Opened again, it shows its folder and probes as they are now.
     pane.0.answer();
     pane.0.harness.state_mut().dispatch(Command::OpenRun(folder.clone()));
     say(&mut pane, vec![metric("gap", 0, 1)], vec![(probe.0.clone(), SystemTime::now())]);
@@ -474,7 +474,7 @@ fn a_run_that_vanishes_is_told() {
     let mut pane = Pane::new();
     let folder = PathBuf::from("runs/birds-tiny");
     let requests = pane.0.harness.state_mut().state.dispatch(Command::OpenRun(folder.clone()));
-    let late = Some(JobId(u64::MAX)); // of a workspace that is gone
+    let late = Some(JobId(u64::MAX)); // of an earlier workspace
     for (job, open) in [(late, 0), (requests[0].job(), 1)] {
         pane.say(Event::RunRead { job, folder: folder.clone(), snapshot: Ok(snapshot(&["gap"])) });
         assert_eq!(pane.0.harness.state().state.training.runs.len(), open);
@@ -525,7 +525,7 @@ fn files_that_are_dropped_are_recognised_and_opened() {
     assert_eq!(known.count(), 1, "{asked:?}");
     assert!(over, "nothing says that files can be dropped");
     assert!(!window.has("Drop to open"));
-    // A workspace takes the place of what is open.
+    // A workspace replaces everything that is open.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("work.ssmprobe");
     let shared = window.harness.state().state.views.shared;

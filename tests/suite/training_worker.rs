@@ -1,5 +1,5 @@
-//! Training by the worker's real threads: looks are answered between two steps, also while it rests;
-//! what is cancelled goes on; what breaks ends alone; runs on disk are followed.
+//! Training by the worker's real threads: explanations are answered between two steps, also while it is
+//! paused; a cancelled training resumes; a failure ends its job alone; runs on disk are watched.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,15 +30,15 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 struct Desk {
     worker: Worker,
-    bell: Receiver<()>,
+    wakeups: Receiver<()>,
     disk: run::Desk,
 }
 
 impl Desk {
-    fn new(world: WorkerEnv) -> Self {
-        let (ring, bell) = sync_channel(1);
-        let waker = Arc::new(move || ring.try_send(()).unwrap_or_default());
-        Self { worker: Worker::start(world, waker).expect("threads"), bell, disk: run::Desk::new(24, 8) }
+    fn new(env: WorkerEnv) -> Self {
+        let (wake, wakeups) = sync_channel(1);
+        let waker = Arc::new(move || wake.try_send(()).unwrap_or_default());
+        Self { worker: Worker::start(env, waker).expect("threads"), wakeups, disk: run::Desk::new(24, 8) }
     }
 
     fn draft(&self, epochs: usize) -> TrainSettings {
@@ -61,7 +61,7 @@ impl Desk {
         self.worker.send(Request::Fetch(JobId(job), Fetch::Begin(Box::new(draft))));
     }
 
-    /// Goes on with the run, where the form says another cache than the one it was begun with.
+    /// Resumes the run, with another cache in the request than the run began with.
     fn resume(&mut self, job: u64) {
         let (folder, cache) = (self.disk.path("run"), Some(self.disk.path("another")));
         let ask = Fetch::Resume { folder, device: Some("cpu".into()), cache };
@@ -89,7 +89,7 @@ impl Desk {
         self.until(|event| end(event) == Some(JobId(job)))
     }
 
-    /// Opens the backbone and a probe, so that it can look.
+    /// Opens the backbone and a probe, so that images can be explained.
     fn open(&mut self) {
         let (source, device) = (run::backbone().display().to_string(), "cpu".to_owned());
         let (entry, options) = (BackboneId(1), BackboneOptions::default());
@@ -156,7 +156,7 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
     assert!(estimate.image.is_some() && !estimate.step.is_zero() && estimate.tried == 16, "{estimate:?}");
     assert!(!desk.disk.path("run").exists(), "a plan writes nothing");
 
-    // What cannot be done is told: a setting no head has, a dataset that is none.
+    // Errors: a setting that no head has, a missing dataset.
     let wrong = TrainSettings { head_settings: "colour=red".into(), ..draft.clone() };
     let absent = TrainSettings { data: Some(desk.disk.path("nowhere")), ..draft };
     for (job, draft, said) in [(6, wrong, "colour"), (7, absent, "nowhere")] {
@@ -180,7 +180,7 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
         assert_eq!(events.last().and_then(end), Some(JobId(job)), "the training ended before it was looked");
         assert!(events.iter().any(|event| matches!(event, Event::Explained { .. })), "{events:?}");
     }
-    // At rest nothing is trained, and looks are answered.
+    // While paused nothing is trained, and explanations are answered.
     desk.worker.send(Request::Pause(JobId(10), true));
     desk.until(|event| matches!(news(event), Some(TrainEvent::Paused(true))));
     desk.look(30);
@@ -193,7 +193,7 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     desk.until(|event| matches!(news(event), Some(TrainEvent::Went(_))));
     desk.worker.send(Request::Pause(JobId(10), true));
     desk.until(|event| matches!(news(event), Some(TrainEvent::Paused(true))));
-    // Another long job waits for its end; cancelled, it is over at once.
+    // Another long job waits for the training to end; when cancelled it ends at once.
     let subject = EvalProbe { probe: ProbeId(1), backbone: BackboneId(1), change: Intervention::None };
     let (image, place) = (ImageId(1), fixture("images/one.png").into());
     let ask = stability::StabilityRequest { subject, image, place, seed: 0, draw: 0 };
@@ -204,7 +204,7 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     desk.look(42);
     let events = desk.end(42);
     assert!(events.iter().any(|event| matches!(event, Event::Cancelled(JobId(40)))), "{events:?}");
-    // Cancelled at rest, it ends; it is saved and goes on.
+    // Cancelled while paused, it ends, is saved and can be resumed.
     desk.worker.send(Request::Cancel(JobId(10)));
     let events = desk.end(10);
     assert!(matches!(events.last(), Some(Event::Cancelled(_))));
@@ -222,7 +222,7 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     });
     assert_eq!(probes, Some(8), "two heads, two seeds, best and last");
     assert_eq!(Run::open(&desk.disk.path("run")).expect("a run").outcomes().expect("outcomes").len(), 4);
-    // The same as one that nobody disturbed.
+    // The same as an undisturbed training.
     let status = desk.disk.train("alone", 30, &["--rate", "0.001"]).output().expect("the program runs");
     assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
     let metrics = |run: &str| fs::read_to_string(desk.disk.path(run).join("metrics.jsonl")).expect("metrics");
@@ -230,7 +230,7 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     assert!(metrics("run") == metrics("alone"), "a look or a rest changed what is trained");
 }
 
-/// Set where the next device is to panic.
+/// Whether opening a device panics.
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
 #[test]
@@ -250,7 +250,7 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
     assert!(fault.to_string().contains("lost its mind") && fault.remedy.is_some(), "{fault}");
     desk.look(20);
     assert!(desk.end(20).iter().any(|event| matches!(event, Event::Explained { .. })));
-    // An error, too: the folder cannot be made.
+    // An error that is no panic: the folder cannot be created.
     fs::write(desk.disk.path("file"), "").expect("a file");
     let out = Some(desk.disk.path("file/run"));
     desk.begin(11, TrainSettings { out, ..draft.clone() });
@@ -260,18 +260,18 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
     desk.begin(12, draft);
     let events = desk.end(12);
     assert!(matches!(events.last(), Some(Event::Finished(_))));
-    // What was told of the steps stands in their middle: from end to end they fill the two epochs.
+    // Events place the steps they report at their midpoint: their intervals join to the two epochs.
     for seed in [0, 1] {
-        let mut told = 0.0;
+        let mut covered = 0.0;
         for event in &events {
             let Some(TrainEvent::Went(went)) = news(event) else { continue };
             for steps in went.steps.iter().filter(|steps| steps.seed == seed) {
-                let end = 2.0 * steps.at - told;
-                assert!(end > told, "steps from {told} to {end} epochs stand at {}", steps.at);
-                told = end;
+                let end = 2.0 * steps.at - covered;
+                assert!(end > covered, "steps from {covered} to {end} epochs stand at {}", steps.at);
+                covered = end;
             }
         }
-        assert_close(format!("seed {seed}"), told, 2.0, 1e-9);
+        assert_close(format!("seed {seed}"), covered, 2.0, 1e-9);
     }
 }
 
@@ -307,7 +307,7 @@ fn a_run_is_followed_while_another_program_trains_it() {
     });
     assert!(program.wait().expect("an end").success());
     assert!(lengths.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{lengths:?}");
-    // Nothing changes any more: nothing is told.
+    // When nothing changes any more, there are no events.
     std::thread::sleep(Duration::from_millis(2200));
     while desk.worker.event().is_some() {}
     std::thread::sleep(Duration::from_millis(1500));

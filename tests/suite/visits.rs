@@ -1,5 +1,5 @@
-//! A person's ways through the window: a probe that is clicked and one that is compared, several at once, the
-//! palette after a search for nothing, what did not open, help and tour, and the session that comes back.
+//! Use of the window: a probe that is clicked and one that is compared, several at once, the palette after an
+//! empty search, files that do not open, help and tour, and the session that is restored.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::pictures::painted;
 use crate::window::{Hand, Window, Wire, good};
 
 impl Window {
-    /// One whose settings, and session, are kept in `folder`.
+    /// A window whose settings and session are stored in `folder`.
     fn kept_in(folder: &Path) -> Self {
         let wire = Rc::new(RefCell::new(Wire::default()));
         let (hand, settings) = (Hand(wire.clone()), folder.join("settings.json"));
@@ -50,7 +50,7 @@ impl Window {
         rows.min_by(|a, b| a.left().total_cmp(&b.left())).unwrap_or_else(|| panic!("no row {name}"))
     }
 
-    /// Points at a row and clicks one of its own buttons.
+    /// Hovers a row and clicks one of its buttons.
     fn click_in_row(&mut self, name: &str, button: &str) {
         let row = self.row(name).center();
         self.harness.hover_at(row);
@@ -79,7 +79,7 @@ impl Window {
     }
 }
 
-/// With `more` probes in the library that stand in no comparison.
+/// A window with `more` probes in the library that are not compared.
 fn with_more(more: &[&str]) -> Window {
     let mut window = Window::ready();
     window.wants(Command::OpenProbes(more.iter().map(|name| format!("{name}.safetensors").into()).collect()));
@@ -100,12 +100,12 @@ fn a_click_on_a_probe_shows_it_and_its_own_button_compares_it() {
     let state = &window.harness.state().state;
     let shown = state.focus().and_then(|id| state.columns.get(&id)).expect("a column");
     assert_eq!((shown.probe, shown.compared), (window.probe("softsort"), false));
-    // Whoever looks at a page that is of the shown probe anyway stays there.
+    // A page that shows the focused probe anyway stays open.
     window.click("Token table");
     window.harness.get_all_by_label("gap").next().expect("a row").click();
     window.harness.run();
     assert!(window.has("Token 0") && !window.has("Reading order"));
-    // Its own button adds it, goes there and says so.
+    // Its button adds it, opens the comparison and says so.
     window.click_in_row("softsort", "Add softsort to Compare");
     window.answer();
     assert!(window.has("softsort was added to Compare, as column 3 of 3") && window.has("Shared scales"));
@@ -286,15 +286,15 @@ fn figures_are_exported_from_the_file_menu_and_the_empty_card_trains() {
     assert!(window.has("Dataset") && window.has("Epochs"), "the form of a training");
 }
 
-/// Clicks an item of the menu that is open, whatever keys stand behind it and whatever else has its name.
+/// Clicks an item of the open menu, whatever its shortcut and whatever else has its name.
 fn choose(window: &mut Window, item: &str) {
     let items = window.harness.query_all_by_label_contains(item);
-    // Menus hang at the top, left of what the middle offers.
+    // Menus are at the top, above other widgets with the same label.
     items.min_by_key(|node| node.rect().top() as i32).expect("an item").click();
     window.harness.run();
 }
 
-/// Whether the worker is asked to open this backbone.
+/// Whether there is a request to open this backbone.
 fn opens(window: &Window, part: &str) -> bool {
     let asked = &window.wire.borrow().asked;
     asked.iter().any(|request| {
@@ -302,7 +302,7 @@ fn opens(window: &Window, part: &str) -> bool {
     })
 }
 
-/// A desk with a backbone's folder and two probe files on it.
+/// A folder with a backbone's folder and two probe files.
 fn desk() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("tiny")).expect("a folder");
@@ -312,7 +312,7 @@ fn desk() -> tempfile::TempDir {
     folder
 }
 
-/// Opens what lies on a desk.
+/// Opens everything in such a folder.
 fn open_desk(window: &mut Window, folder: &Path) {
     let probes = ["sinkhorn", "gap"].map(|name| folder.join(format!("{name}.safetensors"))).to_vec();
     window.wants(Command::OpenBackbone(folder.join("tiny").display().to_string()));
@@ -323,7 +323,7 @@ fn open_desk(window: &mut Window, folder: &Path) {
 fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
     let folder = desk();
     let session = folder.path().join("session.ssmprobe");
-    // Nothing was open yet: the demo is.
+    // Without a session, the demo opens.
     let mut window = Window::kept_in(folder.path());
     window.harness.state_mut().resume();
     assert!(opens(&window, "demo"));
@@ -334,7 +334,7 @@ fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
     window.wants(Command::ShowProbe(gap));
     window.wants(Command::Uncompare(vec![gap]));
     window.wants(Command::ShowProbe(gap));
-    // It is written a while after something changed, and not again where nothing did.
+    // It is written some time after a change, and not again without one.
     let begun = std::time::Instant::now();
     while !session.exists() {
         window.harness.step();
@@ -352,7 +352,7 @@ fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
     window.harness.run();
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(session.metadata().and_then(|about| about.modified()).expect("a time"), written);
-    // No goodbye: the window is gone.
+    // The window ends without saving, as in a crash.
     drop(window);
     let mut window = Window::kept_in(folder.path());
     window.harness.state_mut().resume();
@@ -368,7 +368,7 @@ fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
     assert_eq!((state.library.probes.len(), state.compared().count()), (2, 1));
     assert!(state.settings.recent.backbones.iter().any(|source| source.contains("tiny")));
     drop(window);
-    // One that is damaged is put aside, and said.
+    // A damaged session is put aside, with a message.
     std::fs::write(&session, "{\"ssmprobe_workspace\": 1, \"probes\": [").expect("a file");
     let mut window = Window::kept_in(folder.path());
     window.harness.state_mut().resume();
@@ -414,13 +414,13 @@ fn a_named_workspace_that_lacks_something_is_asked_about_before_it_closes() {
     window.close();
     assert!(window.closes_by("Quit without saving"));
     assert_eq!(kept(), None);
-    // Its changes come back with the session, which knows that they are not saved.
+    // Its changes are restored with the session, as unsaved ones.
     drop(window);
     let mut window = named();
     pin(&mut window);
     assert!(window.closes_by("Save and quit"));
     assert!(kept().is_some());
-    // It is among what was recently used, and asked about as well before something else takes its place.
+    // It is among the recent ones, and the dialog also appears before another workspace replaces it.
     let mut window = named();
     window.wants(Command::SetShared(false));
     window.click("File");
@@ -458,12 +458,12 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     open(&mut window, &other);
     is_open(&window, 0, Some(&other));
     assert!(window.harness.state().state.settings.recent.workspaces.contains(&previous));
-    // What was kept is still of no file: it is kept again.
+    // The kept workspace still has no file: it is kept again.
     open(&mut window, &previous);
     is_open(&window, 1, None);
     open(&mut window, &other);
     assert_eq!(Workspace::load(&previous).expect("kept").findings.len(), 1);
-    // A path that is typed is chosen within a frame of what is left.
+    // A typed path is chosen within one frame.
     window.harness.state_mut().window.type_paths();
     window.press(Modifiers::COMMAND | Modifiers::SHIFT, Key::W);
     window.harness.get_by_role_and_label(Role::TextInput, "Path").click();
@@ -474,7 +474,7 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     window.press(Modifiers::NONE, Key::Enter);
     window.answer();
     is_open(&window, 1, Some(&work));
-    // One that cannot be had leaves everything as it is.
+    // A workspace that cannot be opened leaves everything as it is.
     let (job, folder, rate, left) = (JobId(u64::MAX), None, 0.0, Duration::ZERO);
     let training = ActiveRun { job, folder, detached: false, pausing: false, paused: false, rate, left };
     window.harness.state_mut().state.training.active = Some(training);
@@ -503,7 +503,7 @@ fn a_session_whose_files_are_away_is_not_lost() {
     assert_eq!(resumed(&findings), (1, false, false));
     assert_eq!(resumed(&Workspace { probes, ..findings }), (1, false, false));
     assert_eq!(resumed(&away), (0, true, true), "put aside");
-    // The demo that was opened in its place is nothing to keep.
+    // The demo that was opened instead is not kept.
     away.save(&at("session.ssmprobe")).expect("saved");
     let mut window = Window::kept_in(folder.path());
     window.harness.state_mut().resume();

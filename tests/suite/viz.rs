@@ -33,14 +33,14 @@ fn parse(svg: &str) -> usvg::Tree {
     usvg::Tree::from_str(svg, &usvg::Options::default()).expect("usvg reads every SVG we write")
 }
 
-/// Places and numbers of an SVG that are none; what a picture within is encoded as is no number.
+/// Attributes of an SVG that hold NaN or infinity; the encoded data of embedded images is skipped.
 fn no_numbers(svg: &str) -> Vec<&str> {
     let none =
         |part: &&str| part.contains("NaN") || part.split(|c: char| !c.is_alphanumeric()).any(|w| w == "inf");
     svg.split(['"', '<', '>']).filter(|part| !part.starts_with("data:")).filter(none).collect()
 }
 
-/// Where to leave the pictures for a person to look at; unset, none is written.
+/// Writes a picture for inspection to the folder that an environment variable names, if set.
 fn gallery(name: &str, scene: &Scene) {
     if let Some(folder) = std::env::var_os("SSMPROBE_GALLERY") {
         let folder = std::path::PathBuf::from(folder);
@@ -256,7 +256,7 @@ fn the_proxy_of_evidence_shares_its_limits_too() {
     let alone = drawn([None; 2]);
     assert_ne!(alone, drawn([exact, proxy]));
     assert_eq!(alone, drawn([exact, figure.proxy_limits(&one)]));
-    // The same in a comparison: every column is drawn as it would be within what all of them need.
+    // The same in a comparison: every column is drawn with the limits that all of them need.
     let both = Comparison::new(&[&one, &other], &[figure], &Options::default())
         .scene(&Theme::print(), 400.0)
         .unwrap();
@@ -345,7 +345,7 @@ fn a_png_has_its_pixels() {
     assert_eq!(image.height(), (scene.height / 72.0 * 300.0).round() as u32);
     assert!(png.windows(4).any(|w| w == b"pHYs"), "the file says its resolution");
     assert!(export::png(&scene, "plan", 1e6).is_err());
-    // 16,384 pixels each way are the most: too wide alone is too large, and too high alone.
+    // At most 16,384 pixels each way: too wide alone is too large, and so is too high alone.
     for (width, height) in [(20_000.0, 10.0), (10.0, 20_000.0)] {
         let strip = export::png(&Scene::new(width, height, "strip", None), "", 72.0);
         assert!(matches!(strip, Err(export::ExportError::Large { .. })), "{width} x {height}");
@@ -354,7 +354,7 @@ fn a_png_has_its_pixels() {
 
 #[test]
 fn text_is_set_in_the_typeface_that_was_measured() {
-    // The converters know one typeface: what they measure must be what the layout counted on.
+    // The converters have one typeface: it must be the one that the layout measured.
     use ssmprobe::viz::draw::font;
     let words = "Position (last is read last) 0.05 −";
     let svg = format!(
@@ -384,7 +384,7 @@ fn tables_are_written_as_csv_and_npz() {
     let says = format!("# title: Plan\n# made of: a #1.png through p\n# made by: SSMProbe {version}\n");
     let rest = csv.strip_prefix(&says).unwrap();
     assert!(rest.starts_with("token,score,best_position,expected_position,plan_0,plan_1,"));
-    // Who leaves the comments out reads every row, words with a # too.
+    // A reader that skips comments still gets every row, also text with a #.
     let odd = Table::default()
         .words("class", ["#1 \"crow\"", "a # b", "c"].map(str::to_owned))
         .numbers("n", [1., 2., 3.]);
@@ -439,7 +439,7 @@ fn a_file_is_whole_or_not_there() {
     assert!(wrong.to_string().contains(".svg"), "{wrong}");
     assert!(export::save(&folder.path().join("no/such/a.svg"), &scene, &table, "", 150.0).is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5, "nothing half-written is left");
-    // An ending is the same in capitals.
+    // File extensions may be in capitals.
     for (name, begins) in [("LOUD.SVG", "<svg"), ("Loud.Csv", "# title")] {
         let path = folder.path().join(name);
         export::save(&path, &scene, &table, "about", 150.0).unwrap();
@@ -447,7 +447,7 @@ fn a_file_is_whole_or_not_there() {
     }
 }
 
-/// A window that shows one scene and remembers what the pointer is over.
+/// A window that shows one scene and records what the pointer is over.
 struct Shown {
     canvas: Canvas,
     scene: Scene,
@@ -579,7 +579,7 @@ fn textures_are_kept_while_shown_and_given_back_after() {
     assert_eq!(harness.state().canvas.textures(), 0);
 }
 
-/// Everything that is written in a scene, one text after the other.
+/// All text of a scene, concatenated.
 fn written(items: &[Item]) -> String {
     let text = |item: &Item| match &item.shape {
         Shape::Text { text, .. } => format!("{text} "),

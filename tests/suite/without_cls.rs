@@ -1,5 +1,5 @@
 //! A backbone without a CLS token (I-JEPA), through every verb that reads its tokens: heads of patch tokens
-//! train and explain as ever, the CLS head is refused with the heads that remain.
+//! train and explain as usual, the CLS head is refused with a list of the others.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ use ssmprobe::model::probe::Probe;
 
 use super::run::{Desk, done, lines, run};
 
-/// A folder as the Hub has it: the family's fixture and a preprocessor.
+/// A backbone folder laid out as on the Hub: the family's fixture and a preprocessor.
 fn backbone(desk: &Desk) -> PathBuf {
     let folder = desk.path("jepa");
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/backbones/ijepa");
@@ -50,14 +50,14 @@ fn patch_tokens_are_trained_on_and_the_cls_head_is_refused() {
     let (_, _, stderr) = run(&mut train(&desk, &folder, "cls", "refused", &[]));
     assert!(stderr.contains("choose a head that reads patch tokens"), "{stderr}");
 
-    // Anew for every batch, or from a cache: the same.
+    // Recomputed for every batch or read from a cache, tokens are the same.
     done(&mut train(&desk, &folder, "gap,attention", "anew", &["--recompute"]));
     done(&mut train(&desk, &folder, "gap,attention", "kept", &[]));
     let probe = |run: &str| desk.path(run).join("probes/attention-s0-best.safetensors");
     let trained = |run: &str| Probe::load(probe(run)).expect("a probe");
     assert_eq!(trained("anew").arrays, trained("kept").arrays);
 
-    // What is planned is what lies on the disk.
+    // The planned size is the size on disk.
     let dataset = data::open(desk.data()).expect("scenes");
     let tokens = TokenSettings {
         cache: Some(desk.path("cache")),
@@ -110,7 +110,7 @@ fn a_probe_that_reads_cls_does_not_fit_and_says_so() {
     assert!(
         matches!(facts.fits(&jepa), Compatibility::DoesNot(why) if why.contains("CLS reads the CLS token, and jepa has none"))
     );
-    // Before any image is read, and nothing is written.
+    // It is refused before any image is read, and nothing is written.
     let mut fitting = probe.clone();
     fitting.meta.backbone.hidden_size = open(&folder).width;
     fitting.classifier.weight = vec![0.0; fitting.classes() * open(&folder).width];

@@ -1,4 +1,4 @@
-//! What the steps hold on to, and how long they take where a library is large.
+//! Which traces the steps keep alive, and how long they take with a large library.
 
 use std::path::PathBuf;
 use std::sync::Arc;

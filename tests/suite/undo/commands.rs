@@ -1,5 +1,5 @@
-//! Every command a person can give, once: what it does to the steps that can be taken back, and one of its kind made for
-//! a state. A command that is missing here does not compile.
+//! Every command of the user, once: what it does to the steps of Undo, and how to make one for a state. A command that is
+//! missing here does not compile.
 
 use std::path::PathBuf;
 
@@ -23,18 +23,18 @@ use ssmprobe::viz::draw::hover::Hover;
 use ssmprobe::viz::figures::dataset::Choice;
 use ssmprobe::viz::{FIGURES, Options};
 
-/// What a command does to the steps that can be taken back.
+/// What a command does to the steps of Undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// A step of its own.
     Step,
     /// A step; several of the same name in a row are one.
     Slide,
-    /// No step, though it changes what steps are about.
+    /// No step, though it may change state that steps restore.
     Around,
-    /// Nothing that a step is about.
+    /// No step, and changes nothing that steps restore.
     Aside,
-    /// It goes through the steps.
+    /// Undo or Redo.
     History,
 }
 
@@ -70,7 +70,7 @@ commands! {
     Redo: History,
 }
 
-/// A finding of what is not all open, and one of an image alone.
+/// A finding whose probes are not all open, and one of an image alone.
 pub fn findings() -> Vec<Finding> {
     let column = |probe: &str, image: Option<&str>, change| FindingColumn {
         probe: probe.into(),
@@ -96,13 +96,13 @@ pub fn findings() -> Vec<Finding> {
     ]
 }
 
-/// One of the keys; of none, one that nothing has.
+/// Key number `n`, modulo their count; `none` if there are no keys.
 fn one<'a, K: Copy + 'a>(mut keys: impl ExactSizeIterator<Item = &'a K>, n: u8, none: K) -> K {
     let count = keys.len().max(1);
     keys.nth(usize::from(n) % count).copied().unwrap_or(none)
 }
 
-/// A training that is filled in.
+/// Fills in the training form.
 fn set_form(a: u8) -> Command {
     Command::SetTrainForm(Box::new(TrainSettings {
         backbone: "one".into(),
@@ -113,19 +113,19 @@ fn set_form(a: u8) -> Command {
     }))
 }
 
-/// Compute trainings elsewhere.
+/// Chooses where trainings are computed.
 fn set_place(a: u8, b: u8) -> Command {
     let place = [TrainPlace::Here, TrainPlace::Detached, TrainPlace::Slurm][usize::from(a) % 3];
     let slurm = TaskForm { partition: format!("p{}", b % 2), ..TaskForm::default() };
     Command::SetTrainPlace(Box::new(TrainPlaceSettings { place, slurm }))
 }
 
-/// A file that is sent where it is computed.
+/// Sends a file to the machine of the worker.
 fn send(path: PathBuf) -> Command {
     Command::SendFile(Box::new(ResultFile { path, bytes: vec![1] }))
 }
 
-/// How a column's probe reads.
+/// An intervention for a column.
 fn change([a, b, c]: [u8; 3]) -> Intervention {
     match c % 6 {
         0 => Intervention::None,
@@ -140,7 +140,7 @@ fn change([a, b, c]: [u8; 3]) -> Intervention {
 }
 
 impl Kind {
-    /// The same of those that keep and find images.
+    /// [`Self::make`] for commands about findings and the gallery.
     fn about_images(self, state: &State, [a, b]: [u8; 2]) -> Command {
         let findings: Vec<FindingId> = state.findings.iter().map(|(id, _)| id).collect();
         let finding = one(findings.iter(), a, FindingId(1 << 60));
@@ -184,7 +184,7 @@ impl Kind {
         let probe = one(library.probes.keys(), a, ProbeId(NONE));
         let backbone = one(library.backbones.keys(), a, BackboneId(NONE));
         let dataset = one(library.datasets.keys(), a, DatasetId(NONE));
-        // Now and then an image that has gone meanwhile.
+        // Now and then an image that does not exist any more.
         let image =
             |n: u8| if n > 250 { ImageId(NONE) } else { one(library.images.keys(), n, ImageId(NONE)) };
         let job = one(state.jobs.keys(), a, JobId(NONE));

@@ -1,5 +1,5 @@
-//! Undo and redo: every command, in any order, with the worker's events between them. What is known of the steps is kept
-//! beside the program, as whole states, and compared after every move.
+//! Undo and redo: every command, in any order, with the worker's events between them. The test keeps a model of the
+//! steps, as whole states, and compares the program with it after every move.
 
 mod bounds;
 mod commands;
@@ -19,19 +19,19 @@ use self::commands::{Class, Kind};
 use self::plain::Plain;
 use self::worker::Worker;
 
-/// Steps that can be taken back, as the window promises.
+/// Steps that can be undone, as the window promises.
 const KEPT: usize = 64;
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
 enum Act {
-    /// A person wants something.
+    /// The user gives a command, chosen by the numbers.
     Want(Kind, [u8; 3]),
-    /// The worker says so many things.
+    /// The worker delivers so many events.
     Say(usize),
-    /// It fails at the next thing.
+    /// The worker's next job fails.
     Fail,
-    /// It speaks of a job nobody remembers.
+    /// The worker delivers an event of an unknown job.
     Stray(u8),
 }
 
@@ -46,7 +46,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// A step, and the state on both sides of it as far as that is known: what happens beside the steps makes it unknown.
+/// A step, with the state before and after it if known: changes that are no steps make both unknown.
 #[derive(Debug)]
 struct Step {
     text: String,
@@ -55,7 +55,7 @@ struct Step {
     after: Option<Plain>,
 }
 
-/// The window's state, its worker, and what its steps are held to.
+/// The window's state, its worker, and the expected steps, of which the first `done` are not undone.
 struct Sitting {
     state: State,
     worker: Worker,
@@ -64,8 +64,8 @@ struct Sitting {
 }
 
 impl Sitting {
-    /// Backbones, probes that were trained on one layer and one on another, images, datasets and runs; all of it open. Two
-    /// findings: of images and a probe that are not all open.
+    /// Opens backbones, probes that were trained on two layers, images, datasets and runs, with two findings, of images and
+    /// a probe that are not all open.
     fn new() -> Self {
         let mut sitting = Self {
             state: State::new(Settings::default()),
@@ -93,16 +93,16 @@ impl Sitting {
     fn act(&mut self, act: &Act) {
         let before = Plain::of(&self.state);
         match *act {
-            Act::Want(Kind::Undo, _) => self.go(false),
-            Act::Want(Kind::Redo, _) => self.go(true),
-            Act::Want(kind, numbers) => self.want(kind, numbers, before),
+            Act::Want(Kind::Undo, _) => self.undo_or_redo(false),
+            Act::Want(Kind::Redo, _) => self.undo_or_redo(true),
+            Act::Want(kind, numbers) => self.give_command(kind, numbers, before),
             Act::Say(count) => {
                 self.worker.say(&mut self.state, count);
-                self.beside(&before);
+                self.note_change(&before);
             }
             Act::Fail => {
                 self.worker.fail(&mut self.state);
-                self.beside(&before);
+                self.note_change(&before);
             }
             Act::Stray(number) => {
                 let job = JobId(u64::from(number));
@@ -113,15 +113,15 @@ impl Sitting {
                     Event::Failed(JobId(u64::MAX), UserError::new("late")),
                 ];
                 self.state.apply(stray[usize::from(number) % stray.len()].clone());
-                self.beside(&before);
+                self.note_change(&before);
             }
         }
         let last = self.done.checked_sub(1).and_then(|last| self.steps.get(last));
         let mut expected = [last, self.steps.get(self.done)].map(|step| step.map(|step| step.text.clone()));
-        if self.state.training.active.is_some() && self.says()[1].is_none() {
+        if self.state.training.active.is_some() && self.menu_texts()[1].is_none() {
             expected[1] = None; // it would close the run that is trained
         }
-        assert_eq!(self.says(), expected, "what Undo and Redo say");
+        assert_eq!(self.menu_texts(), expected, "what Undo and Redo say");
     }
 
     fn dispatch(&mut self, command: Command) -> Plain {
@@ -130,26 +130,26 @@ impl Sitting {
         Plain::of(&self.state)
     }
 
-    /// Something happened that is no step: what stood on both sides of the steps is what it was only if nothing changed.
-    fn beside(&mut self, before: &Plain) {
+    /// After something that is no step: the recorded states stay valid only if nothing changed.
+    fn note_change(&mut self, before: &Plain) {
         if Plain::of(&self.state) != *before {
             self.forget();
         }
     }
 
-    fn want(&mut self, kind: Kind, numbers: [u8; 3], before: Plain) {
+    fn give_command(&mut self, kind: Kind, numbers: [u8; 3], before: Plain) {
         let command = kind.make(&self.state, numbers);
         assert_eq!(Kind::of(&command), kind);
         let after = self.dispatch(command);
         let slides = match kind.class() {
             Class::Step => false,
             Class::Slide => true,
-            Class::Around => return self.beside(&before),
+            Class::Around => return self.note_change(&before),
             Class::Aside => return assert_eq!(before, after, "{kind:?} is no step and changes something"),
             Class::History => unreachable!("undone and redone elsewhere"),
         };
         if before == after && kind != Kind::Arrange {
-            return; // nothing came of it, and what can be done again stays
+            return; // no step, and redo is still possible
         }
         self.steps.truncate(self.done);
         let text = self.state.undo_text().expect("a step").to_owned();
@@ -163,39 +163,37 @@ impl Sitting {
         self.done = self.steps.len();
     }
 
-    /// Takes a step back, or goes over it again.
-    fn go(&mut self, forth: bool) {
-        let [way, back] = if forth { [Command::Redo, Command::Undo] } else { [Command::Undo, Command::Redo] };
-        let (now, says) = (Plain::of(&self.state), self.says());
-        let found = self.dispatch(way.clone());
-        let at = if forth { self.done } else { self.done.wrapping_sub(1) };
+    /// Undoes a step, or redoes one.
+    fn undo_or_redo(&mut self, redo: bool) {
+        let [command, inverse] =
+            if redo { [Command::Redo, Command::Undo] } else { [Command::Undo, Command::Redo] };
+        let (now, menu_texts) = (Plain::of(&self.state), self.menu_texts());
+        let found = self.dispatch(command.clone());
+        let at = if redo { self.done } else { self.done.wrapping_sub(1) };
         let Some(step) = self.steps.get(at) else {
-            return assert_eq!(found, now, "{way:?}: there is no step");
+            return assert_eq!(found, now, "{command:?}: there is no step");
         };
-        let text = format!("{way:?} {:?}", step.text);
-        if step.text.starts_with("Close the run") && found == now && says == self.says() {
-            return assert!(
-                forth && self.state.training.active.is_some(),
-                "{text}: it is trained, and stays"
-            );
+        let text = format!("{command:?} {:?}", step.text);
+        if step.text.starts_with("Close the run") && found == now && menu_texts == self.menu_texts() {
+            return assert!(redo && self.state.training.active.is_some(), "{text}: it is trained, and stays");
         }
-        let known = if forth { step.after.clone() } else { step.before.clone() };
-        self.done = if forth { at + 1 } else { at };
+        let known = if redo { step.after.clone() } else { step.before.clone() };
+        self.done = if redo { at + 1 } else { at };
         if let Some(known) = known {
             return assert_eq!(found, known, "{text}");
         }
-        // Not known; but the way back leads to what was there, and here again.
-        let before = self.dispatch(back);
-        assert_eq!(before.clone().without_sight(), now.clone().without_sight(), "{text}, and back");
-        assert_eq!(self.dispatch(way), found, "{text}, back and again");
+        // The expected state is unknown, but the inverse must restore the state before, and the command this one again.
+        let before = self.dispatch(inverse);
+        assert_eq!(before.clone().without_selection(), now.clone().without_selection(), "{text}, and back");
+        assert_eq!(self.dispatch(command), found, "{text}, back and again");
         self.forget();
-        let (before, after) = if forth { (before, found) } else { (found, before) };
+        let (before, after) = if redo { (before, found) } else { (found, before) };
         let step = &mut self.steps[at];
         (step.before, step.after) = (Some(before), Some(after));
     }
 
-    /// What the menu says of both ways.
-    fn says(&self) -> [Option<String>; 2] {
+    /// What the menu says of Undo and of Redo.
+    fn menu_texts(&self) -> [Option<String>; 2] {
         [self.state.undo_text(), self.state.redo_text()].map(|text| text.map(str::to_owned))
     }
 
@@ -207,15 +205,15 @@ impl Sitting {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Done, undone and done again is what it was; a new step ends what could be done again; whatever lies between.
+    /// Undo and redo restore the recorded states, and a new step clears redo, whatever happens in between.
     #[test]
     fn steps_are_taken_back_and_done_again_in_any_order(acts in proptest::collection::vec(act(), 1..70)) {
         let mut sitting = Sitting::new();
         for act in &acts {
             sitting.act(act);
         }
-        for (way, count) in [(Kind::Undo, sitting.done), (Kind::Redo, sitting.steps.len()), (Kind::Undo, KEPT)] {
-            (0..count).for_each(|_| sitting.act(&Act::Want(way, [0; 3])));
+        for (kind, count) in [(Kind::Undo, sitting.done), (Kind::Redo, sitting.steps.len()), (Kind::Undo, KEPT)] {
+            (0..count).for_each(|_| sitting.act(&Act::Want(kind, [0; 3])));
         }
     }
 }
@@ -272,8 +270,8 @@ fn the_latest_steps_are_kept() {
         assert_eq!(sitting.dispatch(Command::Undo), states[100 - back], "{back} steps back");
     }
     assert_eq!(sitting.state.undo_text(), None);
-    for forth in 1..=KEPT {
-        assert_eq!(sitting.dispatch(Command::Redo), states[100 - KEPT + forth], "{forth} steps on again");
+    for forward in 1..=KEPT {
+        assert_eq!(sitting.dispatch(Command::Redo), states[100 - KEPT + forward], "{forward} steps on again");
     }
     assert_eq!(sitting.state.redo_text(), None);
 }

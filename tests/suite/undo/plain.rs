@@ -40,7 +40,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// What `state` holds; panics where that does not hang together.
+    /// The undoable part of `state`; panics if it is inconsistent.
     pub fn of(state: &State) -> Self {
         let State { library, columns, selection, settings, training, evaluations, .. } = state;
         for column in columns.values() {
@@ -86,8 +86,8 @@ impl Plain {
         }
     }
 
-    /// Without what a person may have looked at between a step and its undoing.
-    pub fn without_sight(self) -> Self {
+    /// Without what a user may have looked at between a step and its undoing.
+    pub fn without_selection(self) -> Self {
         Self { image: None, dataset: None, gallery_filter: GalleryFilter::default(), ..self }
     }
 }

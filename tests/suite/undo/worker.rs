@@ -1,4 +1,4 @@
-//! A worker that computes nothing: it answers every request as the real one may, one event at a time.
+//! A worker that computes nothing: it answers every request with events that the real one may send, one at a time.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -26,17 +26,17 @@ use ssmprobe::model::trace::Picture;
 use crate::state::{backbone, probe, trace};
 use crate::training_window;
 
-/// What it has yet to say, in order.
+/// The events that it is still to deliver, in order.
 #[derive(Default)]
 pub struct Worker(VecDeque<Event>);
 
 impl Worker {
-    /// Takes requests.
+    /// Accepts requests.
     pub fn take(&mut self, requests: Vec<Request>) {
         requests.into_iter().for_each(|request| self.answer(request));
     }
 
-    /// Says the next `count` things to `state`, and takes what that asks for.
+    /// Delivers the next `count` events to `state`, and accepts the requests that follow.
     pub fn say(&mut self, state: &mut State, count: usize) {
         for _ in 0..count {
             let Some(event) = self.0.pop_front() else { break };
@@ -45,7 +45,7 @@ impl Worker {
         }
     }
 
-    /// Fails at what it would speak of next.
+    /// Fails the job of its next event.
     pub fn fail(&mut self, state: &mut State) {
         if let Some(job) = self.0.iter().find_map(Event::job) {
             self.0.retain(|event| event.job() != Some(job));
@@ -177,7 +177,7 @@ fn snapshot(folder: PathBuf) -> Arc<RunSnapshot> {
     Arc::new(snapshot)
 }
 
-/// Two images to train on, three to test on.
+/// Two training images and three test images.
 fn part(path: &Path, split: Option<Split>) -> evaluate::EvalSplit {
     let sample = |at: usize| Sample {
         source: Source::File(path.join(format!("{at}.png"))),
@@ -235,19 +235,19 @@ fn kind(path: &Path) -> PathKind {
 }
 
 fn trained(job: JobId, ask: Fetch) -> Vec<Event> {
-    let tell = |news| Event::Training { job, news };
+    let event = |news| Event::Training { job, news };
     let folder = match ask {
         Fetch::Plan(_) => {
             let facts = Preflight { slurm: true, ..training_window::facts() };
             let planned = TrainEvent::Planned(Box::new(facts));
-            return vec![tell(planned), Event::Finished(job)];
+            return vec![event(planned), Event::Finished(job)];
         }
         Fetch::PlanTasks(_) => {
             let stage = PlannedStage { name: "join".into(), tasks: 1, script: "join".into() };
-            return vec![tell(TrainEvent::TasksPlanned(vec![stage])), Event::Finished(job)];
+            return vec![event(TrainEvent::TasksPlanned(vec![stage])), Event::Finished(job)];
         }
-        Fetch::HandIn(asked) => return vec![tell(TrainEvent::HandedIn(asked.out)), Event::Finished(job)],
-        Fetch::RetryTasks(_) => return vec![tell(TrainEvent::Retried(1)), Event::Finished(job)],
+        Fetch::HandIn(asked) => return vec![event(TrainEvent::HandedIn(asked.out)), Event::Finished(job)],
+        Fetch::RetryTasks(_) => return vec![event(TrainEvent::Retried(1)), Event::Finished(job)],
         Fetch::EndTasks(_) => return vec![Event::Finished(job)],
         Fetch::Detached(asked) => asked.out,
         Fetch::Begin(draft) => draft.out.expect("where it goes"),
@@ -255,5 +255,5 @@ fn trained(job: JobId, ask: Fetch) -> Vec<Event> {
         Fetch::OpenBackbone { .. } => unreachable!("no training"),
     };
     let ended = TrainEvent::Ended { finished: false, failures: Vec::new() };
-    vec![Event::Started(job), tell(TrainEvent::Begun(snapshot(folder))), tell(ended), Event::Finished(job)]
+    vec![Event::Started(job), event(TrainEvent::Begun(snapshot(folder))), event(ended), Event::Finished(job)]
 }

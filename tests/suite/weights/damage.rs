@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::torch::torch_zip;
 use super::{error, fixtures, folder, read_all};
 
-/// The three containers, by the name that a folder has them under.
+/// The three file formats, by the file name that a backbone folder has them under.
 fn containers() -> [(&'static str, Vec<u8>); 3] {
     let file = |form: &str, name: &str| fs::read(fixtures().join(form).join(name)).unwrap();
     [
@@ -52,7 +52,7 @@ proptest! {
         }
     }
 
-    /// Random programs for the pickle machine, out of its own opcodes.
+    /// Random programs for the pickle machine, made of its opcodes.
     #[test]
     fn random_pickles_do_no_harm(ops in prop::collection::vec(prop::sample::select(
         b"\x80\x02.()]}tuasebQRN0112qhrjKMJXc\x85\x86\x87\x88\x89\x8a\x8b\x8c\x8d\x93\x94\x95\x00\x01\x01".to_vec()), 0..200))

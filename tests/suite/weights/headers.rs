@@ -111,7 +111,7 @@ fn an_index_names_files_beside_it_only() {
     )
     .unwrap();
     assert_eq!(Weights::open(dir.path()).unwrap().names().count(), 2);
-    // What the index leaves out is seen by `check`, unless two shards have it.
+    // `check` finds tensors that the index omits, unless two shards have them.
     fs::write(dir.path().join(name), br#"{"weight_map": {"w": "a"}}"#).unwrap();
     assert_eq!(Weights::open(dir.path()).unwrap().names().count(), 1);
 }

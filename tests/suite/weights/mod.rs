@@ -121,7 +121,7 @@ fn foreign_code_is_refused_by_name_and_not_run() {
         assert!(error.contains("posix.system") && error.contains("not executed"), "{error}");
     }
     assert!(!Path::new("executed").exists() && !fixtures().join("executed").exists());
-    // What trainings keep their flags in is plain data: it is passed over, and never made.
+    // The namespace in which trainings save their flags is plain data: it is skipped, and never constructed.
     let weights = Weights::open(&fixtures().join("namespace")).unwrap();
     assert_eq!(weights.names().collect::<Vec<_>>(), [("w", &[1, 2][..])]);
     let error = Weights::open(&fixtures().join("torchscript")).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! False claims of PyTorch's files, which are written here by hand.
+//! False claims in PyTorch's files, which are written here by hand.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -107,7 +107,7 @@ fn false_zip_directories_are_found_out() {
         assert!(error(name, &bad).contains("damaged"));
     }
     // Numbers of entries and the place of the directory, in the record at the end. It may be read
-    // or refused, but what is read must be right, and soon.
+    // or refused, but what is read must be right, and quickly so.
     let end = last(b"PK\x05\x06");
     for at in [8, 10, 12, 14, 16, 18] {
         let mut bad = good.clone();
