@@ -1,5 +1,5 @@
-//! Pictures of a whole dataset: rows and columns of the confusion are true and predicted classes, every class has its own
-//! map, every image its own dot.
+//! Pictures of a whole dataset: rows and columns of the confusion matrix are true and predicted classes, every class has
+//! its own map, every image its own dot.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use super::lists::height;
 use super::marks::{Marks, SHADE, apart, at, coloured, near, pixel};
 use super::small::{
-    self, CAME, CHANCE, CLASSES, CONFUSED, COUNTED, COUNTS, COVERAGE, MAPPED, OWN_CLASS, TAKEN, TRUE,
+    self, CHANCE, CLASS_POSITIONS, CLASS_WEIGHTS, CLASSES, CONFUSION, COUNTS, COVERAGE, MAP_GRID, OWN_CLASS,
+    PREDICTED, TRUE,
 };
 use super::{looks, plotted};
 use crate::close::assert_close;
@@ -27,7 +28,7 @@ fn marks(id: &str, theme: &Theme) -> Marks {
     plotted(&small::evaluated(find(id), MapOf::Positions), theme)
 }
 
-/// What lies under a point of the picture, in words, and the images behind it.
+/// The readout at a point of the picture, as text, and the images behind it.
 fn pointed(id: &str, point: Point) -> (String, Vec<usize>) {
     let plot = small::evaluated(find(id), MapOf::Positions);
     let scene: Scene = Plot::draw_column(&plot, &Theme::light(), COLUMN).expect("a picture");
@@ -37,8 +38,8 @@ fn pointed(id: &str, point: Point) -> (String, Vec<usize>) {
 
 #[test]
 pub fn class_diagnostics() {
-    // The mean highest first, and the 5th, 25th, 75th and 95th percentile of the two to four numbers of each; what chance
-    // gives their mean is 0.08 sqrt(1 / images + 1 / 16) to either side of 0.48.
+    // Classes by mean, the highest first, with the 5th, 25th, 75th and 95th percentile of their two to four numbers; the
+    // null band of their mean is 0.48 +- 0.08 sqrt(1 / images + 1 / 16).
     let rows: [(&str, usize, [f64; 5], f64); 3] = [
         ("coot", 2, [0.662, 0.67, 0.68, 0.69, 0.698], 0.06),
         ("auk", 0, [0.4775, 0.5075, 0.545, 0.5875, 0.6055], 0.044_721_36),
@@ -71,7 +72,7 @@ pub fn class_diagnostics() {
             assert!(near(band.x, ends[0]) && near(band.right(), ends[1]), "{name}: {band:?}");
         }
     }
-    // An evaluation by an earlier program knows what chance gives a single image, and the picture says so.
+    // An evaluation by an earlier program has the null band of a single image only, and the picture says so.
     let mut plot = small::evaluated(find("class_diagnostics"), MapOf::Positions);
     let earlier = Evaluation { mean_nulls: IndexMap::new(), ..Evaluation::clone(&plot.evaluation) };
     plot.evaluation = Arc::new(earlier);
@@ -84,7 +85,7 @@ pub fn class_diagnostics() {
 
 #[test]
 fn of_many_classes_both_ends_are_drawn() {
-    // One image a class: class 7 has a coverage of 0.07.
+    // One image per class: class 7 has a coverage of 0.07.
     let mut evaluation = Evaluation::clone(&small::evaluation());
     let mut asked = EvalSet::clone(&evaluation.asked);
     asked.classes = (0..45).map(|class| format!("class {class}")).collect();
@@ -124,7 +125,7 @@ pub fn confusion() {
         assert_eq!(bar.name, "Images of the class, %");
         assert_close("ends of the bar", bar.ends(), [0.0, 100.0], 1e-3);
         let (place, raster) = marks.rasters(4, 3).remove(0);
-        for (row, counts) in CONFUSED.iter().enumerate() {
+        for (row, counts) in CONFUSION.iter().enumerate() {
             let all: u32 = counts.iter().sum();
             let own = place.y + (row as f32 + 0.5) / 3.0 * place.h;
             let name = marks.word(CLASSES[row]);
@@ -149,7 +150,9 @@ pub fn confusion() {
                     "row {row}, column {column}: {found:?}, not {expected:?}"
                 );
                 let images: Vec<usize> = (0..9)
-                    .filter(|image| (TRUE[*image] as usize, (TAKEN[*image] as usize).min(3)) == (row, column))
+                    .filter(|image| {
+                        (TRUE[*image] as usize, (PREDICTED[*image] as usize).min(3)) == (row, column)
+                    })
                     .collect();
                 let taken = ["auk", "booby", "coot", "another class"][column];
                 assert_eq!(
@@ -184,7 +187,7 @@ pub fn scatter() {
                 continue;
             };
             at(*center, place(*image));
-            let color = if TRUE[*image] == TAKEN[*image] { right } else { wrong };
+            let color = if TRUE[*image] == PREDICTED[*image] { right } else { wrong };
             assert_eq!(
                 fill.map(|fill| (fill.r, fill.g, fill.b)),
                 Some((color.r, color.g, color.b)),
@@ -206,7 +209,7 @@ pub fn scatter() {
         let band = marks.fills(theme.band.alpha(0.7)).remove(0);
         assert!(near(band.x, axes.x.at(CHANCE.0)) && near(band.right(), axes.x.at(CHANCE.1)));
         assert!(near(band.h, axes.area.h), "chance is of what lies across");
-        // 1 - 6 * 114 / (9 * 80), of the ranks by hand.
+        // 1 - 6 * 114 / (9 * 80), from ranks computed by hand.
         assert!(marks.has("Spearman 0.05 (n = 9)"));
     }
 }
@@ -241,8 +244,8 @@ pub fn routing_maps() {
         (0..6).map(|at| sum(at) / 9.0).collect()
     };
     let cases = [
-        (MapOf::Positions, CAME, "Mean position, 0 first to 1 last", [0.02, 0.99]),
-        (MapOf::Weights, COUNTED, "Mean weight, 1 an even share", [-2.2, 2.2]),
+        (MapOf::Positions, CLASS_POSITIONS, "Mean position, 0 first to 1 last", [0.02, 0.99]),
+        (MapOf::Weights, CLASS_WEIGHTS, "Mean weight, 1 an even share", [-2.2, 2.2]),
     ];
     for (theme, (of, maps, name, ends)) in
         looks().into_iter().flat_map(|theme| cases.map(|case| (theme.clone(), case)))
@@ -251,7 +254,7 @@ pub fn routing_maps() {
         let bar = marks.bar();
         assert_eq!(bar.name, name);
         assert_close(name, bar.ends(), ends, 1e-3);
-        let rasters = marks.rasters(MAPPED.cols, MAPPED.rows);
+        let rasters = marks.rasters(MAP_GRID.cols, MAP_GRID.rows);
         assert_eq!(rasters.len(), 4);
         let all = mean(&maps);
         for (class, values) in [
@@ -264,7 +267,7 @@ pub fn routing_maps() {
             let below = rasters.iter().filter(|(place, _)| near(place.x, word.at[0]) && place.y > word.at[1]);
             let (place, raster) = below.min_by(|a, b| a.0.y.total_cmp(&b.0.y)).expect("a map below its name");
             assert!(place.y - word.at[1] < 8.0 && near(place.w / place.h, 1.5), "{class}: {place:?}");
-            coloured(raster, MAPPED, &bar, values);
+            coloured(raster, MAP_GRID, &bar, values);
             let images: Vec<usize> = (0..10)
                 .filter(|image| class == "All classes" || CLASSES[TRUE[*image] as usize] == class)
                 .collect();
@@ -272,7 +275,7 @@ pub fn routing_maps() {
                 assert_eq!(pointed("routing_maps", place.center()), (class.to_owned(), images));
             }
         }
-        // Half of 1 more or less 1.645 / sqrt(12 * 2): the smallest class has two readable images.
+        // 0.5 +- 1.645 / sqrt(12 * 2): the smallest class has two readable images.
         let chance = "Chance: 0.164 to 0.836 (5 to 95 %, mean of 2 random orders)";
         assert_eq!(marks.has(chance), of == MapOf::Positions);
     }

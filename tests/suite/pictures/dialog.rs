@@ -1,5 +1,5 @@
-//! The export dialog: what it writes, and what the command line that it copies writes, are the same bytes. The folder has
-//! a space and an apostrophe in its name, and a shell runs the command.
+//! The export dialog: the file that it writes has the same bytes as that of the command line that it copies. The folder
+//! has a space and an apostrophe in its name, and a shell runs the command.
 
 use std::path::Path;
 
@@ -17,15 +17,15 @@ use super::small;
 use crate::evaluation;
 use crate::window::Window;
 
-/// The figure of this title that stands furthest to the left; words of the same name are small.
+/// The leftmost figure with this title; text with the same label is small.
 fn figure(window: &Window, title: &str) -> egui::Rect {
     let all = window.harness.query_all_by_label(title).map(|node| node.rect());
     let large = all.filter(|rect| rect.area() > 10_000.0);
     large.min_by(|a, b| a.left().total_cmp(&b.left())).unwrap_or_else(|| panic!("no {title}"))
 }
 
-/// Opens the dialog from the menu of a figure.
-fn ask(window: &mut Window, title: &str) {
+/// Opens the export dialog from the menu of a figure.
+fn open_dialog(window: &mut Window, title: &str) {
     let place = figure(window, title).center();
     window.harness.event(egui::Event::PointerMoved(place));
     for pressed in [true, false] {
@@ -36,7 +36,7 @@ fn ask(window: &mut Window, title: &str) {
     window.click("Export…");
 }
 
-/// Exports to `path` through the open dialog; the command that stood on the clipboard before.
+/// Exports to `path` through the open dialog; the command that was copied to the clipboard before.
 fn export(window: &mut Window, path: &Path) -> String {
     window.click("Export to");
     window.press(Modifiers::COMMAND, Key::A);
@@ -69,8 +69,8 @@ fn run(command: &str) {
     Program::new("sh").args(["-c", command]).env("PATH", path.expect("a path")).assert().success();
 }
 
-/// Exports, runs what was copied, and holds both against each other; the file, and the command.
-fn both(window: &mut Window, path: &Path) -> (Vec<u8>, String) {
+/// Exports, runs the copied command, and asserts that both files are equal; the file, and the command.
+fn export_both_ways(window: &mut Window, path: &Path) -> (Vec<u8>, String) {
     let command = export(window, path);
     let written = std::fs::read(path).expect("a file");
     std::fs::remove_file(path).expect("taken away");
@@ -101,29 +101,29 @@ fn a_figure_with_its_settings_is_drawn_the_same_by_the_copied_command() {
         window.harness.state_mut().dispatch(Command::SetOptions(id.into(), options));
     }
     window.harness.run();
-    ask(&mut window, "Assignment matrix");
+    open_dialog(&mut window, "Assignment matrix");
     window.click("Page");
-    let (svg, command) = both(&mut window, &folder.join("matrix.svg"));
+    let (svg, command) = export_both_ways(&mut window, &folder.join("matrix.svg"));
     let svg = String::from_utf8(svg).expect("text");
     assert!(svg.contains("<svg ") && svg.contains(" width=\"174mm\""), "a page wide: {command}");
     assert!(svg.contains("Token (by score)") && svg.contains("Share, logarithmic"));
-    ask(&mut window, "Reading order");
-    let (svg, command) = both(&mut window, &folder.join("path.svg"));
+    open_dialog(&mut window, "Reading order");
+    let (svg, command) = export_both_ways(&mut window, &folder.join("path.svg"));
     let svg = String::from_utf8(svg).expect("text");
     assert!(svg.contains(" width=\"85mm\"") && svg.contains("Memory after 5 of 12 steps"), "{command}");
-    ask(&mut window, "Picture and token weights");
-    let (png, command) = both(&mut window, &folder.join("photo.png"));
+    open_dialog(&mut window, "Picture and token weights");
+    let (png, command) = export_both_ways(&mut window, &folder.join("photo.png"));
     let picture = image::load_from_memory(&png).expect("a picture");
     assert_eq!(picture.width(), 1004, "85 mm at 300 dots an inch: {command}");
-    ask(&mut window, "Evidence by position");
-    let (gif, command) = both(&mut window, &folder.join("evidence.gif"));
+    open_dialog(&mut window, "Evidence by position");
+    let (gif, command) = export_both_ways(&mut window, &folder.join("evidence.gif"));
     assert!(gif.starts_with(b"GIF89a") && command.contains("--dpi 150 --stills 4"), "{command}");
     for still in ["03", "06", "09", "12"] {
         assert!(folder.join(format!("evidence-step-{still}.png")).is_file(), "step {still}");
     }
     for ending in ["csv", "npz", "pdf"] {
-        ask(&mut window, "Assignment matrix");
-        both(&mut window, &folder.join(format!("matrix-{ending}.{ending}")));
+        open_dialog(&mut window, "Assignment matrix");
+        export_both_ways(&mut window, &folder.join(format!("matrix-{ending}.{ending}")));
     }
 }
 
@@ -131,12 +131,12 @@ fn a_figure_with_its_settings_is_drawn_the_same_by_the_copied_command() {
 fn pixels_are_as_dense_as_the_dialog_says() {
     let (_outer, folder) = folder();
     let mut window = showing(&[small::planned()]);
-    ask(&mut window, "Predictions");
+    open_dialog(&mut window, "Predictions");
     let role = egui::accesskit::Role::ComboBox;
     window.harness.get_by_role_and_label(role, "Format").click();
     window.harness.run();
     window.click("PNG, pixels");
-    let (_, command) = both(&mut window, &folder.join("classes.png"));
+    let (_, command) = export_both_ways(&mut window, &folder.join("classes.png"));
     assert!(command.ends_with(" --dpi 300"), "{command}");
 }
 
@@ -151,27 +151,27 @@ fn a_figure_from_a_comparison_keeps_the_limits_it_was_shown_with() {
     window.harness.set_size(egui::vec2(1440.0, 1500.0));
     window.harness.run();
     window.click("Compare");
-    ask(&mut window, "Evidence by position");
-    let (svg, command) = both(&mut window, &folder.join("evidence.svg"));
+    open_dialog(&mut window, "Evidence by position");
+    let (svg, command) = export_both_ways(&mut window, &folder.join("evidence.svg"));
     let svg = String::from_utf8(svg).expect("text");
     // Its own evidence ends at 2.06 and -1.22, that of the column beside it at 4.12 and -2.44.
     assert!(svg.contains(">4<") && svg.contains(">−2<"), "the axis of both: {command}");
     assert!(command.contains(" --limits -2.44") && command.contains(" --proxy-limits -1.94"), "{command}");
     window.click("Export comparison…");
-    let (svg, command) = both(&mut window, &folder.join("both.svg"));
+    let (svg, command) = export_both_ways(&mut window, &folder.join("both.svg"));
     let svg = String::from_utf8(svg).expect("text");
     assert!(svg.contains(" width=\"174mm\"") && command.matches("--trace ").count() == 2, "{command}");
     assert!(!svg.contains("each on its own scale"), "one axis for both");
     window.click("Shared scales");
     window.click("Export comparison…");
-    let (own, command) = both(&mut window, &folder.join("own.svg"));
+    let (own, command) = export_both_ways(&mut window, &folder.join("own.svg"));
     let own = String::from_utf8(own).expect("text");
     assert!(own.contains("each on its own scale") && command.contains(" --own-scales"), "{command}");
     let axes = |svg: &str| svg.matches(">Evidence (logit)<").count();
     assert_eq!((axes(&svg), axes(&own)), (1, 2), "the smaller evidence has an axis of its own");
 }
 
-/// A window so high that compares two traces: differences from the second.
+/// A window of this height that compares two traces and shows differences from the second.
 fn compared(traces: &[Trace; 2], height: f32) -> Window {
     let mut window = showing(traces);
     window.harness.set_size(egui::vec2(1440.0, height));
@@ -192,8 +192,8 @@ fn differences_are_exported_as_they_are_shown() {
     other.evidence.position.iter_mut().flatten().for_each(|v| *v *= 2.0);
     let mut window = compared(&[other, small::planned()], 1500.0);
     assert!(window.has("Δ logit"), "the head of a column says what its number is");
-    ask(&mut window, "Evidence by position");
-    let (svg, command) = both(&mut window, &folder.join("evidence.svg"));
+    open_dialog(&mut window, "Evidence by position");
+    let (svg, command) = export_both_ways(&mut window, &folder.join("evidence.svg"));
     let svg = String::from_utf8(svg).expect("text");
     assert!(command.contains("--trace ") && command.contains(" --against "), "{command}");
     assert!(
@@ -201,7 +201,7 @@ fn differences_are_exported_as_they_are_shown() {
         "{command}"
     );
     window.click("Export comparison…");
-    let (svg, command) = both(&mut window, &folder.join("both.svg"));
+    let (svg, command) = export_both_ways(&mut window, &folder.join("both.svg"));
     let svg = String::from_utf8(svg).expect("text");
     assert!(command.contains(" --against 2 ") && svg.contains(">Δ evidence (logit)<"), "{command}");
     assert!(svg.contains(">Evidence (logit)<"), "the pinned column has its own scale");
@@ -211,7 +211,7 @@ fn differences_are_exported_as_they_are_shown() {
 fn every_row_of_the_window_is_a_difference_once_one_is_asked_for() {
     let (_outer, folder) = folder();
     let mut window = compared(&[small::planned(), small::other()], 4000.0);
-    // A row at a time: the picture of the first column is the difference.
+    // One row at a time: the picture of the first column is the difference.
     for (row, picture, said) in [
         ("Assignment matrix", "Assignment matrix", "Δ share"),
         ("Rank use", "Rank use", "Δ tokens"),
@@ -226,9 +226,9 @@ fn every_row_of_the_window_is_a_difference_once_one_is_asked_for() {
         if !chosen {
             rows(&mut window, row);
         }
-        ask(&mut window, picture);
+        open_dialog(&mut window, picture);
         let path = folder.join(format!("{}.svg", row.to_lowercase().replace(' ', "-")));
-        let (svg, command) = both(&mut window, &path);
+        let (svg, command) = export_both_ways(&mut window, &path);
         let svg = String::from_utf8(svg).expect("text");
         assert!(svg.contains(said) && command.contains(" --against "), "{row}: {command}");
         if !chosen {
@@ -237,10 +237,10 @@ fn every_row_of_the_window_is_a_difference_once_one_is_asked_for() {
     }
 }
 
-/// Shows a row of the comparison, or no longer: by its name above the columns.
+/// Shows or hides a row of the comparison by its name above the columns.
 fn rows(window: &mut Window, name: &str) {
     let named = window.harness.query_all_by_label(name).map(|node| node.rect());
-    // Tabs of panes are called so, too: they lie above or below.
+    // Tabs of panes have the same names: they lie above or below.
     let place =
         named.filter(|rect| (60.0..200.0).contains(&rect.top())).max_by(|a, b| a.top().total_cmp(&b.top()));
     let place = place.expect("a row to choose").center();
@@ -269,7 +269,7 @@ fn a_page_too_narrow_for_its_columns_offers_rows_and_a_wider_page() {
         let change = Intervention::None;
         window.harness.state_mut().dispatch(Command::AddColumn { probe, image: None, change });
     }
-    pointer::looked(&mut window, &[small::planned()]);
+    pointer::answer_explain(&mut window, &[small::planned()]);
     window.harness.run();
     window.click("Compare");
     window.click("Export comparison…");
@@ -299,8 +299,8 @@ fn what_brings_its_own_data_is_drawn_the_same_by_the_copied_command() {
     ] {
         window.harness.state_mut().window.show(pane);
         window.harness.run();
-        ask(&mut window, title);
-        let (svg, command) = both(&mut window, &folder.join(format!("{pane}.svg")));
+        open_dialog(&mut window, title);
+        let (svg, command) = export_both_ways(&mut window, &folder.join(format!("{pane}.svg")));
         let svg = String::from_utf8(svg).expect("text");
         assert!(
             svg.contains(" width=\"85mm\"") && command.contains(&format!("--figure {pane}")),

@@ -1,5 +1,5 @@
-//! What one trace has more or less than another, read back from the picture: every number is that of the first less that of
-//! the second, around zero, and called a difference.
+//! Differences of two traces, read back from the picture: every number is that of the first minus that of the second, on a
+//! scale around zero, and labelled as a difference.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{drawn, looks, plotted};
 use crate::close::assert_close;
 use crate::traces;
 
-/// The first less the second.
+/// The first trace minus the second.
 fn made() -> Trace {
     subtract(&small::planned(), &small::other()).expect("one grid")
 }
@@ -38,7 +38,7 @@ fn cell(i: usize, k: usize) -> f32 {
 #[test]
 fn a_cell_of_two_plans_has_the_colour_of_its_difference() {
     let raster: [usize; N] = std::array::from_fn(|i| i);
-    // Rows stand as the other's plan has them: token i of it goes where token i + 5 of the first goes.
+    // Rows are in the order of the other's plan, whose token i goes where token i + 5 of the first goes.
     let mean = small::mean_positions();
     let by_other =
         small::sorted(std::array::from_fn(|i| 1000.0 * BEST[(i + 5) % N] as f64 + mean[(i + 5) % N]));
@@ -88,13 +88,13 @@ fn where_nothing_differs_the_scale_is_one_either_way() {
 
 #[test]
 fn best_positions_are_counted_up_and_down_from_zero() {
-    // The other sends the same tokens, turned by five, to the same positions: no count differs.
+    // The other sends tokens, shifted by five, to the same positions: no count differs.
     let same = drawn("ranks", &made(), &Options::default(), &Theme::light());
     assert!(same.fills(same.swatch("Δ tokens by best position")).iter().all(|bar| bar.y < 20.0));
     let mut moved = small::other();
     let Routing::Plan(plan) = &mut moved.routing else { unreachable!() };
     plan.data[..N].fill(0.0);
-    plan.data[4] = 1.0; // token 0 goes to position 4, and no longer to that of BEST[5], 10
+    plan.data[4] = 1.0; // token 0 goes to position 4 instead of that of BEST[5], 10
     let trace = subtract(&small::planned(), &moved).expect("one grid");
     for theme in looks() {
         let marks = drawn("ranks", &trace, &Options::default(), &theme);
@@ -258,7 +258,7 @@ fn order_tests_differ_in_what_their_parts_add() {
             assert_close(name, bars, [ends], 0.05);
         }
     }
-    // Over another rival the margins cannot be subtracted, the logits can.
+    // With different rivals the margins cannot be subtracted, the logits can.
     let mut rival = small::other();
     if let Some(OrderTest::Tested { margin: Some(margin), .. }) = &mut rival.order_test {
         margin.against = Some(4);
@@ -268,7 +268,7 @@ fn order_tests_differ_in_what_their_parts_add() {
     assert_eq!(axes.x_name, "Δ logit of crane");
 }
 
-/// The numbers of a table that are differences, each column with its name.
+/// The columns of a table that are differences, with their names.
 fn deltas(figure: &dyn Figure, trace: &Trace) -> Vec<(String, Vec<f64>)> {
     let table = figure.table(trace);
     let columns = table.columns.into_iter().filter_map(|(name, column)| match column {
@@ -280,7 +280,7 @@ fn deltas(figure: &dyn Figure, trace: &Trace) -> Vec<(String, Vec<f64>)> {
     columns.chain(matrix).collect()
 }
 
-/// Whether a figure shows what two readings differ by: marked regions are listed one reading at a time.
+/// Whether a figure can show a difference: regions are listed for one trace at a time.
 pub fn has_difference(figure: &dyn Figure) -> bool {
     figure.id() != "regions"
 }
@@ -467,7 +467,7 @@ fn removal_curves_are_subtracted_step_by_step() {
     assert_eq!(why(classed), "The curves are for heron and for wren; choose one class for both");
     let shorter = Removal { fraction: vec![0.0, 1.0], ..small::removal() };
     assert_eq!(why(shorter), "The curves have 4 and 1 steps; use the same steps for both");
-    let finer = Removal { grid: small::MAPPED, ..small::removal() };
+    let finer = Removal { grid: small::MAP_GRID, ..small::removal() };
     assert!(why(finer).starts_with("A grid of 3 x 4 patches cannot be compared with one of 2 x 3"));
     let rival = Removal { rival: Some((2, "tern".into())), ..small::removal() };
     let mut margins = RemovalPlot::new(own, Some(rival.into())).expect("logits");

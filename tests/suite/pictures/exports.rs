@@ -1,4 +1,4 @@
-//! A file is what was asked for: as wide, with as many pixels, within those limits, with those numbers in it.
+//! Exported files have the requested width, pixels and limits, and the numbers of the trace.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use ssmprobe::viz::FIGURES;
 use ssmprobe::viz::draw::table::{Column, Table};
 
 use super::small::{
-    self, BEST, EXACT, EXACT_RASTER, KERNEL, N, PROXY, PROXY_RASTER, SCORES, SECOND, SWEEPS, USED, VOICES,
-    WEIGHTS,
+    self, BEST, EXACT, EXACT_RASTER, KERNEL, N, PROXY, PROXY_RASTER, SCORES, SECOND, SWEEPS, TOKEN_EVIDENCE,
+    USED, WEIGHTS,
 };
 use crate::close::assert_close;
 
-/// The small trace in a folder.
+/// A folder with the small trace.
 fn stored() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let text = serde_json::to_vec(&small::planned()).expect("text");
@@ -27,7 +27,7 @@ fn export(folder: &Path, figure: &str, out: &str, more: &[&str]) -> Vec<u8> {
     std::fs::read(folder.join(out)).expect("a file")
 }
 
-/// What stands between two pieces of a file.
+/// The text between two markers of a file.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     let rest = text.split_once(before).unwrap_or_else(|| panic!("no {before}")).1;
     rest.split_once(after).unwrap_or_else(|| panic!("no {after}")).0
@@ -66,7 +66,7 @@ fn every_format_has_the_size_that_was_asked() {
     }
 }
 
-/// The numbers that stand in an SVG, and where: across, and down.
+/// The numbers written in an SVG, each with its x and y.
 fn numbers(svg: &str) -> Vec<(f64, [f64; 2])> {
     let number = |part: &str| {
         let (head, rest) = part.split_once('>')?;
@@ -120,7 +120,7 @@ fn settings_that_are_given_are_those_of_the_file() {
     assert!(text.contains("Token (by score)"));
 }
 
-/// A column of a table.
+/// The numbers of a table's column.
 #[track_caller]
 fn column(table: &Table, name: &str) -> Vec<f64> {
     let found = table.columns.iter().find(|(found, _)| found == name);
@@ -144,7 +144,7 @@ fn the_numbers_behind_a_figure_are_those_of_the_trace() {
                 ("column", std::array::from_fn(|i| (i % 4) as f64)),
                 ("token_weight", wide(WEIGHTS)),
             ],
-            "token_map" => &[("token", counted), ("evidence", wide(VOICES))],
+            "token_map" => &[("token", counted), ("evidence", wide(TOKEN_EVIDENCE))],
             "gradient" => &[("token", counted), ("gradient", wide(small::GRADIENT))],
             "integrated" => &[("token", counted), ("integrated", wide(small::INTEGRATED))],
             "rollout" => &[("token", counted), ("rollout", wide(small::ROLLOUT))],
@@ -180,7 +180,7 @@ fn the_numbers_behind_a_figure_are_those_of_the_trace() {
             }
             "kernel" => {
                 assert_close("the kernel", &table.matrix.expect("it").1.data, KERNEL, 0.0);
-                // A column a sweep.
+                // One column per sweep.
                 let both = figure.table(&small::swept()).matrix.expect("the kernels").1;
                 let pairs: Vec<f32> = KERNEL.iter().zip(SECOND).flat_map(|(a, b)| [*a, b]).collect();
                 assert_close("both kernels", ([both.rows, both.cols], both.data), ([N, 2], pairs), 0.0);

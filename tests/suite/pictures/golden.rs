@@ -1,11 +1,11 @@
-//! A picture of each figure in both looks, held against one that was looked at and kept in `golden`.
+//! A picture of each figure in both themes, compared with a reviewed one in `golden`.
 //!
-//! The pictures are made by the way of export (SVG, rasterised by resvg with the bundled typeface) and not by the window:
-//! that way is Rust alone and gives the same pixels on every machine, so that one grey level is allowed to differ and no
-//! more, where a software renderer of a graphics card rounds edges and letters anew with every version of its driver. What
-//! the window paints is held against the same scenes in `screen.rs`.
+//! The pictures are rendered as exports are (SVG, rasterised by resvg with the bundled typeface) and not by the window:
+//! that is Rust alone and gives the same pixels on every machine, so that one grey level may differ and no more, whereas a
+//! software renderer of a graphics card rounds edges and letters differently with every version of its driver. What the
+//! window paints is compared with the same scenes in `screen.rs`.
 //!
-//! `UPDATE_SNAPSHOTS=1` writes them anew, as it does for every picture of egui_kittest: look at them before they are kept.
+//! `UPDATE_SNAPSHOTS=1` rewrites them, as it does for every picture of egui_kittest: review them before committing.
 
 use std::path::{Path, PathBuf};
 
@@ -25,12 +25,12 @@ use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, export, find};
 use super::differences::has_difference;
 use super::{looks, many, small};
 
-/// Dots an inch.
+/// Dots per inch.
 pub const DPI: f32 = 96.0;
 /// Levels of a channel that a pixel may differ by.
 const LEVELS: u8 = 1;
-/// Most bytes of all of them.
-const MOST: u64 = 5_000_000;
+/// Largest size of all pictures together, in bytes.
+const MAX_BYTES: u64 = 5_000_000;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/pictures/golden")
@@ -67,7 +67,7 @@ pub fn all(theme: &Theme) -> Vec<(String, Scene)> {
     all.into_iter().map(|(name, scene)| (format!("{name}-{look}"), scene)).collect()
 }
 
-/// Those that are not of one trace.
+/// The pictures that are not of a single trace.
 pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
     let plot = |plot: &dyn Plot| Plot::draw_column(plot, theme, COLUMN).expect("something to see");
     let of = |overview, maps| plot(&small::evaluated(overview, maps));
@@ -108,8 +108,8 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
     all
 }
 
-/// Two to six probes side by side, in a column and across a page: all that a comparison shows at first, one of them read
-/// in a random order, names and classes as long as they get; and the differences of three from another.
+/// Two to six probes side by side, in a column and across a page: the default rows of a comparison, one probe in a random
+/// order, names and classes as long as they get; and the differences of three probes from another.
 pub fn comparisons(theme: &Theme) -> Vec<(String, Scene)> {
     let six = small::six();
     let six: Vec<&Trace> = six.iter().collect();
@@ -151,7 +151,7 @@ pub fn comparisons(theme: &Theme) -> Vec<(String, Scene)> {
     made
 }
 
-/// A scene by the way of export.
+/// A scene rendered as for export.
 pub fn exported(scene: &Scene, dpi: f32) -> RgbImage {
     image::load_from_memory(&export::png(scene, "", dpi).expect("a picture")).expect("a PNG").to_rgb8()
 }
@@ -206,5 +206,5 @@ fn every_picture_is_the_one_that_was_kept() {
         kept.iter().map(|(path, _)| path).filter(|path| !names.contains(path)).collect();
     assert!(stale.is_empty(), "pictures of nothing: {stale:?}");
     let bytes: u64 = kept.iter().map(|(_, bytes)| bytes).sum();
-    assert!(bytes < MOST, "{bytes} bytes of pictures");
+    assert!(bytes < MAX_BYTES, "{bytes} bytes of pictures");
 }

@@ -1,4 +1,4 @@
-//! The map of images: every dot lies where its image's vector does, in the colour of its outcome or its class.
+//! The map of images: every dot is at the coordinates of its image, in the colour of its outcome or its class.
 
 use ssmprobe::viz::COLUMN;
 use ssmprobe::viz::draw::scene::{Identity, Scene, Shape};
@@ -7,7 +7,7 @@ use ssmprobe::viz::figures::dataset::ColorBy;
 use ssmprobe::viz::figures::plot::Plot;
 
 use super::marks::at;
-use super::small::{self, CLASSES, TAKEN, TRUE};
+use super::small::{self, CLASSES, PREDICTED, TRUE};
 use super::{looks, plotted};
 use crate::close::assert_close;
 
@@ -37,7 +37,7 @@ pub fn image_map() {
             let [x, y] = place(*image);
             at(*center, axes.at(x, y));
             let name = match by {
-                ColorBy::Outcome if TRUE[*image] == TAKEN[*image] => "Right",
+                ColorBy::Outcome if TRUE[*image] == PREDICTED[*image] => "Right",
                 ColorBy::Outcome => "Wrong",
                 ColorBy::Class => CLASSES[TRUE[*image] as usize],
             };
@@ -65,7 +65,7 @@ fn what_lies_within_an_outline_on_the_page_are_its_dots() {
     let (right, bottom) = (scene.width, scene.height);
     let page = [[0.0, 0.0], [right, 0.0], [right, bottom], [0.0, bottom]];
     assert_eq!(scene.within(&page), (0..9).collect::<Vec<_>>());
-    // A small box around the first image's dot, which is found again from the marks.
+    // A small box around the first image's dot, whose place is read back from the marks.
     let marks = plotted(&plot, &Theme::light());
     let own = marks.items.iter().find_map(|item| match (&item.shape, &item.identity) {
         (Shape::Circle { center, .. }, Some(Identity::Item(0))) => Some(*center),

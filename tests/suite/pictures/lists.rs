@@ -8,12 +8,12 @@ use ssmprobe::viz::draw::theme::Color;
 use super::marks::{Marks, Word, near};
 use super::{drawn, looks, small};
 
-/// The height of the middle of a word.
+/// The y of the middle of a word.
 pub fn height(word: &Word) -> f32 {
     word.at[1] - word.size * font::CAP / 2.0
 }
 
-/// What else stands in the row of this word, from the left.
+/// The other words in the row of this word, from the left.
 fn row(marks: &Marks, name: &str) -> Vec<String> {
     let own = marks.word(name);
     let mut beside: Vec<Word> = marks
@@ -67,11 +67,11 @@ pub fn diagnostics() {
                 ("Rank coverage", "0.750", "above", "0.500–0.625", 0.75, Some((0.5, 0.625)), (0.4, 0.7)),
                 ("Argmax entropy", "0.800", "below", "0.850–0.950", 0.8, Some((0.85, 0.95)), (0.75, 0.9)),
                 ("Edge mass, 10 %", "0.167", "within", "0.100–0.300", 0.167, Some((0.1, 0.3)), (0.15, 0.45)),
-                // Of random scores, order against raster says nothing: untrained scorers judge it.
+                // Random scores are no null for the correlation with raster: untrained scorers are.
                 ("Kendall tau", "0.111", "within*", "−0.460 to 0.480", 0.111, None, (-0.46, 0.48)),
             ];
             let rows = &rows[..if id == "ranks" { 3 } else { 4 }];
-            // The head says which band is meant, the star where it is the other one.
+            // The header names the band, a star marks the rows of the other one.
             assert!(marks.has("vs chance") && marks.has("* vs untrained") == (id == "diagnostics"));
             let heights: Vec<f32> = rows.iter().map(|(name, ..)| height(&marks.word(name))).collect();
             assert!(heights.windows(2).all(|pair| pair[0] < pair[1]), "in the order of the trace");
@@ -79,7 +79,7 @@ pub fn diagnostics() {
                 let words = row(&marks, name);
                 assert_eq!(words[..2], [*number, *verdict], "{name}");
                 assert!(words.iter().any(|word| word.trim_end_matches('*') == *range), "{name}: {words:?}");
-                // The mark of the value lies between or beyond the ends of the bands as the numbers do.
+                // The mark of the value lies inside or outside the bands as the numbers do.
                 let tick = marks.lines(value, 2).into_iter().find(|line| {
                     near(f32::midpoint(line[0][1], line[1][1]), own) && near(line[0][0], line[1][0])
                 });

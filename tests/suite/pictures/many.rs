@@ -1,5 +1,5 @@
-//! Pictures of a dataset with many classes: single errors are seen, names are read, and what has no room is searched,
-//! sorted and cut to what differs most.
+//! Pictures of a dataset with many classes: single errors are visible, names are legible, and classes can be searched,
+//! sorted, and limited to those that differ most.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use super::marks::{Marks, pixel};
 use super::{looks, plotted};
 
-/// How many classes the pictures have that are kept.
+/// Numbers of classes of the golden pictures.
 pub const CLASSES: [usize; 3] = [10, 50, 200];
-/// Images of every class.
-const EACH: usize = 30;
-/// Least lightness between a single error and the ground: a quarter of what lies between black and mid grey.
-const SEEN: f32 = 12.0;
+/// Images per class.
+const IMAGES_PER_CLASS: usize = 30;
+/// Least difference in lightness of a single error from the background: a quarter of that of black and mid grey.
+const MIN_CONTRAST: f32 = 12.0;
 
-/// All classes, however many.
+/// A choice of all classes, however many.
 pub fn all() -> Choice {
     Choice { classes: ClassFilter { most: None, ..ClassFilter::default() }, ..Choice::default() }
 }
@@ -33,14 +33,17 @@ fn name(class: usize) -> String {
 
 /// An evaluation in which class `c` has `c % 7` errors, one of them its only one of a kind.
 fn evaluation(classes: usize) -> Arc<Evaluation> {
-    let class: Vec<u32> = (0..classes * EACH).map(|image| (image / EACH) as u32).collect();
-    let predicted = (0..classes * EACH).map(|image| {
-        let (own, at) = (image / EACH, image % EACH);
+    let class: Vec<u32> =
+        (0..classes * IMAGES_PER_CLASS).map(|image| (image / IMAGES_PER_CLASS) as u32).collect();
+    let predicted = (0..classes * IMAGES_PER_CLASS).map(|image| {
+        let (own, at) = (image / IMAGES_PER_CLASS, image % IMAGES_PER_CLASS);
         let taken = if at < own % 7 { (own + if at == 0 { 5 } else { 1 }) % classes } else { own };
         taken as u32
     });
     let per_image = |of: &dyn Fn(usize, usize) -> f32| -> Vec<f32> {
-        (0..classes * EACH).map(|image| of(image / EACH, image % EACH)).collect()
+        (0..classes * IMAGES_PER_CLASS)
+            .map(|image| of(image / IMAGES_PER_CLASS, image % IMAGES_PER_CLASS))
+            .collect()
     };
     let values =
         (0..classes).flat_map(|c| [0.5, 0.5, 0.5, 0.5 + if c == 3 { 0.4 } else { 0.001 * c as f32 }]);
@@ -49,7 +52,7 @@ fn evaluation(classes: usize) -> Arc<Evaluation> {
             dataset: "birds".into(),
             split: "test".into(),
             classes: (0..classes).map(name).collect(),
-            images: (0..classes * EACH).map(|image| format!("{image}.png")).collect(),
+            images: (0..classes * IMAGES_PER_CLASS).map(|image| format!("{image}.png")).collect(),
             class,
         }),
         probe: "sinkhorn".into(),
@@ -61,13 +64,16 @@ fn evaluation(classes: usize) -> Arc<Evaluation> {
         measures: IndexMap::from([
             (CONFIDENCE, per_image(&|_, _| 0.5)),
             (OWN, per_image(&|_, _| 0.5)),
-            // Of class c around c / 1000.
-            ("rank_coverage", per_image(&|c, at| (c as f32 + at as f32 / EACH as f32) / 1000.0)),
+            // Class c has values near c / 1000.
+            ("rank_coverage", per_image(&|c, at| (c as f32 + at as f32 / IMAGES_PER_CLASS as f32) / 1000.0)),
         ]),
         nulls: IndexMap::new(),
         mean_nulls: IndexMap::new(),
         vectors: IndexMap::new(),
-        positions: Some(ClassMaps { values: values.collect(), counts: vec![EACH as u32; classes] }),
+        positions: Some(ClassMaps {
+            values: values.collect(),
+            counts: vec![IMAGES_PER_CLASS as u32; classes],
+        }),
         weights: None,
         regions: None,
     })
@@ -101,7 +107,7 @@ fn single_errors_are_seen_in_both_looks_and_more_of_them_better() {
             let marks = plotted(&plot, &theme);
             let confusion = plot.evaluation.confusion();
             let rows = if plot.choice == all() { classes } else { classes.min(40) };
-            // What is predicted as a class that is not drawn has a column of its own.
+            // Predictions of classes that are not drawn have a column of their own.
             let columns = [rows, rows + 1].into_iter().find(|n| !marks.rasters(*n, rows).is_empty());
             let columns = columns.expect("the matrix");
             let (_, raster) = marks.rasters(columns, rows).remove(0);
@@ -109,7 +115,7 @@ fn single_errors_are_seen_in_both_looks_and_more_of_them_better() {
                 (color.lightness() - theme.ground.lightness()).abs()
             };
             let (mut errors, mut least, mut most) = (0, f32::MAX, 0.0f32);
-            // Of 200 classes some: every cell looks through all images.
+            // Some of 200 classes, as every cell takes a pass over all images.
             let read: Vec<usize> = (0..rows).step_by(if rows > 50 { 8 } else { 1 }).collect();
             for (row, column) in read.iter().flat_map(|&row| (0..columns).map(move |column| (row, column))) {
                 let (_, images) = plot.overview.item(plot.view(), row * columns + column);
@@ -119,14 +125,18 @@ fn single_errors_are_seen_in_both_looks_and_more_of_them_better() {
                     count => {
                         errors += count;
                         let seen = away(color);
-                        assert!(seen > SEEN, "{classes} classes, {count} images are only {seen} off");
+                        assert!(seen > MIN_CONTRAST, "{classes} classes, {count} images are only {seen} off");
                         if count == 1 { least = least.min(seen) } else { most = most.max(seen) }
                     }
                 }
             }
-            assert_eq!(errors, read.len() * EACH, "every image of a class that is drawn lies in a cell");
+            assert_eq!(
+                errors,
+                read.len() * IMAGES_PER_CLASS,
+                "every image of a class that is drawn lies in a cell"
+            );
             assert!(most > least + 30.0, "{classes}: {most} to {least}");
-            assert_eq!(confusion.total(0), EACH as u32);
+            assert_eq!(confusion.total(0), IMAGES_PER_CLASS as u32);
         }
     }
 }
@@ -141,7 +151,10 @@ fn names_of_many_classes_are_read_and_a_smaller_pane_scrolls() {
             marks.words().iter().filter(|w| w.text.contains(" 0")).map(|w| w.at[1]).collect();
         heights.sort_by(f32::total_cmp);
         assert!(heights.windows(2).all(|pair| pair[1] - pair[0] > 5.9), "{classes}: {heights:?}");
-        let cut = marks.words().iter().any(|word| word.text.contains(&format!("of {}", classes * EACH)));
+        let cut = marks
+            .words()
+            .iter()
+            .any(|word| word.text.contains(&format!("of {}", classes * IMAGES_PER_CLASS)));
         assert!(cut, "the title says of how many images");
     }
     for id in ["confusion", "class_diagnostics", "routing_maps"] {
@@ -154,7 +167,7 @@ fn names_of_many_classes_are_read_and_a_smaller_pane_scrolls() {
 #[test]
 fn classes_are_searched_sorted_and_cut_in_every_overview() {
     let drawn = |id: &str, choice| names(&plotted(&plot(id, 200, choice), &Theme::light()));
-    // By class: both ends of the measure, which rises with the class.
+    // By class: both ends of the measure, which increases with the class.
     let ends: Vec<String> = [199, 198, 1, 0].map(name).into();
     assert_eq!(drawn("class_diagnostics", filtered("", None, Some(4))), ends);
     let by_name = drawn("class_diagnostics", filtered("gull", Some(ClassSort::Name), Some(4)));
@@ -166,7 +179,7 @@ fn classes_are_searched_sorted_and_cut_in_every_overview() {
     assert_eq!((far.len(), &*far[0]), (3, "tern 003"), "{far:?}");
     let listed = drawn("routing_maps", filtered("tern 00", Some(ClassSort::Dataset), None));
     assert_eq!(listed, ["tern 003", "tern 008"]);
-    // Confusion: most errors first, and all that is predicted as another class still counts.
+    // Confusion: most errors first; predictions of other classes still count.
     let worst = plot("confusion", 200, filtered("", None, Some(3)));
     let (_, images) = worst.overview.item(worst.view(), 3);
     assert!(!images.is_empty(), "the last column is of the classes that are not drawn");

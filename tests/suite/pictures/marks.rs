@@ -1,5 +1,5 @@
-//! A scene read back as a reader sees it: every mark at its place on the page, numbers on axes by the labels of their
-//! ticks, numbers of colours by the colour bar, and what a colour means by the word beside it in the legend.
+//! Reads a scene back as a reader does: every mark at its place on the page, numbers on axes by the labels of the ticks,
+//! numbers of colours by the colour bar, and the meaning of a colour by the word beside it in the legend.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use ssmprobe::viz::draw::theme::{Color, Theme};
 
 use super::rulers::{Bar, Ruler};
 
-/// How far two places may lie apart that should be one, in points.
+/// Tolerance between two places that should be equal, in points.
 pub const NEAR: f32 = 0.02;
 
 /// A line of text.
@@ -30,7 +30,7 @@ pub struct Dot {
     pub ring: Option<Color>,
 }
 
-/// All marks of a scene where they lie on the page.
+/// All marks of a scene in page coordinates.
 pub struct Marks {
     pub items: Vec<Item>,
     theme: Theme,
@@ -78,7 +78,7 @@ impl Marks {
         })
     }
 
-    /// Images of so many pixels.
+    /// Images of this size in pixels.
     pub fn rasters(&self, width: usize, height: usize) -> Vec<(Box2, Arc<Raster>)> {
         self.images().filter(|(_, raster)| (raster.width, raster.height) == (width, height)).collect()
     }
@@ -103,7 +103,7 @@ impl Marks {
         lines.collect()
     }
 
-    /// Lines of this colour with so many points.
+    /// Lines of this colour with this number of points.
     pub fn lines(&self, color: Color, points: usize) -> Vec<&[Point]> {
         let own = self.strokes().into_iter().filter(|(found, line)| *found == color && line.len() == points);
         own.map(|(_, line)| line).collect()
@@ -129,7 +129,7 @@ impl Marks {
         dots.collect()
     }
 
-    /// The colour of the mark that stands before a word of the legend.
+    /// The colour of the mark before a word of the legend.
     #[track_caller]
     pub fn swatch(&self, text: &str) -> Color {
         let word = self.word(text);
@@ -159,7 +159,7 @@ impl Marks {
         self.shapes().filter_map(outlined).collect()
     }
 
-    /// The frame number `nth`, from the first that is drawn.
+    /// The axes of frame number `nth`, in the order of drawing.
     #[track_caller]
     pub fn axes(&self, nth: usize) -> Axes {
         let (axis, label) = (self.theme.axis, self.theme.label);
@@ -246,7 +246,7 @@ impl Marks {
         let along = |word: &&Word| word.upwards && inside(word.at[1]) && word.at[0] > place.right();
         let mut along: Vec<&Word> = words.iter().filter(along).collect();
         along.sort_by(|a, b| a.at[0].total_cmp(&b.at[0]));
-        // The lines of a long name stand side by side.
+        // The lines of a long, rotated name are side by side.
         let name = along.chunk_by(|a, b| b.at[0] - a.at[0] < 1.3 * a.size).next().unwrap_or_default();
         let name = name.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join(" ");
         Bar { place, raster, ruler, name }
@@ -281,20 +281,20 @@ pub fn near(a: f32, b: f32) -> bool {
     (a - b).abs() < NEAR
 }
 
-/// Whether two points are one.
+/// Asserts that two points are equal.
 #[track_caller]
 pub fn at(found: Point, expected: Point) {
     assert!(near(found[0], expected[0]) && near(found[1], expected[1]), "at {found:?}, not {expected:?}");
 }
 
-/// Whether two boxes are one.
+/// Asserts that two boxes are equal.
 #[track_caller]
 pub fn over(found: Box2, expected: Box2) {
     at([found.x, found.y], [expected.x, expected.y]);
     at([found.right(), found.bottom()], [expected.right(), expected.bottom()]);
 }
 
-/// A box of data, and where its axes say that numbers lie.
+/// The frame of a plot, and the places of numbers on its axes.
 pub struct Axes {
     pub area: Box2,
     pub x: Ruler,
@@ -315,15 +315,15 @@ pub fn pixel(raster: &Raster, column: usize, row: usize) -> Color {
     Color { r, g, b, a }
 }
 
-/// How far two colours lie apart, opacity aside: the largest difference of a channel.
+/// The largest difference of a channel of two colours, without opacity.
 pub fn apart(a: Color, b: Color) -> u8 {
     a.r.abs_diff(b.r).max(a.g.abs_diff(b.g)).max(a.b.abs_diff(b.b))
 }
 
-/// What two neighbouring steps of a colour bar may lie apart.
+/// Largest difference of two neighbouring steps of a colour bar.
 pub const SHADE: u8 = 5;
 
-/// The middle of patch `token`, which lies row by row over `place`.
+/// The middle of patch `token` of a grid laid over `place`, row by row.
 pub fn middle(place: Box2, grid: Grid, token: usize) -> Point {
     let (row, column) = (token / grid.cols, token % grid.cols);
     [
@@ -332,7 +332,7 @@ pub fn middle(place: Box2, grid: Grid, token: usize) -> Point {
     ]
 }
 
-/// Every patch has the colour that the bar gives its number.
+/// Asserts that every patch has the colour that the bar gives its value.
 #[track_caller]
 pub fn coloured(raster: &Raster, grid: Grid, bar: &Bar, values: &[f32]) {
     assert_eq!([raster.width, raster.height], [grid.cols, grid.rows]);

@@ -1,4 +1,4 @@
-//! Pictures of what a memory keeps and what that adds up to: the kernel by steps before the end, evidence by position.
+//! Pictures of the memory kernel, by steps before the end, and of evidence by position.
 
 use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::Options;
@@ -10,7 +10,7 @@ use super::small::{self, EXACT, EXACT_RASTER, KERNEL, N, PROXY, PROXY_RASTER, SE
 use super::{drawn, looks};
 use crate::close::assert_close;
 
-/// A curve over steps or positions, by the axes.
+/// The expected points of a curve over steps or positions.
 fn curve(axes: &Axes, value: impl Fn(usize) -> f64) -> Vec<Point> {
     (0..N).map(|at| axes.at(at as f64, value(at))).collect()
 }
@@ -66,7 +66,7 @@ fn channels_are_their_median_in_a_band_of_their_middle() {
             sorted.sort_by(f64::total_cmp);
             sorted
         };
-        // Of three channels a tenth of the way from one to the next is the 5th percentile.
+        // With three channels, the 5th percentile is a tenth of the way from the lowest to the middle one.
         let [low, high] = [0, 2].map(|end| {
             curve(&axes, |j| {
                 let sorted = channels(j);
@@ -82,7 +82,7 @@ fn channels_are_their_median_in_a_band_of_their_middle() {
     }
 }
 
-/// The bars of the upper panel, in the colours of the key, and on their sides of zero.
+/// Checks the bars of the upper panel: in the colours of the legend, and on their sides of zero.
 fn bars(marks: &super::Marks, theme: &Theme) {
     let axes = marks.axes(0);
     let colors = [marks.swatch("For crane"), marks.swatch("Against")];
@@ -137,7 +137,7 @@ pub fn evidence() {
 
 #[test]
 fn the_memory_behind_evidence_is_strongest_at_the_position_read_last() {
-    // Of two sweeps together: the root of the mean square, as their evidence is averaged.
+    // Of two sweeps: the root mean square, as their evidence is averaged.
     let one: Vec<f64> = KERNEL.iter().map(|k| f64::from(k.abs())).collect();
     let both: Vec<f64> = KERNEL.iter().zip(SECOND).map(|(a, b)| f64::from(a.hypot(b))).collect();
     let cases: [(Trace, Vec<f64>); 2] = [(small::planned(), one), (small::swept(), both)];
@@ -161,7 +161,7 @@ fn shared_limits_are_the_ends_of_both_panels() {
     let options =
         Options { limits: Some((-4.0, 6.0)), proxy_limits: Some((-3.0, 1.0)), ..Options::default() };
     let marks = drawn("evidence", &small::planned(), &options, &Theme::light());
-    // A twentieth of the range is left free at either end.
+    // The axes leave a twentieth of the range free at either end.
     for (axes, ends) in [(marks.axes(0), [-4.5, 6.5]), (marks.axes(1), [-3.2, 1.2])] {
         let found = [axes.area.bottom(), axes.area.y].map(|end| axes.y.number(end));
         assert_close("ends of the axis", found, ends, 0.01);

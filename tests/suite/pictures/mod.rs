@@ -1,5 +1,5 @@
-//! What every picture shows, read back from its marks: drawn from small hand-made data in which no two values are alike
-//! and nothing is square, so that whatever is turned over, shifted by one or exchanged with another is found.
+//! The content of every picture, read back from its marks: drawn from small hand-made data in which no two values are
+//! equal and no shape is square, so that anything transposed, shifted by one or swapped is found.
 
 mod classes;
 mod dialog;
@@ -33,7 +33,7 @@ use ssmprobe::viz::{COLUMN, Options, draw_column, figures, find};
 use self::marks::Marks;
 pub use self::pointer::painted;
 
-/// Both looks.
+/// Both themes.
 fn looks() -> [Theme; 2] {
     [Theme::light(), Theme::dark()]
 }

@@ -1,4 +1,4 @@
-//! Pictures of an order: the assignment matrix, who has which rank, and the scores that made it.
+//! Pictures of an order: the assignment matrix, the ranks of the tokens, and the scores behind it.
 
 use ssmprobe::viz::draw::scene::Point;
 use ssmprobe::viz::draw::theme::{Color, Theme};
@@ -9,13 +9,13 @@ use super::small::{self, BEST, BY_SCORE, N, SCORES, USED, share};
 use super::{drawn, looks};
 use crate::close::assert_close;
 
-/// The token of every row: by best position, those that share one by their mean position.
+/// The token of every row: by best position, ties by mean position.
 fn by_best() -> [usize; N] {
     let mean = small::mean_positions();
     small::sorted(std::array::from_fn(|i| 1000.0 * BEST[i] as f64 + mean[i]))
 }
 
-/// The largest share that has a colour of its own: of 12 tokens the fourth largest of all.
+/// The share at the end of the colour scale: with 12 tokens, the fourth largest of all.
 fn brightest() -> f64 {
     let mut shares: Vec<f32> = (0..N * N).map(|at| share(at / N, at % N)).collect();
     shares.sort_by(|a, b| b.total_cmp(a));
@@ -42,7 +42,7 @@ pub fn assignment() {
             over(place, axes.area);
             for (row, token) in tokens.into_iter().enumerate() {
                 for k in 0..N {
-                    // The middle of the cell, by the ticks: which pixel of the image lies there?
+                    // The pixel of the image at the middle of the cell, located by the ticks.
                     let [x, y] = axes.at(k as f64, row as f64);
                     let part =
                         [(x - place.x) / place.w, (y - place.y) / place.h].map(|t| (t * N as f32) as usize);
@@ -67,7 +67,7 @@ pub fn assignment() {
 
 #[test]
 fn a_cell_of_the_assignment_matrix_is_where_it_should_be() {
-    // Token 2 goes to position 5, and nowhere near as much of token 5 to position 2.
+    // Token 2 goes to position 5, and much less of token 5 to position 2.
     let options = Options { rows: Rows::Raster, ..Options::default() };
     let marks = drawn("assignment", &small::planned(), &options, &Theme::light());
     let (_, raster) = marks.rasters(N, N).remove(0);
@@ -87,7 +87,7 @@ fn sums_that_are_not_one_stand_out_beside_their_row_and_above_their_column() {
     let most = rows.iter().chain(&columns).copied().fold(0.0, f64::max);
     let outlines = marks.areas(theme.series(0));
     assert_eq!(outlines.len(), 2);
-    // Two corners a row or a column, between the two on the base line.
+    // Two corners per row or column, between the two on the base line.
     let corners =
         |outline: &[Point]| outline[1..=2 * N].chunks(2).map(|pair| pair[0]).collect::<Vec<Point>>();
     let right = corners(outlines[0]);
@@ -157,7 +157,7 @@ pub fn scores() {
         let expected =
             BY_SCORE.iter().enumerate().map(|(k, token)| axes.at(k as f64, f64::from(SCORES[*token])));
         assert_close("the dots", dots, expected.collect::<Vec<Point>>(), 0.02);
-        // The bars beside them: each as long as the density of the scores at its height.
+        // The bars beside the scores: as long as the density at their height.
         let bars: Vec<_> = marks.fills(tokens.alpha(0.8)).into_iter().filter(|bar| bar.w > 0.01).collect();
         let bin = (axes.y.number(axes.area.y) - axes.y.number(axes.area.bottom())) / 24.0;
         let mut counted = 0;

@@ -1,4 +1,4 @@
-//! The order test: bars of drawn orders, where the one that was read stands, the ends, and the parts of its value.
+//! The order test: the histogram of drawn orders, the mark of the order that was read, best and worst, and the parts of its value.
 
 use ssmprobe::model::trace::{HISTOGRAM_BINS, OrderTest, Trace};
 use ssmprobe::viz::draw::Hover;
@@ -19,7 +19,7 @@ pub fn order_test() {
         let axes = marks.axes(0);
         assert!(axes.x.rises() && axes.x_name == "Margin of crane over heron", "{}", axes.x_name);
         assert_eq!(axes.y_name, "Share of orders");
-        // A bin is a fifth of a deviation of 0.5; those that are drawn begin 2 deviations below 0.8.
+        // A bin is a fifth of the standard deviation, 0.5; the first one drawn is 2 deviations below the mean, 0.8.
         let bars = marks.fills(marks.swatch("Orders drawn").alpha(0.8));
         let bars: Vec<_> = bars.into_iter().filter(|bar| bar.h > 0.01).collect();
         assert_eq!(bars.len(), DRAWN.len());

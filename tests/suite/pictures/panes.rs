@@ -1,5 +1,5 @@
-//! Every pane of the window, painted in both looks by the renderer that tests have: Mesa's software adapter where there is
-//! no card. Each fills the window alone, so that it is small and all of it is seen.
+//! Every pane of the window, painted in both themes by the renderer of the tests: Mesa's software adapter if there is no
+//! graphics card. Each fills a small window alone, so that all of it is visible.
 
 use std::collections::HashSet;
 
@@ -19,12 +19,12 @@ use crate::window::{self, Window};
 /// Size of the window.
 const SIZE: egui::Vec2 = egui::vec2(760.0, 520.0);
 
-/// Words that have no room in so small a picture: the last number of an axis that counts in halves, and the name of a bar
-/// that is shorter than it.
+/// Text that is cut in so small a picture: the last number of an axis that counts in halves, and a name longer than its
+/// bar.
 const KNOWN: [(&str, &str); 7] = [
     ("kernel", "11.0"),
     ("routing_maps", "Mean position, 0 first to 1 last"),
-    // What is scrolled to: the second of two columns, the last row of the form in sight.
+    // Scrolled out of sight: the second of two columns, rows below the form's last visible one.
     ("compare", "Weight in the sum"),
     ("compare", "Rose-breasted Grosbeak, 64.1 %"),
     ("compare", "Logit 6.10 for Rose-breasted Grosbeak"),
@@ -32,7 +32,7 @@ const KNOWN: [(&str, &str); 7] = [
     ("training", "auto"),
 ];
 
-/// A window with an image seen through two probes, a dataset asked about, and the stability of an order.
+/// A window with an image explained by two probes, an evaluated dataset, and the stability of an order.
 fn full() -> Window {
     let mut window = showing(&[small::planned()]);
     let part = evaluation::part();
@@ -60,7 +60,7 @@ fn full() -> Window {
     window
 }
 
-/// Leaves this pane alone in the middle.
+/// Closes all other panes.
 fn alone(window: &mut Window, pane: &str) {
     let tree = egui_tiles::Tree::new_tabs(egui::Id::unique("panes"), vec![pane.to_owned()]);
     let after = serde_json::to_value(tree).expect("a layout");
@@ -69,7 +69,7 @@ fn alone(window: &mut Window, pane: &str) {
     window.harness.run();
 }
 
-/// What of the window the pane fills, below its tab.
+/// The area of the pane, below its tab.
 fn middle(window: &Window, title: &str) -> egui::Rect {
     let tab = painted(window.harness.output()).into_iter().filter(|(text, ..)| text == title);
     let tab = tab.map(|(_, seen, _)| seen).min_by(|a, b| a.top().total_cmp(&b.top()));
@@ -80,7 +80,7 @@ fn middle(window: &Window, title: &str) -> egui::Rect {
     )
 }
 
-/// Lightness of the pixels of a part of the picture, and how many colours it has.
+/// Mean lightness of a part of the picture, and its number of colours.
 fn seen(picture: &RgbaImage, part: egui::Rect) -> (f64, usize) {
     let (mut sum, mut count, mut colours) = (0.0, 0.0, HashSet::new());
     for (x, y, pixel) in picture.enumerate_pixels() {

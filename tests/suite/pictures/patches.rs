@@ -1,4 +1,4 @@
-//! Pictures over the patches of an image: every patch has its own token's colour, and the path goes where the order says.
+//! Pictures over the patches of an image: every patch has the colour of its token, and the path follows the order.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use ssmprobe::viz::draw::theme::{Color, Theme};
 
 use super::marks::{Marks, SHADE, apart, at, coloured, middle, near, pixel};
 use super::rulers::Bar;
-use super::small::{self, GRID, KERNEL, N, SECOND, SWEEPS, VOICES, WEIGHTS};
+use super::small::{self, GRID, KERNEL, N, SECOND, SWEEPS, TOKEN_EVIDENCE, WEIGHTS};
 use super::{drawn, looks};
 use crate::close::assert_close;
 
-/// What is laid over the picture: its one image with a pixel a patch.
+/// The overlay of the picture: its only image with one pixel per patch.
 fn cover(marks: &Marks) -> (Box2, Arc<Raster>) {
     let mut found = marks.rasters(GRID.cols, GRID.rows);
     assert_eq!(found.len(), 1);
@@ -37,7 +37,7 @@ pub fn photo() {
             let own = &trace.seen.rgb[3 * (8 * y + x)..][..3];
             let whole = pixel(&seen[0].1, x, y);
             assert_eq!([whole.r, whole.g, whole.b, whole.a], [own[0], own[1], own[2], 255], "({x}, {y})");
-            // Grey as sRGB's luma has it, a quarter of the way to the ground.
+            // The luma of sRGB, a quarter of the way to the background.
             let grey = 0.299 * f32::from(own[0]) + 0.587 * f32::from(own[1]) + 0.114 * f32::from(own[2]);
             let faded = 0.75 * grey + 0.25 * f32::from(theme.ground.r);
             assert_close("faded", pixel(&seen[1].1, x, y).r, faded, 1.5);
@@ -60,7 +60,7 @@ pub fn photo() {
 
 #[test]
 fn the_low_end_of_a_map_is_dark_and_the_high_end_bright() {
-    // The ends of cividis and viridis as their authors publish them.
+    // The ends of cividis and viridis as published by their authors.
     let ends = [(Map::Cividis, [0x00_20_4d, 0xff_ea_46]), (Map::Viridis, [0x44_01_54, 0xfd_e7_25])];
     for (map, [low, high]) in ends {
         let options = Options { map, ..Options::default() };
@@ -73,12 +73,12 @@ fn the_low_end_of_a_map_is_dark_and_the_high_end_bright() {
 #[test]
 fn weights_below_zero_have_the_other_hue_and_scores_stand_in_for_weights() {
     let mut trace = small::planned();
-    trace.token_weight = Some(VOICES.into());
+    trace.token_weight = Some(TOKEN_EVIDENCE.into());
     for theme in looks() {
         let marks = drawn("photo", &trace, &Options::default(), &theme);
         let bar = marks.bar();
         assert_close("around zero", bar.ends(), [-1.24, 1.24], 1e-4);
-        coloured(&cover(&marks).1, GRID, &bar, &VOICES);
+        coloured(&cover(&marks).1, GRID, &bar, &TOKEN_EVIDENCE);
         assert!(warm(bar.color(1.0)) && !warm(bar.color(-1.0)), "orange is for, blue against");
     }
     trace.token_weight = None;
@@ -101,14 +101,14 @@ pub fn token_map() {
         assert_eq!(place, marks.rasters(8, 6)[0].0);
         assert_eq!(bar.name, "Contribution to the logit");
         assert_close("ends of the bar", bar.ends(), [-1.24, 1.24], 1e-4);
-        coloured(&raster, GRID, &bar, &VOICES);
-        for (token, value) in VOICES.iter().enumerate() {
+        coloured(&raster, GRID, &bar, &TOKEN_EVIDENCE);
+        for (token, value) in TOKEN_EVIDENCE.iter().enumerate() {
             let own = pixel(&raster, token % 4, token / 4);
             assert_eq!(warm(own), *value > 0.0, "token {token}: {own:?}");
         }
-        // The less it says, the more of the picture is seen.
+        // The smaller the evidence, the more of the picture shows through.
         let mut by_size: Vec<usize> = (0..N).collect();
-        by_size.sort_by(|a, b| VOICES[*a].abs().total_cmp(&VOICES[*b].abs()));
+        by_size.sort_by(|a, b| TOKEN_EVIDENCE[*a].abs().total_cmp(&TOKEN_EVIDENCE[*b].abs()));
         let opacities = opacities(&raster);
         assert!(by_size.windows(2).all(|pair| opacities[pair[0]] < opacities[pair[1]]), "{opacities:?}");
         assert!(marks.has("Evidence for crane"), "the class the evidence speaks for, not the first");
@@ -116,11 +116,11 @@ pub fn token_map() {
         let shared = Options { limits: Some((-2.0, 3.0)), ..Options::default() };
         let marks = drawn("token_map", &trace, &shared, &theme);
         assert_close("shared limits", marks.bar().ends(), [-3.0, 3.0], 1e-4);
-        coloured(&cover(&marks).1, GRID, &marks.bar(), &VOICES);
+        coloured(&cover(&marks).1, GRID, &marks.bar(), &TOKEN_EVIDENCE);
     }
 }
 
-/// A map that reads back as `values` on a bar of this name and ends, with these words.
+/// Asserts that a map shows `values` on a bar of this name and ends, with these texts.
 fn mapped(id: &str, values: &[f32], name: &str, ends: [f64; 2], words: [&str; 2]) {
     for theme in looks() {
         let marks = drawn(id, &small::planned(), &Options::default(), &theme);
@@ -164,7 +164,7 @@ fn where_there_is_no_evidence_another_method_stands_with_the_reason() {
     coloured(&cover(&marks).1, GRID, &marks.bar(), &small::GRADIENT);
     let of_gradient = drawn("gradient", &trace, &Options::default(), &Theme::light());
     assert!(of_gradient.has("Sum 2, no exact evidence"));
-    // A reason stands where a method found nothing; one that was not asked says that.
+    // A method that found nothing gives a reason; one that was not requested says so.
     let why = |trace: &Trace, id: &str| {
         let figure = ssmprobe::viz::find(id).expect("a figure");
         ssmprobe::viz::draw_column(figure, trace, &Options::default(), &Theme::light(), 240.0)
@@ -185,7 +185,7 @@ fn ends(marks: &Marks) -> [Vec<Point>; 2] {
     let [white, black] = [Theme::light().ground, Theme::light().ink];
     [(white, black), (black, white)].map(|(fill, ring)| {
         let dots = marks.dots(fill).into_iter().filter(|dot| dot.ring == Some(ring));
-        // The key below has one of each, of a size of its own.
+        // The legend has one of each, of another size.
         dots.filter(|dot| !near(dot.radius, 2.6)).map(|dot| dot.at).collect()
     })
 }
@@ -233,7 +233,7 @@ pub fn scan_path() {
 #[test]
 fn a_learned_order_ends_at_the_token_that_comes_last() {
     let computed = small::planned();
-    // What the trace says of its own order counts more than what can be computed of the plan.
+    // Mean positions of the trace take precedence over those computed from the plan.
     let said: [f64; N] = [4.1, 0.2, 7.3, 1.9, 10.8, 3.3, 6.4, 2.6, 9.9, 5.5, 8.7, 0.9];
     let told = Trace { expected: Some(said.into()), ..small::planned() };
     for (trace, mean) in [(computed, small::mean_positions()), (told, said)] {
@@ -256,7 +256,7 @@ fn a_learned_order_ends_at_the_token_that_comes_last() {
     }
 }
 
-/// Every patch is as bright as the memory still holds of it: `shares` of the most.
+/// Asserts that every patch is as bright as its share in the memory: `shares` of the largest.
 #[track_caller]
 fn held(raster: &Raster, bar: &Bar, theme: &Theme, shares: [f32; N]) {
     for (token, share) in shares.into_iter().enumerate() {
@@ -313,7 +313,7 @@ fn pictures_grow_to_their_pane() {
         let size = ssmprobe::viz::Size { width, height };
         Marks::of(&ssmprobe::viz::draw(figure, &trace, options, &theme, size).expect("a picture"), &theme)
     };
-    // A square pane would be half empty under two pictures: one is as large as it allows.
+    // A square pane would be half empty with two pictures side by side: only one is drawn, as large as possible.
     let (plain, bare) = (Options::default(), Options { opacity: 0.0, ..Options::default() });
     let wide = shown("photo", &plain, 500.0, 200.0).rasters(8, 6);
     assert_eq!(wide.len(), 2, "in a wide one both stand side by side");
@@ -321,7 +321,7 @@ fn pictures_grow_to_their_pane() {
     let pictures = alone.rasters(8, 6);
     assert!(pictures.len() == 1 && pictures[0].0.w > 190.0, "{:?}", pictures[0].0);
     assert!(alone.has("Token weight") && !alone.has("Model input"));
-    // Without what lies over it, it is what the model saw, in its colours.
+    // Without the overlay, it is the picture that the model saw, in its colours.
     let bare = shown("photo", &bare, 260.0, 230.0);
     let first = pixel(&bare.rasters(8, 6)[0].1, 0, 0);
     assert_eq!([first.r, first.g, first.b], trace.seen.rgb[..3]);
@@ -340,6 +340,6 @@ fn signed_weights_offer_no_colour_map() {
         controls.contains(&ssmprobe::viz::Control::Map)
     };
     assert!(offered(&trace));
-    trace.token_weight = Some(VOICES.into());
+    trace.token_weight = Some(TOKEN_EVIDENCE.into());
     assert!(!offered(&trace));
 }

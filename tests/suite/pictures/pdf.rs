@@ -1,4 +1,4 @@
-//! A figure as PDF, read back: its words as text in the embedded typeface, its size, no date, the same bytes again.
+//! Figures as PDF, read back: words are text in the embedded typeface, the size is right, there is no date, and bytes are reproducible.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -11,7 +11,7 @@ use super::marks::Marks;
 use super::{golden, looks};
 use crate::close::assert_close;
 
-/// What the streams of a file hold that are compressed.
+/// The decompressed contents of a file's compressed streams.
 fn streams(pdf: &[u8]) -> Vec<Vec<u8>> {
     let begins = b"stream\n";
     let at = |k: &usize| pdf[*k..].starts_with(begins) && !pdf[..*k].ends_with(b"end");
@@ -22,7 +22,7 @@ fn streams(pdf: &[u8]) -> Vec<Vec<u8>> {
     (0..pdf.len()).filter(at).filter_map(inflated).collect()
 }
 
-/// What glyphs mean, by the lines `<0001> <0046>` of a table: number of the glyph, UTF-16.
+/// The text of glyphs by the lines `<0001> <0046>` of a ToUnicode table: number of the glyph, UTF-16.
 fn meanings(table: &str) -> HashMap<u16, String> {
     let number =
         |digits: &[u8]| u16::from_str_radix(str::from_utf8(digits).expect("text"), 16).expect("hexadecimal");
@@ -35,7 +35,7 @@ fn meanings(table: &str) -> HashMap<u16, String> {
     list.lines().filter_map(of).collect()
 }
 
-/// The numbers of the glyphs that a page shows, in its order.
+/// The numbers of the glyphs that a page shows, in order.
 fn glyphs(page: &[u8]) -> Vec<u16> {
     let mut bytes = Vec::new();
     let mut rest = page.iter().copied().peekable();
@@ -69,7 +69,7 @@ fn glyphs(page: &[u8]) -> Vec<u16> {
     bytes.as_chunks::<2>().0.iter().map(|pair| u16::from_be_bytes(*pair)).collect()
 }
 
-/// Reads what `scene` comes to as PDF, and says what is wrong with it.
+/// Exports `scene` as PDF, reads it back, and asserts that it is right.
 fn read_back(name: &str, scene: &Scene, marks: &Marks) {
     let pdf = export::pdf(scene, "a probe & an image").expect("a PDF");
     assert_eq!(pdf, export::pdf(scene, "a probe & an image").expect("a PDF"), "{name}: other bytes");

@@ -1,5 +1,5 @@
-//! The step of the reading: marked in every picture that knows positions, in the window while it is scrubbed, and frame
-//! by frame in an animation.
+//! The playhead, the current step of the reading: marked in every picture with positions, in the window while it is
+//! scrubbed, and frame by frame in an animation.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::pointer::{painted, showing};
 use super::small::{self, GRID, N};
 use super::{drawn, looks};
 
-/// The tips of the pointers: the corner that stands alone.
+/// The tips of the pointers: the corner apart from the other two.
 fn tips(marks: &Marks, theme: &Theme) -> Vec<Point> {
     marks.areas(theme.playhead()).into_iter().map(|corners| corners[2]).collect()
 }
@@ -74,7 +74,7 @@ fn the_token_read_last_is_marked_in_evidence_kernel_matrix_and_path() {
                 );
             }
         }
-        // Two sweeps read two tokens at once: their position is one, their token none.
+        // Two sweeps read two tokens at once: there is one position, but no single token.
         let options = Options { step: Some(4), ..Options::default() };
         let swept = drawn("evidence", &small::swept(), &options, &theme);
         assert!(near(tips(&swept, &theme)[0][0], swept.axes(0).x.at(3.0)));
@@ -97,7 +97,7 @@ fn a_position_too_thin_for_two_edges_is_one_line_through_its_plot() {
     }
 }
 
-/// Where the tips of the pointers of this colour are painted, on the screen.
+/// The screen positions of the tips of the pointers of this colour.
 fn pointers(output: &egui::FullOutput, color: Color) -> Vec<egui::Pos2> {
     fn collect(shape: &egui::Shape, color: egui::Color32, found: &mut Vec<egui::Pos2>) {
         match shape {
@@ -149,7 +149,7 @@ fn animation(path: &Path) -> Vec<Frame> {
     GifDecoder::new(file).expect("a GIF").into_frames().collect_frames().expect("frames")
 }
 
-/// How far a palette of 256 colours and smoothing may take a frame from its colour.
+/// Largest change of a frame's colour by a palette of 256 colours and smoothing.
 const SHIFTED: u8 = 60;
 
 #[test]
@@ -180,7 +180,7 @@ fn frame_k_of_a_reading_marks_the_kth_token_that_is_read() {
         let place =
             drawn("scan_path", &small::planned(), &options, &theme).rasters(GRID.cols, GRID.rows)[0].0;
         let (w, h) = (place.w / GRID.cols as f32, place.h / GRID.rows as f32);
-        // The middles of all four sides: two patches share one of them.
+        // The middles of all four sides: neighbouring patches share one.
         let framed = |token: usize| {
             let [x, y] = middle(place, GRID, token);
             let sides = [[x - w / 2.0, y], [x + w / 2.0, y], [x, y - h / 2.0], [x, y + h / 2.0]];
@@ -204,7 +204,7 @@ fn frame_k_of_a_reading_marks_the_kth_token_that_is_read() {
     let bytes = |name: &str| std::fs::read(folder.path().join(name)).expect("a file");
     assert!(bytes("reading.gif") == bytes("again.gif"), "the same input gives the same bytes");
     assert!(bytes("reading.gif").windows(8).any(|part| part == b"pond.png"), "what it was made of");
-    // Several figures move together; what reads nothing does not.
+    // Several figures are animated together; one without steps is not.
     figures(&["--figure", "scan_path", "--figure", "evidence", "--out", "both.gif"]).success();
     assert!(animation(&folder.path().join("both.gif"))[0].buffer().height() > frames[0].buffer().height());
     let refused = figures(&["--figure", "photo", "--out", "photo.gif"]).failure();

@@ -1,4 +1,4 @@
-//! Pictures with data of their own, the stability of an order and training curves, and several probes side by side.
+//! Pictures of other data than a trace, such as the stability of an order and training curves, and several probes side by side.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use ssmprobe::viz::{Options, export, find};
 
 use super::lists::height;
 use super::marks::{Axes, Marks, SHADE, apart, at, coloured, middle, near, pixel};
-use super::small::{self, ACCURACIES, GRID, LOSSES, SPREAD, STEPS, VOICES};
+use super::small::{self, ACCURACIES, GRID, LOSSES, SPREAD, STEPS, TOKEN_EVIDENCE};
 use super::{looks, plotted};
 use crate::close::assert_close;
 
@@ -82,7 +82,7 @@ pub fn removal() {
                 rule.iter().filter(|line| near(line[0][0], axes.x.at(0.5)) && near(line[1][0], line[0][0]));
             assert_eq!(rule.count(), 1, "{name}");
         }
-        // Half of the tokens: the first six of the ranking are gone on the left, and alone there on the right.
+        // At half of the tokens, the first six of the ranking are missing on the left, and alone present on the right.
         let ranked = removed.rankings["evidence"].found().expect("a ranking");
         let covers = marks.rasters(GRID.cols, GRID.rows);
         assert_eq!(covers.len(), 2);
@@ -108,13 +108,13 @@ pub fn removal() {
     }
 }
 
-/// The same with its last point once more, as curves end.
+/// The points with the last one repeated, as curves are drawn.
 fn ended(mut points: Vec<Point>) -> Vec<Point> {
     points.extend(points.last().copied());
     points
 }
 
-/// The curve of every head, in the colour that its name has in the legend.
+/// Checks the curve of every head, in the colour of its name in the legend.
 #[track_caller]
 fn lines(marks: &Marks, axes: &Axes, values: [[f64; 4]; 2], unit: f64) {
     for (head, values) in ["sinkhorn", "gap"].into_iter().zip(values) {
@@ -203,7 +203,7 @@ pub fn rates() {
                 }
             }
         }
-        // The first of the best is framed, and what it comes to on the test images stands below.
+        // The first of the best cells is framed, and its accuracy on the test images is written below.
         let frames = marks.outlines(theme.ink);
         let [first, second] = &frames[..] else { panic!("{} frames", frames.len()) };
         for (frame, (place, cell)) in [(first, (maps[0].0, 3)), (second, (maps[1].0, 0))] {
@@ -255,7 +255,7 @@ fn heads_that_share_a_colour_differ_by_their_dash() {
     let theme = Theme::light();
     let mut plot = small::training(Part::Loss, false);
     let one = plot.curves.series[0].clone();
-    // Four rounds of the colours: every head has a line that no other has.
+    // Four times the number of colours: every head still has a line style of its own.
     plot.curves.series = (0..28).map(|head| Series { name: format!("head {head}"), ..one.clone() }).collect();
     let marks = plotted(&plot, &theme);
     let strokes = marks.items.iter().filter_map(|item| match &item.shape {
@@ -291,7 +291,7 @@ fn of_noisy_losses_the_mean_is_bold_and_they_themselves_faint() {
 
 #[test]
 fn probes_side_by_side_stand_in_their_order_on_one_scale() {
-    let doubled = VOICES.map(|v| 2.0 * v);
+    let doubled = TOKEN_EVIDENCE.map(|v| 2.0 * v);
     let mut other = Trace { probe: "softsort.safetensors".into(), ..small::planned() };
     other.evidence.token = Some(doubled.into());
     let figures = ["token_map", "predictions"].map(|id| find(id).expect("a figure"));
@@ -308,7 +308,7 @@ fn probes_side_by_side_stand_in_their_order_on_one_scale() {
         assert!(bar.place.x > covers[1].0.right());
         assert!(covers[0].0.right() < covers[1].0.x && near(covers[0].0.y, covers[1].0.y));
         for ((place, raster), (name, values)) in
-            covers.iter().zip([("sinkhorn", VOICES), ("softsort", doubled)])
+            covers.iter().zip([("sinkhorn", TOKEN_EVIDENCE), ("softsort", doubled)])
         {
             let title = marks.word(name);
             assert!(title.at[1] < place.y && title.at[0] > place.x && title.at[0] < bar.place.x, "{name}");

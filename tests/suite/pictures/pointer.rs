@@ -1,5 +1,5 @@
-//! What the pointer finds: at a place known by its axes or its patch the right token or position, neither turned over nor
-//! one off, and of it the numbers of the trace.
+//! What the pointer finds: at a place known by its axes or its patch, the right token or position, neither mirrored nor
+//! off by one, and its numbers of the trace.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column};
 use super::lists::height;
 use super::marks::{Marks, middle};
 use super::small::{
-    self, BEST, BY_SCORE, EXACT, EXACT_RASTER, GRID, KERNEL, N, PROXY, SCORES, SWEEPS, USED, VOICES, WEIGHTS,
+    self, BEST, BY_SCORE, EXACT, EXACT_RASTER, GRID, KERNEL, N, PROXY, SCORES, SWEEPS, TOKEN_EVIDENCE, USED,
+    WEIGHTS,
 };
 use crate::close::assert_close;
 use crate::window::{self, Window};
@@ -31,13 +32,13 @@ fn item(at: usize) -> Hover {
     Hover { item: Some(at), ..Hover::default() }
 }
 
-/// The tokens of the rows of the assignment matrix: by best position, those that share one by their mean position.
+/// The tokens of the rows of the assignment matrix: by best position, ties by mean position.
 fn rows() -> [usize; N] {
     let mean = small::mean_positions();
     small::sorted(std::array::from_fn(|i| 1000.0 * BEST[i] as f64 + mean[i]))
 }
 
-/// What lies where in a figure of the small trace.
+/// Points of a figure of the small trace, each with what the pointer must find there.
 fn known(id: &str, marks: &Marks) -> Vec<(Point, Hover)> {
     let patches = || {
         let pictures = marks.rasters(8, 6);
@@ -74,7 +75,7 @@ fn known(id: &str, marks: &Marks) -> Vec<(Point, Hover)> {
             let parts = named(&["Content", "Fixed order", "Routing"]);
             let part = |(at, (place, _)): (usize, (Point, Hover))| (place, item(HISTOGRAM_BINS + at));
             let axes = marks.axes(0);
-            // 1.9 lies 2.2 deviations above the mean: in the bin from there.
+            // 1.9 is 2.2 deviations above the mean: 1.95 is in the bin that begins there.
             let bin = ([axes.x.at(1.95), axes.area.bottom() - 1.0], item(31));
             parts.into_iter().enumerate().map(part).chain([bin]).collect()
         }
@@ -103,7 +104,7 @@ fn the_pointer_finds_what_lies_there_and_it_is_marked_there() {
     }
 }
 
-/// The number of this name, as it is read out: three digits of it.
+/// The number of this name in a readout, which has three digits.
 #[track_caller]
 fn number(readout: &Readout, name: &str) -> f64 {
     let line = readout.lines.iter().find(|(found, _)| found == name);
@@ -136,7 +137,7 @@ fn a_token_is_read_out_with_its_own_numbers() {
             ("Best position", BEST[i] as f64),
             ("Mean position", mean[i]),
             ("Weight", f64::from(WEIGHTS[i])),
-            ("Evidence", f64::from(VOICES[i])),
+            ("Evidence", f64::from(TOKEN_EVIDENCE[i])),
         ] {
             says(&said, name, expected);
         }
@@ -207,16 +208,16 @@ fn a_class_and_a_diagnostic_are_read_out_in_their_row() {
     }
 }
 
-/// A window whose columns show these, in turn.
+/// A window whose columns show these traces, in turn.
 pub fn showing(traces: &[Trace]) -> Window {
     let mut window = Window::new();
     window.open();
-    looked(&mut window, traces);
+    answer_explain(&mut window, traces);
     window
 }
 
-/// Answers what is asked about columns with these traces, in turn.
-pub fn looked(window: &mut Window, traces: &[Trace]) {
+/// Answers requests to explain columns with these traces, in turn.
+pub fn answer_explain(window: &mut Window, traces: &[Trace]) {
     let traces: Vec<Arc<Trace>> = traces.iter().cloned().map(Arc::new).collect();
     window.answer_with(move |request| match request {
         Request::Compute(job, Compute::Explain(look)) => {
@@ -232,7 +233,7 @@ pub fn looked(window: &mut Window, traces: &[Trace]) {
     });
 }
 
-/// Every text that is painted, where it is seen, and where it would be without a clip.
+/// Every painted text with its visible rectangle and its whole one, without clipping.
 pub fn painted(output: &egui::FullOutput) -> Vec<(String, egui::Rect, egui::Rect)> {
     fn collect(shape: &egui::Shape, clip: egui::Rect, found: &mut Vec<(String, egui::Rect, egui::Rect)>) {
         match shape {
@@ -263,7 +264,7 @@ fn in_the_window_a_position_lights_the_token_that_is_read_there() {
         let tick = |window: &Window, number: &str| {
             let texts = painted(window.harness.output());
             let own = texts.iter().filter(|(text, seen, _)| text == number && figure.contains_rect(*seen));
-            // The lowest: numbers of the upward axis stand above.
+            // The lowest: numbers of the vertical axis are above.
             own.map(|(.., whole)| whole.center()).max_by(|a, b| a.y.total_cmp(&b.y)).expect("a tick")
         };
         let ends = numbers.map(|number| tick(&window, number));
@@ -303,7 +304,7 @@ fn the_token_table_has_every_tokens_own_numbers() {
     let rank = |i: usize| order.iter().position(|token| *token == i).expect("a rank") as f64;
     let expected: Vec<[f64; 9]> = (0..N)
         .map(|i| {
-            let [score, weight, voice] = [SCORES[i], WEIGHTS[i], VOICES[i]].map(f64::from);
+            let [score, weight, voice] = [SCORES[i], WEIGHTS[i], TOKEN_EVIDENCE[i]].map(f64::from);
             let [row, column] = [i / 4, i % 4].map(|at| at as f64);
             [i as f64, row, column, rank(i), BEST[i] as f64, mean[i], score, weight, voice]
         })

@@ -1,5 +1,5 @@
-//! Regions: outlined over the picture and listed with how they are read; over a dataset when each is read, and which before
-//! which.
+//! Regions: outlined over the picture and listed with their measures; over a dataset, the position of each and which is
+//! read before which.
 
 use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::colormap::diverging;
@@ -40,7 +40,7 @@ const EDGES: [[[usize; 2]; 2]; 18] = [
     [[4, 1], [4, 2]],
 ];
 
-/// The outlines in ink over the picture in `place`, as corners of the grid.
+/// The outlines in ink colour over the picture in `place`, as corners of the grid.
 fn outlines(marks: &Marks, theme: &Theme, place: Box2) -> Vec<[[usize; 2]; 2]> {
     let corner = |[x, y]: [f32; 2]| {
         let found = [(x - place.x) / place.w * GRID.cols as f32, (y - place.y) / place.h * GRID.rows as f32];
@@ -79,7 +79,7 @@ pub fn regions() {
         let marks = drawn("regions", &trace, &Options::default(), &theme);
         let seen = marks.rasters(8, 6)[0].0;
         assert_eq!(outlines(&marks, &theme, seen), expected());
-        // A number on each, in the first of its patches.
+        // Each has its number in its first patch.
         for (number, (column, row)) in [("1", (1, 1)), ("2", (0, 1)), ("3", (3, 0))] {
             let patch = Box2::new(
                 seen.x + column as f32 * seen.w / 4.0,
@@ -111,7 +111,7 @@ pub fn regions() {
     assert_eq!(table.heads()[..3], ["region", "tokens", "position"]);
 }
 
-/// Over other pictures outlines are drawn where they are asked for.
+/// Other pictures have outlines on request.
 #[test]
 fn outlines_lie_over_pictures_where_they_are_asked_for() {
     let trace = small::planned();
@@ -135,7 +135,7 @@ fn without_regions_it_says_what_to_do() {
     };
     let trace = Trace { regions: None, ..small::planned() };
     assert!(why(&trace).contains("open a folder of masks"), "{}", why(&trace));
-    // One that is torn is not drawn.
+    // A damaged region is not drawn.
     let mut torn = small::planned();
     torn.regions.as_mut().expect("regions").list[1].cover.pop();
     assert!(why(&torn).contains("11 values of a region for 12 tokens"), "{}", why(&torn));
@@ -147,7 +147,7 @@ fn overview() -> EvaluationPlot {
 
 #[test]
 pub fn region_order() {
-    // The earliest first; means and Student's t intervals of four, two and three numbers: t = 3.182446, 12.706205, 4.302653.
+    // The earliest first; means and Student's t intervals of four, two and three numbers, with t = 3.182446, 12.706205, 4.302653.
     let rows = [
         ("beak", 0.25, 3.182_446 * 0.129_099_4 / 2.0),
         ("tail", 0.55, 12.706_205 * 0.070_710_7 / 2f64.sqrt()),
@@ -203,7 +203,7 @@ pub fn region_order() {
     assert_eq!(found, Some(1), "row 0, column 1");
 }
 
-/// A probe that looks at no order still says what regions count.
+/// A head without an order still shows the weights of regions.
 #[test]
 fn of_a_head_without_an_order_weights_are_shown() {
     let mut plot = overview();

@@ -1,4 +1,4 @@
-//! Where numbers lie along an axis, and which colour they have, by what stands at its ticks and at those of a colour bar.
+//! Converts between numbers and places on an axis, or colours of a colour bar, by the labels of the ticks.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use ssmprobe::viz::draw::theme::Color;
 
 use super::marks::pixel;
 
-/// Where numbers lie along a line, by the numbers that stand at its ticks.
+/// A linear or logarithmic scale along a line, derived from its ticks.
 pub struct Ruler {
-    /// Numbers and their places.
+    /// The ticks: numbers and their places.
     ticks: Vec<(f64, f32)>,
     log: bool,
 }
@@ -34,7 +34,7 @@ impl Ruler {
         ends.map(|end| scaled(*end.expect("an axis with numbers")))
     }
 
-    /// Where `v` lies.
+    /// The place of the number `v`.
     pub fn at(&self, v: f64) -> f32 {
         let [(a, low), (b, high)] = self.ends();
         let v = if self.log { v.ln() } else { v };
@@ -48,7 +48,7 @@ impl Ruler {
         if self.log { v.exp() } else { v }
     }
 
-    /// Whether larger numbers lie at larger places: further right, or further down.
+    /// Whether larger numbers are at larger coordinates: further right, or further down.
     pub fn rises(&self) -> bool {
         let [(_, low), (_, high)] = self.ends();
         high > low
@@ -59,7 +59,7 @@ impl Ruler {
     }
 }
 
-/// What a colour means.
+/// A colour bar.
 pub struct Bar {
     pub place: Box2,
     pub raster: Arc<Raster>,

@@ -1,6 +1,6 @@
-//! What the window paints is what is exported: shapes and colours block by block, within what two ways of smoothing edges
-//! leave, so that a mark that is missing, moved, turned over or of another colour is more than that. Letters are smoothed
-//! too differently for it; of them the place is compared.
+//! The window paints what is exported: shapes and colours are compared block by block, within the difference of two
+//! methods of smoothing edges, so that a mark that is missing, moved, mirrored or of another colour exceeds it. Letters are
+//! smoothed too differently for that; their places are compared.
 
 use std::path::Path;
 
@@ -19,9 +19,9 @@ use super::words::place;
 
 /// Side of a block of pixels that are compared together.
 const BLOCK: u32 = 8;
-/// Most that the mean of a channel over a block may differ, of 255.
+/// Largest difference of the mean of a channel over a block, of 255.
 pub const SMOOTHED: f64 = 32.0;
-/// Most pixels that a word may stand beside its place: boxes of letters, not of their line.
+/// Largest distance of a word from its place, in pixels, between boxes of letters and not of their line.
 const BESIDE: f32 = 3.0;
 
 /// The largest difference of the means of a block, and its corner.
@@ -40,7 +40,7 @@ pub fn blocks(a: &RgbImage, b: &RgbImage) -> (f64, (u32, u32)) {
     corners.map(|corner| (far(corner), corner)).max_by(|a, b| a.0.total_cmp(&b.0)).expect("a block")
 }
 
-/// The marks that are no words.
+/// The marks without text.
 fn wordless(items: &[Item]) -> Vec<Item> {
     let others = items.iter().filter(|item| !matches!(item.shape, Shape::Text { .. }));
     let without = |item: &Item| {
@@ -53,7 +53,7 @@ fn wordless(items: &[Item]) -> Vec<Item> {
     others.map(without).collect()
 }
 
-/// What the window shows.
+/// The scene that the window shows.
 struct Shown {
     canvas: Canvas,
     scene: Scene,
@@ -67,11 +67,11 @@ fn the_window_paints_what_is_exported() {
         .flat_map(|theme| all(theme).into_iter().map(move |(name, scene)| (theme, name, scene)))
         .collect();
     let state = Shown { canvas: Canvas::default(), scene: pictures[0].2.clone() };
-    // One window, and so one device, for all of them.
+    // One window, and so one device, for all scenes.
     let mut harness = Harness::builder().with_size(egui::vec2(400.0, 420.0)).build_ui_state(
         |ui, shown: &mut Shown| {
             let corner = ui.max_rect().min.round();
-            // As large as it is exported, on whole pixels.
+            // As large as the export, rounded to whole pixels.
             let size = (egui::vec2(shown.scene.width, shown.scene.height) * (DPI / 72.0)).round();
             shown.canvas.paint(ui, &shown.scene, egui::Rect::from_min_size(corner, size));
         },

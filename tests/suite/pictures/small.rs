@@ -1,5 +1,5 @@
-//! The hand-made data of these tests: no two values alike, three rows and four columns, two sweeps that are no mirror of
-//! each other. Numbers are written down, not computed by the program.
+//! The hand-made data of these tests: no two values are equal, the grid has three rows and four columns, and the two sweeps
+//! do not mirror each other. Numbers are written down, not computed by the program.
 
 use std::sync::{Arc, LazyLock};
 
@@ -27,10 +27,10 @@ use ssmprobe::viz::figures::settings::{SettingLine, SettingPoint, SettingsPlot};
 
 /// Three rows of four patches.
 pub const GRID: Grid = Grid { rows: 3, cols: 4 };
-/// Tokens.
+/// Number of tokens.
 pub const N: usize = 12;
 
-/// The position that holds most of every token: 3 is shared by two, 10 by three, 4, 6 and 9 are nobody's.
+/// The best position of every token: 3 is that of two tokens, 10 of three, 4, 6 and 9 of none.
 pub const BEST: [usize; N] = [3, 8, 5, 10, 0, 10, 11, 1, 10, 3, 7, 2];
 /// How many tokens have each position as their best.
 pub const USED: [usize; N] = [1, 1, 1, 2, 0, 1, 0, 1, 1, 0, 3, 1];
@@ -39,24 +39,25 @@ pub const SCORES: [f32; N] = [0.42, -1.31, 1.87, -0.74, 0.13, 1.12, -0.26, -1.79
 pub const BY_SCORE: [usize; N] = [7, 1, 9, 3, 11, 6, 4, 0, 8, 5, 10, 2];
 pub const WEIGHTS: [f32; N] =
     [0.011, 0.074, 0.029, 0.052, 0.006, 0.061, 0.083, 0.018, 0.035, 0.047, 0.023, 0.068];
-/// Of every token; they sum to 1.53.
-pub const VOICES: [f32; N] = [0.35, -0.62, 0.18, 1.24, -0.27, 0.73, -1.05, 0.09, 0.51, -0.44, 0.94, -0.13];
-/// Of every token, by other methods: what they say for the class, but for the last.
+/// Evidence of every token; it sums to 1.53.
+pub const TOKEN_EVIDENCE: [f32; N] =
+    [0.35, -0.62, 0.18, 1.24, -0.27, 0.73, -1.05, 0.09, 0.51, -0.44, 0.94, -0.13];
+/// Attributions of every token by other methods: of the class, except rollout.
 pub const GRADIENT: [f32; N] = [0.44, -0.31, 0.07, 1.52, -0.83, 0.26, -0.68, 0.95, -0.19, 0.38, 0.61, -0.22];
 pub const INTEGRATED: [f32; N] = [-0.15, 0.27, 0.86, 0.33, -0.57, 1.12, 0.04, -0.91, 0.49, -0.36, 0.72, 0.18];
 pub const ROLLOUT: [f32; N] =
     [0.031, 0.094, 0.057, 0.142, 0.083, 0.061, 0.118, 0.044, 0.076, 0.102, 0.039, 0.069];
-/// Of every position: the largest at 8, the lowest at the end.
+/// Evidence of every position: the largest at 8, the lowest at the end.
 pub const EXACT: [f32; N] = [0.21, -0.52, 0.33, 0.94, -0.11, 0.64, -0.73, 0.15, 2.06, -0.37, 0.46, -1.22];
 pub const EXACT_RASTER: [f32; N] =
     [0.12, 0.25, -0.31, 0.41, -0.17, 0.54, 0.06, -0.42, 0.78, -0.23, 0.36, 1.03];
 pub const PROXY: [f32; N] = [0.05, -0.09, 0.16, 0.28, -0.19, 0.31, -0.45, 0.58, 1.35, -0.66, 0.83, -0.97];
 pub const PROXY_RASTER: [f32; N] =
     [-0.04, 0.08, 0.14, -0.21, 0.26, 0.39, -0.33, 0.49, -0.57, 0.71, 0.88, 1.11];
-/// Row `j` is `j` steps before the end: not falling throughout, and below zero in places.
+/// Entry `j` is of `j` steps before the end: not monotonic, and below zero in places.
 pub const KERNEL: [f32; N] =
     [0.031, 0.024, 0.019, 0.021, 0.011, 0.006, -0.002, -0.005, 0.003, 0.008, 0.001, -0.0015];
-/// That of a second sweep.
+/// The kernel of a second sweep.
 pub const SECOND: [f32; N] =
     [0.027, 0.029, 0.012, 0.009, 0.014, 0.004, 0.0045, -0.003, 0.0025, 0.0005, 0.002, 0.0012];
 /// The token read at every step of either sweep.
@@ -84,7 +85,7 @@ pub fn sorted(values: [f64; N]) -> [usize; N] {
     order
 }
 
-/// Eight by six pixels, two a patch each way, each of a colour of its own.
+/// Eight by six pixels, two by two per patch, each of another colour.
 pub fn picture() -> Picture {
     let pixel = |x: usize, y: usize| [10 + 30 * x, 20 + 35 * y, (7 * x * y + 40) % 256].map(|c| c as u8);
     let rgb = (0..6).flat_map(|y| (0..8).flat_map(move |x| pixel(x, y))).collect();
@@ -121,7 +122,7 @@ fn base(head: &str, routing: Routing) -> Trace {
             class: 1,
             bias: 0.12,
             position: Some(EXACT.into()),
-            token: Some(VOICES.into()),
+            token: Some(TOKEN_EVIDENCE.into()),
             proxy: Some(PROXY.into()),
             ..Evidence::default()
         },
@@ -129,11 +130,11 @@ fn base(head: &str, routing: Routing) -> Trace {
     }
 }
 
-/// How many drawn orders lie in the bins from 2 deviations below the mean on.
+/// Counts of drawn orders in the bins from 2 deviations below the mean on.
 pub const DRAWN: [u32; 21] =
     [130, 220, 270, 410, 450, 600, 640, 810, 760, 790, 850, 770, 730, 610, 560, 430, 390, 260, 190, 90, 39];
 
-/// An order test in which no two numbers are alike.
+/// An order test in which no two numbers are equal.
 fn ordered(against: Option<usize>) -> OrderContrast {
     let mut histogram = vec![0; HISTOGRAM_BINS];
     histogram[10..10 + DRAWN.len()].copy_from_slice(&DRAWN);
@@ -180,7 +181,7 @@ pub fn planned() -> Trace {
     trace
 }
 
-/// Another learned order over the same patches, for the same class, in which no number is that of the first.
+/// Another learned order over the same patches, for the same class, all of whose numbers differ from the first.
 pub fn other() -> Trace {
     let turned = |values: [f32; N], by: usize, factor: f32| -> Vec<f32> {
         (0..N).map(|i| factor * values[(i + by) % N]).collect()
@@ -198,7 +199,7 @@ pub fn other() -> Trace {
     trace.top[0] = Prediction { index: 2, name: "grebe".into(), logit: 2.4, probability: 0.3 };
     let evidence = &mut trace.evidence;
     evidence.bias = 0.31;
-    evidence.token = Some(turned(VOICES, 1, 0.5));
+    evidence.token = Some(turned(TOKEN_EVIDENCE, 1, 0.5));
     evidence.position = Some(turned(EXACT, 3, 0.5));
     evidence.position_raster = Some(turned(EXACT_RASTER, 3, 0.5));
     evidence.proxy = Some(turned(PROXY, 2, 0.5));
@@ -221,10 +222,10 @@ pub fn other() -> Trace {
     trace
 }
 
-/// The logits of the other.
+/// The logits of [`other`].
 pub const OTHER_LOGITS: [f32; 7] = [0.88, 2.35, 2.4, 1.93, 1.17, -0.1, 0.21];
 
-/// Two fixed sweeps, each with a memory of its own.
+/// Two fixed sweeps, each with a kernel of its own.
 pub fn swept() -> Trace {
     let mut trace = base("vmamba", Routing::Orders(SWEEPS.map(Vec::from).into()));
     trace.other_kernels = vec![Matrix { rows: N, cols: 1, data: SECOND.into() }];
@@ -259,7 +260,7 @@ pub fn six() -> Vec<Trace> {
     six
 }
 
-/// One sweep whose memory has three channels: the kernel, half of it, and a tenth above it.
+/// One sweep with a kernel of three channels: [`KERNEL`], half of it, and it plus 0.0031.
 pub fn channelled() -> Trace {
     let mut trace = base("snake", Routing::Orders(vec![SWEEPS[0].into()]));
     let data = KERNEL.iter().flat_map(|k| [*k, 0.5 * k, k + 0.0031]).collect();
@@ -268,32 +269,32 @@ pub fn channelled() -> Trace {
 }
 
 pub const CLASSES: [&str; 3] = ["auk", "booby", "coot"];
-/// The class of every image, and what it was taken for; the last one could not be read.
+/// The true and the predicted class of every image; the last one could not be read.
 pub const TRUE: [u32; 10] = [0, 0, 0, 0, 1, 1, 1, 2, 2, 2];
-pub const TAKEN: [u32; 10] = [0, 1, 1, OTHER, 1, 1, 2, 2, 0, OTHER];
-/// How often each class was taken for auk, booby, coot and something else.
-pub const CONFUSED: [[u32; 4]; 3] = [[1, 2, 0, 1], [0, 2, 1, 0], [1, 0, 1, 0]];
+pub const PREDICTED: [u32; 10] = [0, 1, 1, OTHER, 1, 1, 2, 2, 0, OTHER];
+/// How often each class was predicted as auk, booby, coot and something else.
+pub const CONFUSION: [[u32; 4]; 3] = [[1, 2, 0, 1], [0, 2, 1, 0], [1, 0, 1, 0]];
 pub const OWN_CLASS: [f32; 10] = [0.91, 0.30, 0.21, 0.12, 0.83, 0.72, 0.25, 0.95, 0.33, f32::NAN];
 pub const COVERAGE: [f32; 10] = [0.52, 0.47, 0.61, 0.58, 0.33, 0.41, 0.37, 0.70, 0.66, f32::NAN];
-/// What chance gives a single image.
+/// The null band of a single image.
 pub const CHANCE: (f64, f64) = (0.40, 0.56);
-/// And for the mean of several: of four images 0.08 sqrt(1/4 + 1/16) to either side.
+/// The null of a mean: of four images, 0.48 +- 0.08 sqrt(1/4 + 1/16).
 pub const MEAN_CHANCE: MeanNull = MeanNull { mean: 0.48, reach: 0.08, draws: 16 };
-/// Two rows of three patches.
-pub const MAPPED: Grid = Grid { rows: 2, cols: 3 };
-/// Where tokens came, class by class, and how many images that is the mean of.
-pub const CAME: [[f32; 6]; 3] = [
+/// The grid of the class maps: two rows of three patches.
+pub const MAP_GRID: Grid = Grid { rows: 2, cols: 3 };
+/// Mean positions of tokens by class, and the number of images of each mean.
+pub const CLASS_POSITIONS: [[f32; 6]; 3] = [
     [0.05, 0.35, 0.62, 0.81, 0.24, 0.47],
     [0.93, 0.11, 0.58, 0.29, 0.76, 0.40],
     [0.68, 0.87, 0.15, 0.53, 0.99, 0.02],
 ];
 pub const COUNTS: [u32; 3] = [4, 3, 2];
-/// What they counted.
-pub const COUNTED: [[f32; 6]; 3] =
+/// Mean weights of tokens by class.
+pub const CLASS_WEIGHTS: [[f32; 6]; 3] =
     [[1.9, 0.4, 0.7, 1.2, 0.3, 1.5], [-0.2, 2.2, 1.1, 0.6, 1.4, 0.9], [0.8, 1.7, -0.5, 1.3, 2.1, 0.2]];
 
-/// Where the tokens of every image came; of the last one nothing is known.
-pub static ROUTED: LazyLock<[[f16; 6]; 10]> = LazyLock::new(|| {
+/// Positions of the tokens of every image; unknown for the last.
+pub static TOKEN_POSITIONS: LazyLock<[[f16; 6]; 10]> = LazyLock::new(|| {
     let of = |image: usize| {
         let place = |token: usize| ((token * token + token * (image + 1) + 2 * image) % 11) as f32 / 10.0;
         std::array::from_fn(|token| if image == 9 { f16::NAN } else { f16::from_f32(place(token)) })
@@ -301,7 +302,7 @@ pub static ROUTED: LazyLock<[[f16; 6]; 10]> = LazyLock::new(|| {
     std::array::from_fn(of)
 });
 
-/// What a probe made of ten images.
+/// The evaluation of a probe on ten images.
 pub fn evaluation() -> Arc<Evaluation> {
     let asked = EvalSet {
         dataset: "shore".into(),
@@ -318,8 +319,8 @@ pub fn evaluation() -> Arc<Evaluation> {
         head: "sinkhorn".into(),
         change: String::new(),
         backbone: "tiny".into(),
-        grid: MAPPED,
-        predicted: TAKEN.into(),
+        grid: MAP_GRID,
+        predicted: PREDICTED.into(),
         measures: IndexMap::from([
             (CONFIDENCE, sure),
             (OWN, OWN_CLASS.into()),
@@ -327,14 +328,15 @@ pub fn evaluation() -> Arc<Evaluation> {
         ]),
         nulls: IndexMap::from([("rank_coverage", CHANCE)]),
         mean_nulls: IndexMap::from([("rank_coverage", MEAN_CHANCE)]),
-        positions: Some(maps(CAME)),
-        weights: Some(maps(COUNTED)),
+        positions: Some(maps(CLASS_POSITIONS)),
+        weights: Some(maps(CLASS_WEIGHTS)),
         regions: Some(region_summary()),
-        vectors: [(VectorKind::Routing, KeptVectors::Float16(TokenVectors::new(ROUTED.concat())))].into(),
+        vectors: [(VectorKind::Routing, KeptVectors::Float16(TokenVectors::new(TOKEN_POSITIONS.concat())))]
+            .into(),
     })
 }
 
-/// Regions of these images: beak, wing and tail, of which the tail is in few, and the beak always before it.
+/// Regions of these images: beak, wing and tail; the tail is in few, and the beak is always before it.
 pub fn region_summary() -> RegionSummary {
     let positions = |at: [Option<f32>; 10]| at.to_vec();
     let none = None;
@@ -382,10 +384,10 @@ pub fn region_summary() -> RegionSummary {
     }
 }
 
-/// Which of them is before which.
+/// How often each region is before each other.
 pub const PRECEDENCE: [[f64; 3]; 3] = [[0.45, 0.875, 0.75], [0.0625, 0.47, 0.3125], [0.125, 0.625, 0.48]];
 
-/// Regions of the picture: an L of three patches, a point, one of two patches, and what lies beyond the crop.
+/// Regions of the picture: an L of three patches, a point, one of two patches, and one outside the crop.
 pub fn regions() -> Regions {
     let cover =
         |tokens: &[usize]| (0..N).map(|i| if tokens.contains(&i) { 1.0 } else { 0.0 }).collect::<Vec<f64>>();
@@ -403,14 +405,14 @@ pub fn regions() -> Regions {
     }
 }
 
-/// An overview of it, with image 2 marked.
+/// An overview of the evaluation, with image 2 selected.
 pub fn evaluated(overview: &'static dyn Overview, maps: MapOf) -> EvaluationPlot {
     let evaluation = evaluation();
     let choice = Choice { maps, ..Choice::default() };
     EvaluationPlot { overview, other: evaluation.clone(), evaluation, choice, selected: Some(2) }
 }
 
-/// The same images on a map, image 2 marked.
+/// The map of the same images, with image 2 selected.
 pub fn image_map(color: ColorBy) -> ImageMapPlot {
     let evaluation = evaluation();
     let (vectors, similarity) = (VectorKind::Routing, Similarity::Spearman);
@@ -418,7 +420,7 @@ pub fn image_map(color: ColorBy) -> ImageMapPlot {
     ImageMapPlot { evaluation, space, view: ImageMapView { vectors, similarity, color, selected: Some(2) } }
 }
 
-/// How stable an order is: three kinds of change.
+/// The stability of an order under three kinds of change.
 pub fn stability() -> Stability {
     let group = |name: &str, taus: &[f64]| Group {
         name: name.into(),
@@ -442,7 +444,7 @@ pub fn stability() -> Stability {
 /// Removal curves of four steps: one ranking beside random orders, none of another; nothing of patches.
 pub fn removal() -> Removal {
     let curve = |logit: [f64; 5]| Curve {
-        // Few digits, which JSON gives back as they are.
+        // Few digits, which survive a round trip through JSON.
         margin: Some(logit.iter().map(|x| ((x - 1.0) * 8.0).round() / 8.0).collect()),
         probability: logit.iter().map(|x| (8.0 / (1.0 + (-x).exp())).round() / 8.0).collect(),
         logit: logit.to_vec(),
@@ -481,7 +483,7 @@ pub fn removal() -> Removal {
     }
 }
 
-/// Those of another probe: of the mode that the first has too every logit is half, and every probability an eighth less.
+/// Removal curves of another probe: in the common mode, every logit is half, and every probability an eighth less.
 pub fn other_removal() -> Removal {
     let mut other = Removal { probe: "mean".into(), ..removal() };
     for curve in other
@@ -500,14 +502,14 @@ pub fn other_removal() -> Removal {
     other
 }
 
-/// What is left of the class by evidence, taken away and put back.
+/// Logits of the class by evidence: deletion, then insertion.
 pub const REMOVED: [[f64; 5]; 2] = [[3.0, 1.0, -0.5, -1.2, -1.5], [1.0, 2.6, 3.4, 3.3, 3.0]];
 
 pub const STEPS: [f64; 4] = [5.0, 15.0, 25.0, 35.0];
 /// Loss and accuracy of either head at these steps.
 pub const LOSSES: [[f64; 4]; 2] = [[2.1, 0.7, 0.11, 0.24], [2.4, 1.9, 1.3, 0.52]];
 pub const ACCURACIES: [[f64; 4]; 2] = [[0.22, 0.47, 0.61, 0.58], [0.11, 0.19, 0.34, 0.42]];
-/// Spread of the losses of the first.
+/// Standard deviations of the first head's losses.
 pub const SPREAD: [f64; 4] = [0.2, 0.1, 0.05, 0.03];
 
 /// The curves of two heads; the second has one seed.
@@ -550,8 +552,7 @@ pub fn settings() -> SettingsPlot {
     }
 }
 
-/// Accuracies on selection images of two heads, three layers by two rates; the best stands twice, and one is not there
-/// yet.
+/// Accuracies on selection images of two heads, three layers by two rates; the best occurs twice, and one is missing.
 pub const SELECTED: [[Option<f64>; 6]; 2] = [
     [Some(40.0), Some(55.5), Some(61.0), Some(80.0), Some(80.0), Some(72.5)],
     [Some(50.0), Some(45.0), Some(35.0), None, Some(30.0), Some(20.0)],

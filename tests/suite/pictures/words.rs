@@ -1,4 +1,4 @@
-//! The words of every picture: none is cut by the edge of the page, none covers another.
+//! The text of every picture: no word is cut by the edge of the page, and none overlaps another.
 
 use ssmprobe::model::trace::OrderTest;
 use ssmprobe::viz::draw::font;
@@ -11,7 +11,7 @@ use super::marks::{Marks, Word};
 use super::{golden, small};
 use crate::traces;
 
-/// Where a word lies, from its baseline to the height of its capitals.
+/// The box of a word, from its baseline to the height of its capitals.
 pub fn place(word: &Word) -> Box2 {
     let (length, tall) = (font::width(&word.text, word.size), word.size * font::CAP);
     let before = match word.anchor {
@@ -27,12 +27,12 @@ pub fn place(word: &Word) -> Box2 {
     }
 }
 
-/// How far two boxes reach into each other, across and down.
+/// The overlap of two boxes in x and y.
 fn shared(a: Box2, b: Box2) -> [f32; 2] {
     [a.right().min(b.right()) - a.x.max(b.x), a.bottom().min(b.bottom()) - a.y.max(b.y)]
 }
 
-/// Every figure of every trace of usual size, a memory after some steps, and the plots.
+/// Every figure of every trace of the usual size, a memory after some steps, and the plots.
 fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
     let mut all = golden::plots(theme);
     // The name of a bar is longer than this one is high.
