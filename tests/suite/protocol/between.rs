@@ -1,5 +1,5 @@
-//! Evaluations within epochs: what they say is what the heads are then, nothing else changes by them, and what is stopped
-//! goes on to the same bits. And other protocols than the paper's: their rates, and what a checkpoint keeps of them.
+//! Evaluations within epochs: they measure the heads as they are at that step, change nothing else, and a stopped run
+//! resumes to the same bits. Also other protocols than the paper's: their rates, and what a checkpoint keeps of them.
 
 use std::ops::ControlFlow;
 
@@ -9,8 +9,8 @@ use ssmprobe::model::train::protocol::Protocol;
 use ssmprobe::model::train::run::Outcome;
 
 use super::Desk;
-use super::evaluation::Said;
-use super::resume::{in_two, said};
+use super::evaluation::ProbeLogits;
+use super::resume::{contents, train_in_two};
 use crate::faults::stride;
 
 /// 4 epochs of 4 steps, evaluated after every third: 12 is the end of an epoch.
@@ -19,21 +19,21 @@ const EVERY: usize = 3;
 #[test]
 fn heads_are_evaluated_within_epochs_and_nothing_else_changes() {
     let desk = Desk::new();
-    let mut order = desk.order(&["linear-bn", "gap"]);
-    order.settings.seeds = 1;
-    let plain = desk.trained(&order, "plain");
-    order.settings.evaluate_every = Some(EVERY);
+    let mut plan = desk.train_plan(&["linear-bn", "gap"]);
+    plan.settings.seeds = 1;
+    let plain = desk.trained(&plan, "plain");
+    plan.settings.evaluate_every = Some(EVERY);
     let parts = Parts::divide(&desk.dataset(), None).expect("parts");
-    let mut asked: Vec<(String, usize)> = Vec::new();
-    let mut told = 0;
+    let mut evaluated: Vec<(String, usize)> = Vec::new();
+    let mut evaluations = 0;
     let mut steps: Vec<Vec<Arrays>> = Vec::new();
-    let run = desk.train(&order, "run", &mut |event| {
+    let run = desk.train(&plan, "run", &mut |event| {
         match event {
             Event::Step { trainers, .. } => {
                 steps.push(trainers.iter().map(|trainer| trainer.model.params().to_trained()).collect());
             }
             Event::Between { trainers, .. } => {
-                told += 1;
+                evaluations += 1;
                 for (trainer, last) in trainers.iter().zip(steps.last().expect("steps")) {
                     assert!(
                         trainer.model.params().to_trained() == *last,
@@ -51,10 +51,10 @@ fn heads_are_evaluated_within_epochs_and_nothing_else_changes() {
                     let meta = desk.plan().backbone.clone();
                     let probe = trainer.model.probe_of(arrays, meta, desk.dataset().classes, None);
                     for (part, percent) in [(&parts.test, epoch.test), (&parts.select, epoch.select)] {
-                        let said = Said::by(&probe, &desk, &part.images, &part.classes);
-                        said.assert_accuracy(&format!("{}, step {step}", trainer.name), percent);
+                        let logits = ProbeLogits::compute(&probe, &desk, &part.images, &part.classes);
+                        logits.assert_accuracy(&format!("{}, step {step}", trainer.name), percent);
                     }
-                    asked.push((trainer.name.clone(), step));
+                    evaluated.push((trainer.name.clone(), step));
                 }
             }
             _ => {}
@@ -62,11 +62,11 @@ fn heads_are_evaluated_within_epochs_and_nothing_else_changes() {
         ControlFlow::Continue(())
     });
     let run = run.run;
-    assert_eq!((told, asked.len()), (4, 8));
-    assert!(asked.iter().all(|(_, step)| [3, 6, 9, 15].contains(step)), "{asked:?}");
-    // Everything but what is added is what it was.
-    let (with, without) = (said(&run), said(&plain));
-    let losses = |said: &std::collections::BTreeMap<String, Vec<u8>>| said["s0.safetensors"].clone();
+    assert_eq!((evaluations, evaluated.len()), (4, 8));
+    assert!(evaluated.iter().all(|(_, step)| [3, 6, 9, 15].contains(step)), "{evaluated:?}");
+    // Apart from these evaluations, both runs are equal.
+    let (with, without) = (contents(&run), contents(&plain));
+    let losses = |files: &std::collections::BTreeMap<String, Vec<u8>>| files["s0.safetensors"].clone();
     assert!(losses(&with.0) == losses(&without.0));
     let plain = with.1.iter().map(|outcome| Outcome { between: Vec::new(), ..outcome.clone() });
     assert!(plain.collect::<Vec<_>>() == without.1);
@@ -85,22 +85,26 @@ fn heads_are_evaluated_within_epochs_and_nothing_else_changes() {
 fn a_run_with_evaluations_within_epochs_goes_on_to_the_same_bits() {
     let desk = Desk::new();
     for protocol in [Protocol::Paper, Protocol::Dinov2Linear] {
-        let mut order = desk.order(&["linear-bn"]);
-        order.settings.seeds = 1;
-        (order.settings.evaluate_every, order.settings.protocol) = (Some(EVERY), protocol);
+        let mut plan = desk.train_plan(&["linear-bn"]);
+        plan.settings.seeds = 1;
+        (plan.settings.evaluate_every, plan.settings.protocol) = (Some(EVERY), protocol);
         let name = |what: &str| format!("{}-{what}", protocol.name());
-        let whole = said(&desk.trained(&order, &name("whole")));
+        let whole = contents(&desk.trained(&plan, &name("whole")));
         assert_eq!(whole.1[0].between.len(), 4);
         let mut cut = 1;
         loop {
-            let (run, there) = in_two(&desk, &order, &name(&format!("cut-{cut}")), cut);
-            assert!(said(&run) == whole, "{}: stopped after event {cut}, it ends otherwise", protocol.name());
+            let (run, there) = train_in_two(&desk, &plan, &name(&format!("cut-{cut}")), cut);
+            assert!(
+                contents(&run) == whole,
+                "{}: stopped after event {cut}, it ends otherwise",
+                protocol.name()
+            );
             if !there {
                 break;
             }
             cut += stride(3);
         }
-        // 16 steps, 4 epochs of 2 + 2 batches of evaluation and an end, a seed; 4 times 2 + 2 batches and a word.
+        // 16 steps, 4 epochs of 2 + 2 batches of evaluation and an end, a seed; 4 times 2 + 2 batches and an event.
         let events = 16 + 4 * 5 + 1 + 4 * 5;
         assert!(cut > events && cut <= events + stride(3), "{cut}");
     }
@@ -109,12 +113,12 @@ fn a_run_with_evaluations_within_epochs_goes_on_to_the_same_bits() {
 #[test]
 fn a_protocol_moves_heads_by_its_own_optimiser_and_rates() {
     let desk = Desk::new();
-    let mut order = desk.order(&["linear-bn"]);
-    (order.settings.seeds, order.settings.epochs) = (1, 11);
+    let mut plan = desk.train_plan(&["linear-bn"]);
+    (plan.settings.seeds, plan.settings.epochs) = (1, 11);
     for protocol in [Protocol::MaeLinprobe, Protocol::EfficientProbing] {
-        (order.settings.protocol, order.settings.rate) = (protocol, 0.4);
+        (plan.settings.protocol, plan.settings.rate) = (protocol, 0.4);
         let mut steps: Vec<Arrays> = Vec::new();
-        desk.train(&order, protocol.name(), &mut |event| {
+        desk.train(&plan, protocol.name(), &mut |event| {
             if let Event::Step { trainers, .. } = &event {
                 let velocities = trainers[0].optimizer.to_arrays();
                 assert!(velocities.keys().all(|name| name.ends_with(".velocity")), "{:?}", velocities.keys());

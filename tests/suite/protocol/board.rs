@@ -1,4 +1,4 @@
-//! Event files for TensorBoard, read here by another way than they are written: each holds what `metrics.jsonl` says, every
+//! Event files for TensorBoard, parsed here independently of the writer: each holds the numbers of `metrics.jsonl`, every
 //! step once, wherever the training was stopped.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ fn masked(bytes: &[u8]) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// The fields of a protobuf message: number, and a number or bytes.
+/// The fields of a protobuf message: their number, then a varint or bytes.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let (mut value, mut shift) = (0, 0);
@@ -90,10 +90,11 @@ fn steps(path: &Path) -> Vec<Step> {
     events[1..].iter().map(step).collect()
 }
 
-/// Every file below `board` holds what the run's `metrics.jsonl` says, in its order, and the rate of half a cosine.
-fn same(run: &Path, board: &Path, start: f64, epochs: usize) -> usize {
+/// Asserts that the files below `board` hold the lines of the run's `metrics.jsonl`, in their order, with the rate of half a
+/// cosine; how many there are.
+fn assert_same(run: &Path, board: &Path, start: f64, epochs: usize) -> usize {
     let text = fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
-    let mut told: BTreeMap<String, Vec<Step>> = BTreeMap::new();
+    let mut expected: BTreeMap<String, Vec<Step>> = BTreeMap::new();
     for line in text.lines() {
         let metric: Value = serde_json::from_str(line).expect("JSON");
         let number = |name: &str| metric[name].as_f64().expect("a number") as f32;
@@ -109,37 +110,37 @@ fn same(run: &Path, board: &Path, start: f64, epochs: usize) -> usize {
         ];
         let folder = format!("{}-s{}", metric["head"].as_str().expect("a head"), metric["seed"]);
         let scalars = scalars.map(|(tag, value)| (tag.to_owned(), value)).into();
-        told.entry(folder).or_default().push((epoch, scalars));
+        expected.entry(folder).or_default().push((epoch, scalars));
     }
     let folders = fs::read_dir(board).map_or(0, Iterator::count);
-    assert_eq!(folders, told.len(), "one folder for each head and seed");
-    for (folder, epochs) in &told {
+    assert_eq!(folders, expected.len(), "one folder for each head and seed");
+    for (folder, epochs) in &expected {
         let files: Vec<_> = run::files(&board.join(folder)).into_keys().collect();
         assert!(files.len() == 1 && files[0].contains("tfevents"), "{files:?}");
         assert_eq!(steps(&board.join(folder).join(&files[0])), *epochs, "{folder}");
     }
-    told.values().map(Vec::len).sum()
+    expected.values().map(Vec::len).sum()
 }
 
-/// Stopped after every event in turn, and gone on with: every step is there once, with the numbers of the run.
+/// Stopped after every event in turn and resumed: every step is there once, with the numbers of the run.
 #[test]
 fn every_step_stands_once_wherever_a_training_was_stopped() {
     let desk = Desk::new();
-    let order = desk.order(&["linear-bn", "gap"]);
-    let config = order.settings.config();
+    let plan = desk.train_plan(&["linear-bn", "gap"]);
+    let config = plan.settings.config();
     let board = desk.path("board");
     for cut in (1..).step_by(3) {
         let (run, mut events) = (format!("run-{cut}"), 0);
         for resumed in [false, true] {
             let mut writer = TensorBoard::open(&board, &run, resumed).expect("a folder");
-            desk.train(&order, &run, &mut |event| {
+            desk.train(&plan, &run, &mut |event| {
                 let counts = matches!(
                     event,
                     Event::Begin { .. } | Event::Step { .. } | Event::Epoch { .. } | Event::Seed(_)
                 );
                 events += usize::from(counts);
                 let stops = !resumed && counts && events == cut;
-                // A kill may come between what a run writes and what is written of it.
+                // A kill may come between a write of the run and that of its event file.
                 if matches!(event, Event::Begin { .. } | Event::Epoch { .. }) && !(stops && cut % 2 == 0) {
                     writer.write(&desk.path(&run)).expect("written");
                 }
@@ -149,7 +150,7 @@ fn every_step_stands_once_wherever_a_training_was_stopped() {
                 break;
             }
         }
-        let steps = same(&desk.path(&run), &board.join(&run), config.rate, config.epochs);
+        let steps = assert_same(&desk.path(&run), &board.join(&run), config.rate, config.epochs);
         assert_eq!(steps, 2 * 2 * config.epochs, "stopped after event {cut}");
         if events < cut {
             assert!(cut > 20, "{cut}");
@@ -158,16 +159,16 @@ fn every_step_stands_once_wherever_a_training_was_stopped() {
     }
 }
 
-/// A file whose end is damaged, or tells of another training, is cut back to what is right and grows from there.
+/// A file whose end is damaged, or belongs to another training, is truncated to its valid part and continued.
 #[test]
 fn what_is_wrong_in_a_file_is_cut_off() {
     let desk = Desk::new();
-    let order = desk.order(&["gap"]);
-    let (config, board) = (order.settings.config(), desk.path("board"));
-    let run = desk.trained(&order, "run").folder().to_owned();
+    let plan = desk.train_plan(&["gap"]);
+    let (config, board) = (plan.settings.config(), desk.path("board"));
+    let run = desk.trained(&plan, "run").folder().to_owned();
     let write = || TensorBoard::open(&board, "run", true).expect("a folder").write(&run);
     write().expect("written");
-    assert_eq!(same(&run, &board.join("run"), config.rate, config.epochs), 2 * config.epochs);
+    assert_eq!(assert_same(&run, &board.join("run"), config.rate, config.epochs), 2 * config.epochs);
     let folder = board.join("run/gap-s0");
     let path = folder.join(run::files(&folder).into_keys().next().expect("a file"));
     let whole = fs::read(&path).expect("a file");
@@ -176,14 +177,14 @@ fn what_is_wrong_in_a_file_is_cut_off() {
     for damaged in [&whole[..whole.len() - 3], &whole[..20], &[], &other, &[&whole[..], b"more"].concat()] {
         fs::write(&path, damaged).expect("room");
         write().expect("written");
-        same(&run, &board.join("run"), config.rate, config.epochs);
+        assert_same(&run, &board.join("run"), config.rate, config.epochs);
     }
     fs::write(&path, [&whole[..], &whole[40..]].concat()).expect("room");
     write().expect("written");
-    same(&run, &board.join("run"), config.rate, config.epochs);
+    assert_same(&run, &board.join("run"), config.rate, config.epochs);
 }
 
-/// As a person types it: another run is not mixed in, one that is gone on with is, and a folder that cannot be written is
+/// The flag of the command line: another run is not mixed in, a resumed one is, and a folder that cannot be written is
 /// refused before anything is trained.
 #[test]
 fn the_flag_writes_along_and_mixes_no_runs() {
@@ -191,15 +192,15 @@ fn the_flag_writes_along_and_mixes_no_runs() {
     let board = desk.path("board");
     let flag = ["--tensorboard", board.to_str().expect("text")];
     done(&mut desk.train("run", 2, &flag));
-    assert_eq!(same(&desk.path("run"), &board.join("run"), 1e-3, 2), 2 * 2 * 2);
+    assert_eq!(assert_same(&desk.path("run"), &board.join("run"), 1e-3, 2), 2 * 2 * 2);
     done(&mut desk.train("run", 2, &[&flag[..], &["--resume", "--seeds", "3"]].concat()));
-    assert_eq!(same(&desk.path("run"), &board.join("run"), 1e-3, 2), 2 * 3 * 2);
-    let (code, _, said) = run::run(&mut desk.train("elsewhere/run", 2, &flag));
-    assert!(code == 2 && said.contains("has the events of another run"), "{said}");
+    assert_eq!(assert_same(&desk.path("run"), &board.join("run"), 1e-3, 2), 2 * 3 * 2);
+    let (code, _, stderr) = run::run(&mut desk.train("elsewhere/run", 2, &flag));
+    assert!(code == 2 && stderr.contains("has the events of another run"), "{stderr}");
     assert!(!desk.path("elsewhere").exists());
     fs::write(desk.path("file"), "").expect("room");
     let file = desk.path("file");
-    let (code, _, said) =
+    let (code, _, stderr) =
         run::run(&mut desk.train("other", 2, &["--tensorboard", file.to_str().expect("text")]));
-    assert!(code == 1 && said.contains("--tensorboard") && !desk.path("other").exists(), "{said}");
+    assert!(code == 1 && stderr.contains("--tensorboard") && !desk.path("other").exists(), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! Tokens are taken from a cache of the very same making alone.
+//! Cached tokens are reused only if everything that determines them is the same.
 
 use std::collections::HashMap;
 use std::fs;
@@ -71,7 +71,7 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
     *bytes.last_mut().expect("some") ^= 1;
     fs::write(&path, bytes).expect("room");
     all.push(("weights".into(), weights));
-    // Only ViT-MAE hands out its tokens in more than one order.
+    // Only ViT-MAE gives its tokens in more than one order.
     for mae_order in [MaeOrder::Kept, MaeOrder::Shuffled(0), MaeOrder::Shuffled(1), MaeOrder::Redrawn] {
         let backbone = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/mae");
         all.push((
@@ -89,7 +89,7 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
         }
     }
 
-    // An image that became another, and one more.
+    // A changed image, and an additional one.
     let image = dataset.samples[0].source.file();
     image::save_buffer(image, &[9; 48], 4, 4, image::ColorType::Rgb8).expect("an image");
     assert!(!desk.plan().complete(), "an image that changed");
@@ -99,15 +99,15 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
     assert_eq!(other.plan().done, 0, "one image more");
 }
 
-/// What was cached under the old mean is read again under the new one: the pixels, and so the tokens, are others.
+/// With another mean the pixels, and so the tokens, differ: cached ones are not reused.
 #[test]
 fn a_training_after_the_mean_was_changed_takes_its_tokens_anew() {
     let desk = Desk::new();
-    let mut order = desk.order(&["gap"]);
-    (order.settings.seeds, order.settings.epochs) = (1, 1);
-    let first = desk.trained(&order, "first");
-    order.backbone = copy(&desk, "other", &json!({"image_mean": [0.1, 0.2, 0.3]})).backbone;
-    let second = desk.trained(&order, "second");
+    let mut plan = desk.train_plan(&["gap"]);
+    (plan.settings.seeds, plan.settings.epochs) = (1, 1);
+    let first = desk.trained(&plan, "first");
+    plan.backbone = copy(&desk, "other", &json!({"image_mean": [0.1, 0.2, 0.3]})).backbone;
+    let second = desk.trained(&plan, "second");
     assert_ne!(first.manifest.tokens.preprocessing, second.manifest.tokens.preprocessing);
     let [first, second] = [first, second].map(|run| run.losses(0).expect("losses").expect("some").heads);
     assert_ne!(first, second);

@@ -1,4 +1,4 @@
-//! What is drawn at random while training and at evaluation: by image, seed and step.
+//! Random draws in training and in evaluation depend on image, seed and step.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -29,15 +29,15 @@ fn model(id: &str, seed: u64) -> Model {
     Model::start(head::find(id).expect("a head"), &config, dims, seed, &Device::flex()).expect("a model")
 }
 
-/// The losses of one image in three epochs at rate 0, so that nothing but what is drawn can change; every image has
+/// The losses of one image in three epochs at rate 0, so that only random draws can change them; every image has
 /// the same tokens.
 fn losses(id: &str, image: usize, seed: u64) -> Vec<u32> {
-    let asked = RecordingSource::new(GRID, WIDTH, values());
+    let source = RecordingSource::new(GRID, WIDTH, values());
     let one = Labelled { images: vec![image], classes: vec![1] };
     let (config, device) =
         (TrainConfig { epochs: 3, batch: 1, rate: 0.0, ..TrainConfig::default() }, Device::flex());
     let task = Task {
-        tokens: &asked,
+        tokens: &source,
         train: &one,
         select: &one,
         test: &one,
@@ -60,7 +60,7 @@ fn random_orders_and_noise_are_new_for_every_image_seed_and_step() {
         assert_eq!(distinct.len(), 15, "{id}: draws that ignore image, seed or step");
         assert_eq!(losses(id, 1, 1000), all[4], "{id}: not the same again");
     }
-    // What draws nothing says what would be left.
+    // Without draws, the losses are all equal.
     for id in ["raster", "sinkhorn", "random-fixed"] {
         let first = losses(id, 0, 0);
         assert!(first.iter().all(|loss| *loss == first[0]), "{id}");

@@ -1,5 +1,5 @@
-//! Evaluation does not train, draws nothing that training draws, and is what the probe files say afterwards: for every
-//! head there is.
+//! Evaluation does not train, does not change the draws of training, and agrees with the probe files afterwards: for every
+//! head.
 
 use std::ops::ControlFlow;
 
@@ -12,17 +12,17 @@ use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
 use super::Desk;
 use crate::close::assert_close;
 
-/// Two logits as near to each other may change places between float32 and float64.
-const DOUBT: f64 = 1e-3;
+/// Two logits with a smaller difference may have the other order in float32 than in float64.
+const MARGIN_TOLERANCE: f64 = 1e-3;
 
-/// What a probe file's float64 reading says of images, with their classes, each drawn by its number in the dataset.
-pub struct Said {
+/// The float64 logits that a probe file gives for images, and their classes; draws depend on an image's number in the dataset.
+pub struct ProbeLogits {
     logits: Vec<Vec<f64>>,
     classes: Vec<usize>,
 }
 
-impl Said {
-    pub fn by(probe: &Probe, desk: &Desk, images: &[usize], classes: &[usize]) -> Self {
+impl ProbeLogits {
+    pub fn compute(probe: &Probe, desk: &Desk, images: &[usize], classes: &[usize]) -> Self {
         let logits = |&image: &usize| {
             let tokens = desk.tokens(image);
             let output = probe.output(&tokens, image as u64).expect("a reading");
@@ -31,7 +31,7 @@ impl Said {
         Self { logits: images.iter().map(logits).collect(), classes: classes.to_vec() }
     }
 
-    /// How far each image's class lies above the best other one.
+    /// The logit of each image's class minus the largest other one.
     fn margins(&self, classes: impl Iterator<Item = usize>) -> Vec<f64> {
         let margin = |(logits, class): (&Vec<f64>, usize)| {
             let others = logits.iter().enumerate().filter(|(other, _)| *other != class);
@@ -43,7 +43,7 @@ impl Said {
     pub fn assert_accuracy(&self, name: &str, percent: f64) {
         let margins = self.margins(self.classes.iter().copied());
         let above = |least: f64| margins.iter().filter(|margin| **margin > least).count() as f64;
-        let (sure, at_most) = (above(DOUBT), above(-DOUBT));
+        let (sure, at_most) = (above(MARGIN_TOLERANCE), above(-MARGIN_TOLERANCE));
         let right = percent / 100.0 * margins.len() as f64;
         assert_close(name, right, right.round(), 1e-6);
         assert!(
@@ -55,7 +55,7 @@ impl Said {
     fn assert_answers(&self, name: &str, answers: &[u32]) {
         let margins = self.margins(answers.iter().map(|&answer| answer as usize));
         assert_eq!(margins.len(), answers.len(), "{name}");
-        assert!(margins.iter().all(|margin| *margin > -DOUBT), "{name}: {margins:?}");
+        assert!(margins.iter().all(|margin| *margin > -MARGIN_TOLERANCE), "{name}: {margins:?}");
     }
 }
 
@@ -66,7 +66,7 @@ fn file(run: &Run, outcome: &Outcome, which: ProbeCheckpoint) -> Probe {
 #[test]
 fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
     let desk = Desk::new();
-    let run = desk.trained(&desk.order(&["all"]), "run");
+    let run = desk.trained(&desk.train_plan(&["all"]), "run");
     let parts = ssmprobe::app::jobs::train::Parts::divide(&desk.dataset(), None).expect("parts");
     assert_ne!(parts.select, parts.test);
     let mut apart = 0;
@@ -85,10 +85,10 @@ fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
         ] {
             let (probe, told) = (file(&run, &outcome, which), &outcome.epochs[epoch]);
             let name = format!("{name}, {}", which.name());
-            let test = Said::by(&probe, &desk, &parts.test.images, &parts.test.classes);
+            let test = ProbeLogits::compute(&probe, &desk, &parts.test.images, &parts.test.classes);
             test.assert_answers(&name, answers);
             test.assert_accuracy(&format!("{name}, test"), told.test);
-            let select = Said::by(&probe, &desk, &parts.select.images, &parts.select.classes);
+            let select = ProbeLogits::compute(&probe, &desk, &parts.select.images, &parts.select.classes);
             select.assert_accuracy(&format!("{name}, selection"), told.select);
             let training = probe.meta.training.as_ref().expect("what it was trained on");
             assert_eq!(training["epoch"]["epoch"], epoch + 1, "{name}");
@@ -104,11 +104,11 @@ fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
 #[test]
 fn evaluation_changes_neither_parameters_nor_moments() {
     let desk = Desk::new();
-    let mut order = desk.order(&["linear-bn", "random-dynamic", "gumbel-sinkhorn", "transformer"]);
-    order.settings.seeds = 1;
+    let mut plan = desk.train_plan(&["linear-bn", "random-dynamic", "gumbel-sinkhorn", "transformer"]);
+    plan.settings.seeds = 1;
     let mut before: Vec<(Arrays, Arrays)> = Vec::new();
     let mut compared = 0;
-    desk.train(&order, "run", &mut |event| {
+    desk.train(&plan, "run", &mut |event| {
         let (Event::Step { trainers, .. } | Event::Epoch { trainers, .. }) = &event else {
             return ControlFlow::Continue(());
         };

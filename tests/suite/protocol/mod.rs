@@ -1,5 +1,5 @@
-//! The training protocol, held to a run in float64 PyTorch (`tests/reference/protocol.py`) and to what it promises:
-//! `train`'s own entry on the peer's tokens, which lie in a cache as an extraction leaves them.
+//! The training protocol, compared with a run in float64 PyTorch, the peer (`tests/reference/protocol.py`), and with its
+//! documented properties: `train::run` on the peer's tokens, in a cache as an extraction writes it.
 
 mod between;
 mod board;
@@ -44,7 +44,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/protocol")
 }
 
-/// What the peer says beside its arrays.
+/// The peer's results other than arrays.
 fn peer() -> Value {
     let text = fs::read(folder().join("peer.json")).expect("the peer's run");
     serde_json::from_slice(&text).expect("JSON")
@@ -67,7 +67,7 @@ fn arrays(file: &str) -> Arrays {
     tensors.names().into_iter().map(|name| (name.to_owned(), values(name))).collect()
 }
 
-/// Those of `all` whose names begin with `prefix`, without it.
+/// The arrays of `all` whose names begin with `prefix`, under their names without it.
 fn below(all: &Arrays, prefix: &str) -> Arrays {
     let own = all.iter().filter_map(|(name, array)| Some((name.strip_prefix(prefix)?, array)));
     own.map(|(name, array)| (name.to_owned(), array.clone())).collect()
@@ -89,7 +89,7 @@ impl Desk {
         Self::with(|_, tokens| tokens)
     }
 
-    /// The tokens of every image changed by its number.
+    /// The same, with the tokens of every image passed through `change` with its number.
     fn with(change: impl Fn(usize, Tokens) -> Tokens) -> Self {
         let desk = Self { folder: TempDir::new().expect("a folder"), tokens: arrays("peer.safetensors") };
         for (image, place) in peer()["images"].as_array().expect("images").iter().enumerate() {
@@ -138,8 +138,8 @@ impl Desk {
         Tokens { grid: GRID, width: WIDTH, cls, registers: Vec::new(), patches }
     }
 
-    /// An order for `heads`, else as the peer's run.
-    fn order(&self, heads: &[&str]) -> TrainPlan {
+    /// A training plan for `heads` with the settings of the peer's run.
+    fn train_plan(&self, heads: &[&str]) -> TrainPlan {
         let config: TrainConfig =
             serde_json::from_value(peer()["protocol"].clone()).expect("a configuration");
         let heads: Vec<String> = heads.iter().map(|&head| head.to_owned()).collect();
@@ -164,20 +164,25 @@ impl Desk {
         TrainPlan { settings, backbone, heads }
     }
 
-    fn train(&self, order: &TrainPlan, out: &str, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Summary {
-        let spec = TrainSpec { plan: order.clone(), out: self.path(out), resume: true };
-        train::run(device::choose, &spec, tell).expect("a training")
+    fn train(
+        &self,
+        plan: &TrainPlan,
+        out: &str,
+        on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Summary {
+        let spec = TrainSpec { plan: plan.clone(), out: self.path(out), resume: true };
+        train::run(device::choose, &spec, on_event).expect("a training")
     }
 
     /// Trains to the end; the run.
-    fn trained(&self, order: &TrainPlan, out: &str) -> Run {
-        let summary = self.train(order, out, &mut |_| ControlFlow::Continue(()));
+    fn trained(&self, plan: &TrainPlan, out: &str) -> Run {
+        let summary = self.train(plan, out, &mut |_| ControlFlow::Continue(()));
         assert!(summary.finished);
         summary.run
     }
 }
 
-/// Gives every image the same tokens and keeps what it was asked for.
+/// Gives every image the same tokens and records which images were read.
 struct RecordingSource {
     grid: Grid,
     width: usize,

@@ -1,5 +1,5 @@
-//! What is trained on, what picks the best epoch and what is reported: apart from each other, class by class, and the
-//! same again.
+//! The images that are trained on, that pick the best epoch and that are reported: disjoint, split class by class, and
+//! reproducible.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ fn a_share_of_every_class_of_train_picks_the_best_epoch_and_nothing_else_moves()
     let dataset = Desk::new().dataset();
     let whole = Parts::divide(&dataset, None).expect("parts");
     assert_eq!((whole.selection, whole.select.images.len()), (Selection::Val, 13));
-    // Of 10, 9 and 7 images of a class: a share, rounded, at least one, never all.
+    // Of classes of 10, 9 and 7 images: the share, rounded, at least one and never all.
     for (share, expected) in [(0.3, [3, 3, 2]), (0.5, [5, 5, 4]), (0.01, [1, 1, 1]), (0.99, [9, 8, 6])] {
         let parts = Parts::divide(&dataset, Some(share)).expect("parts");
         assert_eq!([0, 1, 2].map(|class| count(&parts.select, class)), expected, "{share}");
@@ -76,7 +76,7 @@ fn what_is_held_out_depends_on_the_seed_and_every_image_has_its_turn() {
         seen.insert(out);
     }
     assert!(seen.len() > 290, "{} ways to hold out of 300 seeds", seen.len());
-    // 75 each, with a standard deviation of 7.5.
+    // 75 expected, with a standard deviation of 7.5.
     assert!(times.iter().all(|times| (45..=105).contains(times)), "{times:?}");
 }
 
@@ -85,16 +85,16 @@ fn what_is_set_aside_is_not_trained_on() {
     let dataset = Desk::new().dataset();
     let parts = Parts::divide(&dataset, Some(0.3)).expect("parts");
     let (aside, test) = (set(&parts.select), set(&parts.test));
-    // Tokens so large that a single step on one of them has a loss beyond all others.
+    // Tokens so large that a single step on one of them would have a loss beyond all others.
     let large = |image: usize, tokens: Tokens| {
         let scale = if aside.contains(&image) || test.contains(&image) { 3000.0 } else { 1.0 };
         Tokens { patches: tokens.patches.iter().map(|x| x.clamp(-10.0, 10.0) * scale).collect(), ..tokens }
     };
     let desk = Desk::with(large);
-    let mut order = desk.order(&["gap"]);
-    (order.settings.selection, order.settings.rate) = (Some(0.3), 1e-6);
+    let mut plan = desk.train_plan(&["gap"]);
+    (plan.settings.selection, plan.settings.rate) = (Some(0.3), 1e-6);
     let mut losses = Vec::new();
-    let summary = desk.train(&order, "run", &mut |event| {
+    let summary = desk.train(&plan, "run", &mut |event| {
         if let Event::Step { trainers, .. } = event {
             losses.extend(trainers[0].progress.running.loss());
         }

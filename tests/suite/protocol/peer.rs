@@ -1,5 +1,5 @@
-//! The program's run and the peer's, number by number: rates, losses, accuracies, best epochs, answers, parameters, and
-//! everywhere they are said.
+//! The program's run and the peer's, number by number: rates, losses, accuracies, best epochs, predictions, parameters, and
+//! everywhere that these are reported.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -21,8 +21,8 @@ use crate::close::assert_close;
 use crate::run::{done, lines, program, run};
 
 const HEADS: [&str; 4] = ["gap", "linear-bn", "raster", "sinkhorn"];
-/// Float32 against float64, after all steps.
-const NEAR: f64 = 1e-4;
+/// Tolerance of float32 against float64, after all steps.
+const TOLERANCE: f64 = 1e-4;
 
 fn number(value: &Value) -> f64 {
     value.as_f64().expect("a number")
@@ -39,7 +39,7 @@ fn four(epoch: &Value) -> [f64; 4] {
     ["loss", "train", "select", "test"].map(|key| number(&epoch[key]))
 }
 
-/// The peer's accuracy on test, at the best epoch or after the last.
+/// The peer's accuracy on the test images, at the best epoch or after the last.
 fn reported(peer: &Value, which: ProbeCheckpoint) -> f64 {
     let epochs = peer["epochs"].as_array().expect("epochs");
     let at = match which {
@@ -69,7 +69,7 @@ fn a_run_is_that_of_pytorch() {
     let start = arrays("start.safetensors");
     let mut rates: HashMap<(String, u64), Vec<f64>> = HashMap::new();
     let mut before: HashMap<(String, u64), Arrays> = HashMap::new();
-    let summary = desk.train(&desk.order(&HEADS), "run", &mut |event| {
+    let summary = desk.train(&desk.train_plan(&HEADS), "run", &mut |event| {
         if let Event::Step { seed, trainers, .. } = event {
             for trainer in trainers {
                 let key = (trainer.name.clone(), seed);
@@ -86,15 +86,15 @@ fn a_run_is_that_of_pytorch() {
     for outcome in &outcomes {
         let Outcome { head, seed, .. } = outcome;
         let (name, expected) = (format!("{head}, seed {seed}"), of(&peer, head, *seed));
-        // Of 0.02 at the start; the shortest way between two steps is 0.0002.
+        // Rates begin at 0.02; the smallest change between two steps is 0.0002.
         assert_close(format!("{name}: rates"), &rates[&(head.clone(), *seed)], list(&peer["rates"]), 4e-6);
         let losses = run.losses(*seed).expect("losses").expect("some");
         let (_, points) = losses.heads.iter().find(|(other, _)| other == head).expect("the head");
-        assert_close(format!("{name}: losses"), points, list(&expected["losses"]), NEAR);
+        assert_close(format!("{name}: losses"), points, list(&expected["losses"]), TOLERANCE);
         let epochs: Vec<[f64; 4]> =
             outcome.epochs.iter().map(|e| [e.loss, e.train, e.select, e.test]).collect();
         let others: Vec<[f64; 4]> = expected["epochs"].as_array().expect("epochs").iter().map(four).collect();
-        assert_close(format!("{name}: loss, train, select, test"), epochs, others, NEAR);
+        assert_close(format!("{name}: loss, train, select, test"), epochs, others, TOLERANCE);
         assert_eq!(outcome.best_epoch, Some(number(&expected["best_epoch"]) as usize), "{name}");
         for (which, answers) in ProbeCheckpoint::BOTH.into_iter().zip([&outcome.best, &outcome.last]) {
             let key = which.name();
@@ -107,26 +107,31 @@ fn a_run_is_that_of_pytorch() {
                 format!("{name}: {weight}"),
                 &probe.classifier.weight,
                 &parameters[&weight].data,
-                NEAR,
+                TOLERANCE,
             );
-            assert_close(format!("{name}: {bias}"), &probe.classifier.bias, &parameters[&bias].data, NEAR);
+            assert_close(
+                format!("{name}: {bias}"),
+                &probe.classifier.bias,
+                &parameters[&bias].data,
+                TOLERANCE,
+            );
             for (parameter, other) in parameters.iter().filter(|(p, _)| **p != weight && **p != bias) {
                 let own = all.shift_remove(parameter).expect("the same parameters");
                 assert_close(
                     format!("{name}: {parameter}, {key}"),
                     (&own.shape, &own.data),
                     (&other.shape, &other.data),
-                    NEAR,
+                    TOLERANCE,
                 );
             }
             assert!(all.is_empty(), "{name}: {all:?}");
         }
     }
-    said_everywhere(run, &peer);
+    assert_reported_everywhere(run, &peer);
 }
 
-/// Tables, the window's scores and the report say the peer's accuracies on test.
-fn said_everywhere(run: &Run, peer: &Value) {
+/// Asserts that tables, the window's scores and the report have the peer's accuracies on the test images.
+fn assert_reported_everywhere(run: &Run, peer: &Value) {
     let mut table = csv::Reader::from_path(run.folder().join("results.csv")).expect("a table");
     let rows: Vec<csv::StringRecord> = table.records().map(|row| row.expect("a row")).collect();
     assert_eq!(rows.len(), HEADS.len() * SEEDS.len());
@@ -142,7 +147,7 @@ fn said_everywhere(run: &Run, peer: &Value) {
     for Metric { head, seed, epoch } in &snapshot.epochs {
         let expected = four(&of(peer, head, *seed)["epochs"][epoch.epoch - 1]);
         let found = [epoch.loss, epoch.train, epoch.select, epoch.test];
-        assert_close(format!("metrics.jsonl, {head}, seed {seed}"), found, expected, NEAR);
+        assert_close(format!("metrics.jsonl, {head}, seed {seed}"), found, expected, TOLERANCE);
     }
     assert_eq!(snapshot.epochs.len(), HEADS.len() * SEEDS.len() * 4);
     let mut course = TrainHistory::new(snapshot.about);
@@ -165,8 +170,8 @@ fn said_everywhere(run: &Run, peer: &Value) {
     }
 }
 
-/// The verbs on the same run: `train --json` tells the peer's epochs, `eval` finds the accuracies on test, and anchors,
-/// learned from train, those of scikit-learn.
+/// The same run from the command line: `train --json` prints the peer's epochs, `eval` the accuracies on the test images,
+/// and baselines, fitted to the training images, have those of scikit-learn.
 #[test]
 fn the_verbs_say_what_the_peer_says() {
     let (desk, peer) = (Desk::new(), peer());
@@ -196,7 +201,7 @@ fn the_verbs_say_what_the_peer_says() {
     for told in epochs {
         let (head, seed) = (told["head"].as_str().expect("a head"), told["seed"].as_u64().expect("a seed"));
         let expected = &of(&peer, head, seed)["epochs"][number(&told["epoch"]) as usize - 1];
-        assert_close(format!("{head}, seed {seed}"), four(told), four(expected), NEAR);
+        assert_close(format!("{head}, seed {seed}"), four(told), four(expected), TOLERANCE);
     }
     let end = events.last().expect("an end");
     for result in end["results"].as_array().expect("results") {
@@ -240,20 +245,20 @@ fn the_verbs_say_what_the_peer_says() {
     }
 }
 
-/// Heads start, and images come, as the peer was told once: other numbers would make every earlier run another one.
+/// Initial values of heads and orders of images are those recorded for the peer: changing them would change every earlier run.
 #[test]
 fn starts_and_orders_are_those_of_earlier_runs() {
     let desk = Desk::new();
-    let (order, dataset, device) =
-        (desk.order(&HEADS), desk.dataset(), device::choose("cpu").expect("a device"));
+    let (plan, dataset, device) =
+        (desk.train_plan(&HEADS), desk.dataset(), device::choose("cpu").expect("a device"));
     let parts = ssmprobe::app::jobs::train::Parts::divide(&dataset, None).expect("parts");
-    let size = [order.settings.batch, order.settings.epochs];
+    let size = [plan.settings.batch, plan.settings.epochs];
     let mut now: Vec<(String, Vec<usize>, Vec<f32>)> = Vec::new();
     for seed in SEEDS {
         let epochs = shuffle::batches(&parts.train.images, size, seed, TrainCursor::default());
         let images = epochs.concat().concat().into_iter().map(|image| image as f32).collect();
         now.push((format!("order/s{seed}"), vec![size[1], parts.train.images.len()], images));
-        for variant in &order.heads {
+        for variant in &plan.heads {
             let kind = head::find(&variant.head).expect("a head");
             let dims = Dims { width: WIDTH, grid: GRID, classes: dataset.classes.len() };
             let model = Model::start(kind, &variant.config, dims, seed, &device.device).expect("a model");
@@ -270,7 +275,7 @@ fn starts_and_orders_are_those_of_earlier_runs() {
     if now.len() == known.len() && now.iter().all(same) {
         return;
     }
-    // For who means it: the file as it would be now.
+    // For an intended change, write the new file.
     let bytes: Vec<Vec<u8>> = now
         .iter()
         .map(|(name, _, data)| match name.starts_with("order/") {

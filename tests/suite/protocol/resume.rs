@@ -1,4 +1,4 @@
-//! What is stopped after any event goes on to the same bits: schedule, order, moments, best so far, and the last
+//! A run stopped after any event resumes to the same bits: schedule, order, moments, best epoch so far, and the last
 //! values that gave a finite loss.
 
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ use super::{Desk, arrays, below};
 use crate::faults::stride;
 use crate::run::files;
 
-/// Everything a run's folder says, without the time it took.
-pub fn said(run: &Run) -> (BTreeMap<String, Vec<u8>>, Vec<Outcome>, String) {
+/// The contents of a run's folder, without durations.
+pub fn contents(run: &Run) -> (BTreeMap<String, Vec<u8>>, Vec<Outcome>, String) {
     let mut all = files(&run.folder().join("probes"));
     all.extend(files(&run.folder().join("losses")));
     let outcomes = run.outcomes().expect("answers").into_iter().map(|one| Outcome { seconds: 0.0, ..one });
@@ -25,27 +25,27 @@ pub fn said(run: &Run) -> (BTreeMap<String, Vec<u8>>, Vec<Outcome>, String) {
     (all, outcomes.collect(), metrics)
 }
 
-/// Trains in two parts, stopped after event `cut`; the run, and whether there was such an event.
-pub fn in_two(desk: &Desk, order: &TrainPlan, out: &str, cut: usize) -> (Run, bool) {
+/// Trains, stops after event `cut` and resumes; the run, and whether there was such an event.
+pub fn train_in_two(desk: &Desk, plan: &TrainPlan, out: &str, cut: usize) -> (Run, bool) {
     let mut events = 0;
-    let first = desk.train(order, out, &mut |event| {
+    let first = desk.train(plan, out, &mut |event| {
         let counts = !matches!(event, Event::Plan { .. } | Event::Extract { .. } | Event::Begin { .. });
         events += usize::from(counts);
         if counts && events == cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    (if first.finished { first.run } else { desk.trained(order, out) }, events >= cut)
+    (if first.finished { first.run } else { desk.trained(plan, out) }, events >= cut)
 }
 
 #[test]
 fn a_run_stopped_after_any_event_ends_as_one_that_was_not() {
     let desk = Desk::new();
-    let order = desk.order(&["linear-bn", "random-dynamic"]);
-    let whole = said(&desk.trained(&order, "whole"));
+    let plan = desk.train_plan(&["linear-bn", "random-dynamic"]);
+    let whole = contents(&desk.trained(&plan, "whole"));
     assert_eq!((whole.0.len(), whole.1.len()), (2 * 2 * 2 + 2, 4));
     let mut cut = 1;
     loop {
-        let (run, there) = in_two(&desk, &order, &format!("cut-{cut}"), cut);
-        assert!(said(&run) == whole, "stopped after event {cut}, it ends otherwise");
+        let (run, there) = train_in_two(&desk, &plan, &format!("cut-{cut}"), cut);
+        assert!(contents(&run) == whole, "stopped after event {cut}, it ends otherwise");
         if !there {
             break;
         }
@@ -59,42 +59,42 @@ fn a_run_stopped_after_any_event_ends_as_one_that_was_not() {
 #[test]
 fn a_run_that_another_has_begun_meanwhile_is_one_to_wait_for() {
     let desk = Desk::new();
-    let order = desk.order(&["linear-bn"]);
-    let spec = TrainSpec { plan: order.clone(), out: desk.path("run"), resume: true };
+    let plan = desk.train_plan(&["linear-bn"]);
+    let spec = TrainSpec { plan: plan.clone(), out: desk.path("run"), resume: true };
     let mut twin = None;
     let met = train::run(device::choose, &spec, &mut |event| {
         if matches!(event, Event::Plan { .. }) {
-            twin = Some(said(&desk.trained(&order, "run")));
+            twin = Some(contents(&desk.trained(&plan, "run")));
         }
         ControlFlow::Continue(())
     });
     let error = met.expect_err("another has it");
     assert!(matches!(error, TrainingError::Run(RunError::Claimed { host: None, .. })), "{error}");
-    assert!(twin == Some(said(&desk.trained(&order, "run"))));
+    assert!(twin == Some(contents(&desk.trained(&plan, "run"))));
 }
 
 #[test]
 fn a_run_on_random_crops_that_is_stopped_after_any_event_ends_as_one_that_was_not() {
     let desk = Desk::new();
-    let mut order = desk.order(&["linear-bn"]);
-    (order.settings.seeds, order.settings.epochs, order.settings.augment) = (1, 2, Augmentation::Crop);
-    let whole = said(&desk.trained(&order, "whole"));
+    let mut plan = desk.train_plan(&["linear-bn"]);
+    (plan.settings.seeds, plan.settings.epochs, plan.settings.augment) = (1, 2, Augmentation::Crop);
+    let whole = contents(&desk.trained(&plan, "whole"));
     let mut cut = 1;
     loop {
-        let (run, there) = in_two(&desk, &order, &format!("cut-{cut}"), cut);
-        assert!(said(&run) == whole, "stopped after event {cut}, it ends otherwise");
+        let (run, there) = train_in_two(&desk, &plan, &format!("cut-{cut}"), cut);
+        assert!(contents(&run) == whole, "stopped after event {cut}, it ends otherwise");
         if !there {
             break;
         }
         cut += stride(5);
     }
     assert!(cut > 2 * (4 + 4 + 1), "{cut}");
-    order.settings.augment = Augmentation::None;
-    order.settings.tokens.cache = Some(desk.path("own"));
-    assert!(said(&desk.trained(&order, "plain")) != whole, "crops that change nothing");
+    plan.settings.augment = Augmentation::None;
+    plan.settings.tokens.cache = Some(desk.path("own"));
+    assert!(contents(&desk.trained(&plan, "plain")) != whole, "crops that change nothing");
 }
 
-/// The training images of a run of seed 0, epoch by epoch, as its peer was told them, in batches.
+/// The training images of a run of seed 0 as recorded for the peer: epochs of batches.
 fn batches() -> Vec<Vec<Vec<usize>>> {
     let order = arrays("start.safetensors").shift_remove("order/s0").expect("an order");
     let images: Vec<usize> = order.data.iter().map(|&image| image as usize).collect();
@@ -102,8 +102,8 @@ fn batches() -> Vec<Vec<Vec<usize>>> {
     epochs.map(|epoch| epoch.chunks(8).map(<[usize]>::to_vec).collect()).collect()
 }
 
-/// One image of the first batch has tokens so large that the weights, after steps of an absurd rate, overflow on it in
-/// the second epoch: at a step that is known.
+/// One image of the first batch has tokens so large that the weights, after steps at an absurd rate, overflow on it in
+/// the second epoch, at a known step.
 #[test]
 fn a_loss_that_breaks_after_a_stop_falls_back_to_the_last_values_that_gave_a_finite_one() {
     let batches = batches();
@@ -118,10 +118,10 @@ fn a_loss_that_breaks_after_a_stop_falls_back_to_the_last_values_that_gave_a_fin
         }
         false => tokens,
     });
-    let mut order = desk.order(&["gap"]);
-    (order.settings.rate, order.settings.seeds) = (1e35, 1);
+    let mut plan = desk.train_plan(&["gap"]);
+    (plan.settings.rate, plan.settings.seeds) = (1e35, 1);
     let mut steps: Vec<Arrays> = vec![below(&arrays("start.safetensors"), "s0/gap/")];
-    let whole = desk.train(&order, "whole", &mut |event| {
+    let whole = desk.train(&plan, "whole", &mut |event| {
         if let Event::Step { trainers, .. } = &event {
             steps.push(trainers[0].model.params().to_trained());
         }
@@ -131,17 +131,17 @@ fn a_loss_that_breaks_after_a_stop_falls_back_to_the_last_values_that_gave_a_fin
     assert!(failure.contains("the loss became") && failure.ends_with("in epoch 2"), "{failure}");
     assert_eq!(steps.len(), broken + 1, "the start, and every step before the broken one");
     // The loss was finite with the values before the last step, and not with those after it.
-    let good = &steps[broken - 1]["classifier.weight"].data;
+    let last_finite = &steps[broken - 1]["classifier.weight"].data;
     let same = |run: &Run, name: &str| {
         let probe = Probe::load(run.probe("gap", 0, ProbeCheckpoint::Last)).expect("a probe");
-        assert!(probe.classifier.weight == *good, "{name}: other values than the last good ones");
+        assert!(probe.classifier.weight == *last_finite, "{name}: other values than the last good ones");
     };
     same(&whole.run, "uninterrupted");
-    let expected = said(&whole.run);
+    let expected = contents(&whole.run);
     for cut in 1.. {
-        let (run, there) = in_two(&desk, &order, &format!("cut-{cut}"), cut);
+        let (run, there) = train_in_two(&desk, &plan, &format!("cut-{cut}"), cut);
         same(&run, &format!("stopped after event {cut}"));
-        assert!(said(&run) == expected, "stopped after event {cut}");
+        assert!(contents(&run) == expected, "stopped after event {cut}");
         if !there {
             break;
         }

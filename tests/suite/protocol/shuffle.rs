@@ -1,5 +1,5 @@
-//! In which order images are trained on: every one once an epoch, another order for every epoch and seed, the same
-//! again for the same.
+//! The order of training images: every one once per epoch, in another order for every epoch and seed, and
+//! reproducible.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use super::RecordingSource;
 /// An image that is not trained on.
 const HELD_OUT: usize = 9;
 
-/// What is trained on, batch by batch of every epoch, from `from` on.
+/// The batches of images of every epoch, from `from` on.
 pub(super) fn batches(
     images: &[usize],
     [batch, epochs]: [usize; 2],
@@ -28,10 +28,10 @@ pub(super) fn batches(
         classes: images.iter().map(|image| image % 2).collect(),
     };
     let (train_on, held_out) = (labelled(images), labelled(&[HELD_OUT]));
-    let asked = RecordingSource::new(grid, 1, vec![0.5, 0.25]);
+    let source = RecordingSource::new(grid, 1, vec![0.5, 0.25]);
     let config = TrainConfig { epochs, batch, rate: 1e-3, ..TrainConfig::default() };
     let task = Task {
-        tokens: &asked,
+        tokens: &source,
         train: &train_on,
         select: &held_out,
         test: &held_out,
@@ -44,7 +44,7 @@ pub(super) fn batches(
     let model = Model::start(head::find("gap").expect("a head"), &Config::default(), dims, 0, &device);
     let mut trainers = [HeadTrainer::new("gap", model.expect("a model"))];
     train(&task, &mut trainers, from, &mut |_: Event| ControlFlow::Continue(())).expect("tokens");
-    let calls = asked.calls.into_inner();
+    let calls = source.calls.into_inner();
     calls.into_iter().filter(|call| call.concat() != [HELD_OUT]).collect()
 }
 

@@ -1,4 +1,4 @@
-//! What is said where the other end of the pipe is not what it should be: a stand-in for ssh that fails as ssh does.
+//! Messages when the other end of the pipe is not a proper worker: a stand-in for ssh fails as ssh does.
 
 use std::fs;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use ssmprobe::app::remote::hello::{Hello, PROTOCOL};
 use tempfile::TempDir;
 
-use super::{fixture, inspect, lives, named, until, write_script};
+use super::{fixture, inspect, is_alive, read_pid, until, write_script};
 use crate::run::run;
 
-/// `inspect --on` where `ssh` is a script that does `what`.
-fn through(what: &str, place: &str) -> (i32, String) {
+/// Runs `inspect --on` with the script `what` as `ssh`; exit code and standard error.
+fn with_ssh(what: &str, place: &str) -> (i32, String) {
     let desk = TempDir::new().expect("a folder");
     write_script(&desk.path().join("ssh"), what);
     let (code, said) = with_path(desk.path(), place);
@@ -18,7 +18,7 @@ fn through(what: &str, place: &str) -> (i32, String) {
     (code, said)
 }
 
-/// `inspect --on` where a folder is the first on the PATH.
+/// Runs `inspect --on` with a folder first on the PATH; exit code and standard error.
 fn with_path(folder: &Path, place: &str) -> (i32, String) {
     let probe = fixture("probes/gap.safetensors").display().to_string();
     let mut command = inspect(&folder.join("out"), &["--on", place, "--probe", &probe]);
@@ -28,7 +28,7 @@ fn with_path(folder: &Path, place: &str) -> (i32, String) {
     (code, said)
 }
 
-/// A greeting as a script prints it, of another protocol.
+/// A shell command that prints a greeting of this protocol number.
 pub fn greeting(protocol: u32) -> String {
     let mut bytes = Vec::new();
     Hello { version: "9.8".into(), ..Hello::default() }.write(&mut bytes).expect("a greeting");
@@ -62,7 +62,7 @@ fn what_fails_on_the_way_is_said_with_what_to_do() {
         (&damaged, ["compression 7, expected 0 or 1", "run the same command again"]),
         (&closed, ["the connection was lost (exit status: 0)", "the last words"]),
     ] {
-        let (code, said) = through(script, "ssh://me@gpu1:2222");
+        let (code, said) = with_ssh(script, "ssh://me@gpu1:2222");
         assert_eq!(code, 1, "{said}");
         for words in words.into_iter().chain(["error: ssh://me@gpu1:2222: "]) {
             assert!(said.contains(words), "{words} is not in:\n{said}");
@@ -83,7 +83,7 @@ fn without_ssh_nothing_is_tried() {
 #[test]
 fn a_place_that_ssh_would_take_for_a_flag_starts_nothing() {
     for place in ["ssh://-oProxyCommand=x", "ssh://a;b", "gpu1", "ssh://gpu1:0"] {
-        let (code, said) = through("touch \"$0.ran\"", place);
+        let (code, said) = with_ssh("touch \"$0.ran\"", place);
         assert!(code == 2 && said.contains("expected"), "{said}");
     }
     let desk = TempDir::new().expect("a folder");
@@ -101,7 +101,7 @@ fn a_place_that_ssh_would_take_for_a_flag_starts_nothing() {
     assert!(words.contains(&"BatchMode=yes"), "{words:?}");
 }
 
-/// What answers as another program does is ended, not waited for.
+/// A process that answers like another program is ended, not waited for.
 #[test]
 fn what_is_not_this_program_is_ended() {
     let desk = TempDir::new().expect("a folder");
@@ -112,10 +112,10 @@ fn what_is_not_this_program_is_ended() {
     );
     let (code, said) = with_path(desk.path(), "ssh://gpu1");
     assert!(code == 1 && said.contains("Welcome"), "{said}");
-    until("the end of what answered", || !lives(named(&pid)));
+    until("the end of what answered", || !is_alive(read_pid(&pid)));
 }
 
-/// Files go where they were asked for, whatever the other end says.
+/// Files are written to the requested folder only, whatever the other end sends.
 #[test]
 fn a_far_worker_writes_nothing_beside_the_results() {
     use ssmprobe::app::jobs::inspect::InspectEvent;

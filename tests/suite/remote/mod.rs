@@ -1,5 +1,5 @@
-//! Verbs whose work is done elsewhere (`--on`): the same bytes as here, by a child process and through a real sshd;
-//! what is said where the other end is not what it should be; and that no process outlives who asked it.
+//! Verbs whose work is done elsewhere (`--on`): the same bytes as locally, by a child process and through a real sshd;
+//! error messages when the other end is not a proper worker; and no worker outlives its client.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -24,7 +24,7 @@ fn fixture(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
 }
 
-/// `ssmprobe inspect` with all it can write, into a folder.
+/// `ssmprobe inspect` on the fixture's images, into a folder.
 fn inspect(out: &Path, more: &[&str]) -> Command {
     let mut command = program();
     command.args(["inspect", "--device", "cpu", "--null-draws", "16", "--seed", "3", "--batch", "2"]);
@@ -33,7 +33,7 @@ fn inspect(out: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// All that `inspect` can write, of a few probes.
+/// `ssmprobe inspect` of a few probes with every kind of output.
 fn everything(out: &Path) -> Command {
     let mut command =
         inspect(out, &["--save-tokens", "--save-traces", "--save-gif", "--stability", "--json"]);
@@ -45,21 +45,21 @@ fn everything(out: &Path) -> Command {
     command
 }
 
-/// Exit code, standard output and files of a command that writes into `out`, which is gone again then.
-fn came_of(command: &mut Command, out: &Path) -> (i32, String, Vec<(String, Vec<u8>)>) {
-    let (code, printed, said) = run(command);
+/// Exit code, standard output and files of a command that writes into `out`, which is then removed.
+fn outcome(command: &mut Command, out: &Path) -> (i32, String, Vec<(String, Vec<u8>)>) {
+    let (code, stdout, said) = run(command);
     assert!(code == 0, "{said}");
     let files = tree(out).into_iter().collect();
     fs::remove_dir_all(out).expect("a folder of results");
-    (code, printed, files)
+    (code, stdout, files)
 }
 
-/// Asserts that a command does the same elsewhere: to the byte.
+/// Asserts that a command gives the same bytes elsewhere.
 fn same_elsewhere(command: &dyn Fn() -> Command, elsewhere: &dyn Fn(&mut Command), out: &Path) {
-    let here = came_of(&mut command(), out);
+    let here = outcome(&mut command(), out);
     let mut there = command();
     elsewhere(&mut there);
-    let there = came_of(&mut there, out);
+    let there = outcome(&mut there, out);
     let names = |files: &[(String, Vec<u8>)]| files.iter().map(|file| file.0.clone()).collect::<Vec<_>>();
     assert_eq!(names(&there.2), names(&here.2));
     for (found, expected) in there.2.iter().zip(&here.2) {
@@ -76,12 +76,12 @@ fn on_local(command: &mut Command) {
 fn what_a_child_process_explains_has_the_same_bytes() {
     let desk = TempDir::new().expect("a folder");
     let out = desk.path().join("out");
-    let (_, printed, files) = came_of(&mut everything(&out), &out);
-    // Of each kind one, so that nothing is left out here and there alike.
+    let (_, stdout, files) = outcome(&mut everything(&out), &out);
+    // At least one file of each kind, so that none is missing from both.
     for ending in [".npz", ".trace.json", ".gif", ".stability.json", ".causal.json", "summary.csv"] {
         assert!(files.iter().any(|(name, _)| name.ends_with(ending)), "{ending}");
     }
-    assert!(printed.lines().count() > 12 && files.iter().any(|(_, bytes)| bytes.len() > 20_000));
+    assert!(stdout.lines().count() > 12 && files.iter().any(|(_, bytes)| bytes.len() > 20_000));
     same_elsewhere(&|| everything(&out), &on_local, &out);
 }
 
@@ -107,7 +107,7 @@ fn what_is_refused_elsewhere_is_refused_alike() {
     }
 }
 
-/// Evaluations of a run, with everything that is kept of them.
+/// Evaluations of a run, with all of their files.
 #[test]
 fn what_a_child_process_evaluates_has_the_same_bytes() {
     let desk = Desk::new(12, 6);
@@ -123,13 +123,10 @@ fn what_a_child_process_evaluates_has_the_same_bytes() {
     same_elsewhere(&of_run, &on_local, &out);
     let there = fs::read(&kept).expect("what is kept in the run");
     fs::remove_file(&kept).expect("a file");
-    let (_, printed, files) = came_of(&mut of_run(), &out);
+    let (_, stdout, files) = outcome(&mut of_run(), &out);
     assert!(fs::read(&kept).expect("what is kept in the run") == there);
-    assert!(
-        files.len() >= 4 && printed.contains("\"anchor\"") && printed.contains("\"survey\""),
-        "{printed}"
-    );
-    // As a person reads it, of files, with a photograph that is none.
+    assert!(files.len() >= 4 && stdout.contains("\"anchor\"") && stdout.contains("\"survey\""), "{stdout}");
+    // Without --json, of probe files, and with a broken image.
     let broken = desk.data().join("val");
     let class = fs::read_dir(&broken).expect("classes").next().expect("a class").expect("an entry").path();
     fs::write(class.join("broken.png"), "no picture").expect("a file");
@@ -148,7 +145,7 @@ fn what_a_child_process_evaluates_has_the_same_bytes() {
     assert!(said.contains("left out") && said.contains("broken.png"), "{said}");
 }
 
-/// Tokens are kept where they are taken, and are those of the processor here.
+/// Tokens are cached where they are extracted, and equal those extracted locally.
 #[test]
 fn what_a_child_process_extracts_has_the_same_bytes() {
     let desk = Desk::new(6, 3);
@@ -158,9 +155,9 @@ fn what_a_child_process_extracts_has_the_same_bytes() {
     let extract = |cache: &str, more: &[&str]| {
         let mut command = desk.verb("extract", cache);
         command.args(["--device", "cpu", "--json", "--backbone"]).arg(fixture("backbone"));
-        let (code, printed, said) = run(command.arg("--data").arg(desk.data()).args(more));
+        let (code, stdout, said) = run(command.arg("--data").arg(desk.data()).args(more));
         assert_eq!(code, 0, "{said}");
-        (serde_json::from_str::<serde_json::Value>(&printed).expect("one document"), said)
+        (serde_json::from_str::<serde_json::Value>(&stdout).expect("one document"), said)
     };
     let (plan, _) = extract("there", &["--plan", "--on", "local"]);
     assert_eq!((&plan["images"], &plan["done"]), (&10.into(), &0.into()), "{plan}");
@@ -179,7 +176,7 @@ fn what_a_child_process_extracts_has_the_same_bytes() {
     assert!(!tokens("here").is_empty() && tokens("here") == tokens("there"));
 }
 
-/// The processes that a process has started, by whichever of its threads.
+/// The child processes of all threads of a process.
 fn children(pid: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
@@ -191,7 +188,7 @@ fn kill(pid: u32) {
     assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().expect("kill runs").success());
 }
 
-/// A script that says which process it is, then becomes the program, which keeps what it is sent in that folder.
+/// A script that writes its process id to a file and then becomes the program, with its cache in `folder`; script and file.
 fn worker(folder: &Path) -> (PathBuf, PathBuf) {
     let (script, pid) = (folder.join("worker"), folder.join("pid"));
     let real = env!("CARGO_BIN_EXE_ssmprobe");
@@ -212,21 +209,21 @@ fn write_script(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it may be run");
 }
 
-/// The process that a file names.
-fn named(pid: &Path) -> u32 {
+/// The process id in a file.
+fn read_pid(pid: &Path) -> u32 {
     fs::read_to_string(pid).expect("a number").trim().parse().expect("a number")
 }
 
-/// Whether a process is there and has not ended: one that nobody has asked how it ended is no process any more.
-fn lives(pid: u32) -> bool {
+/// Whether a process exists and has not ended; a zombie has.
+fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| {
         !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
     })
 }
 
-/// A job that takes minutes, done elsewhere, once it has begun to write; its worker's number.
-fn at_work(desk: &Desk, more: &[&str], out: &Path, pid: &Path, path: Option<&str>) -> (Child, u32) {
+/// Starts a job elsewhere that takes minutes, and waits until it writes; the client, and the worker's process id.
+fn start_job(desk: &Desk, more: &[&str], out: &Path, pid: &Path, path: Option<&str>) -> (Child, u32) {
     let mut command = program();
     if let Some(path) = path {
         command.env("PATH", path);
@@ -248,7 +245,7 @@ fn at_work(desk: &Desk, more: &[&str], out: &Path, pid: &Path, path: Option<&str
     command.arg("--backbone").arg(fixture("backbone")).arg("--probe").arg(fixture("probes"));
     let child = start(command.args(more).arg("--out").arg(out));
     until("the summary that is being written", || has_temporary(out));
-    (child, named(pid))
+    (child, read_pid(pid))
 }
 
 #[test]
@@ -257,11 +254,11 @@ fn a_worker_ends_with_who_asked_it() {
     let (script, pid) = worker(&desk.path(""));
     let out = desk.path("out");
     let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
-    let (client, server) = at_work(&desk, &on, &out, &pid, None);
-    assert!(lives(server));
+    let (client, server) = start_job(&desk, &on, &out, &pid, None);
+    assert!(is_alive(server));
     signal(&client, "-KILL");
     assert_eq!(end(client).0, None);
-    until("the end of the worker", || !lives(server));
+    until("the end of the worker", || !is_alive(server));
 }
 
 #[test]
@@ -270,7 +267,7 @@ fn a_worker_that_is_killed_is_told_of() {
     let (script, pid) = worker(&desk.path(""));
     let out = desk.path("out");
     let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
-    let (client, server) = at_work(&desk, &on, &out, &pid, None);
+    let (client, server) = start_job(&desk, &on, &out, &pid, None);
     assert!(Command::new("kill").args(["-KILL", &server.to_string()]).status().expect("kill runs").success());
     let (code, said, _) = end(client);
     assert!(code == Some(1) && said.contains("the connection was lost (signal: 9"), "{code:?} {said}");
@@ -284,7 +281,7 @@ fn ctrl_c_stops_the_work_elsewhere_and_keeps_what_was_done() {
     let (script, pid) = worker(&desk.path(""));
     let out = desk.path("out");
     let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
-    let (client, server) = at_work(&desk, &on, &out, &pid, None);
+    let (client, server) = start_job(&desk, &on, &out, &pid, None);
     until("a first result", || tree(&out).keys().any(|name| name.ends_with(".npz")));
     signal(&client, "-INT");
     let (code, said, _) = end(client);
@@ -295,10 +292,10 @@ fn ctrl_c_stops_the_work_elsewhere_and_keeps_what_was_done() {
     assert!(results > 0 && table.lines().count() == results + 1, "{results} results\n{table}");
     let images = results / tree(&fixture("probes")).len();
     assert!(said.contains(&format!("{images} of 61 images explained, {results} results")), "{said}");
-    until("the end of the worker", || !lives(server));
+    until("the end of the worker", || !is_alive(server));
 }
 
-/// Whatever prints in a worker, the messages are alone on their pipe.
+/// Output printed in a worker does not get into the pipe of its messages.
 #[test]
 fn standard_output_of_a_worker_is_for_messages_alone() {
     let mut command = program();

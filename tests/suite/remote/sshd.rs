@@ -1,4 +1,4 @@
-//! The same through a real sshd on this machine, with a port and keys of its own.
+//! The same through a real sshd on this machine, with its own port and keys.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -8,14 +8,14 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 use super::{
-    at_work, end, everything, has_temporary, inspect, lives, same_elsewhere, signal, until, worker,
+    end, everything, has_temporary, inspect, is_alive, same_elsewhere, signal, start_job, until, worker,
     write_script,
 };
 use crate::faults::tree;
 use crate::run::{Desk, run};
 use crate::skip;
 
-/// An sshd, and what a client needs to reach it and no other.
+/// An sshd, and the files with which a client reaches it and no other.
 pub struct Sshd {
     child: Child,
     pub folder: TempDir,
@@ -46,20 +46,20 @@ fn public(path: &Path) -> String {
 }
 
 impl Sshd {
-    /// One that runs; none where there is no sshd, which is said.
+    /// Starts one; `None`, with a note, if there is no sshd.
     pub fn start() -> Option<Self> {
         let (Some(sshd), Some(ssh)) = (found("sshd"), found("ssh")) else {
             skip::missing("no sshd");
             return None;
         };
-        // Where Debian's keeps nothing, and wants to. Only who may make it needs it.
+        // Debian's sshd requires this empty folder, but only when run by root, who may create it.
         let _ = fs::create_dir_all("/run/sshd");
         let folder = TempDir::new().expect("a folder");
         let at = |name: &str| folder.path().join(name);
         ["host", "user", "other"].iter().for_each(|name| key(&at(name)));
         fs::write(at("authorized"), public(&at("user"))).expect("a file");
         let within = folder.path().display();
-        // Another program may have taken the port in between: then the next is tried.
+        // Another program may take the port in between: then try the next.
         for _ in 0..20 {
             let port =
                 TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
@@ -102,7 +102,7 @@ impl Sshd {
         format!("ssh://127.0.0.1:{}", self.port)
     }
 
-    /// Lets a command reach it: with the program at a path, or on the PATH there.
+    /// Makes a command use it, with the program at a path, or on the PATH there.
     pub fn on(&self, command: &mut Command, program: &str) {
         command.args(["--on", &self.place(), "--remote-program", program]);
         command.env("PATH", format!("{}:/usr/bin:/bin", self.folder.path().display()));
@@ -177,7 +177,7 @@ fn a_disk_that_is_full_at_the_other_end_is_named_and_what_was_taken_stays() {
     let Some(library) = crate::preload::library(&desk.path("")) else { return };
     crate::run::done(&mut extract(&desk, "here"));
     let here = tree(&desk.path("here"));
-    // Room for more than the first shard of both layers, and for less than all.
+    // Room for more than the first shard of both layers, and less than all.
     let (cache, room) = (desk.path("there"), here.values().map(Vec::len).sum::<usize>() / 2);
     let script = desk.path("full");
     let real = env!("CARGO_BIN_EXE_ssmprobe");
@@ -192,7 +192,7 @@ fn a_disk_that_is_full_at_the_other_end_is_named_and_what_was_taken_stays() {
     let kept = tree(&cache);
     assert!(kept.keys().any(|name| name.ends_with("tokens-000000.safetensors")), "{:?}", kept.keys());
     assert!(kept.len() < here.len() && kept.iter().all(|(name, bytes)| here.get(name) == Some(bytes)));
-    // With room it goes on from there.
+    // With room it resumes from there.
     let mut there = extract(&desk, "there");
     sshd.on(&mut there, real);
     crate::run::done(&mut there);
@@ -233,7 +233,7 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
         let _ = fs::remove_file(&pid);
         let place = sshd.place();
         let path = format!("{}:/usr/bin:/bin", sshd.folder.path().display());
-        at_work(
+        start_job(
             &desk,
             &["--on", &place, "--remote-program", script.to_str().expect("text")],
             &out,
@@ -241,13 +241,13 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
             Some(&path),
         )
     };
-    // Who asked.
+    // The client is killed.
     let (client, server) = begin();
     signal(&client, "-KILL");
     assert_eq!(end(client).0, None);
-    until("the end of the worker", || !lives(server));
+    until("the end of the worker", || !is_alive(server));
     fs::remove_dir_all(&out).expect("a folder");
-    // The worker.
+    // The worker is killed.
     let (client, server) = begin();
     assert!(Command::new("kill").args(["-KILL", &server.to_string()]).status().expect("kill runs").success());
     let (code, said, _) = end(client);
@@ -256,7 +256,7 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
         "{said}"
     );
     assert!(!has_temporary(&out));
-    // ssh, which is the one child of who asked.
+    // ssh, the only child of the client, is killed.
     let (client, server) = begin();
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", client.id())).expect("a list");
     let ssh: Vec<&str> = children.split_whitespace().collect();
@@ -264,10 +264,10 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
     assert!(Command::new("kill").args(["-KILL", ssh[0]]).status().expect("kill runs").success());
     let (code, said, _) = end(client);
     assert!(code == Some(1) && said.contains("the connection was lost (signal: 9"), "{said}");
-    until("the end of the worker", || !lives(server));
+    until("the end of the worker", || !is_alive(server));
 }
 
-/// The home that sshd gives is the user's own, so the shell there is told another.
+/// sshd would give the user's own home folder, so the environment of the shell there has another.
 #[test]
 fn this_very_program_is_installed_where_it_runs() {
     let Some(sshd) = Sshd::start() else { return };
@@ -292,7 +292,7 @@ fn this_very_program_is_installed_where_it_runs() {
     assert!(same(&installed) == same(Path::new(env!("CARGO_BIN_EXE_ssmprobe"))));
     assert!(said.contains("--remote-program ~/.local/bin/ssmprobe"), "{said}");
     assert_eq!(fs::read_dir(installed.parent().expect("a folder")).expect("a folder").count(), 1);
-    // Nothing is there that could be written to.
+    // The folder cannot be created.
     fs::remove_dir_all(home.join(".local")).expect("a folder");
     fs::write(home.join(".local"), "no folder").expect("a file");
     let (code, _, said) = install(&sshd.place());

@@ -1,5 +1,5 @@
-//! A training that the window hands to Slurm where it computes, by an `sbatch` that stands in for Slurm's own: the tasks are
-//! shown before, followed, retried after one got lost, and end in a run like any other.
+//! A training that the window submits to Slurm on the worker's machine, with a stand-in for `sbatch`: the tasks are shown
+//! beforehand, watched, retried after one got lost, and end in a run like any other.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::window::{Sitting, training_of};
 use super::{fixture, write_script};
 use crate::run::{Desk, done};
 
-/// It does all tasks at once, but for those after the first where there is a file `lose`; the queue is always empty.
+/// Runs all tasks at once, or only the first if there is a file `lose`; the queue is always empty.
 const SBATCH: &str = r#"echo "$@" >> "$0.calls"
 for script; do :; done
 tasks=$(echo "$*" | sed -n 's/.*array=\([0-9-]*\).*/\1/p' | tr - ' ')
@@ -24,7 +24,7 @@ if [ "$tasks" ] || [ ! -e "$0.lose" ]; then
 fi
 wc -l < "$0.calls""#;
 
-/// A Slurm in `folder`.
+/// Writes the stand-ins for Slurm's commands to `folder`.
 fn slurm(folder: &Path) {
     fs::create_dir_all(folder).expect("a folder");
     write_script(&folder.join("sbatch"), SBATCH);
@@ -64,7 +64,7 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
         ..training_of(&desk)
     });
     assert_eq!(sitting.state().train_place(), TrainPlace::Slurm);
-    // Nobody can cut two seeds of two heads into three.
+    // Two seeds of two heads cannot be divided into three tasks.
     let mut uncut = sitting.state().settings.training.clone();
     uncut.slurm.tasks = "3".into();
     sitting.wants(Command::SetTrainPlace(Box::new(uncut.clone())));
@@ -84,7 +84,7 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     assert!(stages[1].script.contains("#SBATCH --partition=gpu") && stages[1].script.contains("--array=1-2"));
     assert!(!desk.path("run").exists());
 
-    // The second of the trainings gets lost, and nothing is joined.
+    // The second training task gets lost, and nothing is joined.
     fs::write(bin.join("sbatch.lose"), "").expect("a file");
     let tokens = ["extract", "--cache"];
     let mut extract = crate::run::program();
@@ -108,7 +108,7 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     sitting.until("its probes", |s| s.state().library.probes.len() == 8);
 }
 
-/// Parts that are not joined yet are read as the run that they will be.
+/// Parts that are not joined yet are read as one run.
 #[test]
 fn parts_are_read_as_one_run() {
     let desk = Desk::new(24, 12);
@@ -120,7 +120,7 @@ fn parts_are_read_as_one_run() {
     done(submit.env("PATH", format!("{}:/usr/bin:/bin", bin.display())));
     let none = read(&desk.path("run")).expect("a run without parts");
     assert_eq!(none, RunSnapshot::waiting(&desk.path("run")));
-    // One of each head and seed, the last part missing.
+    // One part per head and seed, without the last.
     for part in ["2/4", "1/4", "3/4"] {
         done(&mut desk.train("run", 2, &["--part", part, "--resume"]));
     }
@@ -136,7 +136,7 @@ fn parts_are_read_as_one_run() {
         let of = whole.losses.iter().find(|of| of.seed == losses.seed).expect("losses of the seed");
         assert!(!losses.heads.is_empty() && losses.heads.iter().all(|head| of.heads.contains(head)));
     }
-    // A part that is damaged is one that has not begun.
+    // A damaged part counts as not begun.
     fs::write(desk.path("run/tasks/2/run.json"), "{").expect("a file");
     assert_eq!(read(&desk.path("run")).expect("parts").epochs.len(), 4);
 }

@@ -1,17 +1,17 @@
-//! `train --on`: a training as a process of its own, which none of those who follow it can end by going.
+//! `train --on`: a training as a process of its own, which continues when a client that follows it ends.
 
 use std::fs;
 use std::process::{Command, Stdio};
 
 use super::sshd::Sshd;
-use super::{children, end, kill, lives, signal, start, until};
+use super::{children, end, is_alive, kill, signal, start, until};
 use crate::faults::tree;
 use crate::run::{Desk, done, files, program, run, tables};
 
 const REAL: &str = env!("CARGO_BIN_EXE_ssmprobe");
 
-/// The process that trains there.
-fn trains(desk: &Desk, out: &str) -> u32 {
+/// The process id of the training in the run `out`.
+fn training_pid(desk: &Desk, out: &str) -> u32 {
     let known = fs::read(desk.path(out).join("train.json")).expect("who trains");
     let known: serde_json::Value = serde_json::from_slice(&known).expect("JSON");
     known["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a process")
@@ -21,12 +21,12 @@ fn epochs(desk: &Desk, out: &str) -> usize {
     fs::read_to_string(desk.path(out).join("metrics.jsonl")).map_or(0, |text| text.lines().count())
 }
 
-/// `train` with these epochs, elsewhere.
+/// `train` with this number of epochs, elsewhere.
 fn there(desk: &Desk, out: &str, epochs: usize) -> Command {
     desk.train(out, epochs, &["--on", "local", "--remote-program", REAL])
 }
 
-fn same(desk: &Desk, out: &str) {
+fn assert_same(desk: &Desk, out: &str) {
     for kind in ["probes", "losses"] {
         let [here, there] = ["here", out].map(|name| files(&desk.path(name).join(kind)));
         assert!(!here.is_empty() && here == there, "{kind}");
@@ -42,8 +42,8 @@ fn a_training_elsewhere_says_what_one_here_says_and_makes_the_same() {
     assert_eq!(code, 0, "{said}");
     assert_eq!(found, here);
     assert!(said.contains("started as process ") && said.contains("the run is in "), "{said}");
-    same(&desk, "there");
-    // In there is a run now; going on with it has nothing to do.
+    assert_same(&desk, "there");
+    // The folder holds a run now, and resuming it trains nothing.
     let (code, _, said) = run(&mut there(&desk, "there", 3));
     assert!(code == 1 && said.contains("--resume"), "{said}");
     let (code, _, said) = run(there(&desk, "there", 3).arg("--resume"));
@@ -59,7 +59,7 @@ fn ctrl_c_leaves_it_running_and_the_command_it_names_follows_it() {
     done(&mut desk.train("here", 300, &[]));
     let client = start(&mut there(&desk, "there", 300));
     until("an epoch", || epochs(&desk, "there") > 0);
-    let pid = trains(&desk, "there");
+    let pid = training_pid(&desk, "there");
     signal(&client, "-INT");
     let (code, said, _) = end(client);
     assert_eq!(code, Some(130), "{said}");
@@ -68,8 +68,8 @@ fn ctrl_c_leaves_it_running_and_the_command_it_names_follows_it() {
         said.lines().find_map(|line| line.split_once("Follow it again: ssmprobe ")).expect("a command").1;
     let (code, _, said) = run(program().args(look.split(' ')));
     assert_eq!(code, 0, "{said}");
-    same(&desk, "there");
-    until("the end of the training", || !lives(pid));
+    assert_same(&desk, "there");
+    until("the end of the training", || !is_alive(pid));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_sweep_of_layers_and_rates_through_ssh_is_one_here() {
         2 * 2 * 2 * 2 * 2,
         "points, layers, rates, seeds, ends"
     );
-    same(&desk, "there");
+    assert_same(&desk, "there");
     assert!(tree(&desk.path("there-cache")) == tree(&desk.path("here-cache")), "tokens of both layers");
 }
 
@@ -110,7 +110,7 @@ fn a_training_whose_disk_is_full_says_so_and_goes_on_where_there_is_room() {
         command.env("LD_PRELOAD", &library).env("FULL_BELOW", &out).env("FULL_AFTER", after);
         command
     };
-    // It is full at once, and in the midst of it.
+    // The disk is full at once, then in the middle.
     for after in ["0", "300000"] {
         let (code, _, said) = run(full(after).arg("--resume"));
         assert!(code == 1 && said.contains(out.to_str().expect("text")), "{said}");
@@ -119,7 +119,7 @@ fn a_training_whose_disk_is_full_says_so_and_goes_on_where_there_is_room() {
     assert!((1..80).contains(&epochs(&desk, "there")), "some epochs are kept");
     let (code, _, said) = run(there(&desk, "there", 40).arg("--resume"));
     assert_eq!(code, 0, "{said}");
-    same(&desk, "there");
+    assert_same(&desk, "there");
 }
 
 #[test]
@@ -135,19 +135,19 @@ fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
     done(&mut desk.train("here", 300, &[]));
     let client = start(&mut there());
     until("an epoch", || epochs(&desk, "there") > 0);
-    let pid = trains(&desk, "there");
+    let pid = training_pid(&desk, "there");
     let owner = fs::read_to_string(&sign).expect("a sign");
     assert!(owner.contains(&format!("\"process\":{pid},")), "{owner}");
     let (code, _, said) = run(&mut there());
     assert!(code == 1 && said.contains("a training is already running in there"), "{said}");
-    // It never notices that all who follow it are killed, and is followed again.
+    // The training continues when its clients are killed, and can be followed again.
     children(client.id()).into_iter().for_each(kill);
     signal(&client, "-KILL");
     assert_eq!(end(client).0, None);
     let (code, _, said) = run(there().arg("--resume"));
     assert_eq!(code, 0, "{said}");
-    same(&desk, "there");
-    until("the end of the training", || !lives(pid));
+    assert_same(&desk, "there");
+    until("the end of the training", || !is_alive(pid));
     assert!(!sign.exists(), "it is given back");
 }
 
@@ -168,13 +168,13 @@ fn what_goes_wrong_there_is_told_here() {
         code == 1 && (said.contains("it cannot be reached") || said.contains("cannot be started")),
         "{said}"
     );
-    // Two at once in one folder are refused.
+    // A second training in the same folder is refused.
     let client = start(&mut there(&desk, "two", 100_000));
     until("an epoch", || epochs(&desk, "two") > 0);
     let (code, _, said) = run(&mut there(&desk, "two", 100_000));
     assert!(code == 1 && said.contains("a training is already running in there"), "{said}");
-    let pid = trains(&desk, "two");
-    // Stopped as the message says, it is saved.
+    let pid = training_pid(&desk, "two");
+    // Stopped by the command of the message, it is saved.
     assert!(
         Command::new("kill")
             .arg(pid.to_string())
@@ -198,7 +198,7 @@ fn a_training_never_notices_that_ssh_or_a_worker_is_killed() {
     let client = start(&mut train);
     let ssh = || children(client.id()).first().copied();
     until("an epoch", || epochs(&desk, "there") > 0);
-    let pid = trains(&desk, "there");
+    let pid = training_pid(&desk, "there");
     let first = ssh().expect("ssh runs");
     kill(first);
     until("another connection", || ssh().is_some_and(|ssh| ssh != first) || epochs(&desk, "there") >= 1200);
@@ -206,8 +206,8 @@ fn a_training_never_notices_that_ssh_or_a_worker_is_killed() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("connection lost; the training keeps running there"), "{said}");
     assert!(said.matches("started as process").count() == 1 && said.contains("the run is in "), "{said}");
-    same(&desk, "there");
-    until("the end of the training", || !lives(pid));
+    assert_same(&desk, "there");
+    until("the end of the training", || !is_alive(pid));
 }
 
 #[test]
@@ -223,8 +223,8 @@ fn a_sweep_elsewhere_is_one_here() {
     let (code, found, said) = run(&mut sweep("there", &on));
     assert!(code == 0 && said.contains("started as process "), "{said}");
     assert_eq!(found, here);
-    same(&desk, "there");
-    // It is gone on with as every run.
+    assert_same(&desk, "there");
+    // It is resumed like any run.
     let (code, _, said) =
         run(program().args(["sweep", "--resume", "--out"]).arg(desk.path("there")).args(on));
     assert!(code == 0 && said.contains("nothing was trained"), "{said}");

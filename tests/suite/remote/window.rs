@@ -1,5 +1,5 @@
-//! The window over a worker that is a process of its own: connecting, looking for files there, what is sent there, a worker
-//! that is killed, workspaces that name their host, and hosts that do not answer.
+//! The window with a worker in another process: connecting, browsing files there, sending files, a worker that is killed,
+//! workspaces that name their host, and hosts that do not answer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,14 +22,14 @@ use tempfile::TempDir;
 
 use super::errors::greeting;
 use super::sshd::Sshd;
-use super::{children, fixture, kill, lives, named, worker, write_script};
+use super::{children, fixture, is_alive, kill, read_pid, worker, write_script};
 use crate::faults::{child, is_child};
 use crate::run::Desk;
 use crate::training_window::File;
 
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A training of two heads on what a desk holds, into its folder `run`.
+/// Settings of a training of two heads on a desk's dataset, into its folder `run`.
 pub(super) fn training_of(desk: &Desk) -> TrainSettings {
     let mut form = TrainSettings {
         backbone: fixture("backbone").display().to_string(),
@@ -44,14 +44,14 @@ pub(super) fn training_of(desk: &Desk) -> TrainSettings {
     form
 }
 
-/// A window, and the folder that its settings and its worker's files are in.
+/// A window, and the folder with its settings and its worker's files.
 pub(super) struct Sitting {
     pub(super) harness: Harness<'static, App>,
     pub(super) folder: TempDir,
 }
 
 impl Sitting {
-    /// One in which this program computes.
+    /// A window with the worker in this process.
     pub(super) fn new() -> Self {
         Self::within(TempDir::new().expect("a folder"))
     }
@@ -71,7 +71,7 @@ impl Sitting {
         Self { harness, folder }
     }
 
-    /// One that is connected to a worker, whose process the file says.
+    /// A window that is connected to a worker process, and the file with the worker's process id.
     fn connected() -> (Self, PathBuf) {
         let mut sitting = Self::new();
         let (script, pid) = worker(sitting.folder.path());
@@ -97,7 +97,7 @@ impl Sitting {
         matches!(self.state().connection, Connection::Lost { .. })
     }
 
-    /// Draws frames until it is so.
+    /// Draws frames until the condition `so` holds.
     pub(super) fn until(&mut self, what: &str, so: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
         while !so(self) {
@@ -117,7 +117,7 @@ impl Sitting {
         self.harness.state_mut().dispatch(command);
     }
 
-    /// Fills in the form, and waits for its plan.
+    /// Fills in the training form, and waits for its plan.
     pub(super) fn plan_training(&mut self, form: TrainSettings) {
         self.wants(Command::SetTrainForm(Box::new(form)));
         self.wants(Command::PlanTraining);
@@ -175,9 +175,9 @@ impl Sitting {
     }
 }
 
-/// Has a worker stand still, so that what is asked has no answer.
-fn hold(pid: &Path) -> u32 {
-    let pid = named(pid);
+/// Suspends a worker, so that requests have no answer; its process id.
+fn suspend(pid: &Path) -> u32 {
+    let pid = read_pid(pid);
     let held = std::process::Command::new("kill").args(["-STOP", &pid.to_string()]).status();
     assert!(held.expect("kill runs").success());
     pid
@@ -203,7 +203,7 @@ fn what_a_window_shows_over_a_pipe_is_what_it_shows_without_one() {
         s.state().library.images.keys().filter(|id| s.state().thumbnails.get(**id).is_some()).count()
     };
     there.until("small pictures", |s| pictures(s) > 0);
-    // Back here, with nothing open; what was open is put aside.
+    // Back to this machine, with nothing open; the open items are put aside.
     there.click("File");
     there.click("Connect…");
     there.click("This program");
@@ -219,16 +219,16 @@ fn a_worker_that_is_killed_is_followed_by_another_that_does_the_rest() {
     let (mut sitting, pid) = Sitting::connected();
     sitting.open();
     let shown = sitting.trace().expect("a trace").clone();
-    let first = hold(&pid);
+    let first = suspend(&pid);
     fs::remove_file(&pid).expect("a file");
-    // Asked of who does not answer any more.
+    // A request to a worker that does not answer any more.
     sitting.wants(Command::Step(1));
     sitting.wants(Command::OpenProbes(vec![fixture("probes/gap.safetensors")]));
     kill(first);
     sitting.until("a lost connection", |s| s.says("Connection lost"));
     assert!(sitting.says("the connection was lost (signal: 9"));
     sitting.until("another connection", Sitting::stands);
-    assert_ne!(named(&pid), first);
+    assert_ne!(read_pid(&pid), first);
     sitting.until("what was asked", |s| s.is_shown() && s.state().columns.len() == 2);
     let now = sitting.trace().expect("a trace").clone();
     assert_ne!(now.image, shown.image);
@@ -236,7 +236,7 @@ fn a_worker_that_is_killed_is_followed_by_another_that_does_the_rest() {
         sitting.state().jobs.values().all(|job| job.error.is_none())
             && sitting.says("again: everything open or pending")
     );
-    // And no more of it than there is without a loss.
+    // The log has no more entries than without a loss.
     let mut here = Sitting::new();
     here.open();
     here.wants(Command::Step(1));
@@ -244,10 +244,10 @@ fn a_worker_that_is_killed_is_followed_by_another_that_does_the_rest() {
         s.is_shown() && s.trace().is_some_and(|trace| trace.image == now.image)
     });
     assert_eq!(text(here.trace().expect("a trace")), text(&now));
-    assert!(!lives(first));
-    let second = named(&pid);
+    assert!(!is_alive(first));
+    let second = read_pid(&pid);
     drop(sitting);
-    crate::interrupts::until("the end of the worker", || !lives(second));
+    crate::interrupts::until("the end of the worker", || !is_alive(second));
 }
 
 #[test]
@@ -255,15 +255,15 @@ fn what_is_shown_stays_while_nobody_answers() {
     let (mut sitting, pid) = Sitting::connected();
     sitting.open();
     let shown = sitting.trace().expect("a trace").clone();
-    // The next one cannot be started.
+    // The next worker cannot be started.
     let script = sitting.folder.path().join("worker");
     let text = fs::read_to_string(&script).expect("a script");
     write_script(&script, "echo 'no such thing' >&2; exit 3");
-    kill(named(&pid));
+    kill(read_pid(&pid));
     sitting.until("a lost connection", |s| s.has("Connection lost: ") && s.says("no such thing"));
     assert!(Arc::ptr_eq(sitting.trace().expect("a trace"), &shown));
     sitting.wants(Command::Step(1));
-    // What is called off meanwhile is over at once.
+    // A job cancelled in the meantime ends at once.
     sitting.wants(Command::OpenProbes(vec![fixture("probes/gap.safetensors")]));
     let waits = *sitting.state().jobs.iter().find(|(_, job)| job.title.contains("gap")).expect("a job").0;
     sitting.wants(Command::Cancel(waits));
@@ -285,7 +285,7 @@ fn files_are_looked_for_where_it_is_computed() {
     sitting.press(Modifiers::COMMAND, Key::P);
     assert!(sitting.has("Probes on a separate process"));
     sitting.until("the user's own folder", |s| s.state().browser.folder.is_some());
-    // A folder that is not there is told, and what was listed stays.
+    // A missing folder is an error, and the last listing stays.
     let before = sitting.state().browser.folder.clone();
     sitting.fill("Path", "/no such folder");
     sitting.press(Modifiers::NONE, Key::Enter);
@@ -299,7 +299,7 @@ fn files_are_looked_for_where_it_is_computed() {
         s.state().browser.folder.as_ref().is_some_and(|folder| folder.path == path)
     };
     sitting.until("the folder above", |s| listed(s, probes.parent().expect("a folder")));
-    // By keys alone: the filter has them.
+    // By keyboard alone, as the filter has the focus.
     sitting.fill("Filter", "prob");
     sitting.press(Modifiers::NONE, Key::ArrowDown);
     sitting.press(Modifiers::NONE, Key::Enter);
@@ -318,7 +318,7 @@ fn files_are_looked_for_where_it_is_computed() {
             .any(|probe| probe.status.ready().is_some() && probe.path == probes.join("gap.safetensors"))
     };
     sitting.until("the probe", gap);
-    // It begins where one was, and is called off as any dialog.
+    // It opens in the last folder, and can be cancelled as any dialog.
     sitting.press(Modifiers::COMMAND, Key::O);
     sitting.until("the same folder", |s| s.has("Images on") && listed(s, &probes));
     sitting.press(Modifiers::NONE, Key::Escape);
@@ -366,7 +366,7 @@ fn a_workspace_connects_to_where_its_files_are() {
     again.until("a connection", Sitting::stands);
     again.until("a trace", Sitting::is_shown);
     assert_eq!(text(again.trace().expect("a trace")), shown);
-    // One without a host is this program's.
+    // A workspace without a host uses this process.
     let own = again.folder.path().join("own.ssmprobe");
     fs::write(&own, r#"{"ssmprobe_workspace": 1}"#).expect("a file");
     again.harness.state_mut().open_workspace(&own);
@@ -383,7 +383,7 @@ fn who_does_not_answer_is_told_with_what_to_do_and_nothing_is_lost() {
     assert!(sitting.harness.query_by_label("Connect now").is_some());
     sitting.click("Disconnect");
     assert_eq!(sitting.state().connection, Connection::Here);
-    // A host that is none is not even tried.
+    // An invalid host is not even tried.
     sitting.connect("ssh://-oProxyCommand=x", Path::new("ssmprobe"));
     assert!(sitting.says("is not a host") && sitting.state().connection == Connection::Here);
     let script = sitting.folder.path().join("other");
@@ -395,14 +395,14 @@ fn who_does_not_answer_is_told_with_what_to_do_and_nothing_is_lost() {
         write_script(&script, &text);
         sitting.connect("local", &script);
         sitting.until(words, |s| s.says(words) && s.has("Not connected to"));
-        // By itself that does not pass.
+        // It does not retry by itself.
         assert!(matches!(sitting.state().connection, Connection::Lost { retry: None, .. }));
         sitting.click("Disconnect");
     }
     sitting.open();
 }
 
-/// In a process of its own, whose PATH leads to the ssh that knows the way.
+/// In a child process, whose PATH has the ssh that is configured for this sshd.
 #[test]
 fn a_window_looks_through_a_real_sshd_and_goes_on_after_ssh_was_killed() {
     const NAME: &str = "remote::window::a_window_looks_through_a_real_sshd_and_goes_on_after_ssh_was_killed";
@@ -410,7 +410,7 @@ fn a_window_looks_through_a_real_sshd_and_goes_on_after_ssh_was_killed() {
         let Some(sshd) = Sshd::start() else { return };
         fs::write(sshd.folder.path().join("place"), sshd.place()).expect("a file");
         let path = format!("{}:/usr/bin:/bin", sshd.folder.path().display());
-        // Where scripts may be run.
+        // A folder from which scripts may be run.
         let temporary = std::env::temp_dir().display().to_string();
         let Output { status, stdout, stderr } = child(NAME, &[("PATH", &path), ("TMPDIR", &temporary)]);
         let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -431,12 +431,12 @@ fn a_window_looks_through_a_real_sshd_and_goes_on_after_ssh_was_killed() {
         assert!(own.len() > 10_000 && own == far);
     };
     same(&here, &there);
-    let first = named(&pid);
+    let first = read_pid(&pid);
     let ssh = children(std::process::id());
     assert_eq!(ssh.len(), 1);
     kill(ssh[0]);
     there.until("a lost connection", |s| s.says("Connection lost"));
-    there.until("another worker", |s| s.stands() && named(&pid) != first);
+    there.until("another worker", |s| s.stands() && read_pid(&pid) != first);
     for sitting in [&mut here, &mut there] {
         let before = sitting.trace().expect("a trace").image.clone();
         sitting.wants(Command::Step(1));
@@ -444,10 +444,10 @@ fn a_window_looks_through_a_real_sshd_and_goes_on_after_ssh_was_killed() {
             .until("the other image", |s| s.is_shown() && s.trace().is_some_and(|now| now.image != before));
     }
     same(&here, &there);
-    crate::interrupts::until("the end of the first worker", || !lives(first));
+    crate::interrupts::until("the end of the first worker", || !is_alive(first));
 }
 
-/// The dialog has the hosts that were reached, and says what is no host.
+/// The dialog lists hosts that were reached before, and refuses invalid ones.
 #[test]
 fn a_host_is_chosen_in_a_dialog() {
     let mut sitting = Sitting::new();
@@ -480,9 +480,9 @@ fn a_training_outlives_its_worker_and_is_stopped_and_resumed_from_the_window() {
     let known: serde_json::Value =
         serde_json::from_slice(&fs::read(desk.path("run/train.json")).expect("a file")).expect("JSON");
     let trains = u32::try_from(known["pid"].as_u64().expect("a process")).expect("a process");
-    kill(named(&pid));
+    kill(read_pid(&pid));
     sitting.until("a lost connection", |s| s.says("Connection lost"));
-    assert!(lives(trains));
+    assert!(is_alive(trains));
     sitting.until("a connection", Sitting::stands);
     let before = epochs(&sitting);
     sitting.until("another epoch", |s| epochs(s) > before);
@@ -490,19 +490,19 @@ fn a_training_outlives_its_worker_and_is_stopped_and_resumed_from_the_window() {
     let job = sitting.state().training.active.as_ref().expect("a training").job;
     sitting.wants(Command::Cancel(job));
     sitting.until("its end", |s| s.state().training.active.is_none());
-    assert!(!lives(trains));
+    assert!(!is_alive(trains));
     let folder = sitting.state().training.runs.keys().next().expect("a run").clone();
     assert_eq!(sitting.state().training.runs[&folder].phase, Phase::Stopped);
     let stopped = fs::read_to_string(desk.path("run/metrics.jsonl")).expect("metrics").lines().count();
     sitting.wants(Command::ResumeTraining(folder));
     sitting.until("more epochs", |s| epochs(s) > stopped);
-    // Who connects elsewhere leaves it running.
+    // Connecting elsewhere leaves it running.
     sitting.harness.state_mut().connect(None);
     sitting.until("this program", |s| s.state().connection == Connection::Here);
     assert!(sitting.state().training.active.is_none());
     let known: serde_json::Value =
         serde_json::from_slice(&fs::read(desk.path("run/train.json")).expect("a file")).expect("JSON");
     let trains = u32::try_from(known["pid"].as_u64().expect("a process")).expect("a process");
-    assert!(lives(trains));
+    assert!(is_alive(trains));
     kill(trains);
 }

@@ -1,4 +1,4 @@
-//! S4 kernels, and all from the scorer to the readout, against the original.
+//! S4 kernels, and the whole path from the scorer to the readout, against the original.
 
 use burn::tensor::Tensor;
 use serde_json::Value;
@@ -22,7 +22,7 @@ pub fn kernels_on_the_host_match_the_original() {
     }
 }
 
-/// A of a kernel case: its own where trained, else HiPPO's, in float32 values.
+/// A of a kernel case: the case's own if it was trained, otherwise HiPPO's, rounded to float32.
 fn transition(reference: &Reference, case: &Value) -> Vec<f64> {
     if case["trained"].as_bool().unwrap() {
         return reference.get(&format!("{}/a", text(case, "name")));
@@ -35,7 +35,7 @@ fn step(case: &Value) -> f64 {
     f64::from(case["step"].as_f64().unwrap() as f32)
 }
 
-/// By which rule a kernel case steps, and how often.
+/// The discretisation rule and the number of steps of a kernel case.
 fn steps(case: &Value) -> s4::Steps {
     let rule = match case["hold"].as_bool() {
         Some(true) => Discretization::Zoh,
@@ -51,7 +51,7 @@ pub fn kernels_on_tensors_and_their_gradients_match_the_original() {
 
 #[test]
 pub fn kernels_in_float32_and_their_gradients_match_the_original() {
-    // Of 256 states at the longest step the zero-order hold comes to 1.2e-4, the bilinear one to half of that.
+    // With 256 states and the longest step, the zero-order hold is off by 1.2e-4, the bilinear rule by half of that.
     check_kernels("kernels in float32", [3e-5, 1.5 * GRADIENT], s4::kernel_channels_as_given);
 }
 

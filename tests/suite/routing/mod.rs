@@ -6,7 +6,7 @@ mod plans;
 mod properties;
 pub mod reference;
 
-/// What every level of instructions is held to.
+/// The tests that every SIMD level must pass.
 pub fn all_that_needs_no_gpu() {
     plans::plans_on_the_host_match_the_original();
     plans::plans_on_tensors_match_the_original();

@@ -26,7 +26,7 @@ pub fn plans_on_the_host_match_the_original() {
         bound.see(name, apart(&rows_of(case, &plan.share), &reference.get(&format!("{name}/rows"))));
         let weights = reference.get(&format!("{name}/weights"));
         bound.see(name, apart(&product(&plan.share, &gain), &weights));
-        let routed = router.route(&scores, None); // as training reads an image: float32 where that does
+        let routed = router.route(&scores, None); // as in training: in float32 where that uses it
         training.see(name, apart(&routed.weights(&gain), &weights));
         let table = routed.plan();
         training.see(name, apart(&rows_of(case, &table), &reference.get(&format!("{name}/rows"))));

@@ -1,4 +1,4 @@
-//! What holds for routers whatever the numbers.
+//! Properties of routers that hold for all values.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use ssmprobe::model::ops::matmul::PreciseMatmul as _;

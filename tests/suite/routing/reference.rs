@@ -1,4 +1,4 @@
-//! The file of reference numbers, and how far from them is too far.
+//! The file of reference values, and the tolerances.
 
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use rand::{Rng, SeedableRng};
@@ -11,15 +11,15 @@ use ssmprobe::model::probe::router::{self, Router};
 
 use crate::close::distance;
 
-/// How far the host may be from the original.
+/// Largest absolute difference of the host's float64 values.
 pub(super) const HOST: f64 = 1e-9;
-/// How far float32 plans, weights and kernels may be.
+/// Largest absolute difference of float32 plans, weights and kernels.
 pub const PLAN: f64 = 1e-5;
-/// How far float32 gradients may be, as a share of the largest entry.
+/// Largest difference of float32 gradients, as a share of the largest entry.
 pub const GRADIENT: f64 = 1e-4;
 
-/// Largest entries below this are those of a saturated plan: what is left of them is no gradient
-/// that float32 could follow.
+/// Gradients whose largest entry is below this are of a saturated plan, and too small for float32 to
+/// reproduce.
 pub(super) const FAINT: f64 = 1e-6;
 
 /// The file of reference numbers.
@@ -54,13 +54,13 @@ pub fn apart(found: &[f64], expected: &[f64]) -> f64 {
     distance("values", found, expected)
 }
 
-/// [`apart`] as a share of the largest expected value; below `FAINT` everything counts alike.
+/// [`apart`] as a share of the largest expected value, or of `FAINT` if that is larger.
 #[track_caller]
 pub fn apart_of_largest(found: &[f64], expected: &[f64]) -> f64 {
     apart(found, expected) / expected.iter().fold(FAINT, |top, x| top.max(x.abs()))
 }
 
-/// Measurements that must stay below a bound; the worst is named.
+/// Errors that must stay below a bound; the worst is reported.
 pub(super) struct Bound {
     what: String,
     bound: f64,

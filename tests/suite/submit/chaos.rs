@@ -1,5 +1,5 @@
-//! A sweep on a real Slurm that is hit again and again, at places that a seed chooses: whatever is lost, the joined run is
-//! the one that nothing happened to.
+//! A sweep on a real Slurm with repeated failures, drawn from a seed: whatever is lost, the joined run equals an
+//! undisturbed one.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::cluster::Slurm;
 use super::{assert_same, jobs, process, states};
 use crate::run::{Desk, done};
 
-/// What may happen to a task.
+/// The kinds of failures.
 const LOSSES: [&str; 7] = [
     "sent away by an urgent job",
     "requeued",
@@ -24,25 +24,25 @@ const LOSSES: [&str; 7] = [
     "the node died",
     "the node got out of sight",
 ];
-/// Seeds times points.
+/// Number of tasks of a sweep.
 const TASKS: usize = 12;
-/// Between two losses, in milliseconds.
+/// Time between two failures, in milliseconds.
 const PAUSE: std::ops::Range<u64> = 1_000..5_000;
-/// No sweep takes longer, with all its losses.
+/// Longer than all sweeps take, with all their failures.
 const PATIENCE: Duration = Duration::from_mins(40);
 
-/// A number that is set for the whole suite.
-fn asked(name: &str, usual: u64) -> u64 {
+/// A number from an environment variable, or `usual`.
+fn env_number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
 }
 
-/// Lets a thing happen to one task that trains; to which. Nothing where it came too late.
-fn hit(
+/// Causes a failure of this kind in a running task; a description, or `None` if the task had ended.
+fn cause_failure(
     slurm: &Slurm,
     folder: &Path,
     kind: usize,
     rng: &mut ChaCha8Rng,
-    dark: &mut Vec<String>,
+    lost_nodes: &mut Vec<String>,
 ) -> Option<String> {
     let running = slurm.running();
     if running.is_empty() {
@@ -57,36 +57,36 @@ fn hit(
                 ["--partition=urgent", "--exclusive", &place, "--output=/dev/null", "--wrap=sleep 1"];
             drop(slurm.call("sbatch", &urgent));
         }
-        1 => tried(slurm, "scontrol", &["requeue", id])?,
-        2 => tried(slurm, "scancel", &["--batch", "--signal=USR1", id])?,
-        3 => tried(slurm, "scancel", &["--full", "--signal=KILL", id])?,
+        1 => try_call(slurm, "scontrol", &["requeue", id])?,
+        2 => try_call(slurm, "scancel", &["--batch", "--signal=USR1", id])?,
+        3 => try_call(slurm, "scancel", &["--full", "--signal=KILL", id])?,
         4 => {
             let pid = process([&part, folder.to_str().expect("text")])?.to_string();
             Command::new("kill").args(["-KILL", &pid]).status().ok()?.success().then_some(())?;
         }
-        _ if dark.contains(node) => return None,
+        _ if lost_nodes.contains(node) => return None,
         _ => {
             slurm.node(if kind == 5 { "lose" } else { "cut" }, node);
-            dark.push(node.clone());
+            lost_nodes.push(node.clone());
         }
     }
     Some(format!("train-{task} on {node}: {}", LOSSES[kind]))
 }
 
-/// A command that may come too late, to a task that has ended.
-fn tried(slurm: &Slurm, name: &str, words: &[&str]) -> Option<()> {
+/// Runs a command that may fail, as its task may have ended.
+fn try_call(slurm: &Slurm, name: &str, words: &[&str]) -> Option<()> {
     slurm.on(Command::new(name)).args(words).output().expect("it runs").status.success().then_some(())
 }
 
 #[test]
 fn a_sweep_that_is_hit_again_and_again_comes_to_the_bytes_of_one_in_a_piece() {
     let Some(slurm) = Slurm::start() else { return };
-    let (seed, wanted) = (asked("SSMPROBE_CHAOS", 1), asked("SSMPROBE_LOSSES", 5) as usize);
+    let (seed, wanted) = (env_number("SSMPROBE_CHAOS", 1), env_number("SSMPROBE_LOSSES", 5) as usize);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let desk = Desk::new(48, 12);
-    // Three axes: eight points, and no head beside them.
+    // Three axes: eight points, and no other head.
     let points = ["--grid", "temperature=0.1,1.0", "iterations=1,5", "state_dim=2,8", "--seeds", "3"];
-    // Every kind as often as another, in an order that the seed makes.
+    // Every kind equally often, in a seeded order.
     let mut kinds: Vec<usize> = (0..wanted).map(|at| at % LOSSES.len()).collect();
     kinds.shuffle(&mut rng);
     let epochs = (40 * wanted).to_string();
@@ -102,14 +102,14 @@ fn a_sweep_that_is_hit_again_and_again_comes_to_the_bytes_of_one_in_a_piece() {
     let alone = begun.elapsed().as_secs_f64();
     let (mut report, mut sweeps) = (String::new(), 0);
     let (begun, mut retries) = (Instant::now(), 0);
-    // As many sweeps as it takes: on a fast machine one is over before everything has happened to it.
+    // As many sweeps as it takes: on a fast machine one ends before all failures have happened.
     while !kinds.is_empty() {
         sweeps += 1;
         let folder = desk.path(&format!("sweep-{sweeps}"));
         let tasks = TASKS.to_string();
         let submit = ["--submit", "slurm", "--tasks", &tasks, "--cpus", "1", "--array-limit", "4"];
         done(&mut slurm.on(one(&format!("sweep-{sweeps}"), &submit)));
-        let (mut next, mut dark) = (Instant::now(), Vec::<String>::new());
+        let (mut next, mut lost_nodes) = (Instant::now(), Vec::<String>::new());
         loop {
             assert!(begun.elapsed() < PATIENCE, "{report}");
             std::thread::sleep(Duration::from_millis(500));
@@ -122,19 +122,19 @@ fn a_sweep_that_is_hit_again_and_again_comes_to_the_bytes_of_one_in_a_piece() {
                 done(&mut slurm.on(jobs(&folder, &["--retry"])));
             }
             if !kinds.is_empty() && Instant::now() >= next {
-                // A node is away until the next loss.
-                dark.drain(..).for_each(|node| slurm.node("back", &node));
-                if let Some(what) = hit(&slurm, &folder, kinds[0], &mut rng, &mut dark) {
+                // A lost node is back at the next failure.
+                lost_nodes.drain(..).for_each(|node| slurm.node("back", &node));
+                if let Some(what) = cause_failure(&slurm, &folder, kinds[0], &mut rng, &mut lost_nodes) {
                     kinds.remove(0);
                     let (number, at) = (wanted - kinds.len(), begun.elapsed().as_secs_f64());
                     writeln!(report, "{number:>3} at {at:>6.1} s: {what}").expect("a line");
                 }
                 next = Instant::now() + Duration::from_millis(rng.random_range(PAUSE));
             } else if kinds.is_empty() {
-                dark.drain(..).for_each(|node| slurm.node("back", &node));
+                lost_nodes.drain(..).for_each(|node| slurm.node("back", &node));
             }
         }
-        dark.drain(..).for_each(|node| slurm.node("back", &node));
+        lost_nodes.drain(..).for_each(|node| slurm.node("back", &node));
         assert_same(&folder, &desk.path("whole"));
     }
     let took = begun.elapsed().as_secs_f64();

@@ -1,5 +1,5 @@
-//! The same on a real Slurm, which `scripts/test-slurm` lets these tests start for themselves: four nodes on loopback,
-//! and a partition whose jobs send others back to the queue.
+//! The same on a real Slurm, which these tests start if run by `scripts/test-slurm`: four nodes on loopback, and a
+//! partition whose jobs preempt others.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::{assert_same, jobs, process, states, sweep};
 use crate::run::{Desk, done, run};
 use crate::skip;
 
-/// A Slurm that runs as long as this lives.
+/// A Slurm that is stopped on drop.
 pub struct Slurm {
     folder: TempDir,
 }
@@ -22,14 +22,14 @@ fn starter() -> Command {
 }
 
 impl Slurm {
-    /// One of four nodes; none where nobody asked for it, which is said.
+    /// Starts one of four nodes; `None`, with a note, without `SSMPROBE_SLURM`.
     pub fn start() -> Option<Self> {
         if std::env::var_os("SSMPROBE_SLURM").is_none() {
             skip::because("scripts/test-slurm runs it");
             return None;
         }
         let folder = TempDir::new().expect("a folder");
-        // Its daemons must not hold what this process prints to.
+        // Its daemons must not keep this process's output open.
         let mut start = starter();
         start
             .arg("start")
@@ -48,20 +48,20 @@ impl Slurm {
         Some(slurm)
     }
 
-    /// Lets a command reach it.
+    /// Makes a command use it.
     pub fn on(&self, mut command: Command) -> Command {
         command.env("SLURM_CONF", self.folder.path().join("slurm.conf"));
         command
     }
 
-    /// One of Slurm's own commands.
+    /// Runs one of Slurm's commands; its standard output.
     pub fn call(&self, name: &str, words: &[&str]) -> String {
         let mut command = self.on(Command::new(name));
         command.args(words).stdin(Stdio::null());
         done(&mut command)
     }
 
-    /// Lets something happen to a node: `lose`, `cut` or `back`.
+    /// Kills a node (`lose`), disconnects it (`cut`) or restores it (`back`).
     pub fn node(&self, what: &str, node: &str) {
         let mut command = starter();
         command.arg(what).arg(self.folder.path()).arg(node);
@@ -69,9 +69,9 @@ impl Slurm {
         assert!(how.expect("a shell").success(), "{what} {node}");
     }
 
-    /// The tasks that train: number, what Slurm calls it, and its node.
+    /// The running training tasks: number, Slurm's id, and node.
     pub fn running(&self) -> Vec<(usize, String, String)> {
-        let said = self.call(
+        let stdout = self.call(
             "squeue",
             &["--noheader", "--array", "--states=RUNNING", "--name=ssmprobe-train", "--format=%K %F_%K %N"],
         );
@@ -79,7 +79,7 @@ impl Slurm {
             let mut words = line.split_whitespace().map(str::to_owned);
             Some((words.next()?.parse().ok()?, words.next()?, words.next()?))
         };
-        said.lines().filter_map(task).collect()
+        stdout.lines().filter_map(task).collect()
     }
 }
 
@@ -89,7 +89,7 @@ impl Drop for Slurm {
     }
 }
 
-/// Waits, at most so many seconds, until something is so.
+/// Waits until the condition `so` holds, at most so many seconds.
 pub fn until(seconds: u64, what: &str, mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {
@@ -111,13 +111,13 @@ fn a_sweep_on_four_nodes_comes_to_the_bytes_of_one_in_a_piece() {
     done(&mut sweep(&desk, "whole", &points));
     assert_same(&desk.path("parts"), &desk.path("whole"));
 
-    // It says what it does not have.
+    // An unknown partition is refused.
     let (code, _, said) =
         run(&mut slurm.on(desk.train("other", 1, &["--submit", "slurm", "--partition", "nowhere"])));
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("sbatch failed") && said.contains("invalid partition"), "{said}");
 
-    // A task that fails is named, what waits for it is not begun, and it alone is done again.
+    // A failed task is named, its dependants do not start, and it alone is retried.
     let folder = desk.path("failing");
     fs::create_dir_all(folder.join("tasks/2")).expect("a folder");
     fs::write(folder.join("tasks/2/run.json"), "no run").expect("a file");
@@ -143,14 +143,14 @@ fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
     let begun = |name: &str| desk.path(name).join("tasks/1/state/checkpoint.safetensors").exists();
     until(60, "the first checkpoint", || begun("parts"));
     let list = || states(&mut slurm.on(jobs(&folder, &["--json"])));
-    // What Slurm sends before the time is over.
+    // The signal that Slurm sends before the time limit.
     let running = slurm.call("squeue", &["--noheader", "--states=RUNNING", "--format=%i"]);
     let running: Vec<&str> = running.split_whitespace().collect();
     slurm.call("scancel", &[&["--batch", "--signal=USR1"][..], &running].concat());
     until(60, "a task out of time", || list()["train-1"] == "waiting");
     assert!(!folder.join("tasks/state/train-1").exists(), "it is not over");
 
-    // Another is sent away by one that is urgent.
+    // Another task is preempted by an urgent job.
     let other = desk.path("sent-away");
     done(&mut slurm.on(long("sent-away", &["--submit", "slurm", "--cpus", "1"])));
     until(60, "the first checkpoint", || begun("sent-away"));
@@ -159,7 +159,7 @@ fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
     let list = || states(&mut slurm.on(jobs(&other, &["--json"])));
     until(60, "a task that is sent away", || list()["train-1"] == "waiting");
 
-    // A third is ended, and goes on when it is asked to.
+    // A third is cancelled, and resumes on request.
     let ended = desk.path("ended");
     done(&mut slurm.on(long("ended", &["--submit", "slurm", "--cpus", "1"])));
     until(60, "the first checkpoint", || begun("ended"));
@@ -189,7 +189,7 @@ fn the_tasks_of_a_lost_node_go_on_elsewhere_and_wait_for_one_that_is_only_out_of
         until(60, "the first checkpoint", || folder.join("tasks/1/state/checkpoint.safetensors").exists());
         let words = ["--part=1/2", folder.to_str().expect("text")];
         let before = process(words).expect("it trains");
-        // It stands still, so that it is there as long as this test wants it.
+        // Suspended, so that it does not end before the test continues.
         let signal = |name: &str, pid: u32| {
             assert!(
                 Command::new("kill").args([name, &pid.to_string()]).status().expect("kill runs").success()

@@ -1,4 +1,4 @@
-//! Tasks and runs on a file system without locks of files.
+//! Tasks and runs on a file system without file locks.
 
 use std::fs;
 use std::process::Command;
@@ -17,20 +17,20 @@ fn tasks_run_here_where_there_are_no_locks() {
         command
     };
     let folder = desk.path("parts");
-    let sign = folder.join("tasks/state/.lock.owner.json");
+    let owner_file = folder.join("tasks/state/.lock.owner.json");
     done(&mut on(desk.train("parts", 400, &["--submit", "local", "--tasks", "2", "--array-limit", "2"])));
-    assert!(sign.exists(), "whoever runs the tasks says so");
+    assert!(owner_file.exists(), "whoever runs the tasks says so");
     let (code, _, said) = run(&mut on(jobs(&folder, &["--work"])));
     assert!(code == 2 && said.contains("another process is running the tasks"), "{said}");
     until("a checkpoint", || folder.join("tasks/2/state/checkpoint.safetensors").exists());
-    // Killed, it leaves its sign, and has nothing any more; its tasks are waited for by those that take their place.
+    // Killed, it leaves its owner file, which no longer counts; tasks that replace its own wait for these to end.
     let worker = process(["--work", folder.to_str().expect("text")]).expect("it works").to_string();
     assert!(Command::new("kill").args(["-KILL", &worker]).status().expect("kill runs").success());
     until("the end of the process", || process(["--work", folder.to_str().expect("text")]).is_none());
-    assert!(sign.exists());
+    assert!(owner_file.exists());
     let (code, _, said) = run(&mut on(jobs(&folder, &["--retry", "--wait"])));
     assert_eq!(code, 0, "{said}");
-    assert!(!sign.exists(), "it is given back");
+    assert!(!owner_file.exists(), "it is given back");
     done(&mut desk.train("whole", 400, &[]));
     assert_same(&folder, &desk.path("whole"));
 }
@@ -50,10 +50,10 @@ fn two_machines_that_share_a_folder_without_locks_leave_a_run_to_one() {
     until("an epoch", || epochs() > 0);
     let owner = fs::read_to_string(desk.path("run/state/owner.json")).expect("its owner");
     assert!(owner.contains("\"host\":\"north\""), "{owner}");
-    // It is watched until it shows life, at most 15 s later.
+    // Its owner file is watched for a sign of life, which takes at most 15 s.
     let (code, _, said) = run(&mut train("south"));
     assert!(code == 1 && said.contains("by another training process on north"), "{said}");
-    // Where it was killed, the same machine goes on at once.
+    // After a kill, the same machine resumes at once.
     signal(&first, "-KILL");
     assert_eq!(end(first).0, None);
     let before = epochs();

@@ -1,5 +1,5 @@
-//! Work that is cut into tasks: run as processes here it comes to the same bytes as in one piece, also where tasks are
-//! killed or parts damaged; what Slurm gets, and what it says where it refuses.
+//! Work that is divided into tasks: run as local processes it gives the same bytes as undivided work, also if tasks are
+//! killed or parts damaged; what is submitted to Slurm, and the messages when it refuses.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -20,8 +20,8 @@ mod cluster;
 mod locks;
 mod refusals;
 
-/// Every file of a run without what is about its tasks, and without times.
-pub fn came_of(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+/// Every file of a run, without those of its tasks, and without durations.
+pub fn run_files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = tree(folder);
     files.retain(|name, _| !name.starts_with("tasks/") && name != "results.csv");
     assert!(files.len() > 8, "{:?}", files.keys());
@@ -39,7 +39,7 @@ pub fn came_of(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 /// Asserts that two runs have the same files.
 pub fn assert_same(found: &Path, expected: &Path) {
-    let [found, expected] = [found, expected].map(came_of);
+    let [found, expected] = [found, expected].map(run_files);
     assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
     for (name, bytes) in &expected {
         assert!(found[name] == *bytes, "{name} has other bytes");
@@ -53,7 +53,7 @@ pub fn jobs(folder: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// How the tasks go, by name.
+/// The states of tasks by name, from the JSON output of a command.
 pub fn states(command: &mut Command) -> BTreeMap<String, String> {
     let document: Value = serde_json::from_str(&done(command)).expect("JSON");
     let tasks = document["tasks"].as_array().expect("tasks");
@@ -61,7 +61,7 @@ pub fn states(command: &mut Command) -> BTreeMap<String, String> {
     tasks.iter().map(|task| (text(&task["task"]), text(&task["how"]["state"]))).collect()
 }
 
-/// A program in `folder` that a shell runs.
+/// Writes an executable shell script to `folder`.
 pub fn script(folder: &Path, name: &str, text: &str) {
     fs::create_dir_all(folder).expect("a folder");
     let path = folder.join(name);
@@ -69,7 +69,7 @@ pub fn script(folder: &Path, name: &str, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it may be run");
 }
 
-/// A sweep of four points beside another head, with its tokens in `cache`.
+/// A sweep of four points and another head, with its tokens in `cache`.
 pub fn sweep(desk: &Desk, out: &str, more: &[&str]) -> Command {
     let mut command = desk.verb("sweep", "cache");
     command.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--device", "cpu"]);
@@ -96,13 +96,13 @@ fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     assert!(said.contains("9 of 9 tasks done"), "{said}");
     done(&mut desk.train("whole", 2, &[]));
     assert_same(&desk.path("parts"), &desk.path("whole"));
-    // The tokens, too, that three tasks took side by side.
+    // Tokens that three tasks extracted in parallel are equal, too.
     let mut extract = desk.verb("extract", "other");
     extract.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--device", "cpu"]);
     done(&mut extract);
     let tokens = tree(&desk.path("cache"));
     assert!(tokens.len() == 7 && tokens == tree(&desk.path("other")));
-    // Parts are gone once they are joined; the logs and the plan stay.
+    // Joined parts are removed; the logs and the plan stay.
     let left = tree(&desk.path("parts/tasks"));
     assert!(
         left.keys().all(|name| name.starts_with("log/") || name.starts_with("state/") || name == "plan.json")
@@ -110,7 +110,7 @@ fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     assert!(states(&mut jobs(&desk.path("parts"), &["--json"])).values().all(|state| state == "done"));
     let (code, _, said) = run(&mut jobs(&desk.path("parts"), &["--cancel"]));
     assert!(code == 0 && said.contains("all tasks are done") && !said.contains("--retry"), "{said}");
-    // And it is a run as any other, which takes more seeds.
+    // The result is a run like any other, to which seeds can be added.
     for name in ["parts", "whole"] {
         done(desk.verb("train", "cache").args(["--resume", "--seeds", "3", "--out"]).arg(desk.path(name)));
     }
@@ -121,7 +121,7 @@ fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
 fn a_sweep_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     let desk = Desk::new(24, 12);
     done(&mut sweep(&desk, "whole", &["--seeds", "3"]));
-    // Blocks of two and of three of the five heads; and parts of several seeds.
+    // Blocks of two and of three of the five heads, and parts of several seeds.
     for (name, tasks) in [("six", "6"), ("two", "2")] {
         let more = ["--seeds", "3", "--submit", "local", "--tasks", tasks, "--wait"];
         let (code, _, said) = run(&mut sweep(&desk, name, &more));
@@ -151,13 +151,13 @@ fn tokens_are_taken_in_parts() {
     let mut parts = tree(&desk.path("parts"));
     parts.retain(|name, _| !name.starts_with("tasks-"));
     assert!(parts.len() == 7 && parts == tree(&desk.path("whole")));
-    // A part alone takes its shards and no other: of three shards the first.
+    // A single part extracts its shards only: of three shards the first.
     done(&mut extract("part", &["--part", "1/3"]));
     let part = tree(&desk.path("part"));
     assert!(part.len() == 3 && part.iter().all(|(name, bytes)| parts[name] == *bytes), "{:?}", part.keys());
 }
 
-/// The process of a task, by words of its command line.
+/// The id of a process whose command line contains both words.
 pub fn process(words: [&str; 2]) -> Option<u32> {
     let own = |path: &PathBuf| {
         let line = fs::read(path.join("cmdline")).unwrap_or_default();
@@ -210,7 +210,7 @@ fn ctrl_c_ends_the_wait_and_not_the_tasks() {
     let client = crate::interrupts::start(desk.train("parts", 300, &submit).process_group(0));
     until("a checkpoint", || folder.join("tasks/2/state/checkpoint.safetensors").exists());
     let task = process(words).expect("it trains");
-    // As a terminal does: to all that were started from it.
+    // Like a terminal, to the whole process group.
     let group = format!("-{}", client.id());
     assert!(Command::new("kill").args(["-INT", "--", &group]).status().expect("kill runs").success());
     let (code, said, _) = crate::interrupts::end(client);
@@ -262,11 +262,11 @@ fn tasks_end_with_whoever_runs_them_and_nothing_is_changed_beside_him() {
     assert!(code == 2 && said.contains("still running here"), "{said}");
     assert!(first.exists() && states(&mut jobs(&folder, &["--json"]))["train-1"] == "failed");
 
-    // Killed, it leaves none at work that `--cancel` would not find.
+    // When the worker is killed, its tasks end, too.
     let worker = process(["--work", text]).expect("it works").to_string();
     assert!(Command::new("kill").args(["-KILL", &worker]).status().expect("kill runs").success());
     until("the end of the second", || process(words).is_none());
-    // What was ended is begun again here.
+    // The ended task is started again by another worker.
     done(&mut jobs(&folder, &["--cancel"]));
     let worker = crate::interrupts::start(&mut jobs(&folder, &["--work"]));
     until("the second again", || process(words).is_some());
@@ -275,7 +275,7 @@ fn tasks_end_with_whoever_runs_them_and_nothing_is_changed_beside_him() {
     assert_eq!(process(words), None);
 }
 
-/// `ssmprobe eval` of a run, with files of images, anchors and everything else that has sums.
+/// `ssmprobe eval` of a run with all results that are sums over images, and files per image.
 fn eval(desk: &Desk, run: &str, more: &[&str]) -> Command {
     let mut command = desk.verb("eval", "cache");
     command.arg("--run").arg(desk.path(run)).args([
@@ -290,7 +290,7 @@ fn eval(desk: &Desk, run: &str, more: &[&str]) -> Command {
     command
 }
 
-/// What is kept of the probes of a run, and the files of images.
+/// The evaluation file of a run, and its files per image.
 fn evaluated(desk: &Desk, run: &str) -> (Vec<u8>, BTreeMap<String, Vec<u8>>) {
     let kept = fs::read(desk.path(run).join("evaluation.json")).expect("what was kept");
     let files = tree(&desk.path("files").join(run));
@@ -301,7 +301,7 @@ fn evaluated(desk: &Desk, run: &str) -> (Vec<u8>, BTreeMap<String, Vec<u8>>) {
 #[test]
 fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     let desk = Desk::new(24, 13);
-    // Regions are known of an image, and one cannot be read.
+    // One image has regions, and one cannot be read.
     let entry = |folder: &Path| {
         fs::read_dir(folder).expect("a folder").next().expect("one").expect("an entry").path()
     };
@@ -331,7 +331,7 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     let parts = [format!("--part=$task/{images} &"), format!("--join={images} &")];
     assert!(parts.iter().all(|part| script.contains(part)), "{script}");
 
-    // In tasks, which the last joins; it asks about nothing itself, and leaves no part behind.
+    // In tasks, which the last one joins; it evaluates nothing itself, and leaves no part behind.
     let submit = ["--submit", "local", "--tasks", "3", "--array-limit", "3", "--wait"];
     let (code, _, said) = run(&mut eval(&desk, "parts", &[&masks[..], &submit].concat()));
     assert!(code == 0 && said.contains("submitted: 3 x eval, then join"), "{said}");
@@ -339,7 +339,7 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
     assert!(!home.join("tasks/1").exists());
 
-    // By hand, with more parts than images: one is damaged, one lost, one of another question; each is told and made up for.
+    // By hand, with more parts than images: one damaged, one lost, one with other settings; each is reported and repeated.
     fs::remove_file(desk.path("parts/evaluation.json")).expect("removed");
     for part in 1..=20 {
         done(&mut eval(&desk, "parts", &[&masks[..], &["--part", &format!("{part}/20")]].concat()));
@@ -360,7 +360,7 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     }
     assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
 
-    // One that is told to stop keeps what it has by then, and goes on from there.
+    // A stopped evaluation keeps its results so far, and resumes from there.
     fs::remove_file(desk.path("parts/evaluation.json")).expect("removed");
     let (part, log) = ([&masks[..], &["--part", "1/1"]].concat(), desk.path("log"));
     let mut stopped = eval(&desk, "parts", &part)
@@ -395,7 +395,7 @@ fn a_task_waits_for_another_that_trains_the_same() {
     let (code, _, _) = crate::interrupts::end(first);
     assert_eq!(code, Some(0));
     assert!(second.wait().expect("a child").success());
-    // Alone nobody waits: who typed it is told.
+    // Outside of tasks it does not wait: the user gets an error.
     done(&mut part("2/2"));
     let first = Run::open(&desk.path("parts/tasks/2")).expect("a run");
     assert_eq!(first.manifest.seeds, [1]);
@@ -453,7 +453,7 @@ fn several_backbones_are_a_run_each_in_one_plan() {
     assert_eq!(how.len(), 8);
     assert_eq!(how["train-other-2"], "done");
 
-    // A chain that fails keeps no other from its end, and is gone on with alone.
+    // A failing chain does not stop the others, and is resumed alone.
     let folder = desk.path("again/backbone/tasks/1");
     fs::create_dir_all(&folder).expect("a folder");
     fs::write(folder.join("run.json"), "no run").expect("a file");

@@ -1,4 +1,4 @@
-//! What Slurm gets and says, by commands that stand in for its own: they keep what they were called with.
+//! What is submitted to Slurm and how refusals are reported, with stand-ins for its commands that record their arguments.
 
 use std::fs;
 use std::path::Path;
@@ -7,16 +7,16 @@ use std::process::Command;
 use super::{assert_same, jobs, script, states};
 use crate::run::{Desk, done, run};
 
-/// `sbatch` that takes everything and counts; nothing is ever in the queue.
+/// An `sbatch` that accepts everything and numbers the jobs; the queue is always empty.
 const TAKES: &str = r#"echo "$@" >> "$0.calls"; wc -l < "$0.calls""#;
 
-/// Lets a command call the Slurm in `folder`.
+/// Makes a command use the stand-ins in `folder`.
 fn on(folder: &Path, mut command: Command) -> Command {
     command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
     command
 }
 
-/// A Slurm whose `sbatch` does `text`.
+/// Writes stand-ins for Slurm's commands, with `text` as `sbatch`; their folder.
 fn slurm(desk: &Desk, text: &str) -> std::path::PathBuf {
     let folder = desk.path("bin");
     script(&folder, "sbatch", text);
@@ -27,7 +27,7 @@ fn slurm(desk: &Desk, text: &str) -> std::path::PathBuf {
     folder
 }
 
-/// What `sbatch` was called with, without the folder of the scripts.
+/// The arguments of all calls of `sbatch`, without the folder of the scripts.
 fn calls(folder: &Path, home: &Path) -> Vec<String> {
     let text = fs::read_to_string(folder.join("sbatch.calls")).expect("calls");
     text.lines().map(|line| line.replace(&format!("{}/", home.display()), "")).collect()
@@ -68,7 +68,7 @@ fn what_sbatch_would_get_is_one_page_and_nothing_is_handed_in() {
 fn what_slurm_refuses_is_told_in_its_own_words() {
     let desk = Desk::new(24, 12);
     let submit = ["--submit", "slurm", "--partition", "nowhere"];
-    // Nobody is there.
+    // There is no `sbatch`.
     let (code, _, said) = run(desk.train("run", 1, &submit).env("PATH", desk.path("none")));
     assert!(code == 1 && said.contains("there is no `sbatch` on the PATH"), "{said}");
 
@@ -79,7 +79,7 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
     assert!(said.contains("sbatch failed: sbatch: error: invalid partition specified: nowhere"), "{said}");
     assert!(said.contains("nothing was submitted"), "{said}");
 
-    // The third call is refused: what was taken is known, and the rest is handed in later.
+    // The second call is refused: accepted tasks are known, and the rest is submitted later.
     script(
         &bin,
         "sbatch",
@@ -114,7 +114,7 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
         "--parsable --dependency=afterok:1:2:3 --kill-on-invalid-dep=yes join.sh",
     ];
     assert_eq!(calls(&bin, &home), expected);
-    // As Slurm calls it: the second of the second array is the fourth task, and its log is that task's.
+    // As called by Slurm: the second task of the second array is the fourth task, with that task's log.
     let task = |before: &str, index: &str| {
         let mut bash = on(&bin, Command::new("bash"));
         bash.arg(home.join("train.sh")).env("SLURM_ARRAY_JOB_ID", "2").env("SLURM_ARRAY_TASK_ID", index);
@@ -132,7 +132,7 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
         (how["train-4"].as_str(), how["train-5"].as_str(), how["join"].as_str()),
         ("done", "lost", "not-handed-in")
     );
-    // The last got lost: it and the join are handed in again.
+    // The last one got lost: it and the join are submitted again.
     let (code, _, said) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
     assert!(code == 0 && said.contains("submitted 2 tasks"), "{said}");
     let again = [
@@ -149,7 +149,7 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
 fn tasks_beyond_the_submit_limit_are_handed_in_as_there_is_room() {
     let desk = Desk::new(24, 12);
     done(&mut desk.train("whole", 1, &["--seeds", "4"]));
-    // It takes two tasks at most, does them at once, and has room again when somebody looks.
+    // It accepts two tasks at most, runs them at once, and has room again after some calls of `squeue`.
     let bin = slurm(&desk, "");
     let takes = r#"[ ! -e "$0.full" ] || { echo 'Job violates accounting/QOS policy (job submit limit)' >&2; exit 1; }
 case "$*" in *array=1-4*) echo 'QOSMaxSubmitJobPerUserLimit' >&2; exit 1;; esac
@@ -160,7 +160,7 @@ tasks=$(echo "$*" | sed -n 's/.*array=\([0-9-]*\).*/\1/p' | tr - ' ')
 for task in ${tasks:-1}; do SLURM_ARRAY_TASK_ID=$task bash "$script" >&2; done
 wc -l < "$0.calls""#;
     script(&bin, "sbatch", takes);
-    // It gives no answer at first, and has no room for some looks.
+    // The first call of `squeue` fails, and the next ones still find no room.
     let looks = r#"echo x >> "$0.looks"; looks=$(wc -l < "$0.looks")
 [ $looks -gt 1 ] || { echo 'Unable to contact slurm controller' >&2; exit 1; }
 [ $looks -lt 4 ] || rm -f "${0%squeue}sbatch.full""#;
@@ -213,7 +213,7 @@ fn a_damaged_part_is_named_and_made_again() {
     let bin = slurm(&desk, TAKES);
     done(&mut on(&bin, desk.train("run", 1, &["--submit", "slurm"])));
     let (folder, home) = (desk.path("run"), desk.path("run/tasks"));
-    // Tasks are command lines that anyone can type.
+    // Tasks are ordinary command lines.
     for part in ["1/2", "2/2"] {
         let (code, _, said) = run(&mut jobs(&folder, &["--join"]));
         assert!(code == 1 && said.contains("--retry` redoes what is missing"), "{said}");
@@ -240,7 +240,7 @@ fn a_damaged_part_is_named_and_made_again() {
     );
     assert!(home.join("2.damaged-1/run.json").exists() && !home.join("2").exists());
     done(&mut desk.train("run", 1, &["--part", "2/2", "--resume"]));
-    // A part of another training is none of this one.
+    // A part of another training is refused.
     let elsewhere = home.join("1");
     fs::rename(&elsewhere, home.join("own")).expect("renamed");
     done(&mut desk.train("run", 2, &["--part", "1/2", "--resume"]));
@@ -248,7 +248,7 @@ fn a_damaged_part_is_named_and_made_again() {
     assert!(code == 1 && said.contains("they differ in `protocol`"), "{said}");
     fs::remove_dir_all(&elsewhere).expect("removed");
     fs::rename(home.join("own"), &elsewhere).expect("renamed");
-    // Killed before its last file, it does it once more.
+    // A join that was killed before its last file is repeated.
     for name in ["answers", "probes", "state"] {
         fs::create_dir_all(folder.join(name)).expect("a folder");
     }
@@ -256,7 +256,7 @@ fn a_damaged_part_is_named_and_made_again() {
     fs::copy(desk.path("whole/run.json"), folder.join("run.json")).expect("a copy");
     done(&mut jobs(&folder, &["--join"]));
     assert_same(&folder, &desk.path("whole"));
-    // Joined once, it is joined.
+    // Joining again changes nothing.
     done(&mut jobs(&folder, &["--join"]));
     let (code, _, said) = run(&mut jobs(&desk.path("whole"), &[]));
     assert!(code == 2 && said.contains("has no tasks") && said.contains("extract and eval"), "{said}");
@@ -279,7 +279,7 @@ fn what_could_not_be_read_again_is_not_handed_in() {
     assert!(said.contains("--tasks") && !desk.path("run").exists(), "{said}");
     let (code, _, said) = submit(&[]);
     assert_eq!(code, 0, "{said}");
-    // One that cannot be read may be of tasks that run.
+    // An unreadable plan may be that of running tasks.
     fs::write(desk.path("run/tasks/plan.json"), "{").expect("damaged");
     let (code, _, said) = submit(&[]);
     assert!(code == 2 && said.contains("has tasks already") && said.contains("plan.json"), "{said}");
