@@ -1,10 +1,10 @@
-//! What instructions make of single values, as functions of their bits.
+//! The results of instructions on single values, as functions of their bits.
 
 use crate::value::{Lane, Ty, bf16, f16, float, float_bits, integer, masked};
 
 pub type Function<const N: usize> = Box<dyn Fn([u64; N]) -> u64 + Send + Sync>;
 
-/// Does one thing for each type of integers.
+/// Instantiates an expression for each integer type.
 macro_rules! by_integer {
     ($ty:expr, $t:ident => $make:expr) => {
         match $ty {
@@ -58,7 +58,7 @@ pub fn is_packed(ty: Ty) -> bool {
     matches!(ty, Ty::F16x2 | Ty::BF16x2)
 }
 
-/// What a function of floats makes: exactly in float64, then rounded once.
+/// A function of floats: evaluated in float64, then rounded once.
 fn of_floats<const N: usize>(
     ty: Ty,
     ftz: bool,
@@ -81,7 +81,7 @@ pub fn one(name: &str, mods: &[&str], ty: Ty) -> Option<Function<1>> {
         };
     }
     if ty.float() {
-        // The sign of NaN too.
+        // Also changes the sign of NaN.
         let top = 8 * ty.bytes() - 1;
         return Some(match name {
             "neg" => Box::new(move |[x]| x ^ 1 << top),
@@ -207,7 +207,7 @@ pub fn three(name: &str, mods: &[&str], ty: Ty) -> Option<Function<3>> {
         return Some(match ty {
             Ty::F32 if !ftz => Box::new(|[x, y, z]| f32::read(x).mul_add(f32::read(y), f32::read(z)).bits()),
             Ty::F64 => Box::new(|[x, y, z]| f64::read(x).mul_add(f64::read(y), f64::read(z)).bits()),
-            // The product of two halves is exact in float64, and what is added far apart rounds alike.
+            // The product of two halves is exact in float64, and an addend of a far larger or smaller size rounds alike.
             _ => of_floats(ty, ftz, move |[x, y, z]| {
                 let sum = x.mul_add(y, z);
                 if relu && sum < 0.0 { 0.0 } else { sum }
@@ -244,7 +244,7 @@ pub fn three(name: &str, mods: &[&str], ty: Ty) -> Option<Function<3>> {
             let negative = ty.signed() && (value >> (at + many - 1).min(bits - 1)) & 1 == 1;
             masked(ty, (if negative { cut | (-1_i128 << many.min(bits)) } else { cut }) as u64)
         }),
-        // Bytes of a pair of words.
+        // Selects bytes of a pair of words.
         "prmt" if four_bytes => Box::new(|[a, b, by]| {
             let bytes = (b << 32) | (a & 0xffff_ffff);
             (0..4).fold(0, |made, at| {
@@ -281,7 +281,7 @@ pub fn four(name: &str, ty: Ty) -> Option<Function<4>> {
     })
 }
 
-/// Comparisons; floats that are no numbers are neither.
+/// Comparisons; with NaN, ordered ones are false.
 pub fn compares(word: &str, ty: Ty) -> Option<Function<2>> {
     if ty.float() {
         use std::cmp::Ordering::{Equal, Greater, Less};
@@ -308,7 +308,7 @@ pub fn compares(word: &str, ty: Ty) -> Option<Function<2>> {
     if ty == Ty::Pred {
         return None;
     }
-    // lo, ls, hi, hs compare bits as unsigned numbers.
+    // lo, ls, hi and hs compare as unsigned integers.
     Some(by_integer!(ty, T => match word {
         "eq" => Box::new(|[x, y]| (T::read(x) == T::read(y)).bits()),
         "ne" => Box::new(|[x, y]| (T::read(x) != T::read(y)).bits()),
@@ -320,7 +320,7 @@ pub fn compares(word: &str, ty: Ty) -> Option<Function<2>> {
     }))
 }
 
-/// Rounded to a whole number as the word says.
+/// Rounds to an integer in the mode that the word names.
 fn whole(word: Option<&str>, x: f64) -> f64 {
     match word {
         Some("rzi" | "rz") => x.trunc(),
@@ -347,7 +347,7 @@ pub fn convert(to: Ty, from: Ty, mods: &[&str]) -> Function<1> {
                 value = 0.0_f64.copysign(value);
             }
             let nearest = float_bits(to, value);
-            // Towards zero: one step back where the nearest is further out.
+            // Towards zero: one step back if the nearest is larger in magnitude.
             if round.as_deref() == Some("rz") && float(to, nearest).abs() > value.abs() {
                 return nearest - 1;
             }
@@ -386,7 +386,7 @@ pub fn convert(to: Ty, from: Ty, mods: &[&str]) -> Function<1> {
             } else {
                 value
             };
-            // A narrow signed value fills the register that it goes to.
+            // A narrow signed value is sign-extended to the width of its register.
             if to.signed() { value as u64 & wide_mask(to) } else { masked(to, value as u64) }
         }),
     }
@@ -396,7 +396,7 @@ fn wide_mask(to: Ty) -> u64 {
     if to.bytes() == 8 { u64::MAX } else { 0xffff_ffff }
 }
 
-/// Two halves or one word, as numbers.
+/// The two halves or the one word of a register, as numbers.
 pub fn unpacked(ty: Ty, word: u64) -> Vec<f64> {
     match ty {
         Ty::F16 => vec![f16::read(word).to_f64(), f16::read(word >> 16).to_f64()],

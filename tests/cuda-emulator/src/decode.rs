@@ -1,4 +1,4 @@
-//! Instructions, and how they are read.
+//! Instructions, and their decoding.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::parse::{Address, Src, Word};
 use crate::value::{Ty, masked};
 
 pub struct Inst {
-    /// Runs only in lanes whose predicate is so.
+    /// A predicate register and the value with which a lane executes the instruction.
     pub guard: Option<(u32, bool)>,
     pub op: Op,
 }
@@ -48,12 +48,12 @@ pub enum Op {
     Two(Function<2>, u32, Src, Src),
     Three(Function<3>, u32, Src, Src, Src),
     Four(Function<4>, u32, [Src; 4]),
-    /// A comparison with a second predicate, its opposite.
+    /// A comparison that writes a predicate and its negation.
     Compare(Function<3>, [u32; 2], [Src; 3]),
-    /// Words of a register into several, and back; bits of each.
+    /// Splits a register into several, of so many bits each; `Pack` is the inverse.
     Unpack(Vec<Option<u32>>, Src, u32),
     Pack(u32, Vec<Src>, u32),
-    /// Register, bytes from the address, type.
+    /// Registers, address, type, and whether it is shared memory.
     Load(Vec<Option<u32>>, Address, Ty, bool),
     Store(Address, Vec<Src>, Ty, bool),
     Atomic(Option<u32>, Address, Function<3>, [Src; 2], Ty),
@@ -67,10 +67,10 @@ pub enum Op {
     Shuffle(Shuffle, u32, Option<u32>, [Src; 4]),
     Vote(Vote, u32, Word),
     Reduce(Function<2>, u32, Src),
-    /// Into the registers of as many 8 x 8 matrices; transposed.
+    /// A register for each 8 x 8 matrix, address, and whether to transpose.
     LoadMatrix(Vec<u32>, Address, bool),
     StoreMatrix(Address, Vec<Src>, bool),
-    /// D = A B + C by fragments whose places PTX says.
+    /// D = A B + C on fragments with the layout of the PTX manual.
     Mma {
         d: Vec<u32>,
         a: Vec<Src>,
@@ -351,7 +351,7 @@ pub fn decode(parts: &[&str], words: &[Word], labels: &HashMap<String, u32>) -> 
                     ty: typed()?,
                 },
                 "mma" => {
-                    // Of halves both sums are named; of others the operands, too.
+                    // With half operands only the types of D and C are named; otherwise those of A and B, too.
                     let types: Vec<Ty> = mods.iter().filter_map(|word| Ty::parse(word)).collect();
                     let (ty, sum) = match types[..] {
                         [to, from] => (Ty::F16, [to, from]),

@@ -1,4 +1,4 @@
-//! The functions of libcuda that burn calls. Memory is the host's, and all is done before a call returns, but for what `graphs` notes.
+//! The functions of libcuda that burn calls. Device memory is host memory, and all work is done before a call returns, except what `graphs` records.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -20,23 +20,23 @@ const NOT_FOUND: Status = 500;
 const ILLEGAL_ADDRESS: Status = 700;
 const NOT_SUPPORTED: Status = 801;
 
-/// Memory of the card, `CUDA_EMULATOR_MEMORY` in bytes.
+/// Memory of the device in bytes, from `CUDA_EMULATOR_MEMORY`.
 fn capacity() -> usize {
     std::env::var("CUDA_EMULATOR_MEMORY").ok().and_then(|bytes| bytes.parse().ok()).unwrap_or(8 << 30)
 }
 
-/// What the card can do, `CUDA_EMULATOR_CAPABILITY` as 75 for 7.5: those before 8.0 round nothing to TF32, and CubeCL lays rows
-/// of products apart there.
+/// Compute capability, from `CUDA_EMULATOR_CAPABILITY`, as 75 for 7.5: devices before 8.0 do not round to TF32, and CubeCL uses
+/// another layout for rows of products there.
 fn capability() -> c_int {
     std::env::var("CUDA_EMULATOR_CAPABILITY").ok().and_then(|digits| digits.parse().ok()).unwrap_or(90)
 }
 
 pub static ATOMICS: Mutex<()> = Mutex::new(());
 static MEMORY: RwLock<BTreeMap<u64, usize>> = RwLock::new(BTreeMap::new());
-static TAKEN: AtomicUsize = AtomicUsize::new(0);
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
-/// With CUDA_EMULATOR_SKIP no kernel runs and all memory is 0: what a step then takes is the host's share of it.
+/// With CUDA_EMULATOR_SKIP no kernel runs and all memory is 0: the time of a step is then that of the host.
 fn skips() -> bool {
     static SKIPS: OnceLock<bool> = OnceLock::new();
     *SKIPS.get_or_init(|| std::env::var_os("CUDA_EMULATOR_SKIP").is_some())
@@ -46,11 +46,11 @@ fn traces() -> bool {
     std::env::var_os("CUDA_EMULATOR_TRACE").is_some()
 }
 
-pub fn known(at: u64, bytes: usize) {
+pub fn add_allocation(at: u64, bytes: usize) {
     MEMORY.write().unwrap_or_else(PoisonError::into_inner).insert(at, bytes);
 }
 
-pub fn is_known(at: u64, bytes: usize) -> bool {
+pub fn is_allocated(at: u64, bytes: usize) -> bool {
     thread_local!(static LAST: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) });
     let (start, end) = LAST.get();
     if at >= start && at + bytes as u64 <= end {
@@ -59,14 +59,14 @@ pub fn is_known(at: u64, bytes: usize) -> bool {
     let memory = MEMORY.read().unwrap_or_else(PoisonError::into_inner);
     let Some((start, length)) = memory.range(..=at).next_back() else { return false };
     let end = start + *length as u64;
-    // What is freed in between is not noticed by who holds it as its last.
+    // A thread does not notice if the allocation that it used last is freed in the meantime.
     LAST.set((*start, end));
     at + bytes as u64 <= end
 }
 
-/// With CUDA_EMULATOR_SEED milliseconds that are drawn: whoever takes the fastest of several kernels then takes any of them, and
-/// others with another seed.
-fn invented() -> Option<f32> {
+/// With CUDA_EMULATOR_SEED, random milliseconds: autotuning, which takes the fastest of several kernels, then takes any of them,
+/// and others with another seed.
+fn random_time() -> Option<f32> {
     static STATE: Mutex<Option<u64>> = Mutex::new(None);
     let seed: u64 = std::env::var("CUDA_EMULATOR_SEED").ok()?.parse().ok()?;
     let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +78,7 @@ fn invented() -> Option<f32> {
     Some(0.01 + (x >> 40) as f32 / (1 << 24) as f32)
 }
 
-pub fn say(text: &str) {
+pub fn log(text: &str) {
     eprintln!("cuda-emulator: {text}");
 }
 
@@ -140,7 +140,7 @@ api! {
             81 => 233_472,
             97 => 232_448,
             115 => 1,
-            _ => { say(&format!("an attribute is asked for that is not known: {attribute}")); 0 }
+            _ => { log(&format!("an attribute is asked for that is not known: {attribute}")); 0 }
         })
     }
     cuDevicePrimaryCtxRetain(to: *mut *mut c_void, _device: c_int) { put(to, 8 as *mut c_void) }
@@ -157,13 +157,13 @@ api! {
         if graphs::forbids_on(name, Some(stream as usize)) || graphs::forbids(name) { CAPTURE_UNSUPPORTED } else { SUCCESS }
     }
     cuStreamWaitEvent(stream: *mut c_void, event: *mut c_void, _flags: c_uint) {
-        let (stream, recording) = (stream as usize, (*event.cast::<Event>()).recording);
+        let (stream, captured_on) = (stream as usize, (*event.cast::<Event>()).captured_on);
         if graphs::state(stream) == 2 { return graphs::CAPTURE_INVALIDATED; }
-        if recording == Some(stream) { return SUCCESS; }
-        // What was not recorded cannot be waited for in a graph.
+        if captured_on == Some(stream) { return SUCCESS; }
+        // A graph cannot wait for an event outside of it.
         if graphs::forbids_on("cuStreamWaitEvent for another stream", Some(stream)) { return CAPTURE_ISOLATION; }
-        // NVIDIA's would have this stream record as well.
-        if let Some(other) = recording && graphs::forbids_on("cuStreamWaitEvent of a second stream", Some(other)) { return NOT_SUPPORTED; }
+        // NVIDIA's driver would capture this stream as well.
+        if let Some(other) = captured_on && graphs::forbids_on("cuStreamWaitEvent of a second stream", Some(other)) { return NOT_SUPPORTED; }
         SUCCESS
     }
     cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_uint) { graphs::begin(stream as usize, mode) }
@@ -186,32 +186,32 @@ api! {
         put(to, Box::into_raw(Box::new((*graph.cast::<Vec<Work>>()).clone())).cast())
     }
     cuGraphLaunch(exec: *mut c_void, stream: *mut c_void) {
-        // NVIDIA's would note the graph in the other.
+        // NVIDIA's driver would add the graph to the captured one.
         if graphs::forbids_on("cuGraphLaunch", Some(stream as usize)) { return NOT_SUPPORTED; }
         let (work, begun) = (&*exec.cast::<Vec<Work>>(), Instant::now());
         let status = work.iter().map(|work| work.run()).find(|status| *status != SUCCESS).unwrap_or(SUCCESS);
         if status == SUCCESS && traces() {
             let [kernels, copies] = [0, 1].map(|kind| work.iter().filter(|work| work.kind() == kind).count());
-            say(&format!("{:?} a graph of {kernels} kernels and {copies} copies", begun.elapsed()));
+            log(&format!("{:?} a graph of {kernels} kernels and {copies} copies", begun.elapsed()));
         }
         status
     }
     cuGraphDestroy(graph: *mut c_void) { drop(Box::from_raw(graph.cast::<Vec<Work>>())); SUCCESS }
     cuGraphExecDestroy(exec: *mut c_void) { cuGraphDestroy(exec) }
     cuEventCreate(to: *mut *mut c_void, _flags: c_uint) {
-        put(to, Box::into_raw(Box::new(Event { at: Instant::now(), recording: None })).cast())
+        put(to, Box::into_raw(Box::new(Event { at: Instant::now(), captured_on: None })).cast())
     }
     cuEventRecord(event: *mut c_void, stream: *mut c_void) {
         if BROKEN.load(Ordering::Relaxed) { return ILLEGAL_ADDRESS; }
-        let recording = match graphs::state(stream as usize) {
+        let captured_on = match graphs::state(stream as usize) {
             0 => None,
             1 => Some(stream as usize),
             _ => return graphs::CAPTURE_INVALIDATED,
         };
-        put(event.cast(), Event { at: Instant::now(), recording })
+        put(event.cast(), Event { at: Instant::now(), captured_on })
     }
     cuEventSynchronize(event: *mut c_void) {
-        if let Some(stream) = (*event.cast::<Event>()).recording {
+        if let Some(stream) = (*event.cast::<Event>()).captured_on {
             graphs::forbids_on("cuEventSynchronize or cuEventQuery", Some(stream));
             return CAPTURED_EVENT;
         }
@@ -220,8 +220,8 @@ api! {
     cuEventQuery(event: *mut c_void) { cuEventSynchronize(event) }
     cuEventElapsedTime(to: *mut f32, from: *mut c_void, until: *mut c_void) {
         let (from, until) = (&*from.cast::<Event>(), &*until.cast::<Event>());
-        if from.recording.or(until.recording).is_some() { return CAPTURED_EVENT; }
-        put(to, invented().unwrap_or_else(|| (until.at - from.at).as_secs_f32() * 1e3))
+        if from.captured_on.or(until.captured_on).is_some() { return CAPTURED_EVENT; }
+        put(to, random_time().unwrap_or_else(|| (until.at - from.at).as_secs_f32() * 1e3))
     }
     cuEventElapsedTime_v2(to: *mut f32, from: *mut c_void, until: *mut c_void) { cuEventElapsedTime(to, from, until) }
     cuEventDestroy_v2(event: *mut c_void) { drop(Box::from_raw(event.cast::<Event>())); SUCCESS }
@@ -229,24 +229,24 @@ api! {
         if graphs::forbids("cuMemAlloc") { CAPTURE_UNSUPPORTED } else { cuMemAllocAsync(to, bytes, std::ptr::null_mut()) }
     }
     cuMemAllocAsync(to: *mut u64, bytes: usize, stream: *mut c_void) {
-        if TAKEN.load(Ordering::Relaxed) + bytes > capacity() { return OUT_OF_MEMORY; }
-        TAKEN.fetch_add(bytes, Ordering::Relaxed);
+        if ALLOCATED.load(Ordering::Relaxed) + bytes > capacity() { return OUT_OF_MEMORY; }
+        ALLOCATED.fetch_add(bytes, Ordering::Relaxed);
         let layout = std::alloc::Layout::from_size_align_unchecked(bytes, 512);
         let memory = std::alloc::alloc(layout);
-        // Whoever reads what nobody wrote gets NaN.
+        // Reading memory that was never written gives NaN.
         std::ptr::write_bytes(memory, if skips() { 0 } else { 0xff }, bytes);
-        known(memory as u64, bytes);
+        add_allocation(memory as u64, bytes);
         put(to, memory as u64);
-        graphs::give(stream as usize, Work::Memory(10))
+        graphs::submit(stream as usize, Work::Memory(10))
     }
     cuMemFree_v2(at: u64) {
         if graphs::forbids("cuMemFree") { CAPTURE_UNSUPPORTED } else { cuMemFreeAsync(at, std::ptr::null_mut()) }
     }
     cuMemFreeAsync(at: u64, stream: *mut c_void) {
-        // The graph uses it until then, so that it stays.
-        if graphs::state(stream as usize) != 0 { return graphs::give(stream as usize, Work::Memory(11)); }
+        // The captured graph still uses the memory, so it is not freed.
+        if graphs::state(stream as usize) != 0 { return graphs::submit(stream as usize, Work::Memory(11)); }
         let Some(bytes) = MEMORY.write().unwrap_or_else(PoisonError::into_inner).remove(&at) else { return INVALID_VALUE };
-        TAKEN.fetch_sub(bytes, Ordering::Relaxed);
+        ALLOCATED.fetch_sub(bytes, Ordering::Relaxed);
         std::alloc::dealloc(at as *mut u8, std::alloc::Layout::from_size_align_unchecked(bytes, 512));
         SUCCESS
     }
@@ -256,19 +256,19 @@ api! {
     }
     cuMemFreeHost(_at: *mut c_void) { if graphs::forbids("cuMemFreeHost") { CAPTURE_UNSUPPORTED } else { SUCCESS } }
     cuMemGetInfo_v2(free: *mut usize, all: *mut usize) {
-        put(free, capacity() - TAKEN.load(Ordering::Relaxed));
+        put(free, capacity() - ALLOCATED.load(Ordering::Relaxed));
         put(all, capacity())
     }
     cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: *mut c_void) {
-        graphs::give(stream as usize, Work::Copy { to, from: from as u64, bytes, on_card: [to; 2] })
+        graphs::submit(stream as usize, Work::Copy { to, from: from as u64, bytes, on_card: [to; 2] })
     }
     cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: *mut c_void) {
-        graphs::give(stream as usize, Work::Copy { to: to as u64, from, bytes, on_card: [from; 2] })
+        graphs::submit(stream as usize, Work::Copy { to: to as u64, from, bytes, on_card: [from; 2] })
     }
     cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: *mut c_void) {
-        graphs::give(stream as usize, Work::Copy { to, from, bytes, on_card: [from, to] })
+        graphs::submit(stream as usize, Work::Copy { to, from, bytes, on_card: [from, to] })
     }
-    cuMemcpy2DAsync_v2(plan: *const Copy2d, stream: *mut c_void) { graphs::give(stream as usize, Work::Rows((*plan).clone())) }
+    cuMemcpy2DAsync_v2(plan: *const Copy2d, stream: *mut c_void) { graphs::submit(stream as usize, Work::Rows((*plan).clone())) }
     cuModuleLoadData(to: *mut *mut c_void, image: *const c_void) {
         if graphs::forbids("cuModuleLoadData") { return CAPTURE_UNSUPPORTED; }
         let text = CStr::from_ptr(image.cast()).to_string_lossy();
@@ -278,7 +278,7 @@ api! {
         }
         match parse::module(&text) {
             Ok(kernels) => put(to, Box::into_raw(Box::new(kernels)).cast()),
-            Err(why) => { say(&format!("this PTX cannot be read: {why}")); INVALID_PTX }
+            Err(why) => { log(&format!("this PTX cannot be read: {why}")); INVALID_PTX }
         }
     }
     cuModuleGetFunction(to: *mut *mut c_void, module: *mut c_void, name: *const c_char) {
@@ -295,7 +295,7 @@ api! {
         if BROKEN.load(Ordering::Relaxed) { return ILLEGAL_ADDRESS; }
         let kernel: &'static Kernel = &*function.cast();
         if shared > 232_448 || block_x * block_y * block_z > 1024 || block_z > 64 || grid_x == 0 || grid_y == 0 || grid_z == 0 || grid_y > 65535 || grid_z > 65535 {
-            say(&format!("{}: no launch of grid {grid_x} {grid_y} {grid_z}, block {block_x} {block_y} {block_z}, shared {shared}", kernel.name));
+            log(&format!("{}: no launch of grid {grid_x} {grid_y} {grid_z}, block {block_x} {block_y} {block_z}, shared {shared}", kernel.name));
             return INVALID_VALUE;
         }
         let mut params = vec![0_u128; kernel.params.last().map_or(0, |(at, bytes)| at + bytes).div_ceil(16)];
@@ -303,7 +303,7 @@ api! {
             std::ptr::copy_nonoverlapping((*args.add(index)).cast::<u8>(), params.as_mut_ptr().cast::<u8>().add(*at), *bytes);
         }
         let (grid, block, shared) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared as usize);
-        graphs::give(stream as usize, Work::Kernel { kernel, grid, block, shared, params })
+        graphs::submit(stream as usize, Work::Kernel { kernel, grid, block, shared, params })
     }
     cuGetErrorName(status: c_int, to: *mut *const c_char) { put(to, name(status).as_ptr()) }
     cuGetErrorString(status: c_int, to: *mut *const c_char) { put(to, name(status).as_ptr()) }
@@ -329,8 +329,8 @@ fn name(status: c_int) -> &'static CStr {
 
 struct Event {
     at: Instant,
-    /// The stream, where it recorded.
-    recording: Option<usize>,
+    /// The stream that was being captured when this event was recorded on it.
+    captured_on: Option<usize>,
 }
 
 #[repr(C)]
@@ -358,8 +358,8 @@ pub unsafe fn copy(to: u64, from: u64, bytes: usize, on_card: [u64; 2]) -> Statu
     if BROKEN.load(Ordering::Relaxed) {
         return ILLEGAL_ADDRESS;
     }
-    if let Some(at) = on_card.into_iter().find(|at| bytes > 0 && !is_known(*at, bytes)) {
-        say(&format!("a copy of {bytes} bytes with memory that is nobody's, {at:#x}"));
+    if let Some(at) = on_card.into_iter().find(|at| bytes > 0 && !is_allocated(*at, bytes)) {
+        log(&format!("a copy of {bytes} bytes with memory that is nobody's, {at:#x}"));
         return INVALID_VALUE;
     }
     unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
@@ -377,7 +377,7 @@ pub unsafe fn copy_rows(plan: &Copy2d) -> Status {
     SUCCESS
 }
 
-/// Runs a kernel, unless none is run, and says so.
+/// Runs a kernel, unless kernels are skipped, and logs it if asked to.
 pub fn launch(launch: &Launch) -> Status {
     if BROKEN.load(Ordering::Relaxed) {
         return ILLEGAL_ADDRESS;
@@ -388,7 +388,7 @@ pub fn launch(launch: &Launch) -> Status {
             if traces() {
                 let Launch { kernel, grid, block, shared, .. } = launch;
                 let took = begun.elapsed();
-                say(&format!(
+                log(&format!(
                     "{took:?} {} {grid:?} x {block:?}, {shared} bytes, {longest} instructions at most in a row",
                     kernel.name
                 ));
@@ -396,20 +396,20 @@ pub fn launch(launch: &Launch) -> Status {
             SUCCESS
         }
         Err(why) => {
-            say(&why);
+            log(&why);
             BROKEN.store(true, Ordering::Relaxed);
             ILLEGAL_ADDRESS
         }
     }
 }
 
-/// Every block, on as many threads as there are; how many instructions the longest of all warps took.
+/// Runs every block, on all available threads; the largest number of instructions of a warp.
 fn run(launch: &Launch) -> Result<u64, String> {
     let [x, y, _] = launch.grid;
     let all: u64 = launch.grid.iter().map(|side| u64::from(*side)).product();
     let (next, longest) = (AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<Option<String>> = Mutex::new(None);
-    let everyones = races::Launch::default();
+    let global_accesses = races::Launch::default();
     let work = || {
         loop {
             let block = next.fetch_add(1, Ordering::Relaxed);
@@ -423,7 +423,7 @@ fn run(launch: &Launch) -> Result<u64, String> {
             ];
             let done = Block::run(launch, at).and_then(|(ran, races)| {
                 longest.fetch_max(ran, Ordering::Relaxed);
-                everyones.add(block, races).map_err(|address| {
+                global_accesses.add(block, races).map_err(|address| {
                     format!(
                         "a race: block {at:?} of {} is at {address:#x}, where another block is",
                         launch.kernel.name

@@ -1,8 +1,8 @@
-//! What a stream is given to do: done before the call returns, or, while the stream records, noted for a graph that does it as often
-//! as it is launched.
+//! Work given to a stream: done before the call returns, or, while the stream is being captured, recorded for a graph that does it
+//! at every launch.
 //!
-//! What NVIDIA's driver turns down meanwhile is turned down here: to wait for a recording stream, and what no stream has in its order,
-//! such as an allocation. It spoils the recording, whose end then gives no graph.
+//! Calls that NVIDIA's driver refuses during a capture are refused here: waiting for a captured stream, and calls that are not
+//! ordered in a stream, such as an allocation. They invalidate the capture, whose end then gives no graph.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,12 +19,12 @@ pub const CAPTURE_ISOLATION: Status = 905;
 pub const CAPTURED_EVENT: Status = 907;
 pub const CAPTURE_WRONG_THREAD: Status = 908;
 
-/// The first stream that a program makes; those below are the driver's own, which do not record.
+/// The first stream that a program creates; those below are the driver's own, which cannot be captured.
 pub const FIRST_STREAM: usize = 16;
 
 #[derive(Clone)]
 pub enum Work {
-    /// With its parameters, which a launch copies.
+    /// A kernel with a copy of its parameters.
     Kernel {
         kernel: &'static Kernel,
         grid: [u32; 3],
@@ -32,7 +32,7 @@ pub enum Work {
         shared: usize,
         params: Vec<u128>,
     },
-    /// With addresses only: as in NVIDIA's graphs, what is copied from the host is what lies there when the graph is launched.
+    /// Only the addresses are recorded: as in NVIDIA's graphs, data of the host is read when the graph is launched.
     Copy {
         to: u64,
         from: u64,
@@ -40,12 +40,12 @@ pub enum Work {
         on_card: [u64; 2],
     },
     Rows(Copy2d),
-    /// Memory that is asked for or given back in the stream's order, of which a graph only has to tell that it is in it.
+    /// An allocation or release in stream order, which a graph only lists, by its node type.
     Memory(c_int),
 }
 
 impl Work {
-    /// As `CUgraphNodeType` has it.
+    /// The `CUgraphNodeType`.
     pub fn kind(&self) -> c_int {
         match self {
             Self::Kernel { .. } => 0,
@@ -55,11 +55,11 @@ impl Work {
     }
 
     /// # Safety
-    /// Its addresses on the host are the caller's to vouch for.
+    /// Host addresses must be valid for the access.
     pub unsafe fn run(&self) -> Status {
         match self {
             Self::Kernel { kernel, grid, block, shared, params } => {
-                // SAFETY: bytes of a vector that lives.
+                // SAFETY: the bytes of a live vector.
                 let params = unsafe { std::slice::from_raw_parts(params.as_ptr().cast(), params.len() * 16) };
                 driver::launch(&Launch { kernel, grid: *grid, block: *block, shared: *shared, params })
             }
@@ -70,33 +70,33 @@ impl Work {
     }
 }
 
-/// A stream that records.
-struct Recording {
+/// A stream that is being captured.
+struct Capture {
     stream: usize,
-    /// 0 minds what other threads do as well, 1 only its own, 2 only what is done with the stream.
+    /// The `CUstreamCaptureMode`: unsafe calls are refused from 0 all threads, 1 its own thread, 2 no thread.
     mode: c_uint,
     thread: ThreadId,
     work: Vec<Work>,
-    spoiled: bool,
+    invalidated: bool,
 }
 
-static RECORDINGS: Mutex<Vec<Recording>> = Mutex::new(Vec::new());
+static CAPTURES: Mutex<Vec<Capture>> = Mutex::new(Vec::new());
 
-fn recordings() -> MutexGuard<'static, Vec<Recording>> {
-    RECORDINGS.lock().unwrap_or_else(PoisonError::into_inner)
+fn captures() -> MutexGuard<'static, Vec<Capture>> {
+    CAPTURES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As `CUstreamCaptureStatus` has it: 0 where it does not record, 1 where it does, 2 where that was spoiled.
+/// The `CUstreamCaptureStatus`: 0 not captured, 1 being captured, 2 invalidated.
 pub fn state(stream: usize) -> c_int {
-    recordings().iter().find(|own| own.stream == stream).map_or(0, |own| 1 + c_int::from(own.spoiled))
+    captures().iter().find(|own| own.stream == stream).map_or(0, |own| 1 + c_int::from(own.invalidated))
 }
 
 /// # Safety
 /// As for `Work::run`.
-pub unsafe fn give(stream: usize, work: Work) -> Status {
-    let mut all = recordings();
+pub unsafe fn submit(stream: usize, work: Work) -> Status {
+    let mut all = captures();
     match all.iter_mut().find(|own| own.stream == stream) {
-        Some(own) if own.spoiled => CAPTURE_INVALIDATED,
+        Some(own) if own.invalidated => CAPTURE_INVALIDATED,
         Some(own) => {
             own.work.push(work);
             driver::SUCCESS
@@ -109,7 +109,7 @@ pub unsafe fn give(stream: usize, work: Work) -> Status {
 }
 
 pub fn begin(stream: usize, mode: c_uint) -> Status {
-    let mut all = recordings();
+    let mut all = captures();
     if stream < FIRST_STREAM {
         return CAPTURE_UNSUPPORTED;
     }
@@ -119,38 +119,38 @@ pub fn begin(stream: usize, mode: c_uint) -> Status {
     if all.iter().any(|own| own.stream == stream) {
         return ILLEGAL_STATE;
     }
-    all.push(Recording { stream, mode, thread: thread::current().id(), work: Vec::new(), spoiled: false });
+    all.push(Capture { stream, mode, thread: thread::current().id(), work: Vec::new(), invalidated: false });
     driver::SUCCESS
 }
 
 pub fn end(stream: usize) -> Result<Vec<Work>, Status> {
-    let mut all = recordings();
+    let mut all = captures();
     let at = all.iter().position(|own| own.stream == stream).ok_or(ILLEGAL_STATE)?;
     if all[at].mode != 2 && all[at].thread != thread::current().id() {
         return Err(CAPTURE_WRONG_THREAD);
     }
     let own = all.swap_remove(at);
-    if own.spoiled { Err(CAPTURE_INVALIDATED) } else { Ok(own.work) }
+    if own.invalidated { Err(CAPTURE_INVALIDATED) } else { Ok(own.work) }
 }
 
-fn spoil(call: &str, minds: impl Fn(&Recording) -> bool) -> bool {
-    let mut all = recordings();
-    let minding = all.iter_mut().filter(|own| minds(own)).map(|own| own.spoiled = true).count();
-    if minding > 0 {
-        driver::say(&format!("{call} while a stream records, which spoils the recording"));
+fn invalidate(call: &str, is_concerned: impl Fn(&Capture) -> bool) -> bool {
+    let mut all = captures();
+    let concerned = all.iter_mut().filter(|own| is_concerned(own)).map(|own| own.invalidated = true).count();
+    if concerned > 0 {
+        driver::log(&format!("{call} while a stream records, which spoils the recording"));
     }
-    minding > 0
+    concerned > 0
 }
 
-/// Whether the call does not go with what is recorded now, which is then spoiled.
+/// Whether a capture forbids this call; it is then invalidated.
 pub fn forbids(call: &str) -> bool {
     let here = thread::current().id();
-    spoil(call, |own| own.mode == 0 || own.mode == 1 && own.thread == here)
+    invalidate(call, |own| own.mode == 0 || own.mode == 1 && own.thread == here)
 }
 
-/// The same of a call that has to do with one stream, or else with all of them, whatever a recording minds.
+/// The same for a call on one stream, or on all of them, whatever the mode of the capture.
 pub fn forbids_on(call: &str, stream: Option<usize>) -> bool {
-    spoil(call, |own| stream.is_none_or(|stream| own.stream == stream))
+    invalidate(call, |own| stream.is_none_or(|stream| own.stream == stream))
 }
 
 #[cfg(test)]
@@ -166,13 +166,13 @@ mod tests {
         ld.param.u64 %rd1, [at];\nld.param.u32 %r1, [by];\ncvta.to.global.u64 %rd2, %rd1;
         ld.global.u32 %r2, [%rd2];\nadd.s32 %r3, %r2, %r1;\nst.global.u32 [%rd2], %r3;\nret;\n}\n";
 
-    /// One test, since what spoils one recording spoils those of other threads.
+    /// One test, as a call that invalidates one capture also invalidates those of other threads.
     #[test]
     fn a_graph_does_each_time_what_was_noted_and_a_spoiled_recording_gives_none() {
         let [mut module, mut adds, mut stream, mut other, mut graph, mut exec, mut event] =
             [null_mut::<c_void>(); 7];
         let (mut card, mut by, mut host, mut seen) = (0_u64, 5_u32, 0_u32, 0_u32);
-        // SAFETY: what is pointed to lives until the end.
+        // SAFETY: all pointers are to locals that live until the end.
         unsafe {
             assert_eq!(cuModuleLoadData(&mut module, ADDS.as_ptr().cast()), SUCCESS);
             assert_eq!(cuModuleGetFunction(&mut adds, module, c"adds".as_ptr()), SUCCESS);
@@ -236,8 +236,8 @@ mod tests {
                 );
                 assert_eq!((call(), state(stream as usize)), (status, 2), "{at}");
                 assert_eq!(cuMemcpyHtoDAsync_v2(card, from.cast(), 4, stream), CAPTURE_INVALIDATED);
-                let recording = stream as usize;
-                let elsewhere = thread::spawn(move || end(recording).err());
+                let captured = stream as usize;
+                let elsewhere = thread::spawn(move || end(captured).err());
                 assert_eq!(elsewhere.join().expect("a thread"), Some(CAPTURE_WRONG_THREAD));
                 assert_eq!(
                     (cuStreamEndCapture(stream, &mut graph), graph),

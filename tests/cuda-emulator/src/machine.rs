@@ -1,5 +1,5 @@
-//! Blocks of threads, a warp at a time, its lanes together: where a branch parts them, one side waits where both ways lead
-//! again, as on a GPU.
+//! Runs blocks of threads, a warp at a time, all of its lanes together: where they diverge at a branch, one side waits at the
+//! point of reconvergence, as on a GPU.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::value::{Ty, float, float_bits, masked, tf32};
 
 pub type Lanes = [u64; 32];
 
-/// What a launch gives every block.
+/// The parameters of a launch, common to all blocks.
 pub struct Launch<'a> {
     pub kernel: &'a Kernel,
     pub grid: [u32; 3],
@@ -23,13 +23,13 @@ pub struct Launch<'a> {
 
 struct Warp {
     regs: Vec<Lanes>,
-    /// Lanes that run together; below them those that wait. Who has come to `reconverge` goes on with those who wait there.
+    /// A stack of lanes that run together: the last one runs, those below wait. Lanes that reach `reconverge` join those waiting there.
     paths: Vec<Path>,
     index: u32,
     local: Vec<u64>,
-    /// How many instructions it has run.
+    /// Number of instructions executed.
     ran: u64,
-    /// Barriers it has had for itself.
+    /// Number of warp barriers passed.
     barriers: u32,
 }
 
@@ -40,14 +40,14 @@ struct Path {
     reconverge: u32,
 }
 
-/// Where no path leads: the sides of a branch after which all threads end.
+/// No point of reconvergence: after the branch, all threads end on their own path.
 pub const NOWHERE: u32 = u32::MAX;
 
 pub struct Block<'a> {
     launch: &'a Launch<'a>,
     at: [u32; 3],
     shared: Vec<u128>,
-    /// Barriers that all its threads have come to.
+    /// Number of block barriers passed.
     barriers: u32,
     races: Races,
 }
@@ -57,7 +57,7 @@ fn lanes(mask: u32) -> impl Iterator<Item = usize> {
 }
 
 impl<'a> Block<'a> {
-    /// Runs one to its end; how many instructions the longest of its warps took, and what it did with everyone's memory.
+    /// Runs a block to its end; the largest number of instructions of its warps, and its accesses to global memory.
     pub fn run(launch: &'a Launch<'a>, at: [u32; 3]) -> Result<(u64, Races), String> {
         let shared = vec![u128::MAX; (launch.kernel.shared + launch.shared).div_ceil(16) + 1];
         let mut block = Self { launch, at, shared, barriers: 0, races: Races::default() };
@@ -82,7 +82,7 @@ impl<'a> Block<'a> {
             }
             block.barriers += 1;
             if warps.iter().all(|warp| warp.paths.is_empty()) {
-                return Ok((warps.iter().map(|warp| warp.ran).max().unwrap_or(0), block.everyones()));
+                return Ok((warps.iter().map(|warp| warp.ran).max().unwrap_or(0), block.global_accesses()));
             }
         }
     }
@@ -96,7 +96,7 @@ impl<'a> Block<'a> {
             Src::Reg(reg) => warp.regs[reg as usize],
             Src::Imm(value) => [value; 32],
             Src::Param(offset) => [self.launch.params.as_ptr() as u64 + offset; 32],
-            // What a launch asks for lies behind what the kernel has.
+            // Dynamic shared memory follows the static one.
             Src::Shared(offset) => [self.shared_base() + offset; 32],
             Src::Local(offset) => {
                 let (base, words) = (warp.local.as_ptr() as u64, warp.local.len() as u64 / 32);
@@ -124,7 +124,7 @@ impl<'a> Block<'a> {
         self.get(warp, address.base).map(|base| base.wrapping_add(address.offset as u64))
     }
 
-    /// That those bytes are somebody's.
+    /// Checks that these bytes are allocated and aligned.
     fn check(&self, warp: &Warp, at: u64, bytes: usize, shared: bool) -> Result<(), String> {
         if !at.is_multiple_of(bytes as u64) {
             return Err(format!("misaligned: {bytes} bytes at {at:#x}"));
@@ -143,7 +143,7 @@ impl<'a> Block<'a> {
         }
         let own = within(warp.local.as_ptr() as u64, 8 * warp.local.len())
             || within(self.launch.params.as_ptr() as u64, self.launch.params.len())
-            || driver::is_known(at, bytes);
+            || driver::is_allocated(at, bytes);
         if own { Ok(()) } else { Err(format!("nobody's memory: {bytes} bytes at {at:#x}")) }
     }
 
@@ -171,14 +171,14 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Writes what `check` has found.
+    /// Writes bytes that passed `check`.
     fn write(&mut self, warp: &Warp, lane: usize, at: u64, bytes: usize, value: u64) -> Result<(), String> {
         let before = Self::read(at, bytes);
         Self::put(at, bytes, value);
         if Self::read(at, bytes) == before { Ok(()) } else { self.touch(warp, lane, at, bytes, true) }
     }
 
-    /// That nobody else is at those bytes, one of them writing. Single bytes, whose neighbours are others', are not looked at.
+    /// Checks an access for a race. Single bytes are not checked, as their neighbours may belong to other threads.
     fn touch(&mut self, warp: &Warp, lane: usize, at: u64, bytes: usize, writes: bool) -> Result<(), String> {
         let own = |base: u64, length: usize| at >= base && at < base + length as u64;
         let apart = own(warp.local.as_ptr() as u64, 8 * warp.local.len())
@@ -192,13 +192,13 @@ impl<'a> Block<'a> {
         Err(format!("a race: thread {thread} {does} {bytes} bytes at {at:#x}, where another thread is"))
     }
 
-    /// What it did with memory that is not its own.
-    fn everyones(mut self) -> Races {
+    /// Its accesses to global memory.
+    fn global_accesses(mut self) -> Races {
         self.races.forget(self.shared_base(), 16 * self.shared.len());
         self.races
     }
 
-    /// Runs a warp until all its lanes are at the block's barrier or at their end.
+    /// Runs a warp until all its lanes are at a block barrier or have ended.
     fn warp(&mut self, warp: &mut Warp) -> Result<(), String> {
         while let Some(path) = warp.paths.pop() {
             if path.lanes == 0 || path.pc == path.reconverge {
@@ -215,7 +215,7 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
-    /// Runs lanes that are at the same place until they part, end, meet others or stand at the block's barrier, which is said.
+    /// Runs lanes with a common program counter until they diverge, end, reconverge or reach a block barrier; whether it was the last.
     fn path(&mut self, warp: &mut Warp, path: Path) -> Result<bool, (u32, String)> {
         let kernel = self.launch.kernel;
         let Path { lanes: group, mut pc, reconverge } = path;
@@ -334,7 +334,7 @@ impl<'a> Block<'a> {
                 }
                 Op::Branch(target) => {
                     if exec != group {
-                        // They go on together where every way leads.
+                        // Both sides reconverge at the post-dominator.
                         let join = kernel.reconvergence[pc as usize];
                         warp.paths.push(Path { lanes: group, pc: join, reconverge });
                         warp.paths.push(Path { lanes: group & !exec, pc: pc + 1, reconverge: join });
@@ -397,13 +397,13 @@ impl<'a> Block<'a> {
                     let ballot = lanes(exec)
                         .filter(|lane| held[*lane] != 0)
                         .fold(0_u32, |mask, lane| mask | 1 << lane);
-                    let said = match kind {
+                    let result = match kind {
                         Vote::All => u64::from(ballot == exec),
                         Vote::Any => u64::from(ballot != 0),
                         Vote::Uni => u64::from(ballot == 0 || ballot == exec),
                         Vote::Ballot => u64::from(ballot),
                     };
-                    put(warp, *into, &[said; 32]);
+                    put(warp, *into, &[result; 32]);
                 }
                 Op::Reduce(f, into, from) => {
                     let from = self.get(warp, *from);
@@ -562,7 +562,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Where row `r` and column `c` of a tile lie, whose rows, or else columns, begin `stride` numbers apart.
+/// The offset of row `r` and column `c` of a tile whose rows, or else columns, are `stride` elements apart.
 fn place(r: usize, c: usize, stride: u64, by_row: bool) -> u64 {
     let (line, inside) = if by_row { (r, c) } else { (c, r) };
     line as u64 * stride + inside as u64
@@ -572,7 +572,7 @@ fn place(r: usize, c: usize, stride: u64, by_row: bool) -> u64 {
 mod tests {
     use super::*;
 
-    /// A thread leaves its number in shared memory and reads what its neighbour left, with `between` in between.
+    /// Each thread writes its number to shared memory, executes `between`, and reads the number of its neighbour.
     fn neighbours(between: &str) -> Result<u64, String> {
         let text = format!(
             ".version 8.0\n.target sm_90\n.address_size 64\n

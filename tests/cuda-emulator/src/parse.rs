@@ -1,4 +1,4 @@
-//! PTX text into kernels.
+//! Parses PTX into kernels.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::value::Ty;
 pub enum Src {
     Reg(u32),
     Imm(u64),
-    /// The address of a byte of the parameters, of the block's shared memory, of a thread's local memory.
+    /// The address of a byte of the parameters; below, of the block's shared memory and of a thread's local memory.
     Param(u64),
     Shared(u64),
     Local(u64),
@@ -28,14 +28,14 @@ pub enum Special {
     Clock,
 }
 
-/// An address: a base and bytes behind it.
+/// An address: a base and an offset in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
     pub base: Src,
     pub offset: i64,
 }
 
-/// A word between commas.
+/// An operand.
 #[derive(Clone, Debug)]
 pub enum Word {
     /// `_`
@@ -56,10 +56,10 @@ pub struct Kernel {
     pub params: Vec<(usize, usize)>,
     pub regs: usize,
     pub local: usize,
-    /// Shared memory of a size that is known; what a launch asks for comes behind it.
+    /// Bytes of static shared memory; the dynamic one of a launch follows it.
     pub shared: usize,
     pub code: Vec<Inst>,
-    /// Of every instruction where all ways from it lead again.
+    /// The point of reconvergence of every instruction.
     pub reconvergence: Vec<u32>,
     pub text: Vec<String>,
 }
@@ -99,7 +99,7 @@ pub fn module(text: &str) -> Result<Vec<Kernel>, String> {
             rest = &rest[close + 1..];
             continue;
         }
-        // Functions that were copied into their callers, and stay beside them.
+        // Functions that were inlined into their callers, and are still listed.
         if rest[..rest.find(['{', ';']).unwrap_or(rest.len())].contains(".func") {
             let open = rest.find(['{', ';']).ok_or("a function without a body")?;
             let end = if rest[open..].starts_with(';') {
@@ -117,7 +117,7 @@ pub fn module(text: &str) -> Result<Vec<Kernel>, String> {
     Ok(kernels)
 }
 
-/// Where the brace that the text begins with is closed.
+/// The place of the brace that closes the one at the start of the text.
 fn matching(text: &str) -> Option<usize> {
     let mut depth = 0;
     for (at, letter) in text.char_indices() {
@@ -133,7 +133,7 @@ fn matching(text: &str) -> Option<usize> {
     None
 }
 
-/// A variable of a module: shared memory, or a table of constants, which is given memory for ever.
+/// A variable of a module: shared memory, or a table of constants, whose memory is never freed.
 fn variable(statement: &str, scope: &mut Scope) -> Result<(), String> {
     let (left, right) =
         statement.split_once('=').map_or((statement, None), |(left, right)| (left, Some(right)));
@@ -162,7 +162,7 @@ fn variable(statement: &str, scope: &mut Scope) -> Result<(), String> {
         words[at / 16] |= u128::from(*byte) << (8 * (at % 16));
     }
     let memory: &'static [u128] = words.leak();
-    crate::driver::known(memory.as_ptr() as u64, bytes.len());
+    crate::driver::add_allocation(memory.as_ptr() as u64, bytes.len());
     scope.symbols.insert(name.into(), Src::Imm(memory.as_ptr() as u64));
     Ok(())
 }
@@ -208,9 +208,9 @@ fn kernel(head: &str, body: &str, globals: &Scope) -> Result<Kernel, String> {
         at += ty.bytes() * many;
     }
 
-    // Statements, in order, labels apart.
+    // Statements in order, without labels.
     let mut labels: HashMap<String, u32> = HashMap::new();
-    let mut waiting = Vec::new();
+    let mut statements = Vec::new();
     let (mut label, mut tables) = ("", HashMap::new());
     let mut rest = body;
     loop {
@@ -230,7 +230,7 @@ fn kernel(head: &str, body: &str, globals: &Scope) -> Result<Kernel, String> {
         let (statement, mark) = (&rest[..end], &rest[end..=end]);
         if mark == ":" && !statement.contains(char::is_whitespace) {
             label = statement;
-            labels.insert(label.into(), waiting.len() as u32);
+            labels.insert(label.into(), statements.len() as u32);
             rest = &rest[end + 1..];
             continue;
         }
@@ -246,15 +246,15 @@ fn kernel(head: &str, body: &str, globals: &Scope) -> Result<Kernel, String> {
         } else if let Some(targets) = statement.strip_prefix(".branchtargets") {
             tables.insert(label, split(targets));
         } else if let Some(words) = statement.strip_prefix("brx.idx") {
-            // A branch by a table is one for every target.
+            // An indirect branch becomes a comparison and a branch for every target.
             let (index, table) = words.trim().split_once(", ").ok_or(statement)?;
             registers(".pred %brx", &mut scope, &mut kernel.regs)?;
             for (at, target) in tables.get(table).ok_or(statement)?.iter().enumerate() {
-                waiting.push(format!("setp.eq.u32 %brx, {index}, {at}"));
-                waiting.push(format!("@%brx bra {target}"));
+                statements.push(format!("setp.eq.u32 %brx, {index}, {at}"));
+                statements.push(format!("@%brx bra {target}"));
             }
         } else {
-            waiting.push(statement.to_owned());
+            statements.push(statement.to_owned());
         }
         if statement.starts_with('.')
             && !["reg", "local", "shared", "branchtargets"]
@@ -263,22 +263,22 @@ fn kernel(head: &str, body: &str, globals: &Scope) -> Result<Kernel, String> {
         {
             return Err(format!("not understood: {statement}"));
         }
-        // A block's registers may have a type of their own under the same name: the slot is the same.
+        // A nested block may redeclare a register with another type: it shares the slot.
     }
-    for statement in &waiting {
+    for statement in &statements {
         let inst = instruction(statement, &scope, &labels)?;
         kernel.code.push(inst);
     }
-    kernel.text = waiting;
+    kernel.text = statements;
     kernel.code.push(Inst { guard: None, op: Op::Exit });
     kernel.text.push("end".into());
     kernel.reconvergence = reconvergence(&kernel.code);
     Ok(kernel)
 }
 
-/// Of every instruction the one that each way from it to the end passes first (its immediate post-dominator).
+/// The immediate post-dominator of every instruction: the first one on every path from it to the end.
 fn reconvergence(code: &[Inst]) -> Vec<u32> {
-    let end = code.len() as u32; // a place behind all
+    let end = code.len() as u32; // one past the last instruction
     let follow = |at: u32| -> Vec<u32> {
         let inst = &code[at as usize];
         match (&inst.op, inst.guard) {
@@ -289,7 +289,7 @@ fn reconvergence(code: &[Inst]) -> Vec<u32> {
             _ => vec![at + 1],
         }
     };
-    // Cooper, Harvey and Kennedy on the reversed graph: instructions numbered so that what follows comes first.
+    // Cooper, Harvey and Kennedy on the reversed graph: instructions numbered so that successors come first.
     let mut before = vec![Vec::new(); code.len() + 1];
     (0..end).for_each(|at| follow(at).into_iter().for_each(|next| before[next as usize].push(at)));
     let (mut order, mut seen) = (Vec::new(), vec![false; code.len() + 1]);
@@ -356,7 +356,7 @@ fn registers(declared: &str, scope: &mut Scope, count: &mut usize) -> Result<(),
     Ok(())
 }
 
-/// `.align 4 .b8 __local_depot0[16]`: how many bytes there are with it.
+/// `.align 4 .b8 __local_depot0[16]`: the total size in bytes with this array.
 fn array(declared: &str, scope: &mut Scope, before: usize, at: fn(u64) -> Src) -> Result<usize, String> {
     let words: Vec<&str> = declared.split_whitespace().collect();
     let align = words
@@ -394,7 +394,7 @@ fn instruction(statement: &str, scope: &Scope, labels: &HashMap<String, u32>) ->
     Ok(Inst { guard, op })
 }
 
-/// Words between commas that stand in no bracket.
+/// Splits at commas that are not within brackets.
 fn split(text: &str) -> Vec<String> {
     let (mut words, mut depth, mut word) = (Vec::new(), 0, String::new());
     for letter in text.chars() {

@@ -1,25 +1,25 @@
-//! Races: two threads at the same memory, one of them writing, with nothing between that says who is first. A barrier of the block
-//! says it of its threads, one of a warp of its lanes; of the blocks of a launch nothing does. On a GPU what comes of it may change
-//! from run to run; here it would not, since threads run in a fixed order.
+//! Detects races: two threads access the same memory, one of them writing, with no barrier between that orders them. A block
+//! barrier orders its threads, a warp barrier its lanes; nothing orders the blocks of a launch. On a GPU the result of a race may
+//! change from run to run; here it would not, since threads run in a fixed order.
 //!
-//! Memory is looked at two bytes at a time. What changes no byte is not counted as written: two threads that write the same are not
-//! at odds. Atomics are not looked at.
+//! Memory is tracked two bytes at a time. A write that changes no byte does not count: two threads that write the same value do not
+//! race. Atomics are not tracked.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// A thread at a moment.
+/// A thread, and how many barriers it has passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
-    /// The thread's place in its block.
+    /// The thread's index in its block.
     pub thread: u16,
-    /// Barriers that its block has had.
+    /// Number of block barriers passed.
     pub barriers: u32,
-    /// Barriers that its warp has had for itself.
+    /// Number of warp barriers passed.
     pub warp_barriers: u32,
 }
 
-/// Who else read in the time between the same barriers.
+/// Which other threads accessed the bytes between the same barriers.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Others {
     None,
@@ -34,8 +34,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether nothing says that this was before.
-    fn meets(&self, now: Moment) -> bool {
+    /// Whether no barrier orders this access before `now`.
+    fn races_with(&self, now: Moment) -> bool {
         let Self { last, others } = *self;
         if last.barriers != now.barriers {
             return false;
@@ -63,11 +63,11 @@ impl Seen {
     }
 }
 
-/// What a block did with two bytes.
+/// The accesses of a block to two bytes.
 #[derive(Clone, Copy, Default)]
 struct Use {
     written: Option<Seen>,
-    /// Since they were written.
+    /// Reads since the last write.
     read: Option<Seen>,
     was_read: bool,
 }
@@ -76,31 +76,31 @@ impl Use {
     fn read(&mut self, now: Moment) -> bool {
         self.was_read = true;
         self.read = Some(self.read.map_or(Seen { last: now, others: Others::None }, |read| read.and(now)));
-        !self.written.is_some_and(|written| written.meets(now))
+        !self.written.is_some_and(|written| written.races_with(now))
     }
 
     fn write(&mut self, now: Moment) -> bool {
-        let meets = |seen: Option<Seen>| seen.is_some_and(|seen| seen.meets(now));
-        let fine = !meets(self.written) && !meets(self.read);
+        let races_with = |seen: Option<Seen>| seen.is_some_and(|seen| seen.races_with(now));
+        let fine = !races_with(self.written) && !races_with(self.read);
         (self.written, self.read) = (Some(Seen { last: now, others: Others::None }), None);
         fine
     }
 }
 
-/// Pairs of bytes of a page.
+/// Number of byte pairs in a page.
 const PAGE: usize = 2048;
-/// Pages of a block and of a launch, 32 MB: of what touches more memory, as measurements of a card's speed do, the rest is not
-/// looked at.
+/// Most pages of a block and of a launch, 32 MB: if more memory is accessed, as in measurements of a device's speed, the rest is
+/// not tracked.
 const PAGES: usize = 8192;
 
-/// What a block did with its own memory and with everyone's.
+/// The accesses of a block to shared and global memory.
 #[derive(Default)]
 pub struct Races {
     pages: HashMap<u64, Box<[Use]>>,
 }
 
 impl Races {
-    /// Whether `bytes` at an address are read, or else changed, without a race.
+    /// Records a read, or a change, of `bytes` at an address; whether it is free of races.
     pub fn touch(&mut self, at: u64, bytes: usize, now: Moment, writes: bool) -> bool {
         let (first, count) = (at / 2, bytes.div_ceil(2) as u64);
         let (page, index) = (first / PAGE as u64, (first % PAGE as u64) as usize);
@@ -115,7 +115,7 @@ impl Races {
         fine
     }
 
-    /// As if nothing had been done with these bytes.
+    /// Forgets all accesses to these bytes.
     pub fn forget(&mut self, at: u64, bytes: usize) {
         let (first, last) = (at / 2, (at + bytes as u64) / 2);
         for (number, page) in &mut self.pages {
@@ -126,13 +126,13 @@ impl Races {
     }
 }
 
-/// What the blocks of a launch did with everyone's memory.
+/// The accesses of all blocks of a launch to global memory.
 #[derive(Default)]
 pub struct Launch {
     pages: Mutex<HashMap<u64, Box<[Owners]>>>,
 }
 
-/// The blocks that wrote and read two bytes, from 1; of several readers any.
+/// The blocks that wrote and read two bytes, numbered from 1, 0 for none; any one of several readers.
 #[derive(Clone, Copy, Default)]
 struct Owners {
     written: u64,
@@ -141,7 +141,7 @@ struct Owners {
 }
 
 impl Launch {
-    /// Takes what block `block` did, and says an address that another uses, too, one of them writing.
+    /// Adds the accesses of block `block`; an error with the address at which it races with another block.
     pub fn add(&self, block: u64, races: Races) -> Result<(), u64> {
         let own = block + 1;
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,7 @@
 
 pub use half::{bf16, f16};
 
-/// Types of PTX.
+/// The types of PTX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ty {
     Pred,
@@ -72,7 +72,7 @@ impl Ty {
     }
 }
 
-/// A value that a register holds.
+/// A Rust type that the bits of a register can hold.
 pub trait Lane: Copy {
     fn read(bits: u64) -> Self;
     fn bits(self) -> u64;
@@ -129,7 +129,7 @@ impl Lane for bf16 {
     }
 }
 
-/// A float of any width in float64, and back with one rounding.
+/// A float of any width as float64; [`float_bits`] is the inverse, with one rounding.
 pub fn float(ty: Ty, bits: u64) -> f64 {
     match ty {
         Ty::F16 => f16::read(bits).to_f64(),
@@ -149,12 +149,12 @@ pub fn float_bits(ty: Ty, value: f64) -> u64 {
     }
 }
 
-/// Rounded to the ten bits of tensor cores, ties away from zero.
+/// Rounded to the ten mantissa bits of TF32, ties away from zero.
 pub fn tf32(value: f32) -> f32 {
     if value.is_finite() { f32::from_bits((value.to_bits().wrapping_add(0x1000)) & !0x1fff) } else { value }
 }
 
-/// The integer of that type in 64 bits, its sign spread.
+/// The integer of this type in the bits, sign-extended.
 pub fn integer(ty: Ty, bits: u64) -> i128 {
     match ty {
         Ty::S8 => i128::from(bits as i8),
@@ -165,7 +165,7 @@ pub fn integer(ty: Ty, bits: u64) -> i128 {
     }
 }
 
-/// As many bits as the type has.
+/// The bits of a value of this type, without those above.
 pub fn masked(ty: Ty, bits: u64) -> u64 {
     match ty.bytes() {
         8 => bits,
