@@ -316,10 +316,10 @@ fn the_verb_writes_a_whole_folder_or_nothing() {
         command.arg("import").arg(path).args(rest).arg(&out);
         run(&mut command)
     };
-    let (code, _, said) = import(&checkpoint("mae"), &["--as", "mae"]);
-    assert!(code == 1 && said.contains("--heads") && !out.exists(), "{said}");
-    let (code, _, said) = import(&checkpoint("mae"), &["--as", "vit"]);
-    assert!(code == 2 && said.contains("mocov3"), "{said}");
+    let (code, _, stderr) = import(&checkpoint("mae"), &["--as", "mae"]);
+    assert!(code == 1 && stderr.contains("--heads") && !out.exists(), "{stderr}");
+    let (code, _, stderr) = import(&checkpoint("mae"), &["--as", "vit"]);
+    assert!(code == 2 && stderr.contains("mocov3"), "{stderr}");
     // A NaN is found only while the folder is written.
     let mut broken = tensors();
     let bytes = &mut broken.get_mut("blocks.1.mlp.fc2.weight").unwrap().1;
@@ -327,20 +327,20 @@ fn the_verb_writes_a_whole_folder_or_nothing() {
     let path = folder.path().join("broken.safetensors");
     save(&broken, &path);
     let flags = ["--as", "timm", "--heads", "3", "--normalize", "half"];
-    let (code, _, said) = import(&path, &flags);
-    assert!(code == 1 && said.contains("blocks.1.mlp.fc2.weight") && said.contains("NaN"), "{said}");
+    let (code, _, stderr) = import(&path, &flags);
+    assert!(code == 1 && stderr.contains("blocks.1.mlp.fc2.weight") && stderr.contains("NaN"), "{stderr}");
     let left = fs::read_dir(folder.path().join("made")).map_or(0, Iterator::count);
     assert_eq!((out.exists(), left), (false, 0));
     fs::create_dir_all(&out).unwrap();
-    let (code, stdout, said) = import(&checkpoint("mae"), &["--as", "mae", "--heads", "3"]);
-    assert_eq!(code, 0, "{said}");
+    let (code, stdout, stderr) = import(&checkpoint("mae"), &["--as", "mae", "--heads", "3"]);
+    assert_eq!(code, 0, "{stderr}");
     assert!(stdout.contains("MAE, under \"model\": 2 layers of width 24, patches of 4 x 4"), "{stdout}");
     assert!(stdout.contains("left out: 7 of decoder_*"), "{stdout}");
     let mut files: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     files.sort();
     assert_eq!(files, ["config.json", "model.safetensors", "preprocessor_config.json"]);
-    let (code, _, said) = import(&checkpoint("mae"), &["--as", "mae", "--heads", "3"]);
-    assert!(code == 2 && said.contains("not empty"), "{said}");
+    let (code, _, stderr) = import(&checkpoint("mae"), &["--as", "mae", "--heads", "3"]);
+    assert!(code == 2 && stderr.contains("not empty"), "{stderr}");
 }
 
 /// Every case of a head: its fixture folder, its project, and the head that it becomes.
@@ -444,8 +444,8 @@ fn a_head_that_fits_no_tokens_is_refused() {
     let out = tempfile::tempdir().unwrap().path().join("probe.safetensors");
     let mut command = program();
     command.arg("import").arg(fixtures().join("ep/head.pth")).args(["--as", "ep"]).arg(&out);
-    let (code, _, said) = run(&mut command);
-    assert!(code == 1 && said.contains("its folder does not exist") && !out.exists(), "{code} {said}");
+    let (code, _, stderr) = run(&mut command);
+    assert!(code == 1 && stderr.contains("its folder does not exist") && !out.exists(), "{code} {stderr}");
 }
 
 #[test]
@@ -496,13 +496,13 @@ fn the_verb_makes_a_probe_of_a_head() {
         command.arg("import").arg(fixtures().join("dinov2-linear/head.pth")).args(["--as", "dinov2-linear"]);
         run(command.arg("--backbone").arg(&backbone).arg(&out))
     };
-    let (code, stdout, said) = import();
-    assert!(code == 0 && stdout.contains("5 classes from the CLS token, then the mean"), "{said}");
+    let (code, stdout, stderr) = import();
+    assert!(code == 0 && stdout.contains("5 classes from the CLS token, then the mean"), "{stderr}");
     let probe = Probe::load(&out).unwrap();
     assert_eq!(
         (probe.meta.backbone.id.as_str(), probe.meta.backbone.model_type.as_str()),
         ("backbone", "dinov2")
     );
-    let (code, _, said) = import();
-    assert!(code == 2 && said.contains("already exists"), "{said}");
+    let (code, _, stderr) = import();
+    assert!(code == 2 && stderr.contains("already exists"), "{stderr}");
 }

@@ -229,23 +229,23 @@ fn a_protocol_brings_its_epochs_and_rates() {
         command.args(["--heads", "gap", "--batch", "8", "--out"]).arg(desk.path("run")).args(more);
         run(&mut command)
     };
-    let (code, _, said) = plan(&["--protocol", "dinov2-linear"]);
-    assert!(code != 0 && said.contains("--select-split 0.1"), "13 rates need images to choose: {said}");
-    let (code, _, said) = plan(&["--protocol", "mae-linprobe", "--epochs", "10"]);
-    assert!(code != 0 && said.contains("warms up for 10 epochs"), "{said}");
-    let (code, _, said) = plan(&["--protocol", "dino"]);
-    assert!(code == 2 && said.contains("efficient-probing"), "{said}");
+    let (code, _, stderr) = plan(&["--protocol", "dinov2-linear"]);
+    assert!(code != 0 && stderr.contains("--select-split 0.1"), "13 rates need images to choose: {stderr}");
+    let (code, _, stderr) = plan(&["--protocol", "mae-linprobe", "--epochs", "10"]);
+    assert!(code != 0 && stderr.contains("warms up for 10 epochs"), "{stderr}");
+    let (code, _, stderr) = plan(&["--protocol", "dino"]);
+    assert!(code == 2 && stderr.contains("efficient-probing"), "{stderr}");
     assert!(!desk.path("run").exists());
-    let (code, said, _) =
+    let (code, stdout, _) =
         plan(&["--protocol", "dinov2-linear", "--select-split", "0.3", "--evaluate-every", "5", "--json"]);
-    assert_eq!(code, 0, "{said}");
+    assert_eq!(code, 0, "{stdout}");
     let manifest = Run::open(&desk.path("run")).expect("a run").manifest;
     assert_eq!(
         (manifest.heads.len(), manifest.config.epochs, manifest.config.evaluate_every),
         (13, 10, Some(5))
     );
     assert_eq!(manifest.heads[12].rate, Some(0.1 * 8.0 / 256.0));
-    let events = lines(&said);
+    let events = lines(&stdout);
     let within: Vec<&Value> = events.iter().filter(|event| event["event"] == "evaluation").collect();
     let steps = manifest.dataset.train.div_ceil(8);
     let due: Vec<usize> = (1..10 * steps).filter(|step| step % 5 == 0 && step % steps != 0).collect();
@@ -261,8 +261,8 @@ fn a_protocol_brings_its_epochs_and_rates() {
     // A resumed run keeps its epochs and rates: another preset is refused.
     let mut more = desk.verb("train", "cache");
     more.args(["--resume", "--protocol", "mae-linprobe", "--out"]).arg(desk.path("run"));
-    let (code, _, said) = run(&mut more);
-    assert!(code != 0 && said.contains("protocol.protocol"), "{said}");
+    let (code, _, stderr) = run(&mut more);
+    assert!(code != 0 && stderr.contains("protocol.protocol"), "{stderr}");
 }
 
 /// Width, patches and CLS of the tokens of three images in a cache of the desk.
@@ -319,14 +319,14 @@ fn joined_layers_are_trained_on_and_asked_about() {
             .arg(desk.path(&format!("out{}", more.concat())))
             .args(more))
     };
-    let (code, _, said) = inspect(&[]);
-    assert!(code == 0 && !said.contains("mean little"), "{said}");
-    let (code, _, said) = inspect(&["--blocks", "1"]);
-    assert!(code != 0 && said.contains(&format!("hidden size {}", 2 * d)), "{said}");
-    let (code, _, said) = inspect(&["--blocks", "4"]);
-    assert!(code == 2 && said.contains("ending at layer 2, but there are only 3"), "{said}");
-    let (code, _, said) = inspect(&["--blocks", "0"]);
-    assert!(code == 2 && said.contains("expected a number of layers, from 1"), "{said}");
+    let (code, _, stderr) = inspect(&[]);
+    assert!(code == 0 && !stderr.contains("mean little"), "{stderr}");
+    let (code, _, stderr) = inspect(&["--blocks", "1"]);
+    assert!(code != 0 && stderr.contains(&format!("hidden size {}", 2 * d)), "{stderr}");
+    let (code, _, stderr) = inspect(&["--blocks", "4"]);
+    assert!(code == 2 && stderr.contains("ending at layer 2, but there are only 3"), "{stderr}");
+    let (code, _, stderr) = inspect(&["--blocks", "0"]);
+    assert!(code == 2 && stderr.contains("expected a number of layers, from 1"), "{stderr}");
     let mut eval = desk.verb("eval", "cache");
     done(eval.arg("--run").arg(desk.path("run")).args(["--device", "cpu"]));
     // On an axis of layers, every point concatenates the same number of layers.
@@ -348,9 +348,9 @@ fn tasks_of_layers_and_rates_come_to_the_bytes_of_one_run() {
     let desk = Desk::new(150, 12);
     done(&mut grid(&desk, "whole", &[]));
     // Two seeds of eight heads: blocks of two, so that a task has one layer of a head and not the other.
-    let (code, _, said) = run(&mut grid(&desk, "parts", &["--submit", "local", "--tasks", "8", "--wait"]));
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("submitted: 8 x train, then join"), "tokens are there: {said}");
+    let (code, _, stderr) = run(&mut grid(&desk, "parts", &["--submit", "local", "--tasks", "8", "--wait"]));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("submitted: 8 x train, then join"), "tokens are there: {stderr}");
     assert_same(&desk.path("parts"), &desk.path("whole"));
     // Without cached tokens, tasks extract them first, of both layers at once.
     let mut sweep = desk.verb("sweep", "other");
@@ -368,9 +368,9 @@ fn tasks_of_layers_and_rates_come_to_the_bytes_of_one_run() {
         "--seeds",
         "2",
     ]);
-    let (code, _, said) = run(sweep.arg("--wait").arg("--out").arg(desk.path("sweep")));
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("submitted: 3 x tokens, then all-tokens, then 4 x train, then join"), "{said}");
+    let (code, _, stderr) = run(sweep.arg("--wait").arg("--out").arg(desk.path("sweep")));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("submitted: 3 x tokens, then all-tokens, then 4 x train, then join"), "{stderr}");
     assert_eq!(tree(&desk.path("other")), tree(&desk.path("cache")));
     let heads = Run::open(&desk.path("sweep")).expect("a run").manifest.heads;
     let names: Vec<&str> = heads.iter().map(|head| head.name.as_str()).collect();
@@ -381,8 +381,8 @@ fn tasks_of_layers_and_rates_come_to_the_bytes_of_one_run() {
 #[test]
 fn the_selection_images_choose_and_all_say_the_same() {
     let desk = desk();
-    let said = lines(&done(&mut grid(&desk, "run", &["--json"])));
-    let end = said.last().expect("an end");
+    let events = lines(&done(&mut grid(&desk, "run", &["--json"])));
+    let end = events.last().expect("an end");
     let chosen = end["chosen"].as_array().expect("a list");
     assert_eq!(chosen.len(), 2);
     let run_ = Run::open(&desk.path("run")).expect("a run");
@@ -460,11 +460,11 @@ fn an_evaluation_is_of_one_layer_after_the_other() {
         command.arg("--run").arg(desk.path("run")).args(["--device", "cpu"]).args(more);
         run(&mut command)
     };
-    let (code, _, said) = eval(&[]);
-    assert!(code == 2 && said.contains("(1, last)") && said.contains("--layer"), "{said}");
+    let (code, _, stderr) = eval(&[]);
+    assert!(code == 2 && stderr.contains("(1, last)") && stderr.contains("--layer"), "{stderr}");
     let kept = |layer: &str| {
-        let (code, _, said) = eval(&["--layer", layer]);
-        assert_eq!(code, 0, "{said}");
+        let (code, _, stderr) = eval(&["--layer", layer]);
+        assert_eq!(code, 0, "{stderr}");
         let text = fs::read_to_string(desk.path("run/evaluation.json")).expect("kept");
         let kept: Value = serde_json::from_str(&text).expect("JSON");
         let probes = kept["probes"].as_array().expect("probes").iter();
@@ -473,16 +473,16 @@ fn an_evaluation_is_of_one_layer_after_the_other() {
     assert!(kept("1").iter().all(|name| name.contains("[layer=1,")));
     // Results of the last layer are added to those of layer 1.
     assert_eq!(kept("last").len(), 8);
-    let (code, _, said) = eval(&["--layer", "0"]);
-    assert!(code != 0 && said.contains("tokens.layer"), "{said}");
+    let (code, _, stderr) = eval(&["--layer", "0"]);
+    assert!(code != 0 && stderr.contains("tokens.layer"), "{stderr}");
 }
 
 #[test]
 fn what_cannot_be_an_axis_is_refused_before_anything_is_done() {
     let desk = desk();
     let refused = |more: &[&str], expected: &str| {
-        let (code, _, said) = run(&mut desk.train("bad", 1, more));
-        assert!(code != 0 && said.contains(expected), "{more:?}: {said}");
+        let (code, _, stderr) = run(&mut desk.train("bad", 1, more));
+        assert!(code != 0 && stderr.contains(expected), "{more:?}: {stderr}");
         assert!(!desk.path("bad").exists() && !desk.path("cache").exists(), "{more:?}");
     };
     let split = ["--select-split", "0.3"];
@@ -502,6 +502,6 @@ fn what_cannot_be_an_axis_is_refused_before_anything_is_done() {
     done(&mut grid(&desk, "run", &["--seeds", "1"]));
     let mut more = desk.verb("train", "cache");
     more.args(["--resume", "--layers", "0,1", "--out"]).arg(desk.path("run"));
-    let (code, _, said) = run(&mut more);
-    assert!(code == 2 && said.contains("--resume --out alone"), "{said}");
+    let (code, _, stderr) = run(&mut more);
+    assert!(code == 2 && stderr.contains("--resume --out alone"), "{stderr}");
 }

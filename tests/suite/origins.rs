@@ -50,44 +50,44 @@ fn a_probe_is_asked_about_the_tokens_it_was_trained_on() {
     let mut eval = desk.verb("eval", "cache");
     let of_run = done(eval.args(["--device", "cpu", "--json", "--run"]).arg(desk.path("run")));
     let of_run = lines(&of_run).into_iter().find(|line| line["head"] == "sinkhorn" && line["seed"] == 0);
-    let (code, alone, said) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[]));
-    assert_eq!(code, 0, "{said}");
+    let (code, alone, stderr) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[]));
+    assert_eq!(code, 0, "{stderr}");
     assert_eq!(evaluation(&alone), of_run.expect("its evaluation")["evaluation"]);
-    assert!(!said.contains("warning"), "{said}");
+    assert!(!stderr.contains("warning"), "{stderr}");
     // A flag overrides the file, with a warning about what it contradicts.
-    let (code, _, said) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &["--layer", "2"]));
+    let (code, _, stderr) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &["--layer", "2"]));
     let expected = "was trained on other tokens (tokens after layer 1, not tokens after the last layer)";
-    assert!(code == 0 && said.contains(expected), "{said}");
+    assert!(code == 0 && stderr.contains(expected), "{stderr}");
     // Two probes of different tokens cannot be evaluated together.
     let two = of("last").display().to_string();
-    let (code, _, said) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[&two]));
-    assert!(code == 2 && said.contains("different tokens") && said.contains("--layer"), "{said}");
+    let (code, _, stderr) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[&two]));
+    assert!(code == 2 && stderr.contains("different tokens") && stderr.contains("--layer"), "{stderr}");
     // A probe that does not name its tokens is not given those of another.
     let mut silent = Probe::load(of("last")).expect("a probe");
     silent.meta.training = None;
     silent.save(desk.path("silent.safetensors")).expect("a file");
     let silent = desk.path("silent.safetensors").display().to_string();
-    let (code, _, said) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[&silent]));
-    assert!(code == 2 && said.contains("a file that does not say"), "{said}");
-    let (code, _, said) = run(&mut eval_probe(&desk, &backbone(), &of("last"), &[&silent]));
-    assert_eq!(code, 0, "{said}");
+    let (code, _, stderr) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[&silent]));
+    assert!(code == 2 && stderr.contains("a file that does not say"), "{stderr}");
+    let (code, _, stderr) = run(&mut eval_probe(&desk, &backbone(), &of("last"), &[&silent]));
+    assert_eq!(code, 0, "{stderr}");
 
     let inspect = |out: &str, more: &[&str]| {
         let mut inspect = program();
         inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--backbone"]).arg(backbone());
         inspect.arg("--image").arg(desk.data().join("val")).arg("--out").arg(desk.path(out));
-        let (code, _, said) = run(inspect.arg("--probe").arg(of("run")).args(more));
-        assert_eq!(code, 0, "{said}");
+        let (code, _, stderr) = run(inspect.arg("--probe").arg(of("run")).args(more));
+        assert_eq!(code, 0, "{stderr}");
         let first =
             files_below(&desk.path(out)).into_iter().find(|path| path.extension() == Some("json".as_ref()));
         let text = fs::read_to_string(first.expect("a result")).expect("text");
         let document: Value = serde_json::from_str(&text).expect("JSON");
-        (document["grid"]["rows"].as_u64(), said)
+        (document["grid"]["rows"].as_u64(), stderr)
     };
-    let (rows, said) = inspect("own", &[]);
-    assert!(rows == Some(6) && !said.contains("warning"), "{said}");
-    let (rows, said) = inspect("other", &["--size", "32"]);
-    assert!(rows == Some(4) && said.contains("images of 48 pixels, not images of 32 pixels"), "{said}");
+    let (rows, stderr) = inspect("own", &[]);
+    assert!(rows == Some(6) && !stderr.contains("warning"), "{stderr}");
+    let (rows, stderr) = inspect("other", &["--size", "32"]);
+    assert!(rows == Some(4) && stderr.contains("images of 48 pixels, not images of 32 pixels"), "{stderr}");
 }
 
 /// All files in a folder and below, sorted.
@@ -107,8 +107,8 @@ fn other_weights_are_told_and_never_kept() {
     done(&mut desk.train("run", 1, &[]));
     let other = other_backbone(&desk, "twin");
     let probe = desk.path("run/probes/sinkhorn-s0-best.safetensors");
-    let (code, _, said) = run(&mut eval_probe(&desk, &other, &probe, &[]));
-    assert!(code == 0 && said.contains("was trained on other weights"), "{said}");
+    let (code, _, stderr) = run(&mut eval_probe(&desk, &other, &probe, &[]));
+    assert!(code == 0 && stderr.contains("was trained on other weights"), "{stderr}");
     let eval = |more: &[&str]| {
         let mut eval = desk.verb("eval", "cache");
         run(eval.args(["--device", "cpu", "--run"]).arg(desk.path("run")).args(more))
@@ -120,12 +120,12 @@ fn other_weights_are_told_and_never_kept() {
         (&["--size", "48"], "tokens.preprocessing"),
         (&["--precision", "float32"], "tokens.precision"),
     ] {
-        let (code, _, said) = eval(more);
-        assert!(code == 2 && said.contains(&format!("another `{field}`")), "{more:?}: {said}");
+        let (code, _, stderr) = eval(more);
+        assert!(code == 2 && stderr.contains(&format!("another `{field}`")), "{more:?}: {stderr}");
         assert!(!kept.exists(), "{more:?}");
     }
-    let (code, _, said) = eval(&["--layer", "2"]); // the last layer, by its number
-    assert!(code == 0 && kept.exists(), "{said}");
+    let (code, _, stderr) = eval(&["--layer", "2"]); // the last layer, by its number
+    assert!(code == 0 && kept.exists(), "{stderr}");
 }
 
 #[test]
@@ -147,15 +147,15 @@ fn what_a_run_was_not_begun_with_is_refused_and_seeds_are_added() {
         (&["--seeds", "1"], "seeds"),
         (&["--select-split", "0.3"], "selection"),
     ] {
-        let (code, _, said) = resume(more);
-        assert!(code == 2 && said.contains(&format!("another `{field}`")), "{more:?}: {said}");
+        let (code, _, stderr) = resume(more);
+        assert!(code == 2 && stderr.contains(&format!("another `{field}`")), "{more:?}: {stderr}");
     }
     assert!(before == files(&desk.path("run/probes")));
-    let (code, _, said) = resume(&["--config", "state_dim=3"]);
-    assert!(code == 2 && said.contains("--heads"), "{said}");
+    let (code, _, stderr) = resume(&["--config", "state_dim=3"]);
+    assert!(code == 2 && stderr.contains("--heads"), "{stderr}");
     // More seeds: existing probes stay as they are, new ones are those of a run with three seeds.
-    let (code, _, said) = resume(&["--seeds", "3"]);
-    assert_eq!(code, 0, "{said}");
+    let (code, _, stderr) = resume(&["--seeds", "3"]);
+    assert_eq!(code, 0, "{stderr}");
     done(&mut desk.train("whole", 2, &["--seeds", "3"]));
     let [grown, whole] = ["run", "whole"].map(|name| desk.path(name));
     assert_eq!(files(&grown.join("probes")).len(), 3 * 2 * 2);
@@ -179,15 +179,15 @@ fn a_run_goes_on_with_the_cache_it_was_begun_with() {
 fn without_a_cache_a_training_ends_with_the_same_bits() {
     let desk = Desk::new(36, 12);
     fs::write(desk.data().join("train/disc-dots/broken.png"), "no picture").expect("a file");
-    let (code, _, said) = run(&mut desk.train("refused", 6, &["--cache-limit", "0.00001"]));
-    assert!(code == 1 && said.contains("--recompute") && said.contains(" each here"), "{said}");
+    let (code, _, stderr) = run(&mut desk.train("refused", 6, &["--cache-limit", "0.00001"]));
+    assert!(code == 1 && stderr.contains("--recompute") && stderr.contains(" each here"), "{stderr}");
     done(&mut desk.train("cached", 6, &["--select-split", "0.34"]));
     fs::remove_dir_all(desk.path("cache")).expect("removed");
     let anew = ["--select-split", "0.34", "--recompute", "--cache-limit", "0.00001"];
     let begun = Instant::now();
-    let said = done(&mut desk.train("anew", 6, &[&anew[..], &["--json"]].concat()));
+    let stdout = done(&mut desk.train("anew", 6, &[&anew[..], &["--json"]].concat()));
     let whole = begun.elapsed();
-    assert!(lines(&said).iter().any(|line| line["event"] == "unreadable"), "{said}");
+    assert!(lines(&stdout).iter().any(|line| line["event"] == "unreadable"), "{stdout}");
     // Killed in the middle, it resumes without its flags.
     let mut child = desk.train("cut", 6, &anew);
     let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");

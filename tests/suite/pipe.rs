@@ -298,9 +298,9 @@ fn every_event_survives_a_pipe() {
     let epochs = || vec![metric("gap", 0, 1)];
     let about = snapshot(&["gap"]).about.clone();
     let stage = PlannedStage { name: "join".into(), tasks: 1, script: "#!/bin/bash".into() };
-    let (name, state, said) =
+    let (name, state, stderr) =
         ("join".to_owned(), "running, 1:00 left".to_owned(), vec!["epoch 1".to_owned()]);
-    let all = vec![TaskStatus { name, phase: TaskPhase::Running, state, said }];
+    let all = vec![TaskStatus { name, phase: TaskPhase::Running, state, stderr }];
     let tasks = Some(Tasks { all, problem: Some("squeue refuses".into()) });
     let snapshot = Arc::new(RunSnapshot {
         about,

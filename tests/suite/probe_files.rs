@@ -322,6 +322,6 @@ fn the_pytorch_example_writes_a_probe_that_loads() {
     let mut command = Command::new(&python);
     let output = command.current_dir(script.parent().expect("a folder")).args(["-B", "-c", read]).arg(&path);
     let output = output.output().expect("Python runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.starts_with("sinkhorn 0.05"), "{said} {}", String::from_utf8_lossy(&output.stderr));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.starts_with("sinkhorn 0.05"), "{stdout} {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -135,8 +135,8 @@ pub fn tables(run: &Path) -> (Vec<Vec<String>>, String) {
 fn a_run_holds_what_it_says_and_its_probes_are_read() {
     let desk = Desk::new(36, 12);
     fs::write(desk.data().join("train/disc-dots/broken.png"), "no picture").expect("a file");
-    let said = done(&mut desk.train("run", 2, &["--json"]));
-    let events = lines(&said);
+    let stdout = done(&mut desk.train("run", 2, &["--json"]));
+    let events = lines(&stdout);
     let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().expect("an event")).collect();
     let epochs = ["epoch"; 8];
     assert_eq!(kinds, [&["plan", "unreadable"][..], &epochs, &["end"]].concat());
@@ -203,10 +203,10 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     }
 
     // A run is not overwritten, and not resumed with other settings.
-    let (code, _, said) = run(&mut desk.train("run", 2, &[]));
-    assert!(code == 2 && said.contains("--resume"), "{said}");
-    let (code, _, said) = run(&mut desk.train("run", 3, &["--resume"]));
-    assert!(code == 2 && said.contains("`protocol.epochs`: 2 there, 3 now"), "{said}");
+    let (code, _, stderr) = run(&mut desk.train("run", 2, &[]));
+    assert!(code == 2 && stderr.contains("--resume"), "{stderr}");
+    let (code, _, stderr) = run(&mut desk.train("run", 3, &["--resume"]));
+    assert!(code == 2 && stderr.contains("`protocol.epochs`: 2 there, 3 now"), "{stderr}");
     let before = files(&folder.join("probes"));
     done(&mut desk.train("run", 2, &["--resume"]));
     assert!(before == files(&folder.join("probes")));
@@ -282,8 +282,8 @@ fn a_stopped_run_keeps_its_probes_and_goes_on() {
         assert!(patience.elapsed() < Duration::from_mins(1), "no checkpoint appears");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let (code, _, said) = run(&mut desk.train("cut", 200, &["--resume"]));
-    assert!(code == 1 && said.contains("cut is in use by another training process"), "{code}: {said}");
+    let (code, _, stderr) = run(&mut desk.train("cut", 200, &["--resume"]));
+    assert!(code == 1 && stderr.contains("cut is in use by another training process"), "{code}: {stderr}");
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("a signal");
     assert_eq!(child.wait().expect("a child").code(), Some(130));
     let kept = files(&desk.path("cut/probes"));
@@ -305,8 +305,8 @@ pub fn goes_on_to_the_same(desk: &Desk) {
 #[test]
 fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
     let desk = Desk::new(120, 24);
-    let (code, _, said) = run(&mut desk.extract("small", &["--cache-limit", "0.0001"]));
-    assert!(code == 1 && said.contains("--cache-limit") && said.contains("144 images"), "{said}");
+    let (code, _, stderr) = run(&mut desk.extract("small", &["--cache-limit", "0.0001"]));
+    assert!(code == 1 && stderr.contains("--cache-limit") && stderr.contains("144 images"), "{stderr}");
     assert!(!desk.path("small").exists());
     let plan = lines(&done(&mut desk.extract("small", &["--plan", "--json"])));
     assert_eq!((&plan[0]["images"], &plan[0]["bytes"]), (&144.into(), &(144 * 17 * 24 * 2).into()));
@@ -361,21 +361,21 @@ fn a_full_disk_stops_with_a_message_and_goes_on_once_there_is_room() {
     let Ok(Output { status, stdout, stderr }) = command.output() else {
         return skip::because("there is no unshare");
     };
-    let (listed, said) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    if status.code() == Some(77) || said.starts_with("unshare: ") {
-        return skip::because(format!("no mount of one's own is allowed here ({})", said.trim()));
+    let (listed, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    if status.code() == Some(77) || stderr.starts_with("unshare: ") {
+        return skip::because(format!("no mount of one's own is allowed here ({})", stderr.trim()));
     }
-    assert!(status.success(), "{said}");
+    assert!(status.success(), "{stderr}");
     let expected =
         ["tokens-000001.safetensors: cannot write it", "can be resumed", "No space left on device", "rc 1\n"];
-    assert!(expected.iter().all(|part| said.contains(part)), "{said}");
-    let first = said.split("rc 1").nth(1).unwrap_or_default();
+    assert!(expected.iter().all(|part| stderr.contains(part)), "{stderr}");
+    let first = stderr.split("rc 1").nth(1).unwrap_or_default();
     assert!(
         first.contains("tokens-000000")
             && !first.split("tokens: ").next().unwrap_or_default().contains("tokens-000001"),
-        "{said}"
+        "{stderr}"
     );
-    assert!(said.contains("64 already cached") && listed.contains("tokens-000002"), "{said} {listed}");
+    assert!(stderr.contains("64 already cached") && listed.contains("tokens-000002"), "{stderr} {listed}");
 }
 
 /// A file size limit plays the full disk.
@@ -387,8 +387,8 @@ fn a_disk_that_refuses_stops_with_a_message_and_a_usable_cache() {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 20; exec \"$0\" \"$@\""]);
     command.arg(inner.get_program()).args(inner.get_args());
-    let (code, _, said) = run(&mut command);
-    assert!(code == 1 && said.contains("tokens-000000") && said.contains("can be resumed"), "{said}");
+    let (code, _, stderr) = run(&mut command);
+    assert!(code == 1 && stderr.contains("tokens-000000") && stderr.contains("can be resumed"), "{stderr}");
     let cache =
         fs::read_dir(desk.path("cache")).expect("a folder").next().expect("a cache").expect("an entry");
     assert_eq!(
@@ -408,8 +408,8 @@ fn the_best_epoch_is_picked_on_a_part_of_train_and_broken_heads_stop() {
     assert_eq!((honest.dataset.train, honest.dataset.select, honest.dataset.test), (24, 12, 12));
     assert_eq!(honest.warning, None);
     // So large a rate gives one head a loss that is not finite at once; the other continues alone.
-    let (code, _, said) = run(&mut desk.train("broken", 3, &["--rate", "1e30"]));
-    assert!(code == 0 && said.contains("sinkhorn with seed 1 stopped: the loss became"), "{said}");
+    let (code, _, stderr) = run(&mut desk.train("broken", 3, &["--rate", "1e30"]));
+    assert!(code == 0 && stderr.contains("sinkhorn with seed 1 stopped: the loss became"), "{stderr}");
     let outcomes = Run::open(&desk.path("broken")).and_then(|run| run.outcomes()).expect("outcomes");
     let epochs: Vec<usize> = outcomes.iter().map(|outcome| outcome.epochs.len()).collect();
     assert_eq!(epochs, [3, 0, 3, 0]);
@@ -421,10 +421,10 @@ fn the_best_epoch_is_picked_on_a_part_of_train_and_broken_heads_stop() {
         .arg(desk.data())
         .arg("--out")
         .arg(desk.path("lost"));
-    let (code, _, said) = run(alone.args(["--heads", "sinkhorn", "--rate", "1e30", "--device", "cpu"]));
-    assert!(code == 1 && said.contains("sinkhorn with seed 0 stopped"), "{said}");
-    let (code, _, said) = run(&mut desk.train("wrong", 2, &["--config", "colour=red"]));
-    assert!(code == 2 && said.contains("colour") && !desk.path("wrong").exists(), "{said}");
+    let (code, _, stderr) = run(alone.args(["--heads", "sinkhorn", "--rate", "1e30", "--device", "cpu"]));
+    assert!(code == 1 && stderr.contains("sinkhorn with seed 0 stopped"), "{stderr}");
+    let (code, _, stderr) = run(&mut desk.train("wrong", 2, &["--config", "colour=red"]));
+    assert!(code == 2 && stderr.contains("colour") && !desk.path("wrong").exists(), "{stderr}");
 }
 
 /// A file in place of a folder is refused before a backbone runs, also for root, whom permissions do not stop.
@@ -434,9 +434,12 @@ fn a_place_that_cannot_be_written_is_refused_before_tokens_are_taken() {
     let file = desk.path("file");
     fs::write(&file, "").expect("a file");
     for (out, more) in [("file", &[][..]), ("file/run", &[]), ("file", &["--resume"])] {
-        let (code, _, said) = run(&mut desk.train(out, 1, more));
-        let named = said.contains(&format!("--out {}", desk.path(out).display()));
-        assert!(code == 2 && named && said.contains("file is a file, expected a folder"), "{code}: {said}");
+        let (code, _, stderr) = run(&mut desk.train(out, 1, more));
+        let named = stderr.contains(&format!("--out {}", desk.path(out).display()));
+        assert!(
+            code == 2 && named && stderr.contains("file is a file, expected a folder"),
+            "{code}: {stderr}"
+        );
     }
     assert!(!desk.path("cache").exists(), "tokens were taken");
     done(&mut desk.train("run", 1, &["--seeds", "1"]));
@@ -444,8 +447,11 @@ fn a_place_that_cannot_be_written_is_refused_before_tokens_are_taken() {
     let name = file.to_str().expect("text");
     for (more, flag) in [(["--evaluation", name], "--evaluation"), (["--part", "1/2"], "--run")] {
         let mut eval = desk.verb("eval", "other");
-        let (code, _, said) = run(eval.args(["--device", "cpu", "--run"]).arg(desk.path("run")).args(more));
-        assert!(code == 2 && said.contains(flag) && said.contains("expected a folder"), "{code}: {said}");
+        let (code, _, stderr) = run(eval.args(["--device", "cpu", "--run"]).arg(desk.path("run")).args(more));
+        assert!(
+            code == 2 && stderr.contains(flag) && stderr.contains("expected a folder"),
+            "{code}: {stderr}"
+        );
     }
     assert!(!desk.path("other").exists(), "tokens were taken");
 }
@@ -464,17 +470,17 @@ fn a_file_where_a_folder_is_expected_is_called_one() {
         (1, &["report", &run_, "--table", "cost", "--out", &file]),
         (1, &["cache", "list", "--cache", &file]),
     ] {
-        let (found, _, said) = run(program().args(words));
+        let (found, _, stderr) = run(program().args(words));
         let advised = ["resumed", "check the disk", "not empty", "holds no", "has no", "is not a run"]
             .iter()
-            .any(|word| said.contains(word));
+            .any(|word| stderr.contains(word));
         assert!(
-            found == code && said.contains("is a file, expected a folder") && !advised,
-            "{words:?}: {said}"
+            found == code && stderr.contains("is a file, expected a folder") && !advised,
+            "{words:?}: {stderr}"
         );
     }
-    let (code, _, said) = run(program().args(["cache", "clear"]));
-    assert!(code == 2 && said.contains("--all"), "{said}");
+    let (code, _, stderr) = run(program().args(["cache", "clear"]));
+    assert!(code == 2 && stderr.contains("--all"), "{stderr}");
 }
 
 #[test]
@@ -547,8 +553,8 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
                 word => command.arg(word),
             };
         }
-        let (code, _, said) = run(command.current_dir(desk.path("")));
-        assert!(code == 2 && said.contains(expected), "{verb} {rest}: {code}: {said}");
+        let (code, _, stderr) = run(command.current_dir(desk.path("")));
+        assert!(code == 2 && stderr.contains(expected), "{verb} {rest}: {code}: {stderr}");
     }
     for made in ["a.svg", "a.bmp", "a.html", "cache", "run", "out"] {
         assert!(!desk.path(made).exists(), "{made} is there");

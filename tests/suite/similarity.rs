@@ -552,11 +552,11 @@ fn the_program_names_the_nearest_images_of_a_file() {
         ("figures --figure image_map --vectors weight --out m.svg", "Evaluate the dataset again"),
     ] {
         let failed = program(folder.path(), arguments).failure();
-        let said = String::from_utf8_lossy(&failed.get_output().stderr)
+        let stderr = String::from_utf8_lossy(&failed.get_output().stderr)
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(" ");
-        assert!(said.contains(words), "{arguments}: {said}");
+        assert!(stderr.contains(words), "{arguments}: {stderr}");
     }
 }
 

@@ -159,11 +159,11 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
     // Errors: a setting that no head has, a missing dataset.
     let wrong = TrainSettings { head_settings: "colour=red".into(), ..draft.clone() };
     let absent = TrainSettings { data: Some(desk.disk.path("nowhere")), ..draft };
-    for (job, draft, said) in [(6, wrong, "colour"), (7, absent, "nowhere")] {
+    for (job, draft, expected) in [(6, wrong, "colour"), (7, absent, "nowhere")] {
         desk.worker.send(Request::Fetch(JobId(job), Fetch::Plan(Box::new(draft))));
         let events = desk.end(job);
         let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
-        assert!(fault.to_string().contains(said), "{fault}");
+        assert!(fault.to_string().contains(expected), "{fault}");
     }
 }
 

@@ -235,16 +235,16 @@ fn what_did_not_open_is_said_in_sight_and_is_not_offered_again() {
 #[test]
 fn the_help_menu_says_what_it_is_what_numbers_mean_and_which_keys_there_are() {
     let mut window = Window::new();
-    for (item, said) in [
+    for (item, text) in [
         ("About SSMProbe", "order-sensitive probes"),
         ("Definitions", "What every number of SSMProbe means"),
         ("Keyboard shortcuts", "Ctrl+Shift+S"),
     ] {
         window.click("Help");
         window.click(item);
-        assert!(window.has(said), "{item} does not say {said}");
+        assert!(window.has(text), "{item} does not say {text}");
         window.press(Modifiers::NONE, Key::Escape);
-        assert!(!window.has(said), "{item} stays");
+        assert!(!window.has(text), "{item} stays");
     }
     window.click("Help");
     window.click("Definitions");

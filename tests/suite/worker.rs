@@ -197,13 +197,14 @@ fn regions_come_with_an_explanation() {
     let all = object(&ask(11, RegionSource::new(Some(root.join("other"))))).expect("a folder of masks");
     assert!(all.iter().all(|cover| *cover > 0.99));
     assert_eq!(object(&ask(12, RegionSource::Nowhere)), None);
-    for (job, name, said) in
+    for (job, name, expected) in
         [(13, "small", "expected a mask of the image's size"), (14, "absent", "is not a folder")]
     {
         let events = ask(job, RegionSource::new(Some(root.join(name))));
         assert_eq!(object(&events), None);
-        let warned =
-            events.iter().any(|event| matches!(event, Event::Warning { text, .. } if text.contains(said)));
+        let warned = events
+            .iter()
+            .any(|event| matches!(event, Event::Warning { text, .. } if text.contains(expected)));
         assert!(warned, "{events:?}");
     }
 }

@@ -208,7 +208,7 @@ fn frame_k_of_a_reading_marks_the_kth_token_that_is_read() {
     figures(&["--figure", "scan_path", "--figure", "evidence", "--out", "both.gif"]).success();
     assert!(animation(&folder.path().join("both.gif"))[0].buffer().height() > frames[0].buffer().height());
     let refused = figures(&["--figure", "photo", "--out", "photo.gif"]).failure();
-    let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
-    assert!(said.contains("step by step"), "{said}");
+    let stderr = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(stderr.contains("step by step"), "{stderr}");
     figures(&["--figure", "kernel", "--out", "kernel.csv", "--stills", "2"]).code(2);
 }

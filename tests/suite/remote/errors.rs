@@ -13,9 +13,9 @@ use crate::run::run;
 fn with_ssh(what: &str, place: &str) -> (i32, String) {
     let desk = TempDir::new().expect("a folder");
     write_script(&desk.path().join("ssh"), what);
-    let (code, said) = with_path(desk.path(), place);
-    assert!(!desk.path().join("out").exists(), "{said}");
-    (code, said)
+    let (code, stderr) = with_path(desk.path(), place);
+    assert!(!desk.path().join("out").exists(), "{stderr}");
+    (code, stderr)
 }
 
 /// Runs `inspect --on` with a folder first on the PATH; exit code and standard error.
@@ -23,9 +23,9 @@ fn with_path(folder: &Path, place: &str) -> (i32, String) {
     let probe = fixture("probes/gap.safetensors").display().to_string();
     let mut command = inspect(&folder.join("out"), &["--on", place, "--probe", &probe]);
     command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
-    let (code, printed, said) = run(&mut command);
-    assert_eq!(printed, "", "{said}");
-    (code, said)
+    let (code, printed, stderr) = run(&mut command);
+    assert_eq!(printed, "", "{stderr}");
+    (code, stderr)
 }
 
 /// A shell command that prints a greeting of this protocol number.
@@ -62,12 +62,12 @@ fn what_fails_on_the_way_is_said_with_what_to_do() {
         (&damaged, ["compression 7, expected 0 or 1", "run the same command again"]),
         (&closed, ["the connection was lost (exit status: 0)", "the last words"]),
     ] {
-        let (code, said) = with_ssh(script, "ssh://me@gpu1:2222");
-        assert_eq!(code, 1, "{said}");
+        let (code, stderr) = with_ssh(script, "ssh://me@gpu1:2222");
+        assert_eq!(code, 1, "{stderr}");
         for words in words.into_iter().chain(["error: ssh://me@gpu1:2222: "]) {
-            assert!(said.contains(words), "{words} is not in:\n{said}");
+            assert!(stderr.contains(words), "{words} is not in:\n{stderr}");
         }
-        assert!(!said.contains('\u{1b}'), "{said}");
+        assert!(!stderr.contains('\u{1b}'), "{stderr}");
     }
 }
 
@@ -76,15 +76,18 @@ fn without_ssh_nothing_is_tried() {
     let desk = TempDir::new().expect("a folder");
     let probe = fixture("probes/gap.safetensors").display().to_string();
     let mut command = inspect(&desk.path().join("out"), &["--on", "ssh://gpu1", "--probe", &probe]);
-    let (code, _, said) = run(command.env("PATH", desk.path()));
-    assert!(code == 1 && said.contains("`ssh` cannot be started") && said.contains("OpenSSH"), "{said}");
+    let (code, _, stderr) = run(command.env("PATH", desk.path()));
+    assert!(
+        code == 1 && stderr.contains("`ssh` cannot be started") && stderr.contains("OpenSSH"),
+        "{stderr}"
+    );
 }
 
 #[test]
 fn a_place_that_ssh_would_take_for_a_flag_starts_nothing() {
     for place in ["ssh://-oProxyCommand=x", "ssh://a;b", "gpu1", "ssh://gpu1:0"] {
-        let (code, said) = with_ssh("touch \"$0.ran\"", place);
-        assert!(code == 2 && said.contains("expected"), "{said}");
+        let (code, stderr) = with_ssh("touch \"$0.ran\"", place);
+        assert!(code == 2 && stderr.contains("expected"), "{stderr}");
     }
     let desk = TempDir::new().expect("a folder");
     let ran = desk.path().join("ran");
@@ -110,8 +113,8 @@ fn what_is_not_this_program_is_ended() {
         &desk.path().join("ssh"),
         &format!("echo $$ > '{}'; echo Welcome; exec sleep 1000", pid.display()),
     );
-    let (code, said) = with_path(desk.path(), "ssh://gpu1");
-    assert!(code == 1 && said.contains("Welcome"), "{said}");
+    let (code, stderr) = with_path(desk.path(), "ssh://gpu1");
+    assert!(code == 1 && stderr.contains("Welcome"), "{stderr}");
     until("the end of what answered", || !is_alive(read_pid(&pid)));
 }
 
@@ -133,7 +136,7 @@ fn a_far_worker_writes_nothing_beside_the_results() {
     let file = desk.path().join("says");
     fs::write(&file, bytes).expect("a file");
     write_script(&desk.path().join("ssh"), &format!("cat '{}'; cat > /dev/null", file.display()));
-    let (code, said) = with_path(desk.path(), "ssh://gpu1");
-    assert!(code == 1 && said.contains("not inside the folder of the results"), "{said}");
+    let (code, stderr) = with_path(desk.path(), "ssh://gpu1");
+    assert!(code == 1 && stderr.contains("not inside the folder of the results"), "{stderr}");
     assert!(!desk.path().join("beside").exists());
 }

@@ -47,8 +47,8 @@ fn everything(out: &Path) -> Command {
 
 /// Exit code, standard output and files of a command that writes into `out`, which is then removed.
 fn outcome(command: &mut Command, out: &Path) -> (i32, String, Vec<(String, Vec<u8>)>) {
-    let (code, stdout, said) = run(command);
-    assert!(code == 0, "{said}");
+    let (code, stdout, stderr) = run(command);
+    assert!(code == 0, "{stderr}");
     let files = tree(out).into_iter().collect();
     fs::remove_dir_all(out).expect("a folder of results");
     (code, stdout, files)
@@ -141,8 +141,8 @@ fn what_a_child_process_evaluates_has_the_same_bytes() {
     };
     same_elsewhere(&of_files, &on_local, &out);
     fs::remove_dir_all(desk.path("cache")).expect("a cache");
-    let (_, _, said) = crate::run::run(of_files().args(["--on", "local"]));
-    assert!(said.contains("left out") && said.contains("broken.png"), "{said}");
+    let (_, _, stderr) = crate::run::run(of_files().args(["--on", "local"]));
+    assert!(stderr.contains("left out") && stderr.contains("broken.png"), "{stderr}");
 }
 
 /// Tokens are cached where they are extracted, and equal those extracted locally.
@@ -155,9 +155,9 @@ fn what_a_child_process_extracts_has_the_same_bytes() {
     let extract = |cache: &str, more: &[&str]| {
         let mut command = desk.verb("extract", cache);
         command.args(["--device", "cpu", "--json", "--backbone"]).arg(fixture("backbone"));
-        let (code, stdout, said) = run(command.arg("--data").arg(desk.data()).args(more));
-        assert_eq!(code, 0, "{said}");
-        (serde_json::from_str::<serde_json::Value>(&stdout).expect("one document"), said)
+        let (code, stdout, stderr) = run(command.arg("--data").arg(desk.data()).args(more));
+        assert_eq!(code, 0, "{stderr}");
+        (serde_json::from_str::<serde_json::Value>(&stdout).expect("one document"), stderr)
     };
     let (plan, _) = extract("there", &["--plan", "--on", "local"]);
     assert_eq!((&plan["images"], &plan["done"]), (&10.into(), &0.into()), "{plan}");
@@ -166,8 +166,8 @@ fn what_a_child_process_extracts_has_the_same_bytes() {
     for document in [&here, &there] {
         assert_eq!((&document["done"], &document["unreadable"]), (&10.into(), &1.into()), "{document}");
     }
-    for said in [said_here, said_there] {
-        assert!(said.contains("tokens of 9 of 10 images in ") && said.contains("left out: "), "{said}");
+    for stderr in [said_here, said_there] {
+        assert!(stderr.contains("tokens of 9 of 10 images in ") && stderr.contains("left out: "), "{stderr}");
     }
     let tokens = |cache: &str| {
         let shards = tree(&desk.path(cache)).into_iter();
@@ -269,9 +269,9 @@ fn a_worker_that_is_killed_is_told_of() {
     let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
     let (client, server) = start_job(&desk, &on, &out, &pid, None);
     assert!(Command::new("kill").args(["-KILL", &server.to_string()]).status().expect("kill runs").success());
-    let (code, said, _) = end(client);
-    assert!(code == Some(1) && said.contains("the connection was lost (signal: 9"), "{code:?} {said}");
-    assert!(said.contains("the worker on this machine") && said.contains("the same command"), "{said}");
+    let (code, stderr, _) = end(client);
+    assert!(code == Some(1) && stderr.contains("the connection was lost (signal: 9"), "{code:?} {stderr}");
+    assert!(stderr.contains("the worker on this machine") && stderr.contains("the same command"), "{stderr}");
     assert!(!has_temporary(&out) && !out.join("summary.csv").exists());
 }
 
@@ -284,14 +284,14 @@ fn ctrl_c_stops_the_work_elsewhere_and_keeps_what_was_done() {
     let (client, server) = start_job(&desk, &on, &out, &pid, None);
     until("a first result", || tree(&out).keys().any(|name| name.ends_with(".npz")));
     signal(&client, "-INT");
-    let (code, said, _) = end(client);
-    assert_eq!(code, Some(130), "{said}");
+    let (code, stderr, _) = end(client);
+    assert_eq!(code, Some(130), "{stderr}");
     let table = fs::read_to_string(out.join("summary.csv")).expect("the summary");
     let own = |name: &&String| name.ends_with(".npz") && !name.ends_with(".causal.npz");
     let results = tree(&out).keys().filter(own).count();
     assert!(results > 0 && table.lines().count() == results + 1, "{results} results\n{table}");
     let images = results / tree(&fixture("probes")).len();
-    assert!(said.contains(&format!("{images} of 61 images explained, {results} results")), "{said}");
+    assert!(stderr.contains(&format!("{images} of 61 images explained, {results} results")), "{stderr}");
     until("the end of the worker", || !is_alive(server));
 }
 
@@ -305,6 +305,6 @@ fn standard_output_of_a_worker_is_for_messages_alone() {
     until("the greeting", || place(1).is_some() && place(1) == place(2));
     drop(child.stdin.take());
     let Output { status, stdout, stderr } = child.wait_with_output().expect("an end");
-    let said = String::from_utf8_lossy(&stderr).into_owned();
-    assert!(stdout.starts_with(b"ssmprobe") && said.contains("no client has connected"), "{status} {said}");
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    assert!(stdout.starts_with(b"ssmprobe") && stderr.contains("no client has connected"), "{status} {stderr}");
 }

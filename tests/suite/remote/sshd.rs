@@ -163,8 +163,8 @@ fn tokens_taken_through_ssh_are_those_taken_here() {
     crate::run::done(&mut extract(&desk, "here"));
     let mut there = extract(&desk, "there");
     sshd.on(&mut there, env!("CARGO_BIN_EXE_ssmprobe"));
-    let (code, _, said) = run(&mut there);
-    assert!(code == 0 && said.contains("tokens of 86 of 86 images"), "{said}");
+    let (code, _, stderr) = run(&mut there);
+    assert!(code == 0 && stderr.contains("tokens of 86 of 86 images"), "{stderr}");
     let [here, there] = ["here", "there"].map(|cache| tree(&desk.path(cache)));
     assert!(here.keys().filter(|name| name.ends_with(".safetensors")).count() == 4, "{:?}", here.keys());
     assert!(here == there, "other bytes");
@@ -186,9 +186,9 @@ fn a_disk_that_is_full_at_the_other_end_is_named_and_what_was_taken_stays() {
     write_script(&script, &format!("{environment} exec '{real}' \"$@\""));
     let mut there = extract(&desk, "there");
     sshd.on(&mut there, script.to_str().expect("text"));
-    let (code, _, said) = run(&mut there);
-    assert!(code == 1 && said.contains(cache.to_str().expect("text")), "{said}");
-    assert!(said.contains("No space left on device") && said.contains("free some space"), "{said}");
+    let (code, _, stderr) = run(&mut there);
+    assert!(code == 1 && stderr.contains(cache.to_str().expect("text")), "{stderr}");
+    assert!(stderr.contains("No space left on device") && stderr.contains("free some space"), "{stderr}");
     let kept = tree(&cache);
     assert!(kept.keys().any(|name| name.ends_with("tokens-000000.safetensors")), "{:?}", kept.keys());
     assert!(kept.len() < here.len() && kept.iter().all(|(name, bytes)| here.get(name) == Some(bytes)));
@@ -203,24 +203,24 @@ fn a_disk_that_is_full_at_the_other_end_is_named_and_what_was_taken_stays() {
 fn what_sshd_and_its_shell_refuse_is_told_apart() {
     let Some(sshd) = Sshd::start() else { return };
     let out = sshd.folder.path().join("out");
-    let said = |program: &str| {
+    let refusal = |program: &str| {
         let mut command = inspect(&out, &["--probe", "any.safetensors"]);
         sshd.on(&mut command, program);
-        let (code, _, said) = run(&mut command);
-        assert!(code != 0 && said.contains(&sshd.place()) && !out.exists(), "{said}");
-        (code, said)
+        let (code, _, stderr) = run(&mut command);
+        assert!(code != 0 && stderr.contains(&sshd.place()) && !out.exists(), "{stderr}");
+        (code, stderr)
     };
     let real = env!("CARGO_BIN_EXE_ssmprobe");
-    let (code, there) = said(real);
+    let (code, there) = refusal(real);
     assert!(code == 2 && there.contains("any.safetensors: no such file or folder"), "{there}");
-    let (code, absent) = said("/no where/ssm'probe");
+    let (code, absent) = refusal("/no where/ssm'probe");
     assert!(code == 1 && absent.contains("it has no program `/no where/ssm'probe`"), "{absent}");
-    assert!(said("/bin/false").1.contains("exits immediately"));
+    assert!(refusal("/bin/false").1.contains("exits immediately"));
     sshd.configure("/known\n", "/known_otherwise\n");
-    assert!(said(real).1.contains("its host key is not the known one"));
+    assert!(refusal(real).1.contains("its host key is not the known one"));
     sshd.configure("/known_otherwise\n", "/known\n");
     sshd.configure("/user\n", "/other\n");
-    assert!(said(real).1.contains("it does not accept a login without a password"));
+    assert!(refusal(real).1.contains("it does not accept a login without a password"));
 }
 
 #[test]
@@ -250,10 +250,10 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
     // The worker is killed.
     let (client, server) = begin();
     assert!(Command::new("kill").args(["-KILL", &server.to_string()]).status().expect("kill runs").success());
-    let (code, said, _) = end(client);
+    let (code, stderr, _) = end(client);
     assert!(
-        code == Some(1) && said.contains("the connection was lost") && said.contains(&sshd.place()),
-        "{said}"
+        code == Some(1) && stderr.contains("the connection was lost") && stderr.contains(&sshd.place()),
+        "{stderr}"
     );
     assert!(!has_temporary(&out));
     // ssh, the only child of the client, is killed.
@@ -262,8 +262,8 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
     let ssh: Vec<&str> = children.split_whitespace().collect();
     assert_eq!(ssh.len(), 1);
     assert!(Command::new("kill").args(["-KILL", ssh[0]]).status().expect("kill runs").success());
-    let (code, said, _) = end(client);
-    assert!(code == Some(1) && said.contains("the connection was lost (signal: 9"), "{said}");
+    let (code, stderr, _) = end(client);
+    assert!(code == Some(1) && stderr.contains("the connection was lost (signal: 9"), "{stderr}");
     until("the end of the worker", || !is_alive(server));
 }
 
@@ -281,8 +281,8 @@ fn this_very_program_is_installed_where_it_runs() {
         command.env("PATH", format!("{}:/usr/bin:/bin", sshd.folder.path().display()));
         run(command.args(["remote", "install", host]))
     };
-    let (code, printed, said) = install(&sshd.place());
-    assert_eq!(code, 0, "{said}");
+    let (code, printed, stderr) = install(&sshd.place());
+    assert_eq!(code, 0, "{stderr}");
     assert!(
         printed.contains("is installed on ssh://127.0.0.1") && printed.starts_with("ssmprobe "),
         "{printed}"
@@ -290,14 +290,14 @@ fn this_very_program_is_installed_where_it_runs() {
     let installed = home.join(".local/bin/ssmprobe");
     let same = |path: &Path| fs::read(path).expect("a program");
     assert!(same(&installed) == same(Path::new(env!("CARGO_BIN_EXE_ssmprobe"))));
-    assert!(said.contains("--remote-program ~/.local/bin/ssmprobe"), "{said}");
+    assert!(stderr.contains("--remote-program ~/.local/bin/ssmprobe"), "{stderr}");
     assert_eq!(fs::read_dir(installed.parent().expect("a folder")).expect("a folder").count(), 1);
     // The folder cannot be created.
     fs::remove_dir_all(home.join(".local")).expect("a folder");
     fs::write(home.join(".local"), "no folder").expect("a file");
-    let (code, _, said) = install(&sshd.place());
-    assert!(code == 1 && said.contains("failed there") && said.contains("mkdir"), "{said}");
-    let (code, _, said) = install("127.0.0.1:1");
-    assert!(code == 1 && said.contains("it cannot be reached"), "{said}");
+    let (code, _, stderr) = install(&sshd.place());
+    assert!(code == 1 && stderr.contains("failed there") && stderr.contains("mkdir"), "{stderr}");
+    let (code, _, stderr) = install("127.0.0.1:1");
+    assert!(code == 1 && stderr.contains("it cannot be reached"), "{stderr}");
     assert_eq!(install("-x").0, 2);
 }

@@ -38,16 +38,16 @@ fn assert_same(desk: &Desk, out: &str) {
 fn a_training_elsewhere_says_what_one_here_says_and_makes_the_same() {
     let desk = Desk::new(24, 12);
     let here = done(&mut desk.train("here", 3, &[]));
-    let (code, found, said) = run(&mut there(&desk, "there", 3));
-    assert_eq!(code, 0, "{said}");
+    let (code, found, stderr) = run(&mut there(&desk, "there", 3));
+    assert_eq!(code, 0, "{stderr}");
     assert_eq!(found, here);
-    assert!(said.contains("started as process ") && said.contains("the run is in "), "{said}");
+    assert!(stderr.contains("started as process ") && stderr.contains("the run is in "), "{stderr}");
     assert_same(&desk, "there");
     // The folder holds a run now, and resuming it trains nothing.
-    let (code, _, said) = run(&mut there(&desk, "there", 3));
-    assert!(code == 1 && said.contains("--resume"), "{said}");
-    let (code, _, said) = run(there(&desk, "there", 3).arg("--resume"));
-    assert!(code == 0 && said.contains("nothing was trained"), "{said}");
+    let (code, _, stderr) = run(&mut there(&desk, "there", 3));
+    assert!(code == 1 && stderr.contains("--resume"), "{stderr}");
+    let (code, _, stderr) = run(there(&desk, "there", 3).arg("--resume"));
+    assert!(code == 0 && stderr.contains("nothing was trained"), "{stderr}");
     let mut json = desk.train("json", 2, &["--json", "--on", "local", "--remote-program", REAL]);
     let events = crate::run::lines(&done(&mut json));
     assert_eq!(events.last().expect("an end")["finished"], true);
@@ -61,13 +61,12 @@ fn ctrl_c_leaves_it_running_and_the_command_it_names_follows_it() {
     until("an epoch", || epochs(&desk, "there") > 0);
     let pid = training_pid(&desk, "there");
     signal(&client, "-INT");
-    let (code, said, _) = end(client);
-    assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains(&format!("save and stop it: kill {pid}")), "{said}");
-    let look =
-        said.lines().find_map(|line| line.split_once("Follow it again: ssmprobe ")).expect("a command").1;
-    let (code, _, said) = run(program().args(look.split(' ')));
-    assert_eq!(code, 0, "{said}");
+    let (code, stderr, _) = end(client);
+    assert_eq!(code, Some(130), "{stderr}");
+    assert!(stderr.contains(&format!("save and stop it: kill {pid}")), "{stderr}");
+    let look = stderr.lines().find_map(|line| line.split_once("Follow it again: ssmprobe ")).expect("a command").1;
+    let (code, _, stderr) = run(program().args(look.split(' ')));
+    assert_eq!(code, 0, "{stderr}");
     assert_same(&desk, "there");
     until("the end of the training", || !is_alive(pid));
 }
@@ -87,8 +86,8 @@ fn a_sweep_of_layers_and_rates_through_ssh_is_one_here() {
     let here = done(&mut sweep("here"));
     let mut there = sweep("there");
     sshd.on(&mut there, REAL);
-    let (code, found, said) = run(&mut there);
-    assert!(code == 0 && said.contains("started as process "), "{said}");
+    let (code, found, stderr) = run(&mut there);
+    assert!(code == 0 && stderr.contains("started as process "), "{stderr}");
     assert_eq!(found, here);
     assert_eq!(
         files(&desk.path("there/probes")).len(),
@@ -112,13 +111,13 @@ fn a_training_whose_disk_is_full_says_so_and_goes_on_where_there_is_room() {
     };
     // The disk is full at once, then in the middle.
     for after in ["0", "300000"] {
-        let (code, _, said) = run(full(after).arg("--resume"));
-        assert!(code == 1 && said.contains(out.to_str().expect("text")), "{said}");
-        assert!(said.contains("No space left on device") && said.contains("free some space"), "{said}");
+        let (code, _, stderr) = run(full(after).arg("--resume"));
+        assert!(code == 1 && stderr.contains(out.to_str().expect("text")), "{stderr}");
+        assert!(stderr.contains("No space left on device") && stderr.contains("free some space"), "{stderr}");
     }
     assert!((1..80).contains(&epochs(&desk, "there")), "some epochs are kept");
-    let (code, _, said) = run(there(&desk, "there", 40).arg("--resume"));
-    assert_eq!(code, 0, "{said}");
+    let (code, _, stderr) = run(there(&desk, "there", 40).arg("--resume"));
+    assert_eq!(code, 0, "{stderr}");
     assert_same(&desk, "there");
 }
 
@@ -138,14 +137,14 @@ fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
     let pid = training_pid(&desk, "there");
     let owner = fs::read_to_string(&sign).expect("a sign");
     assert!(owner.contains(&format!("\"process\":{pid},")), "{owner}");
-    let (code, _, said) = run(&mut there());
-    assert!(code == 1 && said.contains("a training is already running in there"), "{said}");
+    let (code, _, stderr) = run(&mut there());
+    assert!(code == 1 && stderr.contains("a training is already running in there"), "{stderr}");
     // The training continues when its clients are killed, and can be followed again.
     children(client.id()).into_iter().for_each(kill);
     signal(&client, "-KILL");
     assert_eq!(end(client).0, None);
-    let (code, _, said) = run(there().arg("--resume"));
-    assert_eq!(code, 0, "{said}");
+    let (code, _, stderr) = run(there().arg("--resume"));
+    assert_eq!(code, 0, "{stderr}");
     assert_same(&desk, "there");
     until("the end of the training", || !is_alive(pid));
     assert!(!sign.exists(), "it is given back");
@@ -160,19 +159,19 @@ fn what_goes_wrong_there_is_told_here() {
         .arg(crate::run::backbone())
         .args(["--data", "nowhere", "--heads", "gap", "--device", "cpu"]);
     train.args(["--on", "local", "--remote-program", REAL, "--out"]).arg(desk.path("run"));
-    let (code, _, said) = run(&mut train);
-    assert!(code == 1 && said.contains("ended early; its last output") && said.contains("nowhere"), "{said}");
+    let (code, _, stderr) = run(&mut train);
+    assert!(code == 1 && stderr.contains("ended early; its last output") && stderr.contains("nowhere"), "{stderr}");
     let mut train = desk.train("run", 1, &["--on", "ssh://127.0.0.1:1"]);
-    let (code, _, said) = run(&mut train);
+    let (code, _, stderr) = run(&mut train);
     assert!(
-        code == 1 && (said.contains("it cannot be reached") || said.contains("cannot be started")),
-        "{said}"
+        code == 1 && (stderr.contains("it cannot be reached") || stderr.contains("cannot be started")),
+        "{stderr}"
     );
     // A second training in the same folder is refused.
     let client = start(&mut there(&desk, "two", 100_000));
     until("an epoch", || epochs(&desk, "two") > 0);
-    let (code, _, said) = run(&mut there(&desk, "two", 100_000));
-    assert!(code == 1 && said.contains("a training is already running in there"), "{said}");
+    let (code, _, stderr) = run(&mut there(&desk, "two", 100_000));
+    assert!(code == 1 && stderr.contains("a training is already running in there"), "{stderr}");
     let pid = training_pid(&desk, "two");
     // Stopped by the command of the message, it is saved.
     assert!(
@@ -183,9 +182,9 @@ fn what_goes_wrong_there_is_told_here() {
             .expect("kill runs")
             .success()
     );
-    let (code, said, _) = end(client);
-    assert!(code == Some(1) || code == Some(130), "{said}");
-    assert!(said.contains("stopped and saved"), "{said}");
+    let (code, stderr, _) = end(client);
+    assert!(code == Some(1) || code == Some(130), "{stderr}");
+    assert!(stderr.contains("stopped and saved"), "{stderr}");
 }
 
 #[test]
@@ -202,10 +201,13 @@ fn a_training_never_notices_that_ssh_or_a_worker_is_killed() {
     let first = ssh().expect("ssh runs");
     kill(first);
     until("another connection", || ssh().is_some_and(|ssh| ssh != first) || epochs(&desk, "there") >= 1200);
-    let (code, said, _) = end(client);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("connection lost; the training keeps running there"), "{said}");
-    assert!(said.matches("started as process").count() == 1 && said.contains("the run is in "), "{said}");
+    let (code, stderr, _) = end(client);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("connection lost; the training keeps running there"), "{stderr}");
+    assert!(
+        stderr.matches("started as process").count() == 1 && stderr.contains("the run is in "),
+        "{stderr}"
+    );
     assert_same(&desk, "there");
     until("the end of the training", || !is_alive(pid));
 }
@@ -220,14 +222,14 @@ fn a_sweep_elsewhere_is_one_here() {
     };
     let here = done(&mut sweep("here", &[]));
     let on = ["--on", "local", "--remote-program", REAL];
-    let (code, found, said) = run(&mut sweep("there", &on));
-    assert!(code == 0 && said.contains("started as process "), "{said}");
+    let (code, found, stderr) = run(&mut sweep("there", &on));
+    assert!(code == 0 && stderr.contains("started as process "), "{stderr}");
     assert_eq!(found, here);
     assert_same(&desk, "there");
     // It is resumed like any run.
-    let (code, _, said) =
+    let (code, _, stderr) =
         run(program().args(["sweep", "--resume", "--out"]).arg(desk.path("there")).args(on));
-    assert!(code == 0 && said.contains("nothing was trained"), "{said}");
-    let (code, _, said) = run(&mut sweep("other", &[&on[..], &["--submit", "local"]].concat()));
-    assert!(code == 2 && said.contains("--submit"), "{said}");
+    assert!(code == 0 && stderr.contains("nothing was trained"), "{stderr}");
+    let (code, _, stderr) = run(&mut sweep("other", &[&on[..], &["--submit", "local"]].concat()));
+    assert!(code == 2 && stderr.contains("--submit"), "{stderr}");
 }

@@ -90,10 +90,10 @@ pub fn sweep(desk: &Desk, out: &str, more: &[&str]) -> Command {
 fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     let desk = Desk::new(150, 12);
     let in_tasks = ["--submit", "local", "--tasks", "4", "--array-limit", "2", "--wait"];
-    let (code, _, said) = run(&mut desk.train("parts", 2, &in_tasks));
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("submitted: 3 x tokens, then all-tokens, then 4 x train, then join"), "{said}");
-    assert!(said.contains("9 of 9 tasks done"), "{said}");
+    let (code, _, stderr) = run(&mut desk.train("parts", 2, &in_tasks));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("submitted: 3 x tokens, then all-tokens, then 4 x train, then join"), "{stderr}");
+    assert!(stderr.contains("9 of 9 tasks done"), "{stderr}");
     done(&mut desk.train("whole", 2, &[]));
     assert_same(&desk.path("parts"), &desk.path("whole"));
     // Tokens that three tasks extracted in parallel are equal, too.
@@ -108,8 +108,8 @@ fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
         left.keys().all(|name| name.starts_with("log/") || name.starts_with("state/") || name == "plan.json")
     );
     assert!(states(&mut jobs(&desk.path("parts"), &["--json"])).values().all(|state| state == "done"));
-    let (code, _, said) = run(&mut jobs(&desk.path("parts"), &["--cancel"]));
-    assert!(code == 0 && said.contains("all tasks are done") && !said.contains("--retry"), "{said}");
+    let (code, _, stderr) = run(&mut jobs(&desk.path("parts"), &["--cancel"]));
+    assert!(code == 0 && stderr.contains("all tasks are done") && !stderr.contains("--retry"), "{stderr}");
     // The result is a run like any other, to which seeds can be added.
     for name in ["parts", "whole"] {
         done(desk.verb("train", "cache").args(["--resume", "--seeds", "3", "--out"]).arg(desk.path(name)));
@@ -124,14 +124,14 @@ fn a_sweep_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     // Blocks of two and of three of the five heads, and parts of several seeds.
     for (name, tasks) in [("six", "6"), ("two", "2")] {
         let more = ["--seeds", "3", "--submit", "local", "--tasks", tasks, "--wait"];
-        let (code, _, said) = run(&mut sweep(&desk, name, &more));
-        assert!(code == 0 && said.contains(&format!("submitted: {tasks} x train, then join")), "{said}");
+        let (code, _, stderr) = run(&mut sweep(&desk, name, &more));
+        assert!(code == 0 && stderr.contains(&format!("submitted: {tasks} x train, then join")), "{stderr}");
         assert_same(&desk.path(name), &desk.path("whole"));
     }
-    let (code, _, said) =
+    let (code, _, stderr) =
         run(&mut sweep(&desk, "seven", &["--seeds", "3", "--submit", "local", "--tasks", "7"]));
-    assert_eq!(code, 2, "{said}");
-    assert!(said.contains("3 seeds of 5 heads cannot be split into 7 parts"), "{said}");
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("3 seeds of 5 heads cannot be split into 7 parts"), "{stderr}");
     assert!(!desk.path("seven").exists());
 }
 
@@ -144,8 +144,8 @@ fn tokens_are_taken_in_parts() {
         command.args(more);
         command
     };
-    let (code, _, said) = run(&mut extract("parts", &["--submit", "local"]));
-    assert!(code == 2 && said.contains("--tasks 8"), "{said}");
+    let (code, _, stderr) = run(&mut extract("parts", &["--submit", "local"]));
+    assert!(code == 2 && stderr.contains("--tasks 8"), "{stderr}");
     done(&mut extract("parts", &["--submit", "local", "--tasks", "2", "--wait"]));
     done(&mut extract("whole", &[]));
     let mut parts = tree(&desk.path("parts"));
@@ -173,18 +173,18 @@ fn a_killed_task_is_named_and_goes_on() {
     let desk = Desk::new(36, 12);
     let folder = desk.path("parts");
     let words = ["--part=1/2", folder.to_str().expect("text")];
-    let (code, _, said) = run(&mut desk.train("parts", 40, &["--submit", "local"]));
-    assert_eq!(code, 0, "{said}");
+    let (code, _, stderr) = run(&mut desk.train("parts", 40, &["--submit", "local"]));
+    assert_eq!(code, 0, "{stderr}");
     until("a checkpoint of the first task", || folder.join("tasks/1/state/checkpoint.safetensors").exists());
     let pid = process(words).expect("it trains").to_string();
     assert!(Command::new("kill").args(["-KILL", &pid]).status().expect("kill runs").success());
-    let (code, _, said) = run(&mut jobs(&folder, &["--wait"]));
-    assert_eq!(code, 1, "{said}");
+    let (code, _, stderr) = run(&mut jobs(&folder, &["--wait"]));
+    assert_eq!(code, 1, "{stderr}");
     assert!(
-        said.contains("train-1 failed with exit code 137") && said.contains("train-1.txt ends with:"),
-        "{said}"
+        stderr.contains("train-1 failed with exit code 137") && stderr.contains("train-1.txt ends with:"),
+        "{stderr}"
     );
-    assert!(said.contains("--retry` submits what is not done"), "{said}");
+    assert!(stderr.contains("--retry` submits what is not done"), "{stderr}");
     let how = states(&mut jobs(&folder, &["--json"]));
     assert_eq!(
         (how["train-1"].as_str(), how["train-2"].as_str(), how["join"].as_str()),
@@ -192,12 +192,12 @@ fn a_killed_task_is_named_and_goes_on() {
     );
     assert!(!folder.join("run.json").exists());
 
-    let (code, _, said) = run(&mut jobs(&folder, &["--retry", "--wait"]));
-    assert!(code == 0 && said.contains("submitted 2 tasks"), "{said}");
+    let (code, _, stderr) = run(&mut jobs(&folder, &["--retry", "--wait"]));
+    assert!(code == 0 && stderr.contains("submitted 2 tasks"), "{stderr}");
     done(&mut desk.train("whole", 40, &[]));
     assert_same(&folder, &desk.path("whole"));
-    let (code, _, said) = run(&mut jobs(&folder, &["--retry"]));
-    assert!(code == 0 && said.contains("nothing to submit"), "{said}");
+    let (code, _, stderr) = run(&mut jobs(&folder, &["--retry"]));
+    assert!(code == 0 && stderr.contains("nothing to submit"), "{stderr}");
 }
 
 #[test]
@@ -213,17 +213,17 @@ fn ctrl_c_ends_the_wait_and_not_the_tasks() {
     // Like a terminal, to the whole process group.
     let group = format!("-{}", client.id());
     assert!(Command::new("kill").args(["-INT", "--", &group]).status().expect("kill runs").success());
-    let (code, said, _) = crate::interrupts::end(client);
-    assert_eq!(code, Some(130), "{said}");
+    let (code, stderr, _) = crate::interrupts::end(client);
+    assert_eq!(code, Some(130), "{stderr}");
     let look = format!(
         "the tasks keep running; `ssmprobe jobs {}` shows them, --wait waits for them",
         folder.display()
     );
-    assert!(said.contains(&look), "{said}");
+    assert!(stderr.contains(&look), "{stderr}");
     assert_eq!(process(words), Some(task));
     assert_eq!(states(&mut jobs(&folder, &["--json"]))["train-2"], "running");
-    let (code, _, said) = run(&mut jobs(&folder, &["--wait"]));
-    assert!(code == 0 && said.contains("4 of 4 tasks done"), "{said}");
+    let (code, _, stderr) = run(&mut jobs(&folder, &["--wait"]));
+    assert!(code == 0 && stderr.contains("4 of 4 tasks done"), "{stderr}");
     done(&mut desk.train("whole", 300, &[]));
     assert_same(&folder, &desk.path("whole"));
 }
@@ -239,8 +239,8 @@ fn tasks_that_are_ended_save_and_go_on() {
     assert_eq!(process(words), None);
     let how = states(&mut jobs(&folder, &["--json"]));
     assert!(how.values().any(|state| state == "stopped") && how["join"] == "not-handed-in", "{how:?}");
-    let (code, _, said) = run(&mut jobs(&folder, &["--retry", "--wait"]));
-    assert_eq!(code, 0, "{said}");
+    let (code, _, stderr) = run(&mut jobs(&folder, &["--retry", "--wait"]));
+    assert_eq!(code, 0, "{stderr}");
     done(&mut desk.train("whole", 120, &[]));
     assert_same(&folder, &desk.path("whole"));
 }
@@ -258,8 +258,8 @@ fn tasks_end_with_whoever_runs_them_and_nothing_is_changed_beside_him() {
         fs::read(folder.join("tasks/state/train-1")).is_ok_and(|code| code == b"1\n")
     });
     until("an epoch", || folder.join("tasks/2/metrics.jsonl").exists());
-    let (code, _, said) = run(&mut jobs(&folder, &["--retry"]));
-    assert!(code == 2 && said.contains("still running here"), "{said}");
+    let (code, _, stderr) = run(&mut jobs(&folder, &["--retry"]));
+    assert!(code == 2 && stderr.contains("still running here"), "{stderr}");
     assert!(first.exists() && states(&mut jobs(&folder, &["--json"]))["train-1"] == "failed");
 
     // When the worker is killed, its tasks end, too.
@@ -318,10 +318,10 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     let masks = desk.path("masks");
     let masks = ["--masks", masks.to_str().expect("text")];
     done(&mut eval(&desk, "whole", &masks));
-    let (code, _, said) = run(&mut eval(&desk, "parts", &["--submit", "local"]));
-    assert!(code == 2 && said.contains("--tasks 8"), "{said}");
-    let (code, _, said) = run(&mut eval(&desk, "parts", &["--part", "1/2", "--on", "local"]));
-    assert!(code == 2 && said.contains("--part"), "{said}");
+    let (code, _, stderr) = run(&mut eval(&desk, "parts", &["--submit", "local"]));
+    assert!(code == 2 && stderr.contains("--tasks 8"), "{stderr}");
+    let (code, _, stderr) = run(&mut eval(&desk, "parts", &["--part", "1/2", "--on", "local"]));
+    assert!(code == 2 && stderr.contains("--part"), "{stderr}");
     let home = desk.path("parts/evaluation");
     let log = || fs::read_to_string(home.join("tasks/log/join.txt")).expect("a log");
 
@@ -333,8 +333,8 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
 
     // In tasks, which the last one joins; it evaluates nothing itself, and leaves no part behind.
     let submit = ["--submit", "local", "--tasks", "3", "--array-limit", "3", "--wait"];
-    let (code, _, said) = run(&mut eval(&desk, "parts", &[&masks[..], &submit].concat()));
-    assert!(code == 0 && said.contains("submitted: 3 x eval, then join"), "{said}");
+    let (code, _, stderr) = run(&mut eval(&desk, "parts", &[&masks[..], &submit].concat()));
+    assert!(code == 0 && stderr.contains("submitted: 3 x eval, then join"), "{stderr}");
     assert!(!log().contains("are evaluated"), "{}", log());
     assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
     assert!(!home.join("tasks/1").exists());
@@ -351,12 +351,12 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     fs::write(file(3), bytes).expect("damaged");
     fs::remove_file(file(5)).expect("lost");
     done(&mut eval(&desk, "parts", &[&masks[..], &["--part", "7/20", "--seed", "4"]].concat()));
-    let (code, _, said) = run(&mut eval(&desk, "parts", &[&masks[..], &["--join", "20"]].concat()));
-    assert_eq!(code, 0, "{said}");
+    let (code, _, stderr) = run(&mut eval(&desk, "parts", &[&masks[..], &["--join", "20"]].concat()));
+    assert_eq!(code, 0, "{stderr}");
     for (part, words) in [(3, "is damaged"), (5, "cannot be read"), (7, "is from another evaluation")] {
         let name = file(part).display().to_string();
-        let told = said.lines().any(|line| line.contains(&name) && line.contains(words));
-        assert!(told, "{name} {words}: {said}");
+        let told = stderr.lines().any(|line| line.contains(&name) && line.contains(words));
+        assert!(told, "{name} {words}: {stderr}");
     }
     assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
 
@@ -373,8 +373,8 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     crate::interrupts::signal(&stopped, "-TERM");
     assert!(matches!(stopped.wait().expect("a child").code(), Some(0 | 130)));
     done(&mut eval(&desk, "parts", &part));
-    let (code, _, said) = run(&mut eval(&desk, "parts", &[&masks[..], &["--join", "1"]].concat()));
-    assert!(code == 0 && !said.contains("are evaluated"), "{said}");
+    let (code, _, stderr) = run(&mut eval(&desk, "parts", &[&masks[..], &["--join", "1"]].concat()));
+    assert!(code == 0 && !stderr.contains("are evaluated"), "{stderr}");
     assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
 }
 
@@ -423,9 +423,9 @@ fn a_run_that_another_machine_trains_is_left_to_it() {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
         });
-        let (code, _, said) = run(&mut desk.train("run", 1, &["--resume"]));
+        let (code, _, stderr) = run(&mut desk.train("run", 1, &["--resume"]));
         over.store(true, Ordering::Relaxed);
-        assert!(code == 1 && said.contains("on elsewhere"), "{said}");
+        assert!(code == 1 && stderr.contains("on elsewhere"), "{stderr}");
     });
 }
 
@@ -439,12 +439,12 @@ fn several_backbones_are_a_run_each_in_one_plan() {
     }
     let copy = copy.to_str().expect("text");
     let both = |more: &[&str]| desk.train("both", 1, &[&["--backbone", copy], more].concat());
-    let (code, _, said) = run(&mut both(&[]));
-    assert!(code == 2 && said.contains("several --backbone need --submit"), "{said}");
-    let (code, _, said) = run(&mut both(&["--submit", "local", "--wait"]));
-    assert_eq!(code, 0, "{said}");
+    let (code, _, stderr) = run(&mut both(&[]));
+    assert!(code == 2 && stderr.contains("several --backbone need --submit"), "{stderr}");
+    let (code, _, stderr) = run(&mut both(&["--submit", "local", "--wait"]));
+    assert_eq!(code, 0, "{stderr}");
     let expected = "submitted: backbone: all-tokens, then 2 x train, then join; other: all-tokens, then 2 x train, then join";
-    assert!(said.contains(expected) && said.contains("8 of 8 tasks done"), "{said}");
+    assert!(stderr.contains(expected) && stderr.contains("8 of 8 tasks done"), "{stderr}");
     done(&mut desk.train("one", 1, &[]));
     assert_same(&desk.path("both/backbone"), &desk.path("one"));
     let (tables, other) = (tables(&desk.path("one")), tables(&desk.path("both/other")));
@@ -458,11 +458,11 @@ fn several_backbones_are_a_run_each_in_one_plan() {
     fs::create_dir_all(&folder).expect("a folder");
     fs::write(folder.join("run.json"), "no run").expect("a file");
     let submit = ["--backbone", copy, "--submit", "local", "--wait"];
-    let (code, _, said) = run(&mut desk.train("again", 1, &submit));
-    assert!(code == 1 && said.contains("train-backbone-1 failed"), "{said}");
+    let (code, _, stderr) = run(&mut desk.train("again", 1, &submit));
+    assert!(code == 1 && stderr.contains("train-backbone-1 failed"), "{stderr}");
     let how = states(&mut jobs(&desk.path("again"), &["--json"]));
     assert_eq!((how["join-other"].as_str(), how["join-backbone"].as_str()), ("done", "not-handed-in"));
-    let (code, _, said) = run(&mut jobs(&desk.path("again"), &["--retry", "--wait"]));
-    assert!(code == 0 && said.contains("submitted 2 tasks"), "{said}");
+    let (code, _, stderr) = run(&mut jobs(&desk.path("again"), &["--retry", "--wait"]));
+    assert!(code == 0 && stderr.contains("submitted 2 tasks"), "{stderr}");
     assert_same(&desk.path("again/backbone"), &desk.path("one"));
 }

@@ -69,15 +69,18 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
     let desk = Desk::new(24, 12);
     let submit = ["--submit", "slurm", "--partition", "nowhere"];
     // There is no `sbatch`.
-    let (code, _, said) = run(desk.train("run", 1, &submit).env("PATH", desk.path("none")));
-    assert!(code == 1 && said.contains("there is no `sbatch` on the PATH"), "{said}");
+    let (code, _, stderr) = run(desk.train("run", 1, &submit).env("PATH", desk.path("none")));
+    assert!(code == 1 && stderr.contains("there is no `sbatch` on the PATH"), "{stderr}");
 
     let refuses = "echo 'sbatch: error: invalid partition specified: nowhere' >&2; exit 1";
     let bin = slurm(&desk, refuses);
-    let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &submit)));
-    assert_eq!(code, 1, "{said}");
-    assert!(said.contains("sbatch failed: sbatch: error: invalid partition specified: nowhere"), "{said}");
-    assert!(said.contains("nothing was submitted"), "{said}");
+    let (code, _, stderr) = run(&mut on(&bin, desk.train("run", 1, &submit)));
+    assert_eq!(code, 1, "{stderr}");
+    assert!(
+        stderr.contains("sbatch failed: sbatch: error: invalid partition specified: nowhere"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("nothing was submitted"), "{stderr}");
 
     // The second call is refused: accepted tasks are known, and the rest is submitted later.
     script(
@@ -87,15 +90,15 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
             "[ ! -e \"$0.calls\" ] || [ $(wc -l < \"$0.calls\") -lt 1 ] || {{ echo 'Job violates accounting/QOS policy' >&2; exit 1; }}; {TAKES}"
         ),
     );
-    let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &submit)));
-    assert_eq!(code, 1, "{said}");
+    let (code, _, stderr) = run(&mut on(&bin, desk.train("run", 1, &submit)));
+    assert_eq!(code, 1, "{stderr}");
     assert!(
-        said.contains("1 of 4 tasks are submitted") && said.contains("--retry` submits the others"),
-        "{said}"
+        stderr.contains("1 of 4 tasks are submitted") && stderr.contains("--retry` submits the others"),
+        "{stderr}"
     );
-    assert!(said.contains("sbatch failed: Job violates accounting/QOS policy"), "{said}");
-    let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &submit)));
-    assert!(code == 2 && said.contains("has tasks already"), "{said}");
+    assert!(stderr.contains("sbatch failed: Job violates accounting/QOS policy"), "{stderr}");
+    let (code, _, stderr) = run(&mut on(&bin, desk.train("run", 1, &submit)));
+    assert!(code == 2 && stderr.contains("has tasks already"), "{stderr}");
 }
 
 #[test]
@@ -133,8 +136,8 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
         ("done", "lost", "not-handed-in")
     );
     // The last one got lost: it and the join are submitted again.
-    let (code, _, said) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
-    assert!(code == 0 && said.contains("submitted 2 tasks"), "{said}");
+    let (code, _, stderr) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
+    assert!(code == 0 && stderr.contains("submitted 2 tasks"), "{stderr}");
     let again = [
         "--parsable --array=1%2 --export=ALL,SSMPROBE_BEFORE=4 train.sh",
         "--parsable --dependency=afterok:5 --kill-on-invalid-dep=yes join.sh",
@@ -166,11 +169,14 @@ wc -l < "$0.calls""#;
 [ $looks -lt 4 ] || rm -f "${0%squeue}sbatch.full""#;
     script(&bin, "squeue", looks);
     let more = ["--seeds", "4", "--submit", "slurm", "--wait"];
-    let (code, _, said) = run(&mut on(&bin, desk.train("run", 1, &more)));
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("2 of 5 tasks are submitted") && said.contains("5 of 5 tasks done"), "{said}");
-    assert!(said.contains("Unable to contact slurm controller; retrying"), "{said}");
-    assert!(said.contains("Socket timed out; retrying"), "{said}");
+    let (code, _, stderr) = run(&mut on(&bin, desk.train("run", 1, &more)));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(
+        stderr.contains("2 of 5 tasks are submitted") && stderr.contains("5 of 5 tasks done"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("Unable to contact slurm controller; retrying"), "{said}");
+    assert!(said.contains("Socket timed out; retrying"), "{stderr}");
     let expected =
         ["--parsable --array=1-2 train.sh", "--parsable --array=3-4 train.sh", "--parsable join.sh"];
     assert_eq!(calls(&bin, &desk.path("run/tasks")), expected);
@@ -190,10 +196,10 @@ fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_handed_in(
     {
         fs::write(home.join(file), text).expect("a file");
     }
-    let (code, list, said) = run(&mut on(&bin, jobs(&folder, &[])));
+    let (code, list, stderr) = run(&mut on(&bin, jobs(&folder, &[])));
     assert!(code == 0 && list.contains("ended early (TIMEOUT)"), "{list}");
     assert!(list.contains("ended early (CANCELLED by 7)"), "{list}");
-    assert!(said.contains("log/train-1.txt ends with:") && !said.contains("log/train-3.txt"), "{said}");
+    assert!(stderr.contains("log/train-1.txt ends with:") && !stderr.contains("log/train-3.txt"), "{stderr}");
     let asked = fs::read_to_string(bin.join("sacct.calls")).expect("calls");
     assert_eq!(asked, "--noheader --allocations --parsable2 --format=JobID,State --jobs=2\n");
     done(&mut on(&bin, jobs(&folder, &["--cancel"])));
@@ -201,8 +207,8 @@ fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_handed_in(
     let how = list();
     let trains = ["train-1", "train-2", "train-3", "train-4"].map(|name| how[name].as_str());
     assert_eq!(trains, ["lost", "done", "not-handed-in", "not-handed-in"]);
-    let (code, _, said) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
-    assert!(code == 0 && said.contains("submitted 4 tasks"), "{said}");
+    let (code, _, stderr) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
+    assert!(code == 0 && stderr.contains("submitted 4 tasks"), "{stderr}");
     assert_eq!(list()["train-3"], "lost");
 }
 
@@ -215,22 +221,22 @@ fn a_damaged_part_is_named_and_made_again() {
     let (folder, home) = (desk.path("run"), desk.path("run/tasks"));
     // Tasks are ordinary command lines.
     for part in ["1/2", "2/2"] {
-        let (code, _, said) = run(&mut jobs(&folder, &["--join"]));
-        assert!(code == 1 && said.contains("--retry` redoes what is missing"), "{said}");
+        let (code, _, stderr) = run(&mut jobs(&folder, &["--join"]));
+        assert!(code == 1 && stderr.contains("--retry` redoes what is missing"), "{stderr}");
         done(&mut desk.train("run", 1, &["--part", part, "--resume"]));
     }
     let probe = home.join("2/probes/sinkhorn-s1-last.safetensors");
     let whole = fs::read(&probe).expect("a probe");
     fs::write(&probe, &whole[..whole.len() / 2]).expect("half of it");
-    let (code, _, said) = run(&mut jobs(&folder, &["--join"]));
-    assert_eq!(code, 1, "{said}");
-    assert!(said.contains(&probe.display().to_string()) && said.contains("--retry"), "{said}");
+    let (code, _, stderr) = run(&mut jobs(&folder, &["--join"]));
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains(&probe.display().to_string()) && stderr.contains("--retry"), "{stderr}");
     assert!(!folder.join("run.json").exists() && home.join("1/run.json").exists());
 
     fs::write(home.join("state/train-1"), "0\n").expect("a code");
     fs::write(home.join("state/train-2"), "0\n").expect("a code");
-    let (code, _, said) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
-    assert!(code == 0 && said.contains("submitted 2 tasks"), "{said}");
+    let (code, _, stderr) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
+    assert!(code == 0 && stderr.contains("submitted 2 tasks"), "{stderr}");
     assert_eq!(
         calls(&bin, &home)[2..],
         [
@@ -244,8 +250,8 @@ fn a_damaged_part_is_named_and_made_again() {
     let elsewhere = home.join("1");
     fs::rename(&elsewhere, home.join("own")).expect("renamed");
     done(&mut desk.train("run", 2, &["--part", "1/2", "--resume"]));
-    let (code, _, said) = run(&mut jobs(&folder, &["--join"]));
-    assert!(code == 1 && said.contains("they differ in `protocol`"), "{said}");
+    let (code, _, stderr) = run(&mut jobs(&folder, &["--join"]));
+    assert!(code == 1 && stderr.contains("they differ in `protocol`"), "{stderr}");
     fs::remove_dir_all(&elsewhere).expect("removed");
     fs::rename(home.join("own"), &elsewhere).expect("renamed");
     // A join that was killed before its last file is repeated.
@@ -258,14 +264,17 @@ fn a_damaged_part_is_named_and_made_again() {
     assert_same(&folder, &desk.path("whole"));
     // Joining again changes nothing.
     done(&mut jobs(&folder, &["--join"]));
-    let (code, _, said) = run(&mut jobs(&desk.path("whole"), &[]));
-    assert!(code == 2 && said.contains("has no tasks") && said.contains("extract and eval"), "{said}");
+    let (code, _, stderr) = run(&mut jobs(&desk.path("whole"), &[]));
+    assert!(
+        code == 2 && stderr.contains("has no tasks") && stderr.contains("extract and eval"),
+        "{stderr}"
+    );
     let evaluation = desk.path("whole/evaluation");
     fs::create_dir_all(evaluation.join("tasks")).expect("a folder");
     fs::write(evaluation.join("tasks/plan.json"), "{").expect("a file");
-    let (code, _, said) = run(&mut jobs(&desk.path("whole"), &[]));
+    let (code, _, stderr) = run(&mut jobs(&desk.path("whole"), &[]));
     let there = format!("those of its evaluation are in {}", evaluation.display());
-    assert!(code == 2 && said.contains(&there), "{said}");
+    assert!(code == 2 && stderr.contains(&there), "{stderr}");
 }
 
 #[test]
@@ -274,13 +283,13 @@ fn what_could_not_be_read_again_is_not_handed_in() {
     let bin = slurm(&desk, TAKES);
     let submit =
         |more: &[&str]| run(&mut on(&bin, desk.train("run", 1, &[more, &["--submit", "slurm"]].concat())));
-    let (code, _, said) = submit(&["--seeds", "1000000"]);
-    assert!(code == 2 && said.contains("a plan has at most 1000000"), "{said}");
-    assert!(said.contains("--tasks") && !desk.path("run").exists(), "{said}");
-    let (code, _, said) = submit(&[]);
-    assert_eq!(code, 0, "{said}");
+    let (code, _, stderr) = submit(&["--seeds", "1000000"]);
+    assert!(code == 2 && stderr.contains("a plan has at most 1000000"), "{stderr}");
+    assert!(stderr.contains("--tasks") && !desk.path("run").exists(), "{stderr}");
+    let (code, _, stderr) = submit(&[]);
+    assert_eq!(code, 0, "{stderr}");
     // An unreadable plan may be that of running tasks.
     fs::write(desk.path("run/tasks/plan.json"), "{").expect("damaged");
-    let (code, _, said) = submit(&[]);
-    assert!(code == 2 && said.contains("has tasks already") && said.contains("plan.json"), "{said}");
+    let (code, _, stderr) = submit(&[]);
+    assert!(code == 2 && stderr.contains("has tasks already") && stderr.contains("plan.json"), "{stderr}");
 }
