@@ -1,11 +1,11 @@
-"""Random parts of pictures and what they become, for `src/model/backbone/preprocess/augment.rs`: torchvision's
+"""Random crops of pictures, resized and flipped, for `src/model/backbone/preprocess/augment.rs`: torchvision's
 `RandomResizedCrop` and the one of facebookresearch/mae's linear probe (util/crop.py), written from what they document, resized
 by Pillow.
 
     python tests/reference/augment.py
 
 Needs Pillow and numpy. Writes tests/fixtures/augment/crops.json: for pictures whose byte i is (i * 2654435761 >> 7) mod 256 the
-64-bit `words` that are drawn one after the other, the rule (`smallest` share of the area; `clipped` to fit after one draw, or
+64-bit random `words` in the order in which they are drawn, the rule (`smallest` share of the area; `clipped` to fit after one draw, or
 ten draws and then the largest in the middle), the `part` [left, top, width, height], and the SHA-256 of the bytes of the
 resized and perhaps mirrored picture. A word is a number from low to high by its upper 52 bits, one of n by its lower 32, and
 mirrors where its upper bit is 0.
@@ -33,7 +33,7 @@ def one_of(word, n):
 
 
 def part(width, height, smallest, clipped, words):
-    """Left, top, width and height; takes its numbers from the front of `words`."""
+    """Left, top, width and height of the crop; consumes numbers from the front of `words`."""
     for _ in range(1 if clipped else 10):
         area = width * height * between(words.pop(0), smallest, 1.0)
         shape = math.exp(between(words.pop(0), math.log(NARROWEST), math.log(WIDEST)))

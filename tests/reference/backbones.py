@@ -110,7 +110,7 @@ def image(k, height, width):
 
 
 def randomise(model, seed):
-    """No parameter stays at its trivial start."""
+    """Gives every parameter a value other than its initial zero or one."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in sorted(model.named_parameters()):
         noise = torch.randn(parameter.shape, generator=generator)
@@ -131,7 +131,7 @@ INTERPOLATE_WHEN_ASKED = (
 
 
 def layers_of(encoder):
-    """Its transformer layers, wherever they are kept."""
+    """The list of transformer layers of a model, whatever its attribute is called."""
     for holder in (getattr(encoder, "encoder", None), getattr(encoder, "model", None), encoder):
         for name in ("layer", "layers"):
             if hasattr(holder, name):
@@ -140,7 +140,7 @@ def layers_of(encoder):
 
 
 def stages(model, sizes, layers):
-    """The tokens of two images of each size, by stage."""
+    """The tokens of two images of each size after every stage."""
     tokens = {}
     for height, width in sizes:
         pixels = torch.stack([image(0, height, width), image(1, height, width)])
@@ -151,7 +151,7 @@ def stages(model, sizes, layers):
         hooks = [layer.register_forward_hook(after) for layer in layers]
         first = layers[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
         options = {}
-        if isinstance(model, ViTMAEModel):  # increasing noise keeps the order of the patches
+        if isinstance(model, ViTMAEModel):  # noise that increases keeps the order of the patches
             patch = model.config.patch_size
             count = (height // patch) * (width // patch)
             options["noise"] = torch.arange(count).repeat(2, 1) / count
@@ -191,14 +191,14 @@ def rollouts(model, sizes):
 
 
 def left_sets(count):
-    """Patches that are left, of so many: two sets of one length, and one patch alone."""
+    """Sets of patches that are kept, of `count`: two sets of the same length, and a single patch."""
     some = [i for i in range(count) if i % 3 != 1]
     return [some, list(range(count - len(some), count)), [count // 2]]
 
 
 def left(model, sizes, prefix):
-    """`last_hidden_state` of image 0 where only some patches are left: attention to the others is taken away, so that
-    nothing of them can reach the rest."""
+    """`last_hidden_state` of image 0 with only some patches kept: attention to the others is masked, so that they cannot
+    influence the rest."""
     softmax, tokens = torch.nn.functional.softmax, {}
     for height, width in sizes:
         side = model.config.patch_size
@@ -229,7 +229,7 @@ def left(model, sizes, prefix):
 
 
 def case(name, whole, encoder_class, sizes, seed):
-    """Writes one case: `whole` is the model whose file is written, head and all."""
+    """Writes one case: `whole` is the model whose file is written, including its head."""
     folder = OUT / name
     randomise(whole, seed)
     whole.save_pretrained(folder)
@@ -307,7 +307,7 @@ def tiny():
 
 
 def further(vit):
-    """The families that came later, and what the Hub stores as ViT."""
+    """The families that were added later, and models that the Hub stores as ViT."""
     case("vit-pooler", ViTModel(ViTConfig(**vit)), ViTModel, [(16, 16)], 10)  # as DINO, MoCo v3
     case("vit-msn", ViTMSNModel(ViTMSNConfig(**vit)), ViTMSNModel, [(16, 16), (24, 12)], 11)
     teacher = DeiTForImageClassificationWithTeacher(DeiTConfig(**vit))
@@ -336,7 +336,7 @@ def further(vit):
 
 
 def rotary_with_positions():
-    """EVA-02, of which transformers has no module: without norms within and with both."""
+    """EVA-02, which transformers lacks: without inner norms, and with both of them."""
     heads, width, units, layers = 3, 24, 64, 2
     common = dict(model_type="eva02", hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers)
     common |= dict(intermediate_size=units, image_size=16, patch_size=4)
@@ -394,7 +394,7 @@ def remainder():
 
 
 def older(folder, **positions):
-    """Files written before transformers 4.31 count their positions, too."""
+    """Files written before transformers 4.31 also hold `position_ids`."""
     path = folder / "model.safetensors"
     weights = load_file(path)
     for model, count in positions.items():
@@ -448,7 +448,7 @@ def main():
     base()
     if len(sys.argv) > 1:
         picked(sys.argv[1], "vit-tiny.safetensors")
-    for path in OUT.glob("*/config.json"):  # what differs between releases of transformers
+    for path in OUT.glob("*/config.json"):  # the fields that differ between releases of transformers
         config = json.loads(path.read_text())
         config.pop("transformers_version", None)
         path.write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")

@@ -1,9 +1,9 @@
-"""Compares fixtures that were made again with those of the repository: `scripts/fixtures` calls it.
+"""Compares regenerated fixtures with those of the repository: `scripts/fixtures` calls it.
 
     python tests/reference/compare.py FOLDER
 
 Numbers may differ by 2e-5 of the largest in their array (float32 products round otherwise on another
-processor) and pixels by one grey level; everything else is the same. Says the largest deviation
+processor) and pixels by one grey level; everything else must be equal. Prints the largest deviation
 of every folder; anything beyond, a file too few or too many, and another version of a library than
 `requirements.txt` pins are errors.
 """
@@ -22,19 +22,19 @@ from safetensors import safe_open
 HERE = Path(__file__).resolve().parent
 FIXTURES = HERE.parent / "fixtures"
 NEAR = 2e-5
-# An array is measured by this at least: what is 0 but for rounding is rounded otherwise elsewhere.
+# Smallest scale of an array: values that are 0 except for rounding differ between machines.
 FAINT = 1e-6
-# Made by other means: by the program itself, by hand, by damage, and by `scripts/fixtures --write`.
+# Not made by the generators: written by the program, by hand, by damage, or by `scripts/fixtures --write`.
 ELSEWHERE = ("frozen/", "lists/", "protocol/start.safetensors", "regressions/", "remote/", "versions.json")
 # Needs weights that are not in the repository.
 TRAINED = "backbones/vit-tiny.safetensors"
 
 
 def versions():
-    """What is installed of what is pinned."""
+    """The installed versions of the pinned packages."""
     pinned = dict(line.split("==") for line in (HERE / "requirements.txt").read_text().split() if "==" in line)
     return {"python": ".".join(platform.python_version_tuple()[:2])} | {
-        # Some packages name a post-release as it was written before there was a rule for it.
+        # Some packages write post-releases in the form that predates the rule for them.
         name: importlib.metadata.version(name).replace("-", ".post")
         for name in pinned
     }
@@ -64,7 +64,7 @@ def contents(path):
     if path.suffix == ".json":
         numbers, rest = {}, {}
         for place, value in leaves(json.loads(path.read_text())):
-            # A list of numbers is an array: the largest of them is the measure of all.
+            # A list of numbers is an array, whose largest entry is the scale of all.
             whole = not isinstance(value, float)
             (rest if whole else numbers.setdefault(place.rsplit("/", 1)[0], {}))[place] = value
         return {place: np.array(list(found.values())) for place, found in numbers.items()} | {"rest": rest}

@@ -1,4 +1,4 @@
-"""Operations of heads as one would write them of PyTorch's layers, counted by others: `thop`, whose hooks see layers alone,
+"""Operations of heads written with PyTorch's layers, counted by independent tools: `thop`, whose hooks see layers only,
 and PyTorch's own counter of products (two operations a multiply-add). Writes tests/fixtures/costs/costs.json."""
 
 import json
@@ -12,11 +12,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 warnings.filterwarnings("ignore")
 OUT = FIXTURES / "costs" / "costs.json"
-# d, rows, columns, classes, states, of which the first are the paper's.
+# d, rows, columns, classes, states; the first sizes are the paper's.
 SIZES = [(768, 14, 14, 1000, 128), (24, 3, 4, 5, 7)]
 HIDDEN, TAPS, GRU = 192, 5, 128
 NORMED = ("linear-bn", "efficient", "abmilp", "abmilp-both")
-CONFIGS = {"abmilp-both": {"gate": True, "self_attention": "both"}}  # other settings than those by default
+CONFIGS = {"abmilp-both": {"gate": True, "self_attention": "both"}}  # settings that differ from the defaults
 DIRECTIONS = {"raster": 1, "vmamba": 4, "random-fixed": 1, "random-dynamic": 1}
 
 
@@ -133,7 +133,7 @@ def main():
     cases = []
     for d, rows, columns, classes, states in SIZES:
         for head in heads:
-            # `eval` makes a fused kernel of the transformer, which nobody counts in.
+            # In `eval` mode the transformer is a fused kernel, which the counters do not see.
             probe = Probe(head, d, rows * columns, classes, states).train(head == "transformer")
             tokens = torch.randn(1, rows * columns, d)
             hooks, _ = thop.profile(probe, (tokens,), verbose=False)

@@ -64,7 +64,7 @@ def apart(state):
     return {name: value.contiguous() for name, value in found.items()}
 
 
-HUB = [  # the names of the folder that the program reads
+HUB = [  # the names in the backbone folder that the program reads
     ("cls_token", "embeddings.cls_token"),
     ("pos_embed", "embeddings.position_embeddings"),
     ("patch_embed.proj.", "embeddings.patch_embeddings."),
@@ -182,7 +182,7 @@ def against_timm():
         peer.load_state_dict(state, strict=True)
         peer = peer.double().eval()
         rope = peer.rope
-        bands = BASE ** (-torch.arange(len(rope.bands)).double() / len(rope.bands))  # timm makes them in float32
+        bands = BASE ** (-torch.arange(len(rope.bands)).double() / len(rope.bands))  # timm computes them in float32
         assert (rope.bands - bands).abs().max() < 1e-6
         rope.get_embed = lambda shape, rope=rope, bands=bands: rope._build_embed_cat(shape, bands, dtype=torch.float64)
         for height, width in ((16, 16), (32, 8), (8, 16), (24, 12)):
@@ -190,7 +190,7 @@ def against_timm():
             seen = []
             hooks = [peer.blocks[0].register_forward_pre_hook(lambda _, args, seen=seen: seen.append(args[0]))]
             hooks += [block.register_forward_hook(lambda _, __, out, seen=seen: seen.append(out)) for block in peer.blocks]
-            # timm resamples positions in float32, unless what makes them so does nothing.
+            # timm resamples positions in float32, unless `float` is a no-op.
             with torch.no_grad(), patch.object(torch.Tensor, "float", lambda x: x):
                 seen.append(peer.forward_features(pixels))
             for hook in hooks:
@@ -198,7 +198,7 @@ def against_timm():
             own, _ = run(state, pixels, HEADS)
             apart = [float((a - b).abs().max()) for a, b in zip(own, seen, strict=True)]
             print(f"{choices}, {height} x {width}: {max(apart):.1e} apart at most in {len(apart)} stages")
-            # timm counts places in float32: exactly, where a whole number of them is as wide as one of the reference.
+            # timm computes coordinates in float32: exactly, if the ratio to the reference grid is a whole number.
             assert max(apart) < (1e-5 if (height, width) == (24, 12) else 1e-12)
 
 

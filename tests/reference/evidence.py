@@ -52,7 +52,7 @@ def neuralsort(s, tau=1.0):
     distance = np.abs(s[:, None] - s[None, :]).sum(axis=1)
     plan = np.zeros((n, n))
     for k in range(n):
-        rank = n - k  # descending relaxation, read from its end
+        rank = n - k  # a descending relaxation, read backwards
         plan[:, k] = softmax(((n + 1 - 2 * rank) * s - distance) / tau)
     return plan
 
@@ -271,7 +271,7 @@ def evidence_cases():
     form = {"weights": weights.ravel().tolist(), "map": linear.ravel().tolist(), "bias": inner.tolist()}
     yield case | {"form": {"projected": form}, "expected": expected}
 
-    # A convolution over the routed sequence, mean over positions: the classifier reads F features.
+    # A convolution over the routed sequence, then the mean over positions: the classifier reads F features.
     n, d, f = 7, 5, 3
     case, tokens, row, bias = base("mix", n, d, f)
     weight, conv_bias = randn(f, d, 5), randn(f)
@@ -280,7 +280,7 @@ def evidence_cases():
     def convolve(r):
         return torch.nn.functional.conv1d(r.T[None], weight, conv_bias, padding=2)[0].mean(1)
 
-    # One map for every position: the taps that meet it, over N.
+    # One linear map per position: the sum of the taps that reach it, over N.
     maps = []
     for k in range(n):
         taps = [j for j in range(5) if 0 <= k + 2 - j < n]

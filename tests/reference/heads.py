@@ -5,11 +5,11 @@ Run from the root of the repository, with PyTorch and safetensors installed:
     python tests/reference/heads.py
 
 `<head>[-channel].safetensors` are probe files (half precision, so that they are small and exact in
-any precision); `expected.safetensors` holds, under `<file>/<grid>/`, what each makes of the tokens of
+any precision); `expected.safetensors` holds, under `<file>/<grid>/`, the output of each for the tokens of
 that grid (`<grid>/...` in `tokens.safetensors`): logits, and the gradient of the mean cross-entropy for every
 parameter. Gradients of more than 4096 values are kept at every seventh value. Where the
 program trains another quantity than the file holds (the step size, through softplus), the gradient
-is that of what it trains. Deterministic.
+is that of the trained quantity. Deterministic.
 
 `attribution.safetensors` holds under the same names gradient x token and integrated gradients `[3, N]` of one logit of
 every image (section 11), and the error of their completeness `[3]`.
@@ -131,7 +131,7 @@ def softsort(s, tau, power):
     return torch.softmax(-((a[:, None, :] - s[:, :, None]).abs() ** power) / tau, 1)
 
 
-TRAINING = True  # whether a choice has the gradient it is trained by
+TRAINING = True  # whether a hard choice has the gradient with which it is trained
 
 
 def chosen(hard, soft):
@@ -184,13 +184,13 @@ def loaded(module, values, prefix):
 
 
 def features(head, values, config, tokens, cls, grid):
-    """What the classifier reads."""
+    """The features that the classifier reads."""
     z = read(head, values, config, tokens, cls, grid)
     return batch_norm(values).eval()(z) if "norm.running_mean" in values else z
 
 
 def read(head, values, config, tokens, cls, grid):
-    """What a head makes of the tokens, before a norm."""
+    """The features of a head before a normalisation."""
     rows, cols = GRIDS[grid]
     n = rows * cols
     if "scorer.weight" in values:
@@ -233,7 +233,7 @@ def read(head, values, config, tokens, cls, grid):
         asked = F.linear(tokens.mean(1), values["wq.weight"])
         share = torch.softmax((F.linear(x, values["wk.weight"]) @ asked[:, :, None])[..., 0] / math.sqrt(D), 1)
         if "gamma" in config:
-            # Of each image by itself: there the least value is that of the batch.
+            # For each image by itself; in the original the minimum is that of the batch.
             x = torch.stack([(image - image.min() + 1e-6) ** config["gamma"] for image in x])
         mean = torch.einsum("bn,bnd->bd", share, x)
         return mean ** (1 / config["gamma"]) if "gamma" in config else mean
@@ -259,7 +259,7 @@ def read(head, values, config, tokens, cls, grid):
 
 
 def abmilp(values, config, tokens):
-    """Weights [B, N], the self-attention in front [B, N, N] or none, and what is weighed [B, N, d]."""
+    """Weights [B, N], the self-attention before them [B, N, N] or None, and the tokens that are weighted [B, N, d]."""
     front, attention, read = config.get("self_attention", "none"), None, tokens
     if front != "none":
         query, key, value = F.linear(tokens, values["self_attn.qkv.weight"]).chunk(3, 2)
@@ -299,7 +299,7 @@ OTHERS = ["gap", "cls", "attention", "content", "topk", "sinkhorn-conv", "sinkho
 
 
 def start(head, sharing, kind=""):
-    """Parameters by their names in the file, and the settings; `kind`: `norm` with batch normalisation, `gamma` with that, `blocks` of joined layers;
+    """Parameters by their names in the file, and the settings; `kind`: `norm` with batch normalisation, `gamma` with SimPool's exponent, `blocks` of concatenated layers;
     `gate`, `map` of AbMILP, and `both` with all of it."""
     normal = lambda *shape: torch.randn(*shape, dtype=torch.float64)
     values, config = {}, {}
@@ -388,7 +388,7 @@ def start(head, sharing, kind=""):
         values |= {"norm.running_mean": 0.3 * normal(width), "norm.running_var": 0.5 + normal(width).abs()}
     values["classifier.weight"] = normal(C, width) / math.sqrt(width)
     values["classifier.bias"] = normal(C)
-    # What half precision holds is what every side computes with.
+    # All sides compute with the values as rounded to half precision.
     return {name: v if name == "order" else v.half().double() for name, v in values.items()}, config
 
 
@@ -474,7 +474,7 @@ def main():
                 if leaf.requires_grad:
                     expected[f"{stem}/{grid}/grad/{name}"] = thinned(leaf.grad)
             if head != "cls":
-                with torch.random.fork_rng():  # modules start at random
+                with torch.random.fork_rng():  # modules have random initial values
                     found = attributions(head, leaves, config, *tokens[grid], grid)
                 attributed |= {f"{stem}/{grid}/{name}": value.detach() for name, value in found.items()}
             if "norm.running_mean" in values:

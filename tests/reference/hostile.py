@@ -1,8 +1,8 @@
-"""Small files that claim much, one for each way in which a reader could be made to wait or to take memory.
+"""Small files with false or extreme claims, one for each way in which a reader could be made to hang or to exhaust memory.
 
     python tests/reference/hostile.py       (writes tests/fixtures/hostile/)
 
-NAME.parquet  good.parquet is sound; of the others each differs from it in one claim
+NAME.parquet  good.parquet is valid; each of the others differs from it in one claim
 NAME.jpg      a second frame behind `FF 00`; few bytes of many pixels; many scans
 weights/      a ViT of six layers whose 1.4 GB are one number, repeated
 """
@@ -39,7 +39,7 @@ def text(value):
 
 
 def items(kind, values, claim=None):
-    """A list; `claim` is how many it says it has."""
+    """A list; `claim` is the number of entries that it declares."""
     return 9, bytes([0xF0 | kind]) + varint(len(values) if claim is None else claim) + b"".join(values)
 
 
@@ -67,7 +67,7 @@ def page(data, kind=0, unpacked=None, encoding=0, count=4, more=None):
 
 
 def parquet(images=None, labels=None, rows=4, packing=0, label_type=1, columns=None, more=None):
-    """`images` and `labels` are pages, `columns` the schema's entries, `more` further fields of the description."""
+    """`images` and `labels` are pages, `columns` the schema's entries, `more` further fields of the metadata."""
     images = page(b"".join(struct.pack("<I", 4) + b"\x89PNG" for _ in range(4))) if images is None else images
     labels = page(struct.pack("<4i", 0, 1, 0, 1)) if labels is None else labels
     out = b"PAR1"
@@ -100,17 +100,17 @@ def parquets():
     moth = b"moth" * 5000
     return {
         "good": parquet(),
-        # Lists of which nothing is there: of doubles at a page's header, of truth values (no byte each) anywhere.
+        # Lists without content: of doubles in a page's header, of booleans (no byte each) anywhere.
         "page-list": parquet(labels=page(bytes(16), more={20: (9, b"\xf7" + varint(MOST))})),
         "page-flags": parquet(labels=page(bytes(16), more={20: (9, b"\xf2" + varint(MOST))})),
         "flags": parquet(more={10: items(9, [b"\xf2" + varint(MOST)] * 50)}),
-        # The same within a text, whose length of 28 bytes is the head of a list where the reader expects one.
+        # The same within a string, whose length of 28 bytes reads as the header of a list where the reader expects one.
         "hidden-flags": parquet(more={5: text((b"\x49\xf2" + varint(MOST)) * 4)}),
         "groups": parquet(more={5: items(12, [], MOST)}),
         "children": parquet(columns=[struct_of({4: text(b"schema"), 5: number(MOST)}), image, label]),
         "depth": parquet(columns=[group(b"a", 2)] + [group(b"a", 1)] * 5000 + [image, label]),
         "rows": parquet(rows=1 << 40),
-        # One image and one label, told for all rows by a run of 2^30: what the format allows.
+        # One image and one label, repeated for all rows by a run of 2^30, which the format allows.
         "runs": parquet(dictionary(b"\x89PNG", 1 << 30), dictionary(struct.pack("<i", 0), 1 << 30), rows=1 << 30),
         "dictionary": parquet(labels=page(bytes(16), 2, count=MOST) + page(bytes(8), encoding=8)),
         "snappy": parquet(labels=page(b"\x80\x80\x80\x80\x01\0", unpacked=1 << 28), packing=1),
@@ -137,14 +137,14 @@ def jpegs():
     huffman = lambda place, symbol: segment(0xC4, bytes([place, 1] + [0] * 15 + [symbol]))  # one code: a zero bit
     scan = lambda first, last, bits: segment(0xDA, bytes([1, 1, 0, first, last, bits]))
     start, end = b"\xff\xd8", b"\xff\xd9"
-    # A reader that takes `FF 00` for a segment steps over the frame of 20000 x 20000 in it.
+    # A reader that takes `FF 00` for a segment skips the frame of 20000 x 20000 in it.
     hidden = frame(20_000, 20_000) + b"\xff\xe5" + struct.pack(">H", 2 + len(frame(16, 16)))
     second = b"\xff\x00" + struct.pack(">H", len(hidden) + 2) + hidden + frame(16, 16)
     first = tables + huffman(0, 0) + scan(0, 0, 0)
-    # Four inks, ten thousand pixels each way, in 1700 bytes.
+    # CMYK of 10,000 x 10,000 pixels in 1700 bytes.
     inks = segment(0xEE, b"Adobe\0\x64\0\0\0\0\0") + frame(10_000, 10_000, 0xC0, 4) + tables + huffman(0, 0) + huffman(16, 0)
     inks += segment(0xDA, bytes([4, 1, 0, 2, 0, 3, 0, 4, 0, 0, 63, 0])) + bytes(1500)
-    # 3000 x 3000, of which every scan makes one bit finer nothing: runs of 2^15 - 1 empty blocks.
+    # 3000 x 3000 with scans that refine nothing by one bit: runs of 2^15 - 1 empty blocks.
     blocks = (3000 // 8) ** 2
     runs = "".join("0" + format((1 << 14) - 1, "014b") for _ in range(blocks // ((1 << 15) - 1) + 1))
     runs = int(runs + "1" * (-len(runs) % 8), 2).to_bytes((len(runs) + 7) // 8, "big").replace(b"\xff", b"\xff\0")

@@ -1,5 +1,5 @@
-"""Photographs in every format, what Pillow makes of them, and what transformers' Pillow processors
-make of those.
+"""Photographs in every format, as decoded by Pillow, and as preprocessed by transformers' Pillow
+processors.
 
     python tests/reference/images.py        (Pillow, numpy, transformers; writes tests/fixtures/images/)
 
@@ -8,8 +8,8 @@ decoded.npz  NAME: [H, W, 3] uint8, ImageOps.exif_transpose(Image.open(f)).conve
              exception: 16-bit grey is cut to its upper byte (Pillow saturates the lower one)
 resized.npz  "WxH-wxh-FILTER": [h, w, 3] uint8, Image.resize of the synthetic photograph W x H
 processed/   CASE.json is a preprocessor_config.json, processed.npz holds
-             "CASE/PHOTO": [3, H, W] float32 pixel_values (DINOv3's has no Pillow processor: what it
-             does is written out here)
+             "CASE/PHOTO": [3, H, W] float32 pixel_values (DINOv3 has no Pillow processor: its steps
+             are written out here)
 """
 
 import io
@@ -84,13 +84,13 @@ def files():
         assert data[at] == old
         data[at] = new
         (FILES / f"{name}.jpg").write_bytes(bytes(data))
-    # Bytes that belong to nothing before the frame and before the end: decoders warn and go on.
+    # Stray bytes before the frame and before the end: decoders warn and continue.
     data = (FILES / "q75-s2.jpg").read_bytes()
     at = data.index(b"\xff\xc0")
     (FILES / "stray.jpg").write_bytes(data[:at] + b"\0\1\2" + data[at:-2] + b"\x55\x55" + data[-2:])
-    # As many pixels to a byte as there are in any picture.
+    # A flat picture, which has the most pixels per byte.
     Image.new("L", (1024, 1024), 128).save(FILES / "flat.jpg", quality=75, progressive=True, optimize=True)
-    # Of odd sizes, where chroma is made wider at the edges.
+    # Odd sizes, where chroma is upsampled at the edges.
     for width, height in ((3, 255), (255, 3), (17, 31)):
         Image.fromarray(photo(width, height)).save(FILES / f"420-{width}x{height}.jpg", quality=90, subsampling=2)
 
@@ -176,7 +176,7 @@ def decoded():
             out[path.name] = np.repeat(value[..., None], 3, -1)
         else:
             out[path.name] = np.asarray(image.convert("RGB"))
-    # Pillow 13 leaves a TIFF with a palette lying on its side, and no other.
+    # Pillow 13 does not rotate a TIFF with a palette, but every other one.
     out["turn6-palette.tiff"] = np.rot90(out["palette.tiff"], -1)
     np.savez_compressed(OUT / "decoded.npz", **out)
 
@@ -251,7 +251,7 @@ def processed():
         for label, shape in photos.items():
             if big and label != "wide":
                 continue
-            # No channel order to guess: the processor is told.
+            # The processor is told the channel order, so that it does not guess.
             values = processor(Image.fromarray(photo(*shape)), do_convert_rgb=True)["pixel_values"][0]
             out[f"{name}/{label}"] = np.asarray(values, dtype=np.float32)
     name, config = "dinov3", {**flags, "data_format": "channels_first", "image_processor_type": "DINOv3ViTImageProcessorFast", **imagenet, "resample": 2, "size": {"height": 24, "width": 24}}

@@ -1,6 +1,6 @@
-"""A tiny backbone, probes and images for the verb `inspect`, and what it must find in them.
+"""A tiny backbone, probes and images for `ssmprobe inspect`, and the expected results.
 
-Tokens come from transformers; what the probes make of them is float64 code of evidence.py beside
+Tokens come from transformers; the probes' outputs from float64 code of evidence.py beside
 this file, written from the definitions and not from the program.
 
 Run from the repository root, with torch, transformers, pillow, numpy, scipy and safetensors installed:
@@ -76,7 +76,7 @@ def tokens(model, picture):
     return hidden[0], hidden[1:]
 
 
-# ---------------------------------------------------------------- probes: what files hold
+# ---------------------------------------------------------------- probes: contents of the files
 
 
 def hippo(states):
@@ -135,7 +135,7 @@ def probes():
     yield make("sinkhorn-conv", {}, scorer() | conv, features=192)
 
 
-# ---------------------------------------------------------------- what they make of tokens
+# ---------------------------------------------------------------- their outputs for tokens
 
 
 def orders(head, arrays):

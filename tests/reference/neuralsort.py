@@ -2,7 +2,7 @@
 
     python tests/reference/neuralsort.py PROBE.safetensors IMAGE.npz ...
 
-PROBE is one of the head `neuralsort`, every IMAGE.npz what `ssmprobe inspect --save-tokens` wrote of it. Prints the mean over
+PROBE is one of the head `neuralsort`, every IMAGE.npz was written by `ssmprobe inspect --save-tokens`. Prints the mean over
 images of `rank_coverage`, `argmax_entropy` and `row_max_mean` (docs/definitions.md, section 5)."""
 
 import math

@@ -1,6 +1,6 @@
 """Float64 reference for order tests, written from the definitions (section 10) and not from the program.
 
-What a token would give in a place is measured, not derived: the state space model runs as a recurrence over a
+The contribution of a token at a position is measured, not derived: the state space model runs as a recurrence over a
 sequence that holds that token there and zeros elsewhere. Of up to six tokens every exchange is tried; of more, mean
 and variance follow from the matrix, best and worst from scipy's linear assignment, and p from many drawn exchanges.
 
@@ -61,7 +61,7 @@ def contrast(alone, plan, w, bias, seed):
     index = np.arange(n)
     if n <= 6:
         all_ = np.array([bias + b[index, list(pi)].sum() for pi in itertools.permutations(range(n))])
-        # The second witness: nothing but trying.
+        # A second, independent way: exhaustive search.
         witnesses = [(mean, all_.mean()), (variance, all_.var()), (best, all_.max()), (worst, all_.min())]
         assert all(math.isclose(a, c, rel_tol=1e-9, abs_tol=1e-9) for a, c in witnesses), witnesses
     else:

@@ -1,4 +1,4 @@
-"""Small checkpoints as their projects save them, and their tokens, stage by stage.
+"""Small checkpoints in the formats of their projects, and their tokens, stage by stage.
 
     python tests/reference/originals.py
 
@@ -8,7 +8,7 @@ the embeddings (l = 0), the tokens after layer l, and `last`, those after the la
 images 0 and 1 of `backbones.py`. Of a head: `head.pth`, tokens, and the logits that it gives of them; of a head on the last
 four layers also `checkpoint.pth`, the backbone whose tokens these are.
 
-The encoders are written from the papers and from what the projects' state dicts are called: queries, keys and values
+The encoders are written from the papers and from the names in the projects' state dicts: queries, keys and values
 in one matrix; a table of positions that is resampled to the grid (`align_corners` false); in BEiT relative biases, a
 table of `(2 R - 1)^2` offsets and three for CLS. `tokens` is all of it; EVA-02 stands in `eva02.py`.
 """
@@ -72,7 +72,7 @@ def resampled(table, height, width, antialias):
 
 
 def relative(table, rows, cols):
-    """What BEiT adds to the logits of each pair of tokens, `[heads, T, T]`, CLS first."""
+    """The relative biases that BEiT adds to the attention logits of each pair of tokens, `[heads, T, T]`, CLS first."""
     side, heads = 2 * GRID - 1, table.shape[1]
     offsets = table[:-3].T.reshape(1, heads, side, side)
     offsets = F.interpolate(offsets, size=(2 * rows - 1, 2 * cols - 1), mode="bilinear", align_corners=False)[0]
@@ -230,7 +230,7 @@ def rotary():
     own = eva02.renamed(state, eva02.PUBLISHED) | eva02.buffers(HEADS, WIDTH, LAYERS)
     case("eva02", [own | weights(45, mask_token=(1, 1, WIDTH), **linear("lm_head", 8, WIDTH))], state, by=stages)
     state = made(46, inner=("attn", "mlp"))
-    # Counted on its own grid, as a model that was pre-trained so.
+    # Positions on its own grid, as of a model that was pre-trained at this size.
     own = eva02.renamed(state, eva02.PUBLISHED) | eva02.buffers(HEADS, WIDTH, LAYERS, reference=GRID)
     text = weights(47, **linear("text.transformer.resblocks.0.mlp.c_fc", 8, 8)) | {"logit_scale": torch.tensor(1.0)}
     own |= weights(48, **linear("head", 5, WIDTH))

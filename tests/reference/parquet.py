@@ -25,7 +25,7 @@ rng = np.random.default_rng(7)
 
 
 def picture(side=10):
-    """The bytes of a PNG file of noise, which no packing makes smaller."""
+    """The bytes of a PNG file of noise, which no compression makes smaller."""
     file = io.BytesIO()
     Image.fromarray(rng.integers(0, 256, (side, side, 3), dtype=np.uint8)).save(file, "PNG")
     return file.getvalue()
@@ -68,11 +68,11 @@ def main(out):
 
     for shard in range(2):
         table, pictures, labels = hub(23, shard)
-        # Small pages and groups, so that several of each are walked over; a dictionary that overflows.
+        # Small pages and row groups, so that there are several of each; a dictionary that overflows.
         small = dict(row_group_size=9, data_page_size=600, dictionary_pagesize_limit=900, write_batch_size=2)
         write(f"hub/data/train-0000{shard}-of-00002.parquet", table, pictures, labels, **small)
     table, pictures, labels = hub(6)
-    labels[2] = -1  # how the Hub hides a label
+    labels[2] = -1  # how the Hub marks a hidden label
     table = table.set_column(2, "label", pa.array(labels, pa.int64()))
     write("hub/data/test-00000-of-00001.parquet", table, pictures, labels)
 

@@ -1,9 +1,9 @@
-"""The paper's heads in plain PyTorch, as somebody who knows PyTorch would write them: the peer that
+"""The paper's heads in plain PyTorch, in idiomatic form: the peer that
 this program's accuracy and speed are compared with.
 
 Written from the definitions: one `nn.Module` a head, parameters under their names in probe files, any
-precision. Nothing is made slow on purpose: an S4 is read as a weighted sum of tokens, its kernel comes
-from log2(N) products, and a plan is multiplied with the kernel before it meets a token. Sinkhorn is
+precision. Nothing is slow on purpose: an S4 is read as a weighted sum of tokens, its kernel comes
+from log2(N) products, and a plan is multiplied with the kernel before any token. Sinkhorn is
 `logsumexp` unrolled, as autograd needs it.
 
     python tests/reference/peer.py
@@ -83,11 +83,11 @@ def softsort(s, tau=1.0, power=2):
 
 PLANS = {"sinkhorn": sinkhorn, "neuralsort": neuralsort, "softsort": softsort}
 
-# ---- what is remembered --------------------------------------------------------------------------
+# ---- state space models --------------------------------------------------------------------------
 
 
 class S4(nn.Module):
-    """One state space model for all channels. `gain(n)`: what each of n positions counts, [N]."""
+    """One state space model for all channels. `gain(n)`: the weight of each of n positions, [N]."""
 
     def __init__(self, states):
         super().__init__()
@@ -105,7 +105,7 @@ class S4(nn.Module):
         right = torch.cat([eye + step / 2 * a, (step * self.B)[:, None]], 1)
         solved = torch.linalg.solve_triangular(eye - step / 2 * a, right, upper=False)
         power, columns = solved[:, :-1], solved[:, -1:]
-        while columns.shape[1] < n:  # twice as many columns Abar^j Bbar with every product
+        while columns.shape[1] < n:  # every product doubles the number of columns Abar^j Bbar
             columns = torch.cat([columns, power @ columns], 1)
             power = power @ power
         kernel = (self.C @ columns)[:n]  # K[j], j steps before the end
@@ -114,7 +114,7 @@ class S4(nn.Module):
 
     @torch.no_grad()
     def restore(self):
-        """What holds after every step: stable, and a step size within its bounds."""
+        """Enforces after every step that the system is stable and the step size within its bounds."""
         self.A.diagonal().clamp_(max=STABLE_DIAGONAL)
         low, high = (math.log(math.expm1(bound)) for bound in STEP_BOUNDS)
         self.dt.clamp_(low, high)
@@ -313,14 +313,14 @@ class Probe(nn.Module):
         return self.classifier(self.head(tokens, cls))
 
     def restore(self):
-        """What holds after every optimiser step."""
+        """Enforces the constraints of the parameters after every optimiser step."""
         for module in self.modules():
             if isinstance(module, S4):
                 module.restore()
 
 
 def step(probe, optimiser, tokens, cls, labels, forward=None):
-    """One training step; loss and right answers, as a protocol reports them."""
+    """One training step; the loss and the number of correct predictions."""
     optimiser.zero_grad()
     logits = (probe if forward is None else forward)(tokens, cls)
     loss = F.cross_entropy(logits, labels)
@@ -341,7 +341,7 @@ def check():
     expected, tokens = (load_file(folder / f"{name}.safetensors") for name in ("expected", "tokens"))
     labels, worst = torch.tensor([0, 3, 1]), 0.0
     for head in PAPER:
-        if head == "random-dynamic":  # draws its orders itself: as raster, but for the order
+        if head == "random-dynamic":  # draws its own orders: otherwise the same as raster
             continue
         path = folder / f"{head}.safetensors"
         with safe_open(path, "pt") as file:

@@ -30,7 +30,7 @@ def pixels(folder, side):
 
 def fitted(x, y, c):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a hundred steps are enough to tell them apart
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a hundred steps suffice to compare them
         return LogisticRegression(C=c, max_iter=100).fit(x, y)
 
 

@@ -6,7 +6,7 @@ fixed positions, written from the papers (Dosovitskiy et al. 2021; He et al. 202
 Needs torch and numpy. Writes tests/fixtures/pretraining/steps.json: for `masked` and `supervised` the `losses` of four steps of
 AdamW on the same pictures, and `gradients`: of every parameter before the first, its first and last value and its length.
 
-Nothing is stored of what goes in: `hash(name, i)` is the formula of backbones.py. Pictures `[B, N, P]` are hash("patches", i)
+The inputs are not stored: `hash(name, i)` is the formula of backbones.py. Pictures `[B, N, P]` are hash("patches", i)
 in float32; which patches are seen follows from the order of hash("order.b", i); picture b is of class b. Parameters are
 hash(name, i) times 0.1 (matrices and tokens) or 0.05 (biases), of layer norms 1 plus a tenth of it, all in float32.
 """
@@ -55,7 +55,7 @@ def positions(width):
 
 
 class Parameters(dict):
-    """Made when they are first asked for, under their names."""
+    """Parameters by name, created on first use."""
 
     def of(self, name, *shape):
         if name not in self:
@@ -124,7 +124,7 @@ def supervised(parameters, patches):
 def steps(objective):
     parameters = Parameters()
     patches = single(hashed("patches", BATCH * TOKENS * PIXELS)).reshape(BATCH, TOKENS, PIXELS)
-    objective(parameters, patches)  # makes them
+    objective(parameters, patches)  # creates them
     decayed, others = ([p for p in parameters.values() if (p.dim() > 1) == matrix] for matrix in (True, False))
     groups = [{"params": decayed, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
     adam = torch.optim.AdamW(groups, betas=(0.9, 0.999), eps=1e-8)

@@ -1,5 +1,5 @@
-"""A run of the paper's protocol in float64 PyTorch, for `tests/suite/protocol`: the same tokens, the same
-batches and the same start as the program's, and everything that comes out of them.
+"""A run of the paper's protocol in float64 PyTorch, for `tests/suite/protocol`: with the same tokens,
+batches and initial values as the program, and all of its results.
 
     python tests/reference/protocol.py
 
@@ -9,12 +9,11 @@ images) and the values each head starts from (`s0/gap/classifier.weight` and so 
 (the tokens, and the parameters at the best and after the last epoch) and `peer.json` (all else).
 
 The protocol: cross-entropy; one AdamW for each head without weight decay; the rate falls from its start to 0 along half
-a cosine over all steps; a last batch that is not full is a step too. After every epoch the head is asked about the
-selection and the test images, not training. The best epoch is the first of the highest accuracy on the selection
+a cosine over all steps; a last batch that is not full is a step too. After every epoch the head is evaluated on the
+selection and the test images. The best epoch is the first of the highest accuracy on the selection
 images; what is reported is its accuracy on the test images. The accuracy on train is that of the steps.
 
-Tokens are drawn until the run can tell mistakes apart: no answer hangs on the last digits, float32 ends where float64
-does, the best epoch is not always the last one, nor the one that is best on test.
+Tokens are drawn until the run can reveal mistakes: no prediction depends on the last digits, float32 ends like float64, the best epoch is not always the last one, nor the one that is best on test.
 """
 
 import json
@@ -32,7 +31,7 @@ from torch import nn
 from peer import Probe, step
 from place import FIXTURES
 
-# Read from the repository wherever the rest is written: the program made it.
+# Read from the repository, wherever the rest is written, as the program made it.
 START = Path(__file__).resolve().parent.parent / "fixtures" / "protocol" / "start.safetensors"
 HEADS, SEEDS = ["gap", "linear-bn", "raster", "sinkhorn"], [0, 1]
 EPOCHS, BATCH, RATE = 4, 8, 2e-2
@@ -70,7 +69,7 @@ def build(head, values, dtype):
 
 
 def effective(probe):
-    """As probe files hold it."""
+    """The parameters in the form of probe files."""
     values = {name.removeprefix("head."): v for name, v in probe.state_dict().items()}
     values = {name: nn.functional.softplus(v) if name.endswith(".dt") else v for name, v in values.items()}
     values = {name: torch.tril(v) if name.endswith(".A") else v for name, v in values.items()}
@@ -78,7 +77,7 @@ def effective(probe):
 
 
 def draw(seed):
-    """Tokens [M, N, d] and CLS tokens [M, d] that a cache keeps without loss."""
+    """Tokens [M, N, d] and CLS tokens [M, d] that a float16 cache holds without loss."""
     rng = np.random.default_rng(seed)
     classes = np.array([c for _, c in IMAGES])
     centres = rng.normal(size=(len(CLASSES), SIDE * SIDE, WIDTH))
@@ -117,7 +116,7 @@ def run(head, start, orders, patches, cls, dtype=torch.float64):
         for batch in torch.from_numpy(order.astype(np.int64)).split(BATCH):
             out["rates"].append(schedule.get_last_lr()[0])
             own = [t[batch] for t in tokens]
-            if head != "linear-bn":  # asking it in passing would count into its statistics
+            if head != "linear-bn":  # an extra forward pass would change its statistics
                 with torch.no_grad():
                     answers(probe(*own))
             each, hits = step(probe, optimiser, *own, classes[batch])
@@ -140,7 +139,7 @@ def run(head, start, orders, patches, cls, dtype=torch.float64):
 
 
 def anchors(patches, cls):
-    """Nearest neighbours and logistic regression, learned from train and asked on test."""
+    """Nearest neighbours and logistic regression, fitted to the training and evaluated on the test images."""
     classes = np.array([c for _, c in IMAGES])
     split = np.array([s for s, _ in IMAGES])
     train, test = split == "train", split == "test"

@@ -21,7 +21,7 @@ def weights(seed, **shapes):
 
 
 def made_of(shape):
-    """How many inputs each output of a map of this shape has."""
+    """The fan-in of a linear map of this shape."""
     count = 1
     for n in shape[1:]:
         count *= n

@@ -2,7 +2,7 @@
 
 Every head of `heads.py` reads one image again for every set of tokens that is left: the sequence is cut, the state space
 model runs as a recurrence over what remains, other heads are `torch.nn` modules. `frozen` reads the whole sequence with the
-plan of all tokens, the tokens that left being zero: evidence is nowhere used. Pixels are painted over by a sparse direct
+plan of all tokens, with removed tokens set to zero: evidence is not used. Pixels are painted over by a sparse direct
 solver.
 
 Run from the repository root after `heads.py`:
@@ -78,7 +78,7 @@ def sweeps(values, config, orders, tokens):
 
 
 def pooled_weights(head, values, config, tokens):
-    """[M, n]: what every token counts in each of M pools, of heads that read no order."""
+    """[M, n]: the weight of every token in each of M pools, of heads without an order."""
     n = len(tokens)
     if head in ("gap", "linear-bn", "cls-mean"):
         return torch.full((1, n), 1 / n, dtype=tokens.dtype)
@@ -157,12 +157,12 @@ def network(head, values, config, tokens):
 
 
 def is_network(head, config):
-    """Whether it is not linear in its tokens, their weights given."""
+    """Whether the head is not linear in its tokens, even with fixed weights."""
     return head in ("transformer", "deepsets", "bi-gru", "v-jepa") or "gamma" in config
 
 
 class Reading:
-    """How a head read the whole image, and how it reads what is left."""
+    """The weights of a head for the whole image, and its logits for the tokens that are left."""
 
     def __init__(self, head, config, values, tokens):
         self.head, self.config, self.values, self.tokens = head, config, values, tokens
@@ -175,7 +175,7 @@ class Reading:
         return F.linear(features, self.values["classifier.weight"], self.values["classifier.bias"])
 
     def frozen(self, tokens):
-        """Features of other tokens [N, d] under the weights of these."""
+        """Features of other tokens [N, d] with the weights computed from these."""
         if self.plan is not None:
             return behind_plan(self.head, self.values, self.config, self.plan.T @ tokens)
         if self.orders is not None:
@@ -207,7 +207,7 @@ class Reading:
         return behind_pools(self.head, self.values, self.config, weights @ tokens)
 
     def gradient(self, tokens, class_):
-        """Of the logit of a class by every token, [N, d]; what is chosen outright has none."""
+        """The gradient of the logit of a class for every token, [N, d]; a hard choice has none."""
         with torch.enable_grad():
             tokens = tokens.clone().requires_grad_()
             reading = Reading(self.head, self.config, self.values, tokens)
@@ -215,13 +215,13 @@ class Reading:
             return torch.autograd.grad(logit, tokens)[0]
 
     def rankings(self, class_):
-        """How important each token is by each ranking; None where a ranking does not say."""
+        """The importance of each token by each ranking; None if a ranking does not apply."""
         n = len(self.tokens)
         found = {"evidence": None, "weight": None, "late": None}
         if not is_network(self.head, self.config):
             empty = self.logits(self.frozen(torch.zeros_like(self.tokens)))[class_]
             found["evidence"] = torch.stack([self.frozen_left([i])[class_] - empty for i in range(n)])
-            # A normed token's channels count less their mean: no weight is one number.
+            # A normalised token is centred over its channels, so its weight is not a single number.
             if self.head not in ("efficient", "sinkhorn-conv", "simpool", "coca") and "norm.running_mean" not in self.values:
                 nothing = self.frozen(torch.zeros_like(self.tokens))
                 ones = []

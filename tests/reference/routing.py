@@ -6,7 +6,7 @@ Run from the repository root, with torch and safetensors installed:
     python tests/reference/routing.py
 
 It writes tests/fixtures/routing/routing.safetensors. All inputs are float32 values, so that the
-float32 program is given exactly the same ones. The metadata key `cases` lists what is in the file.
+float32 program has exactly the same ones. The metadata key `cases` lists what is in the file.
 
 Plans of N > 9 tokens are kept as three rows and two products: `P q` and `c P`.
 """

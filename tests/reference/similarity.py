@@ -1,4 +1,4 @@
-"""Which images are alike, by scipy and scikit-learn in float64, for `src/model/explain/evaluation/similarity`.
+"""Similarities of images, by scipy and scikit-learn in float64, for `src/model/explain/evaluation/similarity`.
 
 Vectors are float16 numbers, written exactly; null stands for a vector that is missing. Cosine is the normalised dot product,
 Spearman's correlation scipy's; both are null where one of the two has none (zeros; for Spearman all the same). The map is the
@@ -35,7 +35,7 @@ def odd():
 
 
 def structured():
-    """5 x 6 tokens of thirty images in three groups, with noise: what an order by content looks like."""
+    """5 x 6 tokens of thirty images in three groups, with noise, like an order by content."""
     groups = rng.normal(size=(3, 30))
     which = rng.integers(0, 3, size=30)
     noisy = groups[which] + 0.4 * rng.normal(size=(30, 30))

@@ -57,7 +57,7 @@ def aucs():
 
 
 def mcnemars():
-    """Images that only the first, only the second, both and none had right; the exact two-sided p."""
+    """Numbers of images that only the first, only the second, both and neither classified correctly; the exact two-sided p."""
     cases = []
     all_counts = [(0, 0, 5, 2), (3, 3, 1, 1), (1, 8, 0, 4), (12, 3, 40, 5), (0, 25, 9, 9), (480, 560, 900, 60)]
     for first, second, both, none in all_counts:
@@ -86,7 +86,7 @@ def behrens_fisher(a, nu, b):
         return lambda x: float(stats.t.sf(x / np.sqrt(a), nu))
 
     def tail(x):
-        # Over the probability of t, which has heavy tails.
+        # Integrated over the probability of t, as its tails are heavy.
         inside = lambda q: stats.norm.sf((x - np.sqrt(a) * stats.t.ppf(q, nu)) / np.sqrt(b))
         return integrate.quad(inside, 0, 1, limit=400, epsabs=1e-11, epsrel=1e-11)[0]
 
@@ -176,20 +176,20 @@ def detectables():
                 tail = lambda x: stats.norm.sf(x / np.sqrt(a / chi**2 + b)).mean()
                 return optimize.brentq(lambda x: tail(x) - 0.025, 0, 500 * np.sqrt(a + b))
 
-            # What is estimated of a, and how far the mean must be then.
+            # For estimates of a: how far the mean must be from zero to be significant.
             reaches = np.array([reach(a * scale**2) for scale in chi[20::40]])
             error = np.sqrt(a + b)
             found = lambda points: (
                 stats.norm.sf((reaches - points) / error) + stats.norm.sf((reaches + points) / error)
             ).mean()
             points = optimize.brentq(lambda points: found(points) - 0.8, 0, 500 * error)
-        # A difference above 10 points needs that many images to be disagreed on.
+        # A difference above 10 points requires that many images on which the heads disagree.
         cases.append({"images": n, "seeds": seeds, "points": float(points if points < 10 else points**2 / 10)})
     return cases
 
 
 def causal():
-    """Mean heights of removal curves of two heads, and what the table of them says, in per cent: mean and 95 % interval."""
+    """Mean heights of removal curves of two heads, and the values of their table, in per cent: mean and 95 % interval."""
     own = np.random.default_rng(12)
     images = 20
     # Sinkhorn has three trainings, GAP two of the same seeds; images are easy or hard for both.
@@ -231,7 +231,7 @@ def causal():
 
 
 def shares():
-    """How many images are of a kind beside 5 %: mean over trainings and images, its 95 % interval, one-sided p."""
+    """The share of images of a kind against 5 %: mean over trainings and images, its 95 % interval, one-sided p."""
     own = np.random.default_rng(13)
     cases = []
     for seeds, n, rate, apart in ((1, 40, 0.3, 0.0), (2, 30, 0.5, 0.8), (3, 60, 0.1, 0.3), (5, 50, 0.05, 0.0), (2, 20, 0.0, 0.0)):
@@ -239,7 +239,7 @@ def shares():
         logit = odds + own.normal(0, 1.0, n) + own.normal(0, apart, (seeds, 1))
         rows = own.random((seeds, n)) < 1 / (1 + np.exp(-logit))
         mean = rows.mean()
-        # A share with two more of either kind is the least that images vary by.
+        # The variance of images is at least that of the share with two more images of either kind.
         softer = (rows.mean() * n + 2) / (n + 4)
         images = max(rows.mean(0).var(ddof=1) / n, softer * (1 - softer) / (n + 4))
         trainings = rows.mean(1).var(ddof=1) / seeds if seeds > 1 else 0.0
@@ -258,13 +258,13 @@ def shares():
 
 
 def truths():
-    """A pool of 12 tokens and an object that covers some of them: what finds it, how much lies on it."""
+    """A pool of 12 tokens and an object that covers some of them: AUC of weights and evidence, and their share on it."""
     cases = []
     for cover in ([0, 0.5, 1, 0.49, 0, 0, 0.75, 0.25, 0, 0, 0.5, 0], [0, 0.2, 0.4, 0, 0, 0, 0.4, 0.1, 0, 0, 0, 0]):
         cover = np.array(cover, dtype=float)
         weight, token, row = (np.round(rng.normal(size=size), 2) for size in (12, (12, 3), 3))
         evidence = weight * (token @ row)
-        # At least half of a token is covered; where none is, the most covered ones.
+        # Tokens that are at least half covered; if there are none, the most covered ones.
         object_ = cover >= min(0.5, cover.max())
         cases.append(
             {

@@ -1,5 +1,5 @@
 """Trains heads by the paper's protocol in plain PyTorch, on the tokens of a frozen backbone of transformers:
-nothing of this program is used, so that its accuracies have something to agree with.
+this program is not used, so that its accuracies can be compared with independent ones.
 
 With PyTorch, transformers, Pillow, numpy and safetensors installed:
 
@@ -118,7 +118,7 @@ def accuracy(probe, patches, cls, labels, batch):
 
 
 def set_aside(part, share, seed):
-    """What is trained on and what picks: `share` of every class of `part`."""
+    """Splits `part` into images to train on and images that pick the best epoch, `share` of every class."""
     labels, aside = part[2], torch.zeros(len(part[2]), dtype=torch.bool)
     drawn = torch.Generator().manual_seed(seed)
     for name in labels.unique():
@@ -160,13 +160,13 @@ def train(heads, train_set, select_set, test_set, classes, how, seed):
 
 
 def outcome(head, rate, seed, curve):
-    """Of a curve of accuracies on the images that pick and on those that are reported."""
-    picked, test = max(curve, key=lambda pair: pair[0])  # the first of the highest
+    """The result of a curve of pairs of accuracies: on the images that pick the epoch, and on those that are reported."""
+    picked, test = max(curve, key=lambda pair: pair[0])  # the first of equals
     return {"head": head, "rate": rate, "seed": seed, "select": picked, "best": test, "last": curve[-1][1]}
 
 
 def outcomes_of(run):
-    """Those of a run of `ssmprobe train`, from its curves."""
+    """The results of a run of `ssmprobe train`, from its curves."""
     manifest = json.loads((Path(run) / "run.json").read_text())
     rate, variants = manifest["protocol"]["rate"], {one["name"]: one for one in manifest["heads"]}
     curves = {}

@@ -86,7 +86,7 @@ def save_legacy(state, path):
 
 
 class Command:
-    """What a hostile file holds: unpickling it would run a command."""
+    """An object of a hostile file: unpickling it would run a command."""
 
     def __reduce__(self):
         return os.system, ("echo executed > executed",)
