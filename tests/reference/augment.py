@@ -5,7 +5,7 @@ by Pillow.
     python tests/reference/augment.py
 
 Needs Pillow and numpy. Writes tests/fixtures/augment/crops.json: for pictures whose byte i is (i * 2654435761 >> 7) mod 256 the
-64-bit random `words` in the order in which they are drawn, the rule (`smallest` share of the area; `clipped` to fit after one draw, or
+64-bit `words` in the order in which they are drawn, the rule (`smallest` share of the area; `clipped` to fit after one draw, or
 ten draws and then the largest in the middle), the `part` [left, top, width, height], and the SHA-256 of the bytes of the
 resized and perhaps mirrored picture. A word is a number from low to high by its upper 52 bits, one of n by its lower 32, and
 mirrors where its upper bit is 0.

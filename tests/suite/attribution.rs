@@ -22,7 +22,7 @@ use crate::backbones::{CASES, difference, fixtures, image, read};
 use crate::close::{assert_close, distance};
 use crate::heads::{assert_near, each_case, largest, values_in};
 use crate::npz;
-use crate::window::{Window, good};
+use crate::window::{Window, succeed};
 
 /// The class that the reference explains for each image.
 const ASKED: [usize; 3] = [2, 0, 4];
@@ -234,7 +234,7 @@ fn answered(request: Request) -> Vec<Event> {
         Request::Compute(_, Compute::Explain(look)) => look.settings.attributions,
         _ => AttributionSet::default(),
     };
-    let mut events = good(request);
+    let mut events = succeed(request);
     for event in &mut events {
         let Event::Explained { seen, .. } = event else { continue };
         for trace in seen.iter_mut().filter_map(|answer| answer.result.as_mut().ok()) {
@@ -275,7 +275,7 @@ fn a_pane_offers_to_compute_what_nobody_asked_for() {
     let column = *app.state.columns.keys().next().expect("a column");
     let all = app.state.library.images.keys().map(|image| (column, *image)).collect();
     app.dispatch(Command::ShowSheet(all));
-    let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+    let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
     let many = asked.into_iter().find_map(|request| match request {
         Request::Compute(_, Compute::ExplainMany(look)) => Some(look.settings.attributions),
         _ => None,

@@ -172,10 +172,10 @@ fn everything_of_the_library_and_the_comparison_comes_back() {
     assert!(open(&window));
     window.dispatch(Command::CloseRun(folder.clone()));
     assert_eq!((open(&window), window.undo_text()), (false, "Close the run birds-tiny"));
-    window.wire.borrow_mut().asked.clear();
+    window.wire.borrow_mut().requests.clear();
     window.undo();
     assert!(open(&window));
-    assert_eq!(window.wire.borrow().asked, [Request::Follow(vec![folder])], "it is followed again");
+    assert_eq!(window.wire.borrow().requests, [Request::Follow(vec![folder])], "it is followed again");
 }
 
 #[test]

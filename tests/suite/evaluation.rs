@@ -384,7 +384,7 @@ pub fn opened(window: &mut Window, part: &Arc<EvalSplit>) {
         Request::Files(job, Files::OpenDataset { entry, .. }) => {
             vec![Event::DatasetOpened { job, entry, part: part.clone() }, Event::Finished(job)]
         }
-        other => window::good(other),
+        other => window::succeed(other),
     });
 }
 
@@ -404,7 +404,7 @@ pub fn evaluated(window: &mut Window, part: &Arc<EvalSplit>) {
             });
             answers.chain([Event::Finished(job)]).collect()
         }
-        other => window::good(other),
+        other => window::succeed(other),
     });
 }
 
@@ -620,7 +620,7 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         assert!(window.has("Not evaluated yet on the 9 test images of birds"), "{id}");
         window.harness.query_all_by_label("Evaluate shown probes on the dataset").next().unwrap().click();
         window.harness.run();
-        let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+        let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
         let Some(Request::Compute(job, Compute::Evaluate(ask))) =
             asked.iter().find(|r| matches!(r, Request::Compute(_, Compute::Evaluate(_))))
         else {
@@ -738,7 +738,7 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
             });
             answers.chain([Event::Finished(job)]).collect()
         }
-        other => window::good(other),
+        other => window::succeed(other),
     });
     let wrong = GalleryFilter { outcome: Outcome::Wrong, ..GalleryFilter::default() };
     window.harness.state_mut().dispatch(Command::SetGalleryFilter(Box::new(wrong)));
@@ -791,7 +791,7 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     let change = Intervention::Scrambled(0);
     let add = Command::AddColumn { probe, image: None, change: change.clone() };
     window.harness.state_mut().dispatch(add.clone());
-    let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+    let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
     assert!(
         !asked.iter().any(|r| matches!(r, Request::Compute(_, Compute::Evaluate(_)))),
         "as trained it was not asked yet"
@@ -800,7 +800,7 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     evaluated(&mut window, &part);
     window.harness.state_mut().dispatch(add);
-    let asked = window.wire.borrow().asked.clone();
+    let asked = window.wire.borrow().requests.clone();
     let found = asked
         .iter()
         .find_map(|r| if let Request::Compute(_, Compute::Evaluate(ask)) = r { Some(ask) } else { None });
@@ -1143,7 +1143,7 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
     window.harness.state_mut().window.show("stability");
     window.harness.run();
     window.click("Measure stability");
-    let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+    let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
     let ask = asked.into_iter().find_map(|request| match request {
         Request::Compute(job, Compute::Stability(ask)) => Some((job, ask)),
         _ => None,
@@ -1156,7 +1156,7 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
     window.harness.run();
     assert!(window.has("The device was lost"));
     window.click("Measure again");
-    let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+    let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
     let job = asked
         .iter()
         .find_map(|r| matches!(r, Request::Compute(_, Compute::Stability(_))).then(|| r.job()))
@@ -1197,10 +1197,10 @@ fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cos
         "Each probe reads each of 9 images up to 880 times, and costs the encoder up to 200 whole images"
     ));
     window.click("Patches");
-    window.wire.borrow_mut().asked.clear();
+    window.wire.borrow_mut().requests.clear();
     window.click("Evaluate shown with removal curves");
     let asked = |window: &Window| {
-        let found = window.wire.borrow().asked.iter().find_map(|request| match request {
+        let found = window.wire.borrow().requests.iter().find_map(|request| match request {
             Request::Compute(_, Compute::Evaluate(ask)) => Some(ask.clone()),
             _ => None,
         });
@@ -1210,7 +1210,7 @@ fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cos
     assert_eq!(ask.removals, [Mode::Frozen, Mode::Rerouted]);
     assert_eq!(ask.subjects.len(), window.harness.state().state.columns.len());
     evaluated(&mut window, &part);
-    window.wire.borrow_mut().asked.clear();
+    window.wire.borrow_mut().requests.clear();
     window.click("Evaluate shown");
     assert!(asked(&window).removals.is_empty(), "they are asked for each time");
 }

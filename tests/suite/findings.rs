@@ -27,7 +27,7 @@ use crate::html::{between, figures, photograph, ssmprobe};
 use crate::pictures::screen::{SMOOTHED, blocks};
 use crate::state::{column, does, play, story};
 use crate::traces;
-use crate::window::{Window, good};
+use crate::window::{Window, succeed};
 
 /// Keeps what is shown as a finding with this note.
 fn keep(state: &mut State, note: &str) -> FindingId {
@@ -600,7 +600,7 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
 
 /// Probes that know two classes.
 fn with_classes(request: Request) -> Vec<Event> {
-    let mut events = good(request);
+    let mut events = succeed(request);
     for event in &mut events {
         if let Event::ProbeOpened { info, .. } = event {
             info.classes = ["cat", "dog"].map(str::to_owned).into();

@@ -91,7 +91,7 @@ fn evaluated(window: &mut Window, part: Arc<EvalSplit>) {
             });
             answers.chain([Event::Finished(job)]).collect()
         }
-        other => window::good(other),
+        other => window::succeed(other),
     });
 }
 
@@ -122,13 +122,13 @@ fn choose(window: &mut Window, list: &str, item: &str) {
 fn the_contact_sheet_lays_a_probe_over_every_image_and_sets_two_side_by_side() {
     let mut window = shown();
     assert!(window.has("Size"));
-    assert!(sheet(&window.wire.borrow().asked).is_none(), "photographs ask nobody");
+    assert!(sheet(&window.wire.borrow().requests).is_none(), "photographs ask nobody");
     choose(&mut window, "Overlay", "Token weights");
-    let (_, asked) = sheet(&window.wire.borrow().asked).expect("the images in sight");
+    let (_, asked) = sheet(&window.wire.borrow().requests).expect("the images in sight");
     assert!(asked.len() >= 9, "{asked:?}");
     window.answer();
     choose(&mut window, "Beside", "gap");
-    let (_, asked) = sheet(&window.wire.borrow().asked).expect("the other probe");
+    let (_, asked) = sheet(&window.wire.borrow().requests).expect("the other probe");
     let columns: Vec<u64> = window.harness.state().state.columns.keys().map(|id| id.0).collect();
     assert!(asked.iter().all(|(column, _)| *column == columns[1]), "the first is known: {asked:?}");
     window.answer();
@@ -172,7 +172,7 @@ fn with_images(count: usize) -> Window {
             let paths = (0..count).map(|i| PathBuf::from(format!("many/{i:05}.png"))).collect();
             vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
         }
-        other => window::good(other),
+        other => window::succeed(other),
     });
     window
 }
@@ -210,7 +210,7 @@ fn thumbnails_of_all_images_in_sight_come_without_scrolling() {
     // The same images, opened anew.
     let state = &mut window.harness.state_mut().state;
     let requests = state.restore(state.workspace(serde_json::Value::Null));
-    window.wire.borrow_mut().asked.extend(requests);
+    window.wire.borrow_mut().requests.extend(requests);
     window.harness.run();
     window.answer();
     assert!(known(&window) > 256 && window.idle());

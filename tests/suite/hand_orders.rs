@@ -585,7 +585,7 @@ fn patches_are_brushed_dragged_and_drawn_through() {
                 Event::Finished(job),
             ]
         }
-        other => window::good(other),
+        other => window::succeed(other),
     };
     window.answer_with(answer);
     window.harness.state_mut().dispatch(Command::SetClass(ClassChoice::Named("2".into())));
@@ -608,7 +608,7 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     window.click("Read last");
     assert_eq!(order(&window)[N - 2..], [0, 1]);
     assert_tests_shown(&window, id);
-    assert!(!window.wire.borrow().asked.iter().any(is_look), "the worker is asked");
+    assert!(!window.wire.borrow().requests.iter().any(is_look), "the worker is asked");
     // Drag them to another patch: they are read from its step on.
     let before = order(&window);
     let step = before.iter().position(|token| *token == 9).expect("a step");
@@ -647,7 +647,7 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
                 Event::Finished(job),
             ]
         }
-        other => window::good(other),
+        other => window::succeed(other),
     };
     window.answer_with(answer);
     window.harness.state_mut().dispatch(Command::SetClass(ClassChoice::Named("2".into())));

@@ -47,7 +47,7 @@ use ssmprobe::model::train::run::{ProbeCheckpoint, StepLosses};
 use crate::evaluation;
 use crate::pictures::small;
 use crate::state::{backbone, probe, trace};
-use crate::training_window::{facts, metric, snapshot};
+use crate::training_window::{metric, preflight, snapshot};
 
 const JOB: JobId = JobId(7);
 
@@ -344,7 +344,7 @@ fn every_event_survives_a_pipe() {
         Event::Recognised { job: JOB, found: kinds.into() },
         Event::FolderListed { job: JOB, folder: Arc::new(folder()) },
         Event::Explained { job: JOB, seen },
-        training(TrainEvent::Planned(Box::new(facts()))),
+        training(TrainEvent::Planned(Box::new(preflight()))),
         training(TrainEvent::Timed(estimate)),
         training(TrainEvent::Detached { folder: "run".into(), pid: 7, began: true }),
         training(TrainEvent::TasksPlanned(vec![stage])),

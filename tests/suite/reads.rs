@@ -214,7 +214,7 @@ fn a_band_says_that_a_probe_is_read_wrongly_and_puts_it_right() {
             let info = BackboneInfo { options, ..window::backbone() };
             vec![Event::BackboneOpened { job, entry, info }, Event::Finished(job)]
         }
-        request => window::good(request),
+        request => window::succeed(request),
     };
     window.answer_with(opened);
     assert!(window.has("these numbers mean little") && window.has("224 pixels"));

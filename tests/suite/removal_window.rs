@@ -113,7 +113,7 @@ fn the_removal_pane_says_what_to_do_is_busy_ready_or_failed() {
     window.click("Patches");
     assert!(window.has("Costs the encoder up to 200 whole images"), "the cost is said before");
     window.click("Remove tokens");
-    let (job, ask) = removal_request(std::mem::take(&mut window.wire.borrow_mut().asked));
+    let (job, ask) = removal_request(std::mem::take(&mut window.wire.borrow_mut().requests));
     assert_eq!(ask.spec.modes, [Mode::Frozen, Mode::Rerouted, Mode::Patches]);
     window.wire.borrow_mut().events.push_back(Event::Started(job));
     window.harness.run();
@@ -122,7 +122,7 @@ fn the_removal_pane_says_what_to_do_is_busy_ready_or_failed() {
     window.harness.run();
     assert!(window.has("The device was lost"));
     window.click("Remove again");
-    let (job, _) = removal_request(std::mem::take(&mut window.wire.borrow_mut().asked));
+    let (job, _) = removal_request(std::mem::take(&mut window.wire.borrow_mut().requests));
     let answer = Ok(Arc::new(small::removal()));
     window.wire.borrow_mut().events.extend([Event::RemovalMeasured { job, answer }, Event::Finished(job)]);
     window.harness.run();
@@ -136,7 +136,7 @@ fn the_removal_pane_subtracts_the_curves_of_the_pinned_column() {
     window.harness.run();
     let columns: Vec<_> = window.harness.state().state.columns.keys().copied().collect();
     let answer = |window: &mut Window, removal: Removal| {
-        let (job, _) = removal_request(std::mem::take(&mut window.wire.borrow_mut().asked));
+        let (job, _) = removal_request(std::mem::take(&mut window.wire.borrow_mut().requests));
         let answer = Ok(Arc::new(removal));
         window
             .wire

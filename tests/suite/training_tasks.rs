@@ -16,14 +16,14 @@ use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::user_error::UserError;
 
-use crate::training_window::{Pane, facts, metric, snapshot};
+use crate::training_window::{Pane, metric, preflight, snapshot};
 
 /// A pane with a planned training, on a machine with or without Slurm.
 fn planned(slurm: bool) -> Pane {
     let mut pane = Pane::filled();
-    let plan = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
-    pane.tell(plan, TrainEvent::Planned(Box::new(Preflight { slurm, ..facts() })));
-    pane.say(Event::Finished(plan));
+    let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
+    pane.train_event(plan, TrainEvent::Planned(Box::new(Preflight { slurm, ..preflight() })));
+    pane.deliver(Event::Finished(plan));
     pane
 }
 
@@ -59,7 +59,7 @@ fn read(pane: &mut Pane, all: Vec<TaskStatus>, epochs: usize) {
     snapshot.epochs = of("gap").chain(of("sinkhorn")).collect();
     snapshot.tasks = Some(Tasks { all, problem: None });
     let folder = snapshot.about.folder.clone();
-    pane.say(Event::RunRead { job: None, folder, snapshot: Ok(Arc::new(snapshot)) });
+    pane.deliver(Event::RunRead { job: None, folder, snapshot: Ok(Arc::new(snapshot)) });
 }
 
 /// Chooses Slurm with a partition (the default one if empty), and asks for a plan.
@@ -72,9 +72,9 @@ fn choose_slurm(pane: &mut Pane, partition: &str) {
 
 /// Delivers a plan of the tasks.
 fn tell_plan(pane: &mut Pane) {
-    let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
-    pane.tell(job, TrainEvent::TasksPlanned(stages()));
-    pane.say(Event::Finished(job));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::PlanTasks(_)));
+    pane.train_event(job, TrainEvent::TasksPlanned(stages()));
+    pane.deliver(Event::Finished(job));
 }
 
 /// A pane whose tasks were submitted.
@@ -83,9 +83,9 @@ fn handed_in() -> Pane {
     choose_slurm(&mut pane, "gpu");
     tell_plan(&mut pane);
     pane.0.click("Submit tasks");
-    let job = pane.asked(|ask| matches!(ask, Fetch::HandIn(_)));
-    pane.tell(job, TrainEvent::HandedIn(facts().out));
-    pane.say(Event::Finished(job));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::HandIn(_)));
+    pane.train_event(job, TrainEvent::HandedIn(preflight().out));
+    pane.deliver(Event::Finished(job));
     pane
 }
 
@@ -106,7 +106,7 @@ fn where_it_is_computed_is_chosen_where_that_can_be_had_and_remembered() {
     );
     pane.0.click("Start training");
     let wire = pane.0.wire.borrow();
-    let words = wire.asked.iter().find_map(|request| match request {
+    let words = wire.requests.iter().find_map(|request| match request {
         Request::Fetch(_, Fetch::Detached(asked)) => Some(asked.words.clone()),
         _ => None,
     });
@@ -129,7 +129,7 @@ fn tasks_are_shown_before_they_are_handed_in() {
     assert_eq!(place(&pane), TrainPlace::Slurm);
     let asked = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
-        let all = wire.asked.iter().filter_map(|request| match request {
+        let all = wire.requests.iter().filter_map(|request| match request {
             Request::Fetch(_, Fetch::PlanTasks(asked)) => Some(asked.clone()),
             _ => None,
         });
@@ -137,7 +137,7 @@ fn tasks_are_shown_before_they_are_handed_in() {
     };
     let first = asked(&pane);
     assert_eq!(first.len(), 1);
-    assert!(first[0].words.contains(&"--submit=slurm".to_owned()) && first[0].out == facts().out);
+    assert!(first[0].words.contains(&"--submit=slurm".to_owned()) && first[0].out == preflight().out);
     assert!(!Action::StartTraining.enabled(&pane.0.harness.state().state));
     // The plan of earlier tasks is not shown for others.
     let slurm = TaskForm { partition: "gpu".into(), gpus: "1".into(), ..TaskForm::default() };
@@ -155,7 +155,7 @@ fn tasks_are_shown_before_they_are_handed_in() {
     assert!(pane.0.has("#SBATCH --job-name=ssmprobe-train"));
     pane.0.click("Submit tasks");
     let wire = pane.0.wire.borrow();
-    let handed = wire.asked.iter().find_map(|request| match request {
+    let handed = wire.requests.iter().find_map(|request| match request {
         Request::Fetch(_, Fetch::HandIn(asked)) => Some(asked.clone()),
         _ => None,
     });
@@ -165,10 +165,10 @@ fn tasks_are_shown_before_they_are_handed_in() {
 #[test]
 fn tasks_are_followed_cancelled_and_retried() {
     let mut pane = handed_in();
-    let folder = facts().out;
+    let folder = preflight().out;
     let follows = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
-        let last = wire.asked.iter().rev().find_map(|request| match request {
+        let last = wire.requests.iter().rev().find_map(|request| match request {
             Request::Follow(runs) => Some(runs.clone()),
             _ => None,
         });
@@ -192,8 +192,8 @@ fn tasks_are_followed_cancelled_and_retried() {
     assert_eq!(run(&pane).history.done(), (8, 20));
     assert!(pane.0.has("Sinkhorn") || pane.0.has("sinkhorn"));
     pane.0.click("Cancel tasks");
-    let job = pane.asked(|ask| matches!(ask, Fetch::EndTasks(_)));
-    pane.say(Event::Finished(job));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::EndTasks(_)));
+    pane.deliver(Event::Finished(job));
     // All begun tasks ended and one failed before it began: the run is not over.
     let failed =
         task("train-2", TaskPhase::Failed, "failed with exit code 1", "error: out of memory\nlast words");
@@ -206,9 +206,9 @@ fn tasks_are_followed_cancelled_and_retried() {
     assert!(run(&pane).history.finished() && matches!(run(&pane).phase, Phase::Open { .. }));
     assert!(pane.0.has("1 of 3 tasks done, 1 failed, 1 inactive") && pane.0.has("last words"));
     pane.0.click("Retry failed");
-    let job = pane.asked(|ask| matches!(ask, Fetch::RetryTasks(_)));
-    pane.tell(job, TrainEvent::Retried(2));
-    pane.say(Event::Finished(job));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::RetryTasks(_)));
+    pane.train_event(job, TrainEvent::Retried(2));
+    pane.deliver(Event::Finished(job));
     assert!(pane.0.harness.state().state.log_text().contains("2 tasks resubmitted"));
     let done = ["train-1", "train-2", "join"].map(|name| task(name, TaskPhase::Done, "done", ""));
     read(&mut pane, done.into(), 10);
@@ -221,16 +221,16 @@ fn tasks_are_followed_cancelled_and_retried() {
 fn what_slurm_refuses_is_told_and_the_form_stays() {
     let mut pane = planned(true);
     choose_slurm(&mut pane, "");
-    let job = pane.asked(|ask| matches!(ask, Fetch::PlanTasks(_)));
-    pane.say(Event::Failed(job, UserError::new("invalid value 'many' for '--cpus <N>'")));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::PlanTasks(_)));
+    pane.deliver(Event::Failed(job, UserError::new("invalid value 'many' for '--cpus <N>'")));
     assert!(pane.0.has("invalid value 'many' for '--cpus <N>'"));
     assert!(!pane.0.harness.state().state.can_start_training());
     choose_slurm(&mut pane, "nowhere");
     tell_plan(&mut pane);
     pane.0.click("Submit tasks");
     assert!(pane.0.has("Submitting the tasks"));
-    let job = pane.asked(|ask| matches!(ask, Fetch::HandIn(_)));
-    pane.say(Event::Failed(job, UserError::new("sbatch failed: invalid partition specified: nowhere")));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::HandIn(_)));
+    pane.deliver(Event::Failed(job, UserError::new("sbatch failed: invalid partition specified: nowhere")));
     assert!(pane.0.has("sbatch failed: invalid partition specified: nowhere"));
     let state = &pane.0.harness.state().state;
     assert!(state.training.runs.is_empty() && state.training.form.heads == ["gap", "sinkhorn"]);
@@ -239,7 +239,10 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     // Asked again unchanged, or with another partition.
     let plans = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
-        wire.asked.iter().filter(|request| matches!(request, Request::Fetch(_, Fetch::PlanTasks(_)))).count()
+        wire.requests
+            .iter()
+            .filter(|request| matches!(request, Request::Fetch(_, Fetch::PlanTasks(_))))
+            .count()
     };
     let before = plans(&pane);
     pane.0.click("Try again");
@@ -254,9 +257,9 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
 #[test]
 fn a_run_without_parts_is_not_over() {
     let mut pane = handed_in();
-    let folder = facts().out;
+    let folder = preflight().out;
     let waiting = RunSnapshot::waiting(&folder);
-    pane.say(Event::RunRead { job: None, folder: folder.clone(), snapshot: Ok(Arc::new(waiting)) });
+    pane.deliver(Event::RunRead { job: None, folder: folder.clone(), snapshot: Ok(Arc::new(waiting)) });
     let run = &pane.0.harness.state().state.training.runs[&folder];
     assert!(matches!(run.phase, Phase::Open { .. }) && run.history.about.heads.is_empty());
     assert!(pane.0.has("No task has started training yet"));

@@ -33,7 +33,7 @@ pub fn filled() -> TrainSettings {
     }
 }
 
-pub fn facts() -> Preflight {
+pub fn preflight() -> Preflight {
     Preflight {
         dataset: "birds".into(),
         layout: "folder",
@@ -104,39 +104,39 @@ impl Pane {
     /// A pane with a running training that has reported no step yet, and its job.
     fn running(heads: &[&str]) -> (Self, JobId) {
         let mut pane = Self::filled();
-        let plan = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
-        pane.tell(plan, TrainEvent::Planned(Box::new(facts())));
-        pane.say(Event::Finished(plan));
+        let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
+        pane.train_event(plan, TrainEvent::Planned(Box::new(preflight())));
+        pane.deliver(Event::Finished(plan));
         pane.0.click("Start training");
-        let job = pane.asked(|ask| matches!(ask, Fetch::Begin(_)));
-        pane.say(Event::Started(job));
-        pane.tell(job, TrainEvent::Begun(snapshot(heads)));
+        let job = pane.job_of(|ask| matches!(ask, Fetch::Begin(_)));
+        pane.deliver(Event::Started(job));
+        pane.train_event(job, TrainEvent::Begun(snapshot(heads)));
         (pane, job)
     }
 
     /// The job of the latest request of this kind.
-    pub fn asked(&self, wanted: impl Fn(&Fetch) -> bool) -> JobId {
+    pub fn job_of(&self, wanted: impl Fn(&Fetch) -> bool) -> JobId {
         let wire = self.0.wire.borrow();
-        let found = wire.asked.iter().rev().find_map(|request| match request {
+        let found = wire.requests.iter().rev().find_map(|request| match request {
             Request::Fetch(job, ask) if wanted(ask) => Some(*job),
             _ => None,
         });
-        found.unwrap_or_else(|| panic!("not among {:?}", wire.asked))
+        found.unwrap_or_else(|| panic!("not among {:?}", wire.requests))
     }
 
-    pub fn say(&mut self, event: Event) {
+    pub fn deliver(&mut self, event: Event) {
         self.0.wire.borrow_mut().events.push_back(event);
         self.0.harness.run();
     }
 
-    pub fn tell(&mut self, job: JobId, news: TrainEvent) {
-        self.say(Event::Training { job, news });
+    pub fn train_event(&mut self, job: JobId, news: TrainEvent) {
+        self.deliver(Event::Training { job, news });
     }
 
-    fn went(&mut self, job: JobId, at: f64, epochs: Vec<Metric>) {
+    fn report_steps(&mut self, job: JobId, at: f64, epochs: Vec<Metric>) {
         let steps = Some(Steps { seed: 0, at, losses: vec![Some(1.5), Some(1.2)] });
         let (failures, rate, left) = (Vec::new(), 250.0, Duration::from_secs(90));
-        self.tell(job, TrainEvent::Went(Box::new(TrainDelta { steps, epochs, failures, rate, left })));
+        self.train_event(job, TrainEvent::Went(Box::new(TrainDelta { steps, epochs, failures, rate, left })));
     }
 }
 
@@ -201,15 +201,15 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
 #[test]
 fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     let mut pane = Pane::filled();
-    let job = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
     assert!(pane.0.has("Checking the dataset and the backbone"));
     assert!(pane.0.idle(), "waiting is no reason to repaint");
     let plans = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
-        wire.asked.iter().filter(|r| matches!(r, Request::Fetch(_, Fetch::Plan(_)))).count()
+        wire.requests.iter().filter(|r| matches!(r, Request::Fetch(_, Fetch::Plan(_)))).count()
     };
     assert_eq!(plans(&pane), 1);
-    pane.tell(job, TrainEvent::Planned(Box::new(facts())));
+    pane.train_event(job, TrainEvent::Planned(Box::new(preflight())));
     for said in [
         "12,000 to train on, 500 to test on, 10 classes",
         "470 steps of 2 heads",
@@ -221,8 +221,8 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     }
     let second = Duration::from_secs(1);
     let estimate = Estimate { image: Some(second / 100), step: second, evaluation: second / 4, tried: 256 };
-    pane.tell(job, TrainEvent::Timed(estimate));
-    pane.say(Event::Finished(job));
+    pane.train_event(job, TrainEvent::Timed(estimate));
+    pane.deliver(Event::Finished(job));
     // 10,000 images at 10 ms; 468.75 batches at 1 s and 19.53 at 0.25 s.
     assert!(pane.0.has("100 s for the tokens") || pane.0.has("2 min for the tokens"));
     assert!(pane.0.has("8 min for the training") && pane.0.has("About 10 min"));
@@ -242,8 +242,8 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
 #[test]
 fn a_plan_that_fails_says_why_and_leaves_no_job() {
     let mut pane = Pane::filled();
-    let job = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
-    pane.say(Event::Failed(
+    let job = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
+    pane.deliver(Event::Failed(
         job,
         UserError::new("birds: no readable image to test on").remedy("put some under test/CLASS"),
     ));
@@ -251,9 +251,9 @@ fn a_plan_that_fails_says_why_and_leaves_no_job() {
     assert!(pane.0.harness.state().state.jobs.is_empty());
     assert!(pane.0.idle());
     pane.0.click("Try again");
-    let again = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
+    let again = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
     assert_ne!(again, job);
-    pane.say(Event::Cancelled(again));
+    pane.deliver(Event::Cancelled(again));
     assert!(pane.0.has("Planning was cancelled") && pane.0.has("Try again"));
 }
 
@@ -263,14 +263,14 @@ fn a_folder_that_was_typed_stays_when_its_training_cannot_begin() {
     let typed = TrainSettings { out: Some("/runs/typed".into()), ..filled() };
     pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(typed)));
     pane.0.harness.run();
-    let plan = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
-    pane.tell(plan, TrainEvent::Planned(Box::new(facts())));
-    pane.say(Event::Finished(plan));
+    let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
+    pane.train_event(plan, TrainEvent::Planned(Box::new(preflight())));
+    pane.deliver(Event::Finished(plan));
     pane.0.click("Start training");
     assert_eq!(pane.0.harness.state().state.training.form.out, None, "the next one goes elsewhere");
-    let job = pane.asked(|ask| matches!(ask, Fetch::Begin(_)));
-    pane.say(Event::Started(job));
-    pane.say(Event::Failed(job, UserError::new("/runs/typed: cannot be written")));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::Begin(_)));
+    pane.deliver(Event::Started(job));
+    pane.deliver(Event::Failed(job, UserError::new("/runs/typed: cannot be written")));
     assert_eq!(pane.0.harness.state().state.training.form.out, Some("/runs/typed".into()));
     assert!(pane.0.has("/runs/typed: cannot be written"));
 }
@@ -296,11 +296,11 @@ fn a_dataset_that_opens_while_a_field_is_typed_into_stays_in_the_form() {
 #[test]
 fn tokens_are_taken_before_curves_are_drawn() {
     let mut pane = Pane::filled();
-    let plan = pane.asked(|ask| matches!(ask, Fetch::Plan(_)));
-    pane.tell(plan, TrainEvent::Planned(Box::new(facts())));
-    pane.say(Event::Finished(plan));
+    let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
+    pane.train_event(plan, TrainEvent::Planned(Box::new(preflight())));
+    pane.deliver(Event::Finished(plan));
     pane.0.click("Start training");
-    let job = pane.asked(|ask| matches!(ask, Fetch::Begin(_)));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::Begin(_)));
     let progress = Progress {
         what: "Extracting tokens".into(),
         done: 500,
@@ -308,18 +308,18 @@ fn tokens_are_taken_before_curves_are_drawn() {
         unit: Unit::Files,
         elapsed: Duration::from_secs(5),
     };
-    pane.say(Event::Started(job));
-    pane.say(Event::Progress(job, progress));
+    pane.deliver(Event::Started(job));
+    pane.deliver(Event::Progress(job, progress));
     assert!(pane.0.has("Extracting tokens"));
-    pane.tell(job, TrainEvent::Begun(snapshot(&["gap", "sinkhorn"])));
+    pane.train_event(job, TrainEvent::Begun(snapshot(&["gap", "sinkhorn"])));
     assert!(pane.0.has("Running") && pane.0.has("No training step yet"));
 }
 
 #[test]
 fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     let (mut pane, job) = Pane::running(&["gap", "sinkhorn"]);
-    pane.went(job, 0.5, Vec::new());
-    pane.went(job, 1.5, vec![metric("gap", 0, 1), metric("sinkhorn", 0, 1), metric("gap", 1, 1)]);
+    pane.report_steps(job, 0.5, Vec::new());
+    pane.report_steps(job, 1.5, vec![metric("gap", 0, 1), metric("sinkhorn", 0, 1), metric("gap", 1, 1)]);
     assert!(pane.0.has("Training loss of 2 heads") && pane.0.has("Accuracy (%) of 2 heads"));
     assert!(pane.0.has("61.5 ± 0.0"), "the spread over seeds");
     pane.0.click("sinkhorn");
@@ -332,31 +332,31 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     assert!(pane.0.idle());
 
     pane.0.click("Pause");
-    assert!(pane.0.wire.borrow().asked.contains(&Request::Pause(job, true)));
+    assert!(pane.0.wire.borrow().requests.contains(&Request::Pause(job, true)));
     assert!(pane.0.has("Pausing after this step"));
-    pane.tell(job, TrainEvent::Paused(true));
+    pane.train_event(job, TrainEvent::Paused(true));
     assert!(pane.0.has("Paused"));
     let (what, done, total) = ("Seed 0, epoch 1 of 10".to_owned(), 600, Some(12_000));
     let (unit, elapsed) = (Unit::Files, Duration::from_secs(5));
-    pane.say(Event::Progress(job, Progress { what, done, total, unit, elapsed }));
+    pane.deliver(Event::Progress(job, Progress { what, done, total, unit, elapsed }));
     assert!(pane.0.has("paused") && !pane.0.has("left"), "who rests has no time left to tell");
     pane.0.click("Resume");
-    assert!(pane.0.wire.borrow().asked.contains(&Request::Pause(job, false)));
-    pane.tell(job, TrainEvent::Paused(false));
+    assert!(pane.0.wire.borrow().requests.contains(&Request::Pause(job, false)));
+    pane.train_event(job, TrainEvent::Paused(false));
     let stop = pane.0.place("Stop and save").center();
     pane.0.click("Stop and save");
-    assert!(pane.0.wire.borrow().asked.contains(&Request::Cancel(job)));
+    assert!(pane.0.wire.borrow().requests.contains(&Request::Cancel(job)));
     assert!(pane.0.has("Stopping after this step"));
 
     // The probes of the stopped run are opened, and those written again are opened again.
     let path = Path::new("runs/birds-tiny/probes/gap-s0-best.safetensors");
     let probes = |time| TrainEvent::Probes(vec![(path.to_owned(), time)]);
-    pane.tell(job, probes(SystemTime::UNIX_EPOCH));
-    pane.tell(job, TrainEvent::Ended { finished: false, failures: Vec::new() });
-    pane.say(Event::Cancelled(job));
+    pane.train_event(job, probes(SystemTime::UNIX_EPOCH));
+    pane.train_event(job, TrainEvent::Ended { finished: false, failures: Vec::new() });
+    pane.deliver(Event::Cancelled(job));
     let opened = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
-        wire.asked
+        wire.requests
             .iter()
             .filter(|r| matches!(r, Request::Compute(_, Compute::OpenProbe { path: p, .. }) if p == path))
             .count()
@@ -369,10 +369,10 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     }
     pane.0.answer();
     pane.0.click("Resume");
-    let again = pane.asked(|ask| matches!(ask, Fetch::Resume { device: None, .. }));
-    pane.tell(again, TrainEvent::Begun(snapshot(&["gap", "sinkhorn"])));
+    let again = pane.job_of(|ask| matches!(ask, Fetch::Resume { device: None, .. }));
+    pane.train_event(again, TrainEvent::Begun(snapshot(&["gap", "sinkhorn"])));
     assert!(pane.0.has("Training loss of 2 heads"), "the curves go on where they were");
-    pane.tell(again, probes(SystemTime::UNIX_EPOCH + Duration::from_secs(9)));
+    pane.train_event(again, probes(SystemTime::UNIX_EPOCH + Duration::from_secs(9)));
     assert_eq!(opened(&pane), 1, "what was asked before is answered; it is opened again");
 }
 
@@ -391,7 +391,7 @@ fn closing_the_window_asks_what_becomes_of_a_training() {
 
     close(&mut pane);
     pane.0.click("Stop, save and quit");
-    assert!(pane.0.wire.borrow().asked.contains(&Request::Cancel(job)));
+    assert!(pane.0.wire.borrow().requests.contains(&Request::Cancel(job)));
     pane.0.wire.borrow_mut().events.push_back(Event::Cancelled(job));
     let closes = (0..4).any(|_| {
         pane.0.harness.step();
@@ -407,13 +407,13 @@ fn a_training_that_fails_or_a_head_that_breaks_is_told_and_the_window_lives() {
     let why = "the loss became NaN in epoch 1".to_owned();
     let failure = Failure { head: "sinkhorn".into(), seed: 0, why };
     let (rate, left) = (1.0, Duration::ZERO);
-    let went =
+    let delta =
         TrainDelta { steps: None, epochs: vec![metric("gap", 0, 1)], failures: vec![failure], rate, left };
-    pane.tell(job, TrainEvent::Went(Box::new(went)));
+    pane.train_event(job, TrainEvent::Went(Box::new(delta)));
     assert!(pane.0.has("Stopped: the loss became NaN in epoch 1"));
     let fault =
         UserError::new("Stopped by a bug in the program or its driver").remedy("Run on the CPU instead");
-    pane.say(Event::Failed(job, fault));
+    pane.deliver(Event::Failed(job, fault));
     assert!(pane.0.has("Failed") && pane.0.has("Run on the CPU instead") && pane.0.has("Resume"));
     assert!(pane.0.has("61.5"), "what was trained stays to see");
     assert!(pane.0.idle());
@@ -432,11 +432,11 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
             Ok(Arc::new(RunSnapshot { about, epochs, losses: Vec::new(), failures, probes, tasks: None }));
         let open =
             |r: &Request| if let Request::Files(job, Files::OpenRun { .. }) = r { Some(*job) } else { None };
-        let job = pane.0.wire.borrow().asked.iter().find_map(open);
-        pane.say(Event::RunRead { job, folder: folder.clone(), snapshot });
+        let job = pane.0.wire.borrow().requests.iter().find_map(open);
+        pane.deliver(Event::RunRead { job, folder: folder.clone(), snapshot });
     };
     say(&mut pane, vec![metric("gap", 0, 1)], Vec::new());
-    assert!(pane.0.wire.borrow().asked.contains(&Request::Follow(vec![folder.clone()])));
+    assert!(pane.0.wire.borrow().requests.contains(&Request::Follow(vec![folder.clone()])));
     pane.0.click("birds-tiny");
     assert!(pane.0.has("Not finished") && pane.0.has("Training loss of 1 heads"));
     say(&mut pane, vec![metric("gap", 0, 1), metric("gap", 0, 2)], Vec::new());
@@ -445,7 +445,7 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
     let all = [(0, 1), (0, 2), (1, 1), (1, 2)].map(|(seed, epoch)| metric("gap", seed, epoch));
     say(&mut pane, all.into(), vec![probe.clone()]);
     assert!(pane.0.has("Finished"));
-    let wire = pane.0.wire.borrow().asked.clone();
+    let wire = pane.0.wire.borrow().requests.clone();
     assert!(
         wire.iter()
             .any(|r| matches!(r, Request::Compute(_, Compute::OpenProbe { path, .. }) if *path == probe.0))
@@ -460,7 +460,7 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
     pane.0.harness.state_mut().dispatch(Command::OpenRun(folder.clone()));
     say(&mut pane, vec![metric("gap", 0, 1)], vec![(probe.0.clone(), SystemTime::now())]);
     assert!(pane.0.has("Not finished"));
-    let wire = pane.0.wire.borrow().asked.clone();
+    let wire = pane.0.wire.borrow().requests.clone();
     assert!(wire.contains(&Request::Follow(vec![folder.clone()])));
     let again =
         |r: &Request| matches!(r, Request::Compute(_, Compute::OpenProbe { path, .. }) if *path == probe.0);
@@ -476,10 +476,10 @@ fn a_run_that_vanishes_is_told() {
     let requests = pane.0.harness.state_mut().state.dispatch(Command::OpenRun(folder.clone()));
     let late = Some(JobId(u64::MAX)); // of an earlier workspace
     for (job, open) in [(late, 0), (requests[0].job(), 1)] {
-        pane.say(Event::RunRead { job, folder: folder.clone(), snapshot: Ok(snapshot(&["gap"])) });
+        pane.deliver(Event::RunRead { job, folder: folder.clone(), snapshot: Ok(snapshot(&["gap"])) });
         assert_eq!(pane.0.harness.state().state.training.runs.len(), open);
     }
-    pane.say(Event::RunRead {
+    pane.deliver(Event::RunRead {
         job: None,
         folder: folder.clone(),
         snapshot: Err(UserError::new("runs/birds-tiny holds no run")),
@@ -518,11 +518,11 @@ fn files_that_are_dropped_are_recognised_and_opened() {
         window.harness.run();
     };
     drop_on(&mut window, &paths);
-    let asked = window.wire.borrow().asked.clone();
-    let known = asked
+    let job_of = window.wire.borrow().requests.clone();
+    let known = job_of
         .iter()
         .filter(|r| matches!(r, Request::Files(_, Files::Recognise { paths: p, .. }) if *p == paths));
-    assert_eq!(known.count(), 1, "{asked:?}");
+    assert_eq!(known.count(), 1, "{job_of:?}");
     assert!(over, "nothing says that files can be dropped");
     assert!(!window.has("Drop to open"));
     // A workspace replaces everything that is open.
@@ -582,7 +582,7 @@ fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() 
         let epochs = all.flat_map(|(head, seed)| [told(head, seed, 1), told(head, seed, 2)]).collect();
         let (losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new());
         let snapshot = Ok(Arc::new(RunSnapshot { about, epochs, losses, failures, probes, tasks: None }));
-        pane.say(Event::RunRead { job: requests[0].job(), folder, snapshot });
+        pane.deliver(Event::RunRead { job: requests[0].job(), folder, snapshot });
     }
     pane.0.click("birds-tiny");
     assert!(pane.0.has("Accuracy (%) of 2 heads"));

@@ -18,17 +18,17 @@ use ssmprobe::app::state::{ActiveRun, Finding};
 use ssmprobe::app::user_error::UserError;
 
 use crate::pictures::painted;
-use crate::window::{Hand, Window, Wire, good};
+use crate::window::{FakeWorker, Window, Wire, succeed};
 
 impl Window {
     /// A window whose settings and session are stored in `folder`.
     fn kept_in(folder: &Path) -> Self {
         let wire = Rc::new(RefCell::new(Wire::default()));
-        let (hand, settings) = (Hand(wire.clone()), folder.join("settings.json"));
+        let (worker, settings) = (FakeWorker(wire.clone()), folder.join("settings.json"));
         let harness = Harness::builder()
             .with_size(egui::vec2(1440.0, 900.0))
             .with_max_steps(12)
-            .build_eframe(move |cx| App::new(&cx.egui_ctx, Box::new(hand), Some(&settings)));
+            .build_eframe(move |cx| App::new(&cx.egui_ctx, Box::new(worker), Some(&settings)));
         let mut window = Self { harness, wire };
         window.harness.run();
         window
@@ -119,11 +119,11 @@ fn a_probe_whose_opening_was_cancelled_is_opened_by_a_click_on_it() {
     window.harness.state_mut().dispatch(Command::OpenProbes(vec!["softsort.safetensors".into()]));
     window.answer_with(|request| match request {
         Request::Compute(job, Compute::OpenProbe { .. }) => vec![Event::Cancelled(job)],
-        other => good(other),
+        other => succeed(other),
     });
     window.harness.get_all_by_label("softsort").next().expect("a row").click();
     window.harness.run();
-    let asked = window.wire.borrow().asked.clone();
+    let asked = window.wire.borrow().requests.clone();
     let opens = |request: &Request| matches!(request, Request::Compute(_, Compute::OpenProbe { .. }));
     assert!(asked.iter().any(opens), "{asked:?}");
 }
@@ -224,7 +224,7 @@ fn what_did_not_open_is_said_in_sight_and_is_not_offered_again() {
             let error = UserError::new("nowhere: the folder cannot be read").remedy("Choose another folder");
             vec![Event::Failed(job, error)]
         }
-        other => good(other),
+        other => succeed(other),
     });
     assert!(window.has("Could not be opened: nowhere: the folder cannot be read"));
     assert!(window.has("Choose another folder"));
@@ -259,12 +259,13 @@ fn the_tour_leads_through_the_demo_in_five_steps() {
     let mut window = Window::new();
     window.click("Help");
     choose(&mut window, "Take the tour");
-    let opened: Vec<String> = window.wire.borrow().asked.iter().map(|asked| format!("{asked:?}")).collect();
+    let opened: Vec<String> =
+        window.wire.borrow().requests.iter().map(|asked| format!("{asked:?}")).collect();
     assert!(
         opened.iter().any(|asked| asked.contains("OpenBackbone") && asked.contains("demo")),
         "{opened:?}"
     );
-    window.wire.borrow_mut().asked.clear();
+    window.wire.borrow_mut().requests.clear();
     for step in 1..=5 {
         assert!(window.has(&format!("Tour, step {step} of 5")), "step {step}");
         window.click(if step < 5 { "Next" } else { "Done" });
@@ -296,7 +297,7 @@ fn choose(window: &mut Window, item: &str) {
 
 /// Whether there is a request to open this backbone.
 fn opens(window: &Window, part: &str) -> bool {
-    let asked = &window.wire.borrow().asked;
+    let asked = &window.wire.borrow().requests;
     asked.iter().any(|request| {
         matches!(request, Request::Fetch(_, Fetch::OpenBackbone { source, .. }) if source.contains(part))
     })

@@ -31,16 +31,16 @@ use crate::traces;
 /// The requests that a window sent, and the events that it is still to receive.
 #[derive(Default)]
 pub struct Wire {
-    pub asked: Vec<Request>,
+    pub requests: Vec<Request>,
     pub events: VecDeque<Event>,
 }
 
 /// An [`Engine`] in place of the worker: it records requests and delivers the events of its [`Wire`].
-pub struct Hand(pub Rc<RefCell<Wire>>);
+pub struct FakeWorker(pub Rc<RefCell<Wire>>);
 
-impl Engine for Hand {
+impl Engine for FakeWorker {
     fn send(&mut self, request: Request) {
-        self.0.borrow_mut().asked.push(request);
+        self.0.borrow_mut().requests.push(request);
     }
 
     fn event(&mut self) -> Option<Event> {
@@ -52,7 +52,7 @@ impl Engine for Hand {
     }
 }
 
-/// A window, and the [`Wire`] that it shares with its [`Hand`].
+/// A window, and the [`Wire`] that it shares with its [`FakeWorker`].
 pub struct Window {
     pub harness: Harness<'static, App>,
     pub wire: Rc<RefCell<Wire>>,
@@ -99,11 +99,11 @@ fn probe(name: &str, width: usize) -> ProbeInfo {
 impl Window {
     pub fn new() -> Self {
         let wire = Rc::new(RefCell::new(Wire::default()));
-        let hand = Hand(wire.clone());
+        let worker = FakeWorker(wire.clone());
         let harness = Harness::builder()
             .with_size(egui::vec2(1440.0, 900.0))
             .with_max_steps(12)
-            .build_eframe(move |cx| App::new(&cx.egui_ctx, Box::new(hand), None));
+            .build_eframe(move |cx| App::new(&cx.egui_ctx, Box::new(worker), None));
         let mut window = Self { harness, wire };
         window.harness.run();
         window
@@ -129,7 +129,7 @@ impl Window {
     /// Answers the requests with `answer`, and those that follow from the answers, four times.
     pub fn answer_with(&mut self, answer: impl Fn(Request) -> Vec<Event>) {
         for _ in 0..4 {
-            let asked = std::mem::take(&mut self.wire.borrow_mut().asked);
+            let asked = std::mem::take(&mut self.wire.borrow_mut().requests);
             let events = asked.into_iter().flat_map(&answer);
             self.wire.borrow_mut().events.extend(events);
             self.harness.run();
@@ -137,7 +137,7 @@ impl Window {
     }
 
     pub fn answer(&mut self) {
-        self.answer_with(good);
+        self.answer_with(succeed);
     }
 
     pub fn has(&self, label: &str) -> bool {
@@ -172,7 +172,7 @@ fn trace(asked: usize) -> Arc<Trace> {
 }
 
 /// The events of a worker that succeeds at every request.
-pub fn good(request: Request) -> Vec<Event> {
+pub fn succeed(request: Request) -> Vec<Event> {
     let mut events = Vec::new();
     let job = request.job();
     match request {
@@ -251,7 +251,7 @@ fn what_was_used_lately_is_in_the_menu() {
     used.click();
     window.harness.run();
     window.click("birds/table.csv");
-    let asked = &window.wire.borrow().asked;
+    let asked = &window.wire.borrow().requests;
     assert!(
         asked.iter().any(|request| matches!(request, Request::Files(_, Files::OpenDataset { .. }))),
         "{asked:?}"
@@ -263,7 +263,7 @@ fn work_shows_how_far_it_is_and_can_be_cancelled() {
     let mut window = Window::new();
     window.open();
     window.harness.run();
-    let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+    let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
     let job = asked
         .iter()
         .find_map(|r| matches!(r, Request::Fetch(_, Fetch::OpenBackbone { .. })).then(|| r.job()))
@@ -281,7 +281,7 @@ fn work_shows_how_far_it_is_and_can_be_cancelled() {
     assert!(window.has("Opening tiny"), "the status bar names the job");
     assert!(window.idle(), "work alone is no reason to repaint");
     window.click("Cancel");
-    assert!(window.wire.borrow().asked.contains(&Request::Cancel(job)));
+    assert!(window.wire.borrow().requests.contains(&Request::Cancel(job)));
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn a_failure_stays_readable() {
             let name = "gap";
             vec![Event::ProbeOpened { job, entry, info: probe(name, 768) }, Event::Finished(job)]
         }
-        other => good(other),
+        other => succeed(other),
     });
     assert!(window.has("The device was lost") && window.has("Run on the CPU instead"));
     window.click("Compare");
@@ -321,7 +321,7 @@ fn a_failure_stays_readable() {
     assert!(window.idle());
     window.harness.query_all_by_label("Run on the CPU instead").next().unwrap().click();
     window.harness.run();
-    let asked = std::mem::take(&mut window.wire.borrow_mut().asked);
+    let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
     let on_cpu =
         |r: &Request| matches!(r, Request::Fetch(_, Fetch::OpenBackbone { device, .. }) if device == "cpu");
     assert!(asked.iter().any(on_cpu), "{asked:?}");
@@ -537,11 +537,11 @@ fn pasted_paths_are_opened_and_other_words_are_not() {
     window.harness.event(egui::Event::Paste(image.display().to_string()));
     window.harness.run();
     let opens = |r: &Request| matches!(r, Request::Files(_, Files::Recognise { paths, .. }) if *paths == [image.clone()]);
-    assert!(window.wire.borrow().asked.iter().any(opens));
-    window.wire.borrow_mut().asked.clear();
+    assert!(window.wire.borrow().requests.iter().any(opens));
+    window.wire.borrow_mut().requests.clear();
     window.harness.event(egui::Event::Paste("some words".into()));
     window.harness.run();
-    assert!(window.wire.borrow().asked.is_empty());
+    assert!(window.wire.borrow().requests.is_empty());
     assert!(window.has("Nothing was pasted"));
 }
 
@@ -570,7 +570,7 @@ fn of_ten_thousand_images_those_in_sight_are_drawn() {
             let paths = (0..10_000).map(|i| PathBuf::from(format!("many/{i:05}.png"))).collect();
             vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
         }
-        other => good(other),
+        other => succeed(other),
     });
     let drawn = window.harness.query_all_by_label_contains(".png").count();
     assert!(drawn > 5 && drawn < 100, "{drawn} thumbnails are drawn");
@@ -614,7 +614,7 @@ fn every_pane_is_empty_busy_failed_and_ready_in_words() {
     window.open();
     window.answer_with(|request| match request {
         Request::Compute(job, Compute::Explain(_)) => vec![Event::Started(job)],
-        other => good(other),
+        other => succeed(other),
     });
     said(&mut window, "Explaining…");
     let jobs = window.harness.state().state.jobs.keys().copied().collect::<Vec<_>>();
@@ -646,7 +646,7 @@ fn library_and_jobs_say_what_is_open_opening_and_failed() {
         Request::Compute(job, Compute::OpenProbe { path, .. }) if path.starts_with("gap.safetensors") => {
             vec![Event::Failed(job, UserError::new("gap.safetensors: is no probe").remedy("Open another"))]
         }
-        other => good(other),
+        other => succeed(other),
     });
     assert!(window.has("gap.safetensors: is no probe") && window.has("Failed") && window.has("1 failed"));
     window.click("Dismiss");

@@ -54,7 +54,7 @@ fn full() -> Window {
             let answer = Ok(small::removal().into());
             vec![Event::RemovalMeasured { job, answer }, Event::Finished(job)]
         }
-        other => window::good(other),
+        other => window::succeed(other),
     });
     window.harness.set_size(SIZE);
     window

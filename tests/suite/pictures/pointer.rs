@@ -229,7 +229,7 @@ pub fn answer_explain(window: &mut Window, traces: &[Trace]) {
             });
             vec![Event::Explained { job, seen: seen.collect() }, Event::Finished(job)]
         }
-        other => window::good(other),
+        other => window::succeed(other),
     });
 }
 

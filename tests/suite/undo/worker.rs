@@ -238,8 +238,8 @@ fn trained(job: JobId, ask: Fetch) -> Vec<Event> {
     let event = |news| Event::Training { job, news };
     let folder = match ask {
         Fetch::Plan(_) => {
-            let facts = Preflight { slurm: true, ..training_window::facts() };
-            let planned = TrainEvent::Planned(Box::new(facts));
+            let preflight = Preflight { slurm: true, ..training_window::preflight() };
+            let planned = TrainEvent::Planned(Box::new(preflight));
             return vec![event(planned), Event::Finished(job)];
         }
         Fetch::PlanTasks(_) => {
