@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::run::{Desk, done, goes_on_to_the_same, program};
+use super::run::{Desk, assert_resumes_to_the_same, done, program};
 
 pub fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
@@ -133,5 +133,5 @@ fn a_training_that_is_ended_at_once_goes_on_to_the_same_bits() {
     for folder in ["", "probes", "answers", "losses", "state"] {
         assert!(!has_temporary(&desk.path("cut").join(folder)), "{folder}");
     }
-    goes_on_to_the_same(&desk);
+    assert_resumes_to_the_same(&desk);
 }

@@ -288,11 +288,11 @@ fn a_stopped_run_keeps_its_probes_and_goes_on() {
     assert_eq!(child.wait().expect("a child").code(), Some(130));
     let kept = files(&desk.path("cut/probes"));
     assert_eq!(kept.len(), 4, "both probes of both heads of the first seed");
-    goes_on_to_the_same(&desk);
+    assert_resumes_to_the_same(&desk);
 }
 
 /// Resumes the run `cut` and asserts that it ends with the same bits as `whole`.
-pub fn goes_on_to_the_same(desk: &Desk) {
+pub fn assert_resumes_to_the_same(desk: &Desk) {
     let mut command = desk.verb("train", "cache");
     done(command.arg("--resume").arg("--out").arg(desk.path("cut")));
     for kind in ["probes", "losses"] {

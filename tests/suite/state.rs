@@ -712,13 +712,13 @@ fn a_workspace_comes_back_as_it_was() {
     let mut again = State::new(Settings::default());
     let requests = again.restore(changed);
     play(&mut again, requests);
-    let told = |state: &State| state.log_text().matches("has changed since").count();
-    assert_eq!(told(&again), 1, "{}", again.log_text());
+    let warnings = |state: &State| state.log_text().matches("has changed since").count();
+    assert_eq!(warnings(&again), 1, "{}", again.log_text());
     // Only once: from now on the new file is the one that counts.
     let first = *again.library.probes.keys().next().expect("a probe");
     does(&mut again, Command::ReopenProbe(first));
     assert!(again.library.probes[&first].status.ready().is_some());
-    assert_eq!(told(&again), 1, "{}", again.log_text());
+    assert_eq!(warnings(&again), 1, "{}", again.log_text());
 }
 
 #[test]

@@ -573,13 +573,14 @@ fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() 
         let folder = PathBuf::from(format!("runs/{name}"));
         let requests = pane.0.harness.state_mut().state.dispatch(Command::OpenRun(folder.clone()));
         let about = About { folder: folder.clone(), ..about(&["gap", "sinkhorn"], 2) };
-        let told = |head: &str, seed: u64, epoch: usize| {
+        let metric_at = |head: &str, seed: u64, epoch: usize| {
             let mut metric = metric(head, seed, epoch);
             metric.epoch.test = tests + 2.0 * seed as f64 + if head == "gap" { 0.0 } else { 1.0 };
             metric
         };
         let all = ["gap", "sinkhorn"].into_iter().flat_map(|head| [(head, 0), (head, 1)]);
-        let epochs = all.flat_map(|(head, seed)| [told(head, seed, 1), told(head, seed, 2)]).collect();
+        let epochs =
+            all.flat_map(|(head, seed)| [metric_at(head, seed, 1), metric_at(head, seed, 2)]).collect();
         let (losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new());
         let snapshot = Ok(Arc::new(RunSnapshot { about, epochs, losses, failures, probes, tasks: None }));
         pane.deliver(Event::RunRead { job: requests[0].job(), folder, snapshot });

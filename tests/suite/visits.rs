@@ -200,19 +200,19 @@ fn the_palette_has_its_height_again_after_a_search_for_nothing() {
 #[test]
 fn a_tooltip_of_what_lies_below_goes_when_a_dialog_opens() {
     let mut window = Window::ready();
-    let told = |window: &Window| {
+    let has_tooltip = |window: &Window| {
         let texts = painted(window.harness.output());
         texts.iter().any(|(text, ..)| text == "Probes side by side, on shared scales")
     };
     window.harness.hover_at(window.place("Compare").center());
     (0..8).for_each(|_| window.harness.step());
-    assert!(told(&window), "the tab's tooltip");
+    assert!(has_tooltip(&window), "the tab's tooltip");
     window.press(Modifiers::COMMAND, Key::K);
     (0..8).for_each(|_| window.harness.step());
-    assert!(window.has("Find action") && !told(&window), "no tooltip above the palette");
+    assert!(window.has("Find action") && !has_tooltip(&window), "no tooltip above the palette");
     window.press(Modifiers::NONE, Key::Escape);
     (0..8).for_each(|_| window.harness.step());
-    assert!(told(&window), "what is pointed at tells of itself again");
+    assert!(has_tooltip(&window), "what is pointed at tells of itself again");
 }
 
 #[test]

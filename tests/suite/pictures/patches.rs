@@ -234,9 +234,9 @@ pub fn scan_path() {
 fn a_learned_order_ends_at_the_token_that_comes_last() {
     let computed = small::planned();
     // Mean positions of the trace take precedence over those computed from the plan.
-    let said: [f64; N] = [4.1, 0.2, 7.3, 1.9, 10.8, 3.3, 6.4, 2.6, 9.9, 5.5, 8.7, 0.9];
-    let told = Trace { expected: Some(said.into()), ..small::planned() };
-    for (trace, mean) in [(computed, small::mean_positions()), (told, said)] {
+    let positions: [f64; N] = [4.1, 0.2, 7.3, 1.9, 10.8, 3.3, 6.4, 2.6, 9.9, 5.5, 8.7, 0.9];
+    let given = Trace { expected: Some(positions.into()), ..small::planned() };
+    for (trace, mean) in [(computed, small::mean_positions()), (given, positions)] {
         let order = small::sorted(mean);
         for theme in looks() {
             let marks = drawn("scan_path", &trace, &Options::default(), &theme);

@@ -83,16 +83,16 @@ fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
             (ProbeCheckpoint::Best, best, &outcome.best),
             (ProbeCheckpoint::Last, outcome.epochs.len() - 1, &outcome.last),
         ] {
-            let (probe, told) = (file(&run, &outcome, which), &outcome.epochs[epoch]);
+            let (probe, reported) = (file(&run, &outcome, which), &outcome.epochs[epoch]);
             let name = format!("{name}, {}", which.name());
             let test = ProbeLogits::compute(&probe, &desk, &parts.test.images, &parts.test.classes);
             test.assert_answers(&name, answers);
-            test.assert_accuracy(&format!("{name}, test"), told.test);
+            test.assert_accuracy(&format!("{name}, test"), reported.test);
             let select = ProbeLogits::compute(&probe, &desk, &parts.select.images, &parts.select.classes);
-            select.assert_accuracy(&format!("{name}, selection"), told.select);
+            select.assert_accuracy(&format!("{name}, selection"), reported.select);
             let training = probe.meta.training.as_ref().expect("what it was trained on");
             assert_eq!(training["epoch"]["epoch"], epoch + 1, "{name}");
-            assert_close(&name, training["epoch"]["test"].as_f64().expect("a number"), told.test, 1e-6);
+            assert_close(&name, training["epoch"]["test"].as_f64().expect("a number"), reported.test, 1e-6);
         }
         let [first, last] = ProbeCheckpoint::BOTH.map(|which| file(&run, &outcome, which).classifier);
         assert_eq!(first == last, best + 1 == outcome.epochs.len(), "{name}");

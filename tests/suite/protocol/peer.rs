@@ -188,20 +188,20 @@ fn the_verbs_say_what_the_peer_says() {
     assert_eq!(code, 0, "{stderr}");
     for (seed, head) in SEEDS.into_iter().flat_map(|seed| ["gap", "sinkhorn"].map(|head| (seed, head))) {
         let last = &of(&peer, head, seed)["epochs"][3];
-        let told = format!("{head} {:.3} {:.1} %", number(&last["loss"]), number(&last["test"]));
+        let found = format!("{head} {:.3} {:.1} %", number(&last["loss"]), number(&last["test"]));
         let line = format!("seed {seed}, epoch 4 of 4: ");
         assert!(
-            stderr.lines().any(|x| x.contains(&line) && x.contains(&told)),
-            "no {line}{told} in {stderr}"
+            stderr.lines().any(|x| x.contains(&line) && x.contains(&found)),
+            "no {line}{found} in {stderr}"
         );
     }
     let events = lines(&stdout);
     let epochs: Vec<&Value> = events.iter().filter(|event| event["event"] == "epoch").collect();
     assert_eq!(epochs.len(), 2 * 2 * 4);
-    for told in epochs {
-        let (head, seed) = (told["head"].as_str().expect("a head"), told["seed"].as_u64().expect("a seed"));
-        let expected = &of(&peer, head, seed)["epochs"][number(&told["epoch"]) as usize - 1];
-        assert_close(format!("{head}, seed {seed}"), four(told), four(expected), TOLERANCE);
+    for found in epochs {
+        let (head, seed) = (found["head"].as_str().expect("a head"), found["seed"].as_u64().expect("a seed"));
+        let expected = &of(&peer, head, seed)["epochs"][number(&found["epoch"]) as usize - 1];
+        assert_close(format!("{head}, seed {seed}"), four(found), four(expected), TOLERANCE);
     }
     let end = events.last().expect("an end");
     for result in end["results"].as_array().expect("results") {

@@ -355,8 +355,8 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     assert_eq!(code, 0, "{stderr}");
     for (part, words) in [(3, "is damaged"), (5, "cannot be read"), (7, "is from another evaluation")] {
         let name = file(part).display().to_string();
-        let told = stderr.lines().any(|line| line.contains(&name) && line.contains(words));
-        assert!(told, "{name} {words}: {stderr}");
+        let is_reported = stderr.lines().any(|line| line.contains(&name) && line.contains(words));
+        assert!(is_reported, "{name} {words}: {stderr}");
     }
     assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
 
