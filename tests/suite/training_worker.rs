@@ -81,7 +81,7 @@ impl Desk {
                 }
             }
             assert!(begun.elapsed() < PATIENCE, "nothing came after {:?}", events.last());
-            let _ = self.bell.recv_timeout(Duration::from_secs(1));
+            let _ = self.wakeups.recv_timeout(Duration::from_secs(1));
         }
     }
 

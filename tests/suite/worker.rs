@@ -71,7 +71,7 @@ impl Desk {
                 }
             }
             assert!(begun.elapsed() < PATIENCE, "nothing came after {events:?}");
-            let _ = self.bell.recv_timeout(Duration::from_secs(1));
+            let _ = self.wakeups.recv_timeout(Duration::from_secs(1));
         }
     }
 
@@ -157,7 +157,7 @@ fn settle(desk: &mut Desk, state: &mut State) {
             desk.worker.send_all(requests);
         }
         assert!(begun.elapsed() < PATIENCE, "still at work: {:?}", state.jobs);
-        let _ = desk.bell.recv_timeout(Duration::from_millis(200));
+        let _ = desk.wakeups.recv_timeout(Duration::from_millis(200));
     }
 }
 
