@@ -64,7 +64,7 @@ impl Desk {
         command
     }
 
-    /// Two heads, two seeds unless `more` says another number; the run in `out`.
+    /// `ssmprobe train` of two heads, with two seeds unless `more` has `--seeds`; the run is `out`.
     pub fn train(&self, out: &str, epochs: usize, more: &[&str]) -> Command {
         let mut command = self.verb("train", "cache");
         command.arg("--backbone").arg(backbone()).arg("--data").arg(self.data());
@@ -185,7 +185,7 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     inspect.arg("--image").arg(desk.data().join("val")).arg("--out").arg(desk.path("seen")).arg("--probe");
     done(inspect.args(ProbeCheckpoint::BOTH.map(|which| run_.probe("sinkhorn", 1, which))));
 
-    // A head alone comes to the same bytes as beside others.
+    // A head trained alone has the same bytes as beside others.
     let mut alone = desk.verb("train", "cache");
     alone
         .arg("--backbone")

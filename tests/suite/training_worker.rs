@@ -25,6 +25,7 @@ use ssmprobe::model::train::run::Run;
 
 use crate::close::assert_close;
 use crate::run;
+use crate::worker::end;
 
 const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -118,13 +119,6 @@ impl Desk {
 
 fn fixture(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
-}
-
-fn end(event: &Event) -> Option<JobId> {
-    match event {
-        Event::Finished(job) | Event::Cancelled(job) | Event::Failed(job, _) => Some(*job),
-        _ => None,
-    }
 }
 
 fn news(event: &Event) -> Option<&TrainEvent> {

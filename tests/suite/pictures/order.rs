@@ -9,12 +9,6 @@ use super::small::{self, BEST, BY_SCORE, N, SCORES, USED, share};
 use super::{drawn, looks};
 use crate::close::assert_close;
 
-/// The token of every row: by best position, ties by mean position.
-fn by_best() -> [usize; N] {
-    let mean = small::mean_positions();
-    small::sorted(std::array::from_fn(|i| 1000.0 * BEST[i] as f64 + mean[i]))
-}
-
 /// The share at the end of the colour scale: with 12 tokens, the fourth largest of all.
 fn brightest() -> f64 {
     let mut shares: Vec<f32> = (0..N * N).map(|at| share(at / N, at % N)).collect();
@@ -29,7 +23,7 @@ pub fn assignment() {
     let all = [
         (Rows::Raster, raster, "Token (raster)"),
         (Rows::Score, BY_SCORE, "Token (by score)"),
-        (Rows::Argmax, by_best(), "Token (by its best position)"),
+        (Rows::Argmax, small::by_best(), "Token (by its best position)"),
     ];
     for (theme, log) in looks().into_iter().flat_map(|theme| [(theme.clone(), false), (theme, true)]) {
         for (rows, tokens, name) in all {

@@ -32,12 +32,6 @@ fn item(at: usize) -> Hover {
     Hover { item: Some(at), ..Hover::default() }
 }
 
-/// The tokens of the rows of the assignment matrix: by best position, ties by mean position.
-fn rows() -> [usize; N] {
-    let mean = small::mean_positions();
-    small::sorted(std::array::from_fn(|i| 1000.0 * BEST[i] as f64 + mean[i]))
-}
-
 /// Points of a figure of the small trace, each with what the pointer must find there.
 fn known(id: &str, marks: &Marks) -> Vec<(Point, Hover)> {
     let patches = || {
@@ -59,8 +53,11 @@ fn known(id: &str, marks: &Marks) -> Vec<(Point, Hover)> {
         "regions" => [patches(), named(&["1 beak", "2 wing", "3 tail", "4 nape"])].concat(),
         "assignment" => {
             let axes = marks.axes(0);
-            let cell =
-                |row: usize, k: usize| Hover { token: Some(rows()[row]), position: Some(k), item: None };
+            let cell = |row: usize, k: usize| Hover {
+                token: Some(small::by_best()[row]),
+                position: Some(k),
+                item: None,
+            };
             let cells = (0..N * N).map(|at| (at / N, at % N));
             cells.map(|(row, k)| (axes.at(k as f64, row as f64), cell(row, k))).collect()
         }

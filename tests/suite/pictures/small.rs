@@ -85,6 +85,12 @@ pub fn sorted(values: [f64; N]) -> [usize; N] {
     order
 }
 
+/// The tokens of the rows of the assignment matrix: by best position, ties by mean position.
+pub fn by_best() -> [usize; N] {
+    let mean = mean_positions();
+    sorted(std::array::from_fn(|i| 1000.0 * BEST[i] as f64 + mean[i]))
+}
+
 /// Eight by six pixels, two by two per patch, each of another colour.
 pub fn picture() -> Picture {
     let pixel = |x: usize, y: usize| [10 + 30 * x, 20 + 35 * y, (7 * x * y + 40) % 256].map(|c| c as u8);

@@ -17,8 +17,8 @@ pub fn kernels_on_the_host_match_the_original() {
         let (b, c) = (reference.get(&format!("{name}/b")), reference.get(&format!("{name}/c")));
         let kernel = s4::HostKernel::new(transition(&reference, case), b, c, step(case), steps(case));
         let expected = reference.get(&format!("{name}/kernel"));
-        bound.see(name, apart_of_largest(&kernel.values(), &expected));
-        bound.see(name, apart(&[kernel.radius()], &reference.get(&format!("{name}/radius"))));
+        bound.record(name, apart_of_largest(&kernel.values(), &expected));
+        bound.record(name, apart(&[kernel.radius()], &reference.get(&format!("{name}/radius"))));
     }
 }
 
@@ -72,17 +72,18 @@ fn check_kernels(what: &str, bounds: [f64; 2], of_channels: Kernel) {
         let dt = vector(&[step(case)], &device).require_grad();
         let kernel = of_channels(a.clone(), b.clone(), c.clone(), dt.clone(), steps(case)); // [N, d]
         let gradients = (kernel.clone() * matrix(&get("cotangent"), d, &device)).sum().backward();
-        forward.see(name, apart_of_largest(&host(kernel), &get("kernel")));
+        forward.record(name, apart_of_largest(&host(kernel), &get("kernel")));
         let da = gradient(&a, &gradients);
         let probe = get("probe");
         let diagonal: Vec<f64> = (0..states).map(|i| da[i * states + i]).collect();
         assert!((0..states * states).all(|at| at % states <= at / states || da[at] == 0.0), "{name}");
-        backward.see(&format!("{name} A v"), apart_of_largest(&product(&da, &probe), &get("da_probe")));
-        backward.see(&format!("{name} v A"), apart_of_largest(&product_left(&probe, &da), &get("probe_da")));
-        backward.see(&format!("{name} diagonal"), apart_of_largest(&diagonal, &get("da_diagonal")));
-        backward.see(&format!("{name} B"), apart_of_largest(&gradient(&b, &gradients), &get("db")));
-        backward.see(&format!("{name} C"), apart_of_largest(&gradient(&c, &gradients), &get("dc")));
-        backward.see(&format!("{name} step"), apart_of_largest(&gradient(&dt, &gradients), &get("dstep")));
+        backward.record(&format!("{name} A v"), apart_of_largest(&product(&da, &probe), &get("da_probe")));
+        backward
+            .record(&format!("{name} v A"), apart_of_largest(&product_left(&probe, &da), &get("probe_da")));
+        backward.record(&format!("{name} diagonal"), apart_of_largest(&diagonal, &get("da_diagonal")));
+        backward.record(&format!("{name} B"), apart_of_largest(&gradient(&b, &gradients), &get("db")));
+        backward.record(&format!("{name} C"), apart_of_largest(&gradient(&c, &gradients), &get("dc")));
+        backward.record(&format!("{name} step"), apart_of_largest(&gradient(&dt, &gradients), &get("dstep")));
     }
 }
 
@@ -112,11 +113,11 @@ pub fn readouts_and_their_gradients_match_the_original() {
         let weights = router_of(case).token_weights(router::standardise_batch(scores), gain, None); // [1, N]
         let readout = weights.precise_matmul(tokens); // [1, d]
         let gradients = (readout.clone() * matrix(&get("cotangent"), d, &device)).sum().backward();
-        forward.see(name, apart_of_largest(&host(readout), &get("z")));
-        backward.see(name, apart_of_largest(&gradient(&a, &gradients), &get("grad_a")));
+        forward.record(name, apart_of_largest(&host(readout), &get("z")));
+        backward.record(name, apart_of_largest(&gradient(&a, &gradients), &get("grad_a")));
         for (key, parameter) in [("w", &w), ("b", &b), ("c", &c), ("d", &skip), ("step", &dt)] {
             let found = gradient(parameter, &gradients);
-            backward.see(&format!("{name} {key}"), apart_of_largest(&found, &get(&format!("grad_{key}"))));
+            backward.record(&format!("{name} {key}"), apart_of_largest(&found, &get(&format!("grad_{key}"))));
         }
     }
 }

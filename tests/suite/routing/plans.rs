@@ -23,15 +23,15 @@ pub fn plans_on_the_host_match_the_original() {
         let [scores, gain, cotangent] = inputs(&reference, case);
         let router = router_of(case);
         let plan = router.plan(&scores);
-        bound.see(name, apart(&rows_of(case, &plan.share), &reference.get(&format!("{name}/rows"))));
+        bound.record(name, apart(&rows_of(case, &plan.share), &reference.get(&format!("{name}/rows"))));
         let weights = reference.get(&format!("{name}/weights"));
-        bound.see(name, apart(&product(&plan.share, &gain), &weights));
+        bound.record(name, apart(&product(&plan.share, &gain), &weights));
         let routed = router.route(&scores, None); // as in training: in float32 where that uses it
-        training.see(name, apart(&routed.weights(&gain), &weights));
+        training.record(name, apart(&routed.weights(&gain), &weights));
         let table = routed.plan();
-        training.see(name, apart(&rows_of(case, &table), &reference.get(&format!("{name}/rows"))));
+        training.record(name, apart(&rows_of(case, &table), &reference.get(&format!("{name}/rows"))));
         let columns = reference.get(&format!("{name}/columns"));
-        bound.see(name, apart(&product_left(&cotangent, &plan.share), &columns));
+        bound.record(name, apart(&product_left(&cotangent, &plan.share), &columns));
     }
 }
 
@@ -46,12 +46,12 @@ pub fn plans_on_tensors_match_the_original() {
         let router = router_of(case);
         let batch = matrix(&scores, scores.len(), &device);
         let plan = host(router.plans(batch.clone(), None));
-        bound.see(name, apart(&rows_of(case, &plan), &reference.get(&format!("{name}/rows"))));
+        bound.record(name, apart(&rows_of(case, &plan), &reference.get(&format!("{name}/rows"))));
         if case["router"] == "sinkhorn" {
             let plain = host(sinkhorn_of(case).plans_plain(batch, None));
-            bound.see(name, apart(&plain, &router.plan(&scores).share));
+            bound.record(name, apart(&plain, &router.plan(&scores).share));
         }
-        bound.see(name, apart(&plan, &router.plan(&scores).share));
+        bound.record(name, apart(&plan, &router.plan(&scores).share));
     }
 }
 
@@ -69,11 +69,11 @@ fn check_weights(what: &str, weights: impl Fn(&dyn Router, &Value, Tensor<2>, Te
         let gain = vector(&gain, &device).require_grad();
         let found = weights(&*router_of(case), case, scores.clone(), gain.clone()); // [1, N]
         let gradients = (found.clone() * matrix(&cotangent, cotangent.len(), &device)).sum().backward();
-        forward.see(name, apart(&host(found), &reference.get(&format!("{name}/weights"))));
+        forward.record(name, apart(&host(found), &reference.get(&format!("{name}/weights"))));
         let ds = reference.get(&format!("{name}/ds"));
-        by_scores.see(name, apart_of_largest(&gradient(&scores, &gradients), &ds));
+        by_scores.record(name, apart_of_largest(&gradient(&scores, &gradients), &ds));
         let dq = reference.get(&format!("{name}/dq"));
-        by_gain.see(name, apart_of_largest(&gradient(&gain, &gradients), &dq));
+        by_gain.record(name, apart_of_largest(&gradient(&gain, &gradients), &dq));
     }
 }
 
@@ -124,6 +124,6 @@ fn gradients_match_finite_differences_on_the_host() {
             (8.0 * (at(h) - at(-h)) - (at(2.0 * h) - at(-2.0 * h))) / (12.0 * h)
         };
         let found: Vec<f64> = (0..scores.len()).map(difference).collect();
-        bound.see(name, apart_of_largest(&found, &reference.get(&format!("{name}/ds"))));
+        bound.record(name, apart_of_largest(&found, &reference.get(&format!("{name}/ds"))));
     }
 }

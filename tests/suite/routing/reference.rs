@@ -65,17 +65,17 @@ pub(super) struct Bound {
     what: String,
     bound: f64,
     worst: f64,
-    seen: usize,
+    recorded: usize,
     failed: Vec<String>,
 }
 
 impl Bound {
     pub(super) fn new(what: impl Into<String>, bound: f64) -> Self {
-        Self { what: what.into(), bound, worst: 0.0, seen: 0, failed: vec![] }
+        Self { what: what.into(), bound, worst: 0.0, recorded: 0, failed: vec![] }
     }
 
-    pub(super) fn see(&mut self, case: &str, error: f64) {
-        self.seen += 1;
+    pub(super) fn record(&mut self, case: &str, error: f64) {
+        self.recorded += 1;
         self.worst = self.worst.max(error);
         if error.is_nan() || error > self.bound {
             self.failed.push(format!("{case}: {error:.2e}"));
@@ -87,7 +87,7 @@ impl Drop for Bound {
     fn drop(&mut self) {
         println!("{}: {:.2e} (at most {:.0e})", self.what, self.worst, self.bound);
         if !std::thread::panicking() {
-            assert!(self.seen > 0, "{}: nothing was measured", self.what);
+            assert!(self.recorded > 0, "{}: nothing was measured", self.what);
             assert!(
                 self.failed.is_empty(),
                 "{} beyond {:.0e}:\n{}",
