@@ -292,7 +292,10 @@ fn gone() {
     for (gone, at, named) in [("cache", 1, "cache/"), ("run", 2, "run/"), ("run/state", 4, "run/state/")] {
         let error = go(&cut, gone, at).expect_err("its folder is gone");
         let message = format!("{:#}", anyhow::Error::from(error));
-        assert!(message.contains(named) && message.contains("its folder does not exist"), "{gone}: {message}");
+        assert!(
+            message.contains(named) && message.contains("its folder does not exist"),
+            "{gone}: {message}"
+        );
         assert_whole(&cut, gone);
         assert_eq!(leftovers(&cut), Vec::<String>::new());
     }

@@ -245,7 +245,10 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
     let bytes = fs::read(&checkpoint).expect("a checkpoint");
     fs::write(&checkpoint, &bytes[..bytes.len() / 2]).expect("written");
     let (code, _, stderr) = run(&mut pretrain(desk.path(), "done", &["--epochs", "2", "--resume"]));
-    assert!(code == 1 && stderr.contains("checkpoint.safetensors: it is not a complete checkpoint"), "{stderr}");
+    assert!(
+        code == 1 && stderr.contains("checkpoint.safetensors: it is not a complete checkpoint"),
+        "{stderr}"
+    );
     fs::write(&checkpoint, &bytes).expect("written");
     // One more picture makes another dataset.
     fs::copy(data.join("train/down/1.png"), data.join("train/down/more.png")).expect("a copy");

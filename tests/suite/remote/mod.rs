@@ -306,5 +306,8 @@ fn standard_output_of_a_worker_is_for_messages_alone() {
     drop(child.stdin.take());
     let Output { status, stdout, stderr } = child.wait_with_output().expect("an end");
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
-    assert!(stdout.starts_with(b"ssmprobe") && stderr.contains("no client has connected"), "{status} {stderr}");
+    assert!(
+        stdout.starts_with(b"ssmprobe") && stderr.contains("no client has connected"),
+        "{status} {stderr}"
+    );
 }

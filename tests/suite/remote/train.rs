@@ -64,7 +64,8 @@ fn ctrl_c_leaves_it_running_and_the_command_it_names_follows_it() {
     let (code, stderr, _) = end(client);
     assert_eq!(code, Some(130), "{stderr}");
     assert!(stderr.contains(&format!("save and stop it: kill {pid}")), "{stderr}");
-    let look = stderr.lines().find_map(|line| line.split_once("Follow it again: ssmprobe ")).expect("a command").1;
+    let look =
+        stderr.lines().find_map(|line| line.split_once("Follow it again: ssmprobe ")).expect("a command").1;
     let (code, _, stderr) = run(program().args(look.split(' ')));
     assert_eq!(code, 0, "{stderr}");
     assert_same(&desk, "there");
@@ -160,7 +161,10 @@ fn what_goes_wrong_there_is_told_here() {
         .args(["--data", "nowhere", "--heads", "gap", "--device", "cpu"]);
     train.args(["--on", "local", "--remote-program", REAL, "--out"]).arg(desk.path("run"));
     let (code, _, stderr) = run(&mut train);
-    assert!(code == 1 && stderr.contains("ended early; its last output") && stderr.contains("nowhere"), "{stderr}");
+    assert!(
+        code == 1 && stderr.contains("ended early; its last output") && stderr.contains("nowhere"),
+        "{stderr}"
+    );
     let mut train = desk.train("run", 1, &["--on", "ssh://127.0.0.1:1"]);
     let (code, _, stderr) = run(&mut train);
     assert!(

@@ -265,10 +265,7 @@ fn a_damaged_part_is_named_and_made_again() {
     // Joining again changes nothing.
     done(&mut jobs(&folder, &["--join"]));
     let (code, _, stderr) = run(&mut jobs(&desk.path("whole"), &[]));
-    assert!(
-        code == 2 && stderr.contains("has no tasks") && stderr.contains("extract and eval"),
-        "{stderr}"
-    );
+    assert!(code == 2 && stderr.contains("has no tasks") && stderr.contains("extract and eval"), "{stderr}");
     let evaluation = desk.path("whole/evaluation");
     fs::create_dir_all(evaluation.join("tasks")).expect("a folder");
     fs::write(evaluation.join("tasks/plan.json"), "{").expect("a file");
