@@ -158,7 +158,7 @@ pub struct Format {
     pub render: fn(&Table) -> String,
 }
 
-/// Id of the only binary format, which [`parquet`] writes.
+/// Id of the only binary format, which [`parquet()`] writes.
 pub const PARQUET: &str = "parquet";
 
 /// All text formats.

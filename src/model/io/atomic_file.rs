@@ -34,7 +34,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_with(path, |file| file.write_all(bytes))
 }
 
-/// As [`write`], but only if nothing is at `path` yet; of several writers, also on several machines, one succeeds.
+/// As [`write()`], but only if nothing is at `path` yet; of several writers, also on several machines, one succeeds.
 /// Returns whether it was this one.
 pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let mut pending = Pending::new(path)?;
@@ -53,7 +53,7 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     Ok(!exists)
 }
 
-/// As [`write`], with the bytes that `content` writes.
+/// As [`write()`], with the bytes that `content` writes.
 pub fn write_with<E: From<io::Error>>(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<Pending>) -> Result<(), E>,

@@ -93,7 +93,7 @@ pub(crate) fn put<I: Numeric>(order: &[I], rows: &[f32], placed: &mut [f32], n: 
     }
 }
 
-/// The backward pass of [`put`] for every image on its own: a gather by `order`.
+/// The backward pass of [`put()`] for every image on its own: a gather by `order`.
 #[cube(launch)]
 pub(crate) fn take<I: Numeric>(
     order: &[I],

@@ -1,8 +1,8 @@
 //! Matrix products in full float32 precision, on every device.
 //!
 //! With CUDA, burn's float32 kernels round their factors to TF32 (ten bits) wherever there are tensor cores, and nothing switches
-//! that off: tokens would be off by 1e-3, and the repeated squares of S4 by 8e-3. There [`float32`] chooses among kernels that
-//! multiply in float32, ours in [`tiled`] among them; elsewhere, and in float16, burn chooses. Products with a single row or
+//! that off: tokens would be off by 1e-3, and the repeated squares of S4 by 8e-3. There `float32` chooses among kernels that
+//! multiply in float32, ours in `tiled` among them; elsewhere, and in float16, burn chooses. Products with a single row or
 //! column are bound by how the other factor is read, and go to [`vector`]; small products of long sums are split by [`split_k`].
 
 #[cfg(feature = "cuda")]

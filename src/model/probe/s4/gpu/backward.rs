@@ -7,7 +7,7 @@ use super::product::{DEPTH, Float4, Slices, TILE, UNITS, VECTOR_LEN, read, slot}
 use super::systems::{entry, path, put};
 use crate::model::ops::gpu::fold::{Fold, fold};
 
-/// Workgroups of [`adjoint`] per system.
+/// Workgroups of [`adjoint()`] per system.
 pub(super) fn tiles_of_adjoint(steps: usize, states: usize) -> usize {
     (steps.div_ceil(TILE) + 1) * states.div_ceil(TILE)
 }

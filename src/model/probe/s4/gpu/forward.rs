@@ -157,7 +157,7 @@ fn load_coefficients(
     }
 }
 
-/// Workgroups of [`double`] per system. `squares`: whether the next power is computed, too.
+/// Workgroups of [`double()`] per system. `squares`: whether the next power is computed, too.
 pub(super) fn tiles_of_doubling([known, steps, states]: [usize; 3], squares: bool) -> usize {
     let rows = 2 * fresh(known, steps).div_ceil(TILE) + if squares { states.div_ceil(TILE) } else { 0 };
     rows * states.div_ceil(TILE)

@@ -28,7 +28,7 @@ pub(super) const fn rounds(steps: usize) -> usize {
 type PerImage = Vector<f32, Const<IMAGES>>;
 
 /// Reads all tokens. `inputs`: `[B, N, 2, 384]`, their projections `W x + b`; `from_state`: `[2, 128, 384]`, the state's weights `U^T`;
-/// `bias`: `[2, 384]`, c; `last`: `[B, 2, 128]`. With `keep` also writes what [`backward`] needs: the gates r, z and n,
+/// `bias`: `[2, 384]`, c; `last`: `[B, 2, 128]`. With `keep` also writes what [`backward()`] needs: the gates r, z and n,
 /// `[B, N, 2, 384]`, and by direction, `[2, B, N, 128]`, the state before each step and its `U h + c` of n.
 #[cube(launch)]
 pub(super) fn forward(
@@ -99,7 +99,7 @@ pub(super) fn forward(
     }
 }
 
-/// The backward pass through all tokens. `gates`, `before`, `recurrent_new`: as [`forward`] saves them; `from_state`: `[2, 384, 128]`, U;
+/// The backward pass through all tokens. `gates`, `before`, `recurrent_new`: as [`forward()`] saves them; `from_state`: `[2, 384, 128]`, U;
 /// `grad_last`: `[B, 2, 128]`. Writes the gradients of the gates before their activations: of `W x + b` to `grad_inputs`,
 /// `[B, N, 2, 384]`, and of `U h + c`, which reaches n through r, to `grad_recurrent`, `[2, B, N, 384]`.
 #[cube(launch)]
@@ -165,7 +165,7 @@ pub(super) fn backward(
     }
 }
 
-/// What [`forward`] saves of an entry of the state at a token.
+/// What [`forward()`] saves of an entry of the state at a token.
 #[derive(CubeType, CubeTypeMut, Clone, Copy)]
 struct SavedState {
     reset: PerImage,
@@ -215,7 +215,7 @@ fn load(values: &[f32], images: usize, width: usize, first: usize) -> PerImage {
     each
 }
 
-/// Writes what [`load`] reads; lanes beyond the last image write nothing.
+/// Writes what [`load()`] reads; lanes beyond the last image write nothing.
 #[cube]
 fn store(each: PerImage, values: &mut [f32], images: usize, width: usize, first: usize) {
     #[unroll]

@@ -26,7 +26,7 @@ pub(super) fn last_states(inputs: Tensor<4>, from_state: Tensor<3>, bias: Tensor
 
 struct GruOp;
 
-/// What the backward pass needs: buffers of [`kernels::forward`], and the weights of the state.
+/// What the backward pass needs: buffers of [`kernels::forward()`], and the weights of the state.
 struct Saved {
     gates: CubeTensor,
     before: CubeTensor,

@@ -100,7 +100,7 @@ fn save(
     write(&mut kept[first..first + n], nth, values, n);
 }
 
-/// Reads what [`save`] wrote.
+/// Reads what [`save()`] wrote.
 #[cube]
 fn load(kept: &[f32], t: usize, #[comptime] vector: usize, nth: usize, #[comptime] n: usize) -> Vec4 {
     let first = t * comptime!(HISTORY_VECTORS * n) + comptime!(vector * n);

@@ -163,7 +163,7 @@ impl Powers {
         rows
     }
 
-    /// Writes this thread's partial sum to a slot; [`sum_of`](Self::sum_of) reads it after the next `sync_cube`.
+    /// Writes this thread's partial sum to a slot; [`sum_of`](Powers::sum_of) reads it after the next `sync_cube`.
     pub fn share(&mut self, partial: Vec4, #[comptime] slot: usize) {
         let n = comptime!(self.n);
         self.partials[comptime!(slot * units(n)) + UNIT_POS as usize] = partial;
