@@ -258,7 +258,7 @@ fn the_page_of_speed_says_what_was_measured() {
 fn the_page_of_scale_says_what_its_script_prints() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let Ok(output) = Command::new("python3").arg(root.join("scripts/scale")).output() else {
-        return skip::because("there is no python3");
+        return skip::missing("there is no python3");
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let printed = String::from_utf8(output.stdout).expect("text");

@@ -545,7 +545,7 @@ fn closing_ends_the_threads_whatever_they_wait_for() {
     desk.worker.send(Request::Thumbnails { wanted, side: 16 });
     std::thread::sleep(Duration::from_millis(50));
     drop(desk);
-    assert!(begun.elapsed() < PATIENCE);
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Runs blocks of threads, a warp at a time, all of its lanes together: where they diverge at a branch, one side waits at the
 //! point of reconvergence, as on a GPU.
 
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use crate::arithmetic::unpacked;
@@ -11,6 +12,9 @@ use crate::races::{Moment, Races};
 use crate::value::{Ty, float, float_bits, masked, tf32};
 
 pub type Lanes = [u64; 32];
+
+/// What `%clock` counts from.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// The parameters of a launch, common to all blocks.
 pub struct Launch<'a> {
@@ -114,7 +118,7 @@ impl<'a> Block<'a> {
                     Special::Nctaid(axis) => self.launch.grid[axis as usize],
                     Special::Lane => lane as u32,
                     Special::Warp => warp.index,
-                    Special::Clock => Instant::now().elapsed().subsec_nanos(),
+                    Special::Clock => START.elapsed().as_nanos() as u32,
                 })
             }),
         }
