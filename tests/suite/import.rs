@@ -206,7 +206,7 @@ fn rotary_positions_of_eva02_are_those_that_were_saved_or_published() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("eva.safetensors");
     let whole = tensors_of("eva02");
-    let messages = |tensors: &BTreeMap<_, _>| {
+    let rope_message = |tensors: &BTreeMap<_, _>| {
         save(tensors, &path);
         open(&path, "eva02").map(|original| original.told[1].clone())
     };

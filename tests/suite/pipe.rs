@@ -125,9 +125,9 @@ fn every_request_survives_a_pipe() {
         options: BackboneOptions { layer: Some(2), ..BackboneOptions::default() },
     };
     let (image, seed, draw) = (ImageId(5), 1, 2);
-    let apart = Detached { words: vec!["--resume".into()], out: "run".into(), round_trip: true };
+    let apart = Detached { words: vec!["--resume".into()], out: "run".into(), again: true };
     let apart = Fetch::Detached(apart);
-    let tasks = || TaskRequest { words: vec!["--submit=slurm".into()], out: "run".into(), round_trip: true };
+    let tasks = || TaskRequest { words: vec!["--submit=slurm".into()], out: "run".into(), again: true };
     let resume = Fetch::Resume { folder: "run".into(), device: Some("cpu".into()), cache: None };
     let dataset = Files::OpenDataset { entry: DatasetId(4), path: "birds".into(), split: Some(Split::Val) };
     let stability = StabilityRequest { subject: subject.clone(), image, place: place.clone(), seed, draw };
@@ -298,9 +298,9 @@ fn every_event_survives_a_pipe() {
     let epochs = || vec![metric("gap", 0, 1)];
     let about = snapshot(&["gap"]).about.clone();
     let stage = PlannedStage { name: "join".into(), tasks: 1, script: "#!/bin/bash".into() };
-    let (name, state, stderr) =
+    let (name, state, said) =
         ("join".to_owned(), "running, 1:00 left".to_owned(), vec!["epoch 1".to_owned()]);
-    let all = vec![TaskStatus { name, phase: TaskPhase::Running, state, stderr }];
+    let all = vec![TaskStatus { name, phase: TaskPhase::Running, state, said }];
     let tasks = Some(Tasks { all, problem: Some("squeue refuses".into()) });
     let snapshot = Arc::new(RunSnapshot {
         about,

@@ -175,8 +175,8 @@ wc -l < "$0.calls""#;
         stderr.contains("2 of 5 tasks are submitted") && stderr.contains("5 of 5 tasks done"),
         "{stderr}"
     );
-    assert!(stderr.contains("Unable to contact slurm controller; retrying"), "{said}");
-    assert!(said.contains("Socket timed out; retrying"), "{stderr}");
+    assert!(stderr.contains("Unable to contact slurm controller; retrying"), "{stderr}");
+    assert!(stderr.contains("Socket timed out; retrying"), "{stderr}");
     let expected =
         ["--parsable --array=1-2 train.sh", "--parsable --array=3-4 train.sh", "--parsable join.sh"];
     assert_eq!(calls(&bin, &desk.path("run/tasks")), expected);
