@@ -53,10 +53,11 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let heading = format!("Does the evidence cause the class: {}", source.setting());
     let mut table = source.table("causal", heading, columns, rows);
     table.notes.push(
-        "Mean height of the probability of an image's own class, in percent, while tokens are taken away (deletion: lower \
-         is a faster fall) or put back (insertion: higher is a faster rise), the most important first; means over \
-         images and seeds. Less random: the same images in random orders; less another method: the same images, \
-         seeds and ranking. Intervals: Student's t over seeds and images, as of paired differences; of one seed over images alone"
+        "Mean height of the curve of an image's true-class probability, in percent, as tokens are removed (deletion: lower \
+         is a faster fall) or inserted (insertion: higher is a faster rise), most important first; means over images and \
+         seeds. Less random: minus random orders on the same images; less another method: minus that method on the same \
+         images, seeds and ranking. Intervals: Student's t over seeds and images, as for paired differences; with one seed, \
+         over images only"
             .to_owned(),
     );
     vec![table]

@@ -66,9 +66,9 @@ fn truth_note(source: &Source) -> Option<String> {
     let metrics = probes.iter().map(|probe| &probe.metrics).find(|e| e.truth.is_some())?;
     let share = metrics.truth.and_then(|truth| truth.object_share)?;
     Some(format!(
-        "Object found: ROC AUC over the tokens of |token weight|, and of the exact evidence for the image's own \
-         class, against the object's mask, mean over {} images, at the best epoch; 0.5 is chance. Evidence on the object: {:.1} % \
-         would be chance",
+        "Object found: ROC AUC with which |token weight|, and the exact evidence for the image's true class, find the \
+         object's tokens by its mask, mean over {} images, at the best epoch; 0.5 is chance. Evidence on the object: chance \
+         is {:.1} %",
         metrics.masks,
         100.0 * share
     ))

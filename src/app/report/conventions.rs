@@ -29,13 +29,13 @@ pub fn tables(source: &Source) -> Vec<Table> {
         Column::words("which is").within(paper),
     ];
     let notes = vec![
-        "One image at the paper's sizes (d 768, N 196, C 1000), the classifier included, of each head as one would write it \
-         of PyTorch's layers: products and convolutions. Hooks: what `thop` 0.1.1 says, which sees layers alone and no \
-         formula, and takes a norm for 4 operations a number. As computed here: every operation of the shorter way \
-         that this program goes (table `cost`)"
+        "One image at the paper's sizes (d 768, N 196, C 1000), classifier included, with each head written in PyTorch \
+         layers: matrix products and convolutions. Hooks: the count of `thop` 0.1.1, which sees layers only, no formulas, \
+         and counts 4 operations per number for a norm. As computed here: every operation of this program's shorter \
+         computation (table `cost`)"
             .to_owned(),
-        "Sinkhorn's 103.99 is none of these: 2 x multiply-adds with one B, C and D for each channel, less one sum over tokens \
-         (0.30), and 6 operations an entry and iteration (4.61)"
+        "Sinkhorn's 103.99 is none of these: it is 2 x multiply-adds with one B, C and D per channel, minus one sum over \
+         tokens (0.30), plus 6 operations per entry and iteration (4.61)"
             .to_owned(),
     ];
     let title = format!("Operations by convention: {}", source.setting());

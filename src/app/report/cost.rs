@@ -35,15 +35,15 @@ pub fn tables(source: &Source) -> Vec<Table> {
     ];
     let notes = vec![
         format!(
-            "Here d {}, N {}, C {}; in the paper d 768, N 196, C 1000. For one image, the classifier included: a \
-             multiply and an add are two operations, an exponential one; what all images share (the S4 kernel, \
-             the transformer's projections folded into its one query) is not counted",
+            "Here d {}, N {}, C {}; in the paper d 768, N 196, C 1000. For one image, classifier included: a multiply-add \
+             counts as two operations, an exponential as one; work shared by all images (the S4 kernel, the transformer's \
+             projections folded into its one query) is not counted",
             dims.width,
             dims.grid.len(),
             dims.classes
         ),
-        "Parameters: entries that are trained, of a triangular state matrix those on and below its diagonal. The \
-         paper's figures for S4 heads are those of one B, C and D for each channel (`sharing=channel`)"
+        "Parameters: trained entries; of a triangular state matrix, those on and below its diagonal. The paper's counts for \
+         S4 heads are for one B, C and D per channel (`sharing=channel`)"
             .to_owned(),
     ];
     let title = format!("Cost of heads: {}", source.setting());

@@ -31,24 +31,24 @@ pub fn tables(source: &Source) -> Vec<Table> {
         table.rows.iter().any(is_labelled)
     };
     let caveat = format!(
-        "they lie over an image as no scorer's do, so `{}` and `{}` speak beside the untrained alone",
+        "these lack the spatial structure of a scorer's, so compare `{}` and `{}` with untrained only",
         label("kendall_tau"),
         label("path_length"),
     );
     let mut notes = vec![format!(
-        "Trained: the probes of the best epoch, mean over the test images. Untrained: {SCORERS} scorers as training \
-         begins with them, on some of the same images"
+        "Trained: the best epoch's probes, mean over the test images. Untrained: {SCORERS} scorers at initialisation, on \
+         some of the same images"
     )];
     if has_rows(MEAN_LABELS[0]) {
         notes.push(format!(
-            "Mean of random: the 5th and 95th percentile of the mean over the images under Gaussian scores, drawn anew for \
-             every image; {caveat}. Mean of untrained: the same for the scorers' means, each over all of those images"
+            "Mean of random: 5th and 95th percentile of the mean over images under Gaussian scores, redrawn for every image; \
+             {caveat}. Mean of untrained: the same for the scorers' means, each over all of those images"
         ));
     }
     if has_rows(SINGLE_IMAGE_LABEL) {
         notes.push(format!(
-            "Random, one image: the 5th and 95th percentile for a single image, which is no measure of a mean: these probes were \
-             evaluated by an earlier program; `ssmprobe eval` again gives those of the mean; {caveat}"
+            "Random, one image: 5th and 95th percentile for a single image, which is no reference for a mean: these probes \
+             were evaluated by an earlier version; run `ssmprobe eval` again for those of the mean; {caveat}"
         ));
     }
     table.notes.extend(notes);

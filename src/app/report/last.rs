@@ -26,11 +26,12 @@ pub fn tables(source: &Source) -> Vec<Table> {
         Column::numbers("Change (points)"),
         Column::numbers("Change of the own class's logit"),
     ];
-    let heading = format!("Tokens that are read last alone: {}", source.setting());
+    let heading = format!("Only the last tokens read: {}", source.setting());
     let mut table = source.table("last", heading, columns, rows);
     table.notes.push(
-        "What is read before the last tokens is dropped, as if the memory were still empty there; nothing was trained anew. \
-         Probes of the best epoch; means and deviations over seeds. Of a head with several sweeps each keeps the last of its own"
+        "Everything read before the last tokens is dropped, as if the memory were still empty there; nothing was retrained. \
+         Best epoch's probes; means and standard deviations over seeds. In a head with several sweeps, each keeps its own \
+         last tokens"
             .to_owned(),
     );
     vec![table]

@@ -291,8 +291,8 @@ impl Source {
             ),
             match manifest.selection {
                 Selection::Test => {
-                    "Best: the epoch with the highest accuracy on the test images themselves, as \
-                    in the paper, which flatters it; last: after the last epoch, which does not"
+                    "Best: the epoch with the highest accuracy on the test images themselves, as in the paper, which is \
+                     optimistic; last: after the last epoch, which is not"
                         .to_owned()
                 }
                 Selection::Val => {

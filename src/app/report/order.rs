@@ -44,13 +44,13 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let title = format!("Does the order matter: {}", source.setting());
     let mut table = source.table("order", title, columns, rows.collect());
     table.notes.push(
-        "An image's order is tested against all orders of the same tokens, by the margin of its true class over the \
-         strongest other class of a bag of them; chance alone gives 5 % of images. Interval and p: Student's t over \
-         seeds and images; Holm: corrected for the heads of this table. Untrained: scorers as training begins with \
-         them, in the same memory, which follow the picture and need not be at 5 %; random: orders drawn for an image, \
-         which are; both on some of the images. Headroom: the share of what the best order would add to the mean of \
-         all. The margin is that of a bag of the tokens, plus what raster order or the scan adds, plus what routing \
-         adds to that; means over seeds and images"
+        "Each image's order is tested against all orders of the same tokens, by the margin of its true class over the class \
+         that is strongest beside it for the tokens as a bag; by chance 5 % of images are significant. Interval and p: \
+         Student's t over seeds and images; Holm: corrected for the heads of this table. Untrained: scorers at \
+         initialisation with the same memory, which follow the image's content and need not be at 5 %; random: orders drawn \
+         for each image, which are; both on some of the images. Headroom: share of the gain that the best order would have \
+         over the mean of all orders. The margin is that of the tokens as a bag, plus the contribution of raster order or \
+         the scan, plus that of routing; means over seeds and images"
             .to_owned(),
     );
     vec![table]

@@ -40,7 +40,7 @@ fn chosen_table(source: &Source, grids: &[RateGrid]) -> Table {
     let mut columns = ["Head", "Layer", "Rate"].map(Column::words).to_vec();
     columns.push(Column::numbers("Selection images (%)"));
     columns.extend(["best", "last"].map(|title| Column::numbers(title).within("Test images (%)")));
-    let title = format!("Every head at the layer and rate of its own: {}", source.setting());
+    let title = format!("Every head at its own layer and rate: {}", source.setting());
     let rows = grids.iter().filter_map(row).collect();
     let mut table = source.table("rates", title, columns, rows);
     table.mark_largest([4, 5]);
@@ -48,8 +48,8 @@ fn chosen_table(source: &Source, grids: &[RateGrid]) -> Table {
     table
 }
 
-const CHOICE_NOTE: &str = "Layer and rate: those with the highest mean accuracy over seeds on the selection images, each at its best \
-                    epoch; the first of equals. The test images have no part in it";
+const CHOICE_NOTE: &str = "Layer and rate: those with the highest mean accuracy over seeds on the selection images, each at \
+ its best epoch; the first in case of ties. The test images play no part in the choice";
 
 /// All cells of one head, the chosen one marked; `at` is the index of its grid.
 fn head_table(source: &Source, grid: &RateGrid, at: usize) -> Table {

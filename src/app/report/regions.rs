@@ -43,9 +43,9 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let mut table =
         source.table("regions", format!("How regions are read: {}", source.setting()), columns, rows);
     table.notes.push(
-        "Means over the images in which a region has a token, and over seeds. Read at: mean expected position, 0 the first \
-         and 1 the last; interval: Student's t over seeds and images, of one seed over images alone. Weight: 1 is an even \
-         share. Evidence: for an image's own class. AUC over tokens, those of the region against all others"
+        "Means over the images in which a region has a token, and over seeds. Read at: mean expected position, 0 first and 1 \
+         last; interval: Student's t over seeds and images, with one seed over images only. Weight: 1 is an even share. \
+         Evidence: for an image's true class. AUC over tokens, the region's against all others"
             .to_owned(),
     );
     let precedences = evaluated.iter().filter_map(|(variant, seeds)| precedence(source, variant, seeds));
@@ -114,8 +114,8 @@ fn precedence(source: &Source, variant: &Variant, seeds: &[&RegionSummary]) -> O
     let heading = format!("Which region {} reads first: {}", title(variant), source.setting());
     let mut table = source.table(format!("regions-{}", variant.name), heading, columns, rows);
     table.notes.push(
-        "How far the region of the row is read before that of the column: the share of pairs of tokens, one of each, over \
-         the plan; means over the images in which both are, and over seeds. Both ways and ties sum to 100"
+        "How often the row's region is read before the column's: share of pairs of tokens, one of each, under the plan; \
+         means over the images that contain both, and over seeds. The two directions and ties sum to 100"
             .to_owned(),
     );
     Some(table)

@@ -23,8 +23,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let title = format!("Order disturbed at evaluation: {}", source.setting());
     let mut table = source.table("scramble", title, columns, rows);
     table.notes.push(
-        "At evaluation alone: nothing was trained anew, so a drop says what the trained probe leans on. Probes of \
-         the best epoch; one random permutation an image"
+        "At evaluation only: nothing was retrained, so a drop shows what the trained probe relies on. Best epoch's probes; \
+         one random permutation per image"
             .to_owned(),
     );
     vec![table]

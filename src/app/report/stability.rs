@@ -31,9 +31,9 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let heading = format!("Stability of orders: {}", source.setting());
     let mut table = source.table("stability", heading, columns, rows);
     table.notes.push(
-        "Kendall's tau-b between where tokens come before and after, each compared at the place that shows the same thing: \
-         the mean over the changes of a kind and over images, then over seeds, with the deviation over seeds. Spread: \
-         standard deviation over images, mean over seeds. Random orders: of a single pair"
+        "Kendall's tau-b between token positions before and after a change, each token compared with the one that shows the \
+         same place: mean over the changes of a kind and over images, then over seeds, with the standard deviation over \
+         seeds. Spread: standard deviation over images, mean over seeds. Random orders: of a single pair"
             .to_owned(),
     );
     vec![table]
