@@ -89,8 +89,7 @@ pub fn smallest_difference(images: usize, seeds: usize) -> f64 {
 }
 
 /// What [`smallest_difference`] assumes, in words.
-pub const ASSUMED: &str = "at 80 % power, if one of two heads alone is right on a tenth of the test images; more where trainings \
-                           differ by themselves";
+pub const ASSUMED: &str = "at 80 % power, if exactly one of two heads is right on a tenth of the test images; more if trainings vary";
 
 /// Looks at dataset, backbone and disk; nothing is written and no image is decoded.
 ///

@@ -14,8 +14,8 @@ use crate::model::train::run::Selection;
 use crate::viz::draw::paint::color32;
 
 /// Warning where the best epoch is selected on the test images.
-const TEST_SELECTION_WARNING: &str = "A best epoch that is picked on the test images flatters the result. The last epoch does \
-                        not, nor does picking on part of train";
+const TEST_SELECTION_WARNING: &str = "The best epoch is picked on the test images, which makes its accuracy optimistic. \
+                        The last epoch is unbiased, and so is a best epoch picked on part of train";
 
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let training = &cx.state.training;
