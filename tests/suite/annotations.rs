@@ -1,11 +1,8 @@
 //! Annotated regions in every layout: the patches they cover, errors, and the real annotations of CUB and Stanford Cars.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use flate2::write::ZlibEncoder;
-use flate2::{Compression, Crc};
 use ssmprobe::model::annotations::{Annotations, RegionSet};
 use ssmprobe::model::backbone::preprocess::{Filter, Preprocessor, Size};
 use ssmprobe::model::data::image::{Photo, dimensions};
@@ -46,29 +43,30 @@ fn grey(path: PathBuf, (width, height): (u32, u32), value: impl Fn(u32, u32) -> 
     image::GrayImage::from_fn(width, height, |x, y| image::Luma([value(x, y)])).save(path).expect("saved");
 }
 
-/// Writes a PNG with a palette, which the image crate cannot.
-fn indexed(path: PathBuf, (width, height): (u32, u32), palette: &[[u8; 3]], index: impl Fn(u32, u32) -> u8) {
-    let chunk = |name: &[u8; 4], content: &[u8]| {
-        let body = [&name[..], content].concat();
-        let mut sum = Crc::new();
-        sum.update(&body);
-        [&(content.len() as u32).to_be_bytes()[..], &body, &sum.sum().to_be_bytes()].concat()
+/// Writes a PNG with a palette, which the image crate cannot, of `bits` per pixel.
+fn indexed(
+    path: PathBuf,
+    (width, height): (u32, u32),
+    bits: png::BitDepth,
+    palette: &[[u8; 3]],
+    index: impl Fn(u32, u32) -> u8,
+) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    let mut encoder = png::Encoder::new(fs::File::create(path).expect("a file"), width, height);
+    encoder.set_color(png::ColorType::Indexed);
+    encoder.set_depth(bits);
+    encoder.set_palette(palette.as_flattened());
+    let per_byte = 8 / bits as u32;
+    let byte = |y: u32, first: u32| {
+        let pixels =
+            (first..width.min(first + per_byte)).map(|x| index(x, y) << (8 - bits as u32 * (x - first + 1)));
+        pixels.fold(0, |byte, pixel| byte | pixel)
     };
-    let mut packed = ZlibEncoder::new(Vec::new(), Compression::fast());
-    for y in 0..height {
-        let line: Vec<u8> = std::iter::once(0).chain((0..width).map(|x| index(x, y))).collect();
-        packed.write_all(&line).expect("packed");
-    }
-    let head = [&width.to_be_bytes()[..], &height.to_be_bytes(), &[8, 3, 0, 0, 0]].concat();
-    let parts = [
-        b"\x89PNG\r\n\x1a\n".to_vec(),
-        chunk(b"IHDR", &head),
-        chunk(b"tEXt", b"Comment\0drawn by hand"),
-        chunk(b"PLTE", palette.as_flattened()),
-        chunk(b"IDAT", &packed.finish().expect("packed")),
-        chunk(b"IEND", b""),
-    ];
-    write(path, parts.concat());
+    let bytes: Vec<u8> = (0..height)
+        .flat_map(|y| (0..width).step_by(per_byte as usize).map(move |first| (y, first)))
+        .map(|(y, first)| byte(y, first))
+        .collect();
+    encoder.write_header().and_then(|mut writer| writer.write_image_data(&bytes)).expect("written");
 }
 
 /// Three birds in CUB's layout: boxes of all three, parts of two, masks of two.
@@ -183,14 +181,16 @@ fn labels_of_a_mask_are_regions() {
     let folder = TempDir::new().expect("a folder");
     let (images, masks) = (folder.path().join("images"), folder.path().join("labels"));
     let size = (32, 32);
-    for name in ["palette", "greys", "deep", "ones", "soft"] {
+    for name in ["palette", "shared", "greys", "deep", "ones", "soft"] {
         photo(images.join(format!("{name}.png")), 32, 32);
     }
     // Quarters with the labels 3, 7, 0 (none) and 255 (undecided).
     let quarter = |x: u32, y: u32| [[3, 7], [0, 255]][(y / 16) as usize][(x / 16) as usize];
-    let palette: Vec<[u8; 3]> =
-        (0..=255_u8).map(|i| [i.wrapping_mul(37), i.wrapping_mul(91), 255 - i]).collect();
-    indexed(masks.join("palette.png"), size, &palette, quarter);
+    // Labels may share a colour.
+    let palette: Vec<[u8; 3]> = (0..=255_u8).map(|i| [i.wrapping_mul(37), i / 16, 0]).collect();
+    let shared = [[200, 0, 0]; 16];
+    indexed(masks.join("palette.png"), size, png::BitDepth::Eight, &palette, quarter);
+    indexed(masks.join("shared.png"), size, png::BitDepth::Four, &shared, |x, y| quarter(x, y) % 255);
     grey(masks.join("greys.png"), size, quarter);
     let deep = |name: &str, times: u16| {
         let grey = |x: u32, y: u32| image::Luma([u16::from(quarter(x, y)) * times]);
@@ -201,7 +201,7 @@ fn labels_of_a_mask_are_regions() {
     grey(masks.join("soft.png"), size, |x, _| if x < 16 { 128 } else { 0 });
     write(masks.join("names.txt"), "3 head\n");
     let annotations = Annotations::open(&masks).expect("masks");
-    for name in ["palette", "greys", "deep"] {
+    for name in ["palette", "shared", "greys", "deep"] {
         let found = read(&annotations, &images.join(format!("{name}.png")));
         let names: Vec<&str> = found.list.iter().map(|region| region.name.as_str()).collect();
         assert_eq!(names, ["head", "region 7"], "{name}");
@@ -212,7 +212,7 @@ fn labels_of_a_mask_are_regions() {
     }
     assert_eq!(tokens(&read(&annotations, &images.join("ones.png")), "region 1"), [0, 4, 8, 12]);
     // A mask without labels is empty, whatever the palette's colour of index 0.
-    indexed(masks.join("ones.png"), size, &palette, |_, _| 0);
+    indexed(masks.join("ones.png"), size, png::BitDepth::Eight, &palette, |_, _| 0);
     let none = read(&annotations, &images.join("ones.png"));
     assert_eq!((none.empty.join(", "), tokens(&none, "object")), ("object".to_owned(), vec![]));
     let soft = read(&annotations, &images.join("soft.png"));

@@ -77,8 +77,8 @@ pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String
             deep.iter().filter(|grey| **grey != u16::MAX).max().unwrap_or(&0)
         ));
     }
-    let labels = match (palette(&bytes), greys(&photo.picture)) {
-        (Some(palette), _) => indices(&photo.picture, &palette),
+    let labels = match (indices(&bytes), greys(&photo.picture)) {
+        (Some(indices), _) => indices,
         (None, Greys::Labels(labels)) => labels,
         (None, Greys::Shares) => return Ok(Mask(vec![(OBJECT_NUMBER, OBJECT.to_owned(), photo)])),
         (None, Greys::Coloured) => {
@@ -163,26 +163,16 @@ fn greys_of_16_bits(png: &[u8]) -> Option<Vec<u16>> {
     }
 }
 
-/// The index of every pixel's colour in the palette: the first, if a colour occurs twice.
-fn indices(mask: &Picture, palette: &[[u8; 3]]) -> Vec<u8> {
-    let mut index = HashMap::new();
-    for (at, colour) in (0..=255).zip(palette) {
-        index.entry(*colour).or_insert(at);
+/// The index of every pixel of a PNG with a palette; `None` for others.
+fn indices(png: &[u8]) -> Option<Vec<u8>> {
+    let mut reader = png::Decoder::new(Cursor::new(png)).read_info().ok()?;
+    if reader.info().color_type != png::ColorType::Indexed {
+        return None;
     }
-    mask.rgb.chunks_exact(3).map(|p| index.get(&[p[0], p[1], p[2]]).copied().unwrap_or(0)).collect()
-}
-
-/// The palette of a PNG of colour type 3, its PLTE chunk (PNG specification, sections 5 and 11.2); `None` for others.
-fn palette(png: &[u8]) -> Option<Vec<[u8; 3]>> {
-    const INDEXED: u8 = 3;
-    let mut rest = png.get(8..).filter(|_| png.get(25) == Some(&INDEXED))?;
-    while let Some((head, body)) = rest.split_first_chunk::<8>() {
-        let length = u32::from_be_bytes([head[0], head[1], head[2], head[3]]) as usize;
-        let content = body.get(..length)?;
-        if &head[4..] == b"PLTE" {
-            return Some(content.as_chunks::<3>().0.to_vec());
-        }
-        rest = body.get(length.checked_add(4)?..)?; // skips the checksum that ends a chunk
-    }
-    None
+    let mut rows = vec![0; reader.output_buffer_size()?];
+    let frame = reader.next_frame(&mut rows).ok()?;
+    let (width, bits) = (frame.width as usize, frame.bit_depth as usize);
+    // The first pixel is in the highest bits of a byte.
+    let index = move |row: &[u8], x: usize| row[x * bits / 8] << (x * bits % 8) >> (8 - bits);
+    Some(rows.chunks_exact(frame.line_size).flat_map(|row| (0..width).map(move |x| index(row, x))).collect())
 }
