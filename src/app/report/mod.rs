@@ -347,7 +347,7 @@ impl Source {
                 parts.push(format!("{}: {pairs}", variant.name));
             }
         }
-        (!parts.is_empty()).then(|| format!("Not as by default: {}", parts.join("; ")))
+        (!parts.is_empty()).then(|| format!("Non-default settings: {}", parts.join("; ")))
     }
 }
 
