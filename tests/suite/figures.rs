@@ -144,7 +144,7 @@ fn fixed_scans_need_no_trace() {
     let csv = std::fs::read_to_string(folder.path().join("snake.csv")).unwrap();
     let forth: Vec<&str> = csv.lines().skip(4).filter_map(|line| line.split(',').nth(1)).collect();
     assert_eq!(forth, ["0", "1", "2", "5", "4", "3"]);
-    for (value, words) in [("vmamba2", "there are raster"), ("", "there are raster")] {
+    for (value, words) in [("vmamba2", "expected one of raster"), ("", "expected one of raster")] {
         let failed = figures(folder.path(), &["--scan", value, "--out", "a.svg"]).code(2);
         assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains(words));
     }
@@ -247,7 +247,7 @@ fn what_cannot_be_drawn_is_said() {
     std::fs::write(folder.path().join("broken.json"), "{\"image\": 3}").unwrap();
     for (arguments, code, words) in [
         (["gap.json", "assignment", "a.svg"], 1, "gap reads no order"),
-        (["gap.json", "nonsense", "a.svg"], 2, "there are photo, token_map"),
+        (["gap.json", "nonsense", "a.svg"], 2, "expected one of photo, token_map"),
         (["gap.json", "photo", "a.bmp"], 2, "use .svg, .pdf"),
         (["gap.json", "photo", "a.gif"], 1, "does not show a reading step by step"),
         (["none.json", "photo", "a.svg"], 2, "cannot read none.json"),

@@ -424,7 +424,8 @@ fn a_head_of_four_layers_reads_the_tokens_that_its_file_asks_for() {
         }
         let error = backbone.forward_layers(&images, &[2], true).unwrap_err().to_string();
         assert!(
-            error.contains("4 layers") && error.contains("ending at layer 2, but there are only 3"),
+            error.contains("4 concatenated layers")
+                && error.contains("ending at layer 2, but there are only 3"),
             "{error}"
         );
     }

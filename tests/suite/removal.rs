@@ -225,7 +225,7 @@ fn frozen_deletion_is_the_running_sum_of_exact_evidence() {
     assert!(summed > 30 * 15, "{summed}");
 }
 
-/// With all tokens present, every curve has the logit of the whole image; with none, both curves have the same.
+/// With all tokens present, every curve has the logit of the whole image.
 #[test]
 fn every_head_begins_and_ends_where_it_must() {
     each_head(|stem, probe, image| {
@@ -247,7 +247,6 @@ fn every_head_begins_and_ends_where_it_must() {
             let [deletion, insertion] = &curves[RANDOM];
             assert_close(stem, deletion.logit[0], whole[2], 1e-9);
             assert_close(stem, insertion.logit[STEPS], whole[2], 1e-9);
-            assert_close(stem, deletion.logit[STEPS], insertion.logit[0], 1e-9);
             assert_close(stem, deletion.margin.as_ref().expect("a rival")[0], whole[2] - whole[0], 1e-9);
             assert!(deletion.logit.iter().all(|logit| logit.is_finite()), "{stem}, {}", mode.id());
         }

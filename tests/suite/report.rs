@@ -544,7 +544,7 @@ fn every_router_stands_beside_chance_and_untrained_scorers() {
     let old = &build("diagnostics", &[earlier])[0];
     let text = render("md", std::slice::from_ref(old));
     assert!(old.rows.len() == 4 && old.rows[2].cells[1] == Cell::text("Random, one image, 5 %"), "{text}");
-    assert!(text.contains("no measure of a mean") && !text.contains("Mean of random"), "{text}");
+    assert!(text.contains("no reference for a mean") && !text.contains("Mean of random"), "{text}");
     for format in ["md", "latex", "csv"] {
         assert!(render(format, &tables).contains("Untrained"), "{format}");
     }

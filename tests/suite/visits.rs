@@ -237,7 +237,7 @@ fn the_help_menu_says_what_it_is_what_numbers_mean_and_which_keys_there_are() {
     let mut window = Window::new();
     for (item, text) in [
         ("About SSMProbe", "order-sensitive probes"),
-        ("Definitions", "What every number of SSMProbe means"),
+        ("Definitions", "The meaning of every number in SSMProbe"),
         ("Keyboard shortcuts", "Ctrl+Shift+S"),
     ] {
         window.click("Help");

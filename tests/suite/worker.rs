@@ -588,5 +588,5 @@ fn dropped_files_are_recognised() {
     assert!(matches!(state.library.backbones[0].status, Status::Ready(_)));
     assert!(matches!(state.library.probes[0].status, Status::Ready(_)));
     assert!(matches!(state.columns[0].shown, ColumnState::Ready(_)), "{:?}", state.columns[0]);
-    assert!(state.log_text().contains("notes.txt: neither"), "{}", state.log_text());
+    assert!(state.log_text().contains("notes.txt: not a backbone"), "{}", state.log_text());
 }

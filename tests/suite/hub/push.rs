@@ -232,7 +232,7 @@ fn what_keeps_probes_from_the_hub_says_what_to_do_and_never_the_token() {
     );
     let text = error(&Hub { token: Some("hf_other".into()), ..good.clone() }, false);
     assert!(
-        text.contains("your token may not make it (me/birds)") && text.contains("Invalid credentials"),
+        text.contains("your token may not create it (me/birds)") && text.contains("Invalid credentials"),
         "{text}"
     );
     assert!(error(&Hub { offline: true, ..good.clone() }, false).contains("HF_HUB_OFFLINE forbids pushing"));
@@ -371,7 +371,7 @@ fn a_run_is_pushed_with_its_card_and_others_get_its_numbers() {
     for words in [
         "- \"sinkhorn\"\n",
         "# birds\n\nWhat *we* found.\n\n",
-        "of backbone, made by SSMProbe. Task: to tell the 3 classes of data (disc-stripes, square-checks, triangle-dots)",
+        "of backbone, made by SSMProbe. Task: classify the 3 classes of data (disc-stripes, square-checks, triangle-dots)",
         "2 seeds, mean ± sample standard deviation",
         " ± ",
         "![Loss and accuracy by epoch](training.png)",

@@ -72,11 +72,11 @@ impl Inspect {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let report = Report::new(self.out, self.json);
-        let performed = self.on.perform(Compute::Inspect(Box::new(self.asked)), &|event, _| match event {
+        let ended = self.on.perform(Compute::Inspect(Box::new(self.asked)), &|event, _| match event {
             Event::Inspected { told, .. } => report.print_event(told),
             _ => Ok(()),
-        });
-        let code = report.finish(); // after an error, too: the results before it are kept
-        Ok(if performed? { code? } else { interrupt::code() })
+        })?;
+        let code = report.finish()?;
+        Ok(if ended { code } else { interrupt::code() })
     }
 }

@@ -98,15 +98,13 @@ impl Report {
         Ok(())
     }
 
-    /// Writes the summary and prints the number of images, once the job has begun. The exit code is a failure's if nothing was
-    /// explained.
+    /// Writes the summary and prints the number of images. The exit code is a failure's if nothing was explained.
     pub fn finish(&self) -> anyhow::Result<ExitCode> {
         let _working = interrupt::working();
         let passed = self.bar.position() as usize; // before the bar is finished, which sets it to its length
         self.bar.finish_and_clear();
         let Progress { images, failed, rows, summary } = std::mem::take(&mut *self.progress());
-        let Some(summary) = summary else { return Ok(ExitCode::FAILURE) };
-        summary.finish()?;
+        summary.map_or(Ok(()), Summary::finish)?;
         let done = passed.saturating_sub(failed.len()); // a stopped job may have failed images that did not pass
         let out = self.out.display().to_string();
         if self.json {
