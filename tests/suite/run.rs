@@ -521,7 +521,7 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         ("figures --figure photo --out a.svg", "--trace none", "cannot read none"),
         ("figures --out a.svg", "--causal none", "cannot read none"),
         ("figures --out a.svg --causal causal", "--mode foo", "--mode foo: the file has"),
-        ("figures --out a.svg --causal causal", "--quantity foo", "--quantity foo: choose"),
+        ("figures --out a.svg --causal causal", "--quantity foo", "--quantity foo: expected one of logit"),
         ("figures --out a.svg --causal causal", "--ranking foo", "--ranking foo: not found"),
         ("figures --out a.svg --evaluation survey", "--figure foo", "--figure foo: an evaluation has no"),
         ("figures --scan snake", "--out a.bmp", "use .svg"),

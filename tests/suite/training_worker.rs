@@ -262,6 +262,7 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
             for steps in went.steps.iter().filter(|steps| steps.seed == seed) {
                 let end = 2.0 * steps.at - covered;
                 assert!(end > covered, "steps from {covered} to {end} epochs stand at {}", steps.at);
+                assert!(steps.losses.iter().all(Option::is_some), "{steps:?}");
                 covered = end;
             }
         }

@@ -120,7 +120,10 @@ impl TrainReporter {
         let running = || trainers.iter().map(|trainer| trainer.progress.running);
         let losses = running().zip(&self.last_running).map(|(now, last)| now.loss_since(last)).collect();
         self.add_steps(Steps { seed, at: f64::midpoint(self.last_position, now), losses });
-        (self.last_running, self.last_position) = (running().collect(), now);
+        // The sums begin anew after the last step of an epoch.
+        let begins_anew = position.step == steps;
+        self.last_running = running().map(|now| if begins_anew { Running::default() } else { now }).collect();
+        self.last_position = now;
     }
 
     /// Sets the steps to send; earlier ones that were not sent yet are sent first.
