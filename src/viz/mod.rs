@@ -393,7 +393,7 @@ fn no_plan(trace: &Trace) -> Empty {
         // Two sweeps without a kernel: a recurrent head.
         Routing::Orders(orders) if orders.len() == 2 && trace.kernel.is_none() => "row by row, both ways",
         // A scan order, raster order, or a random order for each image.
-        Routing::Orders(_) | Routing::Plan(_) => "in an order that no router makes",
+        Routing::Orders(_) | Routing::Plan(_) => "in a fixed or random order",
     };
-    Empty(format!("{} reads {reads}; it has no router to show", trace.head))
+    Empty(format!("{} has no router: it reads {reads}", trace.head))
 }

@@ -373,7 +373,7 @@ fn heads_that_share_nothing_say_why_and_draw_nothing() {
     };
     let said = |id: &str, one: &Trace, two: &Trace| why(id, one, two).expect_err("no difference").0;
     let (planned, swept) = (small::planned(), small::swept());
-    let no_router = "vmamba reads in an order that no router makes; it has no router to show";
+    let no_router = "vmamba has no router: it reads in a fixed or random order";
     assert_eq!(said("assignment", &planned, &swept), no_router);
     assert_eq!(said("ranks", &swept, &planned), no_router);
     assert_eq!(said("kernel", &planned, &swept), "1 kernels, one per sweep, cannot be compared with 2");
