@@ -181,7 +181,7 @@ mod tests {
         assert!(
             error_text(&[255, 255, 255, 255, 0]).contains("4294967295 bytes, expected at most 1073741824")
         );
-        assert!(error_text(&[1, 0, 0, 0, 7, 0]).contains("packing 7, expected 0 or 1"));
+        assert!(error_text(&[1, 0, 0, 0, 7, 0]).contains("compression 7, expected 0 or 1"));
         assert!(error_text(&[1, 0, 0, 0, 1, 7]).contains("its compression is damaged"));
         assert!(error_text(&written(&1, false)).contains("cannot be read"));
         let mut long = whole.clone();
