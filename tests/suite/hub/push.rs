@@ -377,7 +377,7 @@ fn a_run_is_pushed_with_its_card_and_others_get_its_numbers() {
         "![Loss and accuracy by epoch](training.png)",
         "--probe hf:me/birds/gap-s0-best.safetensors",
         "ssmprobe train --heads=gap,sinkhorn --backbone=backbone --data=data --epochs=2",
-        "## Licence\n\ncc-by-4.0, of the probes",
+        "## Licence\n\ncc-by-4.0, for the probes",
     ] {
         assert!(card.contains(words), "{words:?} is not in\n{card}");
     }
