@@ -136,9 +136,14 @@ impl DemoBackbone {
         demo.join(&self.id)
     }
 
+    /// The folder of its probes.
+    pub fn probes(&self, demo: &Path) -> PathBuf {
+        demo.join("probes").join(&self.id)
+    }
+
     /// The file of a head's probe.
     pub fn probe(&self, demo: &Path, head: &str) -> PathBuf {
-        demo.join("probes").join(&self.id).join(format!("{head}.safetensors"))
+        self.probes(demo).join(format!("{head}.safetensors"))
     }
 }
 

@@ -246,7 +246,7 @@ impl Figures {
             let path = run::path_with_id(out, figure.id())?;
             match self.draw_traces(traces, vec![*figure], &path) {
                 Ok(()) => say!("wrote {}", path.display()),
-                Err(error) if error.is::<Empty>() => say!("no {}: {error}", figure.id()),
+                Err(error) if error.is::<Empty>() => say!("skipped {}: {error}", figure.id()),
                 Err(error) => return Err(error),
             }
         }

@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::app::demo::{self, DemoBackbone, DemoInfo};
+use crate::app::format::shell_word;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
 use crate::app::value_parser::whole_number;
@@ -67,9 +68,7 @@ impl Results {
         let out = self.out.join(&backbone.id);
         let mut inspect = words(&["inspect", "--device", "cpu", "--save-traces", "--backbone"]);
         inspect.push(text(&backbone.folder(demo)));
-        inspect.push("--probe".into());
-        inspect.extend(backbone.heads.iter().map(|head| text(&backbone.probe(demo, &head.id))));
-        inspect.push("--image".into());
+        inspect.extend(["--probe".into(), text(&backbone.probes(demo)), "--image".into()]);
         inspect.extend(images.iter().map(|image| text(image)));
         inspect.extend(["--out".into(), text(&out)]);
         run(&inspect, program)?;
@@ -102,8 +101,7 @@ impl Results {
 
 /// Prints a command line and executes it.
 fn run(words: &[String], program: Program) -> anyhow::Result<()> {
-    let quoted = |word: &String| if word.contains(' ') { format!("'{word}'") } else { word.clone() };
-    say!("ssmprobe {}", words.iter().map(quoted).collect::<Vec<_>>().join(" "));
+    say!("ssmprobe {}", words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "));
     program([&["ssmprobe".to_owned()], words].concat()).map(drop)
 }
 
