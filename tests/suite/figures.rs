@@ -114,7 +114,7 @@ fn all_figures_and_comparisons_are_written() {
     let all =
         figures(folder.path(), &["--trace", "gap.json", "--figure", "all", "--out", "gap.svg"]).success();
     let said = String::from_utf8(all.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("no scan_path: gap reads no order"), "{said}");
+    assert!(said.contains("skipped scan_path: gap reads no order"), "{said}");
     assert!(folder.path().join("gap-token_map.svg").exists());
     // A file that cannot be written, because a folder has its name, ends the command.
     std::fs::create_dir(folder.path().join("new-token_map.svg")).unwrap();
