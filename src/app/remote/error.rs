@@ -29,7 +29,9 @@ pub enum RemoteErrorKind {
         "its host key is not the known one. If the machine was reinstalled, remove the old one with \
          `ssh-keygen -R HOST`, then log in once by hand; if not, someone may be intercepting the connection"
     )]
-    HostKey,
+    ChangedHostKey,
+    #[error("its host key is not known yet. Log in once by hand with `ssh HOST` and accept the key")]
+    NewHostKey,
     #[error(
         "it does not accept a login without a password, and none can be entered here. Install a key there with \
          `ssh-copy-id`, or unlock the key in an agent"

@@ -40,7 +40,9 @@ pub fn greeting(protocol: u32) -> String {
 #[test]
 fn what_fails_on_the_way_is_said_with_what_to_do() {
     let refused = "echo 'ssh: connect to host gpu1 port 22: Connection refused' >&2; exit 255";
-    let key = "echo 'Host key verification failed.' >&2; exit 255";
+    let new = "echo 'Host key verification failed.' >&2; exit 255";
+    let changed = "echo '@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @' >&2
+        echo 'Host key verification failed.' >&2; exit 255";
     let denied = "printf 'me@gpu1: Permission \\033[31mdenied (publickey).\\r\\n' >&2; exit 255";
     let denied_plainly = "echo 'me@gpu1: Permission denied (publickey).' >&2; exit 255";
     let absent = "echo 'sh: 1: exec: ssmprobe: not found' >&2; exit 127";
@@ -51,7 +53,8 @@ fn what_fails_on_the_way_is_said_with_what_to_do() {
     let closed = format!("{}; echo 'the last words' >&2", greeting(PROTOCOL));
     for (script, words) in [
         (refused, ["it cannot be reached", "Connection refused"]),
-        (key, ["its host key is not the known one", "ssh-keygen -R"]),
+        (new, ["its host key is not known yet", "accept the key"]),
+        (changed, ["its host key is not the known one", "ssh-keygen -R"]),
         (denied, ["it cannot be reached", "Permission \\u001b[31mdenied"]),
         (denied_plainly, ["does not accept a login without a password", "ssh-copy-id"]),
         (absent, ["it has no program `ssmprobe`", "--remote-program"]),
