@@ -194,7 +194,7 @@ impl Remote {
 fn refused_by_ssh(code: Option<i32>, said: &[String]) -> Option<RemoteErrorKind> {
     let says = |text: &str| said.iter().any(|line| line.contains(text));
     (code == Some(SSH_FAILED)).then(|| match () {
-        () if says("HOST IDENTIFICATION HAS CHANGED") => RemoteErrorKind::ChangedHostKey,
+        () if says("Host key for") && says("has changed") => RemoteErrorKind::ChangedHostKey,
         () if says("Host key verification failed") => RemoteErrorKind::NewHostKey,
         () if says("Permission denied") => RemoteErrorKind::Denied,
         () => RemoteErrorKind::Unreachable,

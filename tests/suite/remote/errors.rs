@@ -41,7 +41,7 @@ pub fn greeting(protocol: u32) -> String {
 fn what_fails_on_the_way_is_said_with_what_to_do() {
     let refused = "echo 'ssh: connect to host gpu1 port 22: Connection refused' >&2; exit 255";
     let new = "echo 'Host key verification failed.' >&2; exit 255";
-    let changed = "echo '@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @' >&2
+    let changed = "echo 'Host key for gpu1 has changed and you have requested strict checking.' >&2
         echo 'Host key verification failed.' >&2; exit 255";
     let denied = "printf 'me@gpu1: Permission \\033[31mdenied (publickey).\\r\\n' >&2; exit 255";
     let denied_plainly = "echo 'me@gpu1: Permission denied (publickey).' >&2; exit 255";
