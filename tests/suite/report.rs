@@ -10,7 +10,7 @@ use ssmprobe::model::data::token_cache;
 use ssmprobe::model::explain::ablation::Ablation;
 use ssmprobe::model::explain::baselines::{Anchor, Method, View};
 use ssmprobe::model::explain::diagnostics::{MEASURES, Measure};
-use ssmprobe::model::explain::evaluation::metrics::{self, Measured, Metrics};
+use ssmprobe::model::explain::evaluation::metrics::{self, LastTokens, Measured, Metrics};
 use ssmprobe::model::explain::evaluation::orders::OrderTests;
 use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
 use ssmprobe::model::explain::evaluation::removals::RemovalHeights;
@@ -711,6 +711,28 @@ fn evaluations_of_another_day_are_kept() {
         all.merge(RunMetrics { probes: vec![ProbeMetrics { metrics, ..other }], anchors: Vec::new() });
         assert!(all.probes[0].metrics.ablations.is_empty());
     }
+    // Removal curves of another mode and other numbers of last tokens are added; of the same, the new ones count.
+    let asked = |mode: Mode, tokens: &[usize], accuracy: f64| {
+        let mut one = all.probes[0].clone();
+        one.metrics.removals = removed("sinkhorn", 0);
+        one.metrics.removals.iter_mut().for_each(|heights| heights.mode = mode);
+        let last = |&tokens: &usize| LastTokens { tokens, accuracy, logit_change: 0.0 };
+        one.metrics.last = tokens.iter().map(last).collect();
+        RunMetrics { probes: vec![one], anchors: Vec::new() }
+    };
+    let mut merged = all.clone();
+    merged.merge(asked(Mode::Frozen, &[10, 1], 40.0));
+    merged.merge(asked(Mode::Frozen, &[4, 10], 60.0));
+    let found = &merged.probes[0].metrics;
+    let modes: Vec<Mode> = found.removals.iter().map(|heights| heights.mode).collect();
+    assert_eq!(modes, [Mode::Frozen, Mode::Frozen, Mode::Rerouted, Mode::Rerouted]);
+    let last: Vec<_> = found.last.iter().map(|kept| (kept.tokens, kept.accuracy)).collect();
+    assert_eq!(last, [(1, 40.0), (4, 60.0), (10, 60.0)]);
+    // Those of other images are not merged.
+    let mut fewer = asked(Mode::Frozen, &[4], 60.0);
+    fewer.probes[0].metrics.images -= 1;
+    merged.merge(fewer);
+    assert_eq!((merged.probes[0].metrics.removals.len(), merged.probes[0].metrics.last.len()), (2, 1));
     std::fs::write(folder.path().join("evaluation.json"), "{").unwrap();
     let error = Source::open(folder.path()).err().unwrap().to_string();
     assert!(error.contains("evaluation.json"), "{error}");

@@ -46,8 +46,36 @@ pub struct ProbeMetrics {
     pub metrics: Metrics,
 }
 
+impl ProbeMetrics {
+    /// Keeps what an `old` evaluation of the same probe measured and this one did not, where both are of the same file,
+    /// draws and number of images.
+    fn keep_from(&mut self, old: Self) {
+        let (new, older) = (&mut self.metrics, old.metrics);
+        let same = (&self.file, self.draws, new.images) == (&old.file, old.draws, older.images);
+        if !same || self.file.is_none() {
+            return;
+        }
+        if new.ablations.is_empty() {
+            new.ablations = older.ablations;
+        }
+        if new.stability.is_empty() {
+            new.stability = older.stability;
+        }
+        add_others(&mut new.removals, older.removals, |heights| heights.mode);
+        add_others(&mut new.last, older.last, |kept| kept.tokens);
+    }
+}
+
+/// Adds those of `older` with a key that none of `new` has, and sorts all by key.
+fn add_others<T, K: Ord>(new: &mut Vec<T>, older: Vec<T>, key: impl Fn(&T) -> K) {
+    let is_other = |old: &T| new.iter().all(|own| key(own) != key(old));
+    let others: Vec<T> = older.into_iter().filter(is_other).collect();
+    new.extend(others);
+    new.sort_by_key(key);
+}
+
 impl RunMetrics {
-    /// Adds newer evaluations, which replace those of the same probe or baseline.
+    /// Adds newer evaluations, which replace those of the same probe or baseline; what they did not measure again stays.
     pub fn merge(&mut self, newer: Self) {
         for probe in newer.probes {
             let same = |old: &ProbeMetrics| {
@@ -56,21 +84,7 @@ impl RunMetrics {
             match self.probes.iter().position(same) {
                 Some(at) => {
                     let old = std::mem::replace(&mut self.probes[at], probe);
-                    // What was not asked again stays, where they are of the same file and draws.
-                    let new = &mut self.probes[at];
-                    let same = new.file.is_some() && (&old.file, old.draws) == (&new.file, new.draws);
-                    if same && new.metrics.ablations.is_empty() {
-                        new.metrics.ablations = old.metrics.ablations;
-                    }
-                    if same && new.metrics.removals.is_empty() {
-                        new.metrics.removals = old.metrics.removals;
-                    }
-                    if same && new.metrics.last.is_empty() {
-                        new.metrics.last = old.metrics.last;
-                    }
-                    if same && new.metrics.stability.is_empty() {
-                        new.metrics.stability = old.metrics.stability;
-                    }
+                    self.probes[at].keep_from(old);
                 }
                 None => self.probes.push(probe),
             }
