@@ -3,7 +3,7 @@
 use super::State;
 use super::command::Command;
 use crate::app::jobs::ColumnId;
-use crate::model::explain::intervention::{Intervention, InterventionError};
+use crate::model::explain::intervention::Intervention;
 use crate::model::hand_order::HandOrder;
 use crate::model::trace::Trace;
 use crate::viz::draw::order;
@@ -30,12 +30,9 @@ impl State {
     pub fn read_in(&self, order: HandOrder) -> Result<Command, String> {
         let id = self.focus().ok_or("choose a probe to show first")?;
         let now = self.order_to_edit(id).ok_or("the shown probe does not read in an order")?;
-        let (found, expected) = (order.tokens().len(), now.tokens().len());
-        if found != expected {
-            let order = order.words();
-            return Err(InterventionError::OrderLength { order, expected, found }.to_string());
-        }
-        Ok(Command::SetChange(id, Intervention::Order(order)))
+        let change = Intervention::Order(order);
+        change.fits(now.tokens().len()).map_err(|error| error.to_string())?;
+        Ok(Command::SetChange(id, change))
     }
 
     /// The command that turns the order of the focused column into a hand-made one, to be edited.

@@ -58,6 +58,14 @@ pub enum InterventionError {
         /// Number of steps of the order.
         found: usize,
     },
+    /// More of the last tokens are to be kept than the image has.
+    #[error("the last {kept} tokens cannot be kept: the image has {tokens} tokens; keep at most {tokens}")]
+    TooFewTokens {
+        /// Number of tokens to keep.
+        kept: usize,
+        /// Number of tokens of the image.
+        tokens: usize,
+    },
     /// The router rejects the changed setting.
     #[error("{0}")]
     Value(String),
@@ -99,13 +107,27 @@ impl Intervention {
         Ok(Cow::Owned(Probe::new(meta, probe.arrays.clone(), probe.classifier.clone())))
     }
 
-    /// Output of `probe` on an image under this intervention; `probe` must come from [`probe`](Self::probe). `image`,
+    /// Refuses an order of another length than images of `n` tokens, and more last tokens than they have.
+    pub fn fits(&self, n: usize) -> Result<(), InterventionError> {
+        match self {
+            Self::Order(order) if order.tokens().len() != n => {
+                let (order, found) = (order.words(), order.tokens().len());
+                Err(InterventionError::OrderLength { order, expected: n, found })
+            }
+            Self::Last(kept) if *kept > n => Err(InterventionError::TooFewTokens { kept: *kept, tokens: n }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Output of `probe` on a whole image under this intervention; `probe` must come from [`probe`](Self::probe). `image`,
     /// the image's index in its dataset, seeds the random orders of the head and of the intervention.
     pub fn read(&self, probe: &Probe, tokens: &Tokens, image: u64) -> Result<HeadOutput, InterventionError> {
+        self.fits(tokens.grid.len())?;
         self.change(probe, tokens, probe.output(tokens, image)?, image)
     }
 
-    /// Changes the order in an undisturbed `output`; returns it as it is if the intervention does not change the order.
+    /// Changes the order in an undisturbed `output`; returns it as it is if the intervention does not change the order. An
+    /// order must [fit](Self::fits) the tokens; if fewer are left than the last ones to be kept, all of them are kept.
     pub fn change(
         &self,
         probe: &Probe,
@@ -120,11 +142,7 @@ impl Intervention {
             Self::Scrambled(seed) | Self::ScrambledHard(seed) | Self::Random(seed) => {
                 permutation(*seed, image, n)
             }
-            Self::Order(order) if order.tokens().len() == n => order.indices(),
-            Self::Order(order) => {
-                let (order, found) = (order.words(), order.tokens().len());
-                return Err(InterventionError::OrderLength { order, expected: n, found });
-            }
+            Self::Order(order) => order.indices(),
         };
         match &mut output.form {
             Form::Scan(directions) => {

@@ -133,6 +133,15 @@ impl EvalFlags {
         })
     }
 
+    /// Refuses a reading that images of `n` tokens do not have.
+    pub(super) fn check_tokens(&self, n: usize) -> Result<(), Usage> {
+        let last = self.keep_last.iter().map(|kept| ("--keep-last", Intervention::Last(*kept)));
+        let mut readings = last.chain([("--reading", self.reading.clone())]);
+        readings.try_for_each(|(flag, reading)| {
+            reading.fits(n).map_err(|error| Usage(format!("{flag}: {error}")))
+        })
+    }
+
     /// Opens the dataset: that of `--data`, else that of the run.
     pub(super) fn dataset(&self, run: Option<&Run>) -> anyhow::Result<Dataset> {
         match (&self.data, run) {

@@ -130,6 +130,7 @@ impl Eval<'_> {
         };
         run.as_ref().map_or(Ok(()), |run| self.check_layer(run))?;
         let plan = Plan::new(options.clone(), &dataset)?;
+        flags.check_tokens(plan.grid.len())?;
         let subjects = match &run {
             Some(run) => self.subjects_of(run, &plan)?,
             None => {

@@ -172,7 +172,7 @@ pub fn run(
     reporter.cancel().check()
 }
 
-/// Refuses, before any image is read, probes that do not fit the backbone's tokens; warns of
+/// Refuses, before any image is read, probes and readings that do not fit the backbone's tokens; warns of
 /// probes trained on other weights or other tokens.
 fn check_fit(
     probes: &[Loaded],
@@ -186,9 +186,11 @@ fn check_fit(
     // The grid is known beforehand where all images become one size.
     let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose();
     let grid = grid.map_err(JobError::failed)?;
-    for Loaded { path, probe, .. } in probes {
+    for Loaded { path, probe, change, .. } in probes {
         let own = probe.arrays.get("order").map_or(2, |order| order.data.len());
         probe.fits(backbone.width(), grid.map_or(own, Grid::len), cls).map_err(JobError::failed)?;
+        grid.map_or(Ok(()), |grid| change.fits(grid.len()))
+            .map_err(|error| JobError::failed(Usage(format!("--reading: {error}"))))?;
         if let Some(why) = doubt(probe, backbone.fingerprint(), &token_spec, &preprocessor.key()) {
             reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
         }
