@@ -569,6 +569,13 @@ fn what_cannot_be_asked_is_said() {
         stderr.contains("left out: absent.safetensors") && stdout.contains("| gap-s0-best"),
         "{stdout}{stderr}"
     );
+    // Probes whose files share a name are told apart by their paths.
+    let copied = desk.path("gap-s0-best.safetensors");
+    fs::copy(desk.path("run/probes/gap-s0-best.safetensors"), &copied).unwrap();
+    let (_, stdout, _) = eval(&scenes, &[copied.to_str().unwrap()]);
+    for path in [&copied, &desk.path("run/probes/gap-s0-best.safetensors")] {
+        assert!(stdout.contains(&format!("| {} ", path.display())), "{stdout}");
+    }
     let (code, _, stderr) = eval(&scenes, &["--causal", "frozen,thawed"]);
     assert!(code == 2 && stderr.contains("`thawed` is not one of frozen"), "{stderr}");
     let (code, _, stderr) = eval(&scenes, &["--split", "test"]);

@@ -57,7 +57,8 @@ pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor], masks: 
         kept.iter().map(|tokens| Column::numbers(tokens.to_string()).within("Last tokens alone (%)")),
     );
     columns.extend(COLUMNS.map(|(_, name)| Column::numbers(name).within("Order kept (tau)")));
-    let mut rows: Vec<Row> = probes.iter().map(|probe| row(&probe.subject, &probe.metrics, &kept)).collect();
+    let mut rows: Vec<Row> =
+        names(probes).into_iter().zip(probes).map(|(name, probe)| row(name, &probe.metrics, &kept)).collect();
     for (index, anchor) in anchors.iter().enumerate() {
         let mut cells = vec![Cell::text(format!("{} ({})", anchor.method.id(), anchor.view.name()))];
         cells.push(Cell::maybe(anchor.accuracy, 2));
@@ -84,9 +85,20 @@ pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor], masks: 
     (FORMATS[0].render)(&table.without_empty_columns())
 }
 
-/// The row of a probe; `kept` are the numbers of last tokens that have a column.
-fn row(subject: &Subject, metrics: &Metrics, kept: &[usize]) -> Row {
-    let mut cells = vec![Cell::text(subject.name()), Cell::number(metrics.accuracy, 2)];
+/// The name of every probe, or its path where another has the same name.
+fn names(probes: &[EvaluatedProbe]) -> Vec<String> {
+    let names: Vec<String> = probes.iter().map(|probe| probe.subject.name()).collect();
+    let is_shared = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
+    let named = |(probe, name): (&EvaluatedProbe, &String)| match is_shared(name) {
+        true => probe.subject.path.display().to_string(),
+        false => name.clone(),
+    };
+    probes.iter().zip(&names).map(named).collect()
+}
+
+/// The row of the probe `name`; `kept` are the numbers of last tokens that have a column.
+fn row(name: String, metrics: &Metrics, kept: &[usize]) -> Row {
+    let mut cells = vec![Cell::text(name), Cell::number(metrics.accuracy, 2)];
     for ablation in &Ablation::ALL[1..] {
         let outcome = metrics.ablations.iter().find(|outcome| outcome.ablation == *ablation);
         cells.push(Cell::maybe(outcome.map(|outcome| outcome.accuracy), 2));
