@@ -461,7 +461,7 @@ fn an_evaluation_is_of_one_layer_after_the_other() {
         run(&mut command)
     };
     let (code, _, stderr) = eval(&[]);
-    assert!(code == 2 && stderr.contains("(1, last)") && stderr.contains("--layer"), "{stderr}");
+    assert!(code == 2 && stderr.contains("(1, last): choose one at a time, as --layer 1"), "{stderr}");
     let kept = |layer: &str| {
         let (code, _, stderr) = eval(&["--layer", layer]);
         assert_eq!(code, 0, "{stderr}");

@@ -310,12 +310,14 @@ impl Eval<'_> {
     /// Refuses a run of several layers if no flag says which of them to evaluate.
     fn check_layer(&self, run: &Run) -> anyhow::Result<()> {
         let layers = run.manifest.layers();
-        if layers.len() < 2 || self.flags.tokens.has("layer") {
+        // Where there are several, variants have layers of their own.
+        let own = run.manifest.heads.iter().find_map(|variant| variant.layer);
+        let Some(own) = own.filter(|_| layers.len() > 1 && !self.flags.tokens.has("layer")) else {
             return Ok(());
-        }
+        };
         let (run, layers) = (run.folder().display(), layers.join(", "));
         let why = format!(
-            "{run} has probes on the tokens after several layers ({layers}): choose one at a time, as --layer 3"
+            "{run} has probes on the tokens after several layers ({layers}): choose one at a time, as --layer {own}"
         );
         Err(Usage(why).into())
     }
