@@ -618,6 +618,15 @@ fn what_cannot_be_asked_is_said() {
 }
 
 #[test]
+fn the_help_has_json_among_the_options_of_the_verb() {
+    for verb in ["eval", "extract"] {
+        let (help, _) = done(Command::new(env!("CARGO_BIN_EXE_ssmprobe")).args([verb, "--help"]));
+        let [json, submission] = ["--json", "Submission:"].map(|part| help.find(part).expect(part));
+        assert!(json < submission, "{help}");
+    }
+}
+
+#[test]
 fn an_earlier_word_for_evaluations_is_understood_and_no_longer_taught() {
     for verb in ["eval", "figures"] {
         let run = |arguments: &[&str]| {

@@ -30,11 +30,11 @@ pub struct Extract {
     asked: ExtractFlags,
     #[command(flatten)]
     on: OnFlags,
-    #[command(flatten)]
-    submit: SubmitFlags,
     /// Print one JSON document to standard output.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    submit: SubmitFlags,
 }
 
 impl Extract {

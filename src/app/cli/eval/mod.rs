@@ -30,11 +30,11 @@ pub struct Eval {
     asked: EvalFlags,
     #[command(flatten)]
     on: OnFlags,
-    #[command(flatten)]
-    submit: SubmitFlags,
     /// Print one JSON document a line, and nothing else, to standard output.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    submit: SubmitFlags,
 }
 
 const LONG: &str = r#"If the dataset has a folder `masks` beside its splits (masks/<split>/<class>/<name>.png, white
@@ -61,10 +61,9 @@ tokens (`ssmprobe report --table order`). --causal adds removal curves for every
 
 --reading applies to every image and probe, and is part of the file names: <probe>-order-mine.csv.
 
---json prints {"event": "probe", "probe", "head", "seed", "reading", "evaluation"} for every probe, {"event":
-"survey", "probe", "files"} with --evaluation, {"event": "failure", "probe", "error"} for one that cannot
-be evaluated, {"event": "anchor", ...} and last
-{"event": "end", "images", "masks", "probes", "file"}.
+--json prints {"event": "probe", "probe", "head", "seed", "which", "reading", "evaluation"} for every probe,
+{"event": "survey", "probe", "files"} with --evaluation, {"event": "failure", "probe", "error"} for one that
+cannot be evaluated, {"event": "anchor", ...} and last {"event": "end", "images", "masks", "probes", "file"}.
 
 Exit codes: 0 at least one probe was evaluated, 1 none was or it failed, 2 wrong usage, 130 stopped by
 Ctrl-C."#;

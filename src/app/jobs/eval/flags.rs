@@ -45,7 +45,7 @@ pub struct EvalFlags {
     /// With --run, evaluate the probes after the last epoch instead of those of the best one.
     #[arg(long, requires = "run")]
     pub last: bool,
-    /// Split to evaluate on: train, val or test [default: test, or val if there is no test split].
+    /// Without --run, the split to evaluate on: train, val or test [default: test, or val if there is no test split].
     #[arg(long, value_name = "SPLIT", conflicts_with = "run")]
     pub split: Option<Split>,
     /// Regions of the images: a folder of masks (PNG) with the images' names, or a dataset's folder with annotations
