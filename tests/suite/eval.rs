@@ -198,7 +198,9 @@ fn a_sweep_is_trained_evaluated_and_reported() {
         "--causal",
         "frozen",
     ]);
-    let (stdout, _) = done(&mut eval);
+    let (stdout, stderr) = done(&mut eval);
+    let shown = format!("`ssmprobe report {} --table causal`", desk.path("run").display());
+    assert!(stderr.contains(&shown), "{stderr}");
     let all = lines(&stdout);
     let probes = events(&all, "probe");
     assert_eq!((probes.len(), events(&all, "anchor").len(), events(&all, "end").len()), (14, 4, 1));

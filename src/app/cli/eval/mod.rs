@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::jobs;
 use super::on_flags::OnFlags;
+use crate::app::format::shell_path;
 use crate::app::jobs::eval::{EvalEvent, EvalFlags, EvaluatedProbe};
 use crate::app::jobs::{Compute, Event};
 use crate::app::submit::plan::JOIN;
@@ -180,7 +181,13 @@ impl Report {
                     let probes = probes.len();
                     json!({"event": "end", "images": images, "masks": masks, "probes": probes, "file": file})
                 })?;
-                file.iter().for_each(|file| say!("saved to {}", file.display()));
+                let Some(file) = file else { return Ok(()) };
+                say!("saved to {}", file.display());
+                // Reports are of the best epoch's probes.
+                let EvalFlags { run, causal, last: false, .. } = &self.asked else { return Ok(()) };
+                if let (Some(run), Some(_)) = (run, causal) {
+                    say!("`ssmprobe report {} --table causal` shows the removal curves", shell_path(run));
+                }
                 Ok(())
             }
         })
