@@ -484,6 +484,24 @@ fn a_file_where_a_folder_is_expected_is_called_one() {
 }
 
 #[test]
+fn what_the_window_cannot_open_or_show_is_refused_before_it_opens() {
+    for (words, why) in [
+        (&["nope"][..], "nope: no such file or folder"),
+        (&["hf:a/b/c.safetensors", "nope.ssmprobe"], "nope.ssmprobe: no such file or folder"),
+        (&["--data", "nope"], "--data nope: no such file or folder"),
+        (&["--backbone", "./nope"], "folder ./nope does not exist"),
+        (&["--backbone", "nope"], "is neither a folder nor a Hugging Face Hub id"),
+        (&["--pane", "bogus"], "no such pane; expected one of photo, "),
+        (&["--pane", "library"], ", compare, gallery, tokens, stability, "),
+    ] {
+        let mut open = program();
+        open.arg("open").args(words).env_remove("DISPLAY").env("WAYLAND_DISPLAY", "");
+        let (code, _, stderr) = run(&mut open);
+        assert!(code == 2 && stderr.contains(why), "{words:?}: {stderr}");
+    }
+}
+
+#[test]
 fn a_dataset_is_described() {
     let desk = Desk::new(24, 12);
     let image = |split: &str, name: &str| desk.data().join(split).join("disc-dots").join(name);

@@ -16,8 +16,9 @@ use crate::app::state::connection::Host;
 use crate::app::state::settings;
 use crate::app::terminal::error::Usage;
 use crate::app::window::native;
+use crate::app::window::panels::{self, PanelPlace};
 use crate::app::worker::{Worker, WorkerEnv};
-use crate::model::backbone::hub::is_file_of_hub;
+use crate::model::backbone::hub::{self, is_file_of_hub};
 use crate::model::io::atomic_file;
 
 /// Open the window with backbones, probes, runs, images, datasets or a workspace.
@@ -46,7 +47,7 @@ pub struct Open {
     demo: bool,
     /// Pane to show first: the id of a figure or an overview (`ssmprobe figures --list`), or of another pane, such as
     /// compare, tokens, training or gallery
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = pane)]
     pane: Option<String>,
 }
 
@@ -54,6 +55,9 @@ impl Open {
     /// Opens the window; returns once it is closed.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let (host, paths) = self.host_and_paths()?;
+        if host.is_none() {
+            self.check(&paths)?;
+        }
         native::open(move |ctx| {
             let wake = ctx.clone();
             let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
@@ -93,6 +97,17 @@ impl Open {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Refuses what does not exist on this machine, of the flags and the `paths` to open.
+    fn check(&self, paths: &[PathBuf]) -> anyhow::Result<()> {
+        let paths = paths.iter().filter(|path| !is_file_of_hub(path)).map(|path| ("", path));
+        let mut named = paths.chain(self.data.iter().map(|path| ("--data ", path)));
+        if let Some((flag, path)) = named.find(|(_, path)| !path.exists()) {
+            let why = format!("{flag}{}: no such file or folder; check the path", path.display());
+            return Err(Usage(why).into());
+        }
+        Ok(self.backbone.as_deref().map_or(Ok(()), hub::check)?)
+    }
+
     /// The worker that computes, if not this process, and the paths to open: of its machine, or absolute ones of this one.
     fn host_and_paths(&self) -> anyhow::Result<(Option<Host>, Vec<PathBuf>)> {
         let mut host = self.on.host();
@@ -121,6 +136,18 @@ impl Open {
             paths.extend(path.map(PathBuf::from));
         }
         Ok((host, paths))
+    }
+}
+
+/// Parses the id of a pane.
+fn pane(id: &str) -> Result<String, String> {
+    let panels = panels::all();
+    // The library is always shown.
+    let panes = panels.iter().filter(|panel| panel.place() != PanelPlace::Left).map(|panel| panel.id());
+    let ids: Vec<&str> = panes.collect();
+    match ids.contains(&id) {
+        true => Ok(id.to_owned()),
+        false => Err(format!("no such pane; expected one of {}", ids.join(", "))),
     }
 }
 

@@ -82,6 +82,14 @@ pub fn resolve(source: &str, progress: &mut Callback) -> Result<PathBuf, HubErro
     }
 }
 
+/// Checks that `source` is an existing folder or the id of a repository, which need not exist.
+///
+/// # Errors
+/// If it is neither.
+pub fn check(source: &str) -> Result<(), HubError> {
+    parse(source).map(drop)
+}
+
 impl Hub {
     /// Reads the environment variables, with Python's names and defaults.
     pub fn from_env() -> Result<Self, HubError> {
