@@ -240,6 +240,26 @@ fn an_empty_window_says_what_to_do_and_rests() {
 }
 
 #[test]
+fn what_cannot_be_read_is_not_counted_as_open() {
+    let mut window = Window::new();
+    window.open();
+    window.answer_with(|request| match request {
+        Request::Compute(job, Compute::OpenProbe { .. }) => {
+            vec![Event::Failed(job, UserError::new("holds no probe"))]
+        }
+        Request::Thumbnails { wanted, .. } => {
+            let error = UserError::new("is no image");
+            let failed = |(image, _)| Event::ThumbnailFailed { image, error: error.clone() };
+            wanted.into_iter().map(failed).collect()
+        }
+        other => succeed(other),
+    });
+    assert!(window.has("0 probes") && window.has("0 images") && !window.has("2 probes"));
+    assert!(window.has("sinkhorn could not be opened: holds no probe"));
+    assert!(window.has("Open images, or drop them here"));
+}
+
+#[test]
 fn what_was_used_lately_is_in_the_menu() {
     let mut window = Window::new();
     window.click("File");

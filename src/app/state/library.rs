@@ -39,6 +39,11 @@ impl<Info> Status<Info> {
         matches!(self, Self::Opening(_))
     }
 
+    /// Whether it is open or being opened.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Opening(_) | Self::Ready(_))
+    }
+
     /// Ends `job`, if it was opening the entry: it has failed, or is closed if there is no error.
     fn end_opening(&mut self, job: JobId, error: Option<&UserError>) {
         if matches!(self, Self::Opening(opening) if *opening == job) {
@@ -48,7 +53,7 @@ impl<Info> Status<Info> {
 
     /// Closes an entry that is open or being opened; returns whether it was.
     pub(super) fn close(&mut self) -> bool {
-        let open = matches!(self, Self::Opening(_) | Self::Ready(_));
+        let open = self.is_open();
         if open {
             *self = Self::Closed;
         }
@@ -230,6 +235,11 @@ impl Library {
     /// The open backbones.
     pub fn open_backbones(&self) -> impl Iterator<Item = (BackboneId, &Arc<BackboneInfo>)> {
         self.backbones.iter().filter_map(|(id, backbone)| Some((*id, backbone.status.ready()?)))
+    }
+
+    /// The number of probes that are open or being opened.
+    pub fn open_probes(&self) -> usize {
+        self.probes.values().filter(|probe| probe.status.is_open()).count()
     }
 
     /// The open backbone whose tokens a probe reads, in this order: the weights it was trained on, the same backbone by its

@@ -75,6 +75,14 @@ impl Thumbnails {
 }
 
 impl State {
+    /// The number of images in the library, without those that are known to be unreadable.
+    pub fn readable_images(&self) -> usize {
+        let unreadable = self.thumbnails.known.iter().filter(|(image, thumbnail)| {
+            matches!(thumbnail, Thumbnail::Failed(_)) && self.library.images.contains_key(*image)
+        });
+        self.library.images.len() - unreadable.count()
+    }
+
     /// Stores the thumbnail of an image, if it is still in the library.
     pub(super) fn put_thumbnail(&mut self, image: ImageId, thumbnail: Thumbnail) {
         self.thumbnails.requested.retain(|wanted| *wanted != image);

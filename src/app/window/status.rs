@@ -33,7 +33,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
         let busy = cx.state.jobs.values().any(|job| job.error.is_none());
         if !(narrow && busy) {
             ui.separator();
-            let counts = [(cx.state.library.probes.len(), "probe"), (cx.state.library.images.len(), "image")];
+            let counts = [(cx.state.library.open_probes(), "probe"), (cx.state.readable_images(), "image")];
             for (count, name) in counts {
                 let s = if count == 1 { "" } else { "s" };
                 ui.label(RichText::new(format!("{count} {name}{s}")).small().weak());

@@ -23,7 +23,7 @@ struct Step {
     text: &'static str,
     /// What is open of it; `None` while nothing is.
     done: Option<String>,
-    /// Why opening it failed.
+    /// Why opening it failed; shown while nothing is open of it.
     error: Option<String>,
     /// Actions that open it, with short names.
     actions: Vec<(Action, &'static str)>,
@@ -31,28 +31,25 @@ struct Step {
 
 fn steps(state: &State) -> [Step; 3] {
     let library = &state.library;
-    let error = library.backbones.values().find_map(|backbone| match &backbone.status {
-        Status::Failed(error) => Some(format!("{} could not be opened: {error}", backbone.name())),
-        _ => None,
-    });
-    let tried = library.backbones.values().any(|b| !matches!(b.status, Status::Failed(_)));
+    let open = library.backbones.values().filter(|backbone| backbone.status.is_open());
+    let open: Vec<String> = open.map(Backbone::name).collect();
     let name = library.backbone().map(|(_, info)| info.id.clone());
-    let backbone = name.or_else(|| {
-        tried.then(|| library.backbones.values().map(Backbone::name).collect::<Vec<_>>().join(", "))
-    });
+    let backbone = name.or_else(|| (!open.is_empty()).then(|| open.join(", ")));
+    let backbones = library.backbones.values().map(|backbone| (backbone.name(), &backbone.status));
+    let probes = library.probes.values().map(|probe| (probe.name(), &probe.status));
     let count =
         |n: usize, what: &str| (n > 0).then(|| format!("{n} {what}{}", if n == 1 { "" } else { "s" }));
     [
         Step {
             text: "Open a backbone: the frozen model whose tokens are read",
-            error: error.filter(|_| backbone.is_none()),
+            error: failure(backbones),
             done: backbone,
             actions: vec![(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")],
         },
         Step {
             text: "Open probes that were trained on it, or train some",
-            done: count(library.probes.len(), "probe"),
-            error: None,
+            error: failure(probes),
+            done: count(library.open_probes(), "probe"),
             actions: vec![
                 (Action::OpenProbes, "Files…"),
                 (Action::OpenRun, "Run…"),
@@ -61,11 +58,19 @@ fn steps(state: &State) -> [Step; 3] {
         },
         Step {
             text: "Open images, or drop them here",
-            done: count(library.images.len(), "image"),
+            done: count(state.readable_images(), "image"),
             error: None,
             actions: vec![(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")],
         },
     ]
+}
+
+/// Which of these entries could not be opened first, and why.
+fn failure<'a, Info: 'a>(mut entries: impl Iterator<Item = (String, &'a Status<Info>)>) -> Option<String> {
+    entries.find_map(|(name, status)| match status {
+        Status::Failed(error) => Some(format!("{name} could not be opened: {error}")),
+        _ => None,
+    })
 }
 
 /// Draws the card in the middle of the rest of `ui`.
@@ -125,7 +130,7 @@ fn step_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next:
             });
         });
     });
-    if let Some(error) = &step.error {
+    if let Some(error) = step.error.as_ref().filter(|_| step.done.is_none()) {
         let text = RichText::new(error).small().color(color32(style::failed(&theme)));
         placeholder::selectable(ui, text);
     }
