@@ -437,7 +437,6 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
     };
     say(&mut pane, vec![metric("gap", 0, 1)], Vec::new());
     assert!(pane.0.wire.borrow().requests.contains(&Request::Follow(vec![folder.clone()])));
-    pane.0.click("birds-tiny");
     assert!(pane.0.has("Not finished") && pane.0.has("Training loss of 1 heads"));
     say(&mut pane, vec![metric("gap", 0, 1), metric("gap", 0, 2)], Vec::new());
     assert!(pane.0.has("Runs elsewhere"));
@@ -486,7 +485,6 @@ fn a_run_that_vanishes_is_told() {
     });
     let run = &pane.0.harness.state().state.training.runs[&folder];
     assert!(matches!(run.phase, Phase::Failed(_)));
-    pane.0.click("birds-tiny");
     assert!(pane.0.has("holds no run"));
 }
 

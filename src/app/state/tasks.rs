@@ -120,7 +120,7 @@ impl State {
             return Vec::new(); // another workspace was opened meanwhile
         }
         self.training.runs.insert(folder.clone(), WatchedRun::new(&RunSnapshot::waiting(&folder)));
-        self.training.handed_in = Some(folder);
+        self.training.latest = Some((job, folder));
         vec![self.follow_runs()]
     }
 

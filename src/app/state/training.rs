@@ -41,8 +41,8 @@ pub struct Training {
     pub(super) tasks_of: Option<(Vec<String>, PathBuf)>,
     /// The job that submits tasks.
     pub handing_in: Option<JobId>,
-    /// The run whose tasks were last submitted in this window.
-    pub handed_in: Option<PathBuf>,
+    /// The run that last began, was submitted as tasks, or was opened in this window, and the job that did so.
+    pub latest: Option<(JobId, PathBuf)>,
 }
 
 /// The preflight of a training: its plan and cost.
@@ -264,6 +264,7 @@ impl State {
             TrainEvent::Begun(snapshot) => {
                 let folder = snapshot.about.folder.clone();
                 active.folder = Some(folder.clone());
+                self.training.latest = Some((active.job, folder.clone()));
                 self.remember_used(vec![RecentItem::Run(folder.clone())]);
                 let run = self.training.runs.entry(folder).or_insert_with(|| WatchedRun::new(&snapshot));
                 run.update(&snapshot);

@@ -115,6 +115,9 @@ impl State {
                 return vec![self.follow_runs()];
             }
         };
+        if let Some(job) = job {
+            self.training.latest = Some((job, folder.clone()));
+        }
         let Some(run) = self.training.runs.get_mut(&folder) else {
             self.training.runs.insert(folder, WatchedRun::new(&snapshot));
             return vec![self.follow_runs()];

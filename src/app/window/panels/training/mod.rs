@@ -18,6 +18,7 @@ use egui::{Frame, Margin, Rect, ScrollArea, Ui, UiBuilder, Vec2};
 use self::curves::Curves;
 use self::form::Form;
 use super::{Panel, PanelContext};
+use crate::app::jobs::JobId;
 use crate::app::state::Phase;
 use crate::viz::{Info, TabGroup};
 
@@ -35,10 +36,8 @@ pub const TRAINING: &str = "training";
 pub struct Training {
     /// The shown run; `None` for the form of the next one.
     shown: Option<PathBuf>,
-    /// The last run of this window that was shown automatically, as it began.
-    auto_shown: Option<PathBuf>,
-    /// The same of the run whose tasks were submitted last.
-    auto_shown_tasks: Option<PathBuf>,
+    /// The last run that was shown automatically, as it began or was opened, and the job that did so.
+    auto_shown: Option<(JobId, PathBuf)>,
     form: Form,
     curves: Curves,
 }
@@ -59,13 +58,10 @@ impl Panel for Training {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let training = &cx.state.training;
-        let live = training.active.as_ref().and_then(|live| live.folder.clone());
-        let submitted = training.handed_in.clone();
-        for (now, last) in [(live, &mut self.auto_shown), (submitted, &mut self.auto_shown_tasks)] {
-            if now.is_some() && now != *last {
-                self.shown.clone_from(&now);
-                *last = now;
-            }
+        let latest = training.latest.as_ref().filter(|latest| self.auto_shown.as_ref() != Some(*latest));
+        if let Some((job, folder)) = latest {
+            self.shown = Some(folder.clone());
+            self.auto_shown = Some((*job, folder.clone()));
         }
         self.shown.take_if(|folder| !training.runs.contains_key(folder));
         Frame::new().inner_margin(Margin::symmetric(14, 8)).show(ui, |ui| {
