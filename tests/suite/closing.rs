@@ -215,4 +215,12 @@ fn the_tab_of_a_pane_that_is_asked_for_comes_into_sight() {
     window.harness.run();
     window.press(Modifiers::NONE, Key::Enter);
     assert!(seen(&window));
+    // What is scrolled half out leaves no cross without its title.
+    let edge = window.harness.get_by_label("Scroll tabs left").rect().right();
+    for title in ["Evidence by position", "Memory kernel", "Scores", "Removal curves", "Diagnostics"] {
+        let tab = window.tab(title).expect("a tab");
+        let label = format!("Close the pane {title}");
+        let crosses = window.harness.query_all_by_label(&label).count();
+        assert!(crosses == 0 || tab.left() + 10.0 >= edge, "{title}");
+    }
 }

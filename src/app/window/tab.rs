@@ -50,7 +50,9 @@ impl Tab<'_> {
         if response.has_focus() {
             style::focus(ui, rect.shrink(1.0), 0.0);
         }
-        let closed = self.state.closable && self.cross(ui, id, rect);
+        // In a scrolled bar, the cross of a tab whose title is out of sight would close a pane that nothing names.
+        let titled = ui.clip_rect().left() <= at.x;
+        let closed = self.state.closable && titled && self.cross(ui, id, rect);
         let closed = closed || self.state.closable && response.clicked_by(PointerButton::Middle);
         (response, closed)
     }
