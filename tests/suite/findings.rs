@@ -488,7 +488,7 @@ fn findings_are_kept_by_a_key_listed_searched_and_shown_by_a_click() {
     window.press(Modifiers::NONE, Key::Escape);
     assert!(window.has("Nothing is kept yet"), "what to do");
     window.click("Keep as finding…");
-    assert!(window.has("Keep a.png as a finding") && window.has("sinkhorn, gap"));
+    assert!(window.has("Keep a.png as a finding") && window.has("this view: the image with sinkhorn, gap"));
     type_into(&mut window, "Note", "sn edge");
     window.click("Keep");
     window.press(Modifiers::NONE, Key::ArrowRight);

@@ -213,7 +213,8 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     for said in [
         "12,000 to train on, 500 to test on, 10 classes",
         "470 steps of 2 heads",
-        "Differences of 4.0 points or more",
+        "Detectable difference",
+        "4.0 points or more",
         "940.8 MB",
         "Timing a few steps",
     ] {
@@ -591,6 +592,8 @@ fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() 
     pane.0.press(Modifiers::NONE, egui::Key::Escape);
     assert!(pane.0.has("Accuracy (%) of 4 heads") && pane.0.has("Other runs (1)"));
     let plot = pane.0.place("Accuracy (%) of 4 heads");
+    let painted = crate::pictures::painted(pane.0.harness.output());
+    assert!(painted.into_iter().any(|(text, ..)| text == "one standard deviation"), "the band is not named");
     pane.0.harness.hover_at(plot.center());
     pane.0.harness.run();
     let said = |pane: &Pane| {

@@ -43,12 +43,8 @@ impl FindingDialog {
             ui.add_space(2.0);
             let probes: Vec<String> = self.finding.probes().into_iter().collect();
             let with = if probes.is_empty() { String::new() } else { format!(" with {}", probes.join(", ")) };
-            ui.add(
-                egui::Label::new(
-                    egui::RichText::new(format!("Click it to show the image{with} as it is now")).weak(),
-                )
-                .wrap(),
-            );
+            let restores = format!("Clicking the finding restores this view: the image{with}");
+            ui.add(egui::Label::new(egui::RichText::new(restores).weak()).wrap());
             ui.add_space(4.0);
             // An id for each finding: the cursor's place is kept by it.
             let edit = TextEdit::multiline(&mut self.finding.note)

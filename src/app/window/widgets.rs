@@ -19,8 +19,7 @@ pub fn choice<T: PartialEq, const N: usize>(
     all: [(T, &str); N],
 ) -> Response {
     let shown = all.iter().find(|(known, _)| known == value).map_or("", |(_, name)| *name);
-    let spacing = ui.spacing();
-    let room = width - 2.0 * spacing.button_padding.x - spacing.icon_width - spacing.icon_spacing;
+    let room = width - choice_frame(ui);
     let combo = ComboBox::from_id_salt(salt).width(width).selected_text(font::fit(shown, 13.5, room));
     let list = |ui: &mut Ui| {
         for (choice, name) in all {
@@ -28,6 +27,17 @@ pub fn choice<T: PartialEq, const N: usize>(
         }
     };
     combo.show_ui(ui, list).response
+}
+
+/// The width of a [`choice`] of these `names` that shows each of them whole.
+pub fn choice_width<'a>(ui: &Ui, names: impl IntoIterator<Item = &'a str>) -> f32 {
+    (font::widest(names, 13.5) + choice_frame(ui)).ceil()
+}
+
+/// The width of a [`choice`] beside its text.
+fn choice_frame(ui: &Ui) -> f32 {
+    let spacing = ui.spacing();
+    2.0 * spacing.button_padding.x + spacing.icon_width + spacing.icon_spacing
 }
 
 /// A star to click: filled where `on`.

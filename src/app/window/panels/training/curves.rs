@@ -16,7 +16,7 @@ use crate::viz::figures::rates::{RateGrid, RatesPlot};
 use crate::app::jobs::history::{Band, Curve, Measure, TrainHistory, smooth};
 use crate::app::state::State;
 use crate::app::window::panels::{PanelContext, UiAction, placeholder};
-use crate::app::window::widgets::choice;
+use crate::app::window::widgets::{choice, choice_width};
 use crate::viz::draw::{Scale, Theme, color32, number};
 use crate::viz::figures::curves::{ACCURACY, Dash, LOSS, NO_STEP, Part, TrainingPlot, band};
 
@@ -164,7 +164,8 @@ impl Curves {
             if runs.iter().any(|run| run.about.seeds.len() > 1) {
                 let all = [Band::Deviation, Band::Interval].map(|band| (band, band.text()));
                 let band = ui.label("Band").on_hover_text("Around the mean over seeds").id;
-                choice(ui, "band", 170.0, &mut self.band, all).labelled_by(band);
+                let width = choice_width(ui, all.map(|(_, name)| name));
+                choice(ui, "band", width, &mut self.band, all).labelled_by(band);
                 ui.add_space(8.0);
             }
             let ready = runs.iter().all(|run| run.done().0 > 0);

@@ -188,7 +188,7 @@ fn rows(
                 s(draft.seeds)
             ),
         ),
-        ("Can show", format!("Differences of {shows:.1} points or more"), sentence(ASSUMED)),
+        ("Detectable difference", format!("{shows:.1} points or more"), sentence(ASSUMED)),
         (
             "Tokens",
             format!(
