@@ -141,6 +141,9 @@ pub fn probe_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// The ending of the probe files of a run that are of the best epoch.
+pub const BEST: &str = "-best.safetensors";
+
 fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<(), JobError> {
     let (probes, trained) = probe_folder(folder);
     let mut sources = Vec::new();
@@ -160,7 +163,9 @@ fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<()
         let error = anyhow::anyhow!("{}: the folder cannot be read: {error}", probes.display());
         UserError::from_file_error(&probes, error)
     };
-    let paths = probe_files(&probes).map_err(unread)?;
+    let mut paths = probe_files(&probes).map_err(unread)?;
+    // The best of every seed first: they are what a run is opened for.
+    paths.sort_by_key(|path| !path.to_string_lossy().ends_with(BEST));
     // A training that has just begun has none yet.
     if paths.is_empty() && !trained {
         let line = format!("{}: contains no probe file (.safetensors)", folder.display());
@@ -263,5 +268,26 @@ pub(super) fn kind_of(path: &Path) -> PathKind {
         path if data::labelled(path) => PathKind::Dataset,
         path if is_workspace(path) => PathKind::Workspace,
         _ => PathKind::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_probes_of_all_seeds_come_before_the_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["gap-s0-best", "gap-s1-best", "gap-s0-last", "gap-s1-last"];
+        let expected = names.map(|name| folder.path().join(format!("{name}.safetensors")));
+        expected.iter().for_each(|path| std::fs::write(path, "").unwrap());
+        let mut listed = Vec::new();
+        let tell = &mut |event| {
+            if let Event::ProbesListed { paths, .. } = event {
+                listed = paths;
+            }
+        };
+        assert!(open_run(JobId(1), folder.path(), tell).is_ok());
+        assert_eq!(listed, expected);
     }
 }

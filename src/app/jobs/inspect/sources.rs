@@ -60,7 +60,7 @@ pub fn probes(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
             return Err(Usage(format!("--probe {shown}: no such file or folder")).into());
         } else {
             let (folder, run) = open::probe_folder(path);
-            let ending = if run { "-best.safetensors" } else { ".safetensors" };
+            let ending = if run { open::BEST } else { ".safetensors" };
             let unread = || format!("--probe {}: the folder cannot be read", folder.display());
             let mut found = open::probe_files(&folder).with_context(unread)?;
             found.retain(|file| !run || file.to_string_lossy().ends_with(ending));
