@@ -337,6 +337,15 @@ fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
         (&listed["caches"][0]["about"]["done"], listed["caches"].as_array().map(Vec::len)),
         (&144.into(), Some(1))
     );
+    assert_eq!(
+        listed["caches"][0]["about"]["names"],
+        serde_json::json!({"dataset": "scenes", "backbone": "backbone"})
+    );
+    let shown = done(program().args(["cache", "list", "--cache"]).arg(desk.path("cut")));
+    assert!(
+        shown.contains("  scenes through backbone, layer last, 144 of 144 images, ")
+            && shown.contains(", written ")
+    );
     fs::write(desk.path("cut").join("mine.txt"), "kept").expect("a file");
     let mut clear = program();
     done(clear.args(["cache", "clear", "--all", "--cache"]).arg(desk.path("cut")));

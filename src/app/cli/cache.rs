@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -11,7 +12,8 @@ use crate::app::jobs::extract::cache_root;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::app::terminal::stdout::say;
-use crate::model::data::token_cache::list::{self, Entry};
+use crate::model::data::token_cache::Names;
+use crate::model::data::token_cache::list::{self, About, Entry};
 
 /// List or clear cached tokens.
 #[derive(Args)]
@@ -92,21 +94,24 @@ impl Cache {
 }
 
 fn describe(entry: &Entry) -> String {
-    let Entry { name, bytes, about, .. } = entry;
+    let Entry { name, bytes, written, about } = entry;
     let about = match about {
-        Some(about) => format!(
-            "{} of {} images, {} x {} tokens of width {}, layer {}, weights {}",
-            about.done,
-            about.images,
-            about.grid.rows,
-            about.grid.cols,
-            about.width,
-            about.source.layer,
-            about.source.weights.get(..12).unwrap_or(&about.source.weights)
+        Some(About { names, source, grid, width, images, done }) => format!(
+            "{}layer {}, {done} of {images} images, {} x {} tokens of width {width}, weights {}",
+            match names {
+                Some(Names { dataset, backbone }) => format!("{dataset} through {backbone}, "),
+                None => String::new(),
+            },
+            source.layer,
+            grid.rows,
+            grid.cols,
+            source.weights.get(..12).unwrap_or(&source.weights)
         ),
         None => "empty".to_owned(),
     };
-    format!("{name}  {:>9}  {about}", format::bytes(*bytes))
+    let age = written.and_then(|seconds| (UNIX_EPOCH + Duration::from_secs(seconds)).elapsed().ok());
+    let age = age.map_or(String::new(), |age| format!(", written {} ago", format::roughly(age)));
+    format!("{name}  {:>9}  {about}{age}", format::bytes(*bytes))
 }
 
 /// The caches whose names begin with one of `names`; an error unless each fits exactly one.

@@ -21,7 +21,7 @@ use crate::app::rate::RateMeter;
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::preprocess::{Pixels, Preprocessor};
 use crate::model::data::image::Photo;
-use crate::model::data::token_cache::{CacheError, CacheScan, SHARD, TokenCache, Writer};
+use crate::model::data::token_cache::{CacheError, CacheScan, Names, SHARD, TokenCache, Writer};
 use crate::model::data::{Dataset, Sample};
 use crate::model::io::sha256;
 use crate::model::tokens::Tokens;
@@ -76,8 +76,7 @@ impl Plan {
         if scans.iter().all(CacheScan::is_complete) {
             return Ok(scans.into_iter().filter_map(|scan| scan.into_cache().ok()).collect());
         }
-        let writers = scans.into_iter().map(Writer::resume).collect::<Result<_, _>>()?;
-        let writers = self.extract_missing(writers, dataset, device, on_event)?;
+        let writers = self.extract_missing(self.writers(scans)?, dataset, device, on_event)?;
         Ok(writers.into_iter().map(Writer::finish).collect::<Result<_, _>>()?)
     }
 
@@ -85,6 +84,12 @@ impl Plan {
     fn scans(&self) -> Result<Vec<CacheScan>, CacheError> {
         let open = |source| CacheScan::open(&self.root, source, Some(self.images));
         self.sources.iter().map(open).collect()
+    }
+
+    /// A writer for every layer's cache.
+    fn writers(&self, scans: Vec<CacheScan>) -> Result<Vec<Writer>, CacheError> {
+        let names = Names { dataset: self.dataset.clone(), backbone: self.backbone.id.clone() };
+        scans.into_iter().map(|scan| Ok(Writer::resume(scan)?.named(names.clone()))).collect()
     }
 
     /// Extracts the missing tokens of one part of the shards. Cached tokens are not verified.
@@ -96,7 +101,7 @@ impl Plan {
         on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<(), ExtractError> {
         self.check()?;
-        let mut writers = self.scans()?.into_iter().map(Writer::resume).collect::<Result<Vec<_>, _>>()?;
+        let mut writers = self.writers(self.scans()?)?;
         for writer in &mut writers {
             writer.only(part.range(self.images.div_ceil(SHARD)));
         }

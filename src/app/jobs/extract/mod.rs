@@ -129,6 +129,8 @@ pub struct Plan {
     sources: Vec<TokenKey>,
     /// The backbone, as probe files record it.
     pub backbone: BackboneMeta,
+    /// The dataset's name.
+    dataset: String,
     /// The grid of the patch tokens.
     pub grid: Grid,
     /// Whether there is a CLS token.
@@ -148,8 +150,8 @@ pub struct Plan {
 impl Plan {
     /// The same plan for another dataset; the weights are not read again.
     pub fn for_dataset(&self, dataset: &Dataset) -> Result<Self, ExtractError> {
-        let (dataset, images) = (dataset_key(dataset), dataset.samples.len());
-        let plan = self.with_dataset(&dataset);
+        let (name, images) = (dataset.name.clone(), dataset.samples.len());
+        let plan = self.with_dataset(&dataset_key(dataset));
         let TokenKey { precision, .. } = plan.source;
         let image = image_bytes(plan.grid, plan.backbone.hidden_size, plan.cls, precision);
         let bytes = image * (images * plan.sources.len()) as u64;
@@ -157,7 +159,7 @@ impl Plan {
         let cached = cached.collect::<Result<Vec<_>, _>>()?;
         let bytes_missing = bytes - image * cached.iter().sum::<usize>() as u64;
         let done = cached.into_iter().min().unwrap_or(0);
-        Ok(Self { images, done, bytes, bytes_missing, ..plan })
+        Ok(Self { dataset: name, images, done, bytes, bytes_missing, ..plan })
     }
 
     /// The same plan with `dataset`, a hash of its samples, in its cache keys.
@@ -212,6 +214,7 @@ impl Plan {
             source,
             sources,
             backbone,
+            dataset: String::new(),
             grid,
             cls,
             images,

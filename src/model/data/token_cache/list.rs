@@ -3,10 +3,11 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use serde::Serialize;
 
-use super::{CacheError, MANIFEST, SHARD, TokenKey, count, io_error, read_manifest};
+use super::{CacheError, MANIFEST, Names, SHARD, TokenKey, count, io_error, read_manifest};
 use crate::model::grid::Grid;
 use crate::model::io::{atomic_file, temporary};
 
@@ -17,6 +18,8 @@ pub struct Entry {
     pub name: String,
     /// Bytes on disk.
     pub bytes: u64,
+    /// When its newest file was written, in seconds since 1970; `None` if the system does not say.
+    pub written: Option<u64>,
     /// What it holds; `None` if it has no readable manifest.
     pub about: Option<About>,
 }
@@ -24,6 +27,8 @@ pub struct Entry {
 /// What a cache holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct About {
+    /// What its tokens were made from; `None` in caches of earlier versions.
+    pub names: Option<Names>,
     /// Everything its tokens depend on.
     pub source: TokenKey,
     /// The grid of patch tokens of an image.
@@ -63,7 +68,10 @@ pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
 
 fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
     let files = own_files(folder)?;
-    let bytes = files.iter().filter_map(|path| Some(path.metadata().ok()?.len())).sum();
+    let on_disk: Vec<fs::Metadata> = files.iter().filter_map(|path| path.metadata().ok()).collect();
+    let bytes = on_disk.iter().map(fs::Metadata::len).sum();
+    let newest = on_disk.iter().filter_map(|file| file.modified().ok()).max();
+    let written = newest.and_then(|time| Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs()));
     let manifest = read_manifest(folder).ok().flatten();
     let about = manifest.map(|manifest| {
         let index = |path: &PathBuf| {
@@ -73,10 +81,10 @@ fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
         let whole = manifest.images.div_ceil(SHARD);
         let there = files.iter().filter_map(index).filter(|index| *index < whole);
         let done = there.map(|index| count(manifest.images, index)).sum();
-        let super::CacheManifest { source, grid, width, images, .. } = manifest;
-        About { source, grid, width, images, done }
+        let super::CacheManifest { names, source, grid, width, images, .. } = manifest;
+        About { names, source, grid, width, images, done }
     });
-    Ok(Entry { name, bytes, about })
+    Ok(Entry { name, bytes, written, about })
 }
 
 /// The files of a cache: manifest, shards, their records, and temporary files of a killed process.

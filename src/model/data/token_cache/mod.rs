@@ -95,6 +95,15 @@ impl TokenKey {
     }
 }
 
+/// What the tokens were made from, by name: for people, as several may have the same [`TokenKey`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Names {
+    /// The dataset's name.
+    pub dataset: String,
+    /// The backbone's name, as probe files record it.
+    pub backbone: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct CacheManifest {
     source: TokenKey,
@@ -102,6 +111,9 @@ struct CacheManifest {
     width: usize,
     has_cls: bool,
     images: usize,
+    /// Absent from caches of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    names: Option<Names>,
     /// Whether every shard has its record; caches of earlier versions have none.
     #[serde(default)]
     records: bool,

@@ -11,8 +11,8 @@ use safetensors::tensor::TensorView;
 use super::cache::{STALE_AFTER, TokenCache};
 use super::record::Record;
 use super::{
-    CacheError, CacheManifest, CacheScan, MANIFEST, Precision, SHARD, SKIPPED, TokenKey, count, io_error,
-    shard_path, write_whole,
+    CacheError, CacheManifest, CacheScan, MANIFEST, Names, Precision, SHARD, SKIPPED, TokenKey, count,
+    io_error, shard_path, write_whole,
 };
 use crate::model::io::{atomic_file, sha256, temporary};
 use crate::model::tokens::Tokens;
@@ -23,6 +23,7 @@ pub struct Writer {
     source: TokenKey,
     images: usize,
     manifest: Option<CacheManifest>,
+    names: Option<Names>,
     pending: Vec<PendingImage>,
     /// Shards still to be written, in order.
     wanted: VecDeque<usize>,
@@ -55,11 +56,17 @@ impl Writer {
             source,
             images,
             manifest,
+            names: None,
             pending: Vec::new(),
             wanted,
             replaced,
             left_to_others: 0,
         })
+    }
+
+    /// Records these names in the cache's manifest, unless an earlier extraction has written it.
+    pub fn named(self, names: Names) -> Self {
+        Self { names: Some(names), ..self }
     }
 
     /// Restricts this writer to the shards of a range; other writers may write the others at the same time.
@@ -121,6 +128,7 @@ impl Writer {
             width: tokens.width,
             has_cls: tokens.cls.is_some(),
             images: self.images,
+            names: self.names.clone(),
             records: true,
         };
         let text = serde_json::to_vec_pretty(&manifest).expect("plain data serialises");
