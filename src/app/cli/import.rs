@@ -53,23 +53,26 @@ pub struct Import {
 }
 
 const LONG: &str = "\
-OUT gets config.json, model.safetensors and preprocessor_config.json, all or none: `--backbone OUT` reads them, and so does
-transformers (which has no EVA-02). The output lists what was left out; a tensor that is missing, unexpected or of the wrong
-shape is an error that names it. Nothing in a checkpoint is executed.
+OUT gets config.json, model.safetensors and preprocessor_config.json, all or none: `--backbone
+OUT` reads them, and so does transformers (which has no EVA-02). The output lists what was left
+out; a tensor that is missing, unexpected or of the wrong shape is an error that names it. Nothing
+in a checkpoint is executed.
 
-`ep` (Efficient Probing) and `dinov2-linear` are heads: OUT is a probe file. Batch normalisation before the classifier is
-folded into it (W / s, b - W mean / s, with s the root of the variance + 1e-6); values of width d / d_out are the head's `width`.
-DINOv2's linear heads read the CLS token, or CLS and the mean of the patches, of --backbone, after its last layer or its
-last 4.
+`ep` (Efficient Probing) and `dinov2-linear` are heads: OUT is a probe file. Batch normalisation
+before the classifier is folded into it (W / s, b - W mean / s, with s the root of the variance +
+1e-6); values of width d / d_out are the head's `width`. DINOv2's linear heads read the CLS token,
+or CLS and the mean of the patches, of --backbone, after its last layer or its last 4.
 
-Tensor shapes do not tell everything: the number of attention heads is the one published for the width (--heads), and images
-are preprocessed as in the project's own evaluation (--normalize; required for timm, whose models differ).
+Tensor shapes do not tell everything: the number of attention heads is the one published for the
+width (--heads), and images are preprocessed as in the project's own evaluation (--normalize;
+required for timm, whose models differ).
 
   ssmprobe import mae_pretrain_vit_base.pth --as mae mae-base
   ssmprobe import dinov2_vitb14_reg4_pretrain.pth --as dinov2 dinov2-base
   ssmprobe import vit.safetensors --as timm --normalize half vit
   ssmprobe import eva02_base_patch14_224.mim_in22k.safetensors --as timm --normalize clip eva02-base
-  ssmprobe import dinov2_vitb14_reg4_linear4_head.pth --as dinov2-linear --backbone dinov2-base linear4.safetensors
+  ssmprobe import dinov2_vitb14_reg4_linear4_head.pth --as dinov2-linear \\
+    --backbone dinov2-base linear4.safetensors
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.";
 

@@ -164,7 +164,21 @@ pub fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::run;
+    use super::{command, run};
+
+    /// clap breaks lines at 100 columns: a paragraph that is broken by hand at more is broken twice.
+    #[test]
+    fn lines_of_help_are_broken_by_hand_or_by_clap() {
+        for verb in command().get_subcommands() {
+            let text = verb.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let is_item = |line: &str| line.starts_with("  ") && !line.starts_with("   ");
+            let is_long = |line: &str| line.chars().count() > 98;
+            for pair in lines.windows(2).filter(|pair| !pair.contains(&"") && !is_item(pair[1])) {
+                assert!(!pair.iter().any(|line| is_long(line)), "{}: {pair:?}", verb.get_name());
+            }
+        }
+    }
 
     #[test]
     fn a_number_that_is_refused_is_named_with_what_is_expected() {

@@ -28,17 +28,20 @@ pub struct Pretrain {
 
 const LONG: &str = "\
 The folder:
-  config.json, preprocessor_config.json, model.safetensors   the finished backbone: `--backbone DIR` reads it
+  config.json, preprocessor_config.json, model.safetensors   the finished backbone, for --backbone
   pretraining.json   settings, sizes, images
-  metrics.jsonl      step, epoch, loss, rate and images per second, every 20 steps; also accuracy, if supervised
-  state/             checkpoint that --resume continues from after a stop or a kill, to the same bits on the CPU
+  metrics.jsonl      step, epoch, loss, rate and images per second, every 20 steps; also accuracy,
+                     if supervised
+  state/             checkpoint that --resume continues from after a stop or a kill, to the same
+                     bits on the CPU
 Every file is written whole or not at all.
 
-The encoder is a plain ViT with fixed two-dimensional positions; a masked autoencoder's decoder has two layers of width 64 and
-is discarded. Images are resized to squares. How an image is augmented and which of its patches are hidden depends only on the
-seed, the epoch and the image.
+The encoder is a plain ViT with fixed two-dimensional positions; a masked autoencoder's decoder
+has two layers of width 64 and is discarded. Images are resized to squares. How an image is
+augmented and which of its patches are hidden depends only on the seed, the epoch and the image.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once).";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at
+once).";
 
 impl Pretrain {
     /// Pre-trains. A run stopped by Ctrl-C is saved, and is no failure.

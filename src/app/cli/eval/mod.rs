@@ -38,36 +38,40 @@ pub struct Eval {
     submit: SubmitFlags,
 }
 
-const LONG: &str = r#"If the dataset has a folder `masks` beside its splits (masks/<split>/<class>/<name>.png, white
-is the object), or --masks names a folder of masks, eval also measures how well each head finds the object: ROC AUC
-over tokens of their weights and of the evidence for the image's own class, and the share of the evidence on the object.
-Masks with a palette, or with greys up to 50, hold a region for every index (names.txt beside them names each). CUB's
-segmentations, boxes and parts are known too, and the boxes of Stanford Cars. For every region the results say when it is
-read, how much its tokens count and add, and which is read before which (`ssmprobe report --table regions`).
+const LONG: &str = r#"If the dataset has a folder `masks` beside its splits (masks/<split>/<class>/<name>.png, white is
+the object), or --masks names a folder of masks, eval also measures how well each head finds the
+object: ROC AUC over tokens of their weights and of the evidence for the image's own class, and
+the share of the evidence on the object. Masks with a palette, or with greys up to 50, hold a
+region for every index (names.txt beside them names each). CUB's segmentations, boxes and parts
+are known too, and the boxes of Stanford Cars. For every region the results say when it is read,
+how much its tokens count and add, and which is read before which (`ssmprobe report --table
+regions`).
 
-For heads with a router every diagnostic of their plans is kept too: its mean over the images, beside
-that of random scores and of untrained scorers (`ssmprobe report --table diagnostics`).
+For heads with a router every diagnostic of their plans is kept too: its mean over the images,
+beside that of random scores and of untrained scorers (`ssmprobe report --table diagnostics`).
 
---evaluation writes for every image its name, class, prediction, whether that is correct (1, 0), its
-probability, the five most probable classes, the probability of its own class, every diagnostic, and
-z, p and headroom of the order test; with --causal the mean height of every removal curve, with --stability the
-mean tau of every kind of change. The JSON also
-holds three numbers for every token, in float16: its position, what it adds to the image's own class, and its
+--evaluation writes for every image its name, class, prediction, whether that is correct (1, 0),
+its probability, the five most probable classes, the probability of its own class, every
+diagnostic, and z, p and headroom of the order test; with --causal the mean height of every
+removal curve, with --stability the mean tau of every kind of change. The JSON also holds three
+numbers for every token, in float16: its position, what it adds to the image's own class, and its
 weight (50,000 images of 196 tokens: 59 MB, 78 MB in the file).
 
-For heads whose memory has a kernel by position, every image's order is tested against all orders of its
-tokens (`ssmprobe report --table order`). --causal adds removal curves for every ranking (`ssmprobe report
---table causal`), --keep-last the accuracy by tokens kept for every head with a memory by position (--table last),
---stability what is left of every single order (--table stability).
+For heads whose memory has a kernel by position, every image's order is tested against all orders
+of its tokens (`ssmprobe report --table order`). --causal adds removal curves for every ranking
+(`ssmprobe report --table causal`), --keep-last the accuracy by tokens kept for every head with a
+memory by position (--table last), --stability what is left of every single order (--table
+stability).
 
 --reading applies to every image and probe, and is part of the file names: <probe>-order-mine.csv.
 
---json prints {"event": "probe", "probe", "head", "seed", "which", "reading", "evaluation"} for every probe,
-{"event": "survey", "probe", "files"} with --evaluation, {"event": "failure", "probe", "error"} for one that
-cannot be evaluated, {"event": "anchor", ...} and last {"event": "end", "images", "masks", "probes", "file"}.
+--json prints {"event": "probe", "probe", "head", "seed", "which", "reading", "evaluation"} for
+every probe, {"event": "survey", "probe", "files"} with --evaluation, {"event": "failure",
+"probe", "error"} for one that cannot be evaluated, {"event": "anchor", ...} and last
+{"event": "end", "images", "masks", "probes", "file"}.
 
-Exit codes: 0 at least one probe was evaluated, 1 none was or it failed, 2 wrong usage, 130 stopped by
-Ctrl-C."#;
+Exit codes: 0 at least one probe was evaluated, 1 none was or it failed, 2 wrong usage, 130
+stopped by Ctrl-C."#;
 
 /// Prints the events of the job, and collects the results for the table.
 struct Report {

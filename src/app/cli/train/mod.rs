@@ -82,28 +82,32 @@ pub struct TrainArgs {
 
 const LONG: &str = r#"The run's folder:
   run.json        configuration, versions, hashes, seeds, backbone and dataset
-  metrics.jsonl   one line per seed, head and epoch, and with --evaluate-every per evaluation within an epoch ("step")
+  metrics.jsonl   one line per seed, head and epoch, and with --evaluate-every per evaluation
+                  within an epoch ("step")
   losses/         s<seed>.safetensors: training loss within every epoch, head by head
   results.csv     head, seed, best, last, best_epoch, parameters, seconds (accuracies in percent)
   probes/         <head>-s<seed>-best.safetensors and -last: `ssmprobe inspect` reads them
   answers/        predicted class of every test image, and the true classes
-  state/          checkpoint that --resume continues from after a stop or a kill, to the same bits on the CPU
+  state/          checkpoint that --resume continues from after a stop or a kill, to the same bits
+                  on the CPU
 Every file is written whole or not at all.
 
 --json prints {"event": "plan", ...}, {"event": "epoch", "head", "seed", "epoch", "loss", "train",
-"select", "test"}, with --evaluate-every {"event": "evaluation", ... "step" ...}, {"event": "unreadable", "image", "error"} and last {"event": "end", "run",
-"finished", "results", "chosen"}.
+"select", "test"}, with --evaluate-every {"event": "evaluation", ... "step" ...}, {"event":
+"unreadable", "image", "error"} and last {"event": "end", "run", "finished", "results", "chosen"}.
 
-With --layers or --rates every head is trained with each of them, as HEAD[layer=L,rate=R], in one run with one pass of the
-backbone, each to the bits of a separate run on the CPU. The best is chosen on images that are neither trained on nor reported
-(--select-split, or a validation split beside a test split); `ssmprobe report --table rates` and `ssmprobe figures --figure
-rates` show all of them.
+With --layers or --rates every head is trained with each of them, as HEAD[layer=L,rate=R], in one
+run with one pass of the backbone, each to the bits of a separate run on the CPU. The best is
+chosen on images that are neither trained on nor reported (--select-split, or a validation split
+beside a test split); `ssmprobe report --table rates` and `ssmprobe figures --figure rates` show
+all of them.
 
-With --on PLACE it runs there as a separate process; DIR, TABLE and RUN are paths on that machine, and its output is printed here.
-Ctrl-C and a lost connection leave it running; `train --on PLACE --resume --out RUN` follows it again. Its log is RUN/train.log,
-its results are in RUN/train.out.
+With --on PLACE it runs there as a separate process; DIR, TABLE and RUN are paths on that machine,
+and its output is printed here. Ctrl-C and a lost connection leave it running; `train --on PLACE
+--resume --out RUN` follows it again. Its log is RUN/train.log, its results are in RUN/train.out.
 
-Exit codes: 0 done, 1 failed, or every head stopped, 2 wrong usage, 130 stopped by Ctrl-C (saved; a second one quits at once)."#;
+Exit codes: 0 done, 1 failed, or every head stopped, 2 wrong usage, 130 stopped by Ctrl-C (saved;
+a second one quits at once)."#;
 
 impl Train {
     /// Trains. A training stopped by Ctrl-C is saved, and is no failure.
