@@ -260,9 +260,15 @@ fn what_cannot_be_drawn_is_said() {
         assert!(!folder.path().join(out).exists());
     }
     let list = figures(folder.path(), &["--list"]).success();
-    assert_eq!(
-        String::from_utf8(list.get_output().stdout.clone()).unwrap().lines().count(),
-        ssmprobe::viz::figures::all().count()
+    let list = String::from_utf8(list.get_output().stdout.clone()).unwrap();
+    assert_eq!(list.lines().count(), ssmprobe::viz::figures::all().count());
+    let wide = ssmprobe::viz::figures::all().map(|(info, _)| info.id.len()).max().unwrap() + 2;
+    assert!(
+        list.lines().all(|line| line[..wide].ends_with("  ") && line[wide..].starts_with(char::is_uppercase))
+    );
+    assert!(
+        list.contains("(of an evaluation)") && !list.contains("click") && !list.contains("drag"),
+        "{list}"
     );
 }
 

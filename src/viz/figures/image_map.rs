@@ -18,7 +18,7 @@ use crate::viz::{Empty, Info, Size, TabGroup, heading};
 pub const INFO: Info = Info {
     id: "image_map",
     title: "Map of images",
-    about: "Images that the probe reads alike lie close together; drag around some to see them in the gallery",
+    about: "Images that the probe reads alike lie close together",
     tab: TabGroup::Images.tab(),
 };
 

@@ -54,15 +54,15 @@ pub fn find(id: &str) -> Option<&'static dyn Figure> {
     FIGURES.iter().copied().find(|figure| figure.id() == id)
 }
 
-/// The [`Info`] of every picture, with the kind of data it shows: a trace, a run, an evaluation, stability or removal curves.
+/// The [`Info`] of every picture, with the data it shows: a trace, a run, an evaluation, measured stability or removal curves.
 pub fn all() -> impl Iterator<Item = (Info, &'static str)> {
-    let figures = FIGURES.iter().map(|figure| (figure.info(), "trace"));
-    let curves = curves::Part::ALL.into_iter().map(|part| (part.info(), "run"));
-    let curves = curves.chain([(rates::INFO, "run"), (settings::INFO, "run")]);
-    let overviews = dataset::OVERVIEWS.iter().map(|overview| (overview.info(), "evaluation"));
+    let figures = FIGURES.iter().map(|figure| (figure.info(), "a trace"));
+    let curves = curves::Part::ALL.into_iter().map(|part| (part.info(), "a run"));
+    let curves = curves.chain([(rates::INFO, "a run"), (settings::INFO, "a run")]);
+    let overviews = dataset::OVERVIEWS.iter().map(|overview| (overview.info(), "an evaluation"));
     figures
         .chain(curves)
         .chain(overviews)
-        .chain([(image_map::INFO, "evaluation")])
-        .chain([(stability::INFO, "stability"), (removal::INFO, "removal curves")])
+        .chain([(image_map::INFO, "an evaluation")])
+        .chain([(stability::INFO, "measured stability"), (removal::INFO, "removal curves")])
 }

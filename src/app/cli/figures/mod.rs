@@ -149,9 +149,10 @@ impl Figures {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.list {
             for (Info { id, about, .. }, of) in figures::all() {
-                let of = if of == "trace" { String::new() } else { format!(" (of a {of})") };
-                stdout::line(format_args!("{id:<12} {about}{of}"))?;
+                let of = if of == "a trace" { String::new() } else { format!(" (of {of})") };
+                stdout::line(format_args!("{id:<wide$}  {about}{of}"))?;
             }
+            let wide = figures::all().map(|(info, _)| info.id.len()).max().unwrap_or(0);
             return Ok(ExitCode::SUCCESS);
         }
         self.check()?;

@@ -40,7 +40,7 @@ impl Overview for Scatter {
         Info {
             id: "scatter",
             title: "Scatter",
-            about: "Two measures against each other, one dot per image; click a dot to select its image",
+            about: "Two measures against each other, one dot per image",
             tab: TabGroup::Images.tab(),
         }
     }
