@@ -560,6 +560,33 @@ fn the_program_names_the_nearest_images_of_a_file() {
     }
 }
 
+/// As of a mean of the tokens: it weighs every token alike, and reads no order.
+#[test]
+fn equal_images_are_called_so_and_missing_vectors_name_those_that_differ() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("gap.survey.json");
+    let mut evaluation = std::sync::Arc::unwrap_or_clone(small::evaluation());
+    let tokens = evaluation.asked.images.len() * evaluation.grid.len();
+    let (ones, none) = (half(vec![1.0; tokens]), KeptVectors::None("by channel".into()));
+    evaluation.vectors.insert(VectorKind::Weight, KeptVectors::Float16(ones));
+    evaluation.vectors.insert(VectorKind::Evidence, none);
+    std::fs::write(&file, evaluation.to_json().expect("JSON")).expect("written");
+    let similar = |vectors: &str| {
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+        command
+            .args(["similar", "--image", "0.png", "--vectors", vectors, "--evaluation"])
+            .arg(&file)
+            .assert()
+    };
+    for (vectors, uniform) in [("weight", true), ("routing", false)] {
+        let text = String::from_utf8(similar(vectors).success().get_output().stdout.clone()).expect("text");
+        assert_eq!(text.contains("treats all images alike"), uniform, "{vectors}: {text}");
+    }
+    let failed = similar("evidence").code(1).stdout("");
+    let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(said.contains("evidence: by channel; pass --vectors routing instead"), "{said}");
+}
+
 #[test]
 fn the_program_draws_the_map_that_the_window_exports() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -56,6 +56,23 @@ impl SimilarityFlags {
     pub fn values(self) -> (VectorKind, Similarity) {
         (self.vectors, self.similarity)
     }
+
+    /// The vectors of an evaluation, scaled for comparison.
+    ///
+    /// # Errors
+    /// Why it has none of this kind, and which other kinds tell its images apart.
+    pub fn space(self, evaluation: &Evaluation) -> Result<ImageSpace, String> {
+        let space = |kind| evaluation.space(kind, self.similarity);
+        space(self.vectors).map_err(|why| {
+            let differs = |kind: &VectorKind| space(*kind).is_ok_and(|space| !space.is_uniform());
+            let others: Vec<&str> = VectorKind::ALL.into_iter().filter(differs).map(VectorKind::id).collect();
+            let instead = match others.is_empty() {
+                true => String::new(),
+                false => format!("; pass --vectors {} instead", others.join(" or ")),
+            };
+            format!("{}: {why}{instead}", self.vectors.id())
+        })
+    }
 }
 
 fn kind(text: &str) -> Result<VectorKind, String> {
@@ -68,8 +85,10 @@ fn similarity(text: &str) -> Result<Similarity, String> {
     found.ok_or_else(|| format!("expected one of {}", Similarity::ALL.map(Similarity::id).join(", ")))
 }
 
-const LONG: &str = r#"--json prints for every image {"image", "class", "prediction", "vectors", "similarity", "flipped", "nearest": [{"image",
-"class", "prediction", "similarity"}]}, the most similar first; "nearest" is null for an image without these numbers.
+const LONG: &str = r#"--json prints for every image {"image", "class", "prediction", "vectors", "similarity", "flipped",
+"uniform", "nearest": [{"image", "class", "prediction", "similarity"}]}, the most similar first;
+"uniform" is true where all images are equal, so that their order is only that of the dataset;
+"nearest" is null for an image without these numbers.
 
 `ssmprobe figures --evaluation FILE --figure image_map` draws all images on two axes.
 
@@ -79,10 +98,8 @@ impl Similar {
     /// Prints the most similar images of each image; fails if the file cannot be read, or lacks the vectors or an image.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let evaluation = source::evaluation(&self.evaluation)?;
-        let (kind, similarity) = self.comparison.values();
-        let space = evaluation.space(kind, similarity);
-        let space =
-            space.map_err(|why| anyhow::anyhow!("{}: {}: {why}", self.evaluation.display(), kind.id()))?;
+        let space = self.comparison.space(&evaluation);
+        let space = space.map_err(|why| anyhow::anyhow!("{}: {why}", self.evaluation.display()))?;
         for name in &self.image {
             let image = self.find(&evaluation, name)?;
             if self.json {
@@ -134,6 +151,7 @@ impl Similar {
             "vectors": kind.id(),
             "similarity": similarity.id(),
             "flipped": self.flipped,
+            "uniform": space.is_uniform(),
             "nearest": space.knows(image).then_some(nearest),
         })
     }
@@ -157,8 +175,13 @@ impl Similar {
         let (name, (class, _)) = (&evaluation.asked.images[image], classes(evaluation, image));
         let title =
             format!("Images like {name} ({class}) by {}, {}", kind.name().to_lowercase(), evaluation.probe);
-        let note = (!space.knows(image)).then(|| "The image has no such numbers to compare".to_owned());
-        let table = Table { id: "similar".into(), title, columns, rows, notes: note.into_iter().collect() };
+        let unknown = (!space.knows(image)).then(|| "The image has no such numbers to compare".to_owned());
+        let uniform = space.is_uniform().then(|| {
+            let (kind, head) = (kind.name().to_lowercase(), &evaluation.probe);
+            format!("By {kind}, {head} treats all images alike: they are in the order of the dataset")
+        });
+        let notes = unknown.into_iter().chain(uniform).collect();
+        let table = Table { id: "similar".into(), title, columns, rows, notes };
         (FORMATS[0].render)(&table)
     }
 }

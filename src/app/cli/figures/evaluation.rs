@@ -191,8 +191,8 @@ impl EvaluationFlags {
             Color::Class => ColorBy::Class,
         };
         let (vectors, similarity) = self.similarity.values();
-        let space = evaluation.space(vectors, similarity);
-        let space = space.map_err(|why| anyhow::anyhow!("{}: {}: {why}", path.display(), vectors.id()))?;
+        let space = self.similarity.space(&evaluation);
+        let space = space.map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
         let view = ImageMapView { vectors, similarity, color, selected: None };
         Ok(ImageMapPlot { evaluation: Arc::new(evaluation), space: Arc::new(space), view })
     }

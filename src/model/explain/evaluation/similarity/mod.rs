@@ -81,6 +81,13 @@ impl ImageSpace {
         self.known.get(image).is_some_and(|known| *known)
     }
 
+    /// Whether there are several vectors, all equal: then no image is more similar to another than the rest.
+    pub fn is_uniform(&self) -> bool {
+        let rows = self.rows.chunks_exact(self.grid.len()).zip(&self.known);
+        let known: Vec<&[f32]> = rows.filter(|(_, known)| **known).map(|(row, _)| row).collect();
+        known.len() > 1 && known.iter().all(|row| *row == known[0])
+    }
+
     /// Similarity of every image to `image`, -1 to 1, `[M]`; NaN if either has no vector. If `flipped`, the larger of the
     /// similarities to it and to its mirror image (left-right).
     pub fn similarities(&self, image: usize, flipped: bool) -> Vec<f32> {
