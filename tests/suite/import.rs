@@ -441,7 +441,13 @@ fn a_head_that_fits_no_tokens_is_refused() {
     assert!(error("dinov2-linear", "dinov2-linear", 16).contains("or the last 4 (64)"));
     assert!(error("dinov2-linear", "ep", 24).contains("no head of Efficient Probing"));
     assert!(error("ep", "ep", 16).contains("have width 16"));
-    assert!(error("ep", "dinov2-linear", 24).contains("several heads"));
+    assert!(error("ep", "dinov2-linear", 24).contains("this is not a file of DINOv2's linear heads"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("heads.safetensors");
+    let tensor = |name: &str| (name.to_owned(), (vec![1_usize], vec![0_u8; 4]));
+    save(&["a.weight", "a.bias", "b.weight", "b.bias"].map(tensor).into(), &path);
+    let several = open_head(&path, "dinov2-linear", 24).map(|_| ()).unwrap_err().to_string();
+    assert!(several.contains("several heads"), "{several}");
     let out = tempfile::tempdir().unwrap().path().join("probe.safetensors");
     let mut command = program();
     command.arg("import").arg(fixtures().join("ep/head.pth")).args(["--as", "ep"]).arg(&out);

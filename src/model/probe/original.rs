@@ -32,6 +32,8 @@ pub struct HeadProject {
     pub name: &'static str,
     /// The end of a tensor's name by which a head is found; what precedes it is the head's prefix.
     suffix: &'static str,
+    /// The last parts of all names in a file of such heads, if they have no others.
+    endings: Option<&'static [&'static str]>,
     /// Prefixes of names that are ignored: those of the backbone, where it was saved with its head.
     left_out: &'static [&'static str],
     read: fn(&Saved) -> ReadHead,
@@ -48,6 +50,7 @@ const EFFICIENT_PROBING: HeadProject = HeadProject {
     id: "ep",
     name: "Efficient Probing",
     suffix: "0.cls_token",
+    endings: None,
     left_out: &[
         "cls_token",
         "pos_embed",
@@ -66,6 +69,7 @@ const DINOV2_LINEAR: HeadProject = HeadProject {
     id: "dinov2-linear",
     name: "DINOv2's linear heads",
     suffix: "weight",
+    endings: Some(&["weight", "bias"]),
     left_out: &[],
     read: linear,
 };
@@ -132,7 +136,16 @@ pub fn read(
     let Some(prefix) = chosen.map(str::to_owned) else {
         let names: Vec<&str> = weights.names().map(|(name, _)| name).take(10).collect();
         let (path, names) = (path.to_owned(), names.join(", "));
-        let found = if found.len() > 1 && prefix.is_none() { "several heads" } else { "no head" };
+        let is_own = |name: &str| {
+            let ending = name.rsplit('.').next().unwrap_or(name);
+            project.endings.is_none_or(|endings| endings.contains(&ending))
+        };
+        let found = match (found.len() > 1 && prefix.is_none(), weights.names().all(|(name, _)| is_own(name)))
+        {
+            (true, true) => "several heads",
+            (true, false) => "this is not a file",
+            (false, _) => "no head",
+        };
         return Err(HeadError::NoHead { path, project: project.name, found, names });
     };
     (project.read)(&Saved { path, weights, project, prefix, backbone })
