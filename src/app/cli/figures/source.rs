@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Context;
+use serde_json::Value;
 
 use crate::app::terminal::error::Usage;
 use crate::model::explain::evaluation::Evaluation;
@@ -21,7 +22,19 @@ const MAX_BYTES: u64 = 512 << 20;
 /// # Errors
 /// If the file cannot be read, is larger than any trace, or is not one.
 pub fn trace(path: &Path) -> anyhow::Result<Trace> {
-    serde_json::from_slice(&bytes(path)?).with_context(|| format!("{} is not a trace", path.display()))
+    let bytes = bytes(path)?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        let named = path.display();
+        // A trace has no prediction: its classes are `top`.
+        match serde_json::from_slice::<Value>(&bytes) {
+            Ok(result) if result.get("prediction").is_some() => Usage(format!(
+                "{named} is a result of `ssmprobe inspect`, not a trace: pass {}, which it writes with --save-traces",
+                path.with_extension("trace.json").display()
+            ))
+            .into(),
+            _ => anyhow::Error::new(error).context(format!("{named} is not a trace")),
+        }
+    })
 }
 
 /// Reads an evaluation.
