@@ -258,6 +258,8 @@ fn classes_are_found_by_name_or_number() {
     }
     let message = probe.class("Sooty Albatros").expect_err("no such class").to_string();
     assert!(message.contains("nearest are `Sooty Albatross`"), "{message}");
+    let message = probe.class("cat").expect_err("no such class").to_string();
+    assert!(message.contains("its classes include `") && !message.contains("nearest"), "{message}");
     // Names that differ only in case are each found as written.
     let bytes = changed("gap.safetensors", |meta, _| {
         meta["classes"] = json!(["turkey", "Turkey", "crane", "TURKEY", "Crane"]);

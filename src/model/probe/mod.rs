@@ -145,14 +145,16 @@ impl Probe {
         let by_number = || asked.parse().ok().filter(|&index: &usize| index < self.classes());
         by_name.or_else(by_number).ok_or_else(|| {
             let range = format!("a number from 0 to {}", self.classes().saturating_sub(1));
-            let near = nearest(asked, names.iter().map(String::as_str), 5);
-            let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
-            let hint = match near.as_slice() {
+            let nearest = nearest(asked, names.iter().map(String::as_str), 5);
+            let (near, far): (Vec<&str>, Vec<&str>) =
+                nearest.into_iter().partition(|name| is_near(asked, name));
+            let hint = match (near.as_slice(), far.as_slice()) {
                 _ if asked.parse::<i64>().is_ok() => {
                     format!("it has {} classes; choose {range}", self.classes())
                 }
-                [] => format!("choose {range}"),
-                near => format!("the nearest are {}; or choose {range}", near.join(", ")),
+                ([], []) => format!("choose {range}"),
+                ([], some) => format!("its classes include `{}`; or choose {range}", some.join("`, `")),
+                (near, _) => format!("the nearest are `{}`; or choose {range}", near.join("`, `")),
             };
             ProbeError::Class { file: self.file.clone(), asked: asked.to_owned(), hint }
         })
@@ -173,15 +175,22 @@ fn known_heads(asked: &str) -> String {
     nearest(asked, ids, head::HEADS.len()).join(", ")
 }
 
+/// Whether `asked` may be meant for `name`: it is a part of it, or at most a third of their letters differ.
+fn is_near(asked: &str, name: &str) -> bool {
+    let (without, edits) = distance(asked, name);
+    !without || 3 * edits <= asked.chars().count().max(name.chars().count())
+}
+
+/// Whether `name` does not contain `asked`, and their edit distance, in any case and by their first letters.
+fn distance(asked: &str, name: &str) -> (bool, usize) {
+    let [asked, name] = [asked, name].map(|s| s.to_lowercase().chars().take(64).collect::<String>());
+    let within = !asked.is_empty() && name.contains(&asked);
+    (!within, strsim::damerau_levenshtein(&asked, &name))
+}
+
 /// The `count` names nearest to `asked`: those that contain it first, then by edit distance.
 fn nearest<'a>(asked: &str, names: impl Iterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
-    let asked: String = asked.to_lowercase().chars().take(64).collect();
-    let rank = |name: &str| {
-        let name: String = name.to_lowercase().chars().take(64).collect();
-        let within = !asked.is_empty() && name.contains(&asked);
-        (!within, strsim::damerau_levenshtein(&asked, &name))
-    };
-    let mut ranked: Vec<_> = names.map(|name| (rank(name), name)).collect();
+    let mut ranked: Vec<_> = names.map(|name| (distance(asked, name), name)).collect();
     ranked.sort_by_key(|(rank, _)| *rank);
     ranked.into_iter().take(count).map(|(_, name)| name).collect()
 }
