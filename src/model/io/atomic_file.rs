@@ -209,7 +209,13 @@ pub(in crate::model) fn step<T>(call: impl FnOnce() -> io::Result<T>) -> io::Res
             ErrorKind::NotADirectory => "choose another folder",
             _ => "check the disk, then try again",
         };
-        io::Error::new(error.kind(), format!("{error}; {advice}"))
+        // `tempfile` appends the temporary file's path, which means nothing to the user.
+        let text = error.to_string();
+        let why = match text.rsplit_once(" at path ") {
+            Some((why, temporary)) if temporary.contains(PREFIX) => why,
+            _ => &text,
+        };
+        io::Error::new(error.kind(), format!("{why}; {advice}"))
     })
 }
 
@@ -249,7 +255,7 @@ pub(super) fn file_system_time(folder: &Path) -> SystemTime {
 
 #[cfg(test)]
 mod tests {
-    use super::{can_write, is_there, make_folder, nearest_folder, read, start, text, write};
+    use super::{PREFIX, can_write, is_there, make_folder, nearest_folder, read, start, text, write};
     use std::io::ErrorKind;
     use std::path::Path;
 
@@ -324,6 +330,8 @@ mod tests {
             }
         }
         assert!(is_there(&file).unwrap() && !is_there(&new).unwrap());
+        let refused = write(&new.join("file"), b"x").unwrap_err().to_string();
+        assert!(refused.contains("its folder does not exist") && !refused.contains(PREFIX), "{refused}");
         can_write(&new).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         assert_eq!(nearest_folder(Path::new("not-there")).unwrap(), Path::new("."));
