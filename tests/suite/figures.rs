@@ -322,11 +322,13 @@ fn columns_that_do_not_fit_end_with_what_would_do() {
     let folder = stored();
     let four = ["--trace", "sinkhorn.json"].repeat(4);
     let four = [&four[..], &["--figure", "evidence", "--out", "four.svg"]].concat();
-    let failed = figures(folder.path(), &four).code(2);
+    let failed = figures(folder.path(), &[&four[..], &["--width", "85"]].concat()).code(2);
     let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
     assert!(said.contains("4 columns side by side need") && said.contains("--columns 2"), "{said}");
     assert!(!folder.path().join("four.svg").exists());
-    figures(folder.path(), &[&four[..], &["--columns", "2"]].concat()).success();
+    figures(folder.path(), &[&four[..], &["--width", "85", "--columns", "2"]].concat()).success();
+    // By default, it is as wide as they need.
+    figures(folder.path(), &four).success();
 }
 
 #[test]

@@ -29,6 +29,9 @@ use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, export, figures, find};
 
+/// Width of a column of a page, in mm.
+const COLUMN_MM: f32 = 85.0;
+
 /// Flags of sources that are no traces; they conflict with flags that only affect figures of traces.
 const NO_TRACE: [&str; 4] = ["run", "evaluation", "stability", "causal"];
 
@@ -71,9 +74,10 @@ pub struct Figures {
     /// List the figures and exit
     #[arg(long)]
     list: bool,
-    /// Width in mm: 85 for one column, 174 for a two-column page
-    #[arg(long, default_value_t = 85.0, value_name = "MM")]
-    width: f32,
+    /// Width in mm: 85 for one column, 174 for a two-column page [default: 85, or what traces side by side need to be
+    /// legible]
+    #[arg(long, value_name = "MM")]
+    width: Option<f32>,
     /// Resolution of a PNG or GIF, in dots per inch [default: 300, GIF 150]
     #[arg(long)]
     dpi: Option<f32>,
@@ -148,19 +152,19 @@ impl Figures {
     /// Draws the figures; fails if a file cannot be read or written, or a named figure has nothing to show.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.list {
+            let wide = figures::all().map(|(info, _)| info.id.len()).max().unwrap_or(0);
             for (Info { id, about, .. }, of) in figures::all() {
                 let of = if of == "a trace" { String::new() } else { format!(" (of {of})") };
                 stdout::line(format_args!("{id:<wide$}  {about}{of}"))?;
             }
-            let wide = figures::all().map(|(info, _)| info.id.len()).max().unwrap_or(0);
             return Ok(ExitCode::SUCCESS);
         }
         self.check()?;
         if let Some(why) = self.against.as_ref().and_then(|_| self.no_difference()) {
             return Err(Usage(format!("--against: {why}")).into());
         }
-        if !(20.0..=2000.0).contains(&self.width) {
-            return Err(Usage(format!("--width {}: give 20 to 2000 mm", self.width)).into());
+        if let Some(width) = self.width.filter(|width| !(20.0..=2000.0).contains(width)) {
+            return Err(Usage(format!("--width {width}: give 20 to 2000 mm")).into());
         }
         if let Some(dpi) = self.dpi.filter(|dpi| !(10.0..=2400.0).contains(dpi)) {
             return Err(Usage(format!("--dpi {dpi}: give 10 to 2400 dots per inch")).into());
@@ -262,7 +266,7 @@ impl Figures {
         out: &Path,
     ) -> anyhow::Result<()> {
         let against = self.reference(traces)?;
-        let (theme, width) = (self.theme(), export::points(self.width));
+        let theme = self.theme();
         let columns = self.columns.map(usize::from);
         let plot = TracePlot::compared(figures, traces.to_vec(), self.options());
         let plot = TracePlot { against, columns, own_scales: self.own_scales, ..plot };
@@ -271,6 +275,7 @@ impl Figures {
             let why = "numbers are written for one trace and one figure at a time";
             return Err(Usage(format!("--out {}: {why}", out.display())).into());
         }
+        let width = export::points(self.width_for(&plot));
         if let Some(narrow) = plot.narrow(width) {
             return Err(Usage(narrow.to_string()).into());
         }
@@ -299,12 +304,18 @@ impl Figures {
 
     /// Draws a plot into a file, and prints notes about its height and missing glyphs.
     fn save(&self, plot: &dyn Plot, out: &Path) -> anyhow::Result<()> {
-        let scene = plot.draw_column(&self.theme(), export::points(self.width))?;
+        let scene = plot.draw_column(&self.theme(), export::points(self.width_for(plot)))?;
         let draws_glyphs = ends_with(out, "pdf") || ends_with(out, "png");
         let high = export::higher_than_page(&scene).filter(|_| plot.is_comparison());
         let missing = export::missing_letters(&scene).filter(|_| draws_glyphs);
         high.iter().chain(&missing).for_each(|note| say!("note: {note}"));
         Ok(export::save(out, &scene, &plot.table(), &plot.caption().about, self.png_dpi())?)
+    }
+
+    /// Width of a plot in mm: the one asked for, or one column, or what its columns side by side need.
+    fn width_for(&self, plot: &dyn Plot) -> f32 {
+        let needed = || plot.narrow(export::points(COLUMN_MM)).map_or(COLUMN_MM, |narrow| narrow.needed);
+        self.width.unwrap_or_else(needed)
     }
 
     fn png_dpi(&self) -> f32 {
