@@ -90,7 +90,7 @@ impl std::fmt::Display for UserError {
 pub fn refused(error: &anyhow::Error) -> bool {
     let training = |error: &TrainingError| match error {
         TrainingError::Data(error) => no_such_data(error),
-        TrainingError::Extract(error) => no_such_layer(error),
+        TrainingError::Extract(error) => no_such_tokens(error),
         TrainingError::Run(error) => no_such_run(error),
         TrainingError::Device(error) => no_such_device(error),
         TrainingError::Model(ModelError::Config { .. })
@@ -118,7 +118,7 @@ pub fn refused(error: &anyhow::Error) -> bool {
         || error.downcast_ref().is_some_and(training)
         || error.downcast_ref().is_some_and(no_such_device)
         || error.downcast_ref().is_some_and(no_such_run)
-        || error.downcast_ref().is_some_and(no_such_layer)
+        || error.downcast_ref().is_some_and(no_such_tokens)
         || error.downcast_ref().is_some_and(no_such_format)
         || data
         || matches!(
@@ -139,9 +139,14 @@ fn no_such_data(error: &DataError) -> bool {
     matches!(error, DataError::Absent { .. })
 }
 
-fn no_such_layer(error: &ExtractError) -> bool {
-    use BackboneError::{Blocks, Layer};
-    matches!(error, ExtractError::SameLayer { .. } | ExtractError::Backbone(Layer { .. } | Blocks { .. }))
+fn no_such_tokens(error: &ExtractError) -> bool {
+    use BackboneError::{Blocks, Layer, Order};
+    let asked = |error: &BackboneError| matches!(error, Layer { .. } | Blocks { .. } | Order { .. });
+    match error {
+        ExtractError::SameLayer { .. } => true,
+        ExtractError::Backbone(error) => asked(error),
+        _ => false,
+    }
 }
 
 fn no_such_format(error: &ExportError) -> bool {

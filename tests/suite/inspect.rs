@@ -353,6 +353,8 @@ fn mistakes_are_told_before_any_work() {
     assert!(code == 1 && stderr.contains("one.png"), "{stderr}");
     let (code, stderr) = run(&image, &probe, &["--layer", "9"]);
     assert!(code == 2 && stderr.contains("layers 1 to 2"), "{stderr}");
+    let (code, stderr) = run(&image, &probe, &["--mae-order", "shuffled:3"]);
+    assert!(code == 2 && stderr.contains("the backbone is ViT, and only ViT-MAE"), "{stderr}");
     assert_eq!(run(&image, &probe, &["--rho", "1.5"]).0, 2);
     let (_, stderr) = run(&image, &probe, &["--size", "36"]);
     assert!(stderr.contains("patches of 8 x 8") && stderr.contains("(--size)"), "{stderr}");

@@ -497,6 +497,7 @@ fn what_cannot_be_an_axis_is_refused_before_anything_is_done() {
     refused(&with(&["--rates", "0.001,1e-3"]), "--rates: 0.001 is given twice");
     refused(&with(&["--rates", "0.1", "--rate", "0.2"]), "cannot be used with");
     refused(&with(&["--layers", "1", "--layer", "1"]), "cannot be used with");
+    refused(&["--mae-order", "redrawn"], "only ViT-MAE has them in another order");
     refused(&["--rates", "0.1,0.2"], "--select-split 0.1");
     // Axes without heads would otherwise be ignored silently.
     done(&mut grid(&desk, "run", &["--seeds", "1"]));

@@ -20,6 +20,7 @@ use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::state::workspace::{Entry, SavedDataset, SavedImage, SavedNote, Workspace};
 use ssmprobe::app::state::{ColumnState, Finding, GalleryFilter, State, Status};
 use ssmprobe::app::user_error::UserError;
+use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::grid::Grid;
@@ -1060,4 +1061,21 @@ fn the_next_training_takes_the_layer_of_its_form() {
     state.dispatch(Command::Undo);
     // Both choices are one step, like those of a slider.
     assert_eq!((state.backbone_options.layer, layer(&state)), (None, Some(3)));
+}
+
+#[test]
+fn a_training_is_not_asked_for_an_order_that_its_backbone_does_not_have() {
+    let mut state = story();
+    let options = BackboneOptions { mae_order: MaeOrder::Shuffled(1), ..BackboneOptions::default() };
+    does(&mut state, Command::SetBackboneOptions(options));
+    let form = TrainSettings { data: Some("birds".into()), ..state.training.form.clone() };
+    assert_eq!((form.backbone.as_str(), form.tokens.token_spec.mae_order), ("one", MaeOrder::Shuffled(1)));
+    state.dispatch(Command::SetTrainForm(Box::new(form)));
+    let requests = state.dispatch(Command::PlanTraining);
+    let asked = requests.iter().find_map(|request| match request {
+        Request::Fetch(_, Fetch::Plan(form)) => Some(form.tokens.token_spec),
+        _ => None,
+    });
+    assert_eq!(asked, Some(TokenSpec::default()), "a plain ViT has one order");
+    assert!(state.dispatch(Command::PlanTraining).is_empty(), "it is asked for once");
 }

@@ -199,8 +199,8 @@ impl Engine {
 
     /// Folder, device and token settings of an open backbone, to read the same tokens elsewhere.
     pub(super) fn taker(&self, entry: BackboneId) -> Result<(PathBuf, Device, TokenSpec), UserError> {
-        let LoadedBackbone { spec, device, .. } = self.backbone(entry)?;
-        Ok((spec.folder.clone(), device.clone(), spec.options.token_spec()))
+        let LoadedBackbone { spec, reader, device, .. } = self.backbone(entry)?;
+        Ok((spec.folder.clone(), device.clone(), reader.token_spec))
     }
 
     /// The open backbone with this id.

@@ -17,7 +17,8 @@ impl FlagOverrides<TokenSpec> {
     /// that the device does not have are float32.
     ///
     /// # Errors
-    /// If two of them were trained on different tokens and no flag says which.
+    /// If two of them were trained on different tokens and no flag says which, or the backbone does not have the requested
+    /// order.
     pub fn of_probes<'a>(
         &self,
         probes: impl IntoIterator<Item = (&'a Path, &'a Probe)>,
@@ -32,7 +33,9 @@ impl FlagOverrides<TokenSpec> {
             let trained =
                 Trained::from_training(probe.meta.training.as_ref()).map(|trained| trained.token_spec);
             silent |= trained.is_none();
-            let token_spec = settled(self.over(trained.unwrap_or_default()));
+            let token_spec = self.over(trained.unwrap_or_default());
+            config.check_order(token_spec.mae_order).map_err(|error| Usage(error.to_string()))?;
+            let token_spec = settled(token_spec);
             let (before, known) = *first.get_or_insert((path, token_spec));
             let differences = known.differences(&token_spec);
             if !differences.is_empty() {

@@ -54,11 +54,11 @@ impl State {
     /// The arguments and the folder of the tasks that the form describes; `None` without a preflight.
     fn wanted_tasks(&self) -> Option<(Vec<String>, PathBuf)> {
         let PreflightState::Ready { preflight, .. } = &self.training.preflight else { return None };
-        let form = &self.training.form;
+        let form = self.train_settings();
         let mut words = form.words();
         words.push("--submit=slurm".to_owned());
         words.extend(self.settings.training.slurm.words());
-        Some((words, form.out.clone().unwrap_or_else(|| preflight.out.clone())))
+        Some((words, form.out.unwrap_or_else(|| preflight.out.clone())))
     }
 
     /// Whether the known tasks are those of the current form.

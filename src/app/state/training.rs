@@ -116,6 +116,18 @@ impl State {
         self.training.form = form.bounded();
     }
 
+    /// The form as requests carry it: tokens in the canonical form for its backbone, if that is open. An order chosen for an open
+    /// ViT-MAE is thus not requested of another family.
+    pub(super) fn train_settings(&self) -> TrainSettings {
+        let mut form = self.training.form.clone();
+        let mut known = self.library.backbones.values().filter(|known| known.source == form.backbone);
+        if let Some(info) = known.find_map(|known| known.status.ready()) {
+            let token_spec = &mut form.tokens.token_spec;
+            *token_spec = token_spec.settled(info.layers, &info.model_type);
+        }
+        form
+    }
+
     /// Requests the preflight of the form, unless it is known or under way; again if it failed.
     pub(super) fn plan_training(&mut self) -> Vec<Request> {
         let training = &self.training;
@@ -123,10 +135,10 @@ impl State {
         if training.active.is_some() || training.form.missing().is_some() || known {
             return Vec::new();
         }
-        let form = training.form.clone();
+        let (planned, form) = (training.form.clone(), self.train_settings());
         let mut requests = self.stop_planning();
         let job = self.begin(JobKind::Plan, "Planning a training");
-        self.training.planned = Some(form.clone());
+        self.training.planned = Some(planned);
         self.training.preflight = PreflightState::Asked(job);
         requests.push(Request::Fetch(job, Fetch::Plan(Box::new(form))));
         requests
@@ -154,7 +166,7 @@ impl State {
         if !self.can_start_training() {
             return Vec::new();
         }
-        let mut form = self.training.form.clone();
+        let mut form = self.train_settings();
         // The run goes to the folder that the preflight showed.
         let out = form.out.get_or_insert(preflight.out.clone()).clone();
         let title = format!("Training on {}", preflight.dataset);

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::family::{ConfigSchema, Family, Positions, PrefixKind};
+use super::family::{ConfigSchema, Family, Positions, PrefixKind, VIT_MAE};
 use super::fields::Fields;
+use super::order::MaeOrder;
 use super::position::Kernel;
 use super::rotary::Rotary;
 use super::{BackboneError, FAMILIES, find};
@@ -306,6 +307,14 @@ impl Config {
             _ if layer > self.layers => Err(BackboneError::Layer { layer, layers: self.layers }),
             _ if joined > layer + 1 => Err(BackboneError::Blocks { joined, layer }),
             _ => Ok(()),
+        }
+    }
+
+    /// Checks that this family has its patch tokens in `order`: only ViT-MAE has others than raster order.
+    pub fn check_order(&self, order: MaeOrder) -> Result<(), BackboneError> {
+        match order == MaeOrder::Kept || *self.family == VIT_MAE {
+            true => Ok(()),
+            false => Err(BackboneError::Order { order, family: self.family.name }),
         }
     }
 

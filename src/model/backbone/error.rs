@@ -2,6 +2,7 @@
 
 use super::config::ConfigError;
 use super::config::PATCH_LIMIT;
+use super::order::MaeOrder;
 use super::weights::WeightsError;
 
 /// Why a backbone cannot be opened, or cannot read an image.
@@ -30,6 +31,11 @@ pub enum BackboneError {
          up to it, embeddings (0) included: request fewer, or a later layer (--layer)", layer + 1
     )]
     Blocks { joined: usize, layer: usize },
+    #[error(
+        "patch tokens in the order {order} requested (--mae-order), but the backbone is {family}, and only ViT-MAE has \
+         them in another order than kept: leave it out, or request kept"
+    )]
+    Order { order: MaeOrder, family: &'static str },
     #[error("{id} has no attention to roll out")]
     NoAttention { id: String },
     #[error("The tokens are the embeddings of the patches: no attention comes before them")]
