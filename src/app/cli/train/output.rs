@@ -27,8 +27,12 @@ impl TrainArgs {
                     display.say(&format!("note: {left_out}"));
                 }
                 display.say(&format!("training: {steps} steps of all heads"));
-                display
-                    .say(&format!("smallest detectable difference: {shows:.1} points, {}", train::ASSUMED));
+                let points = match *shows {
+                    train::UNDETECTABLE.. => "none".to_owned(),
+                    points => format!("{points:.1} points"),
+                };
+                let assumed = train::assumed(*shows, settings.seeds);
+                display.say(&format!("smallest detectable difference: {points}, {assumed}"));
                 self.print_json(display, || {
                     json!({"event": "plan", "images": dataset.samples.len(), "steps": steps,
                            "smallest_difference": shows, "bytes": tokens.bytes, "done": tokens.done, "left_out": left_out})

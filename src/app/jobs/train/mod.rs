@@ -25,7 +25,7 @@ use std::path::PathBuf;
 pub use self::error::TrainingError;
 use self::manifest::{manifest, truth};
 pub use self::plan::TrainPlan;
-pub use self::preflight::{ASSUMED, Estimate, Preflight, preflight, smallest_difference};
+pub use self::preflight::{Estimate, Preflight, UNDETECTABLE, assumed, preflight, smallest_difference};
 use self::seeds::{Training, fresh};
 pub use self::settings::{BATCHES, COUNTS, MOST_SEEDS, SEEDS, TrainSettings, is_rate, is_share};
 pub use self::split::{Parts, labelled};

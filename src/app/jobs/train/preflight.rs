@@ -80,16 +80,39 @@ pub struct Cost {
 /// Share of the test images that one of two heads alone answers rightly: what is assumed before any is trained.
 const DISAGREEMENT: f64 = 0.1;
 
+/// The [`smallest_difference`], in points, where no difference can be detected.
+pub const UNDETECTABLE: f64 = 100.0;
+
 /// The smallest difference of two heads' accuracies, in points, that a training could show on so many test images with so
-/// many seeds: found at 80 % power by a test at 5 % (docs/definitions.md, section 13). What it rests on is in [`ASSUMED`].
+/// many seeds: found at 80 % power by a test at 5 % (docs/definitions.md, section 13); [`UNDETECTABLE`] if none is. What it
+/// rests on is in [`assumed`].
 pub fn smallest_difference(images: usize, seeds: usize) -> f64 {
     let points = CrossedMean::expected(images, seeds, DISAGREEMENT).detectable(0.8);
     // Heads that differ by more than that share of images disagree on more of them, which goes by its root.
-    if points > 100.0 * DISAGREEMENT { (points.powi(2) / (100.0 * DISAGREEMENT)).min(100.0) } else { points }
+    if points > 100.0 * DISAGREEMENT {
+        (points.powi(2) / (100.0 * DISAGREEMENT)).min(UNDETECTABLE)
+    } else {
+        points
+    }
 }
 
-/// What [`smallest_difference`] assumes, in words.
-pub const ASSUMED: &str = "at 80 % power, if exactly one of two heads is right on a tenth of the test images; more if trainings vary";
+/// What [`smallest_difference`] assumes where it is this number of points with so many seeds, in words.
+pub fn assumed(points: f64, seeds: usize) -> String {
+    let assumed = match points {
+        UNDETECTABLE.. => "test images and seeds are too few to detect any difference at 80 % power",
+        // More than the share of images on which one of two heads alone is then right.
+        _ if points > 100.0 * DISAGREEMENT => {
+            "at 80 % power, if two heads disagree on no more test images than they differ by; more if trainings vary"
+        }
+        _ => {
+            "at 80 % power, if exactly one of two heads is right on a tenth of the test images; more if trainings vary"
+        }
+    };
+    // The variance over two trainings has one degree of freedom: intervals are wide on any number of images.
+    let remedy =
+        if seeds == 2 { "; 2 seeds hardly tell how much trainings vary: train 3 or more" } else { "" };
+    format!("{assumed}{remedy}")
+}
 
 /// Looks at dataset, backbone and disk; nothing is written and no image is decoded.
 ///
@@ -172,6 +195,24 @@ impl Cost {
 mod tests {
     use super::*;
     use crate::model::grid::Grid;
+
+    #[test]
+    fn the_words_of_a_difference_agree_with_its_number() {
+        let words = |images, seeds| assumed(smallest_difference(images, seeds), seeds);
+        assert!(words(500, 3).contains("a tenth of the test images"));
+        for seeds in [1, 3] {
+            let few = words(30, seeds); // 28.0 and 29.8 points
+            assert!(
+                few.contains("no more test images than they differ by") && !few.contains("train 3"),
+                "{few}"
+            );
+        }
+        let two = words(30, 2);
+        assert!(
+            two.contains("too few to detect any difference") && two.ends_with("train 3 or more"),
+            "{two}"
+        );
+    }
 
     #[test]
     fn time_is_steps_evaluations_and_missing_tokens() {

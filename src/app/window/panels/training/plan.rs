@@ -6,7 +6,9 @@ use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
 use super::tasks;
 use crate::app::format;
 use crate::app::jobs::tasks::TrainPlace;
-use crate::app::jobs::train::{ASSUMED, Estimate, Preflight, TrainSettings, smallest_difference};
+use crate::app::jobs::train::{
+    Estimate, Preflight, TrainSettings, UNDETECTABLE, assumed, smallest_difference,
+};
 use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command};
 use crate::app::window::panels::{PanelContext, placeholder};
@@ -188,7 +190,14 @@ fn rows(
                 s(draft.seeds)
             ),
         ),
-        ("Detectable difference", format!("{shows:.1} points or more"), sentence(ASSUMED)),
+        (
+            "Detectable difference",
+            match shows {
+                UNDETECTABLE.. => "None".to_owned(),
+                _ => format!("{shows:.1} points or more"),
+            },
+            sentence(&assumed(shows, draft.seeds)),
+        ),
         (
             "Tokens",
             format!(
