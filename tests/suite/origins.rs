@@ -151,6 +151,8 @@ fn what_a_run_was_not_begun_with_is_refused_and_seeds_are_added() {
         assert!(code == 2 && stderr.contains(&format!("another `{field}`")), "{more:?}: {stderr}");
     }
     assert!(before == files(&desk.path("run/probes")));
+    let (_, _, stderr) = resume(&["--heads", "cls"]);
+    assert!(stderr.contains("there, cls now;"), "one head by its name, too: {stderr}");
     let (code, _, stderr) = resume(&["--config", "state_dim=3"]);
     assert!(code == 2 && stderr.contains("--heads"), "{stderr}");
     // More seeds: existing probes stay as they are, new ones are those of a run with three seeds.

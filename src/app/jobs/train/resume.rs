@@ -155,7 +155,7 @@ pub fn difference(
 /// A value for a message: a list of named items as their names, each with its config unless that is empty.
 fn brief(value: &Value) -> String {
     match value {
-        Value::Array(all) if all.len() > 1 && all.iter().all(|one| one["name"].is_string()) => {
+        Value::Array(all) if !all.is_empty() && all.iter().all(|one| one["name"].is_string()) => {
             let one = |one: &Value| match one["config"].as_object().filter(|config| !config.is_empty()) {
                 Some(_) => format!("{} {}", one["name"].as_str().unwrap_or_default(), one["config"]),
                 None => one["name"].as_str().unwrap_or_default().to_owned(),
