@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::app::format::shell_path;
 use crate::app::jobs::tasks::PlannedStage;
@@ -106,7 +106,7 @@ impl Jobs {
             return wait(&mut plan);
         }
         if self.json {
-            print_json(&plan)?;
+            stdout::text(format_args!("{:#}\n", document(&plan)?))?;
         } else {
             print_list(&plan)?;
         }
@@ -114,7 +114,8 @@ impl Jobs {
     }
 }
 
-/// Submits `stages` whose results go to `folder`; with `--dry-run` prints their scripts instead, as JSON if `json`.
+/// Submits `stages` whose results go to `folder`; with `--dry-run` prints their scripts instead, as JSON if `json`, else with
+/// `json` the tasks as [`Jobs`] does, on one line, and again after `--wait`.
 pub fn submit(
     folder: &Path,
     place: SubmitTarget,
@@ -143,16 +144,21 @@ pub fn submit(
         // While waiting, the rest is submitted as Slurm takes it.
         Err(error) if flags.wait && is_limit(&error) && !plan.handed_in.is_empty() => {
             say!("note: {error:#}");
-            return wait(&mut plan);
         }
-        submitted => submitted?,
+        submitted => {
+            submitted?;
+            let stages = describe(&plan.stages);
+            say!("submitted: {stages}; `ssmprobe jobs {}` shows their progress", shell_path(folder));
+        }
     }
-    say!(
-        "submitted: {}; `ssmprobe jobs {}` shows their progress",
-        describe(&plan.stages),
-        shell_path(folder)
-    );
-    if flags.wait { wait(&mut plan) } else { Ok(ExitCode::SUCCESS) }
+    let print = |plan: &Plan| if json { stdout::line(document(plan)?) } else { Ok(()) };
+    print(&plan)?;
+    if !flags.wait {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let code = wait(&mut plan)?;
+    print(&plan)?;
+    Ok(code)
 }
 
 /// The stages of each chain: `3 x tokens, then all-tokens, then 4 x train, then join`.
@@ -313,14 +319,14 @@ fn print_list(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints the same as one JSON document.
-fn print_json(plan: &Plan) -> anyhow::Result<()> {
+/// The same as a JSON document.
+fn document(plan: &Plan) -> anyhow::Result<Value> {
     let task = |(task, state): &(Task, State)| {
         let last = tail(plan, *task, 1).pop();
         json!({"task": plan.name(*task), "how": state, "last": last, "log": plan.log(*task)})
     };
     let tasks: Vec<_> = states(plan)?.iter().map(task).collect();
-    stdout::text(format_args!("{:#}\n", json!({"folder": plan.folder, "place": plan.place, "tasks": tasks})))
+    Ok(json!({"folder": plan.folder, "place": plan.place, "tasks": tasks}))
 }
 
 /// Prints the last lines of the log of a task that failed.

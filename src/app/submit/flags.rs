@@ -21,7 +21,8 @@ pub enum SubmitTarget {
 #[command(next_help_heading = "Submission")]
 pub struct SubmitFlags {
     /// Split the work into tasks, submitted to Slurm or run as processes on this machine, and a last task that joins
-    /// them; `ssmprobe jobs` shows their progress.
+    /// them; `ssmprobe jobs` shows their progress. --json prints the tasks on one line as `ssmprobe jobs --json` does, and
+    /// again after --wait.
     #[arg(long, value_name = "WHERE")]
     pub submit: Option<SubmitTarget>,
     /// Number of tasks [default for `train` and `sweep`: one per seed; required for `eval` and `extract`].

@@ -13,7 +13,7 @@ use ssmprobe::model::train::run::Run;
 
 use crate::faults::tree;
 use crate::interrupts::until;
-use crate::run::{Desk, backbone, done, program, run, tables};
+use crate::run::{Desk, backbone, done, lines, program, run, tables};
 
 mod chaos;
 mod cluster;
@@ -89,9 +89,13 @@ pub fn sweep(desk: &Desk, out: &str, more: &[&str]) -> Command {
 #[test]
 fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     let desk = Desk::new(150, 12);
-    let in_tasks = ["--submit", "local", "--tasks", "4", "--array-limit", "2", "--wait"];
-    let (code, _, stderr) = run(&mut desk.train("parts", 2, &in_tasks));
+    let in_tasks = ["--submit", "local", "--tasks", "4", "--array-limit", "2", "--wait", "--json"];
+    let (code, stdout, stderr) = run(&mut desk.train("parts", 2, &in_tasks));
     assert_eq!(code, 0, "{stderr}");
+    let [begun, ended] = &lines(&stdout)[..] else { panic!("{stdout}") };
+    assert_eq!(begun["tasks"].as_array().map(Vec::len), Some(9));
+    let known = done(&mut jobs(&desk.path("parts"), &["--json"]));
+    assert_eq!(*ended, serde_json::from_str::<Value>(&known).expect("JSON"));
     assert!(stderr.contains("submitted: 3 x tokens, then all-tokens, then 4 x train, then join"), "{stderr}");
     assert!(stderr.contains("9 of 9 tasks done"), "{stderr}");
     done(&mut desk.train("whole", 2, &[]));
