@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ssmprobe::model::data::mat::{self, MatError, Value};
-use ssmprobe::model::data::{Check, Dataset, LAYOUTS, Options, Split, describe, open, open_with};
+use ssmprobe::model::data::{Check, Dataset, LAYOUTS, ONE_CLASS, Options, Split, describe, open, open_with};
 use ssmprobe::model::io::columns::{self, Column, Values};
 
 use crate::real;
@@ -136,11 +136,16 @@ fn class_folders_are_split_by_class_and_seed() {
     let alone = open(alone.path()).unwrap();
     assert_eq!((alone.layout, alone.count(Split::Train), alone.held_out()), ("folder", 0, Some(Split::Val)));
     assert!(alone.notes.iter().any(|note| note.contains("no training images")), "{:?}", alone.notes);
+    assert!(alone.notes.iter().all(|note| !note.contains("of 1 class")), "{:?}", alone.notes);
     // A train folder alone is split likewise.
     let alone = Tree::new();
     alone.images(&["train/a/1.png", "train/a/2.png", "train/b/1.png", "train/b/2.png"]);
     let alone = open(alone.path()).unwrap();
     assert_eq!((alone.count(Split::Train), alone.count(Split::Test)), (2, 2));
+    // Of one class, there is nothing to tell apart.
+    let one = Tree::new();
+    one.images(&["train/a/1.png", "val/a/2.png"]);
+    assert_eq!(open(one.path()).unwrap().notes, [format!("all images are of 1 class: {ONE_CLASS}")]);
 }
 
 fn cub() -> Tree {

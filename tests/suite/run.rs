@@ -587,3 +587,22 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         assert!(!desk.path(made).exists(), "{made} is there");
     }
 }
+
+#[test]
+fn a_training_on_one_class_is_warned_of() {
+    let desk = Desk::new(24, 12);
+    for split in ["train", "val"] {
+        for folder in fs::read_dir(desk.data().join(split)).expect("a folder") {
+            let folder = folder.expect("an entry").path();
+            if !folder.ends_with(scenes::class_name(0)) {
+                fs::remove_dir_all(folder).expect("a folder");
+            }
+        }
+    }
+    let (code, _, stderr) = run(&mut desk.train("run", 1, &["--seeds", "1"]));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(
+        stderr.contains("note: all images are of 1 class: every probe trained on it is right"),
+        "{stderr}"
+    );
+}

@@ -153,6 +153,9 @@ pub struct Sample {
 /// The end of a note that matters only for training on a dataset, not for testing on it.
 pub const UNTRAINABLE: &str = "probes can be tested on it, not trained";
 
+/// The end of a note on a dataset whose images are all of one class, which matters only for training on it.
+pub const ONE_CLASS: &str = "every probe trained on it is right";
+
 /// A labelled set of images.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dataset {
@@ -365,6 +368,9 @@ pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, D
         }
         if !layout.official {
             dataset.hold_out(options);
+        }
+        if dataset.samples.windows(2).all(|pair| pair[0].class == pair[1].class) {
+            dataset.notes.push(format!("all images are of 1 class: {ONE_CLASS}"));
         }
         return Ok(dataset);
     }

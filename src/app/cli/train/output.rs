@@ -23,9 +23,7 @@ impl TrainArgs {
                     false => display.say(&describe(tokens)),
                 }
                 let left_out = settings.config().left_out();
-                if let Some(left_out) = &left_out {
-                    display.say(&format!("note: {left_out}"));
-                }
+                dataset.notes.iter().chain(&left_out).for_each(|note| display.say(&format!("note: {note}")));
                 display.say(&format!("training: {steps} steps of all heads"));
                 let points = match *shows {
                     train::UNDETECTABLE.. => "none".to_owned(),
