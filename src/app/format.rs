@@ -1,7 +1,17 @@
-//! Formatting of sizes and times for people, and of words for a shell.
+//! Formatting of counts, sizes and times for people, and of words for a shell.
 
 use std::path::Path;
 use std::time::Duration;
+
+/// A number with its noun: `1 class`, `12 classes`.
+pub fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", noun(number, one, many))
+}
+
+/// The noun of a number that is formatted otherwise.
+pub fn noun<'a>(number: usize, one: &'a str, many: &'a str) -> &'a str {
+    if number == 1 { one } else { many }
+}
 
 /// A number of bytes with one decimal, in decimal units from kB to TB.
 pub fn bytes(bytes: u64) -> String {
@@ -71,6 +81,11 @@ mod tests {
         ] {
             assert_eq!(shell_word(word), shell);
         }
+    }
+
+    #[test]
+    fn one_thing_is_singular() {
+        assert_eq!([0, 1, 2].map(|n| counted(n, "class", "classes")), ["0 classes", "1 class", "2 classes"]);
     }
 
     #[test]

@@ -150,7 +150,11 @@ fn an_evaluation_says_of_every_image_what_a_look_says() {
         events.iter().any(|event| matches!(event, Event::Progress(_, p) if p.what.contains(what)))
     };
     assert!(has_progress(&events, "Extracting tokens"));
-    assert!(events.iter().any(|e| matches!(e, Event::Warning { text, .. } if text.contains("1 images"))));
+    assert!(
+        events
+            .iter()
+            .any(|e| matches!(e, Event::Warning { text, .. } if text.contains("unreadable: 1 image of")))
+    );
     let evaluations: Vec<Arc<Evaluation>> =
         answers(&events).iter().map(|a| a.result.clone().expect("an evaluation")).collect();
     assert_eq!(

@@ -563,7 +563,7 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         (train, "scenes --rates 0.1,0.2", "--select-split 0.1"),
         (train, "scenes --protocol mae-linprobe --epochs 1", "warms up for 10 epochs"),
         (eval, "none --probe GAP", "none: cannot be read"),
-        (eval, "scenes --probe none", "none of the 1 probes can be evaluated"),
+        (eval, "scenes --probe none", "0 of 1 probe can be evaluated"),
         (eval, "scenes --probe GAP --masks none", "none: is not a folder"),
         (inspect, "none", "--probe none: no such file or folder"),
         (inspect, "GAP --masks none", "none: is not a folder"),

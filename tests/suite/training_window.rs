@@ -324,7 +324,7 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     assert!(pane.0.has("Training loss of 2 heads") && pane.0.has("Accuracy (%) of 2 heads"));
     assert!(pane.0.has("61.5 ± 0.0"), "the spread over seeds");
     pane.0.click("sinkhorn");
-    assert!(pane.0.has("Training loss of 1 heads"), "a click on the name hides the curve");
+    assert!(pane.0.has("Training loss of 1 head"), "a click on the name hides the curve");
     pane.0.click("Show all");
     assert!(pane.0.has("Training loss of 2 heads"));
     for control in ["Log scale", "train", "selection", "test"] {
@@ -438,7 +438,7 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
     };
     say(&mut pane, vec![metric("gap", 0, 1)], Vec::new());
     assert!(pane.0.wire.borrow().requests.contains(&Request::Follow(vec![folder.clone()])));
-    assert!(pane.0.has("Not finished") && pane.0.has("Training loss of 1 heads"));
+    assert!(pane.0.has("Not finished") && pane.0.has("Training loss of 1 head"));
     say(&mut pane, vec![metric("gap", 0, 1), metric("gap", 0, 2)], Vec::new());
     assert!(pane.0.has("Runs elsewhere"));
     let probe = (folder.join("probes/gap-s0-best.safetensors"), SystemTime::UNIX_EPOCH);

@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::app::format;
+use crate::app::format::{self, counted};
 use crate::app::jobs::extract::cache_root;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
@@ -67,10 +67,7 @@ impl Cache {
                         stdout::line(describe(entry))?;
                     }
                     let bytes = entries.iter().map(|entry| entry.bytes).sum();
-                    let count = match entries.len() {
-                        1 => "1 cache".to_owned(),
-                        many => format!("{many} caches"),
-                    };
+                    let count = counted(entries.len(), "cache", "caches");
                     say!("{count}, {}, in {}", format::bytes(bytes), root.display());
                 }
             }
@@ -86,7 +83,8 @@ impl Cache {
                     list::remove(&root, &entry.name)?;
                 }
                 let bytes = removed.iter().map(|entry| entry.bytes).sum();
-                say!("{} caches removed, {} freed", removed.len(), format::bytes(bytes));
+                let removed = counted(removed.len(), "cache", "caches");
+                say!("{removed} removed, {} freed", format::bytes(bytes));
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -97,12 +95,13 @@ fn describe(entry: &Entry) -> String {
     let Entry { name, bytes, written, about } = entry;
     let about = match about {
         Some(About { names, source, grid, width, images, done }) => format!(
-            "{}layer {}, {done} of {images} images, {} x {} tokens of width {width}, weights {}",
+            "{}layer {}, {done} of {}, {} x {} tokens of width {width}, weights {}",
             match names {
                 Some(Names { dataset, backbone }) => format!("{dataset} through {backbone}, "),
                 None => String::new(),
             },
             source.layer,
+            counted(*images, "image", "images"),
             grid.rows,
             grid.cols,
             source.weights.get(..12).unwrap_or(&source.weights)

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use crate::app::format::noun;
 use crate::app::rate::RateMeter;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
@@ -104,7 +105,8 @@ impl DatasetVerb {
                 stdout::line(format_args!("  the same image: {} and {}", name(*train), name(*held)))?;
             }
             if let more @ 1.. = report.shared.len().saturating_sub(MAX_PAIRS) {
-                stdout::line(format_args!("  and {more} more pairs (`--json` lists all)"))?;
+                let pairs = noun(more, "pair", "pairs");
+                stdout::line(format_args!("  and {more} more {pairs} (`--json` lists all)"))?;
             }
         }
         match interrupt::flow() {

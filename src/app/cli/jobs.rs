@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::app::format::shell_path;
+use crate::app::format::{counted, shell_path};
 use crate::app::jobs::tasks::PlannedStage;
 use crate::app::submit::script::script;
 use crate::app::submit::status::{State, are_done, states, tail};
@@ -98,8 +98,7 @@ impl Jobs {
         if self.retry {
             match hand_in::again(&mut plan)? {
                 0 => say!("nothing to submit"),
-                1 => say!("submitted 1 task"),
-                tasks => say!("submitted {tasks} tasks"),
+                tasks => say!("submitted {}", counted(tasks, "task", "tasks")),
             }
         }
         if self.wait {
@@ -357,7 +356,7 @@ fn summary(tasks: &[(Task, State)]) -> String {
             State::NotHandedIn => counts[4].1 += 1,
         }
     }
-    let mut text = format!("{done} of {} tasks done", tasks.len());
+    let mut text = format!("{done} of {} done", counted(tasks.len(), "task", "tasks"));
     for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         text += &format!(", {count} {name}");
     }

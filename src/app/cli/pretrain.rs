@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::app::format::counted;
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::pretrain::{self, Event, Manifest, Point, PretrainSettings, PretrainSpec};
 use crate::app::terminal::interrupt;
@@ -85,14 +86,14 @@ fn describe(manifest: &Manifest, device: &str, step: usize) -> String {
     let Manifest { plan, pictures, .. } = manifest;
     let from = if step > 0 { format!(", {step} of them done") } else { String::new() };
     format!(
-        "{}: {} images of {} classes, {} tokens each; {} layers of width {}; {} steps{from}, on {device}",
+        "{}: {} of {}, {} each; {} of width {}; {}{from}, on {device}",
         pictures.name,
-        pictures.images,
-        pictures.classes.len(),
-        plan.tokens(),
-        plan.layers,
+        counted(pictures.images, "image", "images"),
+        counted(pictures.classes.len(), "class", "classes"),
+        counted(plan.tokens(), "token", "tokens"),
+        counted(plan.layers, "layer", "layers"),
         plan.width,
-        plan.steps
+        counted(plan.steps, "step", "steps")
     )
 }
 

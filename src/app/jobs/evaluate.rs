@@ -12,6 +12,7 @@ use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, TokenSe
 use super::regions::{RegionSource, of_samples};
 use super::removal::{Encoder, SubsetReader};
 use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter, Unit};
+use crate::app::format::{counted, noun};
 use crate::app::user_error::UserError;
 use crate::model::annotations::RegionSet;
 use crate::model::data::token_cache::TokenCache;
@@ -59,8 +60,9 @@ impl EvalSplit {
 
     /// A summary in one line: `folder, 500 test images of 10 classes`.
     pub fn summary(&self) -> String {
-        let (images, classes) = (self.samples.len(), self.asked.classes.len());
-        format!("{}, {images} {} images of {classes} classes", self.dataset.layout, self.split.name())
+        let (images, classes) = (self.samples.len(), counted(self.asked.classes.len(), "class", "classes"));
+        let noun = noun(images, "image", "images");
+        format!("{}, {images} {} {noun} of {classes}", self.dataset.layout, self.split.name())
     }
 }
 
@@ -320,7 +322,8 @@ fn take(
     let Extracted { cache, unreadable, .. } =
         extract::run(engine, &ExtractSpec { plan, dataset, device }, reporter)?;
     if unreadable > 0 {
-        reporter.warn(format!("{unreadable} images of {} cannot be read and are left out", dataset.name));
+        let images = counted(unreadable, "image", "images");
+        reporter.warn(format!("left out as unreadable: {images} of {}", dataset.name));
     }
     Ok(cache)
 }

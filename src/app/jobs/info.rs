@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::BackboneOptions;
+use crate::app::format::counted;
 use crate::model::backbone::Backbone;
 use crate::model::backbone::token_spec::{Trained, describe_differences};
 use crate::model::grid::Grid;
@@ -119,7 +120,8 @@ impl BackboneInfo {
     pub fn summary(&self) -> String {
         let Self { model_type, width, layers, grid, .. } = self;
         let grid = grid.map_or(String::new(), |g| format!(", {} × {} patches", g.rows, g.cols));
-        format!("{model_type}, {width} wide, {layers} layers{grid}, on {}", self.device)
+        let layers = counted(*layers, "layer", "layers");
+        format!("{model_type}, {width} wide, {layers}{grid}, on {}", self.device)
     }
 }
 
@@ -156,7 +158,8 @@ impl ProbeInfo {
             id => id.to_owned(),
         };
         let accuracy = self.accuracy.map_or(String::new(), |right| format!(", {right:.1} %"));
-        format!("{}{accuracy}, {} classes, trained on {backbone}", self.head_name, self.class_count)
+        let classes = counted(self.class_count, "class", "classes");
+        format!("{}{accuracy}, {classes}, trained on {backbone}", self.head_name)
     }
 
     /// Whether it can read the tokens of `backbone`.

@@ -12,6 +12,7 @@ use super::history::disk;
 use super::result_file::ResultFile;
 use super::tasks::plan_file;
 use super::{DatasetId, Event, JobError, JobId, Reporter, Unit, fetch, folder, received};
+use crate::app::format::counted;
 use crate::app::image_files::{images_below, is_probe, is_workspace};
 use crate::app::paths::expanded;
 use crate::app::user_error::UserError;
@@ -233,8 +234,8 @@ fn list(
     match first {
         Some(error) if count == 0 => Err(error.into()),
         Some(error) => {
-            reporter
-                .warn(format!("{unread} files or folders left out; the first: {}", error.lines.join(": ")));
+            let places = counted(unread, "file or folder", "files or folders");
+            reporter.warn(format!("{places} left out; the first: {}", error.lines.join(": ")));
             Ok(())
         }
         None if count == 0 => {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
 use super::{JobError, Reporter, Unit};
+use crate::app::format::counted;
 use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::{DataError, Dataset, Source};
@@ -79,9 +80,8 @@ pub fn of_samples(
     let mut set = RegionSet::default();
     let Some(annotations) = from.of_dataset(dataset).map_err(JobError::failed)? else { return Ok(set) };
     if annotations.unlisted > 0 {
-        let count = annotations.unlisted;
-        reporter
-            .warn(format!("{count} marks are on images that the dataset does not list; they are left out"));
+        let marks = counted(annotations.unlisted, "mark", "marks");
+        reporter.warn(format!("left out: {marks} on images that the dataset does not list"));
     }
     let file = |sample: &Option<usize>| match &dataset.samples[(*sample)?].source {
         Source::File(path) => Some(path.as_path()),

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::app::format::counted;
+
 /// Where a training runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -170,7 +172,8 @@ impl Tasks {
 
     /// The number of tasks in each phase, in words.
     pub fn summary(&self) -> String {
-        let mut text = format!("{} of {} tasks done", self.count(TaskPhase::Done), self.all.len());
+        let all = counted(self.all.len(), "task", "tasks");
+        let mut text = format!("{} of {all} done", self.count(TaskPhase::Done));
         for (phase, name) in [
             (TaskPhase::Running, "running"),
             (TaskPhase::Waiting, "waiting"),

@@ -5,6 +5,7 @@ use super::entries::removed;
 use super::jobs::Severity;
 use super::reveal::RevealTarget;
 use super::{Column, State};
+use crate::app::format::counted;
 use crate::app::jobs::{ColumnId, ProbeId, Request};
 use crate::model::explain::intervention::Intervention;
 
@@ -105,7 +106,7 @@ impl State {
             return Vec::new();
         }
         let step = match (only, &added[..]) {
-            (true, _) => format!("Compare only {known} probe{}", if known == 1 { "" } else { "s" }),
+            (true, _) => format!("Compare only {}", counted(known, "probe", "probes")),
             (false, [(_, name)]) => format!("Add {name} to Compare"),
             (false, many) => format!("Add {} probes to Compare", many.len()),
         };
@@ -113,7 +114,7 @@ impl State {
         requests.extend(self.evaluate_changes());
         let all = self.compared().count();
         let text = match &added[..] {
-            _ if only => format!("Compare shows {all} column{}", if all == 1 { "" } else { "s" }),
+            _ if only => format!("Compare shows {}", counted(all, "column", "columns")),
             [(_, name)] => format!("{name} was added to Compare, as column {all} of {all}"),
             many => format!("{} probes were added to Compare, which now has {all} columns", many.len()),
         };
@@ -139,8 +140,8 @@ impl State {
         if own.is_empty() {
             return Vec::new();
         }
-        let s = if own.len() == 1 { "" } else { "s" };
-        self.change(format!("Remove {} column{s} from Compare", own.len()), |p| p.columns = removed(own))
+        let text = format!("Remove {} from Compare", counted(own.len(), "column", "columns"));
+        self.change(text, |p| p.columns = removed(own))
     }
 
     pub(super) fn close_probes(&mut self, mut ids: Vec<ProbeId>) -> Vec<Request> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::State;
 use super::jobs::JobKind;
 use super::library::{Dataset, Reader};
+use crate::app::format::counted;
 use crate::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
 use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{ColumnId, Compute, DatasetId, ImageId, JobId, ProbeId, Request};
@@ -219,8 +220,8 @@ impl State {
         }
         let older = self.evaluations.job.take();
         let mut requests: Vec<Request> = older.map(|older| self.replace_job(older)).into_iter().collect();
-        let s = if subjects.len() == 1 { "" } else { "s" };
-        let title = format!("Evaluating {} probe{s} on {}", subjects.len(), part.asked.dataset);
+        let probes = counted(subjects.len(), "probe", "probes");
+        let title = format!("Evaluating {probes} on {}", part.asked.dataset);
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Evaluate, title);
         let with_key = |subject: &EvalProbe| {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::State;
 use super::jobs::Severity;
 use super::reveal::RevealTarget;
+use crate::app::format::counted;
 use crate::app::jobs::info::{Compatibility, ProbeInfo};
 use crate::app::jobs::{ProbeId, Request};
 
@@ -59,8 +60,8 @@ impl State {
         }
         let requests = self.show_probe(first);
         let name = self.library.probe_name(first);
-        let s = if opened == 1 { "" } else { "s" };
-        self.note(Severity::Info, format!("{opened} probe{s} opened; {name} is shown"));
+        let probes = counted(opened, "probe", "probes");
+        self.note(Severity::Info, format!("{probes} opened; {name} is shown"));
         self.reveal(RevealTarget::Accuracies);
         requests
     }

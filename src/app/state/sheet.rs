@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use super::State;
 use super::explain::Key;
 use super::jobs::JobKind;
+use crate::app::format::counted;
 use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{ColumnId, Compute, Explain, ExplainItem, ExplainResult, ImageId, JobId, Request};
 use crate::app::user_error::UserError;
@@ -109,8 +110,8 @@ impl State {
             return None;
         }
         let (class, settings) = (self.selection.class.clone(), self.explain.without_attributions());
-        let s = if asked.len() == 1 { "" } else { "s" };
-        let job = self.begin(JobKind::Sheet, format!("Reading {} image{s} for the gallery", asked.len()));
+        let images = counted(asked.len(), "image", "images");
+        let job = self.begin(JobKind::Sheet, format!("Reading {images} for the gallery"));
         self.sheet.requested = Some((job, keys));
         Some(Request::Compute(
             job,

@@ -11,6 +11,7 @@ use super::jobs::{JobKind, Severity};
 use super::recent::RecentItem;
 use super::tasks::TaskPlan;
 use super::watched_run::{Phase, WatchedRun};
+use crate::app::format::counted;
 use crate::app::jobs::detached::Detached;
 use crate::app::jobs::tasks::TrainPlace;
 use crate::app::jobs::train::{Estimate, Preflight, TrainSettings};
@@ -258,8 +259,7 @@ impl State {
             }
             (TrainEvent::HandedIn(folder), _) => self.handed_in(job, folder),
             (TrainEvent::Retried(tasks), _) => {
-                let s = if tasks == 1 { "" } else { "s" };
-                self.note(Severity::Info, format!("{tasks} task{s} resubmitted"));
+                self.note(Severity::Info, format!("{} resubmitted", counted(tasks, "task", "tasks")));
                 Vec::new()
             }
             (news, training) => match &mut training.active {

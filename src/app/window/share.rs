@@ -11,7 +11,7 @@ use super::exporter::Outcome;
 use super::file_picker::FileRequest;
 use super::panels::UiAction;
 use super::{MainWindow, WindowOrder, style, widgets};
-use crate::app::format;
+use crate::app::format::{self, counted};
 use crate::app::jobs::Cancel;
 use crate::app::paths::expanded;
 use crate::app::report::findings;
@@ -118,7 +118,7 @@ impl ShareDialog {
             if radio.on_disabled_hover_text("Choose an image first").clicked() {
                 self.all = false;
             }
-            let text = if count == 1 { "1 finding".to_owned() } else { format!("{count} findings") };
+            let text = counted(count, "finding", "findings");
             let radio = ui.add_enabled(count > 0, RadioButton::new(self.all, text));
             if radio.on_disabled_hover_text("Keep what is shown as a finding first (N)").clicked() {
                 self.all = true;
@@ -252,12 +252,10 @@ impl ShareDialog {
         let trace = state.focus().and_then(|id| state.columns.get(&id)?.shown.trace());
         let size = trace.map(|trace| self.size(share, trace, count));
         let size = size.map_or_else(String::new, |size| format!(", about {}", format::bytes(size)));
-        let s = if count == 1 { "" } else { "s" };
-        let images = share.findings.len();
-        let images = format!("{images} image{}", if images == 1 { "" } else { "s" });
-        let text = format!(
-            "{count} explanation{s} of {images}{size}. Notes are included, folders of this machine are not"
-        );
+        let explanations = counted(count, "explanation", "explanations");
+        let images = counted(share.findings.len(), "image", "images");
+        let text =
+            format!("{explanations} of {images}{size}. Notes are included, folders of this machine are not");
         ui.add_space(6.0);
         ui.add(Label::new(RichText::new(text).small().weak()).wrap());
     }

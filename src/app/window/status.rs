@@ -4,7 +4,7 @@ use eframe::egui;
 use egui::{Align, Layout, RichText, Ui};
 
 use super::pinned::PinnedToken;
-use crate::app::format;
+use crate::app::format::{self, counted};
 use crate::app::process_memory;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::connection::Connection;
@@ -33,10 +33,9 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
         let busy = cx.state.jobs.values().any(|job| job.error.is_none());
         if !(narrow && busy) {
             ui.separator();
-            let counts = [(cx.state.library.open_probes(), "probe"), (cx.state.readable_images(), "image")];
-            for (count, name) in counts {
-                let s = if count == 1 { "" } else { "s" };
-                ui.label(RichText::new(format!("{count} {name}{s}")).small().weak());
+            let probes = counted(cx.state.library.open_probes(), "probe", "probes");
+            for text in [probes, counted(cx.state.readable_images(), "image", "images")] {
+                ui.label(RichText::new(text).small().weak());
             }
         }
         if let Some((text, about)) = memory(cx).filter(|_| !narrow) {
@@ -70,8 +69,7 @@ fn connection(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let busy = cx.state.jobs.values().filter(|job| job.error.is_none()).count() + cx.state.runs_in_tasks();
     let busy = match busy {
         0 => String::new(),
-        1 => ", 1 job".to_owned(),
-        jobs => format!(", {jobs} jobs"),
+        jobs => format!(", {}", counted(jobs, "job", "jobs")),
     };
     let text = RichText::new(format!("{}{busy}", connection.text())).small();
     let (text, about) = match connection {
@@ -115,10 +113,9 @@ fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let failed = cx.state.jobs.values().filter(|job| job.error.is_some()).count();
     let warned = cx.state.log.iter().filter(|entry| entry.severity == Severity::Warning).count();
-    let s = if warned == 1 { "" } else { "s" };
     let text = match failed {
         0 if warned == 0 => RichText::new("Jobs and log").small(),
-        0 => RichText::new(format!("Log: {warned} warning{s}")).small(),
+        0 => RichText::new(format!("Log: {}", counted(warned, "warning", "warnings"))).small(),
         count => RichText::new(format!("{count} failed")).small().color(color32(style::failed(cx.theme))),
     };
     let response = ui.button(text).on_hover_text("Jobs and log");

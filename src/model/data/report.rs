@@ -117,7 +117,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [train, val, test] = Split::ALL.map(|split| self.total(split));
         let (title, classes) = (shown(&self.title), self.classes.len());
-        writeln!(f, "{title}: {classes} classes, {train} train, {val} val, {test} test")?;
+        let noun = if classes == 1 { "class" } else { "classes" };
+        writeln!(f, "{title}: {classes} {noun}, {train} train, {val} val, {test} test")?;
         let wide = self.classes.iter().map(|name| shown(name).chars().count()).max().unwrap_or(0).min(60);
         for (name, [train, val, test]) in self.classes.iter().zip(&self.counts) {
             writeln!(f, "  {:wide$} {train:7} {val:7} {test:7}", shown(name))?;

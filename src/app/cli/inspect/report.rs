@@ -9,6 +9,7 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
+use crate::app::format::counted;
 use crate::app::jobs::inspect::{Explained, Failure, InspectEvent, Summary};
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
@@ -111,7 +112,8 @@ impl Report {
             let end = json!({"out": out, "images": images, "images_done": done, "results": rows});
             self.print(json_line("end", end))?;
         }
-        say!("{done} of {images} images explained, {rows} results in {out}");
+        let (all, results) = (counted(images, "image", "images"), counted(rows, "result", "results"));
+        say!("{done} of {all} explained, {results} in {out}");
         Ok(if rows == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 

@@ -11,7 +11,7 @@ use clap::Args;
 use self::card::Card;
 use crate::app::cli::figures::history;
 use crate::app::cli::report::notes;
-use crate::app::format;
+use crate::app::format::{self, counted};
 use crate::app::jobs::history::{Band, TrainHistory};
 use crate::app::jobs::{Reporter, Unit};
 use crate::app::report::Source;
@@ -125,7 +125,7 @@ impl Push {
             }
             other => other?,
         };
-        say!("pushed {} files to {page}", files.len());
+        say!("pushed {} to {page}", counted(files.len(), "file", "files"));
         stdout::line(page)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::app::anonymous::ShortNames;
 use crate::app::cli::figures::source;
-use crate::app::format::{self, shell_word};
+use crate::app::format::{self, counted, shell_word};
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::inspect::flags;
 use crate::app::report::Source;
@@ -153,8 +153,9 @@ impl HtmlFlags {
         }
         atomic_file::write(out, html.as_bytes())
             .with_context(|| format!("{}: cannot be written", out.display()))?;
-        let (traces, size) = (page.traces().count(), format::bytes(html.len() as u64));
-        say!("{traces} explanations and {} tables, {size}", page.tables.len());
+        let traces = counted(page.traces().count(), "explanation", "explanations");
+        let tables = counted(page.tables.len(), "table", "tables");
+        say!("{traces} and {tables}, {}", format::bytes(html.len() as u64));
         stdout::line(out.display())?;
         Ok(ExitCode::SUCCESS)
     }
@@ -211,23 +212,23 @@ fn facts(sources: &[Source]) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     for source in sources {
         let manifest = &source.run.manifest;
-        let (dataset, seeds) = (&manifest.dataset, manifest.seeds.len());
+        let dataset = &manifest.dataset;
         let tokens = format!(
             "{} x {} of {} values, after layer: {}",
             manifest.grid.rows, manifest.grid.cols, manifest.backbone.hidden_size, manifest.tokens.layer
         );
         let images = format!(
-            "{}: {} to train, {} to test, {} classes",
+            "{}: {} to train, {} to test, {}",
             dataset.name,
             dataset.train,
             dataset.test,
-            dataset.classes.len()
+            counted(dataset.classes.len(), "class", "classes")
         );
         let training = format!(
-            "{} heads, {seeds} seed{}, {} epochs, by {} on {}",
-            manifest.heads.len(),
-            if seeds == 1 { "" } else { "s" },
-            manifest.config.epochs,
+            "{}, {}, {}, by {} on {}",
+            counted(manifest.heads.len(), "head", "heads"),
+            counted(manifest.seeds.len(), "seed", "seeds"),
+            counted(manifest.config.epochs, "epoch", "epochs"),
             manifest.program,
             manifest.device
         );

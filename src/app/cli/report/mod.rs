@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 pub(super) use self::html::notes;
+use crate::app::format::counted;
 use crate::app::report::{FORMATS, Format, PARQUET, Source, TABLES, parquet, table::Table};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
@@ -127,7 +128,7 @@ impl Report {
                     .with_context(|| format!("{}: cannot be written", path.display()))?;
             }
         }
-        say!("{} tables in {}", tables.len(), out.display());
+        say!("{} in {}", counted(tables.len(), "table", "tables"), out.display());
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::TrainArgs;
-use crate::app::format::shell_path;
+use crate::app::format::{counted, shell_path};
 use crate::app::jobs::extract::describe;
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::train::{self, Event, Summary, TrainSettings};
@@ -24,7 +24,7 @@ impl TrainArgs {
                 }
                 let left_out = settings.config().left_out();
                 dataset.notes.iter().chain(&left_out).for_each(|note| display.say(&format!("note: {note}")));
-                display.say(&format!("training: {steps} steps of all heads"));
+                display.say(&format!("training: {} of all heads", counted(*steps, "step", "steps")));
                 let points = match *shows {
                     train::UNDETECTABLE.. => "none".to_owned(),
                     points => format!("{points:.1} points"),
@@ -46,11 +46,11 @@ impl TrainArgs {
             Event::Begin { run, device } => {
                 let data = &run.manifest.dataset;
                 display.say(&format!(
-                    "{}: {} training images, {} test images, {} classes, on {}",
+                    "{}: {}, {}, {}, on {}",
                     data.name,
-                    data.train,
-                    data.test,
-                    data.classes.len(),
+                    counted(data.train, "training image", "training images"),
+                    counted(data.test, "test image", "test images"),
+                    counted(data.classes.len(), "class", "classes"),
                     device
                 ));
                 if let Some(warning) = run.manifest.selection.warning() {

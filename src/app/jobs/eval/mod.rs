@@ -34,7 +34,7 @@ use super::tokens::{TokenReader, doubt, preprocessor};
 use super::train::TrainSettings;
 use super::train::resume::same_tokens;
 use super::{JobError, Reporter};
-use crate::app::format;
+use crate::app::format::{self, counted, noun};
 use crate::app::user_error::{Usage, lines};
 use crate::model::data::Dataset;
 use crate::model::data::token_cache::TokenKey;
@@ -162,7 +162,8 @@ impl Eval<'_> {
         let [evaluated, training] =
             [&question.evaluated, &question.training].map(|set| readable(set, &cache));
         if evaluated.images.is_empty() {
-            bail!("none of the {} {} images can be read", question.evaluated.images.len(), question.split);
+            let images = counted(question.evaluated.images.len(), "image", "images");
+            bail!("0 of {images} can be read (split {})", question.split);
         }
         let (samples, image_seeds) = (&question.evaluated.images, &question.image_seeds[..]);
         let own = flags.part.map_or(0..samples.len(), |part| part.range(samples.len()));
@@ -240,11 +241,10 @@ impl Eval<'_> {
         }
         let stopped = reporter.cancel().is_cancelled();
         if let Some(part) = flags.part.filter(|_| kept > 0) {
-            let images = part.range(samples.len()).len();
+            let images = counted(part.range(samples.len()).len(), "image", "images");
             let how = if stopped { "stopped; saved" } else { "saved" };
-            sink(EvalEvent::Note(format!(
-                "{how} the answers of {kept} probes on part {part}, {images} images"
-            )))?;
+            let kept = counted(kept, "probe", "probes");
+            sink(EvalEvent::Note(format!("{how} the answers of {kept} on part {part}, {images}")))?;
             return Ok(!stopped);
         }
         if answered.is_empty() && stopped {
@@ -252,7 +252,7 @@ impl Eval<'_> {
             return Ok(false);
         }
         if answered.is_empty() {
-            bail!("none of the {} probes could be evaluated", subjects.len() + left_out);
+            bail!("0 of {} could be evaluated", counted(subjects.len() + left_out, "probe", "probes"));
         }
         let anchors = match flags.anchors && !stopped {
             true => anchors(&cache, &training, &evaluated, dataset.classes.len()),
@@ -261,7 +261,8 @@ impl Eval<'_> {
         anchors.iter().try_for_each(|anchor| sink(EvalEvent::Anchor(anchor.clone())))?;
         let images = evaluated.images.len();
         let reading = if change.is_none() { String::new() } else { format!(", {change}") };
-        let title = format!("{images} {} images of {}{reading}", question.split, dataset.name);
+        let noun = noun(images, "image", "images");
+        let title = format!("{images} {} {noun} of {}{reading}", question.split, dataset.name);
         sink(EvalEvent::Found { title, images, masks: regions.known() })?;
         let run = run.as_ref().filter(|_| change.is_none());
         sink(EvalEvent::Kept(run.map(|run| store(run, flags.seed, &answered, anchors)).transpose()?))?;
@@ -356,7 +357,8 @@ impl Eval<'_> {
             }
         }
         if compatible.is_empty() {
-            let why = format!("none of the {all} probes can be evaluated; no image was read");
+            let all = counted(all, "probe", "probes");
+            let why = format!("0 of {all} can be evaluated; no image was read");
             return Err(if absent { Usage(why).into() } else { anyhow!(why) });
         }
         let left_out = all - compatible.len();

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::EvalFlags;
+use crate::app::format::counted;
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::evaluate::{Asking, ask_some, ask_to};
 use crate::app::jobs::part::{Part, part_folder};
@@ -115,10 +116,9 @@ impl PartFile {
         match self.read() {
             Ok(answers) => {
                 if answers.len() < self.images.len() {
-                    let (done, all, path) = (answers.len(), self.images.len(), self.path.display());
-                    reporter.warn(format!(
-                        "{path}: contains {done} of {all} images; the others are evaluated now"
-                    ));
+                    let all = counted(self.images.len(), "image", "images");
+                    let (done, path) = (answers.len(), self.path.display());
+                    reporter.warn(format!("{path}: contains {done} of {all}; the others are evaluated now"));
                 }
                 evaluator.take(answers);
             }

@@ -41,9 +41,9 @@ pub enum ExtractError {
     NoCache,
     /// The cache would exceed the limit on its size.
     #[error(
-        "the tokens of {images} images take {} and the limit is {}; allow more (--cache-limit), keep them in \
+        "the tokens of {} take {} and the limit is {}; allow more (--cache-limit), keep them in \
          float16 (--precision float16), or make the dataset or the images (--size) smaller",
-        format::bytes(*bytes), format::bytes(*limit)
+        format::counted(*images, "image", "images"), format::bytes(*bytes), format::bytes(*limit)
     )]
     Limit {
         /// Number of images.
@@ -78,7 +78,7 @@ pub enum ExtractError {
         folder: PathBuf,
     },
     /// None of the images can be read.
-    #[error("none of the {images} images can be read; the first: {why}")]
+    #[error("0 of {} can be read; the first: {why}", format::counted(*images, "image", "images"))]
     Unreadable {
         /// Number of images.
         images: usize,
@@ -97,7 +97,10 @@ pub enum ExtractError {
     #[error("the threads that decode images and write tokens cannot be started: {0}")]
     Thread(std::io::Error),
     /// The event callback stopped the extraction.
-    #[error("stopped after {done} of {images} images; run the same command again to continue")]
+    #[error(
+        "stopped after {done} of {}; run the same command again to continue",
+        format::counted(*images, "image", "images")
+    )]
     Stopped {
         /// Number of images whose tokens are cached.
         done: usize,

@@ -1,6 +1,7 @@
 //! The messages of an extraction besides its progress: the same text on a terminal and from another machine.
 
 use super::{Event, ExtractError};
+use crate::app::format::counted;
 
 /// Maximum number of unreadable images that are named; further ones are only counted.
 const MAX_NAMED: usize = 20;
@@ -32,17 +33,15 @@ impl Messages {
             Event::Adopted { shards } => Line::Note(format!(
                 "these tokens were cached by an earlier version without digests; they are used as they are, and {} \
                  recorded now",
-                match shards {
-                    1 => "1 digest is".to_owned(),
-                    many => format!("{many} digests are"),
-                }
+                counted(*shards, "digest is", "digests are")
             )),
             Event::Changed { sample } => {
                 Line::Warning(format!("{} has changed since its tokens were extracted", name(*sample)))
             }
             Event::Unknown { images } => Line::Note(format!(
-                "{images} images cannot be checked for changes, as an earlier version extracted their tokens; \
-                 `ssmprobe cache clear` makes the next run read them again"
+                "{} cannot be checked for changes, as an earlier version extracted the tokens; `ssmprobe cache clear` \
+                 makes the next run read all images again",
+                counted(*images, "image", "images")
             )),
             Event::Unreadable { sample, why } => {
                 self.unreadable += 1;

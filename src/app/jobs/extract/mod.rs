@@ -298,8 +298,8 @@ pub fn describe(plan: &Plan) -> String {
         }
     };
     format!(
-        "tokens{layers}: {} images of {rows} x {cols} tokens of width {}, {}{there}{free}, in {}",
-        plan.images,
+        "tokens{layers}: {} of {rows} x {cols} tokens of width {}, {}{there}{free}, in {}",
+        format::counted(plan.images, "image", "images"),
         plan.backbone.hidden_size,
         format::bytes(plan.bytes),
         plan.folder().display()

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings, describe};
+use crate::app::format::counted;
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::part::Part;
@@ -100,9 +101,10 @@ pub fn run(
         let changed: Vec<String> = changed.iter().map(|&at| dataset.samples[at].source.name()).collect();
         let unreadable = (0..cache.len()).filter(|&image| !cache.readable(image)).count();
         let seconds = begun.elapsed().as_secs_f64();
-        let (read, all, folder) = (cache.len() - unreadable, cache.len(), plan.folder());
+        let all = counted(cache.len(), "image", "images");
+        let (read, folder) = (cache.len() - unreadable, plan.folder());
         let folder = folder.display();
-        let note = format!("tokens of {read} of {all} images in {folder} ({seconds:.1} s)");
+        let note = format!("tokens of {read} of {all} in {folder} ({seconds:.1} s)");
         sink(ExtractEvent::Note(note)).map_err(JobError::Failed)?;
         document["done"] = json!(cache.len());
         document["unreadable"] = json!(unreadable);

@@ -126,7 +126,10 @@ pub enum TrainingError {
     )]
     TestSelection,
     /// No epochs beyond the warm-up.
-    #[error("--epochs {epochs}: {protocol} warms up for {warm_up} epochs; expected more than that")]
+    #[error(
+        "--epochs {epochs}: {protocol} warms up for {}; expected more than that",
+        format::counted(*warm_up, "epoch", "epochs")
+    )]
     WarmUp {
         /// The protocol.
         protocol: &'static str,
@@ -150,8 +153,8 @@ pub enum TrainingError {
     },
     /// The training cannot be cut into this number of parts.
     #[error(
-        "{seeds} seeds of {heads} heads cannot be split into {parts} parts; expected 1 to {seeds}{}",
-        blocks(*heads)
+        "{} of {} cannot be split into {parts} parts; expected 1 to {seeds}{}",
+        format::counted(*seeds, "seed", "seeds"), format::counted(*heads, "head", "heads"), blocks(*heads)
     )]
     Parts {
         /// How many were asked for.

@@ -6,6 +6,7 @@ use egui::{PopupCloseBehavior, Role, Ui, WidgetInfo};
 
 use super::PanelContext;
 use super::removal::choose_modes;
+use crate::app::format::counted;
 use crate::app::state::command::Command;
 use crate::model::explain::removal::{Mode, RANKINGS, RemovalSpec};
 
@@ -42,12 +43,16 @@ impl EvalRemovals {
     /// How many readings and encoder passes it takes, in words.
     fn cost(&self, cx: &PanelContext<'_>) -> String {
         let images = cx.state.dataset().map_or(0, |(_, part)| part.samples.len());
+        let images = counted(images, "image", "images");
         let passes = self.0.passes(RANKINGS.len());
         // Ranking by attention rollout needs the encoder: without passes of it there is none.
         let rankings = RANKINGS.len() - usize::from(passes == 0.0);
         let reads = match self.0.readings(rankings) {
-            0 => format!("Each probe reads each of {images} images once"),
-            readings => format!("Each probe reads each of {images} images up to {readings} times"),
+            0 => format!("Each probe reads each of {images} once"),
+            readings => {
+                let times = counted(readings, "time", "times");
+                format!("Each probe reads each of {images} up to {times}")
+            }
         };
         match passes {
             0.0 => reads,

@@ -4,6 +4,7 @@ use eframe::egui;
 use egui::{Align, Align2, FontId, Frame, Layout, Margin, RichText, Sense, Ui, Vec2};
 
 use super::{PanelContext, placeholder};
+use crate::app::format::counted;
 use crate::app::state::command::Action;
 use crate::app::state::{Backbone, State, Status};
 use crate::app::window::style;
@@ -37,8 +38,7 @@ fn steps(state: &State) -> [Step; 3] {
     let backbone = name.or_else(|| (!open.is_empty()).then(|| open.join(", ")));
     let backbones = library.backbones.values().map(|backbone| (backbone.name(), &backbone.status));
     let probes = library.probes.values().map(|probe| (probe.name(), &probe.status));
-    let count =
-        |n: usize, what: &str| (n > 0).then(|| format!("{n} {what}{}", if n == 1 { "" } else { "s" }));
+    let count = |n: usize, one: &str, many: &str| (n > 0).then(|| counted(n, one, many));
     [
         Step {
             text: "Open a backbone: the frozen model whose tokens are read",
@@ -49,7 +49,7 @@ fn steps(state: &State) -> [Step; 3] {
         Step {
             text: "Open probes that were trained on it, or train some",
             error: failure(probes),
-            done: count(library.open_probes(), "probe"),
+            done: count(library.open_probes(), "probe", "probes"),
             actions: vec![
                 (Action::OpenProbes, "Files…"),
                 (Action::OpenRun, "Run…"),
@@ -58,7 +58,7 @@ fn steps(state: &State) -> [Step; 3] {
         },
         Step {
             text: "Open images, or drop them here",
-            done: count(state.readable_images(), "image"),
+            done: count(state.readable_images(), "image", "images"),
             error: None,
             actions: vec![(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")],
         },

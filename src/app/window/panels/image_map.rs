@@ -8,6 +8,7 @@ use egui::{PointerButton, Pos2, Rect, Role, Sense, Shape, Stroke, Ui, WidgetInfo
 
 use super::plot_view::PlotView;
 use super::{Panel, PanelContext, overview, similarity};
+use crate::app::format::counted;
 use crate::app::jobs::DatasetId;
 use crate::app::state::command::Command;
 use crate::app::state::{GalleryFilter, Scope};
@@ -133,8 +134,7 @@ fn lasso(
 /// Filters the gallery to these images of a dataset.
 fn show(cx: &mut PanelContext<'_>, dataset: DatasetId, images: &[usize]) {
     let ids: Vec<_> = images.iter().filter_map(|at| cx.state.image_at(dataset, *at)).collect();
-    let s = if ids.len() == 1 { "" } else { "s" };
-    let only = Some((format!("{} image{s} of the map", ids.len()), ids));
+    let only = Some((format!("{} of the map", counted(ids.len(), "image", "images")), ids));
     let filter = GalleryFilter { only, ..GalleryFilter::new(Scope::Dataset(dataset)) };
     cx.send(Command::SetGalleryFilter(Box::new(filter)));
 }

@@ -9,6 +9,7 @@ use egui::{ComboBox, Label, RichText, Role, TextEdit, Ui, WidgetInfo};
 use super::controls::colors;
 use super::plot_view::PlotView;
 use super::{Panel, PanelContext, placeholder};
+use crate::app::format::{counted, noun};
 use crate::app::jobs::{ColumnId, DatasetId};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Scope, Status};
@@ -185,7 +186,7 @@ fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
     list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Order of the classes"));
     let text = |most: Option<usize>| match most {
         Some(most) if most < count => format!("{most} of {count} classes"),
-        _ => format!("All {count} classes"),
+        _ => format!("All {}", counted(count, "class", "classes")),
     };
     let list = ComboBox::from_id_salt("most classes").width(130.0).selected_text(text(filter.most));
     let list = list.show_ui(ui, |ui| {
@@ -242,9 +243,10 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
         _ if state.columns.is_empty() => cx.hint(ui),
         _ => {
             let hint = format!(
-                "Not evaluated yet on the {} {} images of {}",
+                "Not evaluated yet on the {} {} {} of {}",
                 part.samples.len(),
                 part.asked.split,
+                noun(part.samples.len(), "image", "images"),
                 part.asked.dataset
             );
             if placeholder::invite(ui, &hint, Action::EvaluateShown.text()) {

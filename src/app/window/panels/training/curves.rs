@@ -10,6 +10,7 @@ use egui::{Button, Color32, RichText, Slider, Ui, Vec2, WidgetInfo};
 use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Legend, Line, LineStyle, Plot, PlotPoints};
 
 use super::readout::{self, Named};
+use crate::app::format::counted;
 use crate::app::window::panels::plot_view::PlotView;
 use crate::viz::figures::rates::{RateGrid, RatesPlot};
 
@@ -253,7 +254,8 @@ impl Curves {
             })
         });
         let response = scope.inner;
-        let (role, text) = (egui::Role::Image, format!("{name} of {} heads", curves.len()));
+        let (role, text) =
+            (egui::Role::Image, format!("{name} of {}", counted(curves.len(), "head", "heads")));
         response.response.widget_info(|| WidgetInfo::labeled(role, true, &text));
     }
 }

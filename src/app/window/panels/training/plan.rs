@@ -4,7 +4,7 @@ use eframe::egui;
 use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
 
 use super::tasks;
-use crate::app::format;
+use crate::app::format::{self, noun};
 use crate::app::jobs::tasks::TrainPlace;
 use crate::app::jobs::train::{
     Estimate, Preflight, TrainSettings, UNDETECTABLE, assumed, smallest_difference,
@@ -132,24 +132,31 @@ fn rows(
 ) -> Vec<(&'static str, String, String)> {
     let steps = preflight.steps(draft);
     let grid = preflight.dims.grid;
-    let s = |count: usize| if count == 1 { "" } else { "s" };
     let cached = match preflight.cached {
         _ if preflight.recompute => {
             "None are cached: the backbone reads the images again in every epoch".to_owned()
         }
         done if done == preflight.images => "All of them are cached already".to_owned(),
-        0 => format!("None are cached yet; the backbone reads {} images first", count(preflight.images)),
-        done => format!("Those of {} of {} images are cached already", count(done), count(preflight.images)),
+        0 => format!(
+            "None are cached yet; the backbone reads {} first",
+            counted(preflight.images, "image", "images")
+        ),
+        done => {
+            let all = counted(preflight.images, "image", "images");
+            format!("Those of {} of {all} are cached already", count(done))
+        }
     };
     let free =
         preflight.free.map_or(String::new(), |free| format!(", {} free on the disk", format::bytes(free)));
     let picked = match preflight.selection {
         Selection::Test => "The best epoch is picked on the test images".to_owned(),
         Selection::Val => {
-            format!("The best epoch is picked on {} validation images", count(preflight.select))
+            let images = counted(preflight.select, "validation image", "validation images");
+            format!("The best epoch is picked on {images}")
         }
         Selection::PartOfTrain(_) => {
-            format!("The best epoch is picked on {} images held out from train", count(preflight.select))
+            let images = counted(preflight.select, "image", "images");
+            format!("The best epoch is picked on {images} held out from train")
         }
     };
     let time = match estimate.map(|estimate| preflight.cost(&estimate, draft)) {
@@ -171,23 +178,21 @@ fn rows(
         (
             "Images",
             format!(
-                "{} to train on, {} to test on, {} classes",
+                "{} to train on, {} to test on, {}",
                 count(preflight.train),
                 count(preflight.test),
-                count(preflight.dims.classes)
+                counted(preflight.dims.classes, "class", "classes")
             ),
             picked,
         ),
         (
             "Training",
-            format!("{} steps of {} head{}", count(steps), draft.heads.len(), s(draft.heads.len())),
+            format!("{} of {}", counted(steps, "step", "steps"), counted(draft.heads.len(), "head", "heads")),
             format!(
-                "{} epoch{} of {} steps, {} seed{}",
-                count(draft.epochs),
-                s(draft.epochs),
-                count(preflight.train.div_ceil(draft.batch)),
-                draft.seeds,
-                s(draft.seeds)
+                "{} of {}, {}",
+                counted(draft.epochs, "epoch", "epochs"),
+                counted(preflight.train.div_ceil(draft.batch), "step", "steps"),
+                counted(draft.seeds, "seed", "seeds")
             ),
         ),
         (
@@ -222,6 +227,11 @@ fn rows(
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// A number with thousands separators and its noun: `12,345 images`.
+fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), noun(number, one, many))
 }
 
 /// A number with thousands separators: `12,345`.

@@ -5,7 +5,7 @@ use egui::{Align, Button, Label, Layout, RichText, Ui};
 
 use super::curves::Curves;
 use super::{legend, tasks};
-use crate::app::format;
+use crate::app::format::{self, counted};
 use crate::app::jobs::tasks::Tasks;
 use crate::app::state::command::Command;
 use crate::app::state::{ActiveRun, Phase, WatchedRun};
@@ -39,20 +39,16 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
         ui.label(RichText::new(text).color(color));
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| buttons(ui, cx, run, live.as_ref()));
     });
-    let s = |count: usize| if count == 1 { "" } else { "s" };
     let details = format!(
-        "{} through {}, on {}: {} images to train on, {} to test on; {} head{}, {} epoch{}, {} seed{}",
+        "{} through {}, on {}: {} to train on, {} to test on; {}, {}, {}",
         about.dataset,
         about.backbone,
         about.device,
-        about.train,
+        counted(about.train, "image", "images"),
         about.test,
-        about.heads.len(),
-        s(about.heads.len()),
-        about.epochs,
-        s(about.epochs),
-        about.seeds.len(),
-        s(about.seeds.len()),
+        counted(about.heads.len(), "head", "heads"),
+        counted(about.epochs, "epoch", "epochs"),
+        counted(about.seeds.len(), "seed", "seeds"),
     );
     if !about.heads.is_empty() {
         ui.add(Label::new(RichText::new(details).small().weak()).truncate());

@@ -3,6 +3,7 @@
 use eframe::egui;
 use egui::{Align, Button, CollapsingHeader, Label, Layout, RichText, ScrollArea, Ui};
 
+use crate::app::format::counted;
 use crate::app::jobs::tasks::{TaskPhase, TaskStatus, Tasks};
 use crate::app::state::command::Command;
 use crate::app::state::{JobKind, Phase, TaskPlan, WatchedRun};
@@ -26,7 +27,7 @@ pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     match &cx.state.training.tasks {
         TaskPlan::Ready(stages) => {
             for stage in stages.iter() {
-                let tasks = if stage.tasks == 1 { "1 task" } else { &format!("{} tasks", stage.tasks) };
+                let tasks = counted(stage.tasks, "task", "tasks");
                 ui.horizontal_wrapped(|ui| {
                     ui.label(RichText::new(format!("{}: {tasks}", stage.name)).strong());
                     ui.label(RichText::new(stage.about()).weak());
