@@ -360,7 +360,10 @@ fn every_figure_is_drawn_as_a_difference_or_says_why_not() {
         assert!(notes.contains(&format!("skipped {id}: {why}")), "{notes}");
         assert!(!folder.path().join(format!("none/d-{id}.csv")).exists(), "{id}");
     }
-    assert!(folder.path().join("none/d-predictions.csv").exists() && !notes.contains("skipped photo"), "{notes}");
+    assert!(
+        folder.path().join("none/d-predictions.csv").exists() && !notes.contains("skipped photo"),
+        "{notes}"
+    );
     let scan = ["--scan", "raster,snake", "--out", "s.svg", "--against", "1"];
     assert!(said(&scan, 2).contains("--against: fixed scans have no trace"));
     let run = ["--run", ".", "--out", "s.svg", "--against", "1"];
