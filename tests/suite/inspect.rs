@@ -217,7 +217,7 @@ fn what_cannot_be_read_is_left_out_and_counted() {
     let lines: Vec<Value> = String::from_utf8(output.stdout)
         .expect("text")
         .lines()
-        .map(|line| serde_json::from_str(line).expect("a JSON document a line"))
+        .map(|line| serde_json::from_str(line).expect("a JSON document per line"))
         .collect();
     let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().expect("an event")).collect();
     assert_eq!(events, ["failure", "result", "end"]);

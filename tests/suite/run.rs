@@ -108,7 +108,7 @@ pub fn done(command: &mut Command) -> String {
 }
 
 pub fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).expect("a JSON document a line")).collect()
+    text.lines().map(|line| serde_json::from_str(line).expect("a JSON document per line")).collect()
 }
 
 /// Every file of a folder by name, with its bytes.

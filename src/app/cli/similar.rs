@@ -34,7 +34,7 @@ pub struct Similar {
     /// Number of images to list.
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = whole_number(1_usize..))]
     count: usize,
-    /// Print one JSON document a line, and nothing else, to standard output.
+    /// Print one JSON document per line, and nothing else, to standard output.
     #[arg(long)]
     json: bool,
 }

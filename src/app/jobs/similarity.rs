@@ -12,7 +12,7 @@ use crate::model::grid::Grid;
 /// A request to prepare vectors for comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimilarityRequest {
-    /// The vectors, one an image.
+    /// The vectors, one per image.
     pub vectors: TokenVectors,
     /// The grid of the tokens; a vector has one number for each.
     pub grid: Grid,

@@ -31,7 +31,7 @@ pub struct Eval {
     asked: EvalFlags,
     #[command(flatten)]
     on: OnFlags,
-    /// Print one JSON document a line, and nothing else, to standard output.
+    /// Print one JSON document per line, and nothing else, to standard output.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

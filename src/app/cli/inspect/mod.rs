@@ -25,7 +25,7 @@ pub struct Inspect {
     out: PathBuf,
     #[command(flatten)]
     on: OnFlags,
-    /// Print one JSON document a line, and nothing else, to standard output.
+    /// Print one JSON document per line, and nothing else, to standard output.
     #[arg(long)]
     json: bool,
 }

@@ -66,7 +66,7 @@ pub struct TrainArgs {
     /// --resume.
     #[arg(long, value_name = "DIR")]
     tensorboard: Option<PathBuf>,
-    /// Print one JSON document a line, and nothing else, to standard output.
+    /// Print one JSON document per line, and nothing else, to standard output.
     #[arg(long)]
     json: bool,
     /// Train only one of N parts, into RUN/tasks/I: some of the seeds, or a block of heads with one seed. Used by the

@@ -45,10 +45,10 @@ const SKIPPED: &str = "skipped";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
-    /// 2 bytes a value; training reads half the memory.
+    /// 2 bytes per value; training reads half the memory.
     #[default]
     Float16,
-    /// 4 bytes a value.
+    /// 4 bytes per value.
     Float32,
 }
 
