@@ -190,7 +190,9 @@ fn labels_of_a_mask_are_regions() {
     let palette: Vec<[u8; 3]> = (0..=255_u8).map(|i| [i.wrapping_mul(37), i / 16, 0]).collect();
     let shared = [[200, 0, 0]; 16];
     indexed(masks.join("palette.png"), size, png::BitDepth::Eight, &palette, quarter);
-    indexed(masks.join("shared.png"), size, png::BitDepth::Four, &shared, |x, y| quarter(x, y) % 255);
+    // One byte holds the last pixel of label 3 and the first of label 7.
+    let left = |x: u32, y: u32| quarter((x + 1).min(31), y) % 255;
+    indexed(masks.join("shared.png"), size, png::BitDepth::Four, &shared, left);
     grey(masks.join("greys.png"), size, quarter);
     let deep = |name: &str, times: u16| {
         let grey = |x: u32, y: u32| image::Luma([u16::from(quarter(x, y)) * times]);
@@ -210,6 +212,8 @@ fn labels_of_a_mask_are_regions() {
         let half: Vec<f64> = (0..16).map(|i| f64::from(u8::from(i < 8))).collect();
         assert_eq!(found.object, half, "all of them are the object");
     }
+    let shared = read(&annotations, &images.join("shared.png"));
+    assert_close("a column of eight", region(&shared, "region 7").cover[1], 0.125, 1e-9);
     assert_eq!(tokens(&read(&annotations, &images.join("ones.png")), "region 1"), [0, 4, 8, 12]);
     // A mask without labels is empty, whatever the palette's colour of index 0.
     indexed(masks.join("ones.png"), size, png::BitDepth::Eight, &palette, |_, _| 0);

@@ -131,6 +131,22 @@ pub fn each_case(mut check: impl FnMut(&str, &Probe, &[Tokens], &IndexMap<String
 }
 
 #[test]
+fn tokens_that_are_no_numbers_reach_the_logits_of_their_image_alone() {
+    each_case(|case, probe, images, _| {
+        let mut images = images.to_vec();
+        let first = &mut images[0];
+        first.patches.iter_mut().chain(first.cls.iter_mut().flatten()).for_each(|x| *x = f32::NAN);
+        let device = Device::flex();
+        let model = Model::from_probe(probe, images[0].grid, &device).expect("a probe that fits");
+        let logits = values(model.logits(&batch(&images, &device)));
+        for (image, logits) in logits.chunks_exact(probe.classes()).enumerate() {
+            let right = |x: &f64| if image == 0 { x.is_nan() } else { x.is_finite() };
+            assert!(logits.iter().all(right), "{case}, image {image}: {logits:?}");
+        }
+    });
+}
+
+#[test]
 pub fn readings_give_the_reference_logits_in_float64() {
     each_case(|case, probe, images, expected| {
         let logits = images.iter().enumerate().flat_map(|(image_seed, tokens)| {
