@@ -99,10 +99,7 @@ pub fn run(
             reporter.progress("Reading the lists", 0, None, Unit::Files);
             let part = Arc::new(EvalSplit::new(data::open(path).map_err(JobError::failed)?, *split));
             // Of what matters to a training alone, its plan speaks.
-            let of_training = |note: &&String| {
-                [data::UNTRAINABLE, data::ONE_CLASS].into_iter().any(|end| note.ends_with(end))
-            };
-            for note in part.dataset.notes.iter().filter(|note| !of_training(note)) {
+            for note in part.dataset.notes.iter().filter(|note| !data::is_of_training(note)) {
                 reporter.warn(format!("{}: {note}", part.asked.dataset));
             }
             tell(Event::DatasetOpened { job, entry: *entry, part });

@@ -31,6 +31,7 @@ use self::Build::{All, Each};
 pub use self::csv::parquet;
 use self::run_metrics::{ProbeMetrics, RunMetrics};
 use self::table::{Cell, Column, Row, Table};
+use crate::app::format::counted;
 use crate::app::jobs::history::TrainHistory;
 pub use crate::app::jobs::run_metrics;
 use crate::model::probe::head;
@@ -282,12 +283,12 @@ impl Source {
         let mut notes = vec![
             format!(
                 "{}, {} training and {} test images, {} classes; {epochs} epochs of {training}, \
-                 batch {batch}{augmentation}); {seeds} seed{}{spread}",
+                 batch {batch}{augmentation}); {}{spread}",
                 self.setting(),
                 dataset.train,
                 dataset.test,
                 dataset.classes.len(),
-                if seeds == 1 { "" } else { "s" },
+                counted(seeds, "seed", "seeds"),
             ),
             match manifest.selection {
                 Selection::Test => {

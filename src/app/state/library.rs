@@ -238,7 +238,7 @@ impl Library {
     }
 
     /// The number of probes that are open or being opened.
-    pub fn open_probes(&self) -> usize {
+    pub fn open_probe_count(&self) -> usize {
         self.probes.values().filter(|probe| probe.status.is_open()).count()
     }
 

@@ -33,7 +33,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
         let busy = cx.state.jobs.values().any(|job| job.error.is_none());
         if !(narrow && busy) {
             ui.separator();
-            let probes = counted(cx.state.library.open_probes(), "probe", "probes");
+            let probes = counted(cx.state.library.open_probe_count(), "probe", "probes");
             for text in [probes, counted(cx.state.readable_images(), "image", "images")] {
                 ui.label(RichText::new(text).small().weak());
             }

@@ -150,11 +150,16 @@ pub struct Sample {
     pub split: Split,
 }
 
-/// The end of a note that matters only for training on a dataset, not for testing on it.
+/// The end of a note on a dataset without training images.
 pub const UNTRAINABLE: &str = "probes can be tested on it, not trained";
 
-/// The end of a note on a dataset whose images are all of one class, which matters only for training on it.
+/// The end of a note on a dataset whose images are all of one class.
 pub const ONE_CLASS: &str = "every probe trained on it is right";
+
+/// Whether a note matters only for training on a dataset, not for testing on it.
+pub fn is_of_training(note: &str) -> bool {
+    [UNTRAINABLE, ONE_CLASS].iter().any(|end| note.ends_with(end))
+}
 
 /// A labelled set of images.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

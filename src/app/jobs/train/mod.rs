@@ -174,7 +174,7 @@ pub fn run(
     let run = before.as_ref().map(|(_, run)| run);
     let mut lost = None;
     let tokens = token_source::supply(plan, &token_plan, run, &dataset, &choice.device, &mut |event| {
-        lost = before.as_ref().and_then(|(claim, _)| claim.beat().err());
+        lost = lost.take().or_else(|| before.as_ref()?.0.beat().err()); // once lost, it stays so
         match lost {
             Some(_) => ControlFlow::Break(()),
             None => tell(Event::Extract { event, dataset: &dataset }),

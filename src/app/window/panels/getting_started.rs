@@ -49,7 +49,7 @@ fn steps(state: &State) -> [Step; 3] {
         Step {
             text: "Open probes that were trained on it, or train some",
             error: failure(probes),
-            done: count(library.open_probes(), "probe", "probes"),
+            done: count(library.open_probe_count(), "probe", "probes"),
             actions: vec![
                 (Action::OpenProbes, "Files…"),
                 (Action::OpenRun, "Run…"),

@@ -40,11 +40,12 @@ pub struct Form {
 
 impl Form {
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        let current = cx.state.training.form.clone();
+        let state = cx.state;
+        let current = &state.training.form;
         let mut edited = match self.editing.take() {
             // A path that is no text cannot be serialised.
-            Some((edited, before)) if before != current => {
-                rebase(&edited, &before, &current).unwrap_or(edited)
+            Some((edited, before)) if before != *current => {
+                rebase(&edited, &before, current).unwrap_or(edited)
             }
             Some((edited, _)) => edited,
             None => current.clone(),
@@ -67,18 +68,17 @@ impl Form {
         let known = cx.state.library.backbones.values().find(|known| known.source == edited.backbone);
         let without_cls = known.and_then(|known| known.status.ready()).filter(|info| !info.cls);
         heads::ui(ui, &mut edited.heads, without_cls.map(|info| info.id.as_str()));
-        if edited == current {
+        if edited == *current {
             return;
         }
         match settled {
             true => cx.send(Command::SetTrainForm(Box::new(edited))),
-            false => self.editing = Some((edited, current)),
+            false => self.editing = Some((edited, current.clone())),
         }
     }
 }
 
-/// Settings `edited` from `before`, with all fields that were not edited as they are in `current`: a dataset that was opened during
-/// the editing stays.
+/// The settings in `current`, with the fields in which `edited` differs from `before`: a dataset opened during the editing stays.
 fn rebase(edited: &TrainSettings, before: &TrainSettings, current: &TrainSettings) -> Option<TrainSettings> {
     let fields =
         |settings| serde_json::from_value::<Map<String, Value>>(serde_json::to_value(settings).ok()?).ok();
