@@ -488,8 +488,10 @@ fn a_file_where_a_folder_is_expected_is_called_one() {
             "{words:?}: {stderr}"
         );
     }
-    let (code, _, stderr) = run(program().args(["cache", "clear"]));
-    assert!(code == 2 && stderr.contains("--all"), "{stderr}");
+    for (words, said) in [(&["cache", "clear"][..], "--all"), (&["cache", "clear", ""], "[NAME]")] {
+        let (code, _, stderr) = run(program().args(words));
+        assert!(code == 2 && stderr.contains(said), "{words:?}: {stderr}");
+    }
 }
 
 #[test]

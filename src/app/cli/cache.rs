@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -45,7 +46,7 @@ enum Action {
         #[command(flatten)]
         root: CacheRoot,
         /// Names, as `cache list` shows them; unique prefixes are enough.
-        #[arg(value_name = "NAME", conflicts_with = "all")]
+        #[arg(value_name = "NAME", conflicts_with = "all", value_parser = NonEmptyStringValueParser::new())]
         names: Vec<String>,
         /// Remove all caches.
         #[arg(long)]
@@ -116,9 +117,6 @@ fn describe(entry: &Entry) -> String {
 /// The caches whose names begin with one of `names`; an error unless each fits exactly one.
 fn choose(entries: Vec<Entry>, names: &[String]) -> anyhow::Result<Vec<Entry>> {
     for name in names {
-        if name.is_empty() {
-            return Err(Usage("a name is empty; `ssmprobe cache list` shows all".to_owned()).into());
-        }
         match entries.iter().filter(|entry| entry.name.starts_with(name.as_str())).count() {
             1 => {}
             0 => {

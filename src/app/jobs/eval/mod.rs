@@ -24,7 +24,7 @@ use self::parts::PartFile;
 use super::engine::Engine;
 use super::evaluate::{Asking, ask_all, eval_set};
 use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, describe};
-use super::inspect::sources::named;
+use super::inspect::sources::{distinct, named};
 use super::part::Part;
 use super::regions::{RegionSource, of_samples};
 use super::removal::{Encoder, SubsetReader};
@@ -98,7 +98,7 @@ pub fn run(
     reporter: &mut dyn Reporter,
     sink: &EvalSink<'_>,
 ) -> Result<(), JobError> {
-    let probe = super::fetch::probes(&flags.probe, reporter).map_err(JobError::Failed)?;
+    let probe = distinct(super::fetch::probes(&flags.probe, reporter).map_err(JobError::Failed)?);
     let flags = &EvalFlags { probe, ..flags.clone() };
     match (Eval { flags, sink }).run(engine, reporter) {
         Ok(true) => Ok(()),

@@ -89,11 +89,15 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     failed.map_or(Ok(()), Err)
 }
 
+/// The files without those that were given before, by whatever path.
+pub fn distinct(files: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut seen = HashSet::new();
+    files.into_iter().filter(|path| seen.insert(path.canonicalize().unwrap_or(path.clone()))).collect()
+}
+
 /// Drops repeated files and names the others by their stems; see [`taken`].
 fn name(files: Vec<PathBuf>, reserved: &[&str]) -> Vec<Source> {
-    let mut seen = HashSet::new();
-    let fresh = files.into_iter().filter(|path| seen.insert(path.canonicalize().unwrap_or(path.clone())));
-    let fresh: Vec<PathBuf> = fresh.collect();
+    let fresh = distinct(files);
     let stems = taken(fresh.iter().map(PathBuf::as_path), reserved);
     fresh.into_iter().zip(stems).map(|(path, stem)| Source { path, stem }).collect()
 }

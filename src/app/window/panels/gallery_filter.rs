@@ -219,7 +219,12 @@ pub fn similar_to(ui: &mut Ui, cx: &mut PanelContext<'_>, image: ImageId) -> Opt
         }
     });
     match similarity::space(cx, label.dataset)? {
-        Ok(space) if space.knows(label.at) => Some(space),
+        Ok(space) if space.knows(label.at) => {
+            if space.is_uniform() {
+                ui.weak("All images are alike by this measure: they are in the order of the dataset");
+            }
+            Some(space)
+        }
         Ok(_) => {
             ui.weak("This image has no such values to compare");
             None

@@ -84,8 +84,10 @@ impl ImageSpace {
     /// Whether there are several vectors, all equal: then no image is more similar to another than the rest.
     pub fn is_uniform(&self) -> bool {
         let rows = self.rows.chunks_exact(self.grid.len()).zip(&self.known);
-        let known: Vec<&[f32]> = rows.filter(|(_, known)| **known).map(|(row, _)| row).collect();
-        known.len() > 1 && known.iter().all(|row| *row == known[0])
+        let mut known = rows.filter_map(|(row, known)| known.then_some(row));
+        let first = known.next();
+        let mut others = known.peekable();
+        others.peek().is_some() && others.all(|row| Some(row) == first)
     }
 
     /// Similarity of every image to `image`, -1 to 1, `[M]`; NaN if either has no vector. If `flipped`, the larger of the
