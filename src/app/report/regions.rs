@@ -4,6 +4,7 @@
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::regions::{RegionMeans, RegionSummary, position};
+use crate::model::stats::mean;
 use crate::model::train::run::Variant;
 
 /// The tables of a run whose evaluation includes regions.
@@ -64,15 +65,9 @@ fn summaries<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a RegionSummary
     found
 }
 
-/// Mean of the values that are present.
-fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let known: Vec<f64> = values.flatten().collect();
-    (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
-}
-
 fn cells(variant: &Variant, seeds: &[&RegionMeans]) -> Vec<Cell> {
     let first = seeds[0];
-    let mean_of = |value: fn(&RegionMeans) -> Option<f64>| mean(seeds.iter().map(|seed| value(seed)));
+    let mean_of = |value: fn(&RegionMeans) -> Option<f64>| mean(seeds.iter().filter_map(|seed| value(seed)));
     let place = position(seeds);
     let interval = place.map(|(_, interval)| interval).filter(|(low, _)| low.is_finite());
     vec![
@@ -103,7 +98,8 @@ fn precedence(source: &Source, variant: &Variant, seeds: &[&RegionSummary]) -> O
         .extend(regions.iter().map(|region| Column::numbers(region.name.clone()).within("Read before (%)")));
     let row = |(at, region): (usize, &RegionMeans)| {
         let share = |other: usize| {
-            let share = mean(seeds.iter().map(|seed| seed.precedence[at][other])).filter(|_| other != at);
+            let share =
+                mean(seeds.iter().filter_map(|seed| seed.precedence[at][other])).filter(|_| other != at);
             Cell::maybe(share.map(|share| 100.0 * share), 1)
         };
         let mut cells = vec![Cell::text(region.name.clone())];

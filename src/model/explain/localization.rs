@@ -14,7 +14,7 @@ use super::evidence;
 use super::readout;
 use crate::model::probe::head_output::HeadOutput;
 pub use crate::model::regions::{cover, members as on_object};
-use crate::model::stats::roc_auc;
+use crate::model::stats::{self, roc_auc};
 use crate::model::tokens::Tokens;
 
 /// Localization measures of one image; each is absent if the head does not have the quantity.
@@ -69,10 +69,7 @@ pub fn truth(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32, cover
 
 /// Mean over images, of each measure over the images that have it.
 pub fn mean(images: &[Truth]) -> Truth {
-    let mean = |part: fn(&Truth) -> Option<f64>| {
-        let values: Vec<f64> = images.iter().filter_map(part).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    };
+    let mean = |part: fn(&Truth) -> Option<f64>| stats::mean(images.iter().filter_map(part));
     Truth {
         weight_auc: mean(|t| t.weight_auc),
         evidence_auc: mean(|t| t.evidence_auc),

@@ -21,6 +21,7 @@ use super::readout;
 use crate::model::probe::Probe;
 use crate::model::probe::head_output::{Form, HeadOutput, Order, Plan};
 use crate::model::regions::{Region, Regions, members};
+use crate::model::stats::mean;
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Routing, Trace};
 
@@ -178,12 +179,6 @@ impl TokenValues<'_> {
             ..RegionMeasure::default()
         }
     }
-}
-
-/// Mean of the values; `None` if there are none.
-fn mean(values: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
-    let count = values.len();
-    (count > 0).then(|| values.sum::<f64>() / count as f64)
 }
 
 /// Distribution of the tokens inside over the positions of an order, `[N]`: the mean of their normalised rows; NaN if there

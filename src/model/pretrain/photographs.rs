@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 
-use rand::seq::SliceRandom;
 use rayon::prelude::*;
 
 use super::{Batch, Plan};
@@ -11,6 +10,7 @@ use crate::model::backbone::preprocess::augment::{Augmentation, RandomCrop, draw
 use crate::model::backbone::preprocess::{Filter, resample};
 use crate::model::data::Sample;
 use crate::model::data::image::ImageError;
+use crate::model::stats::shuffled;
 use crate::model::trace::Picture;
 
 /// Crops of at least a fifth of the area (He et al. 2022).
@@ -40,8 +40,7 @@ impl<'a> Photographs<'a> {
         let count = self.samples.len();
         let steps = Self::steps(count, plan.batch);
         let (epoch, within) = (step / steps, step % steps);
-        let mut order: Vec<usize> = (0..count).collect();
-        order.shuffle(&mut draws(plan.seed, epoch, 0));
+        let order = shuffled(count, &mut draws(plan.seed, epoch, 0));
         let load = |place: usize| {
             let mut unreadable = Vec::new();
             for place in place..place + TRIES.min(count) {

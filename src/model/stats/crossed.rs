@@ -124,18 +124,14 @@ impl CrossedMean {
         scales.iter().map(|(scale, share)| share * normal_tail(distance / deviation(*scale))).sum()
     }
 
-    /// Half width of the 95 % interval.
-    fn half_width(&self) -> f64 {
-        self.half_width_over(&self.scales())
-    }
-
-    fn half_width_over(&self, scales: &[(f64, f64)]) -> f64 {
+    /// Half width of the 95 % interval, with given [`scales`](Self::scales).
+    fn half_width(&self, scales: &[(f64, f64)]) -> f64 {
         solve_decreasing(0.025, |errors| self.tail_over(scales, errors * self.error())) * self.error()
     }
 
     /// The 95 % interval of the mean.
     pub fn interval(&self) -> (f64, f64) {
-        let half_width = self.half_width();
+        let half_width = self.half_width(&self.scales());
         (self.mean - half_width, self.mean + half_width)
     }
 
@@ -156,7 +152,7 @@ impl CrossedMean {
         // The variance of the t part is itself an estimate: for each value of it, how far from 0 the mean must be.
         let scales = self.scales();
         let half_width_at = |&(scale, share): &(f64, f64)| {
-            (Self { t_part: (t_variance * scale * scale, df), ..*self }.half_width_over(&scales), share)
+            (Self { t_part: (t_variance * scale * scale, df), ..*self }.half_width(&scales), share)
         };
         let estimates: Vec<(f64, f64)> = t_scales(df, ESTIMATES).collect();
         let half_widths: Vec<(f64, f64)> = estimates.par_iter().map(half_width_at).collect();

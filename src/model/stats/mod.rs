@@ -6,10 +6,22 @@ mod crossed;
 mod tails;
 
 use rand::Rng;
+use rand::seq::SliceRandom;
 
 pub use self::comparison::{Share, holm, mcnemar, share};
 pub use self::crossed::{CrossedMean, permutation};
 pub use self::tails::{normal_tail, student_quantile, student_tail};
+
+/// Mean of the values; `None` if there are none.
+pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.into_iter().fold((0, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// Index of the largest value, the first of equals; 0 if there are none.
+pub fn argmax(values: &[f64]) -> usize {
+    (0..values.len()).fold(0, |best, at| if values[at] > values[best] { at } else { best })
+}
 
 /// Mean and sample standard deviation (n - 1), which is absent for a single value.
 pub fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
@@ -32,6 +44,13 @@ pub fn mean_interval(deviation: f64, n: usize) -> f64 {
     t * deviation / (n as f64).sqrt()
 }
 
+/// A uniformly random order of `n` items.
+pub fn shuffled(n: usize, rng: &mut impl Rng) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..n).collect();
+    order.shuffle(rng);
+    order
+}
+
 /// A draw from the standard normal distribution, by the cosine of the Box-Muller transform.
 pub fn normal(rng: &mut impl Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
@@ -52,25 +71,31 @@ pub fn quantiles<const M: usize>(values: &[f64], at: [f64; M]) -> [f64; M] {
     })
 }
 
+/// Ranks from 0, ties at their mean.
+pub fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut start = 0;
+    for tie in order.chunk_by(|&a, &b| values[a] == values[b]) {
+        let rank = start as f64 + (tie.len() - 1) as f64 / 2.0;
+        tie.iter().for_each(|&at| ranks[at] = rank);
+        start += tie.len();
+    }
+    ranks
+}
+
 /// Area under the ROC curve of `scores` as a predictor of `truth`: the probability that a token on the object
 /// scores higher than one off it, ties counted half. None if all tokens are on the object, or all off it.
 pub fn roc_auc(scores: &[f64], truth: &[bool]) -> Option<f64> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
     let positives = truth.iter().filter(|&&t| t).count();
     let negatives = truth.len() - positives;
     if positives == 0 || negatives == 0 {
         return None;
     }
-    let mut rank_sum = 0.0;
-    let mut start = 0;
-    for tie in order.chunk_by(|&a, &b| scores[a] == scores[b]) {
-        let rank = start as f64 + (tie.len() + 1) as f64 / 2.0; // mean rank of the tie, from 1
-        rank_sum += rank * tie.iter().filter(|&&i| truth[i]).count() as f64;
-        start += tie.len();
-    }
+    let rank_sum: f64 = ranks(scores).iter().zip(truth).filter(|(_, is)| **is).map(|(rank, _)| rank).sum();
     let p = positives as f64;
-    Some((rank_sum - p * (p + 1.0) / 2.0) / (p * negatives as f64))
+    Some((rank_sum - p * (p - 1.0) / 2.0) / (p * negatives as f64))
 }
 
 #[cfg(test)]

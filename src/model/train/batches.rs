@@ -4,7 +4,6 @@ use std::iter;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::SeedableRng;
-use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::redraw::{Pass, redraw};
@@ -13,6 +12,7 @@ use crate::model::data::token_cache::{Rows, TokenSourceError};
 use crate::model::ops::cpu::on_cpu;
 use crate::model::ops::halves::widened;
 use crate::model::probe::head::Batch;
+use crate::model::stats::shuffled;
 
 /// The labels of a batch on a device.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl Labels {
     /// Labels from the class of each image, out of `count` classes.
     pub fn new(classes: &[usize], count: usize, device: &Device) -> Self {
         let values: Vec<i32> = classes.iter().map(|&class| class as i32).collect();
-        let index = Tensor::<1, Int>::from_data(TensorData::new(values, [classes.len()]), device);
+        let index = Tensor::<1, Int>::from_data(&values[..], device);
         let target = on_cpu(device).then(|| {
             let mut target = vec![0.0_f32; classes.len() * count]; // built here: burn's one_hot reads the device to check bounds
             classes.iter().zip(target.chunks_mut(count)).for_each(|(&class, row)| row[class] = 1.0);
@@ -43,9 +43,7 @@ impl Labels {
 pub(super) fn epoch_order(images: usize, seed: u64, epoch: usize) -> Vec<usize> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(epoch as u64);
-    let mut order: Vec<usize> = (0..images).collect();
-    order.shuffle(&mut rng);
-    order
+    shuffled(images, &mut rng)
 }
 
 /// The tokens of a step's images at one layer.

@@ -1,9 +1,10 @@
 //! A new random order of each image's tokens at every pass, as the transformers library shuffles ViT-MAE's tokens.
 
 use rand::SeedableRng;
-use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
+
+use crate::model::stats::shuffled;
 
 /// A pass over images, which fixes the random orders: a training step or an evaluation.
 #[derive(Clone, Copy)]
@@ -37,10 +38,8 @@ pub(super) fn redraw<T: Copy + Send>(
         let image = (image as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ image);
         rng.set_stream(pass.number());
-        let mut order: Vec<usize> = (0..n).collect();
-        order.shuffle(&mut rng);
         let before = patches.to_vec();
-        for (to, &from) in patches.chunks_mut(width).zip(&order) {
+        for (to, from) in patches.chunks_mut(width).zip(shuffled(n, &mut rng)) {
             to.copy_from_slice(&before[from * width..][..width]);
         }
     });

@@ -11,6 +11,7 @@ use crate::app::jobs::history::{Band, TrainHistory, disk};
 use crate::app::jobs::run_metrics::{self, ProbeMetrics};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
+use crate::model::stats;
 use crate::model::train::run::Run;
 use crate::viz::figures::curves::Part;
 use crate::viz::figures::plot::Plot;
@@ -91,8 +92,7 @@ fn coverage(run: &TrainHistory, variant: &str) -> Option<f64> {
     let mean = |probe: &ProbeMetrics| {
         probe.metrics.diagnostics.iter().find(|found| found.name == "rank_coverage").map(|found| found.mean)
     };
-    let values: Vec<f64> = own.filter_map(mean).collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    stats::mean(own.filter_map(mean))
 }
 
 /// Reads the history of a run from its folder.

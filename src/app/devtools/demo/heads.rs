@@ -20,6 +20,7 @@ use crate::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
 use crate::model::explain::localization;
 use crate::model::probe::head::{Config, Dims, HEADS};
 use crate::model::probe::{BackboneMeta, Probe};
+use crate::model::stats::mean;
 use crate::model::train::classifier::Model;
 use crate::model::train::{Event, HeadTrainer, Labelled, Task, TrainCursor, train};
 
@@ -180,8 +181,7 @@ fn auc(probe: &Probe, tokens: &TokenCache, first: usize, about: &DemoInfo) -> an
             Ok(localization::weight_auc(&output, &cover))
         })
         .collect::<anyhow::Result<Vec<Option<f64>>>>()?;
-    let known: Vec<f64> = each.into_iter().flatten().collect();
-    Ok((!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64))
+    Ok(mean(each.into_iter().flatten()))
 }
 
 /// Adds a progress bar of `len` steps, prefixed by `id`.

@@ -16,6 +16,7 @@ use crate::model::explain::removal::RemovalSpec;
 use crate::model::probe::Probe;
 use crate::model::probe::head_output::HeadOutput;
 use crate::model::regions::Regions;
+use crate::model::stats::argmax;
 use crate::model::tokens::Tokens;
 
 /// Which metrics to compute, besides the accuracy.
@@ -177,9 +178,4 @@ pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
         masks: truths.len(),
         regions: None,
     }
-}
-
-/// The class of the largest logit, the first of equals.
-fn argmax(logits: &[f64]) -> usize {
-    (0..logits.len()).fold(0, |best, class| if logits[class] > logits[best] { class } else { best })
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::explain::regions::{RegionMeasure, RegionMeasures};
-use crate::model::stats::CrossedMean;
+use crate::model::stats::{CrossedMean, mean};
 
 /// Measures of all regions over the images.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -46,12 +46,6 @@ pub struct RegionMeans {
     pub evidence_auc: Option<f64>,
 }
 
-/// Mean of the values that are present.
-fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let (count, sum) = values.flatten().fold((0, 0.0), |(count, sum), value| (count + 1, sum + value));
-    (count > 0).then(|| sum / f64::from(count))
-}
-
 impl RegionSummary {
     /// Summary of all images; `None` for an image without known regions. Returns `None` if there is no region.
     pub fn new(images: &[Option<&RegionMeasures>]) -> Option<Self> {
@@ -87,13 +81,10 @@ impl RegionSummary {
     /// Whether the parts are consistent for this number of images.
     pub(super) fn holds(&self, images: usize) -> bool {
         let count = self.regions.len();
-        let square = |rows: usize, mut each: Box<dyn Iterator<Item = usize> + '_>| {
-            rows == 0 || (rows == count && each.all(|row| row == count))
-        };
+        let rows: Vec<usize> = self.precedence.iter().map(Vec::len).collect();
         self.regions.iter().all(|region| region.positions.len() == images)
-            && square(self.precedence.len(), Box::new(self.precedence.iter().map(Vec::len)))
-            && square(self.pairs.len(), Box::new(self.pairs.iter().map(Vec::len)))
-            && self.precedence.len() == self.pairs.len()
+            && self.pairs.iter().map(Vec::len).eq(rows.iter().copied())
+            && (rows.is_empty() || rows == vec![count; count])
     }
 }
 
@@ -113,15 +104,15 @@ fn means(
 ) -> RegionMeans {
     let of = |at: usize| {
         let (_, own) = *indices[at].iter().find(|(index, _)| *index == region)?;
-        Some(images[at]?.regions[own].clone())
+        Some(&images[at]?.regions[own])
     };
-    let found: Vec<Option<RegionMeasure>> = (0..images.len()).map(of).collect();
-    let number = |of: fn(&RegionMeasure) -> Option<f64>| mean(found.iter().flatten().map(of));
+    let found: Vec<Option<&RegionMeasure>> = (0..images.len()).map(of).collect();
+    let number = |of: fn(&RegionMeasure) -> Option<f64>| mean(found.iter().copied().flatten().filter_map(of));
     RegionMeans {
         name: name.to_owned(),
         images: found.iter().flatten().count(),
         tokens: number(|region| Some(region.tokens as f64)).unwrap_or(0.0),
-        positions: found.iter().map(|region| region.as_ref()?.position.map(|at| at as f32)).collect(),
+        positions: found.iter().map(|region| Some((*region)?.position? as f32)).collect(),
         weight: number(|region| region.weight),
         evidence: number(|region| region.evidence),
         mean_evidence: number(|region| region.mean_evidence),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Evaluation, OTHER};
-use crate::model::stats::quantiles;
+use crate::model::stats::{quantiles, ranks};
 
 /// A measure over the images of one class.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,32 +72,17 @@ impl Evaluation {
 /// Spearman's rank correlation over the images that have both values, ties at their mean rank; `None`
 /// for fewer than three images, or if one of the two is constant.
 pub fn spearman(x: &[f32], y: &[f32]) -> Option<f64> {
-    let pairs: Vec<(f32, f32)> =
-        x.iter().zip(y).filter(|(a, b)| a.is_finite() && b.is_finite()).map(|(a, b)| (*a, *b)).collect();
-    if pairs.len() < 3 {
+    let known = x.iter().zip(y).filter(|(a, b)| a.is_finite() && b.is_finite());
+    let (x, y): (Vec<f64>, Vec<f64>) = known.map(|(a, b)| (f64::from(*a), f64::from(*b))).unzip();
+    if x.len() < 3 {
         return None;
     }
-    let a = ranks(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>());
-    let b = ranks(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>());
-    let mean = (pairs.len() as f64 - 1.0) / 2.0;
+    let (a, b) = (ranks(&x), ranks(&y));
+    let mean = (x.len() as f64 - 1.0) / 2.0;
     let product =
         |u: &[f64], v: &[f64]| -> f64 { u.iter().zip(v).map(|(p, q)| (p - mean) * (q - mean)).sum() };
     let spread = (product(&a, &a) * product(&b, &b)).sqrt();
     (spread > 0.0).then(|| product(&a, &b) / spread)
-}
-
-/// Ranks from 0, ties at their mean.
-pub(super) fn ranks(values: &[f32]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut start = 0;
-    for tie in order.chunk_by(|&a, &b| values[a] == values[b]) {
-        let rank = start as f64 + (tie.len() - 1) as f64 / 2.0;
-        tie.iter().for_each(|&at| ranks[at] = rank);
-        start += tie.len();
-    }
-    ranks
 }
 
 #[cfg(test)]

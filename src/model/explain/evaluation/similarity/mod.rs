@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::pca::Projection;
 use super::Evaluation;
-use super::summary::ranks;
 use super::vectors::{TokenVectors, VectorKind};
 use crate::model::grid::Grid;
 use crate::model::ops::simd;
+use crate::model::stats::ranks;
 
 /// Fewest images that a core compares at a time.
 const BLOCK: usize = 512;
@@ -126,12 +126,12 @@ impl ImageSpace {
 
 /// Writes the vector, or its ranks less their mean, into `row`, scaled to length 1; returns whether that is possible.
 fn normalise(values: &[f16], similarity: Similarity, row: &mut [f32]) -> bool {
-    let values = values.to_f32_vec();
+    let values: Vec<f64> = values.to_f32_vec().into_iter().map(f64::from).collect();
     if !values.iter().all(|value| value.is_finite()) {
         return false;
     }
     let centred: Vec<f64> = match similarity {
-        Similarity::Cosine => values.into_iter().map(f64::from).collect(),
+        Similarity::Cosine => values,
         Similarity::Spearman => {
             let mean = (values.len() as f64 - 1.0) / 2.0;
             ranks(&values).into_iter().map(|rank| rank - mean).collect()
