@@ -6,67 +6,55 @@ use ndarray::{ArrayView2, s};
 use rayon::prelude::*;
 
 use super::Vectors;
+use crate::model::stats::argmax;
 
 /// Test images (rows) and training images (columns) in one matrix product.
 const ROWS: usize = 64;
 const COLUMNS: usize = 4096;
 
-/// Nearest neighbours by cosine similarity.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Knn {
-    /// Number of neighbours that vote; all training images if there are fewer.
-    pub k: usize,
-    /// Temperature T that similarities are divided by before the exponential.
-    pub temperature: f64,
-}
+/// Number of neighbours that vote; all training images if there are fewer.
+pub const K: usize = 20;
+/// Temperature T that similarities are divided by before the exponential.
+pub const TEMPERATURE: f64 = 0.07;
 
-impl Default for Knn {
-    fn default() -> Self {
-        Self { k: 20, temperature: 0.07 }
-    }
-}
-
-impl Knn {
-    /// Predicted class of every vector of `test`, from `train` vectors with their `classes`, of which there are `count`.
-    pub fn predict(&self, train: &Vectors, classes: &[usize], test: &Vectors, count: usize) -> Vec<u32> {
-        let (train, test) = (normalised(train), normalised(test));
-        let train = as_matrix(&train);
-        let classify = |block: &[f32]| {
-            let block =
-                ArrayView2::from_shape((block.len() / test.width, test.width), block).expect("whole vectors");
-            let mut nearest = vec![Vec::with_capacity(self.k + 1); block.nrows()];
-            for from in (0..train.nrows()).step_by(COLUMNS) {
-                let to = (from + COLUMNS).min(train.nrows());
-                let similar = block.dot(&train.slice(s![from..to, ..]).t()); // [rows, columns]
-                for (row, nearest) in similar.rows().into_iter().zip(&mut nearest) {
-                    for (i, &similarity) in row.iter().enumerate() {
-                        self.insert(nearest, similarity, from + i);
-                    }
+/// Predicted class of every vector of `test`, from `train` vectors with their `classes`, of which there are `count`.
+pub fn predict(train: &Vectors, classes: &[usize], test: &Vectors, count: usize) -> Vec<u32> {
+    let (train, test) = (normalised(train), normalised(test));
+    let train = as_matrix(&train);
+    let classify = |block: &[f32]| {
+        let block =
+            ArrayView2::from_shape((block.len() / test.width, test.width), block).expect("whole vectors");
+        let mut nearest = vec![Vec::with_capacity(K + 1); block.nrows()];
+        for from in (0..train.nrows()).step_by(COLUMNS) {
+            let to = (from + COLUMNS).min(train.nrows());
+            let similar = block.dot(&train.slice(s![from..to, ..]).t()); // [rows, columns]
+            for (row, nearest) in similar.rows().into_iter().zip(&mut nearest) {
+                for (i, &similarity) in row.iter().enumerate() {
+                    insert(nearest, similarity, from + i);
                 }
             }
-            nearest.into_iter().map(|nearest| self.vote(&nearest, classes, count)).collect::<Vec<_>>()
-        };
-        test.values.par_chunks(ROWS * test.width.max(1)).flat_map_iter(classify).collect()
-    }
-
-    /// Inserts an image into the list of the k most similar, best first, if it belongs there.
-    fn insert(&self, nearest: &mut Vec<(f32, usize)>, similarity: f32, image: usize) {
-        if nearest.len() == self.k && nearest.last().is_none_or(|last| similarity <= last.0) {
-            return;
         }
-        let at = nearest.partition_point(|other| other.0 >= similarity);
-        nearest.insert(at, (similarity, image));
-        nearest.truncate(self.k);
-    }
+        nearest.into_iter().map(|nearest| vote(&nearest, classes, count)).collect::<Vec<_>>()
+    };
+    test.values.par_chunks(ROWS * test.width.max(1)).flat_map_iter(classify).collect()
+}
 
-    fn vote(&self, nearest: &[(f32, usize)], classes: &[usize], count: usize) -> u32 {
-        let mut votes = vec![0.0; count];
-        for &(similarity, image) in nearest {
-            votes[classes[image]] += (f64::from(similarity) / self.temperature).exp();
-        }
-        let best = (0..count).fold(0, |best, class| if votes[class] > votes[best] { class } else { best });
-        best as u32
+/// Inserts an image into the list of the k most similar, best first, if it belongs there.
+fn insert(nearest: &mut Vec<(f32, usize)>, similarity: f32, image: usize) {
+    if nearest.len() == K && nearest.last().is_none_or(|last| similarity <= last.0) {
+        return;
     }
+    let at = nearest.partition_point(|other| other.0 >= similarity);
+    nearest.insert(at, (similarity, image));
+    nearest.truncate(K);
+}
+
+fn vote(nearest: &[(f32, usize)], classes: &[usize], count: usize) -> u32 {
+    let mut votes = vec![0.0; count];
+    for &(similarity, image) in nearest {
+        votes[classes[image]] += (f64::from(similarity) / TEMPERATURE).exp();
+    }
+    argmax(&votes) as u32
 }
 
 /// The vectors scaled to length 1; a zero vector stays as it is.

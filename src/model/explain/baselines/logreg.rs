@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::Vectors;
 use super::lbfgs::minimise;
+use crate::model::stats::argmax;
 
 /// Partial sums of the gradient: a fixed number, so that the result does not depend on the number of cores.
 const PARTS: usize = 16;
@@ -143,12 +144,10 @@ impl Fitted {
 
     /// The most probable class of every vector.
     pub fn predict(&self, vectors: &Vectors) -> Vec<u32> {
-        let best = |row: &[f64]| {
-            let best =
-                (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best });
-            best as u32
-        };
-        self.probabilities(vectors).chunks_exact(self.bias.len().max(1)).map(best).collect()
+        self.probabilities(vectors)
+            .chunks_exact(self.bias.len().max(1))
+            .map(|row| argmax(row) as u32)
+            .collect()
     }
 }
 

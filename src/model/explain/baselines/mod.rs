@@ -9,7 +9,6 @@ pub mod logreg;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use self::knn::Knn;
 use self::logreg::LogReg;
 use crate::model::data::token_cache::TokenCache;
 use crate::model::train::{Labelled, accuracy};
@@ -124,13 +123,12 @@ pub fn anchors(tokens: &TokenCache, train: &Labelled, test: &Labelled, classes: 
     for view in [View::Cls, View::Mean] {
         let of = |set: &Labelled| Vectors::from_tokens(tokens, &set.images, view);
         let (Some(train_vectors), Some(test_vectors)) = (of(train), of(test)) else { continue };
-        let knn = Knn::default();
         found.push(Anchor {
             method: Method::Knn,
             view,
-            settings: format!("cosine, k {}, weights exp(similarity / {})", knn.k, knn.temperature),
+            settings: format!("cosine, k {}, weights exp(similarity / {})", knn::K, knn::TEMPERATURE),
             accuracy: Some(accuracy(
-                &knn.predict(&train_vectors, &train.classes, &test_vectors, classes),
+                &knn::predict(&train_vectors, &train.classes, &test_vectors, classes),
                 &test.classes,
             )),
             note: None,
