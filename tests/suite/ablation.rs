@@ -77,7 +77,7 @@ fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Trace {
         tokens_changed: Vec::new(),
         top: CLASSES,
     };
-    explain::explain_changed(probe, change, tokens, seen, question).unwrap()
+    explain::explain(probe, change, tokens, seen, question).unwrap()
 }
 
 fn ablated_logits(probe: &Probe, tokens: &Tokens) -> Vec<(Ablation, Vec<f64>)> {
@@ -321,7 +321,7 @@ fn margin(
     class: usize,
 ) -> OrderContrast {
     let read = OrderTester::new(probe, change, output, tokens).unwrap();
-    read.margin(class, false, &Exchanges::new(0)).unwrap()
+    read.margin(class, &Exchanges::new(0)).unwrap()
 }
 
 /// Every number of a dataset's order tests equals that of tests of its images one by one, each for its true class; so do the

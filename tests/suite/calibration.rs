@@ -241,7 +241,7 @@ fn random_orders_have_uniform_p_and_untrained_scorers_have_not() {
             let (probe, tokens) = (&probes[image % PROBES], smooth(image as u64));
             let output = probe.output(&tokens, image as u64).expect("tokens that fit");
             let test = OrderTester::new(probe, Intervention::None, &output, &tokens).expect("a test");
-            test.margin(image % 4, false, &exchanges).expect("a rival").reassigned.p
+            test.margin(image % 4, &exchanges).expect("a rival").reassigned.p
         };
         let p: Vec<f64> = (0..TESTED).into_par_iter().map(p).collect();
         let below = 100.0 * p.iter().filter(|p| **p < 0.05).count() as f64 / TESTED as f64;

@@ -19,7 +19,7 @@ use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::explain::by_hand::HandOrderReader;
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
 use ssmprobe::model::explain::null_model::NullBands;
-use ssmprobe::model::explain::{Question, explain_by_hand, explain_changed, readout};
+use ssmprobe::model::explain::{Question, explain, explain_by_hand, readout};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::io::array::Array;
@@ -153,8 +153,7 @@ fn a_trace_in_another_order_is_that_of_reading_again() {
                     order = edited(&order, &mut rng);
                     let change = Intervention::Order(order.clone());
                     let asked = question(class, &nulls);
-                    let again =
-                        explain_changed(&probe, change, &tokens, Picture::default(), asked).expect("a trace");
+                    let again = explain(&probe, change, &tokens, Picture::default(), asked).expect("a trace");
                     let Some(found) = reading.trace(&trace, &order) else {
                         assert!(class.is_none() && again.evidence.class != trace.evidence.class, "{head}");
                         continue;
@@ -176,7 +175,7 @@ fn tests_of_the_class_that_is_predicted_are_marked() {
         for class in [None, Some(2)] {
             for change in [Intervention::None, Intervention::Order(raster())] {
                 let (probe, asked) = (probe(head, Sharing::Shared), question(class, &nulls));
-                let trace = explain_changed(&probe, change, &image(7), Picture::default(), asked);
+                let trace = explain(&probe, change, &image(7), Picture::default(), asked);
                 let test = trace.expect("a trace").order_test.expect("a test");
                 assert_eq!(
                     contrasts(&test).map(|contrast| contrast.descriptive),
@@ -217,7 +216,7 @@ fn an_order_says_how_it_was_read_and_fits_images_of_its_length_alone() {
     let short = HandOrder::new(vec![1, 0, 2]).expect("an order").of_file(Path::new("short.npz"));
     assert!(reading.trace(&trace, &short).is_none());
     let change = Intervention::Order(short);
-    let error = explain_changed(&probe, change, &tokens, Picture::default(), question(None, &nulls));
+    let error = explain(&probe, change, &tokens, Picture::default(), question(None, &nulls));
     let error = error.expect_err("another length").to_string();
     assert!(error.contains("order of short.npz has 3 steps, but the image has 24 tokens"), "{error}");
     // A head that reads no order is refused; one without a kernel by position has no reader.
@@ -244,7 +243,7 @@ fn tokens_that_are_dropped_are_as_if_they_had_never_been_read() {
     for sharing in [Sharing::Shared, Sharing::Channel] {
         let read = |head: &str, change: Intervention, tokens: &Tokens| {
             let asked = question(Some(1), &nulls);
-            explain_changed(&probe(head, sharing), change, tokens, Picture::default(), asked)
+            explain(&probe(head, sharing), change, tokens, Picture::default(), asked)
         };
         let logits = |trace: &Trace| trace.logits.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
         for left in [2, 5, N] {
@@ -280,7 +279,7 @@ fn a_hardened_plan_reads_every_token_whole() {
             let probe = probe(head, sharing);
             let read = |change: Intervention| {
                 let asked = question(Some(1), &nulls);
-                explain_changed(&probe, change, &tokens, Picture::default(), asked).expect("a trace")
+                explain(&probe, change, &tokens, Picture::default(), asked).expect("a trace")
             };
             let hard = read(Intervention::Hardened);
             let Routing::Plan(plan) = &hard.routing else { panic!("{head}: no plan") };

@@ -5,6 +5,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
+use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::localization::{auc_of_evidence, truth};
 use ssmprobe::model::explain::regions::{RegionMeasure, RegionMeasures, place, precedence};
 use ssmprobe::model::explain::{Question, explain, readout};
@@ -153,7 +154,8 @@ fn a_trace_says_of_regions_what_the_reading_says() {
             tokens_changed: Vec::new(),
             top: 1,
         };
-        let mut trace = explain(probe, tokens, Picture::default(), question).expect("explained");
+        let mut trace =
+            explain(probe, Intervention::None, tokens, Picture::default(), question).expect("explained");
         trace.regions = Some(known.clone());
         let class = trace.evidence.class;
         let own = RegionMeasures::of_output(probe, &output, tokens, class, &known);

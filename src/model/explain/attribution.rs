@@ -14,6 +14,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use super::evidence::exact;
+use super::narrow;
 use super::readout::{dot, logits};
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::Probe;
@@ -40,7 +41,6 @@ pub fn attribute(
     rollout: Option<&Result<Vec<f32>, String>>,
 ) {
     let class = trace.evidence.class;
-    let narrow = |values: Vec<f64>| values.into_iter().map(|x| x as f32).collect::<Vec<f32>>();
     let read = || {
         differentiable(change)?;
         change.probe(probe).map_err(|error| error.to_string())
@@ -48,12 +48,13 @@ pub fn attribute(
     for method in asked.iter() {
         let found = match method {
             Attribution::Gradient => {
-                read().and_then(|probe| gradient(&probe, tokens, class, image_seed)).map(narrow).into()
+                let found = read().and_then(|probe| gradient(&probe, tokens, class, image_seed));
+                found.map(|token| narrow(&token)).into()
             }
             Attribution::Integrated => {
                 match read().and_then(|probe| integrated(&probe, tokens, class, image_seed)) {
                     Ok(Integrated { token, completeness_error }) => Attributed::Found {
-                        token: narrow(token),
+                        token: narrow(&token),
                         completeness_error: Some(completeness_error),
                     },
                     Err(none) => Attributed::None { none },
@@ -185,7 +186,8 @@ impl<'a> TargetLogit<'a> {
         let specs = self.probe.head().specs(&Dims { width, grid, classes: 1 });
         let params = Params::from_arrays_in(specs, &self.probe.arrays, &device, DType::F64);
         let row: Vec<f64> = self.row().iter().map(|&w| f64::from(w)).collect();
-        let row = f64_tensor(row, |len| [len, 1], &device);
+        let shape = [row.len(), 1];
+        let row = f64_tensor(row, shape, &device);
         Logit { target: Self { ..*self }, params, row, device }
     }
 }
@@ -203,7 +205,8 @@ impl Logit<'_> {
     /// Patch tokens of one or more images as a tensor `[B, N, d]`.
     fn patches(&self, values: Vec<f64>) -> Tensor<3> {
         let Tokens { grid, width, .. } = *self.target.tokens;
-        f64_tensor(values, |len| [len / (grid.len() * width), grid.len(), width], &self.device)
+        let shape = [values.len() / (grid.len() * width), grid.len(), width];
+        f64_tensor(values, shape, &self.device)
     }
 
     /// The logit of every image, `[B, 1]`.
@@ -213,7 +216,7 @@ impl Logit<'_> {
         let Tokens { grid, cls, .. } = self.target.tokens;
         let cls = cls.as_ref().map(|cls| {
             let all = cls.repeat(images).iter().map(|&x| f64::from(x)).collect();
-            f64_tensor(all, |_| [images, width], &self.device)
+            f64_tensor(all, [images, width], &self.device)
         });
         let batch = Batch { patches, cls, grid: *grid, image_seeds, training: false };
         self.target.probe.head().features(&self.params, &batch).precise_matmul(self.row.clone())
@@ -232,13 +235,7 @@ impl Logit<'_> {
     }
 }
 
-/// A float64 tensor; `shape` gives its shape from the number of values.
-fn f64_tensor<const D: usize>(
-    values: Vec<f64>,
-    shape: impl Fn(usize) -> [usize; D],
-    device: &Device,
-) -> Tensor<D> {
-    let shape = shape(values.len());
+fn f64_tensor<const D: usize>(values: Vec<f64>, shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::from_data(TensorData::new(values, shape), (device, DType::F64))
 }
 

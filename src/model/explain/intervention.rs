@@ -219,9 +219,10 @@ impl Intervention {
         matches!(self, Self::Scrambled(_) | Self::ScrambledHard(_) | Self::Hardened)
     }
 
-    /// Whether the router's plan is not used at all.
-    pub fn bypasses_router(&self) -> bool {
-        matches!(self, Self::NoRouting | Self::Random(_) | Self::Order(_))
+    /// The router of `probe`, if its plan is used at all.
+    pub(super) fn router<'a>(&self, probe: &'a Probe) -> Option<&'a dyn Router> {
+        let bypassed = matches!(self, Self::NoRouting | Self::Random(_) | Self::Order(_));
+        probe.head().router().filter(|_| !bypassed)
     }
 }
 

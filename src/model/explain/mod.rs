@@ -84,18 +84,8 @@ pub enum ExplainError {
     },
 }
 
-/// Explains how `probe` reads `tokens`; `seen` is the picture that the backbone saw.
+/// Explains how `probe` reads `tokens` under an intervention; `seen` is the picture that the backbone saw.
 pub fn explain(
-    probe: &Probe,
-    tokens: &Tokens,
-    seen: Picture,
-    question: Question<'_>,
-) -> Result<Trace, ExplainError> {
-    explain_changed(probe, Intervention::None, tokens, seen, question)
-}
-
-/// [`explain`] with an intervention in how the probe reads.
-pub fn explain_changed(
     probe: &Probe,
     change: Intervention,
     tokens: &Tokens,
@@ -105,7 +95,7 @@ pub fn explain_changed(
     explain_by_hand(probe, change, tokens, seen, question).map(|(trace, _)| trace)
 }
 
-/// [`explain_changed`]. For an order made by hand, if order tests are wanted and the head has one, also returns what explains
+/// [`explain`]. For an order made by hand, if order tests are wanted and the head has one, also returns what explains
 /// any other order of this image without reading it again.
 pub fn explain_by_hand(
     probe: &Probe,
@@ -141,7 +131,7 @@ pub fn explain_by_hand(
         seed: question.nulls.map(NullBands::seed).filter(|seed| *seed != 0),
     };
 
-    let router = probe.head().router().filter(|_| !change.bypasses_router());
+    let router = change.router(probe);
     let plan = plan_of(&output, router);
     let stats = plan.as_deref().map(|plan| PlanStats::from_plan(plan, tokens.grid));
     let diagnostics = match &stats {
@@ -210,7 +200,7 @@ pub fn explain_by_hand(
 /// parallel explanations, each would get a single core.
 pub fn prepare_nulls(probe: &Probe, change: Intervention, tokens: &Tokens, nulls: &NullBands) {
     let Ok(probe) = change.probe(probe) else { return };
-    if let Some(router) = probe.head().router().filter(|_| !change.bypasses_router())
+    if let Some(router) = change.router(&probe)
         && tokens.grid.len() >= 2
     {
         nulls.band(router, &change, tokens.grid);
@@ -301,20 +291,17 @@ fn evidence(
     bias: f32,
     rho: Option<f64>,
 ) -> Evidence {
-    let (exact, why_none) = match exact(output, tokens, row, bias) {
-        Ok(exact) => (Some(exact), None),
-        Err(why) => (None, Some(why.to_owned())),
-    };
-    let proxy = proxy(output, tokens, row, rho);
+    let (exact, proxy) = (exact(output, tokens, row, bias), proxy(output, tokens, row, rho));
+    let found = exact.as_ref().ok();
     Evidence {
         class,
-        bias: exact.as_ref().map_or(bias, |e| e.bias as f32),
-        position: exact.as_ref().and_then(|e| e.position.as_deref()).map(narrow),
+        bias: found.map_or(bias, |e| e.bias as f32),
+        position: found.and_then(|e| e.position.as_deref()).map(narrow),
         position_raster: None,
-        token: exact.as_ref().map(|e| narrow(&e.token)),
+        token: found.map(|e| narrow(&e.token)),
         proxy: proxy.as_ref().map(|p| narrow(&p.routed)),
         proxy_raster: proxy.as_ref().map(|p| narrow(&p.raster)),
-        why_none,
+        why_none: exact.err().map(str::to_owned),
     }
 }
 

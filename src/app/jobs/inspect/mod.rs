@@ -40,7 +40,7 @@ use crate::model::explain::null_model::NullBands;
 use crate::model::explain::removal::{Mode, RANKINGS, RemovalSpec};
 use crate::model::explain::stability::perturb::{Perturbation, kinds};
 use crate::model::explain::stability::{Measurement, OrderError, Stability};
-use crate::model::explain::{Question, explain_changed, prepare_nulls};
+use crate::model::explain::{Question, explain, prepare_nulls};
 use crate::model::grid::Grid;
 use crate::model::probe::Probe;
 use crate::model::reading::Reading;
@@ -295,11 +295,10 @@ impl Explainer<'_> {
             tokens_changed: self.tokens_changed[at].clone(),
             top: TOP,
         };
-        let mut trace =
-            match explain_changed(&loaded.probe, loaded.change.clone(), tokens, seen.clone(), question) {
-                Ok(trace) => trace,
-                Err(error) => return Ok(Err(failure(of(error.into())))),
-            };
+        let mut trace = match explain(&loaded.probe, loaded.change.clone(), tokens, seen.clone(), question) {
+            Ok(trace) => trace,
+            Err(error) => return Ok(Err(failure(of(error.into())))),
+        };
         trace.regions.clone_from(regions);
         let (read, asked) = ((&loaded.probe, &loaded.change), self.spec.settings.attributions);
         attribute(&mut trace, read, tokens, *index as u64, asked, rollout.as_ref());

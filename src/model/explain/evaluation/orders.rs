@@ -47,7 +47,7 @@ pub(super) fn margin(
     class: usize,
     nulls: &NullBands,
 ) -> Option<OrderContrast> {
-    OrderTester::new(probe, change, output, tokens).ok()?.margin(class, false, nulls.exchanges())
+    OrderTester::new(probe, change, output, tokens).ok()?.margin(class, nulls.exchanges())
 }
 
 /// Whether unlearned orders are significant on one image, one by one.

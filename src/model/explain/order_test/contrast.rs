@@ -41,11 +41,6 @@ impl Contrast {
         self.exchange.at(i, k)
     }
 
-    /// Part of the value that no token contributes.
-    pub fn bias(&self) -> f64 {
-        self.bias
-    }
-
     /// Whether the class was picked because it was predicted.
     pub fn is_descriptive(&self) -> bool {
         self.descriptive

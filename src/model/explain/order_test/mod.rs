@@ -95,19 +95,13 @@ impl<'a> OrderTester<'a> {
         Ok(Self { tokens, classifier: &probe.classifier, place_gain, position_gain, width, sum, by_hand })
     }
 
-    /// The tests of the logit of `class` and of its margin over the strongest other class of a bag of these tokens.
-    /// `descriptive`: the class was picked because it was predicted.
-    pub fn test(&self, class: usize, descriptive: bool, exchanges: &Exchanges) -> OrderTest {
-        let (logit, margin) = self.contrasts(class, descriptive, exchanges);
-        OrderTest::Tested { logit: self.read(&logit), margin: margin.map(|margin| self.read(&margin)) }
+    /// The test of the margin of a class that was not picked because it was predicted; `None` if there is no other class.
+    pub fn margin(&self, class: usize, exchanges: &Exchanges) -> Option<OrderContrast> {
+        Some(self.read(&self.margin_contrast(class, false, exchanges)?))
     }
 
-    /// The test of the margin; `None` if there is no other class.
-    pub fn margin(&self, class: usize, descriptive: bool, exchanges: &Exchanges) -> Option<OrderContrast> {
-        Some(self.read(&self.margin_contrast(class, descriptive, exchanges)?))
-    }
-
-    /// The contrasts of the logit of `class` and of its margin, for the test of any order.
+    /// The contrasts of the logit of `class` and of its margin over the strongest other class of a bag of these tokens, for the
+    /// test of any order. `descriptive`: the class was picked because it was predicted.
     pub fn contrasts(
         &self,
         class: usize,
@@ -214,7 +208,13 @@ pub fn order_test(
     exchanges: &Exchanges,
 ) -> OrderTest {
     match OrderTester::new(probe, change, output, tokens) {
-        Ok(tester) => tester.test(class, descriptive, exchanges),
+        Ok(tester) => {
+            let (logit, margin) = tester.contrasts(class, descriptive, exchanges);
+            OrderTest::Tested {
+                logit: tester.read(&logit),
+                margin: margin.map(|margin| tester.read(&margin)),
+            }
+        }
         Err(why) => OrderTest::None { none: why.to_owned() },
     }
 }

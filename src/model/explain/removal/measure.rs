@@ -10,6 +10,7 @@ use crate::model::backbone::preprocess::Pixels;
 use crate::model::explain::intervention::InterventionError;
 use crate::model::probe::Probe;
 use crate::model::reading::Reading;
+use crate::model::stats::argmax;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
@@ -179,11 +180,9 @@ fn start<'a>(
     let Subject { probe, name, reading, class } = subject;
     let reader = Reader::new(probe, reading.change.clone(), image.tokens, image.seed)?;
     let logits = reader.logits();
-    let best = |except: Option<usize>| {
-        let others = (0..logits.len()).filter(|class| Some(*class) != except);
-        others.reduce(|best, next| if logits[next] > logits[best] { next } else { best })
-    };
-    let class = class.or_else(|| best(None)).unwrap_or(0);
+    let class = class.unwrap_or_else(|| argmax(&logits));
+    let others = (0..logits.len()).filter(|other| *other != class);
+    let rival = others.reduce(|best, next| if logits[next] > logits[best] { next } else { best });
     let found = reader.rankings(class, rollout, spec.seed);
     let orders = found
         .iter()
@@ -199,7 +198,7 @@ fn start<'a>(
         grid: image.tokens.grid,
         seen: image.seen.clone(),
         class: (class, named(class)),
-        rival: best(Some(class)).map(|rival| (rival, named(rival))),
+        rival: rival.map(|rival| (rival, named(rival))),
         fraction,
         rankings: found.into_iter().map(|(id, found)| (id.to_owned(), found)).collect(),
         modes: IndexMap::new(),
@@ -260,15 +259,6 @@ fn encoder_curves<P: Passes>(
     let mut sets = Sets::new();
     let schedules: Vec<Schedule> =
         measurements.iter().map(|measurement| measurement.schedule(mode, spec, &mut sets)).collect();
-    // By probe, whether its curves pass through each set.
-    let needed: Vec<Vec<bool>> = schedules
-        .iter()
-        .map(|schedule| {
-            let mut needed = vec![false; sets.len()];
-            schedule.places().for_each(|index| needed[index] = true);
-            needed
-        })
-        .collect();
     let n = image.tokens.grid.len();
     let mut logits = vec![vec![Vec::new(); sets.len()]; measurements.len()];
     // Sorted by size: a batch then has sets of about equally many patches.
@@ -288,9 +278,9 @@ fn encoder_curves<P: Passes>(
             }
             _ => passes.left(&partial.iter().map(|&index| sets[index].as_slice()).collect::<Vec<_>>())?,
         };
-        for ((measurement, logits), needed) in measurements.iter().zip(&mut logits).zip(&needed) {
+        for ((measurement, logits), schedule) in measurements.iter().zip(&mut logits).zip(&schedules) {
             let reader = &measurement.reader;
-            let read = |(&index, tokens): (&usize, &Tokens)| match needed[index] {
+            let read = |(&index, tokens): (&usize, &Tokens)| match schedule.passes_through(index) {
                 false => (index, Vec::new()),
                 true if mode == Mode::Pixels => (index, reader.again(tokens)),
                 true => (index, reader.left(tokens, &sets[index])),

@@ -48,19 +48,8 @@ pub struct Seen<'a> {
     pub rollout: Result<&'a [f32], &'a str>,
 }
 
-/// Importance of the tokens, `[N]`.
-#[derive(Default)]
-pub struct Importance {
-    values: Vec<f64>,
-    /// For integrated gradients, their sum less its target.
-    completeness_error: Option<f64>,
-}
-
-impl From<Vec<f64>> for Importance {
-    fn from(values: Vec<f64>) -> Self {
-        Self { values, completeness_error: None }
-    }
-}
+/// Importance of every token, `[N]`, and, for integrated gradients, their sum less its target.
+type Importance = (Vec<f64>, Option<f64>);
 
 /// Every ranking, in the order of files and legends.
 pub const RANKINGS: &[Ranking] = &[
@@ -94,7 +83,7 @@ impl Orders {
 impl Ranking {
     /// Ranks the tokens of an image; a reason if all are equally important. `seed` breaks ties.
     pub fn rank(&self, seen: &Seen<'_>, seed: u64) -> Found<Ranked> {
-        let ranked = |Importance { values, completeness_error }: Importance| {
+        let ranked = |(values, completeness_error): Importance| {
             Ok(Ranked { order: order(&values, seed)?, values, completeness_error })
         };
         (self.values)(seen).and_then(ranked).into()
@@ -123,7 +112,7 @@ fn evidence(seen: &Seen<'_>) -> Result<Importance, String> {
     let classifier = &seen.probe.classifier;
     let (row, bias) = (classifier.row(seen.class), classifier.bias[seen.class]);
     let exact = exact(seen.output, seen.tokens, row, bias);
-    exact.map(|exact| exact.token.into()).map_err(str::to_owned)
+    exact.map(|exact| (exact.token, None)).map_err(str::to_owned)
 }
 
 /// Absolute weight of the token.
@@ -133,7 +122,7 @@ fn weight(seen: &Seen<'_>) -> Result<Importance, String> {
         _ => "The head weights each channel separately: no token has a single weight",
     };
     let weights = token_weight(seen.output).ok_or_else(|| why.to_owned())?;
-    Ok(weights.into_iter().map(f64::abs).collect::<Vec<f64>>().into())
+    Ok((weights.into_iter().map(f64::abs).collect(), None))
 }
 
 /// Expected position of the token, the mean over sweeps.
@@ -150,12 +139,11 @@ fn late(seen: &Seen<'_>) -> Result<Importance, String> {
                 order.iter().enumerate().for_each(|(k, &i)| position_sums[i] += k);
             }
             let mean = |sum: usize| sum as f64 / orders.len() as f64;
-            return Ok(position_sums.into_iter().map(mean).collect::<Vec<f64>>().into());
+            return Ok((position_sums.into_iter().map(mean).collect(), None));
         }
     }
-    let plan = plan_of(seen.output, seen.probe.head().router());
-    if let Some(plan) = plan {
-        return Ok(PlanStats::from_plan(&*plan, seen.tokens.grid).expected().to_vec().into());
+    if let Some(plan) = plan_of(seen.output, seen.probe.head().router()) {
+        return Ok((PlanStats::from_plan(&*plan, seen.tokens.grid).expected().to_vec(), None));
     }
     Err(match seen.probe.head().is_recurrent() {
         true => "The head reads from both ends: every token is expected in the middle",
@@ -167,20 +155,20 @@ fn late(seen: &Seen<'_>) -> Result<Importance, String> {
 /// Gradient x token.
 fn gradient(seen: &Seen<'_>) -> Result<Importance, String> {
     attribution::differentiable(&seen.change)?;
-    Ok(attribution::gradient(seen.probe, seen.tokens, seen.class, seen.image_seed)?.into())
+    Ok((attribution::gradient(seen.probe, seen.tokens, seen.class, seen.image_seed)?, None))
 }
 
 /// Integrated gradients.
 fn integrated(seen: &Seen<'_>) -> Result<Importance, String> {
     attribution::differentiable(&seen.change)?;
     let found = attribution::integrated(seen.probe, seen.tokens, seen.class, seen.image_seed)?;
-    Ok(Importance { values: found.token, completeness_error: Some(found.completeness_error) })
+    Ok((found.token, Some(found.completeness_error)))
 }
 
 /// Attention rollout of the backbone.
 fn rollout(seen: &Seen<'_>) -> Result<Importance, String> {
     let rollout = seen.rollout.map_err(str::to_owned)?;
-    Ok(rollout.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>().into())
+    Ok((rollout.iter().map(|&x| f64::from(x)).collect(), None))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The sets of tokens left at every step, and the curves computed from the logits of each set.
 
+use std::collections::HashSet;
+
 use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize};
 
@@ -69,10 +71,8 @@ pub type Curves = IndexMap<String, [Curve; 2]>;
 pub struct Schedule {
     /// For every ranking and each of its orders, the index of the set of every step, for deletion and insertion.
     rankings: Vec<(String, Vec<[Vec<usize>; 2]>)>,
-    /// Number of tokens.
-    n: usize,
-    /// Indices of all its sets, each once.
-    own: IndexSet<usize>,
+    /// Indices of all its sets.
+    own: HashSet<usize>,
 }
 
 impl Schedule {
@@ -81,7 +81,7 @@ impl Schedule {
     /// # Panics
     /// If there is no step, or a ranking does not hold every token once: a bug in the caller.
     pub fn new(rankings: &[Orders], steps: usize, sets: &mut Sets) -> Self {
-        let mut own = IndexSet::new();
+        let mut own = HashSet::new();
         let mut index_of = |left: &[usize]| {
             let mut left = left.to_vec();
             left.sort_unstable();
@@ -99,14 +99,13 @@ impl Schedule {
         let steps_of = |ranking: &Orders| {
             (ranking.id.to_owned(), ranking.orders.iter().map(&mut both).collect::<Vec<_>>())
         };
-        let n = rankings.first().map_or(0, |ranking| ranking.orders[0].len());
         let rankings = rankings.iter().map(steps_of).collect();
-        Self { rankings, n, own }
+        Self { rankings, own }
     }
 
-    /// Indices of its sets in `sets`, each once.
-    pub fn places(&self) -> impl Iterator<Item = usize> {
-        self.own.iter().copied()
+    /// Whether its curves pass through the set of this index.
+    pub fn passes_through(&self, index: usize) -> bool {
+        self.own.contains(&index)
     }
 
     /// The curves, from the logits `[C]` of every set by its index.
@@ -133,17 +132,6 @@ impl Schedule {
         }
         curves
     }
-
-    /// Patches that the encoder reads for these sets, in whole images; the whole image itself is known and not counted.
-    pub fn patch_images(sets: &Sets, n: usize) -> f64 {
-        let given = sets.iter().map(Vec::len).filter(|left| *left < n).sum::<usize>();
-        given as f64 / n as f64
-    }
-
-    /// Number of tokens.
-    pub fn tokens(&self) -> usize {
-        self.n
-    }
 }
 
 #[cfg(test)]
@@ -163,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn rankings_that_agree_share_their_sets_and_steps_cost_what_is_left() {
+    fn rankings_that_agree_share_their_sets() {
         let n = 196;
         let ranking = |id, order: Vec<usize>| Orders { id, orders: vec![order] };
         let up: Vec<usize> = (0..n).collect();
@@ -177,10 +165,6 @@ mod tests {
             &mut sets,
         );
         assert_eq!(sets.len(), 41, "what one ranking takes away, its reverse puts back");
-        let mut deletion = Sets::new();
-        deletion.extend((0..=20).map(|i| (n - counts(n, 20, i).0..n).collect::<Vec<_>>()));
-        let cost = Schedule::patch_images(&deletion, n);
-        assert!((9.0..12.0).contains(&cost), "{cost}");
     }
 
     #[test]

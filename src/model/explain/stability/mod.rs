@@ -82,7 +82,7 @@ pub fn order(
 ) -> Result<Vec<f64>, OrderError> {
     let probe = &*change.probe(probe)?;
     let output = change.read(probe, tokens, image_seed)?;
-    let router = probe.head().router().filter(|_| !change.bypasses_router());
+    let router = change.router(probe);
     let stats = plan_of(&output, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
     positions(&output, stats.as_ref()).ok_or_else(|| OrderError::None { head: probe.meta.head.clone() })
 }
