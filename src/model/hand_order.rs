@@ -12,7 +12,7 @@ const HASH_DIGITS: usize = 8;
 
 /// An order of N tokens, each exactly once; cheap to clone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Stored", into = "Stored")]
+#[serde(try_from = "Stored")]
 pub struct HandOrder(Arc<Stored>);
 
 /// An order as files hold it, not yet checked to be one.
@@ -159,12 +159,6 @@ impl TryFrom<Stored> for HandOrder {
     fn try_from(stored: Stored) -> Result<Self, NoOrderError> {
         let HandOrder(checked) = Self::new(stored.order)?;
         Ok(Self(Arc::new(Stored { file: stored.file, order: checked.order.clone() })))
-    }
-}
-
-impl From<HandOrder> for Stored {
-    fn from(order: HandOrder) -> Self {
-        Arc::unwrap_or_clone(order.0)
     }
 }
 

@@ -12,13 +12,12 @@ use indexmap::IndexMap;
 use rayon::prelude::*;
 
 use super::answer::{Answer, Maps};
-use super::maps::{positions, weights};
+use super::maps::{ClassSums, positions, weights};
 use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
 use super::orders::{self, CHANCE_IMAGES, Chance, OrderTests};
 use super::regions::RegionSummary;
 use super::removals::{self, Heights, RemovalHeights};
 use super::stability::{self, Taus};
-use super::sums::ClassSums;
 use super::vectors::{ImageVectors, VectorCollector, to_f16};
 use super::{CONFIDENCE, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::data::token_cache::TokenCache;
@@ -31,6 +30,7 @@ use crate::model::explain::{evidence, readout};
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::head_output::HeadOutput;
 use crate::model::probe::{Probe, ProbeError};
+use crate::model::stats::mean;
 use crate::model::tokens::Tokens;
 use crate::model::trace::OrderContrast;
 
@@ -100,7 +100,7 @@ impl<'a> Evaluator<'a> {
         let probe = change.probe(probe)?;
         probe.fits(tokens.width(), tokens.grid().len(), tokens.cls(&[]).is_some())?;
         let dataset_class = dataset_classes(&probe, &asked)?;
-        let router = probe.head().router().filter(|_| !change.bypasses_router());
+        let router = change.router(&probe);
         let (bands, mean_nulls) =
             router.map(|router| nulls.by_name(router, &change, tokens.grid())).unwrap_or_default();
         let (images, classes, n) = (cache_indices.len(), asked.classes.len(), tokens.grid().len());
@@ -201,7 +201,7 @@ impl<'a> Evaluator<'a> {
         let order = own.and_then(|class| {
             orders::margin(probe, self.change.clone(), &output, &tokens, class, self.nulls).map(Box::new)
         });
-        let router = probe.head().router().filter(|_| !self.change.bypasses_router());
+        let router = self.change.router(probe);
         let stats = plan_of(&output, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
         let image_regions = self.metrics.as_ref().and_then(|spec| spec.regions.get(image)?.as_ref());
         let regions = own.zip(image_regions).map(|(class, regions)| {
@@ -316,12 +316,11 @@ impl<'a> Evaluator<'a> {
         let untrained: Vec<_> = sample
             .map(|index| self.nulls.untrained(router, &self.change, &self.tokens.tokens(*index)))
             .collect();
-        let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count as f64;
         let measured = |(at, (name, null)): (usize, (&&str, &(f64, f64)))| Measured {
             name: (*name).to_owned(),
-            mean: mean(&mut all.iter().map(|values| values[at]), all.len()),
+            mean: mean(all.iter().map(|values| values[at])).unwrap_or(f64::NAN),
             null: *null,
-            untrained: mean(&mut untrained.iter().map(|image| image[at].mean), untrained.len()),
+            untrained: mean(untrained.iter().map(|image| image[at].mean)).unwrap_or(f64::NAN),
             null_mean: self.mean_nulls.get(*name).map(|null| null.band(all.len())),
             untrained_mean: Some(untrained_mean(&untrained, at)),
         };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer};
 
 use super::regions::RegionSummary;
 use super::removals::COLUMNS;
@@ -29,8 +29,8 @@ pub enum FileError {
     Torn(String),
 }
 
-/// The layout of the file.
-#[derive(Serialize, Deserialize)]
+/// An evaluation as read, before its parts are checked.
+#[derive(Deserialize)]
 pub(super) struct Stored {
     dataset: String,
     split: String,
@@ -45,24 +45,19 @@ pub(super) struct Stored {
     predicted: Vec<u32>,
     measures: IndexMap<String, Vec<Option<f32>>>,
     nulls: IndexMap<String, (f64, f64)>,
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[serde(default)]
     mean_nulls: IndexMap<String, MeanNull>,
-    positions: Option<Maps>,
-    weights: Option<Maps>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    positions: Option<ClassMaps>,
+    weights: Option<ClassMaps>,
+    #[serde(default)]
     regions: Option<RegionSummary>,
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[serde(default)]
     vectors: IndexMap<VectorKind, KeptVectors>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Maps {
-    values: Vec<Option<f32>>,
-    counts: Vec<u32>,
-}
-
-fn to_nullable(values: &[f32]) -> Vec<Option<f32>> {
-    values.iter().map(|v| Some(*v).filter(|v| v.is_finite())).collect()
+/// Reads `null` as NaN, which JSON cannot represent.
+pub(super) fn null_as_nan<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f32>, D::Error> {
+    Vec::deserialize(from).map(from_nullable)
 }
 
 fn from_nullable(values: Vec<Option<f32>>) -> Vec<f32> {
@@ -80,6 +75,14 @@ fn measure(name: &str) -> Result<&'static str, FileError> {
         .ok_or_else(|| FileError::Torn(format!("unknown measure {name}")))
 }
 
+/// Values by the static names of their measures, each as `read` returns it.
+fn by_measure<T, U>(
+    stored: IndexMap<String, T>,
+    read: impl Fn(T) -> U,
+) -> Result<IndexMap<&'static str, U>, FileError> {
+    stored.into_iter().map(|(name, value)| Ok((measure(&name)?, read(value)))).collect()
+}
+
 impl Evaluation {
     /// The evaluation as JSON.
     ///
@@ -95,41 +98,6 @@ impl Evaluation {
     /// If the text is not an evaluation, or its parts are inconsistent.
     pub fn from_json(text: &str) -> Result<Self, FileError> {
         serde_json::from_str::<Stored>(text)?.try_into()
-    }
-}
-
-impl From<Evaluation> for Stored {
-    fn from(evaluation: Evaluation) -> Self {
-        let maps = |maps: ClassMaps| Maps { values: to_nullable(&maps.values), counts: maps.counts };
-        let EvalSet { dataset, split, classes, images, class } = (*evaluation.asked).clone();
-        Self {
-            dataset,
-            split,
-            classes,
-            images,
-            class,
-            probe: evaluation.probe,
-            head: evaluation.head,
-            change: evaluation.change,
-            backbone: evaluation.backbone,
-            grid: evaluation.grid,
-            predicted: evaluation.predicted,
-            measures: evaluation
-                .measures
-                .iter()
-                .map(|(name, v)| ((*name).to_owned(), to_nullable(v)))
-                .collect(),
-            nulls: evaluation.nulls.iter().map(|(name, band)| ((*name).to_owned(), *band)).collect(),
-            mean_nulls: evaluation
-                .mean_nulls
-                .iter()
-                .map(|(name, null)| ((*name).to_owned(), *null))
-                .collect(),
-            positions: evaluation.positions.map(maps),
-            weights: evaluation.weights.map(maps),
-            regions: evaluation.regions,
-            vectors: evaluation.vectors,
-        }
     }
 }
 
@@ -165,22 +133,12 @@ impl TryFrom<Stored> for Evaluation {
         if !stored.vectors.values().all(is_complete) {
             return inconsistent("vectors do not have one number per token and image");
         }
-        let maps = |maps: Option<Maps>| match maps {
-            Some(Maps { values, counts })
-                if counts.len() == classes && values.len() == classes * stored.grid.len() =>
-            {
-                Ok(Some(ClassMaps { values: from_nullable(values), counts }))
-            }
-            Some(_) => Err(FileError::Torn("there is not one map per class".to_owned())),
-            None => Ok(None),
+        let fits = |maps: &ClassMaps| {
+            maps.counts.len() == classes && maps.values.len() == classes * stored.grid.len()
         };
-        let (positions, weights) = (maps(stored.positions)?, maps(stored.weights)?);
-        let named = stored.measures.into_iter().map(|(name, v)| Ok((measure(&name)?, from_nullable(v))));
-        let measures = named.collect::<Result<IndexMap<_, _>, FileError>>()?;
-        let named = stored.nulls.into_iter().map(|(name, band)| Ok((measure(&name)?, band)));
-        let nulls = named.collect::<Result<IndexMap<_, _>, FileError>>()?;
-        let named = stored.mean_nulls.into_iter().map(|(name, null)| Ok((measure(&name)?, null)));
-        let mean_nulls = named.collect::<Result<IndexMap<_, _>, FileError>>()?;
+        if ![&stored.positions, &stored.weights].into_iter().flatten().all(fits) {
+            return inconsistent("there is not one map per class");
+        }
         let Stored { dataset, split, classes, images, class, .. } = stored;
         Ok(Self {
             asked: Arc::new(EvalSet { dataset, split, classes, images, class }),
@@ -190,11 +148,11 @@ impl TryFrom<Stored> for Evaluation {
             backbone: stored.backbone,
             grid: stored.grid,
             predicted: stored.predicted,
-            measures,
-            nulls,
-            mean_nulls,
-            positions,
-            weights,
+            measures: by_measure(stored.measures, from_nullable)?,
+            nulls: by_measure(stored.nulls, |band| band)?,
+            mean_nulls: by_measure(stored.mean_nulls, |null| null)?,
+            positions: stored.positions,
+            weights: stored.weights,
             regions: stored.regions,
             vectors: stored.vectors,
         })

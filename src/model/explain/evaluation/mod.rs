@@ -15,7 +15,6 @@ pub mod removals;
 pub mod similarity;
 pub mod stability;
 mod summary;
-mod sums;
 pub mod vectors;
 
 use std::sync::Arc;
@@ -57,9 +56,10 @@ pub struct EvalSet {
 
 /// Results of one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(into = "Stored", try_from = "Stored")]
+#[serde(try_from = "Stored")]
 pub struct Evaluation {
     /// The images.
+    #[serde(flatten)]
     pub asked: Arc<EvalSet>,
     /// Name of the probe's file.
     pub probe: String,
@@ -80,6 +80,7 @@ pub struct Evaluation {
     /// 5th and 95th percentile under the null for a single image, by measure, for those with a null.
     pub nulls: IndexMap<&'static str, (f64, f64)>,
     /// Null distribution of the mean over any number of images, by measure. Empty in files of earlier versions.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub mean_nulls: IndexMap<&'static str, MeanNull>,
     /// Expected position of the tokens, from 0 (first) to 1 (last): the mean over the images of every
     /// class. `None` if there is no single order.
@@ -87,15 +88,18 @@ pub struct Evaluation {
     /// Weight of the tokens times N (1 is an even share): the mean over the images of every class.
     pub weights: Option<ClassMaps>,
     /// Region measures, if regions of some image are known. Absent in files of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub regions: Option<RegionSummary>,
     /// Values of every token of every image, by kind, or why they are not stored. Empty in files of earlier versions.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub vectors: IndexMap<VectorKind, KeptVectors>,
 }
 
 /// One map over the grid for every class.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassMaps {
     /// `[C, N]` row-major; NaN for a class without a readable image.
+    #[serde(deserialize_with = "file::null_as_nan")]
     pub values: Vec<f32>,
     /// Number of images that the map of each class is the mean of.
     pub counts: Vec<u32>,
