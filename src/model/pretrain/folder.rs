@@ -26,7 +26,7 @@ pub enum Precision {
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// A file could not be written.
-    #[error("{} cannot be written; check that the folder is writable and the disk has free space", path.display())]
+    #[error("{path} cannot be written; check that the folder is writable and the disk has free space")]
     Write {
         /// The file.
         path: PathBuf,

@@ -1,12 +1,12 @@
 //! Reconstruction of masked patches (masked autoencoders; He et al. 2022).
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::Plan;
 use super::encoder::{block, block_specs, encode, linear, linear_specs, norm, norm_specs, positions};
 use crate::model::probe::params::{Init, Params, Spec};
+use crate::model::stats::shuffled;
 
 /// Hidden size, e, and layers of the decoder.
 const WIDTH: usize = 64;
@@ -63,12 +63,7 @@ impl MaskedBatch {
 
 /// A random order of the patches of every picture, of which the first V are visible.
 pub(super) fn orders(plan: &Plan, pictures: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<usize>> {
-    let draw = |_| {
-        let mut order: Vec<usize> = (0..plan.tokens()).collect();
-        order.shuffle(rng);
-        order
-    };
-    (0..pictures).map(draw).collect()
+    (0..pictures).map(|_| shuffled(plan.tokens(), rng)).collect()
 }
 
 /// Mean squared error of the reconstructed hidden patches of `patches` `[B, N, P]`, each normalised by its
@@ -83,10 +78,7 @@ pub(super) fn masked_loss(
     let (tokens, visible, pixels) = (plan.tokens(), plan.visible(), plan.pixels());
     let batch = orders.len();
     let MaskedBatch { pixels: seen, indices, restore, hidden } = MaskedBatch::new(&patches, plan, orders);
-    let index = |rows: Vec<i32>| {
-        let count = rows.len();
-        Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), device)
-    };
+    let index = |rows: Vec<i32>| Tensor::<1, Int>::from_data(&rows[..], device);
     let seen = Tensor::<2>::from_data(TensorData::new(seen, [batch * visible, pixels]), device).autodiff();
     let x = encode(params, plan, seen, Some(index(indices)), batch); // [B, 1 + V, d]
 

@@ -331,7 +331,7 @@ impl Pretraining {
         let sum = parts.collect::<Vec<_>>().into_iter().reduce(Part::plus);
         let Part { loss, accuracy, gradients } = sum.expect("pictures to learn from");
         let rate = self.plan.rate(self.step);
-        self.params = self.adam.advance(self.params.clone(), gradients, rate);
+        self.params = self.adam.step(self.params.clone(), gradients, rate);
         self.step += 1;
         Progress { step: self.step, loss, accuracy }
     }

@@ -34,8 +34,7 @@ pub(super) fn supervised_loss(
     let x = encoder::encode(params, plan, pixels, None, images); // [B, 1 + N, d]
     let labels = |labels: &[usize]| {
         let labels: Vec<i32> = labels.iter().map(|&class| class as i32).collect();
-        let count = labels.len();
-        Tensor::<1, Int>::from_data(TensorData::new(labels, [count]), device)
+        Tensor::<1, Int>::from_data(&labels[..], device)
     };
     let entropy = |logits: Tensor<2>, labels: Tensor<1, Int>| {
         let classes = logits.dims()[1];

@@ -122,11 +122,6 @@ impl Model {
         Probe::new(meta, arrays, classifier)
     }
 
-    /// The registry entry of the head.
-    pub fn kind(&self) -> &'static HeadSpec {
-        self.kind
-    }
-
     /// The head.
     pub fn head(&self) -> &dyn Head {
         &*self.head
@@ -157,14 +152,9 @@ impl Model {
         self.params.count()
     }
 
-    /// Features of a batch, `[B, F]`.
-    pub fn features(&self, batch: &Batch) -> Tensor<2> {
-        self.head.features(&self.params, batch)
-    }
-
     /// Logits of a batch, `[B, C]`.
     pub fn logits(&self, batch: &Batch) -> Tensor<2> {
-        linear::apply(&self.params, "classifier", self.features(batch))
+        linear::apply(&self.params, "classifier", self.head.features(&self.params, batch))
     }
 
     /// Its head's [`raw_features`](Head::raw_features) of a batch, `[B, F]`.

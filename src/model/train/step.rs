@@ -19,7 +19,7 @@ use crate::model::ops::pooling::pass::{Gradient, Pass};
 use crate::model::probe::head::Batch;
 use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
-use crate::model::train::optim::Optimizer;
+use crate::model::train::optim::{Optimizer, gradients};
 
 /// One step of every head that still trains, on a batch whose `patches` record gradients, at the head's learning rate.
 pub fn step_all<'a>(
@@ -305,7 +305,7 @@ impl<'a> Step<'a> {
         let raw = self.raw.take().expect("features come before a loss");
         let observed = trainer.model.clone().observe(raw);
         let params = observed.params().clone();
-        let moved = trainer.optimizer.step(params, self.tracked.params(), &graphs, rate);
+        let moved = trainer.optimizer.step(params, gradients(self.tracked.params(), &graphs), rate);
         trainer.model = observed.with_params(moved);
     }
 }

@@ -33,11 +33,11 @@ pub enum Optimizer {
 }
 
 impl Optimizer {
-    /// As [`AdamW::step`].
-    pub fn step(&mut self, params: Params, tracked: &Params, gradients: &[&Gradients], rate: f64) -> Params {
+    /// One step on `params`, then a projection onto their constraints. `gradients` are in the order of `params`.
+    pub fn step(&mut self, params: Params, gradients: Vec<Option<Tensor<1>>>, rate: f64) -> Params {
         match self {
-            Self::AdamW(adam) => adam.step(params, tracked, gradients, rate),
-            Self::Momentum(momentum) => momentum.step(params, tracked, gradients, rate),
+            Self::AdamW(adam) => adam.step(params, gradients, rate),
+            Self::Momentum(momentum) => momentum.step(params, gradients, rate),
         }
     }
 
@@ -95,7 +95,7 @@ fn to_host(tensor: &Tensor<1>) -> Array {
 }
 
 fn from_host(array: &Array, device: &Device) -> Tensor<1> {
-    Tensor::<1>::from_data(TensorData::new(array.data.clone(), [array.data.len()]), device)
+    Tensor::from_data(&array.data[..], device)
 }
 
 /// AdamW of one head. Weight decay is zero throughout (paper, "Optimization"), so none is
@@ -117,14 +117,8 @@ impl AdamW {
         Self { decay, ..self }
     }
 
-    /// One step on `params`, then a projection onto their constraints. `tracked` are the parameters of
-    /// the `graphs`, in the order of `params`; gradients of several graphs are added.
-    pub fn step(&mut self, params: Params, tracked: &Params, graphs: &[&Gradients], rate: f64) -> Params {
-        self.advance(params, gradients(tracked, graphs), rate)
-    }
-
-    /// As [`step`](Self::step), with the gradient of every parameter in the order of `params`.
-    pub fn advance(&mut self, params: Params, gradients: Vec<Option<Tensor<1>>>, rate: f64) -> Params {
+    /// As [`Optimizer::step`].
+    pub fn step(&mut self, params: Params, gradients: Vec<Option<Tensor<1>>>, rate: f64) -> Params {
         let common = self.next(rate);
         let rates = self.rates.clone();
         update(params, gradients, |trained| {
@@ -275,7 +269,7 @@ mod tests {
         for (step, expected) in theirs.iter().enumerate() {
             let tracked = params.tracked();
             let loss = tracked.get::<1>("x").powi_scalar(4).sum() / 4.0;
-            params = adam.step(params, &tracked, &[&loss.backward()], cosine(0.1, step, 3));
+            params = adam.step(params, gradients(&tracked, &[&loss.backward()]), cosine(0.1, step, 3));
             for (found, expected) in params.to_arrays()["x"].data.iter().zip(expected) {
                 assert!((f64::from(*found) - expected).abs() < 3e-7, "step {step}: {found} {expected}");
             }
@@ -294,7 +288,7 @@ mod tests {
         let tracked = params.tracked();
         let loss = tracked.get::<1>("short") - tracked.get::<1>("long");
         let loss = loss.sum() - tracked.get::<2>("a").sum();
-        let params = AdamW::default().step(params, &tracked, &[&loss.backward()], 10.0);
+        let params = AdamW::default().step(params, gradients(&tracked, &[&loss.backward()]), 10.0);
         let arrays = params.to_arrays();
         let near = |name: &str, expected: f32| assert!((arrays[name].data[0] / expected - 1.0).abs() < 1e-5);
         near("long", 0.1);
@@ -311,8 +305,8 @@ mod tests {
         let mut adam = AdamW::default();
         for _ in 0..2 {
             let tracked = params.tracked();
-            let gradients = tracked.get::<1>("x").square().sum().backward();
-            params = adam.step(params, &tracked, &[&gradients], 0.01);
+            let graph = tracked.get::<1>("x").square().sum().backward();
+            params = adam.step(params, gradients(&tracked, &[&graph]), 0.01);
         }
         let again = AdamW::from_arrays(&adam.to_arrays(), &device).unwrap();
         assert_eq!(again.to_arrays(), adam.to_arrays());

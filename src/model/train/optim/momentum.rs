@@ -2,10 +2,10 @@
 //! 2017) as linear probes use it since MoCo v3: the same, but the gradient of every parameter of two or more dimensions is first
 //! scaled by `0.001 |x| / |g|`, unless either norm is 0. No weight decay: the protocols here have none.
 
-use burn::tensor::{Device, Gradients, Tensor};
+use burn::tensor::{Device, Tensor};
 use indexmap::IndexMap;
 
-use super::{Trained, from_host, gradients, to_host, update};
+use super::{Trained, from_host, to_host, update};
 use crate::model::io::array::Arrays;
 use crate::model::probe::params::Params;
 
@@ -31,8 +31,8 @@ impl Momentum {
         Self { is_lars: true, ..Self::sgd() }
     }
 
-    /// As [`AdamW::step`](super::AdamW::step).
-    pub fn step(&mut self, params: Params, tracked: &Params, graphs: &[&Gradients], rate: f64) -> Params {
+    /// As [`Optimizer::step`](super::Optimizer::step).
+    pub fn step(&mut self, params: Params, gradients: Vec<Option<Tensor<1>>>, rate: f64) -> Params {
         let mut step = |(spec, value, gradient): Trained| {
             let scaled = match self.is_lars && spec.shape.len() > 1 {
                 true => scale(&value, &gradient) * gradient,
@@ -45,7 +45,7 @@ impl Momentum {
             self.velocities.insert(spec.name.clone(), velocity.clone());
             value - velocity * rate
         };
-        update(params, gradients(tracked, graphs), |trained| trained.into_iter().map(&mut step).collect())
+        update(params, gradients, |trained| trained.into_iter().map(&mut step).collect())
     }
 
     /// Its state on the host, for a checkpoint: `<name>.velocity`.
@@ -74,7 +74,7 @@ fn scale(value: &Tensor<1>, gradient: &Tensor<1>) -> Tensor<1> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Optimizer;
+    use super::super::{Optimizer, gradients};
     use super::*;
     use crate::close::assert_close;
     use crate::model::probe::params::{Init, Spec};
@@ -108,9 +108,8 @@ mod tests {
                 let loss = tracked.get::<2>("matrix").powi_scalar(4).sum()
                     + tracked.get::<1>("vector").powi_scalar(4).sum()
                     + tracked.get::<2>("zeros").powi_scalar(4).sum();
-                let gradients = (loss / 4.0).backward();
-                params =
-                    optimizer.step(params, &tracked, &[&gradients], [0.1, 0.05, 0.1, 0.2, 0.01, 0.1][step]);
+                let gradients = gradients(&tracked, &[&(loss / 4.0).backward()]);
+                params = optimizer.step(params, gradients, [0.1, 0.05, 0.1, 0.2, 0.01, 0.1][step]);
                 for (name, array) in params.to_arrays() {
                     let expected: Vec<f64> =
                         expected[&name].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Run, RunError, error, write};
@@ -51,7 +52,7 @@ struct Entry {
 }
 
 /// Name, shape, type and bytes.
-type Tensor = (String, Vec<usize>, Dtype, Vec<u8>);
+pub(super) type Tensor = (String, Vec<usize>, Dtype, Vec<u8>);
 
 impl Run {
     /// Reads the checkpoint; the state before the first step if there is none yet.
@@ -116,24 +117,34 @@ fn serialise(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
     }
     let Checkpoint { seeds_done, position, .. } = *checkpoint;
     let header = Header { format: FORMAT, seeds_done, position, trainers };
-    let header = serde_json::to_string(&header).map_err(|error| error.to_string())?;
-    let views = tensors
-        .iter()
-        .map(|(name, shape, dtype, bytes)| {
-            TensorView::new(*dtype, shape.clone(), bytes).map(|view| (name.as_str(), view))
-        })
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| error.to_string())?;
-    let metadata = HashMap::from([(KEY.to_owned(), header)]);
+    to_bytes(&tensors, KEY, &header)
+}
+
+/// The bytes of a safetensors file with `header`, as JSON, under `key` in the metadata.
+pub(super) fn to_bytes(tensors: &[Tensor], key: &str, header: &impl Serialize) -> Result<Vec<u8>, String> {
+    let header = serde_json::to_string(header).map_err(|error| error.to_string())?;
+    let views = tensors.iter().map(|(name, shape, dtype, bytes)| {
+        TensorView::new(*dtype, shape.clone(), bytes).map(|view| (name.as_str(), view))
+    });
+    let views = views.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+    let metadata = HashMap::from([(key.to_owned(), header)]);
     safetensors::serialize(views, Some(metadata)).map_err(|error| error.to_string())
 }
 
-fn parse(bytes: &[u8]) -> Result<Checkpoint, String> {
+/// The tensors and the header that [`to_bytes`] wrote; `absent` is the error without one.
+pub(super) fn from_bytes<'a, H: DeserializeOwned>(
+    bytes: &'a [u8],
+    key: &str,
+    absent: &str,
+) -> Result<(SafeTensors<'a>, H), String> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
     let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
-    let header = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
-    let header = header.ok_or("it is not a checkpoint of a run")?;
-    let header: Header = serde_json::from_str(header).map_err(|error| error.to_string())?;
+    let header = metadata.metadata().as_ref().and_then(|entries| entries.get(key)).ok_or(absent)?;
+    Ok((tensors, serde_json::from_str(header).map_err(|error| error.to_string())?))
+}
+
+fn parse(bytes: &[u8]) -> Result<Checkpoint, String> {
+    let (tensors, header): (_, Header) = from_bytes(bytes, KEY, "it is not a checkpoint of a run")?;
     if header.format != FORMAT {
         return Err(format!("its format is {}; this program reads {FORMAT}", header.format));
     }
@@ -164,36 +175,21 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
         Ok(chunks.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
     };
     let group = |part: &str| arrays(tensors, &format!("{name}/{part}/"));
-    let history: Vec<Epoch> = doubles("history")?
-        .as_chunks::<5>()
-        .0
-        .iter()
-        .map(|&[epoch, loss, train, select, test]| Epoch {
-            epoch: epoch as usize,
-            step: None,
-            loss,
-            train,
-            select,
-            test,
-        })
-        .collect();
-    let between = match tensors.tensor(&format!("{name}/between")).is_ok() {
-        true => doubles("between")?,
-        false => Vec::new(),
+    let has = |part: &str| tensors.tensor(&format!("{name}/{part}")).is_ok();
+    let epoch = |epoch: f64, step: Option<usize>, [loss, train, select, test]: [f64; 4]| {
+        let epoch = epoch as usize;
+        Epoch { epoch, step, loss, train, select, test }
     };
-    let between = between.as_chunks::<6>().0.iter().map(|&[epoch, step, loss, train, select, test]| Epoch {
-        epoch: epoch as usize,
-        step: Some(step as usize),
-        loss,
-        train,
-        select,
-        test,
-    });
+    let history = doubles("history")?;
+    let history = history.as_chunks::<5>().0.iter().map(|&[at, rest @ ..]| epoch(at, None, rest));
+    let history: Vec<Epoch> = history.collect();
+    let between = if has("between") { doubles("between")? } else { Vec::new() };
+    let between = between.as_chunks::<6>().0.iter();
+    let between = between.map(|&[at, step, rest @ ..]| epoch(at, Some(step as usize), rest));
     let running = doubles("running")?;
     let &[loss, right, images, seconds] =
         running.as_array::<4>().ok_or_else(|| format!("`{name}/running` does not have 4 values"))?;
-    let has_losses = tensors.tensor(&format!("{name}/losses")).is_ok();
-    let losses = match has_losses {
+    let losses = match has("losses") {
         true => {
             let since = doubles("since")?;
             let since =

@@ -9,10 +9,7 @@ use super::FORMAT;
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The folder already holds a run.
-    #[error(
-        "{folder} already contains a run; resume it (--resume), or choose another folder",
-        folder = folder.display()
-    )]
+    #[error("{folder} already contains a run; resume it (--resume), or choose another folder")]
     Exists {
         /// The folder.
         folder: PathBuf,
@@ -20,7 +17,7 @@ pub enum RunError {
     /// Another process trains into the folder.
     #[error(
         "{folder} is in use by another training process{on}; wait for it, stop it, or choose another folder",
-        folder = folder.display(), on = host.as_ref().map_or(String::new(), |host| format!(" on {host}"))
+        on = host.as_ref().map_or(String::new(), |host| format!(" on {host}"))
     )]
     Claimed {
         /// The folder.
@@ -29,16 +26,13 @@ pub enum RunError {
         host: Option<String>,
     },
     /// The folder holds no run.
-    #[error("{folder} is not a run (no run.json); create one with `ssmprobe train`", folder = folder.display())]
+    #[error("{folder} is not a run (no run.json); create one with `ssmprobe train`")]
     Absent {
         /// The folder.
         folder: PathBuf,
     },
     /// A file operation failed.
-    #[error(
-        "{path}: cannot {what} it: {source}; {remedy}",
-        path = path.display(), remedy = remedy(what)
-    )]
+    #[error("{path}: cannot {what} it: {source}; {remedy}", remedy = remedy(what))]
     Io {
         /// The operation, a verb for the message.
         what: &'static str,
@@ -48,7 +42,7 @@ pub enum RunError {
         source: io::Error,
     },
     /// A file does not have a run's format.
-    #[error("{path}: {found}; the run cannot be read, train into another folder", path = path.display())]
+    #[error("{path}: {found}; the run cannot be read, train into another folder")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -56,10 +50,7 @@ pub enum RunError {
         found: String,
     },
     /// A part that is to be joined is not finished.
-    #[error(
-        "{folder} is not a finished run; rerun the command that started it to continue",
-        folder = folder.display()
-    )]
+    #[error("{folder} is not a finished run; rerun the command that started it to continue")]
     Unfinished {
         /// The folder.
         folder: PathBuf,
@@ -67,8 +58,7 @@ pub enum RunError {
     /// A part that is to be joined belongs to another training.
     #[error(
         "{folder} is not part of the same training as {first}: they differ in `{field}`; train both with the \
-         same command",
-        folder = folder.display(), first = first.display()
+         same command"
     )]
     OtherPart {
         /// The folder.
@@ -79,7 +69,7 @@ pub enum RunError {
         field: String,
     },
     /// The folder is of another version of the format.
-    #[error("{path}: `format` is {found}; this program reads {FORMAT}, use the one that wrote it", path = path.display())]
+    #[error("{path}: `format` is {found}; this program reads {FORMAT}, use the one that wrote it")]
     Format {
         /// The manifest.
         path: PathBuf,

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use indexmap::IndexSet;
 use serde_json::Value;
 
 use super::checkpoint::Checkpoint;
@@ -49,7 +50,9 @@ impl Run {
         let parts = parts.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         parts.iter().try_for_each(Self::check_finished)?;
         let Some(first) = parts.first() else { return Err(RunError::Absent { folder: folder.to_owned() }) };
-        let mut manifest = Manifest { seeds: Vec::new(), heads: Vec::new(), ..first.manifest.clone() };
+        let seeds: IndexSet<u64> = parts.iter().flat_map(|part| &part.manifest.seeds).copied().collect();
+        let seeds = seeds.into_iter().collect();
+        let mut manifest = Manifest { seeds, heads: Vec::new(), ..first.manifest.clone() };
         let truth = first.truth()?;
         for part in &parts {
             let path = || part.folder.clone();
@@ -59,11 +62,6 @@ impl Run {
             if part.truth()? != truth {
                 let field = "answers/truth.json".to_owned();
                 return Err(RunError::OtherPart { folder: path(), first: first.folder.clone(), field });
-            }
-            for seed in &part.manifest.seeds {
-                if !manifest.seeds.contains(seed) {
-                    manifest.seeds.push(*seed);
-                }
             }
             for head in &part.manifest.heads {
                 if !manifest.heads.contains(head) {

@@ -5,12 +5,10 @@
 //! the last epoch has fewer. The metadata key `ssmprobe-losses` holds JSON: `format`, `seed`,
 //! `epochs` of the run, `steps` and `parts` of an epoch.
 
-use std::collections::HashMap;
-
-use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors};
+use safetensors::Dtype;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::checkpoint::{Tensor, arrays, from_bytes, to_bytes};
 use super::{Run, RunError, error, write};
 use crate::model::io::atomic_file;
 use crate::model::train::losses::parts;
@@ -61,16 +59,11 @@ impl Run {
         let header =
             Header { format: FORMAT, seed, epochs: config.epochs, steps, parts: parts(config.epochs, steps) };
         let bytes = |points: &[f32]| points.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-        let heads: Vec<(&str, usize, Vec<u8>)> =
-            heads.map(|(name, points)| (name, points.len(), bytes(points))).collect();
-        let damaged = |found: String| RunError::Damaged { path: path.clone(), found };
-        let views = heads.iter().map(|(name, points, bytes)| {
-            TensorView::new(Dtype::F32, vec![*points], bytes).map(|view| (*name, view))
-        });
-        let views = views.collect::<Result<Vec<_>, _>>().map_err(|error| damaged(error.to_string()))?;
-        let header = serde_json::to_string(&header).expect("plain data serialises");
-        let metadata = Some(HashMap::from([(KEY.to_owned(), header)]));
-        let bytes = safetensors::serialize(views, metadata).map_err(|error| damaged(error.to_string()))?;
+        let tensor =
+            |(name, points): (&str, &[f32])| (name.to_owned(), vec![points.len()], Dtype::F32, bytes(points));
+        let tensors: Vec<Tensor> = heads.map(tensor).collect();
+        let bytes = to_bytes(&tensors, KEY, &header)
+            .map_err(|found| RunError::Damaged { path: path.clone(), found })?;
         let folder = self.folder.join("losses");
         atomic_file::make_folder(&folder).map_err(error::io("create", &folder))?;
         write(&path, &bytes)
@@ -92,20 +85,13 @@ impl Run {
 }
 
 fn parse(bytes: &[u8], seed: u64) -> Result<StepLosses, String> {
-    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
-    let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
-    let header = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
-    let header = header.ok_or("it contains no losses of a run")?;
-    let header: Header = serde_json::from_str(header).map_err(|error| error.to_string())?;
+    let (tensors, header): (_, Header) = from_bytes(bytes, KEY, "it contains no losses of a run")?;
     if (header.format, header.seed) != (FORMAT, seed) || header.parts == 0 {
         let Header { format, seed: found, parts, .. } = header;
         return Err(format!(
             "it has format {format}, seed {found} and {parts} parts; expected {FORMAT}, {seed}, 1 or more"
         ));
     }
-    let heads = tensors.iter().filter(|(_, view)| view.dtype() == Dtype::F32).map(|(name, view)| {
-        let points = view.data().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-        (name.to_owned(), points)
-    });
+    let heads = arrays(&tensors, "").into_iter().map(|(name, array)| (name, array.data));
     Ok(StepLosses { seed, parts: header.parts, heads: heads.collect() })
 }

@@ -29,6 +29,7 @@ mod unreadable;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use indexmap::IndexSet;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -183,13 +184,8 @@ impl Manifest {
 
     /// The distinct layers whose tokens the variants read, as token caches name them.
     pub fn layers(&self) -> Vec<String> {
-        let mut layers: Vec<String> = Vec::new();
-        for layer in self.heads.iter().map(|variant| self.tokens_of(variant).layer) {
-            if !layers.contains(&layer) {
-                layers.push(layer);
-            }
-        }
-        layers
+        let layers = self.heads.iter().map(|variant| self.tokens_of(variant).layer);
+        layers.collect::<IndexSet<_>>().into_iter().collect()
     }
 
     /// The training configuration of a variant: the run's, with the variant's learning rate.
