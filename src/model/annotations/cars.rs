@@ -52,5 +52,5 @@ pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
         }
     }
     let names = vec![(BOX_NUMBER, BOX.to_owned())];
-    Ok(Some(Annotations { masks: None, names, marks, unlisted: 0 }))
+    Ok(Some(Annotations { names, marks, ..Annotations::default() }))
 }

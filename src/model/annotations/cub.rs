@@ -41,7 +41,7 @@ pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
         false => unlisted += 1,
     };
     if boxes.is_file() {
-        rows::<5>(&boxes, "an image, x, y, width and height", |[image, x, y, width, height]| {
+        rows(&boxes, "an image, x, y, width and height", |[image, x, y, width, height]| {
             let rect = Rect { x, y, width, height };
             (width > 0.0 && height > 0.0).then(|| add(image as u64, (0, Shape::Box(rect))))
         })?;
@@ -52,7 +52,7 @@ pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
         names.extend(parts.into_iter().map(|(number, (_, name))| {
             (FIRST_NUMBER.saturating_add(u32::try_from(number).unwrap_or(u32::MAX)), name)
         }));
-        rows::<5>(
+        rows(
             &part_locations,
             "an image, a part of parts.txt, x, y, and 1 (visible) or 0",
             |[image, part, x, y, seen]| {
@@ -70,19 +70,16 @@ pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
     Ok(Some(Annotations { masks, names, marks, unlisted }))
 }
 
-/// Calls `take` for every line of `N` numbers, the first a non-negative integer; a line for which it returns `None` is an error
+/// Calls `take` for every line of five numbers, the first a non-negative integer; a line for which it returns `None` is an error
 /// that says what was `expected`.
-fn rows<const N: usize>(
-    file: &Path,
-    expected: &str,
-    mut take: impl FnMut([f64; N]) -> Option<()>,
-) -> Result<(), DataError> {
+fn rows(file: &Path, expected: &str, mut take: impl FnMut([f64; 5]) -> Option<()>) -> Result<(), DataError> {
     let text = walk::text(file)?;
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        let row = <[f64; N]>::try_from(numbers).ok().filter(|_| line.split_whitespace().count() == N);
-        let row =
-            row.filter(|row| row.iter().all(|x| x.is_finite()) && row[0] >= 0.0 && row[0].fract() == 0.0);
+        let row = <[f64; 5]>::try_from(numbers).ok().filter(|row| {
+            let is_index = row[0] >= 0.0 && row[0].fract() == 0.0;
+            line.split_whitespace().count() == 5 && row.iter().all(|x| x.is_finite()) && is_index
+        });
         row.and_then(&mut take).ok_or_else(|| DataError::line(file, at + 1, line, expected))?;
     }
     Ok(())

@@ -45,14 +45,15 @@ pub(super) fn names(folder: &Path) -> Result<HashMap<u8, String>, DataError> {
     list(&file)?.into_iter().map(named).collect()
 }
 
-/// Number, name and picture of one region, white where the region is.
+/// Number, name and picture of one region of a mask, white where the region is.
 type Layer = (u32, String, Photo);
 
-/// A mask, as one layer per region.
-pub(super) struct Mask(Vec<Layer>);
-
 /// Reads the mask of an image of `size`, width and height.
-pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String>) -> Result<Mask, String> {
+pub(super) fn read(
+    path: &Path,
+    size: (usize, usize),
+    names: &HashMap<u8, String>,
+) -> Result<Vec<Layer>, String> {
     let shown = path.display().to_string();
     let bytes = image::read(path).map_err(|error| error.to_string())?;
     let mut photo = Photo::decode(&*shown, &bytes).map_err(|error| error.to_string())?;
@@ -80,7 +81,7 @@ pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String
     let labels = match (indices(&bytes), greys(&photo.picture)) {
         (Some(indices), _) => indices,
         (None, Greys::Labels(labels)) => labels,
-        (None, Greys::Shares) => return Ok(Mask(vec![(OBJECT_NUMBER, OBJECT.to_owned(), photo)])),
+        (None, Greys::Shares) => return Ok(vec![(OBJECT_NUMBER, OBJECT.to_owned(), photo)]),
         (None, Greys::Coloured) => {
             return Err(format!(
                 "{shown}: is in colour without a palette; save it in grey (white is the object) or with a palette"
@@ -97,34 +98,32 @@ pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String
     };
     if known.is_empty() {
         // It is unknown which label the empty mask would have.
-        return Ok(Mask(vec![layer(OBJECT_NUMBER, OBJECT.to_owned(), None)]));
+        return Ok(vec![layer(OBJECT_NUMBER, OBJECT.to_owned(), None)]);
     }
     let name_of = |label: &u8| names.get(label).cloned().unwrap_or_else(|| format!("region {label}"));
     let layers =
         known.iter().map(|&label| layer(FIRST_NUMBER + u32::from(label), name_of(&label), Some(label)));
-    Ok(Mask(layers.collect()))
+    Ok(layers.collect())
 }
 
-impl Mask {
-    /// Adds the cover of every region to `found`, on the patches of the picture that `preprocessor` makes of the mask.
-    pub(super) fn add_regions(
-        self,
-        preprocessor: &Preprocessor,
-        grid: Grid,
-        found: &mut Regions,
-    ) -> Result<(), String> {
-        for (number, name, photo) in self.0 {
-            let prepared = preprocessor.picture(&photo).map_err(|error| error.to_string())?;
-            let cover = cover(&prepared, grid);
-            if photo.picture.rgb.iter().all(|&v| v == 0) {
-                found.empty.push(name.clone());
-            } else if cover.iter().all(|&c| c == 0.0) {
-                found.cropped.push(name.clone());
-            }
-            found.list.push(Region { number, name, cover });
+/// Adds the cover of every layer to `found`, on the patches of the picture that `preprocessor` makes of the mask.
+pub(super) fn add_regions(
+    layers: Vec<Layer>,
+    preprocessor: &Preprocessor,
+    grid: Grid,
+    found: &mut Regions,
+) -> Result<(), String> {
+    for (number, name, photo) in layers {
+        let prepared = preprocessor.picture(&photo).map_err(|error| error.to_string())?;
+        let cover = cover(&prepared, grid);
+        if photo.picture.rgb.iter().all(|&v| v == 0) {
+            found.empty.push(name.clone());
+        } else if cover.iter().all(|&c| c == 0.0) {
+            found.cropped.push(name.clone());
         }
-        Ok(())
+        found.list.push(Region { number, name, cover });
     }
+    Ok(())
 }
 
 /// The content of a mask without a palette.

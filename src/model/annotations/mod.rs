@@ -48,7 +48,7 @@ enum Shape {
 type Marks = Vec<(usize, Shape)>;
 
 /// The annotations of a dataset.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Annotations {
     /// Folder of masks, and the names of their labels.
     masks: Option<(PathBuf, HashMap<u8, String>)>,
@@ -128,13 +128,7 @@ impl Annotations {
     }
 
     fn of_masks(folder: &Path) -> Result<Self, DataError> {
-        let names = mask::names(folder)?;
-        Ok(Self {
-            masks: Some((folder.to_owned(), names)),
-            names: Vec::new(),
-            marks: HashMap::new(),
-            unlisted: 0,
-        })
+        Ok(Self { masks: Some((folder.to_owned(), mask::names(folder)?)), ..Self::default() })
     }
 
     /// Number of images with coordinate annotations.
@@ -175,7 +169,7 @@ impl Annotations {
         let size = dimensions(image).map_err(|error| error.to_string())?;
         let mut found = Regions::default();
         if let (Some(path), Some((_, names))) = (mask, &self.masks) {
-            mask::read(&path, size, names)?.add_regions(preprocessor, grid, &mut found)?;
+            mask::add_regions(mask::read(&path, size, names)?, preprocessor, grid, &mut found)?;
         }
         for (name, shape) in marks.into_iter().flatten() {
             let (number, name) = self.names[*name].clone();
