@@ -90,43 +90,50 @@ impl From<AttributionSet> for Vec<Attribution> {
     }
 }
 
-/// The result of a method.
+/// A result, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Attributed {
-    /// No attribution.
+pub enum Found<T> {
+    /// There is none.
     None {
-        /// Why there is none.
+        /// Why.
         none: String,
     },
-    /// A number for every token.
-    Found {
-        /// `[N]`; in units of the logit, except for rollout.
-        token: Vec<f32>,
-        /// For integrated gradients: their sum less what it should be, in units of the logit.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        completeness_error: Option<f64>,
-    },
+    /// The result.
+    Some(T),
 }
 
-impl Attributed {
-    /// The attribution of every token, `[N]`.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub fn token(&self) -> Result<&[f32], &str> {
+impl<T> Found<T> {
+    /// The result, if there is one.
+    pub fn found(&self) -> Option<&T> {
         match self {
-            Self::None { none } => Err(none),
-            Self::Found { token, .. } => Ok(token),
+            Self::None { .. } => None,
+            Self::Some(found) => Some(found),
         }
     }
 }
 
-impl From<Result<Vec<f32>, String>> for Attributed {
-    fn from(found: Result<Vec<f32>, String>) -> Self {
-        match found {
-            Ok(token) => Self::Found { token, completeness_error: None },
+impl<T> From<Result<T, String>> for Found<T> {
+    fn from(result: Result<T, String>) -> Self {
+        match result {
+            Ok(found) => Self::Some(found),
             Err(none) => Self::None { none },
         }
+    }
+}
+
+/// What a method attributes to the tokens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attributed {
+    /// `[N]`; in units of the logit, except for rollout.
+    pub token: Vec<f32>,
+    /// For integrated gradients: their sum less what it should be, in units of the logit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completeness_error: Option<f64>,
+}
+
+impl From<Vec<f32>> for Attributed {
+    fn from(token: Vec<f32>) -> Self {
+        Self { token, completeness_error: None }
     }
 }

@@ -4,7 +4,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-pub use super::attribution::{Attributed, Attribution, AttributionSet};
+pub use super::attribution::{Attributed, Attribution, AttributionSet, Found};
 use super::grid::Grid;
 use super::io::block;
 pub use super::reading::{Reading, slug};
@@ -211,7 +211,7 @@ pub struct Trace {
     pub order_test: Option<OrderTest>,
     /// Attributions for the class of the evidence, by the methods that were requested.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub attributions: IndexMap<Attribution, Attributed>,
+    pub attributions: IndexMap<Attribution, Found<Attributed>>,
     /// Annotated regions of the image; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regions: Option<Regions>,

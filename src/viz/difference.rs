@@ -8,7 +8,8 @@ use indexmap::IndexMap;
 
 use crate::model::grid::Grid;
 use crate::model::trace::{
-    Attribution, Diagnostic, Matrix, OrderContrast, OrderTest, Prediction, Reassigned, Routing, Trace,
+    Attributed, Attribution, Diagnostic, Matrix, OrderContrast, OrderTest, Prediction, Reassigned, Routing,
+    Trace,
 };
 use crate::viz::draw::{Scale, check::check, number, order};
 use crate::viz::{Empty, Figure};
@@ -45,12 +46,15 @@ pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     made.evidence.proxy_raster = evidence(&a.proxy_raster, &b.proxy_raster);
     for (method, found) in &mut made.attributions {
         let [own, other] = [Some(&*found), reference.attributions.get(method)]
-            .map(|attributed| attributed?.token().ok().map(<[f32]>::to_vec));
+            .map(|attributed| attributed?.found().map(|found| found.token.clone()));
         if own.is_none() {
             continue; // for its own reason
         }
         let difference = if same || *method == Attribution::Rollout { minus(&own, &other) } else { None };
-        *found = difference.ok_or_else(|| "The other trace has none for this class".to_owned()).into();
+        *found = difference
+            .map(Attributed::from)
+            .ok_or_else(|| "The other trace has none for this class".to_owned())
+            .into();
     }
     if made.evidence.token.is_none() {
         let why = if same {
@@ -229,7 +233,7 @@ pub fn signed(v: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::trace::{Attributed, Evidence};
+    use crate::model::trace::{Evidence, Found};
     use crate::viz::figures::photo::Photo;
     use crate::viz::figures::token_map::TokenMap;
 
@@ -269,7 +273,7 @@ mod tests {
 
     #[test]
     fn attributions_are_subtracted_where_both_have_them_for_one_class() {
-        let found = |token: [f32; 2]| Attributed::from(Ok(token.to_vec()));
+        let found = |token: [f32; 2]| Found::Some(Attributed::from(token.to_vec()));
         let with = |class: usize, methods: &[(Attribution, [f32; 2])]| {
             let attributions = methods.iter().map(|(method, token)| (*method, found(*token))).collect();
             Trace { attributions, ..trace(class, [0.0; 2], [0.0; 2]) }
@@ -280,9 +284,9 @@ mod tests {
         let other = |class| with(class, &[(gradient, [1.0, 1.5]), (rollout, [0.25, 0.5])]);
         let made = subtract(&own, &other(0)).expect("one grid");
         assert_eq!(made.attributions[&gradient], found([2.0, -0.5]));
-        assert!(made.attributions[&Attribution::Integrated].token().is_err(), "the other has none");
+        assert!(made.attributions[&Attribution::Integrated].found().is_none(), "the other has none");
         let made = subtract(&own, &other(1)).expect("one grid");
-        assert!(made.attributions[&gradient].token().is_err(), "another class");
+        assert!(made.attributions[&gradient].found().is_none(), "another class");
         assert_eq!(made.attributions[&rollout], found([0.25, -0.25]));
     }
 

@@ -4,7 +4,7 @@
 use indexmap::IndexMap;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::{
-    Attributed, Attribution, Diagnostic, Evidence, HISTOGRAM_BINS, HISTOGRAM_END, Matrix, OrderContrast,
+    Attribution, Diagnostic, Evidence, Found, HISTOGRAM_BINS, HISTOGRAM_END, Matrix, OrderContrast,
     OrderTest, Picture, Prediction, Reassigned, Region, Regions, Routing, Trace,
 };
 
@@ -175,9 +175,8 @@ fn planned(head: &str, plan: &[f64], scores: &[f64]) -> Trace {
     };
     let weighed = |a: &[f64], b: &[f64]| to_f32(&a.iter().zip(b).map(|(a, b)| a * b).collect::<Vec<_>>());
     let mut trace = base(head);
-    let found = |factor: f64| Attributed::Found {
-        token: contributions.iter().map(|v| (factor * v) as f32).collect(),
-        completeness_error: None,
+    let found = |factor: f64| {
+        Found::Some(contributions.iter().map(|v| (factor * v) as f32).collect::<Vec<_>>().into())
     };
     trace.attributions = Attribution::ALL.into_iter().zip([0.8, 0.7, 0.01].map(found)).collect();
     trace.scores = Some(to_f32(scores));

@@ -19,7 +19,7 @@ use super::readout::{dot, logits};
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::Probe;
 use crate::model::probe::head::{Batch, Dims};
-use crate::model::probe::head_output::Form;
+use crate::model::probe::head_output::{Form, HeadOutput};
 use crate::model::probe::params::Params;
 use crate::model::reading::Intervention;
 use crate::model::tokens::Tokens;
@@ -49,23 +49,21 @@ pub fn attribute(
         let found = match method {
             Attribution::Gradient => {
                 let found = read().and_then(|probe| gradient(&probe, tokens, class, image_seed));
-                found.map(|token| narrow(&token)).into()
+                found.map(|token| narrow(&token).into())
             }
             Attribution::Integrated => {
-                match read().and_then(|probe| integrated(&probe, tokens, class, image_seed)) {
-                    Ok(Integrated { token, completeness_error }) => Attributed::Found {
-                        token: narrow(&token),
-                        completeness_error: Some(completeness_error),
-                    },
-                    Err(none) => Attributed::None { none },
-                }
+                let found = read().and_then(|probe| integrated(&probe, tokens, class, image_seed));
+                found.map(|Integrated { token, completeness_error }| Attributed {
+                    token: narrow(&token),
+                    completeness_error: Some(completeness_error),
+                })
             }
             Attribution::Rollout => {
                 let unread = || Err("The backbone was not run".to_owned());
-                rollout.cloned().unwrap_or_else(unread).into()
+                rollout.cloned().unwrap_or_else(unread).map(Attributed::from)
             }
         };
-        trace.attributions.insert(method, found);
+        trace.attributions.insert(method, found.into());
     }
 }
 
@@ -147,6 +145,8 @@ struct TargetLogit<'a> {
     tokens: &'a Tokens,
     class: usize,
     image_seed: u64,
+    /// How the probe reads the image.
+    output: HeadOutput,
 }
 
 impl<'a> TargetLogit<'a> {
@@ -157,7 +157,7 @@ impl<'a> TargetLogit<'a> {
         }
         match output.form {
             Form::Opaque { why, .. } if probe.head().needs_cls() => Err(why.to_owned()),
-            _ => Ok(Self { probe, tokens, class, image_seed }),
+            _ => Ok(Self { probe, tokens, class, image_seed, output }),
         }
     }
 
@@ -168,8 +168,7 @@ impl<'a> TargetLogit<'a> {
 
     /// Contribution of every token to the logit, `[N]`, with `values` for the tokens but weights and order kept as they are.
     fn with_fixed_choice(&self, values: &Tokens) -> Result<Vec<f64>, String> {
-        let output = self.probe.output(self.tokens, self.image_seed).map_err(|error| error.to_string())?;
-        finite(exact(&output, values, self.row(), 0.0)?.token)
+        finite(exact(&self.output, values, self.row(), 0.0)?.token)
     }
 
     /// The logit of an image with these tokens, bias included.
@@ -180,7 +179,7 @@ impl<'a> TargetLogit<'a> {
     }
 
     /// The logit as a differentiable function of the tokens, on the CPU.
-    fn logit(&self) -> Logit<'a> {
+    fn logit(&self) -> Logit<'_> {
         let device = Device::flex().autodiff();
         let Tokens { grid, width, .. } = *self.tokens;
         let specs = self.probe.head().specs(&Dims { width, grid, classes: 1 });
@@ -188,13 +187,13 @@ impl<'a> TargetLogit<'a> {
         let row: Vec<f64> = self.row().iter().map(|&w| f64::from(w)).collect();
         let shape = [row.len(), 1];
         let row = f64_tensor(row, shape, &device);
-        Logit { target: Self { ..*self }, params, row, device }
+        Logit { target: self, params, row, device }
     }
 }
 
 /// A logit as a differentiable function of the patch tokens, in float64, without the bias.
 struct Logit<'a> {
-    target: TargetLogit<'a>,
+    target: &'a TargetLogit<'a>,
     params: Params,
     /// The classifier's row as a column, `[F, 1]`.
     row: Tensor<2>,

@@ -34,7 +34,7 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
         length(name, values.as_ref().map(Vec::len))?;
     }
     for (method, found) in &trace.attributions {
-        length(method.id(), found.token().ok().map(<[f32]>::len))?;
+        length(method.id(), found.found().map(|found| found.token.len()))?;
     }
     for cover in trace
         .regions

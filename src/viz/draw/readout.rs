@@ -138,7 +138,7 @@ fn with_token(readout: Readout, trace: &Trace, i: usize) -> Readout {
         .number(&label(trace, "Weight"), value(trace.token_weight.as_ref(), i))
         .number(&label(trace, "Evidence"), value(trace.evidence.token.as_ref(), i));
     let found =
-        trace.attributions.iter().filter_map(|(method, found)| Some((method, found.token().ok()?.get(i)?)));
+        trace.attributions.iter().filter_map(|(method, found)| Some((method, found.found()?.token.get(i)?)));
     found.fold(readout, |readout, (method, v)| {
         readout.number(&label(trace, method.title()), Some(f64::from(*v)))
     })

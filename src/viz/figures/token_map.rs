@@ -1,7 +1,7 @@
 //! One number for each token, over its patch: exact evidence, `e[i] = sum_k P[i,k] W_c . (K[N-1-k] * t_i)`, or the result of an
 //! attribution method; orange speaks for the class, blue against it. The evidence of all tokens and the bias sum to the logit.
 
-use crate::model::trace::{Attributed, Attribution, Trace};
+use crate::model::trace::{Attributed, Attribution, Found, Trace};
 use crate::viz::difference::{self, around_zero, label, value};
 use crate::viz::draw::{
     Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, frame::title_height, number,
@@ -34,13 +34,15 @@ type Mapped<'a> = (Option<Attribution>, &'a [f32]);
 impl TokenMap {
     /// What there is to show; instead of missing evidence the first attribution method with a result.
     fn mapped<'a>(&self, trace: &'a Trace) -> Result<Mapped<'a>, Empty> {
-        let found =
-            |(method, found): (&Attribution, &'a Attributed)| Some((Some(*method), found.token().ok()?));
+        let found = |(method, found): (&Attribution, &'a Found<Attributed>)| {
+            Some((Some(*method), &found.found()?.token[..]))
+        };
         match (self.0, &trace.evidence.token) {
             (None, Some(values)) => Ok((None, values)),
             (None, None) => trace.attributions.iter().find_map(found).ok_or_else(|| Empty(why_none(trace))),
-            (Some(method), _) => match trace.attributions.get(&method).map(Attributed::token) {
-                Some(token) => Ok((Some(method), token.map_err(|why| Empty(why.to_owned()))?)),
+            (Some(method), _) => match trace.attributions.get(&method) {
+                Some(Found::Some(found)) => Ok((Some(method), &found.token)),
+                Some(Found::None { none }) => Err(Empty(none.clone())),
                 None => Err(Empty(format!("{} is not computed: it was not requested", method.title()))),
             },
         }
@@ -76,7 +78,7 @@ impl TokenMap {
                 Some(evidence) => [part("Sum", sum), part("of exact evidence", evidence)].join(", "),
                 None => format!("{}, no exact evidence", part("Sum", sum)),
             },
-            (_, Some(Attributed::Found { completeness_error: Some(error), .. })) => {
+            (_, Some(Found::Some(Attributed { completeness_error: Some(error), .. }))) => {
                 format!("{}, completeness error {}", part("Sum", sum), number(*error))
             }
             _ => part("Sum", sum),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ssmprobe::model::trace::{Attributed, Attribution, Routing, Trace};
+use ssmprobe::model::trace::{Attribution, Found, Routing, Trace};
 use ssmprobe::viz::Options;
 use ssmprobe::viz::draw::colormap::Map;
 use ssmprobe::viz::draw::scene::{Box2, Point, Raster};
@@ -171,7 +171,7 @@ fn where_there_is_no_evidence_another_method_stands_with_the_reason() {
             .expect_err("nothing to see")
             .0
     };
-    trace.attributions.insert(Attribution::Gradient, Attributed::None { none: "No gradient here".into() });
+    trace.attributions.insert(Attribution::Gradient, Found::None { none: "No gradient here".into() });
     assert_eq!(why(&trace, "gradient"), "No gradient here");
     let marks = drawn("token_map", &trace, &Options::default(), &Theme::light());
     coloured(&cover(&marks).1, GRID, &marks.bar(), &small::INTEGRATED);

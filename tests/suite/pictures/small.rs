@@ -171,8 +171,9 @@ pub fn planned() -> Trace {
     trace.evidence.proxy_raster = Some(PROXY_RASTER.into());
     let one = |value, null, untrained_band| Diagnostic { value, null, untrained: None, untrained_band };
     trace.order_test = Some(OrderTest::Tested { logit: ordered(None), margin: Some(ordered(Some(3))) });
-    let found =
-        |token: [f32; N], completeness_error| Attributed::Found { token: token.into(), completeness_error };
+    let found = |token: [f32; N], completeness_error| {
+        Found::Some(Attributed { token: token.into(), completeness_error })
+    };
     trace.attributions = IndexMap::from([
         (Attribution::Gradient, found(GRADIENT, None)),
         (Attribution::Integrated, found(INTEGRATED, Some(-0.017))),
@@ -211,8 +212,8 @@ pub fn other() -> Trace {
     evidence.proxy = Some(turned(PROXY, 2, 0.5));
     evidence.proxy_raster = Some(turned(PROXY_RASTER, 2, 0.5));
     for (by, found) in trace.attributions.values_mut().enumerate() {
-        if let Attributed::Found { token, .. } = found {
-            token.rotate_left(by + 1);
+        if let Found::Some(found) = found {
+            found.token.rotate_left(by + 1);
         }
     }
     for (at, diagnostic) in trace.diagnostics.values_mut().enumerate() {

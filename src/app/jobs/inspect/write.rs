@@ -13,7 +13,7 @@ use crate::model::explain::stability::Stability;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::io::npz;
 use crate::model::tokens::Tokens;
-use crate::model::trace::{Attributed, Attribution, Matrix, Prediction, Routing, Trace};
+use crate::model::trace::{Attributed, Attribution, Found, Matrix, Prediction, Routing, Trace};
 use crate::viz::animation::{self, Drawn};
 use crate::viz::draw::Theme;
 use crate::viz::export::GIF_DPI;
@@ -152,7 +152,7 @@ fn arrays(trace: &Trace) -> Arrays {
     put("evidence_proxy", trace.evidence.proxy.as_ref().map(vector));
     put("evidence_proxy_raster", trace.evidence.proxy_raster.as_ref().map(vector));
     for (method, found) in &trace.attributions {
-        put(method.id(), found.token().ok().map(|token| vector(&token.to_vec())));
+        put(method.id(), found.found().map(|found| vector(&found.token)));
     }
     arrays
 }
@@ -204,10 +204,10 @@ pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>
 }
 
 /// What a method of attribution found, without the numbers that the NPZ holds.
-fn attribution((method, found): (&Attribution, &Attributed)) -> (String, Value) {
+fn attribution((method, found): (&Attribution, &Found<Attributed>)) -> (String, Value) {
     let said = match found {
-        Attributed::None { none } => json!({"none": none}),
-        Attributed::Found { token, completeness_error } => {
+        Found::None { none } => json!({"none": none}),
+        Found::Some(Attributed { token, completeness_error }) => {
             let mut said = json!({"sum": token.iter().map(|&x| f64::from(x)).sum::<f64>()});
             if let Some(error) = completeness_error {
                 said["completeness_error"] = json!(error);

@@ -19,6 +19,7 @@ pub use self::measure::{Image, Passes, RemovalSpec, Subject, measure};
 pub use self::ranking::{Orders, RANDOM, RANKINGS};
 pub use self::reader::Reader;
 pub use self::schedule::{Curve, Curves, Schedule, Sets, counts};
+pub use crate::model::attribution::Found;
 use crate::model::grid::Grid;
 use crate::model::reading::Reading;
 use crate::model::trace::Picture;
@@ -57,9 +58,6 @@ impl Mode {
     }
 
     /// Parses a comma-separated list of ids; sorted, without repetitions.
-    ///
-    /// # Errors
-    /// If one is not the id of a mode.
     pub fn list(text: &str) -> Result<Vec<Self>, String> {
         let mode = |id: &str| {
             let ids = || Self::ALL.map(Self::id).join(", ");
@@ -92,38 +90,6 @@ impl Mode {
     /// Number of random orders.
     pub fn draws(self) -> usize {
         if self.needs_encoder() { 4 } else { 16 }
-    }
-}
-
-/// A result, or why there is none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Found<T> {
-    /// There is none.
-    None {
-        /// Why.
-        none: String,
-    },
-    /// The result.
-    Some(T),
-}
-
-impl<T> Found<T> {
-    /// The result, if there is one.
-    pub fn found(&self) -> Option<&T> {
-        match self {
-            Self::None { .. } => None,
-            Self::Some(found) => Some(found),
-        }
-    }
-}
-
-impl<T> From<Result<T, String>> for Found<T> {
-    fn from(result: Result<T, String>) -> Self {
-        match result {
-            Ok(found) => Self::Some(found),
-            Err(none) => Self::None { none },
-        }
     }
 }
 
