@@ -95,9 +95,7 @@ pub fn exact(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32) -> Re
 /// `e[k] = W_c . (K[N-1-k] * t_k)`, plus the skip at the last position. `None` for several sweeps, and for heads without
 /// an S4.
 pub fn raster(output: &HeadOutput, tokens: &Tokens, row: &[f32]) -> Option<Vec<f64>> {
-    let Form::Scan(directions) = &output.form else { return None };
-    let [Direction { gain, radius, .. }] = directions.as_slice() else { return None };
-    (*radius)?;
+    let [Direction { gain, radius: radius @ Some(_), .. }] = output.directions() else { return None };
     let n = tokens.grid.len();
     let order = Order::Permutation((0..n).collect());
     let unrouted = Direction { order, gain: gain.clone(), kernel: Vec::new(), radius: *radius };

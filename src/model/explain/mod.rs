@@ -34,7 +34,7 @@ use crate::model::explain::null_model::NullBands;
 use crate::model::explain::order_test::OrderTester;
 use crate::model::explain::readout::{logits, token_weight};
 use crate::model::ops::pooling::weight_rule::softmax;
-use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order, Plan};
+use crate::model::probe::head_output::{Direction, HeadOutput, Order, Plan};
 use crate::model::probe::router::Router;
 
 /// Fewest entries of a plan that a thread converts.
@@ -61,27 +61,16 @@ pub struct Question<'a> {
 }
 
 /// Error of an explanation.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     /// The probe does not fit the tokens, or the intervention does not apply to it.
     #[error(transparent)]
     Intervention(#[from] InterventionError),
-    /// The probe has no such class.
     #[error("class {class} requested, but the probe has {classes} classes, counted from 0")]
-    Class {
-        /// The class asked for.
-        class: usize,
-        /// Number of classes of the probe.
-        classes: usize,
-    },
-    /// NaN or infinite values.
+    Class { class: usize, classes: usize },
     #[error("{what} contain non-finite values; the weights of the {culprit} are probably damaged")]
-    NotFinite {
-        /// The values: tokens or logits.
-        what: &'static str,
-        /// What probably caused them.
-        culprit: &'static str,
-    },
+    NotFinite { what: &'static str, culprit: &'static str },
 }
 
 /// Explains how `probe` reads `tokens` under an intervention; `seen` is the picture that the backbone saw.
@@ -138,10 +127,7 @@ pub fn explain_by_hand(
         Some(stats) => diagnose(stats, tokens, (router, &change), &question),
         None => IndexMap::new(),
     };
-    let directions: &[Direction] = match &output.form {
-        Form::Scan(directions) => directions,
-        _ => &[],
-    };
+    let directions = output.directions();
     let (mut order_test, mut by_hand) = (None, None);
     if let Some(exchanges) = question.nulls.map(NullBands::exchanges) {
         by_hand = match &change {
@@ -227,9 +213,7 @@ fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
 
 /// The plan by which the head read the tokens, or the one its router makes although the head ignores order.
 pub(super) fn plan_of<'a>(output: &'a HeadOutput, router: Option<&dyn Router>) -> Option<Cow<'a, Plan>> {
-    if let Form::Scan(directions) = &output.form
-        && let [Direction { order: Order::Plan(plan), .. }] = directions.as_slice()
-    {
+    if let [Direction { order: Order::Plan(plan), .. }] = output.directions() {
         return Some(Cow::Borrowed(plan));
     }
     Some(Cow::Owned(router?.plan(output.scores.as_deref()?)))
@@ -240,12 +224,8 @@ fn routing(output: &HeadOutput, plan: Option<&Plan>) -> Routing {
         let data = share.par_iter().with_min_len(MIN_SHARES_PER_THREAD).map(|&x| x as f32).collect();
         return Routing::Plan(Matrix { rows: n, cols: n, data });
     }
-    let Form::Scan(directions) = &output.form else { return Routing::None };
-    let orders = directions.iter().map(|direction| match &direction.order {
-        Order::Permutation(order) => Some(order.iter().map(|&i| i as u32).collect()),
-        Order::Plan(_) => None,
-    });
-    orders.collect::<Option<_>>().map_or(Routing::None, Routing::Orders)
+    let Some(orders) = output.fixed_orders() else { return Routing::None };
+    Routing::Orders(orders.into_iter().map(|order| order.iter().map(|&i| i as u32).collect()).collect())
 }
 
 /// The two orders of a recurrent head: the tokens as they lie, forwards and backwards.

@@ -127,3 +127,23 @@ pub struct HeadOutput {
     /// How the features are computed from the tokens.
     pub form: Form,
 }
+
+impl HeadOutput {
+    /// The sweeps of a scan; none in other forms.
+    pub fn directions(&self) -> &[Direction] {
+        match &self.form {
+            Form::Scan(directions) => directions,
+            Form::Pool(_) | Form::ChannelPool(_) | Form::Projected { .. } | Form::Opaque { .. } => &[],
+        }
+    }
+
+    /// The order of every sweep of a scan, if none is soft.
+    pub fn fixed_orders(&self) -> Option<Vec<&[usize]>> {
+        let Form::Scan(directions) = &self.form else { return None };
+        let orders = directions.iter().map(|direction| match &direction.order {
+            Order::Permutation(order) => Some(&order[..]),
+            Order::Plan(_) => None,
+        });
+        orders.collect()
+    }
+}

@@ -4,19 +4,18 @@ use super::ClassMaps;
 use crate::model::explain::diagnostics::PlanStats;
 use crate::model::explain::readout;
 use crate::model::grid::Grid;
-use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order};
+use crate::model::probe::head_output::{Direction, HeadOutput, Order};
 
 /// Position of every token, `[N]`, from 0 (first) to 1 (last), expected under a plan; `None` if there is no single order.
 pub fn positions(output: &HeadOutput, stats: Option<&PlanStats>) -> Option<Vec<f64>> {
-    let expected: Vec<f64> = match (&output.form, stats) {
-        (_, Some(stats)) => stats.expected().to_vec(),
-        (Form::Scan(directions), None) => {
-            let [Direction { order: Order::Permutation(order), .. }] = &directions[..] else { return None };
+    let expected = match (stats, output.directions()) {
+        (Some(stats), _) => stats.expected().to_vec(),
+        (None, [Direction { order: Order::Permutation(order), .. }]) => {
             let mut positions = vec![0.0; order.len()];
             order.iter().enumerate().for_each(|(k, &i)| positions[i] = k as f64);
             positions
         }
-        _ => return None,
+        (None, _) => return None,
     };
     let last = (expected.len().max(2) - 1) as f64;
     Some(expected.into_iter().map(|k| k / last).collect())

@@ -8,7 +8,7 @@ use crate::model::explain::intervention::{Intervention, permutation};
 use crate::model::explain::plan_of;
 use crate::model::explain::readout::token_weight;
 use crate::model::probe::Probe;
-use crate::model::probe::head_output::{Form, HeadOutput, Order};
+use crate::model::probe::head_output::{Form, HeadOutput};
 use crate::model::tokens::Tokens;
 
 /// Id of the random orders.
@@ -90,10 +90,7 @@ impl Ranking {
     }
 }
 
-/// The indices of `values`, the largest first, ties broken at random by `seed`.
-///
-/// # Errors
-/// If all are equal, or one is not finite.
+/// The indices of `values`, the largest first, ties broken at random by `seed`; an error if all are equal, or one is not finite.
 pub fn order(values: &[f64], seed: u64) -> Result<Vec<usize>, String> {
     if !values.iter().all(|value| value.is_finite()) {
         return Err("It has non-finite values".to_owned());
@@ -127,20 +124,14 @@ fn weight(seen: &Seen<'_>) -> Result<Importance, String> {
 
 /// Expected position of the token, the mean over sweeps.
 fn late(seen: &Seen<'_>) -> Result<Importance, String> {
-    if let Form::Scan(directions) = &seen.output.form {
-        let orders = directions.iter().map(|direction| match &direction.order {
-            Order::Permutation(order) => Some(order),
-            Order::Plan(_) => None,
-        });
-        if let Some(orders) = orders.collect::<Option<Vec<_>>>() {
-            // Integer sums, so that sweeps in opposite directions tie exactly.
-            let mut position_sums = vec![0; seen.tokens.grid.len()];
-            for order in &orders {
-                order.iter().enumerate().for_each(|(k, &i)| position_sums[i] += k);
-            }
-            let mean = |sum: usize| sum as f64 / orders.len() as f64;
-            return Ok((position_sums.into_iter().map(mean).collect(), None));
+    if let Some(orders) = seen.output.fixed_orders() {
+        // Integer sums, so that sweeps in opposite directions tie exactly.
+        let mut position_sums = vec![0; seen.tokens.grid.len()];
+        for order in &orders {
+            order.iter().enumerate().for_each(|(k, &i)| position_sums[i] += k);
         }
+        let mean = |sum: usize| sum as f64 / orders.len() as f64;
+        return Ok((position_sums.into_iter().map(mean).collect(), None));
     }
     if let Some(plan) = plan_of(seen.output, seen.probe.head().router()) {
         return Ok((PlanStats::from_plan(&*plan, seen.tokens.grid).expected().to_vec(), None));

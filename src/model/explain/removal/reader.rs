@@ -107,10 +107,10 @@ impl<'a> Reader<'a> {
             let kernels = self.kernels(left.len());
             self.probe.head().output_with(&self.probe.arrays, &kernels, tokens, self.image_seed)
         };
-        if let Form::Scan(directions) = &self.whole.form
-            && let Some(orders) = restricted_orders(directions, left, self.tokens.grid.len())
-        {
-            let directions = match directions.iter().all(|direction| direction.radius.is_some()) {
+        if let Some(orders) = self.whole.fixed_orders() {
+            let orders = orders.into_iter().map(|order| Order::Permutation(restrict(order, left)));
+            let has_memory = self.whole.directions().iter().all(|direction| direction.radius.is_some());
+            let directions = match has_memory {
                 true => self
                     .kernels(left.len())
                     .iter()
@@ -163,7 +163,6 @@ impl<'a> Reader<'a> {
 
     /// Kernels of `n` tokens, the last `n` steps of the whole image's: the gain depends only on the steps before the end.
     fn kernels(&self, n: usize) -> Vec<Kernel> {
-        let Form::Scan(directions) = &self.whole.form else { return Vec::new() };
         let all = self.tokens.grid.len();
         let kernel = |direction: &Direction| {
             let last = |gain: &[f64]| gain[gain.len() / all * (all - n)..].to_vec();
@@ -175,22 +174,13 @@ impl<'a> Reader<'a> {
             let values = direction.kernel[..direction.kernel.len() / all * n].to_vec();
             Some(Kernel { values, gain, radius: direction.radius? })
         };
-        directions.iter().filter_map(kernel).collect()
+        self.whole.directions().iter().filter_map(kernel).collect()
     }
-}
-
-/// Fixed orders restricted to the tokens `left`; `None` if one is a plan.
-fn restricted_orders(directions: &[Direction], left: &[usize], n: usize) -> Option<Vec<Order>> {
-    debug_assert!(left.is_sorted() && left.last().is_none_or(|last| *last < n), "patches in raster order");
-    let order = |direction: &Direction| match &direction.order {
-        Order::Permutation(order) => Some(Order::Permutation(restrict(order, left))),
-        Order::Plan(_) => None,
-    };
-    directions.iter().map(order).collect()
 }
 
 /// An order of all tokens restricted to those `left` (ascending), as indices into `left`.
 fn restrict(order: &[usize], left: &[usize]) -> Vec<usize> {
+    debug_assert!(left.is_sorted() && left.last().is_none_or(|last| *last < order.len()), "in raster order");
     order.iter().filter_map(|token| left.binary_search(token).ok()).collect()
 }
 
