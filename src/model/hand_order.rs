@@ -24,45 +24,22 @@ struct Stored {
 }
 
 /// Why a list of tokens is no order.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoOrderError {
-    /// It is too short to be in any order.
     #[error("it has {0} tokens, expected at least 2")]
     TooFew(usize),
-    /// A token out of range.
     #[error("step {step} reads token {token}, expected tokens from 0 to {last}, as it has {} steps", last + 1)]
-    Range {
-        /// The step, from 0.
-        step: usize,
-        /// What it reads.
-        token: i64,
-        /// The last token there is.
-        last: usize,
-    },
-    /// A token that is read twice.
+    Range { step: usize, token: i64, last: usize },
     #[error(
         "token {token} is read twice, at steps {first} and {second}, and token {missing} never; expected every token \
          from 0 to {last} once"
     )]
-    Repeated {
-        /// The token.
-        token: usize,
-        /// The step, from 0, at which it is first read.
-        first: usize,
-        /// The step at which it is read again.
-        second: usize,
-        /// A token that is not read at all.
-        missing: usize,
-        /// The last token there is.
-        last: usize,
-    },
+    Repeated { token: usize, first: usize, second: usize, missing: usize, last: usize },
 }
 
 impl HandOrder {
-    /// The order whose step `k` reads token `order[k]`.
-    ///
-    /// # Errors
-    /// If it does not read every token from 0 to N-1 once.
+    /// The order whose step `k` reads token `order[k]`, if it reads every token from 0 to N-1 once.
     pub fn new(order: impl Into<Vec<u32>>) -> Result<Self, NoOrderError> {
         let order = order.into();
         if order.len() < 2 {

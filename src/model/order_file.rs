@@ -49,10 +49,10 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<HandOrder, OrderFileError> {
         _ if bytes.starts_with(MAGIC) => npy(bytes),
         _ => text(bytes),
     };
-    let numbers = numbers.map_err(|found| OrderFileError::Format { file: file(), found })?;
-    let order = tokens(&numbers).map_err(|found| OrderFileError::Format { file: file(), found })?;
+    let order = numbers.and_then(|numbers| tokens(&numbers));
+    let order = order.map_err(|found| OrderFileError::Format { file: file(), found })?;
     let wrong = |source| OrderFileError::Order { file: file(), source };
-    let last = numbers.len().saturating_sub(1);
+    let last = order.len().saturating_sub(1);
     // A token that does not fit `u32` is out of range like any other.
     if let Some((step, &token)) = order.iter().enumerate().find(|(_, token)| u32::try_from(**token).is_err())
     {

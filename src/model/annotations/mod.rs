@@ -72,9 +72,6 @@ fn suffixes(image: &Path, stem: bool) -> impl Iterator<Item = PathBuf> {
 
 impl Annotations {
     /// Checks that this is a readable folder, before long work.
-    ///
-    /// # Errors
-    /// If it is not.
     pub fn check(folder: &Path) -> Result<(), DataError> {
         if !folder.is_dir() {
             let why = "is not a folder; expected a folder of masks with the images' names, or a dataset's";
@@ -102,9 +99,6 @@ impl Annotations {
     }
 
     /// The annotations that a dataset contains; `None` if it has none.
-    ///
-    /// # Errors
-    /// If a list cannot be read.
     pub fn of_dataset(root: &Path) -> Result<Option<Self>, DataError> {
         if let Some(found) = cub::read(root)? {
             return Ok(Some(found));

@@ -25,47 +25,24 @@ pub use crate::model::reading::Intervention;
 use crate::model::tokens::Tokens;
 
 /// Why an intervention does not apply to a probe.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum InterventionError {
     /// The probe does not fit the tokens.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// The head reads no order that could be changed.
     #[error("{head} has no reading order to change")]
-    NoOrder {
-        /// The head's id.
-        head: String,
-    },
-    /// The head does not have the setting to change.
+    NoOrder { head: String },
     #[error("{head} has no {setting}")]
-    NoSetting {
-        /// The head's id.
-        head: String,
-        /// The missing setting, in words.
-        setting: &'static str,
-    },
-    /// The order made by hand has another length than the image.
+    NoSetting { head: String, setting: &'static str },
     #[error(
         "the {order} has {found} steps, but the image has {expected} tokens; list every token from 0 to \
          {last} exactly once",
         last = expected.saturating_sub(1)
     )]
-    OrderLength {
-        /// The order, in words.
-        order: String,
-        /// Number of tokens of the image.
-        expected: usize,
-        /// Number of steps of the order.
-        found: usize,
-    },
-    /// More of the last tokens are to be kept than the image has.
+    OrderLength { order: String, expected: usize, found: usize },
     #[error("the last {kept} tokens cannot be kept: the image has {tokens} tokens; keep at most {tokens}")]
-    TooFewTokens {
-        /// Number of tokens to keep.
-        kept: usize,
-        /// Number of tokens of the image.
-        tokens: usize,
-    },
+    TooFewTokens { kept: usize, tokens: usize },
     /// The router rejects the changed setting.
     #[error("{0}")]
     Value(String),

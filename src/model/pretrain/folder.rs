@@ -23,17 +23,11 @@ pub enum Precision {
 }
 
 /// Why a folder could not be written.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// A file could not be written.
     #[error("{path} cannot be written; check that the folder is writable and the disk has free space")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// The weights do not make a safetensors file.
+    Write { path: PathBuf, source: std::io::Error },
     #[error("the weights do not fit into a safetensors file")]
     Weights(#[from] SafeTensorError),
 }

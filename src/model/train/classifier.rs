@@ -14,30 +14,15 @@ use crate::model::probe::params::{Params, Spec};
 use crate::model::probe::{BackboneMeta, Classifier, FORMAT, Meta, Probe, ProbeError};
 
 /// Why a model cannot be built.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ModelError {
-    /// A setting is invalid.
     #[error("head `{head}`: {source}")]
-    Config {
-        /// The head's id.
-        head: &'static str,
-        /// The setting.
-        source: ConfigError,
-    },
-    /// Fewer than 2 patch tokens.
+    Config { head: &'static str, source: ConfigError },
     #[error("head `{head}` needs at least 2 patch tokens, the grid has {found}; use larger images")]
-    TooFewTokens {
-        /// The head's id.
-        head: &'static str,
-        /// Their number, N.
-        found: usize,
-    },
-    /// A dataset without classes.
+    TooFewTokens { head: &'static str, found: usize },
     #[error("head `{head}` needs at least one class; the dataset has none")]
-    NoClasses {
-        /// The head's id.
-        head: &'static str,
-    },
+    NoClasses { head: &'static str },
 }
 
 /// A head and its classifier.

@@ -18,19 +18,11 @@ const MAX_WORK: u128 = 1 << 36;
 const MAX_VALUES: u128 = 1 << 27;
 
 /// Why it was not fitted.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LogRegError {
-    /// It would take too long, or too much memory.
     #[error("{images} images of {width} channels in {classes} classes are too many to fit")]
-    TooLarge {
-        /// Training images.
-        images: usize,
-        /// d.
-        width: usize,
-        /// C.
-        classes: usize,
-    },
-    /// No training image, or vectors that are not finite.
+    TooLarge { images: usize, width: usize, classes: usize },
     #[error("the vectors contain no finite training image")]
     Nothing,
 }

@@ -41,6 +41,7 @@ pub const TOP: usize = 5;
 const UNTRAINED_IMAGES: usize = 64;
 
 /// Why a probe cannot be evaluated.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The probe does not fit the tokens.
@@ -49,15 +50,8 @@ pub enum AskError {
     /// The intervention does not apply to the probe.
     #[error(transparent)]
     Intervention(#[from] InterventionError),
-    /// The probe has none of the dataset's classes.
     #[error("the probe has none of the {classes} classes of {dataset}; it was trained on another dataset")]
-    Classes {
-        /// Number of classes of the dataset.
-        classes: usize,
-        /// Name of the dataset.
-        dataset: String,
-    },
-    /// A logit of this image is infinite or NaN.
+    Classes { classes: usize, dataset: String },
     #[error("image {0}: the logits contain non-finite values; the probe is damaged")]
     NotFinite(usize),
 }

@@ -19,12 +19,11 @@ use crate::model::grid::Grid;
 pub const ENDING: &str = "survey.json";
 
 /// Why a text is not an evaluation.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is not the JSON of an evaluation.
     #[error("is not an evaluation: {0}")]
     Json(#[from] serde_json::Error),
-    /// Its parts are inconsistent.
     #[error("is inconsistent: {0}; save the figure again")]
     Torn(String),
 }
@@ -85,17 +84,11 @@ fn by_measure<T, U>(
 
 impl Evaluation {
     /// The evaluation as JSON.
-    ///
-    /// # Errors
-    /// If it cannot be serialized, which is a bug.
     pub fn to_json(&self) -> Result<String, FileError> {
         Ok(serde_json::to_string(self)?)
     }
 
     /// Parses the output of [`to_json`](Self::to_json).
-    ///
-    /// # Errors
-    /// If the text is not an evaluation, or its parts are inconsistent.
     pub fn from_json(text: &str) -> Result<Self, FileError> {
         serde_json::from_str::<Stored>(text)?.try_into()
     }

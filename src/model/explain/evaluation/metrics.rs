@@ -52,7 +52,7 @@ pub struct Measured {
 }
 
 /// The metrics.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Number of images.
     pub images: usize,
@@ -169,13 +169,9 @@ pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
         images: images.len(),
         accuracy: outcomes[0].accuracy,
         ablations: if ablations { outcomes } else { Vec::new() },
-        diagnostics: Vec::new(),
-        order: None,
-        removals: Vec::new(),
         last,
-        stability: Vec::new(),
         truth: (!truths.is_empty()).then(|| localization::mean(&truths)),
         masks: truths.len(),
-        regions: None,
+        ..Metrics::default()
     }
 }

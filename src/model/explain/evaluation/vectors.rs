@@ -113,10 +113,7 @@ pub fn vector_bytes(images: usize, tokens: usize) -> u64 {
 }
 
 impl Evaluation {
-    /// The vectors of a kind.
-    ///
-    /// # Errors
-    /// Why there are none.
+    /// The vectors of a kind, or why there are none.
     pub fn vectors_of(&self, kind: VectorKind) -> Result<&TokenVectors, String> {
         match self.vectors.get(&kind) {
             Some(KeptVectors::Float16(vectors)) => Ok(vectors),
@@ -156,10 +153,7 @@ pub fn keep_latest<'a>(
 /// Vectors of one image in the order of [`VectorKind::ALL`], or why there is none.
 pub(super) type ImageVectors = [Result<TokenVectors, Cow<'static, str>>; 3];
 
-/// Converts a vector to float16.
-///
-/// # Errors
-/// If a value overflows.
+/// Converts a vector to float16; an error if a value overflows.
 pub(super) fn to_f16(values: &[f64]) -> Result<TokenVectors, &'static str> {
     let values: Vec<f16> = values.iter().map(|value| f16::from_f64(*value)).collect();
     let known = values.iter().all(|value| value.is_finite());

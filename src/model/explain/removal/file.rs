@@ -7,9 +7,6 @@ const LARGEST: f64 = 1e100;
 
 impl Removal {
     /// Parses the JSON of a file.
-    ///
-    /// # Errors
-    /// If the text is not a removal, or its parts are inconsistent.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let removal: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         removal.check()?;

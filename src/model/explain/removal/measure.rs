@@ -104,31 +104,19 @@ pub struct Image<'a> {
 
 /// Runs the encoder and reports progress, on behalf of [`measure`].
 pub trait Passes {
-    /// Error that ends the measurement.
+    /// Error that ends the measurement: it was cancelled, or the encoder failed.
     type Error;
 
     /// Reports that `done` of `total` sets are read in this mode.
-    ///
-    /// # Errors
-    /// To cancel.
     fn progress(&mut self, mode: Mode, done: usize, total: usize) -> Result<(), Self::Error>;
 
     /// The image's attention rollout, `[N]`, or why there is none.
-    ///
-    /// # Errors
-    /// To cancel.
     fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, Self::Error>;
 
     /// For every set of patches, the tokens of the image with only those patches left.
-    ///
-    /// # Errors
-    /// If the encoder fails.
     fn left(&mut self, left: &[&[usize]]) -> Result<Vec<Tokens>, Self::Error>;
 
     /// Tokens of whole pictures.
-    ///
-    /// # Errors
-    /// If the encoder fails.
     fn pictures(&mut self, pictures: &[Pixels]) -> Result<Vec<Tokens>, Self::Error>;
 }
 
@@ -140,9 +128,6 @@ struct Measurement<'a> {
 }
 
 /// The removal curves of an image through every probe, or why a probe cannot read it.
-///
-/// # Errors
-/// Those of `passes`.
 pub fn measure<P: Passes>(
     subjects: &[Subject<'_>],
     image: &Image<'_>,

@@ -59,17 +59,14 @@ impl Group {
 }
 
 /// Why there is no order to compare.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum OrderError {
     /// The probe does not fit the tokens, or the intervention does not apply to it.
     #[error(transparent)]
     Intervention(#[from] InterventionError),
-    /// The head reads its tokens in no single order.
     #[error("{head} has no single order; choose a probe with a router")]
-    None {
-        /// The head's id.
-        head: String,
-    },
+    None { head: String },
 }
 
 /// Position of every token of an image, `[N]`, from 0 (first) to 1 (last). `image_seed`, the image's index in
@@ -105,9 +102,6 @@ pub struct Measurement<'a> {
 
 impl Measurement<'_> {
     /// Takes the measurement. `tokens` are those of the image, then of each changed copy, in the order of `kinds`.
-    ///
-    /// # Errors
-    /// If the probe does not fit, or reads in no single order.
     ///
     /// # Panics
     /// If `tokens` has another length: a bug in the caller.

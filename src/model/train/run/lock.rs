@@ -77,9 +77,6 @@ impl Run {
     }
 
     /// Waits for the lock under which evaluations of the run are changed, held for moments and independent of training.
-    ///
-    /// # Errors
-    /// If the lock file cannot be created or locked.
     pub fn turn(&self) -> Result<RunLock, RunError> {
         let path = self.folder().join("state/evaluation.lock");
         let lock = open(&path)?;

@@ -227,9 +227,6 @@ pub struct Run {
 
 impl Run {
     /// Starts a run in `folder`, which is created if absent.
-    ///
-    /// # Errors
-    /// If it holds a run already, or cannot be written.
     pub fn create(folder: &Path, manifest: Manifest, truth: &Truth) -> Result<Self, RunError> {
         let run = Self { folder: folder.to_owned(), manifest };
         if run.manifest_path().exists() {

@@ -8,18 +8,12 @@ pub(super) const UNREADABLE: &str = "state/unreadable.json";
 
 impl Run {
     /// Replaces the run's seeds by `seeds`, the old ones and new ones, in the manifest.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn grow(&mut self, seeds: &[u64]) -> Result<(), RunError> {
         self.manifest.seeds = seeds.to_vec();
         write_json(&self.manifest_path(), &self.manifest)
     }
 
     /// Stores the indices of the dataset's images that cannot be read, so that a resumed run need not try them.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn keep_unreadable(&self, images: &[usize]) -> Result<(), RunError> {
         write_json(&self.folder.join(UNREADABLE), &images)
     }

@@ -145,10 +145,7 @@ fn normalise(values: &[f16], similarity: Similarity, row: &mut [f32]) -> bool {
 }
 
 impl Evaluation {
-    /// The vectors of a kind, scaled for comparison.
-    ///
-    /// # Errors
-    /// Why there are none.
+    /// The vectors of a kind, scaled for comparison, or why there are none.
     pub fn space(&self, kind: VectorKind, similarity: Similarity) -> Result<ImageSpace, String> {
         Ok(ImageSpace::new(self.vectors_of(kind)?, self.grid, similarity))
     }
