@@ -191,11 +191,7 @@ impl Batch {
     /// A batch of pictures, which must have the plan's side, and their classes.
     fn from_pictures(plan: &Plan, pictures: &[(Picture, usize)]) -> Self {
         let patches = pictures.par_iter().flat_map_iter(|(picture, _)| patchify(plan, picture)).collect();
-        Self {
-            patches,
-            classes: pictures.iter().map(|(_, class)| *class).collect(),
-            token_classes: Vec::new(),
-        }
+        Self { patches, classes: pictures.iter().map(|(_, class)| *class).collect(), ..Self::default() }
     }
 
     /// The batch of a range of its pictures.

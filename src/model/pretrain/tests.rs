@@ -14,6 +14,7 @@ use crate::model::data::image::Photo;
 use crate::model::data::scenes;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::probe::params::{Params, Spec};
+use crate::model::trace::Picture;
 use crate::model::train::optim::{AdamW, gradients};
 
 const PLAN: Plan = Plan {
@@ -43,17 +44,21 @@ fn opens_as_it_was(plan: &Plan, weights: &Arrays) {
     let folder = tempfile::tempdir().unwrap();
     folder::save(folder.path(), plan, weights, folder::Precision::Single).unwrap();
     let backbone = Backbone::open(folder.path(), &device).unwrap();
-    let scene = scenes::draw(5, 7);
-    let photo = Photo { name: "scene".into(), picture: scene.picture.clone() };
+    let photo = Photo { name: "scene".into(), picture: scenes::draw(5, 7).picture };
     let pixels = Preprocessor::open(folder.path()).unwrap().apply(&photo).unwrap();
+    let side = plan.recipe.side;
+    assert_eq!((pixels.width, pixels.height), (side, side));
+    let byte = |i: usize| ((pixels.values[i % 3 * side * side + i / 3] + 1.0) * 127.5).round() as u8;
+    let picture = Picture { width: side, height: side, rgb: (0..3 * side * side).map(byte).collect() };
+    assert!(side != scenes::SIDE || picture == photo.picture);
     let opened = backbone.forward(&[pixels]).unwrap().remove(0);
 
     let params = Params::from_arrays(encoder::specs(plan), weights, &device);
-    let patches = TensorData::new(patchify(plan, &scene.picture), [plan.tokens(), plan.pixels()]);
+    let patches = TensorData::new(patchify(plan, &picture), [plan.tokens(), plan.pixels()]);
     let tokens = encoder::encode(&params, plan, Tensor::from_data(patches, &device), None, 1);
     let expected: Vec<f32> = tokens.into_data().try_to_vec().unwrap(); // [1 + N, d]
     let found = [opened.cls.unwrap(), opened.patches].concat();
-    crate::close::assert_close("tokens", found, expected, 1e-4);
+    assert_close("tokens", found, expected, 1e-4);
 }
 
 #[test]
@@ -273,26 +278,7 @@ fn a_backbone_of_photographs_opens_as_it_was() {
     for step in 0..3 {
         assert!(pretraining.step(&small_batch(&SMALL, step)).loss.is_finite());
     }
-    let folder = tempfile::tempdir().unwrap();
-    folder::save(folder.path(), &SMALL, &pretraining.weights(), folder::Precision::Single).unwrap();
-    let scene = scenes::draw(5, 7);
-    let pixels = Preprocessor::open(folder.path())
-        .unwrap()
-        .apply(&Photo { name: "scene".into(), picture: scene.picture })
-        .unwrap();
-    assert_eq!((pixels.width, pixels.height), (16, 16));
-    let opened = Backbone::open(folder.path(), &Device::flex()).unwrap();
-    let bytes: Vec<u8> = {
-        let byte = |i: usize| ((pixels.values[(i % 3) * 256 + i / 3] + 1.0) * 127.5).round() as u8;
-        (0..768).map(byte).collect()
-    };
-    let picture = crate::model::trace::Picture { width: 16, height: 16, rgb: bytes };
-    let tokens = opened.forward(&[pixels]).unwrap().remove(0);
-    let patches = TensorData::new(patchify(&SMALL, &picture), [16, 48]);
-    let device = Device::flex();
-    let expected = encoder::encode(&pretraining.params, &SMALL, Tensor::from_data(patches, &device), None, 1);
-    let expected: Vec<f32> = expected.into_data().try_to_vec().unwrap();
-    assert_close("tokens", [tokens.cls.unwrap(), tokens.patches].concat(), expected, 1e-4);
+    opens_as_it_was(&SMALL, &pretraining.weights());
 }
 
 #[test]
