@@ -6,12 +6,13 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::explain::localization::{auc_of_evidence, truth};
+use ssmprobe::model::explain::localization::truth;
 use ssmprobe::model::explain::regions::{RegionMeasure, RegionMeasures, place, precedence};
 use ssmprobe::model::explain::{Question, explain, readout};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head_output::{Order, Plan};
 use ssmprobe::model::regions::{Region, Regions, members};
+use ssmprobe::model::stats::roc_auc;
 use ssmprobe::model::trace::{Matrix, Picture, Routing};
 
 use crate::close::assert_close;
@@ -117,7 +118,7 @@ fn shuffled_masks_find_nothing() {
     let evidence: Vec<f64> = (0..n).map(|i| (i as f64 * 0.37).sin() + 0.02 * i as f64).collect();
     let cover: Vec<f64> = (0..n).map(|i| if i < inside { 1.0 } else { 0.2 }).collect();
     let mean = |order: &mut dyn FnMut() -> Vec<f64>| {
-        (0..draws).map(|_| auc_of_evidence(&evidence, &order()).expect("both kinds")).sum::<f64>()
+        (0..draws).map(|_| roc_auc(&evidence, &members(&order())).expect("both kinds")).sum::<f64>()
             / f64::from(draws)
     };
     let shuffled = mean(&mut || {

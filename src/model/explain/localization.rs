@@ -35,18 +35,13 @@ pub struct Truth {
 /// ROC AUC of the absolute token weights for being on the object; `None` if the head has no single weight
 /// for a token, or all tokens are on one side.
 pub fn weight_auc(output: &HeadOutput, cover: &[f64]) -> Option<f64> {
-    auc_of_weights(&readout::token_weight(output)?, cover)
+    auc_of_weights(&readout::token_weight(output)?, &on_object(cover))
 }
 
-/// [`weight_auc`] of given weights `[N]`.
-pub fn auc_of_weights(weight: &[f64], cover: &[f64]) -> Option<f64> {
+/// ROC AUC of the absolute values of `weight` `[N]` for being `inside` `[N]`.
+pub(super) fn auc_of_weights(weight: &[f64], inside: &[bool]) -> Option<f64> {
     let magnitudes: Vec<f64> = weight.iter().map(|weight| weight.abs()).collect();
-    roc_auc(&magnitudes, &on_object(cover))
-}
-
-/// ROC AUC of the evidence of tokens `[N]` for being on the object.
-pub fn auc_of_evidence(token: &[f64], cover: &[f64]) -> Option<f64> {
-    roc_auc(token, &on_object(cover))
+    roc_auc(&magnitudes, inside)
 }
 
 /// All localization measures of one image. `row` `[F]` and `bias` are the classifier's for the image's own class.
@@ -60,7 +55,7 @@ pub fn truth(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32, cover
     };
     Truth {
         weight_auc: weight_auc(output, cover),
-        evidence_auc: exact.as_ref().and_then(|exact| auc_of_evidence(exact, cover)),
+        evidence_auc: exact.as_ref().and_then(|exact| roc_auc(exact, &on_object(cover))),
         absolute_share: share(f64::abs),
         positive_share: share(|e| e.max(0.0)),
         object_share: Some(cover.iter().sum::<f64>() / cover.len().max(1) as f64),

@@ -15,13 +15,13 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::evidence;
-use super::localization::{auc_of_evidence, auc_of_weights};
+use super::localization::auc_of_weights;
 use super::plan_of;
 use super::readout;
 use crate::model::probe::Probe;
 use crate::model::probe::head_output::{Form, HeadOutput, Order, Plan};
 use crate::model::regions::{Region, Regions, members};
-use crate::model::stats::mean;
+use crate::model::stats::{mean, roc_auc};
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Routing, Trace};
 
@@ -137,7 +137,7 @@ impl RegionMeasures {
             name: region.name.clone(),
             position: mean(sweeps.iter().map(|sweep| mean_position(sweep)))
                 .filter(|_| inside.contains(&true)),
-            ..values.without_order(&region.cover, inside)
+            ..values.without_order(inside)
         };
         let pairs = distributions.iter().flat_map(|a| distributions.iter().map(move |b| (a, b)));
         let before = |(a, b): (&Vec<Vec<f64>>, &Vec<Vec<f64>>)| {
@@ -147,7 +147,7 @@ impl RegionMeasures {
         Self {
             precedence: pairs.filter(|_| has_order).map(before).collect(),
             regions: regions.list.iter().zip(&inside).zip(&distributions).map(measure).collect(),
-            object: values.without_order(&regions.object, &members(&regions.object)),
+            object: values.without_order(&members(&regions.object)),
         }
     }
 
@@ -159,7 +159,7 @@ impl RegionMeasures {
 
 impl TokenValues<'_> {
     /// The measures of a region that need no order.
-    fn without_order(&self, cover: &[f64], inside: &[bool]) -> RegionMeasure {
+    fn without_order(&self, inside: &[bool]) -> RegionMeasure {
         let tokens = inside.iter().filter(|inside| **inside).count();
         if tokens == 0 {
             return RegionMeasure::default();
@@ -174,8 +174,8 @@ impl TokenValues<'_> {
             weight: weight.map(|weight| sum(weight) / count * inside.len() as f64),
             evidence: evidence.map(sum),
             mean_evidence: evidence.map(|evidence| sum(evidence) / count),
-            weight_auc: weight.and_then(|weight| auc_of_weights(weight, cover)),
-            evidence_auc: evidence.and_then(|evidence| auc_of_evidence(evidence, cover)),
+            weight_auc: weight.and_then(|weight| auc_of_weights(weight, inside)),
+            evidence_auc: evidence.and_then(|evidence| roc_auc(evidence, inside)),
             ..RegionMeasure::default()
         }
     }
