@@ -142,7 +142,8 @@ impl Annotations {
     /// The path of an image's mask, if there is one.
     fn mask(&self, image: &Path) -> Option<PathBuf> {
         let (folder, _) = self.masks.as_ref()?;
-        suffixes(image, true).map(|suffix| with_png(folder.join(suffix))).find(|path| path.is_file())
+        let mut masks = suffixes(image, true).map(|suffix| folder.join(suffix).with_added_extension("png"));
+        masks.find(|path| path.is_file())
     }
 
     /// The regions of an image, on the grid of patches of the picture that `preprocessor` makes of it; `None` without annotations.
@@ -177,12 +178,6 @@ impl Annotations {
         found.object = object(&found.list, grid);
         Ok(Some(found))
     }
-}
-
-/// Appends `.png`, also to a name with dots.
-fn with_png(mut stem: PathBuf) -> PathBuf {
-    stem.as_mut_os_string().push(".png");
-    stem
 }
 
 /// The cover of the object as a whole: the region numbered so, else its box, else the sum of all regions, at most 1.

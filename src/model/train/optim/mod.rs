@@ -94,10 +94,6 @@ fn to_host(tensor: &Tensor<1>) -> Array {
     Array::new([data.len()], data)
 }
 
-fn from_host(array: &Array, device: &Device) -> Tensor<1> {
-    Tensor::from_data(&array.data[..], device)
-}
-
 /// AdamW of one head. Weight decay is zero throughout (paper, "Optimization"), so none is
 /// computed there; backbones are pre-trained with some.
 #[derive(Clone, Default)]
@@ -209,7 +205,7 @@ impl AdamW {
 
     /// The optimiser of a checkpoint, without weight decay; `None` if the arrays are not a complete state.
     pub fn from_arrays(arrays: &Arrays, device: &Device) -> Option<Self> {
-        let tensor = |array: &Array| from_host(array, device);
+        let tensor = |array: &Array| Tensor::from_data(&array.data[..], device);
         let steps = *arrays.get("steps")?.data.first()? as u32;
         let mut moments = IndexMap::new();
         for (key, mean) in arrays {

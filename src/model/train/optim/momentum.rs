@@ -5,8 +5,8 @@
 use burn::tensor::{Device, Tensor};
 use indexmap::IndexMap;
 
-use super::{Trained, from_host, to_host, update};
-use crate::model::io::array::Arrays;
+use super::{Trained, to_host, update};
+use crate::model::io::array::{Array, Arrays};
 use crate::model::probe::params::Params;
 
 const MOMENTUM: f64 = 0.9;
@@ -58,8 +58,8 @@ impl Momentum {
 
     /// This optimiser with the state of a checkpoint; `None` if the arrays are those of another optimiser.
     pub fn restore(&self, arrays: &Arrays, device: &Device) -> Option<Self> {
-        let velocity = |(key, array): (&String, _)| {
-            Some((key.strip_suffix(".velocity")?.to_owned(), from_host(array, device)))
+        let velocity = |(key, array): (&String, &Array)| {
+            Some((key.strip_suffix(".velocity")?.to_owned(), Tensor::from_data(&array.data[..], device)))
         };
         Some(Self { is_lars: self.is_lars, velocities: arrays.iter().map(velocity).collect::<Option<_>>()? })
     }
