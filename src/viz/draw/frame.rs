@@ -57,9 +57,9 @@ impl Axis {
     }
 
     /// The numbers that get a tick, and their labels.
-    pub fn texts(&self) -> (Vec<f64>, Vec<String>) {
+    pub fn texts(&self) -> Vec<(f64, String)> {
         if self.ticks == 0 {
-            return (Vec::new(), Vec::new());
+            return Vec::new();
         }
         let mut ticks = self.scale.ticks(self.ticks);
         if self.whole {
@@ -76,12 +76,12 @@ impl Axis {
             ticks.push(last);
         }
         let labels = self.scale.labels(&ticks);
-        (ticks, labels)
+        ticks.into_iter().zip(labels).collect()
     }
 
     /// Width of the widest tick label, in points.
     pub fn widest(&self, theme: &Theme) -> f32 {
-        font::widest(self.texts().1, theme.tick)
+        font::widest(self.texts().into_iter().map(|(_, text)| text), theme.tick)
     }
 }
 
@@ -170,10 +170,16 @@ impl Frame {
 
     /// Draws faint lines at the vertical ticks; to be called before the data are drawn.
     pub fn grid(&self, scene: &mut Scene, theme: &Theme) {
-        for v in self.y.texts().0 {
+        for (v, _) in self.y.texts() {
             let y = self.y(v);
             scene.line(vec![[self.area.x, y], [self.area.right(), y]], Stroke::new(theme.hair, theme.faint));
         }
+    }
+
+    /// Draws a line at zero of the vertical axis.
+    pub fn zero_line(&self, scene: &mut Scene, theme: &Theme) {
+        let y = self.y(0.0);
+        scene.line(vec![[self.area.x, y], [self.area.right(), y]], Stroke::new(theme.hair, theme.axis));
     }
 
     /// Draws axes, ticks and labels; to be called after the data are drawn.
@@ -181,19 +187,17 @@ impl Frame {
         let a = self.area;
         let hair = Stroke::new(theme.hair, theme.axis);
         scene.line(vec![[a.x, a.y], [a.x, a.bottom()], [a.right(), a.bottom()]], hair);
-        let shared = self.keys.are_shared();
         let mut below = a.bottom();
         if self.x.ticks > 0 {
             let base = a.bottom() + TICK + 2.0 + theme.tick * font::CAP;
-            let (ticks, labels) = self.x.texts();
-            for (v, text) in ticks.into_iter().zip(labels) {
+            for (v, text) in self.x.texts() {
                 let x = self.x(v);
                 scene.line(vec![[x, a.bottom()], [x, a.bottom() + TICK]], hair);
                 scene.text([x, base], text, theme.tick, theme.axis, Anchor::Middle);
             }
             below = base + 1.5;
         }
-        if shared {
+        if self.keys.are_shared() {
             scene.handed.axes.push((a, self.y.clone()));
             if !self.x.label.is_empty() {
                 scene.handed.across.clone_from(&self.x.label);
@@ -205,18 +209,22 @@ impl Frame {
             let name = font::fit_middle(&self.x.label, theme.label, self.across_room(scene.width));
             scene.text(at, name, theme.label, theme.ink, Anchor::Middle);
         }
-        let (ticks, labels) = self.y.texts();
-        for (v, text) in ticks.into_iter().zip(labels) {
-            let y = self.y(v);
-            scene.line(vec![[a.x - TICK, y], [a.x, y]], hair);
-            scene.text_mid([a.x - TICK - 2.0, y], text, theme.tick, theme.axis, Anchor::End);
-        }
+        vertical_ticks(scene, theme, a, &self.y);
         if !self.y.label.is_empty() {
             let room = if self.y.ticks == 0 { 0.0 } else { TICK + 2.0 + self.y.widest(theme) };
             let x = a.x - room - 2.0 - theme.label * 0.2;
             let size = theme.label;
             scene.text_up([x, a.center()[1]], font::fit(&self.y.label, size, a.h + 14.0), size, theme.ink);
         }
+    }
+}
+
+/// Draws the ticks of a vertical axis along the left edge of `area`, and their labels.
+pub(super) fn vertical_ticks(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis) {
+    for (v, text) in axis.texts() {
+        let y = area.bottom() - axis.scale.at(v) * area.h;
+        scene.line(vec![[area.x - TICK, y], [area.x, y]], Stroke::new(theme.hair, theme.axis));
+        scene.text_mid([area.x - TICK - 2.0, y], text, theme.tick, theme.axis, Anchor::End);
     }
 }
 
@@ -281,6 +289,7 @@ mod tests {
     fn whole_numbers_get_ticks_where_round_steps_are_none() {
         // Four steps of 2.5 would leave 0 alone.
         let axis = Axis::counts(Scale::linear(-4.16, 4.16), "", 4);
-        assert_eq!(axis.texts().1, ["−4", "−2", "0", "2", "4"]);
+        let labels: Vec<String> = axis.texts().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(labels, ["−4", "−2", "0", "2", "4"]);
     }
 }

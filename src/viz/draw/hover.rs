@@ -131,8 +131,7 @@ pub fn dots(items: &[Item], contains: &dyn Fn(Point) -> bool) -> Vec<usize> {
     found
 }
 
-/// All boxes with an identity, in the coordinates of the scene, later ones above earlier ones: for hit testing without
-/// the scene, as in an HTML page.
+/// All boxes with an identity, in the coordinates of the scene, later ones above earlier ones.
 pub fn targets(items: &[Item]) -> Vec<(Box2, &Identity)> {
     let mut found = Vec::new();
     for item in items {
@@ -154,25 +153,10 @@ pub fn targets(items: &[Item]) -> Vec<(Box2, &Identity)> {
 /// the row and the column of a plan, the strip of a plot.
 pub fn places(items: &[Item], hover: Hover) -> Vec<Box2> {
     let mut found = Vec::new();
-    collect(items, hover, [0.0; 2], &mut found);
-    found
-}
-
-fn collect(items: &[Item], hover: Hover, origin: Point, found: &mut Vec<Box2>) {
-    for item in items {
-        match (&item.shape, &item.identity) {
-            (Shape::Group { offset, items, .. }, _) => {
-                collect(items, hover, [origin[0] + offset[0], origin[1] + offset[1]], found);
-            }
-            (Shape::Rect { rect, .. } | Shape::Image { rect, .. }, Some(identity)) => {
-                let rect = Box2 { x: rect.x + origin[0], y: rect.y + origin[1], ..*rect };
-                for place in identity.places(hover, rect) {
-                    if !found.contains(&place) {
-                        found.push(place);
-                    }
-                }
-            }
-            _ => {}
+    for place in targets(items).into_iter().flat_map(|(rect, identity)| identity.places(hover, rect)) {
+        if !found.contains(&place) {
+            found.push(place);
         }
     }
+    found
 }

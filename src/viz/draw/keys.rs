@@ -4,9 +4,8 @@
 use super::font;
 use super::frame::{self, Axis};
 use super::legend::{self, BAR_STEPS, Mark};
-use super::scene::{Anchor, Box2, Point, Scene, Stroke};
+use super::scene::{Anchor, Box2, Point, Scene};
 use super::theme::{Color, Theme};
-use crate::viz::Size;
 
 /// Who draws legends, colour bars and axes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,12 +55,6 @@ impl Keys {
             return 0.0;
         }
         legend::legend(scene, theme, at, room, entries)
-    }
-
-    /// [`legend::above`], here or in the row; returns the area left below.
-    pub fn above(self, scene: &mut Scene, theme: &Theme, size: Size, entries: &[(Mark, &str)]) -> Box2 {
-        let top = self.legend(scene, theme, [0.0, 0.0], size.width, entries);
-        Box2::new(0.0, top, size.width, size.height - top)
     }
 
     /// [`Axis::within`] for a colour bar; the row breaks names itself.
@@ -158,13 +151,7 @@ pub fn axis_room(theme: &Theme, axis: &Axis) -> f32 {
 
 /// Draws a row's vertical axis along the left edge of `area`.
 pub fn axis(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis) {
-    let hair = Stroke::new(theme.hair, theme.axis);
-    let (ticks, labels) = axis.texts();
-    for (v, text) in ticks.into_iter().zip(labels) {
-        let y = area.bottom() - axis.scale.at(v) * area.h;
-        scene.line(vec![[area.x - frame::TICK, y], [area.x, y]], hair);
-        scene.text_mid([area.x - frame::TICK - 2.0, y], text, theme.tick, theme.axis, Anchor::End);
-    }
+    frame::vertical_ticks(scene, theme, area, axis);
     let right = area.x - frame::TICK - 2.0 - axis.widest(theme) - 2.0 - theme.label * 0.2;
     for (at, line) in name_lines(theme, axis).into_iter().rev().enumerate() {
         let x = right - at as f32 * theme.label * 1.2;

@@ -85,8 +85,7 @@ pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colo
     scene.image(bar, Raster::new(1, BAR_STEPS, pixels), false, None);
     let hair = Stroke::new(theme.hair, theme.axis);
     scene.outline(bar, hair);
-    let (ticks, labels) = axis.texts();
-    for (v, text) in ticks.into_iter().zip(labels) {
+    for (v, text) in axis.texts() {
         let y = bar.bottom() - axis.scale.at(v) * bar.h;
         scene.line(vec![[bar.right(), y], [bar.right() + TICK, y]], hair);
         let half = theme.tick * font::CAP / 2.0;

@@ -23,10 +23,14 @@ pub fn positions(trace: &Trace) -> Option<Vec<f64>> {
     if let Routing::Plan(plan) = &trace.routing {
         return Some(expected(trace, plan));
     }
-    let order = single(trace)?;
-    let mut places = vec![0.0; order.len()];
-    order.iter().enumerate().for_each(|(step, &token)| places[token] = step as f64);
-    Some(places)
+    Some(inverse(&single(trace)?).into_iter().map(|step| step as f64).collect())
+}
+
+/// The step at which an order reads each token.
+pub fn inverse(order: &[usize]) -> Vec<usize> {
+    let mut steps = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(step, &token)| steps[token] = step);
+    steps
 }
 
 /// Best position of every token: the column of its largest share, the lowest on ties.

@@ -2,7 +2,7 @@
 //! the largest shares of it.
 
 use super::hover::Hover;
-use super::order::{argmax, expected, memories, orders, rows};
+use super::order::{argmax, expected, inverse, memories, orders, rows};
 use super::scale::number;
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::{self, label, value as signed};
@@ -105,15 +105,7 @@ pub struct Places {
 /// The places of all tokens of a trace.
 pub fn places(trace: &Trace) -> Places {
     let rank = match &orders(trace)[..] {
-        [order] => {
-            let mut rank = vec![0; order.len()];
-            for (k, &i) in order.iter().enumerate() {
-                if let Some(place) = rank.get_mut(i) {
-                    *place = k;
-                }
-            }
-            Some(rank)
-        }
+        [order] => Some(inverse(order)),
         _ => None,
     };
     match &trace.routing {

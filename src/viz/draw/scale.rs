@@ -125,11 +125,8 @@ pub fn number(v: f64) -> String {
         let text = format!("{v:.1e}").replace(".0e", "e");
         return minus(text);
     }
-    let decimals = (2 - size.log10().floor() as i32).max(0) as usize;
-    let text = format!("{v:.decimals$}");
-    let text =
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
-    minus(text)
+    let text = number_like(v, v);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// `v` with as many decimals as [`number`] gives `like`, so that numbers in a row line up; as [`number`]

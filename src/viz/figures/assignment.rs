@@ -131,7 +131,8 @@ impl Figure for Assignment {
             }
         };
         let key = if keys.are_shared() { sums_unnumbered } else { &sums };
-        let below = keys.above(&mut scene, theme, size, &[(Mark::Patch(theme.series(0)), key)]);
+        let key = [(Mark::Patch(theme.series(0)), key)];
+        let top = keys.legend(&mut scene, theme, [0.0, 0.0], size.width, &key) + STRIP_PT + 1.0;
         if keys.are_shared() {
             scene.handed.foot = match is_difference {
                 true => format!("Largest {scale_name} {largest}, Δ of sums at most {worst}"),
@@ -139,7 +140,6 @@ impl Figure for Assignment {
             };
         }
         let beside = keys.bar_room(theme, &bar) + STRIP_PT + 3.0;
-        let top = below.y + STRIP_PT + 1.0;
         let outer = Box2::new(0.0, top, size.width - beside, size.height - top);
         let downwards = Scale::linear(-0.5, n as f64 - 0.5).reversed();
         let y = Axis::counts(downwards, name, 4).up_to(n);

@@ -209,7 +209,7 @@ fn draw_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, va
         scene.fill(Box2::new(left, zero.min(end), width, (zero - end).abs()), color);
     }
     frame.strips(scene, n, Identity::Position);
-    scene.line(vec![[area.x, zero], [area.right(), zero]], Stroke::new(theme.hair, theme.axis));
+    frame.zero_line(scene, theme);
     if let Some(raster) = &trace.evidence.position_raster {
         let points = raster.iter().enumerate().map(|(k, &v)| frame.at(k as f64, f64::from(v))).collect();
         scene.line(points, strokes(theme)[1]);
@@ -219,8 +219,7 @@ fn draw_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, va
 
 fn draw_proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values: &[f32]) {
     frame.grid(scene, theme);
-    let (area, zero) = (frame.area, frame.y(0.0));
-    scene.line(vec![[area.x, zero], [area.right(), zero]], Stroke::new(theme.hair, theme.axis));
+    frame.zero_line(scene, theme);
     let curve = |v: &[f32]| v.iter().enumerate().map(|(k, &v)| frame.at(k as f64, f64::from(v))).collect();
     let [routed_stroke, raster_stroke] = strokes(theme);
     if let Some(raster) = trace.evidence.proxy_raster.as_deref() {

@@ -6,8 +6,8 @@ use super::strip::Strip;
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::{around_zero, head, label};
 use crate::viz::draw::{
-    Axis, Box2, Frame, Hover, Identity, Mark, Readout, Scale, Scene, Stroke, Table, Theme, bars, extent,
-    legend, order::argmax, readout,
+    Axis, Box2, Frame, Hover, Identity, Mark, Readout, Scale, Scene, Table, Theme, bars, extent, legend,
+    order::argmax, readout,
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, lacks_plan, no_plan};
 
@@ -114,7 +114,7 @@ impl Figure for Ranks {
             scene.fill(bar, if count > 0.0 { more } else { fewer });
         }
         if is_difference {
-            scene.line(vec![[area.x, zero], [area.right(), zero]], Stroke::new(theme.hair, theme.axis));
+            frame.zero_line(&mut scene, theme);
         }
         frame.strips(&mut scene, n, Identity::Position);
         frame.axes(&mut scene, theme);

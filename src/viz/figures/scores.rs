@@ -68,8 +68,7 @@ impl Figure for Scores {
         );
         frame.grid(&mut scene, theme);
         if is_difference {
-            let [left, right] = [-0.5, n as f64 - 0.5].map(|at| frame.at(at, 0.0));
-            scene.line(vec![left, right], Stroke::new(theme.hair, theme.axis));
+            frame.zero_line(&mut scene, theme);
         }
         for (k, &i) in order.iter().enumerate() {
             scene.dot(frame.at(k as f64, scores[i]), 0.9, theme.series(0), None);
@@ -89,10 +88,9 @@ impl Figure for Scores {
         let top = counts.iter().map(|&c| density(c)).fold(floor, f64::max);
         let x_axis = Axis::new(Scale::linear(0.0, top * 1.05), "Density", 2);
         // The last label of the one axis and the first of the other need space side by side.
-        let (ticks, numbers) = frame.x.texts();
-        let beside = [numbers.last().cloned(), x_axis.texts().1.into_iter().next()];
-        let gap: f32 = beside.iter().flatten().map(|number| font::width(number, theme.tick) / 2.0).sum();
-        let last = ticks.last().map_or(frame.area.x, |tick| frame.x(*tick));
+        let ticks = [frame.x.texts().pop(), x_axis.texts().into_iter().next()];
+        let gap: f32 = ticks.iter().flatten().map(|(_, text)| font::width(text, theme.tick) / 2.0).sum();
+        let last = ticks[0].as_ref().map_or(frame.area.x, |(tick, _)| frame.x(*tick));
         let x = (frame.area.right() + 3.0 * theme.gap).max(last + gap + theme.gap);
         let right = Box2 { x, ..frame.area };
         let right = Box2 { w: size.width - right.x - 3.0, ..right };

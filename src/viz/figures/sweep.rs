@@ -2,7 +2,8 @@
 
 use crate::model::trace::{Routing, Trace};
 use crate::viz::Options;
-use crate::viz::draw::{Box2, Color, Identity, Point, Scene, Stroke, Theme, order::rows, picture};
+use crate::viz::draw::order::{inverse, rows};
+use crate::viz::draw::{Box2, Color, Identity, Point, Scene, Stroke, Theme, picture};
 
 /// One sweep, and where it is drawn.
 pub struct Sweep<'a> {
@@ -78,10 +79,7 @@ impl Sweep<'_> {
     /// Draws the step of every patch as its colour, and the last steps as a line.
     fn steps(&self, scene: &mut Scene) {
         let (n, theme) = (self.order.len(), self.theme);
-        let mut step_of = vec![0; n];
-        for (k, &i) in self.order.iter().enumerate() {
-            step_of[i] = k;
-        }
+        let step_of = inverse(self.order);
         picture::seen(scene, theme, self.trace, self.rect, 0.2);
         picture::cover(scene, self.trace.grid, self.rect, |i| {
             step_color(theme, self.options, self.fraction(step_of[i])).alpha(self.options.opacity)
