@@ -1,12 +1,12 @@
 //! Outlines of regions over a picture: a line on a wider one in the background colour, visible on any photograph, and a
 //! name or a number on a tile of the background colour.
 
-use super::font;
 use super::scene::{Anchor, Box2, Scene, Stroke};
 use super::theme::Theme;
+use super::{font, picture};
 use crate::model::grid::Grid;
 use crate::model::trace::{Regions, Trace, members};
-use crate::viz::Options;
+use crate::viz::{Control, Options};
 
 /// Most regions that are labelled by name; if there are more, by number.
 const MAX_NAMED: usize = 3;
@@ -18,8 +18,21 @@ pub fn label(regions: &Regions, at: usize) -> String {
     if regions.list.len() <= MAX_NAMED { regions.list[at].name.clone() } else { (at + 1).to_string() }
 }
 
-/// Draws the regions of a trace over its picture in `rect`, if the options say so.
+/// The settings of colours over a picture with the lines of [`over`]; `signed` colours have a map of their own.
+pub fn controls(trace: &Trace, signed: bool) -> &'static [Control] {
+    match (signed, trace.regions.is_some()) {
+        (true, false) => &[Control::Opacity, Control::Grid],
+        (true, true) => &[Control::Opacity, Control::Grid, Control::Regions],
+        (false, false) => &[Control::Opacity, Control::Grid, Control::Map],
+        (false, true) => &[Control::Opacity, Control::Grid, Control::Map, Control::Regions],
+    }
+}
+
+/// Draws the patch grid and the regions of a trace over its picture in `rect`, as far as the options say so.
 pub fn over(scene: &mut Scene, theme: &Theme, trace: &Trace, options: &Options, rect: Box2) {
+    if options.grid {
+        picture::lines(scene, theme, trace.grid, rect);
+    }
     if let Some(regions) = trace.regions.as_ref().filter(|_| options.regions) {
         draw(scene, theme, regions, trace.grid, rect);
     }

@@ -4,7 +4,9 @@
 use crate::model::trace::Trace;
 use crate::viz::difference::{self, around_zero, label};
 use crate::viz::draw::{
-    Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, frame, outlines, picture,
+    Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent,
+    frame::{self, title_height},
+    outlines, picture,
 };
 use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
 
@@ -39,11 +41,6 @@ fn picture_widths(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> [f32; 2]
 /// Whether one picture stands above the other in a cell of this width.
 fn is_stacked(width: f32, keys: Keys) -> bool {
     keys.are_shared() && width < MIN_BESIDE_PT
-}
-
-/// Height of the title of a picture.
-fn title_height(theme: &Theme) -> f32 {
-    theme.label + 2.5
 }
 
 /// The boxes of both pictures: side by side, or one above the other if that makes them larger.
@@ -91,15 +88,7 @@ impl Figure for Photo {
     }
 
     fn controls(&self, trace: &Trace) -> &'static [Control] {
-        // Signed values have a colour map of their own.
-        match (self.limits(trace), &trace.regions) {
-            (Some((lo, _)), None) if is_signed(trace, lo) => &[Control::Opacity, Control::Grid],
-            (_, None) => &[Control::Opacity, Control::Grid, Control::Map],
-            (Some((lo, _)), _) if is_signed(trace, lo) => {
-                &[Control::Opacity, Control::Grid, Control::Regions]
-            }
-            _ => &[Control::Opacity, Control::Grid, Control::Map, Control::Regions],
-        }
+        outlines::controls(trace, self.limits(trace).is_some_and(|(lo, _)| is_signed(trace, lo)))
     }
 
     fn is_compared(&self) -> bool {
@@ -146,9 +135,6 @@ impl Figure for Photo {
         if alone.is_none() {
             frame::title(&mut scene, theme, [left.x, left.y - title_height(theme)], "Model input", left.w);
             picture::seen(&mut scene, theme, trace, left, 0.0);
-            if options.grid {
-                picture::lines(&mut scene, theme, trace.grid, left);
-            }
             outlines::over(&mut scene, theme, trace, options, left);
         }
         let right = alone.unwrap_or(beside);
@@ -172,9 +158,6 @@ impl Figure for Photo {
         picture::cover(&mut scene, trace.grid, right, |i| {
             color(scale.at(f64::from(values[i]))).alpha(options.opacity)
         });
-        if options.grid {
-            picture::lines(&mut scene, theme, trace.grid, right);
-        }
         outlines::over(&mut scene, theme, trace, options, right);
         options.keys.color_bar(&mut scene, theme, right, &axis, color);
         Ok(scene)

@@ -17,7 +17,11 @@ const MAX_SIDE_PT: f32 = 160.0;
 
 /// Name of the class that the evidence is about.
 pub fn class_name(trace: &Trace) -> String {
-    let class = trace.evidence.class;
+    name_of(trace, trace.evidence.class)
+}
+
+/// The name of a class, or its number if it is not among the top predictions of the trace.
+pub fn name_of(trace: &Trace, class: usize) -> String {
     let known = trace.top.iter().find(|p| p.index == class);
     known.map_or_else(|| format!("class {class}"), |p| p.name.clone())
 }
@@ -128,14 +132,8 @@ impl Figure for TokenMap {
     }
 
     fn controls(&self, trace: &Trace) -> &'static [Control] {
-        match self.is_signed(trace, self.limits(trace).map_or(0.0, |(lo, _)| lo)) {
-            true if trace.regions.is_some() => &[Control::Opacity, Control::Grid, Control::Regions],
-            true => &[Control::Opacity, Control::Grid],
-            false if trace.regions.is_some() => {
-                &[Control::Opacity, Control::Grid, Control::Map, Control::Regions]
-            }
-            false => &[Control::Opacity, Control::Grid, Control::Map],
-        }
+        let lowest = self.limits(trace).map_or(0.0, |(lo, _)| lo);
+        outlines::controls(trace, self.is_signed(trace, lowest))
     }
 
     fn is_for_one_class(&self) -> bool {
@@ -210,9 +208,6 @@ impl Figure for TokenMap {
             let magnitude = if signed { (2.0 * at - 1.0).abs() } else { at };
             color(at).alpha(options.opacity.max(0.05) * (0.25 + 0.75 * magnitude.min(1.0)).sqrt())
         });
-        if options.grid {
-            picture::lines(&mut scene, theme, trace.grid, rect);
-        }
         outlines::over(&mut scene, theme, trace, options, rect);
         keys.color_bar(&mut scene, theme, rect, &axis, color);
         keys.foot(&mut scene, theme, [0.0, rect.bottom() + line], self.foot(trace, mapped));
