@@ -10,6 +10,7 @@ use crate::viz::draw::{
     Theme, extent, font, legend, number,
 };
 use crate::viz::figures::dataset::confusion::on;
+use crate::viz::figures::token_map::{class_name, name_of};
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
 
 pub struct OrderTest;
@@ -52,10 +53,10 @@ fn contrast(trace: &Trace) -> Result<&OrderContrast, Empty> {
 
 /// The quantity of the contrast; class names are shortened to half the room each if it is wider than `room`.
 fn axis_name(trace: &Trace, shown: &OrderContrast, theme: &Theme, room: f32) -> String {
-    let own = class_name(trace, trace.evidence.class);
+    let own = class_name(trace);
     let Some(rival) = shown.against else { return format!("Logit of {own}") };
     let name = |[own, rival]: [&str; 2]| format!("Margin of {own} over {rival}");
-    let classes = [own, class_name(trace, rival)];
+    let classes = [own, name_of(trace, rival)];
     let [full, without_classes] = [name(classes.each_ref().map(String::as_str)), name([""; 2])];
     if font::width(&full, theme.label) <= room {
         return full;
@@ -68,12 +69,6 @@ fn axis_name(trace: &Trace, shown: &OrderContrast, theme: &Theme, room: f32) -> 
 fn cumulative(shown: &OrderContrast) -> [f64; 3] {
     let fixed = shown.content + shown.fixed_order;
     [shown.content, fixed, fixed + shown.routing]
-}
-
-/// The name of a class, or its number if it is not among the top predictions of the trace.
-fn class_name(trace: &Trace, class: usize) -> String {
-    let known = trace.top.iter().find(|prediction| prediction.index == class);
-    known.map_or_else(|| format!("class {class}"), |prediction| prediction.name.clone())
 }
 
 fn p_text(p: f64) -> String {
@@ -198,46 +193,41 @@ impl Figure for OrderTest {
 
     fn table(&self, trace: &Trace) -> Table {
         let Some(Found::Tested { logit, margin }) = &trace.order_test else { return Table::default() };
-        let rows = |of: &OrderContrast| {
-            let null = &of.reassigned;
-            let unknown = f64::NAN;
-            let against = of.against.map_or(unknown, |class| class as f64);
-            let ends = [of.best, of.worst, of.headroom.unwrap_or(unknown)];
-            let null =
-                [null.mean, null.std, null.z.unwrap_or(unknown), null.p, null.p_normal, null.draws as f64];
-            let split = [of.content, of.fixed_order, of.routing];
-            [&[of.value, against][..], &null, &ends, &split].concat()
-        };
-        let names = [
-            "value",
-            "against",
-            "mean",
-            "std",
-            "z",
-            "p",
-            "p_normal",
-            "draws",
-            "best",
-            "worst",
-            "headroom",
-            "content",
-            "fixed_order",
-            "routing",
-        ];
         // Numbers that place an order among all orders of its tokens belong to one test: a difference leaves them out.
-        let is_subtracted =
-            |name: &str| !["against", "z", "p", "p_normal", "draws", "headroom"].contains(&name);
-        let kept: Vec<bool> = names.iter().map(|name| trace.minus.is_none() || is_subtracted(name)).collect();
-        let kept = |at: &usize| kept[*at];
-        let rows =
-            |of: &OrderContrast| (0..names.len()).filter(kept).map(|at| rows(of)[at]).collect::<Vec<_>>();
-        let words = (0..names.len()).filter(kept).map(|at| names[at].to_owned());
-        let table = Table::default().words("number", words).numbers(&head(trace, "logit"), rows(logit));
+        let of_one = ["against", "z", "p", "p_normal", "draws", "headroom"];
+        let rows = |of: &OrderContrast| -> Vec<(&'static str, f64)> {
+            let is_kept = |(name, _): &(&str, f64)| trace.minus.is_none() || !of_one.contains(name);
+            numbers(of).into_iter().filter(is_kept).collect()
+        };
+        let values = |of: &OrderContrast| rows(of).into_iter().map(|(_, value)| value);
+        let words = rows(logit).into_iter().map(|(name, _)| name.to_owned());
+        let table = Table::default().words("number", words).numbers(&head(trace, "logit"), values(logit));
         match margin {
-            Some(margin) => table.numbers(&head(trace, "margin"), rows(margin)),
+            Some(margin) => table.numbers(&head(trace, "margin"), values(margin)),
             None => table,
         }
     }
+}
+
+/// Every number of a contrast with its name; NaN where it is unknown.
+fn numbers(of: &OrderContrast) -> [(&'static str, f64); 14] {
+    let null = &of.reassigned;
+    [
+        ("value", of.value),
+        ("against", of.against.map_or(f64::NAN, |class| class as f64)),
+        ("mean", null.mean),
+        ("std", null.std),
+        ("z", null.z.unwrap_or(f64::NAN)),
+        ("p", null.p),
+        ("p_normal", null.p_normal),
+        ("draws", null.draws as f64),
+        ("best", of.best),
+        ("worst", of.worst),
+        ("headroom", of.headroom.unwrap_or(f64::NAN)),
+        ("content", of.content),
+        ("fixed_order", of.fixed_order),
+        ("routing", of.routing),
+    ]
 }
 
 /// Draws the parts of a difference as bars, each from the end of the one before, and their sum from zero.

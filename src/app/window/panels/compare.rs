@@ -18,6 +18,7 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::other_class;
 use crate::viz::draw::{color32, font};
+use crate::viz::figures::token_map::class_name;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::heading::capitalised;
 use crate::viz::{FIGURES, Figure, Info, TabGroup};
@@ -309,16 +310,11 @@ fn indented(ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
 
 /// The column's logit; if another is pinned, the change from its logit for that column's class.
 fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String> {
-    let class = |trace: &Trace| {
-        let index = trace.evidence.class;
-        let known = trace.top.iter().find(|p| p.index == index);
-        known.map_or_else(|| format!("class {index}"), |p| p.name.clone())
-    };
     let number = |text: String| text.replace('-', "−");
     let reference = cx.state.reference().filter(|_| cx.state.selection.reference != Some(id));
     let Some(reference) = reference else {
         let logit = trace.logits.get(trace.evidence.class)?;
-        return Some(format!("Logit {} for {}", number(format!("{logit:.2}")), class(trace)));
+        return Some(format!("Logit {} for {}", number(format!("{logit:.2}")), class_name(trace)));
     };
     if trace.logits.len() != reference.logits.len() {
         return Some("Classes differ from the pinned column".to_owned());
@@ -326,7 +322,7 @@ fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String>
     let at = reference.evidence.class;
     let change = trace.logits.get(at)? - reference.logits.get(at)?;
     let change = number(format!("{change:+.2}"));
-    Some(format!("Δ logit {change} for {}, from pinned", class(reference)))
+    Some(format!("Δ logit {change} for {}, from pinned", class_name(reference)))
 }
 
 /// The column's accuracy on the dataset and, if its reading is changed, the change from the probe as trained.
