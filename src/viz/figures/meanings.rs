@@ -1,5 +1,7 @@
 //! Names and one-sentence explanations of the diagnostics, for pictures, which do not depend on the code that computes them.
 
+use crate::viz::heading::capitalised;
+
 /// The name of every diagnostic in a trace, and one sentence on what it measures.
 pub const MEANINGS: [(&str, &str); 12] = [
     ("rank_coverage", "Number of distinct best positions of tokens, divided by N"),
@@ -25,7 +27,5 @@ pub(super) fn meaning(id: &str) -> &'static str {
 
 /// The name of a diagnostic as it is displayed: `rank_coverage` becomes "Rank coverage".
 pub(super) fn words(name: &str) -> String {
-    let text = name.replace("_p95", ", p95").replace("_10", ", 10 %").replace('_', " ");
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |c| c.to_uppercase().chain(letters).collect())
+    capitalised(&name.replace("_p95", ", p95").replace("_10", ", 10 %").replace('_', " "))
 }

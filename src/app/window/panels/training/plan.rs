@@ -14,6 +14,7 @@ use crate::app::state::command::{Action, Command};
 use crate::app::window::panels::{PanelContext, placeholder};
 use crate::model::train::run::Selection;
 use crate::viz::draw::paint::color32;
+use crate::viz::heading::capitalised;
 
 /// Warning where the best epoch is selected on the test images.
 const TEST_SELECTION_WARNING: &str = "The best epoch is picked on the test images, which makes its accuracy optimistic. \
@@ -104,7 +105,7 @@ fn ready(
         ui.add(egui::Label::new(text).wrap());
     }
     for note in &preflight.notes {
-        ui.add(egui::Label::new(RichText::new(sentence(note)).small().weak()).wrap());
+        ui.add(egui::Label::new(RichText::new(capitalised(note)).small().weak()).wrap());
     }
     let in_tasks = cx.state.train_place() == TrainPlace::Slurm;
     if in_tasks {
@@ -201,7 +202,7 @@ fn rows(
                 UNDETECTABLE.. => "None".to_owned(),
                 _ => format!("{shows:.1} points or more"),
             },
-            sentence(&assumed(shows, draft.seeds)),
+            capitalised(&assumed(shows, draft.seeds)),
         ),
         (
             "Tokens",
@@ -221,12 +222,6 @@ fn rows(
             "Probes, curves and results; stopping keeps what is done".to_owned(),
         ),
     ]
-}
-
-/// The text with a capital first letter.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// A number with thousands separators and its noun: `12,345 images`.
@@ -254,6 +249,6 @@ mod tests {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(super::count(number), text);
         }
-        assert_eq!(super::sentence("the best"), "The best");
+        assert_eq!(super::capitalised("the best"), "The best");
     }
 }
