@@ -7,9 +7,7 @@ use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Projection, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
 use crate::model::trace::slug;
-use crate::viz::draw::{
-    Axis, Box2, Color, Frame, Identity, Mark, Scale, Scene, Shape, Stroke, Table, Theme, extent, legend,
-};
+use crate::viz::draw::{Axis, Box2, Color, Frame, Mark, Scale, Scene, Table, Theme, extent, legend};
 use crate::viz::figures::dataset::{self, ColorBy};
 use crate::viz::figures::plot::{Caption, Plot, Source, joined};
 use crate::viz::{Empty, Info, Size, TabGroup, heading};
@@ -65,26 +63,20 @@ impl Plot for ImageMapPlot {
     }
 
     fn height(&self, width: f32) -> f32 {
-        width * 0.86 + heading::height(self.heading().as_deref(), width)
+        width * 0.86 + heading::height(dataset::heading(&self.evaluation).as_deref(), width)
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        heading::over(self.heading().as_deref(), theme, size, |size| self.draw_map(theme, size))
+        let text = dataset::heading(&self.evaluation);
+        heading::over(text.as_deref(), theme, size, |size| self.draw_map(theme, size))
     }
 
     fn table(&self) -> Table {
-        let Evaluation { asked, .. } = &*self.evaluation;
-        let images = || 0..self.evaluation.len();
         let axis = |axis: usize| {
             let at = move |image: usize| Some(f64::from(self.projection().ok()?.points[image]?[axis]));
-            images().map(move |image| at(image).unwrap_or(f64::NAN))
+            (0..self.evaluation.len()).map(move |image| at(image).unwrap_or(f64::NAN))
         };
-        Table::default()
-            .words("image", asked.images.iter().cloned())
-            .words("class", asked.class.iter().map(|class| asked.classes[*class as usize].clone()))
-            .words("predicted", images().map(|image| self.evaluation.predicted_name(image).to_owned()))
-            .numbers("pc_1", axis(0))
-            .numbers("pc_2", axis(1))
+        dataset::image_table(&self.evaluation).numbers("pc_1", axis(0)).numbers("pc_2", axis(1))
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
@@ -93,12 +85,6 @@ impl Plot for ImageMapPlot {
 }
 
 impl ImageMapPlot {
-    /// The line above the map: the changes to how the probe reads; `None` if it reads as trained.
-    fn heading(&self) -> Option<String> {
-        let Evaluation { probe, change, .. } = &*self.evaluation;
-        (!change.is_empty()).then(|| format!("{probe}: {change}, not retrained"))
-    }
-
     /// The points of all images; an error if there is no projection, or if it is of other images than the evaluation.
     fn projection(&self) -> Result<&Projection, Empty> {
         let projection = self.space.projection.as_ref().map_err(|why| Empty(why.clone()))?;
@@ -163,17 +149,14 @@ impl ImageMapPlot {
         let at = |image: usize| points[image].map(|[x, y]| frame.at(f64::from(x), f64::from(y)));
         // Later entries of the legend are drawn on top: wrong predictions are rarer than right ones, and looked for more often.
         for (entry, (color, _)) in key.iter().enumerate() {
-            let fill = Some(color.alpha(alpha));
             for image in (0..points.len()).filter(|image| entries[*image] == entry) {
                 if let Some(center) = at(image) {
-                    let shape = Shape::Circle { center, radius, fill, stroke: None };
-                    scene.add(shape, Some(Identity::Item(image)));
+                    dataset::image_dot(&mut scene, center, radius, color.alpha(alpha), image);
                 }
             }
         }
         if let Some(center) = self.view.selected.filter(|image| *image < points.len()).and_then(at) {
-            let stroke = Some(Stroke::new(1.2, theme.ink));
-            scene.add(Shape::Circle { center, radius: 4.0, fill: None, stroke }, None);
+            dataset::mark_selected(&mut scene, theme, center);
         }
         frame.axes(&mut scene, theme);
         Ok(scene)

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::model::explain::evaluation::{self, Evaluation};
 use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
-use crate::model::trace::{Trace, slug};
+use crate::model::trace::{Reading, Trace, slug};
 use crate::viz::draw::{Map, Scene, Table, Theme};
 use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::dataset::{self, Choice, Control, MapOf, Overview, View};
 use crate::viz::{Empty, MARGIN, Size, heading};
 
 /// The names of a plot, and the command that draws it again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caption {
     /// Its title on the screen.
     pub title: String,
@@ -146,16 +146,13 @@ impl Source<'_> {
     /// # Errors
     /// If it cannot be serialised.
     pub fn json(self) -> Result<String, String> {
-        match self {
-            Self::Trace(trace) | Self::Against(trace) => {
-                serde_json::to_string(trace).map_err(|error| error.to_string())
-            }
-            Self::Evaluation(evaluation) => evaluation.to_json().map_err(|error| error.to_string()),
-            Self::Stability(stability) => serde_json::to_string(stability).map_err(|error| error.to_string()),
-            Self::Removal(removal) | Self::RemovalAgainst(removal) => {
-                serde_json::to_string(removal).map_err(|error| error.to_string())
-            }
-        }
+        let json = match self {
+            Self::Trace(trace) | Self::Against(trace) => serde_json::to_string(trace),
+            Self::Evaluation(evaluation) => return evaluation.to_json().map_err(|error| error.to_string()),
+            Self::Stability(stability) => serde_json::to_string(stability),
+            Self::Removal(removal) | Self::RemovalAgainst(removal) => serde_json::to_string(removal),
+        };
+        json.map_err(|error| error.to_string())
     }
 }
 
@@ -183,13 +180,13 @@ impl EvaluationPlot {
 
     /// The heading: how its probes read, where that is not as trained.
     fn head(&self) -> Option<String> {
-        let reading = |evaluation: &Evaluation| {
-            let change = Some(&evaluation.change).filter(|change| !change.is_empty());
-            change.map(|change| format!("{}: {change}, not retrained", evaluation.probe))
-        };
-        let other = self.is_of_two().then_some(&*self.other);
-        let all: Vec<String> = std::iter::once(&*self.evaluation).chain(other).filter_map(reading).collect();
+        let all: Vec<String> = self.evaluations().filter_map(|shown| dataset::heading(shown)).collect();
         (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// The one or two evaluations it shows.
+    fn evaluations(&self) -> impl Iterator<Item = &Arc<Evaluation>> {
+        std::iter::once(&self.evaluation).chain(self.is_of_two().then_some(&self.other))
     }
 
     /// Whether it shows two different evaluations.
@@ -219,15 +216,15 @@ impl EvaluationPlot {
 
 impl Plot for EvaluationPlot {
     fn caption(&self) -> Caption {
-        let other = self.is_of_two().then_some(&*self.other);
-        let subjects = std::iter::once(&*self.evaluation).chain(other).map(dataset::subject);
+        let other = self.is_of_two().then_some(&self.other.probe);
+        let subjects = self.evaluations().map(|shown| dataset::subject(shown));
         Caption {
             title: self.overview.info().title.to_owned(),
             file: joined(&[
                 &self.evaluation.asked.dataset,
                 &self.evaluation.probe,
                 &slug(&self.evaluation.change),
-                other.map_or("", |other| &other.probe),
+                other.map_or("", String::as_str),
                 self.overview.id(),
             ]),
             about: subjects.collect::<Vec<_>>().join("; "),
@@ -253,9 +250,14 @@ impl Plot for EvaluationPlot {
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
-        let evaluations = std::iter::once(&self.evaluation).chain(self.is_of_two().then_some(&self.other));
-        evaluations.map(|evaluation| Source::Evaluation(evaluation)).collect()
+        self.evaluations().map(|evaluation| Source::Evaluation(evaluation)).collect()
     }
+}
+
+/// What was read by which probe, and how where that is not as trained.
+pub(super) fn subject(image: &str, probe: &str, reading: &Reading) -> String {
+    let read = if reading.is_as_trained() { String::new() } else { format!(" ({reading})") };
+    format!("{image} through {probe}{read}")
 }
 
 /// The parts of a file name that are not empty, joined by hyphens.

@@ -11,7 +11,7 @@ use crate::viz::draw::{
     Anchor, Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, font,
     legend, picture,
 };
-use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem};
+use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem, subject};
 use crate::viz::{Empty, Info, Size, TabGroup, heading};
 
 /// Its names and description.
@@ -120,16 +120,12 @@ impl Plot for RemovalPlot {
         let Removal { image, probe, reading, .. } = &*self.removal;
         let RemovalView { mode, quantity, ranking, step } = &self.view;
         let ranking = if ranking.is_empty() { String::new() } else { format!(" --ranking {ranking}") };
-        let describe = |removal: &Removal| match removal.reading.is_as_trained() {
-            true => format!("{} through {}", removal.image, removal.probe),
-            false => format!("{} through {} ({})", removal.image, removal.probe, removal.reading),
-        };
         let mut title = INFO.title.to_owned();
-        let (mut minus, mut about) = (String::new(), describe(&self.removal));
+        let (mut minus, mut about) = (String::new(), subject(image, probe, reading));
         if let Some(other) = self.other() {
             title = format!("{title} of {probe}, difference (Δ) from {}", other.probe);
             minus = format!("minus-{}", joined(&[&other.probe, &other.reading.id()]));
-            about = format!("{about}, minus {}", describe(other));
+            about = format!("{about}, minus {}", subject(&other.image, &other.probe, &other.reading));
         }
         Caption {
             title,
@@ -303,8 +299,7 @@ impl RemovalPlot {
             scene.polygon(edge.collect(), theme.band);
         }
         if self.operands.is_some() {
-            let zero = vec![frame.at(0.0, 0.0), frame.at(1.0, 0.0)];
-            scene.line(zero, Stroke::new(theme.hair, theme.axis));
+            frame.zero_line(scene, theme);
         }
         for (_, stroke, pair) in self.lines(theme).into_iter().rev() {
             scene.line(place(&pair[side]), stroke);

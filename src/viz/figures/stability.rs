@@ -7,7 +7,7 @@ use crate::model::explain::stability::Stability;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, font, legend,
 };
-use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem};
+use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem, subject};
 use crate::viz::{Empty, Info, Size, TabGroup, heading};
 
 /// Its names and description.
@@ -33,10 +33,7 @@ impl Plot for StabilityPlot {
         Caption {
             title: INFO.title.to_owned(),
             file: joined(&[&stem(image), probe, &reading.id(), INFO.id]),
-            about: match reading.is_as_trained() {
-                true => format!("{image} through {probe}"),
-                false => format!("{image} through {probe} ({reading})"),
-            },
+            about: subject(image, probe, reading),
             command: format!("--figure {}", INFO.id),
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 
-use super::plot::{Caption, Plot, Source, joined, stem};
-use crate::model::trace::{Reading, Routing, Trace};
+use super::plot::{Caption, Plot, Source, joined, stem, subject};
+use crate::model::trace::{Routing, Trace};
 use crate::viz::draw::{Map, Scene, Table, Theme, check::check};
 use crate::viz::figures::compare::{Comparison, Narrow};
 use crate::viz::{self, Empty, Figure, Options, Rows, Size, difference, draw_column, heading, marked};
@@ -129,13 +129,10 @@ pub fn about(trace: &Trace) -> String {
     if trace.image.is_empty() {
         return format!("{} over {} x {} patches", trace.head, trace.grid.rows, trace.grid.cols);
     }
-    let read = |read: &Reading| if read.is_as_trained() { String::new() } else { format!(" ({read})") };
-    let own =
-        format!("{} through {}{} on {}", trace.image, trace.probe, read(&trace.reading), trace.backbone);
+    let subject = |trace: &Trace| subject(&trace.image, &trace.probe, &trace.reading);
+    let own = format!("{} on {}", subject(trace), trace.backbone);
     match &trace.minus {
-        Some(minus) => {
-            format!("{own}, minus {} through {}{}", minus.image, minus.probe, read(&minus.reading))
-        }
+        Some(minus) => format!("{own}, minus {}", subject(minus)),
         None => own,
     }
 }

@@ -19,7 +19,7 @@ use super::meanings::words;
 use crate::model::explain::evaluation::similarity::Similarity;
 use crate::model::explain::evaluation::vectors::VectorKind;
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
-use crate::viz::draw::{Map, Scene, Table, Theme};
+use crate::viz::draw::{Color, Identity, Map, Point, Scene, Shape, Stroke, Table, Theme};
 use crate::viz::{Empty, Info, Size};
 
 /// What maps of classes show.
@@ -185,6 +185,33 @@ pub fn measure<'a>(evaluation: &Evaluation, chosen: &'a str) -> &'a str {
 pub(super) fn dot_style(count: usize) -> (f32, f32) {
     let root = (count as f32).sqrt();
     ((26.0 / root).clamp(0.9, 1.9), (60.0 / root).clamp(0.35, 0.85))
+}
+
+/// Draws the dot of an image.
+pub(super) fn image_dot(scene: &mut Scene, center: Point, radius: f32, color: Color, image: usize) {
+    let shape = Shape::Circle { center, radius, fill: Some(color), stroke: None };
+    scene.add(shape, Some(Identity::Item(image)));
+}
+
+/// Marks the dot of the selected image.
+pub(super) fn mark_selected(scene: &mut Scene, theme: &Theme, center: Point) {
+    let stroke = Some(Stroke::new(1.2, theme.ink));
+    scene.add(Shape::Circle { center, radius: 4.0, fill: None, stroke }, None);
+}
+
+/// The images of an evaluation, with their true and predicted classes.
+pub(super) fn image_table(evaluation: &Evaluation) -> Table {
+    let asked = &evaluation.asked;
+    let predicted = (0..evaluation.len()).map(|image| evaluation.predicted_name(image).to_owned());
+    Table::default()
+        .words("image", asked.images.iter().cloned())
+        .words("class", asked.class.iter().map(|class| asked.classes[*class as usize].clone()))
+        .words("predicted", predicted)
+}
+
+/// The changes to how the probe reads, with its name; `None` if it reads as trained.
+pub(super) fn heading(Evaluation { probe, change, .. }: &Evaluation) -> Option<String> {
+    (!change.is_empty()).then(|| format!("{probe}: {change}, not retrained"))
 }
 
 /// The message if no class name matches the search.

@@ -1,11 +1,9 @@
 //! Two measures against each other, one dot per image: both of one probe, or one of each of two probes. Bands behind the dots
 //! show the null of a single image (5th to 95th percentile), for measures that have one.
 
-use super::{Control, Overview, View, dot_style, label, measure};
+use super::{Control, Overview, View, dot_style, image_dot, image_table, label, mark_selected, measure};
 use crate::model::explain::evaluation::{Evaluation, spearman};
-use crate::viz::draw::{
-    Axis, Box2, Frame, Identity, Mark, Scale, Scene, Shape, Stroke, Table, Theme, extent, legend, number,
-};
+use crate::viz::draw::{Axis, Box2, Frame, Mark, Scale, Scene, Table, Theme, extent, legend, number};
 use crate::viz::{Empty, Info, Size, TabGroup};
 
 pub struct Scatter;
@@ -88,17 +86,14 @@ impl Overview for Scatter {
             for (image, (a, b)) in x.0.iter().zip(y.0).enumerate() {
                 if a.is_finite() && b.is_finite() && view.evaluation.right(image) == Some(is_right) {
                     let center = frame.at(f64::from(*a), f64::from(*b));
-                    let shape =
-                        Shape::Circle { center, radius, fill: Some(color.alpha(alpha)), stroke: None };
-                    scene.add(shape, Some(Identity::Item(image)));
+                    image_dot(&mut scene, center, radius, color.alpha(alpha), image);
                 }
             }
         }
         if let Some(image) = view.selected {
             let at = |values: &[f32]| values.get(image).copied().filter(|v| v.is_finite()).map(f64::from);
             if let (Some(a), Some(b)) = (at(x.0), at(y.0)) {
-                let stroke = Some(Stroke::new(1.2, theme.ink));
-                scene.add(Shape::Circle { center: frame.at(a, b), radius: 4.0, fill: None, stroke }, None);
+                mark_selected(&mut scene, theme, frame.at(a, b));
             }
         }
         frame.axes(&mut scene, theme);
@@ -108,15 +103,8 @@ impl Overview for Scatter {
     fn table(&self, view: View<'_>) -> Table {
         let Axes { x, y } = axes(view);
         let to_f64 = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
-        let asked = &view.evaluation.asked;
         let header = |axis: &str, name: &str| format!("{axis}: {}", name.to_lowercase());
-        Table::default()
-            .words("image", asked.images.iter().cloned())
-            .words("class", asked.class.iter().map(|class| asked.classes[*class as usize].clone()))
-            .words(
-                "predicted",
-                (0..view.evaluation.len()).map(|at| view.evaluation.predicted_name(at).to_owned()),
-            )
+        image_table(view.evaluation)
             .numbers(&header("x", &x.1), to_f64(x.0))
             .numbers(&header("y", &y.1), to_f64(y.0))
     }
