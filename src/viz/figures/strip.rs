@@ -121,12 +121,13 @@ pub enum Judge {
 
 impl Judge {
     pub fn of(strips: &[Strip]) -> Self {
-        let mut judged = strips.iter().filter(|strip| !strip.verdict().is_empty()).peekable();
-        let any = judged.peek().is_some();
-        match judged.map(|strip| strip.diagnostic.null.is_some()).collect::<Vec<bool>>() {
-            by if any && !by.contains(&true) => Self::Untrained,
-            by if by.contains(&false) => Self::Both,
-            _ => Self::Chance,
+        let judged = || strips.iter().filter(|strip| !strip.verdict().is_empty());
+        let by_chance = judged().any(|strip| strip.diagnostic.null.is_some());
+        let by_untrained = judged().any(|strip| strip.diagnostic.null.is_none());
+        match (by_chance, by_untrained) {
+            (true, true) => Self::Both,
+            (false, true) => Self::Untrained,
+            (_, false) => Self::Chance,
         }
     }
 

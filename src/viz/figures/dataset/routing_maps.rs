@@ -6,6 +6,7 @@
 use super::{ClassSort, Control, MapOf, Overview, Picked, View, no_class};
 use crate::model::explain::evaluation::{ClassMaps, Evaluation};
 use crate::model::trace::Matrix;
+use crate::viz::difference::around_zero;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Color, Identity, Raster, Scale, Scene, Table, Theme, diverging, extent, font, legend,
     number,
@@ -56,13 +57,10 @@ fn bar(maps: &ClassMaps, drawn: &[usize], of: MapOf) -> Axis {
     let (all, _) = maps.all();
     let values = drawn.iter().flat_map(|class| maps.of_class(*class)).chain(&all).map(|v| f64::from(*v));
     let (lo, hi) = extent(values).unwrap_or((0.0, 1.0));
+    let weights = || if lo < 0.0 { around_zero((lo, hi)) } else { Scale::linear(0.0, hi) };
     match of {
         MapOf::Positions => Axis::new(Scale::linear(lo, hi), "Mean position, 0 first to 1 last", 5),
-        MapOf::Weights if lo < 0.0 => {
-            let bound = hi.max(-lo);
-            Axis::new(Scale::linear(-bound, bound), "Mean weight, 1 an even share", 5)
-        }
-        MapOf::Weights => Axis::new(Scale::linear(0.0, hi), "Mean weight, 1 an even share", 5),
+        MapOf::Weights => Axis::new(weights(), "Mean weight, 1 an even share", 5),
     }
 }
 
@@ -83,15 +81,17 @@ fn columns(room: f32, side: f32, count: usize) -> usize {
     (((room + GAP_PT) / (side + GAP_PT)) as usize).clamp(1, count)
 }
 
+/// The width for maps in a picture of this `width`, and their number: one for each class, and one for all.
+fn room(view: View<'_>, maps: &ClassMaps, width: f32) -> (f32, usize) {
+    let drawn = classes(view, maps).classes;
+    let bar = bar(maps, &drawn, view.choice.maps);
+    (width - legend::bar_room(&Theme::light(), &bar) - 2.0, drawn.len() + 1)
+}
+
 /// Height of `rows` rows of maps, with names above them and a note below.
 fn height_of_rows(view: View<'_>, rows: usize, side: f32) -> f32 {
     let theme = Theme::light();
     rows as f32 * (side * aspect(view.evaluation) + theme.tick + 3.0 + GAP_PT) + theme.tick + 4.0
-}
-
-/// Whether the scale of the colours includes negative values.
-fn is_signed(maps: &ClassMaps, drawn: &[usize], of: MapOf) -> bool {
-    bar(maps, drawn, of).scale.lo < 0.0
 }
 
 /// Height of a map over its width.
@@ -115,27 +115,23 @@ impl Overview for RoutingMaps {
 
     fn heeds(&self, view: View<'_>, control: Control) -> bool {
         // Signed values have a colour map of their own.
-        let signed =
-            || maps(view).is_ok_and(|maps| is_signed(maps, &classes(view, maps).classes, view.choice.maps));
-        control != Control::Map || !signed()
+        let bar = |maps: &ClassMaps| bar(maps, &classes(view, maps).classes, view.choice.maps);
+        control != Control::Map || !maps(view).is_ok_and(|maps| bar(maps).scale.lo < 0.0)
     }
 
     fn height(&self, view: View<'_>, width: f32) -> f32 {
-        let theme = Theme::light();
         let Ok(maps) = maps(view) else { return 80.0 };
-        let drawn = classes(view, maps).classes;
-        let room = width - legend::bar_room(&theme, &bar(maps, &drawn, view.choice.maps)) - 2.0;
-        let columns = columns(room, DEFAULT_MAP_PT, drawn.len() + 1);
+        let (room, count) = room(view, maps, width);
+        let columns = columns(room, DEFAULT_MAP_PT, count);
         let side = ((room + GAP_PT) / columns as f32 - GAP_PT).min(MAX_MAP_PT);
-        height_of_rows(view, (drawn.len() + 1).div_ceil(columns), side)
+        height_of_rows(view, count.div_ceil(columns), side)
     }
 
     fn legible(&self, view: View<'_>, width: f32) -> Size {
         let Ok(maps) = maps(view) else { return Size { width: 0.0, height: 0.0 } };
-        let drawn = classes(view, maps).classes;
-        let room = width - legend::bar_room(&Theme::light(), &bar(maps, &drawn, view.choice.maps)) - 2.0;
-        let columns = columns(room, MIN_MAP_PT, drawn.len() + 1);
-        Size { width: 0.0, height: height_of_rows(view, (drawn.len() + 1).div_ceil(columns), MIN_MAP_PT) }
+        let (room, count) = room(view, maps, width);
+        let rows = count.div_ceil(columns(room, MIN_MAP_PT, count));
+        Size { width: 0.0, height: height_of_rows(view, rows, MIN_MAP_PT) }
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
