@@ -3,6 +3,7 @@
 //! that shows them subtracts what it shows. Differences are labelled with a delta.
 
 use std::borrow::Cow;
+use std::ops::Sub;
 
 use indexmap::IndexMap;
 
@@ -85,8 +86,8 @@ pub fn check_same_grid(own: Grid, other: Grid) -> Result<(), Empty> {
 }
 
 /// `a - b`, element by element.
-pub fn less(a: &[f32], b: &[f32]) -> Vec<f32> {
-    a.iter().zip(b).map(|(a, b)| a - b).collect()
+pub fn less<T: Copy + Sub<Output = T>>(a: &[T], b: &[T]) -> Vec<T> {
+    a.iter().zip(b).map(|(a, b)| *a - *b).collect()
 }
 
 /// The differences of the diagnostics that both have; null bands belong to one trace each and are left out.
@@ -176,7 +177,7 @@ pub fn plan(trace: &Trace) -> Option<Cow<'_, Matrix>> {
 pub fn positions(trace: &Trace) -> Option<Vec<f64>> {
     let own = order::positions(trace)?;
     let Some(minus) = &trace.minus else { return Some(own) };
-    Some(own.iter().zip(order::positions(minus)?).map(|(a, b)| a - b).collect())
+    Some(less(&own, &order::positions(minus)?))
 }
 
 /// The difference of two traces that `figure` shows.

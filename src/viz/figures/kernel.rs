@@ -5,7 +5,7 @@
 //! are divided by their own largest magnitude first.
 
 use crate::model::trace::{Matrix, Trace};
-use crate::viz::difference::{around_zero, delta, head};
+use crate::viz::difference::{around_zero, delta, head, less};
 use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
     order::kernels, order::rows,
@@ -44,7 +44,6 @@ type Lines = Vec<Vec<f64>>;
 
 /// The difference of the kernels of every sweep, and that of the powers of the radius; `None` if all kernels of one trace are zero.
 fn difference_lines(trace: &Trace, minus: &Trace) -> Option<(Lines, Option<Vec<f64>>)> {
-    let subtract = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect();
     let medians = |trace: &Trace| -> Option<Lines> {
         let sizes = kernels(trace).flat_map(|kernel| &kernel.data).map(|k| f64::from(k.abs()));
         let largest = sizes.fold(0.0, f64::max);
@@ -55,8 +54,8 @@ fn difference_lines(trace: &Trace, minus: &Trace) -> Option<(Lines, Option<Vec<f
     };
     let (own, other) = (medians(trace)?, medians(minus)?);
     let powers = |r: f64| -> Vec<f64> { (0..trace.grid.len()).map(|j| f64::powi(r, j as i32)).collect() };
-    let decay = radius(trace).zip(radius(minus)).map(|(a, b)| subtract(&powers(a), &powers(b)));
-    Some((own.iter().zip(&other).map(|(a, b)| subtract(a, b)).collect(), decay))
+    let decay = radius(trace).zip(radius(minus)).map(|(a, b)| less(&powers(a), &powers(b)));
+    Some((own.iter().zip(&other).map(|(a, b)| less(a, b)).collect(), decay))
 }
 
 /// Draws the lines of a difference, on a scale centred at zero.
@@ -88,8 +87,7 @@ fn draw_difference(
     let y = Axis::new(around_zero(limits), "Δ K[j] / max |K|", 4);
     let frame = Frame::fit(outer, x, y, theme);
     frame.grid(&mut scene, theme);
-    let [left, right] = [0.0, n as f64 - 1.0].map(|j| frame.at(j, 0.0));
-    scene.line(vec![left, right], Stroke::new(theme.hair, theme.axis));
+    frame.zero_line(&mut scene, theme);
     let curve =
         |line: &[f64]| line.iter().enumerate().map(|(j, v)| frame.at(j as f64, *v)).collect::<Vec<Point>>();
     if let Some(decay) = &decay {

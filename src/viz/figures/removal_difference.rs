@@ -2,7 +2,7 @@
 
 use crate::model::explain::removal::{Curve, Curves, Found, RANDOM, Removal};
 use crate::viz::Empty;
-use crate::viz::difference::check_same_grid;
+use crate::viz::difference::{check_same_grid, less};
 
 /// `own` minus `other`, ranking by ranking and step by step, where both have the curve. Of random orders only the means are
 /// subtracted: a band belongs to one of the two. The rankings, and so the pictures, are `own`'s.
@@ -21,11 +21,10 @@ pub fn subtract(own: &Removal, other: &Removal) -> Result<Removal, Empty> {
         return Err(Empty(format!("The curves have {steps}; use the same steps for both")));
     }
     let same_rival = own.rival == other.rival;
-    let minus = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
     let curve = |a: &Curve, b: &Curve| Curve {
-        logit: minus(&a.logit, &b.logit),
-        margin: a.margin.as_ref().zip(b.margin.as_ref()).filter(|_| same_rival).map(|(a, b)| minus(a, b)),
-        probability: minus(&a.probability, &b.probability),
+        logit: less(&a.logit, &b.logit),
+        margin: a.margin.as_ref().zip(b.margin.as_ref()).filter(|_| same_rival).map(|(a, b)| less(a, b)),
+        probability: less(&a.probability, &b.probability),
     };
     let band = [format!("{RANDOM}_low"), format!("{RANDOM}_high")];
     let curves = |a: &Curves, b: &Curves| -> Curves {
