@@ -13,8 +13,8 @@ use ssmprobe::viz::draw::scene::{Box2, Hover, Identity, Item, Scene, Shape};
 use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::compare::Comparison;
-use ssmprobe::viz::figures::curves::{self, Curves, Series};
-use ssmprobe::viz::figures::plot::Plot as _;
+use ssmprobe::viz::figures::curves::{self, Curves, Part, Series, TrainingPlot};
+use ssmprobe::viz::figures::plot::{self, Caption, Plot as _};
 use ssmprobe::viz::figures::trace_plot::TracePlot;
 use ssmprobe::viz::{COLUMN, Empty, FIGURES, Figure, Options, Shared, draw_column, export, find, shared};
 
@@ -52,7 +52,7 @@ fn gallery(name: &str, scene: &Scene) {
     }
 }
 
-fn training() -> Curves {
+fn training(log: bool) -> TrainingPlot {
     let series =
         [("sinkhorn", 1.1, 0.70), ("raster", 1.6, 0.63), ("gap", 2.0, 0.58)].map(|(name, floor, best)| {
             let noise = |i: usize| ((i * 7919) % 1009) as f64 / 1009.0 - 0.5;
@@ -70,7 +70,8 @@ fn training() -> Curves {
                     .collect(),
             }
         });
-    Curves { series: series.into(), ..Curves::default() }
+    let curves = Curves { series: series.into(), ..Curves::default() };
+    TrainingPlot { curves, part: Part::Both, log, caption: Caption::default() }
 }
 
 #[test]
@@ -307,8 +308,7 @@ fn training_curves_are_drawn() {
     let size = ssmprobe::viz::Size { width: COLUMN, height: 220.0 };
     for theme in [Theme::light(), Theme::dark()] {
         for log in [false, true] {
-            let options = Options { log, ..Options::default() };
-            let scene = curves::scene(&training(), &options, &theme, size).unwrap();
+            let scene = plot::draw(&training(log), &theme, size).unwrap();
             let svg = export::svg(&scene, "");
             assert!(svg.contains("Training loss") && svg.contains("Accuracy (%)"));
             assert_eq!(no_numbers(&svg), [""; 0]);
@@ -318,9 +318,10 @@ fn training_curves_are_drawn() {
             );
         }
     }
-    assert!(curves::scene(&Curves::default(), &Options::default(), &Theme::light(), size).is_err());
-    assert_eq!(curves::table(&training()).rows(), 3 * (1200 + 12));
-    assert_eq!(curves::table(&training()).row(0)[4], "", "one seed has no spread");
+    let none = TrainingPlot { curves: Curves::default(), ..training(false) };
+    assert!(plot::draw(&none, &Theme::light(), size).is_err());
+    let table = training(false).table();
+    assert_eq!((table.rows(), table.row(0)[4].as_str()), (3 * (1200 + 12), ""), "one seed has no spread");
     let band = curves::band(&[1.0, 2.0], &[0.5, f64::NAN], false);
     assert_eq!(band, Some([vec![0.5, 2.0], vec![1.5, 2.0]]));
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend};
 use crate::viz::figures::plot::{Caption, Plot, Source};
-use crate::viz::{Empty, Info, MARGIN, Options, Size, TabGroup};
+use crate::viz::{Empty, Info, Size, TabGroup};
 
 /// The losses and accuracies of one head during training, in the order of steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -128,11 +128,30 @@ impl Plot for TrainingPlot {
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        inside(&self.selected(), &Options { log: self.log, ..Options::default() }, theme, size)
+        draw(&self.selected(), self.log, theme, size)
     }
 
+    /// One row for each point.
     fn table(&self) -> Table {
-        table(&self.selected())
+        let Curves { series, interval } = &self.selected();
+        let mut rows = Vec::new();
+        for Series { name, loss, loss_spread, accuracy, accuracy_spread, .. } in series {
+            for (measure, points, spread) in
+                [("loss", loss, loss_spread), ("accuracy", accuracy, accuracy_spread)]
+            {
+                let spread = spread.iter().copied().chain(std::iter::repeat(f64::NAN));
+                rows.extend(points.iter().zip(spread).map(|(point, spread)| (name, measure, *point, spread)));
+            }
+        }
+        Table::default()
+            .words("head", rows.iter().map(|(name, ..)| (*name).clone()))
+            .words("measure", rows.iter().map(|(_, measure, ..)| (*measure).to_owned()))
+            .numbers("step", rows.iter().map(|(.., (step, _), _)| *step))
+            .numbers("value", rows.iter().map(|(.., (_, value), _)| *value))
+            .numbers(
+                if *interval { "interval_95_half_width" } else { "standard_deviation" },
+                rows.iter().map(|(.., spread)| *spread),
+            )
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
@@ -156,16 +175,7 @@ const MAX_DOTS: usize = 60;
 const AVERAGE_FRACTION: usize = 60;
 
 /// Draws the loss, and below it the accuracy; whichever has no points is left out.
-///
-/// # Errors
-/// If no series has a point yet.
-pub fn scene(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-    let size = Size { width: size.width - 2.0 * MARGIN, height: size.height - 2.0 * MARGIN };
-    Ok(inside(curves, options, theme, size)?.framed(MARGIN))
-}
-
-/// [`scene`] without the margin around it.
-fn inside(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, Empty> {
     let has = |f: fn(&Series) -> &Vec<(f64, f64)>| curves.series.iter().any(|s| !f(s).is_empty());
     let (has_loss, has_accuracy) = (has(|s| &s.loss), has(|s| &s.accuracy));
     if !has_loss && !has_accuracy {
@@ -188,7 +198,7 @@ fn inside(curves: &Curves, options: &Options, theme: &Theme, size: Size) -> Resu
         Frame::fit(Box2::new(0.0, y, width - 4.0, height), x, Axis::new(scale, label, 4), theme)
     };
     let (x, gap) = if has_accuracy { ("", theme.gap) } else { (STEP, 0.0) };
-    let mut upper = panel(top, height - gap, loss_scale(curves, options), x, LOSS);
+    let mut upper = panel(top, height - gap, loss_scale(curves, log), x, LOSS);
     let under = if has_loss { top + height } else { top };
     let mut lower = panel(under, height, accuracy_scale(curves), STEP, ACCURACY);
     if has_loss && has_accuracy {
@@ -257,7 +267,7 @@ fn with_band<'a>(points: &'a [(f64, f64)], spread: &'a [f64]) -> impl Iterator<I
     points.iter().zip(spread).flat_map(|(p, s)| [p.1 - s, p.1 + s])
 }
 
-fn loss_scale(curves: &Curves, options: &Options) -> Scale {
+fn loss_scale(curves: &Curves, log: bool) -> Scale {
     let values = || {
         curves.series.iter().flat_map(|s| {
             let (points, spread) = s.drawn_loss();
@@ -269,7 +279,7 @@ fn loss_scale(curves: &Curves, options: &Options) -> Scale {
         })
     };
     let (lo, hi) = extent(values()).unwrap_or((0.0, 1.0));
-    if options.log {
+    if log {
         let lowest = extent(values().filter(|v| *v > 0.0)).map_or(lo, |e| e.0);
         Scale::log(lowest * 0.9, hi * 1.1, 6)
     } else {
@@ -341,34 +351,6 @@ pub fn average(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         (sums[to] - sums[from]) / (to - from) as f64
     };
     points.iter().enumerate().map(|(i, p)| (p.0, mean(i))).collect()
-}
-
-/// The values behind the curves, one row per point.
-pub fn table(curves: &Curves) -> Table {
-    let mut names = Vec::new();
-    let mut measures = Vec::new();
-    let (mut steps, mut values, mut spreads) = (Vec::new(), Vec::new(), Vec::new());
-    for series in &curves.series {
-        let measured = [
-            ("loss", &series.loss, &series.loss_spread),
-            ("accuracy", &series.accuracy, &series.accuracy_spread),
-        ];
-        for (measure, points, spread) in measured {
-            for (at, &(step, value)) in points.iter().enumerate() {
-                spreads.push(spread.get(at).copied().unwrap_or(f64::NAN));
-                names.push(series.name.clone());
-                measures.push(measure.to_owned());
-                steps.push(step);
-                values.push(value);
-            }
-        }
-    }
-    Table::default()
-        .words("head", names)
-        .words("measure", measures)
-        .numbers("step", steps)
-        .numbers("value", values)
-        .numbers(if curves.interval { "interval_95_half_width" } else { "standard_deviation" }, spreads)
 }
 
 #[cfg(test)]
