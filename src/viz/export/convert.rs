@@ -11,7 +11,7 @@ use krilla_svg::{SurfaceExt as _, SvgSettings};
 use resvg::{tiny_skia, usvg};
 
 use super::indexed::chunk;
-use super::{ExportError, MADE_BY, MAX_PIXELS, svg};
+use super::{ExportError, MADE_BY, MAX_PIXELS, failed, svg};
 use crate::viz::draw::{Scene, font};
 
 /// Parses an SVG for the converters, with the bundled typeface as the only font.
@@ -24,7 +24,7 @@ fn tree(svg: &str, format: &'static str) -> Result<usvg::Tree, ExportError> {
         dpi: 72.0, // so that the size of the tree is in points
         ..usvg::Options::default()
     };
-    usvg::Tree::from_str(svg, &options).map_err(|e| ExportError::Convert { format, why: e.to_string() })
+    usvg::Tree::from_str(svg, &options).map_err(failed(format))
 }
 
 /// The bytes of a one-page PDF of the scene, with text as text.
@@ -32,10 +32,9 @@ fn tree(svg: &str, format: &'static str) -> Result<usvg::Tree, ExportError> {
 /// # Errors
 /// If the converter refuses the SVG.
 pub fn pdf(scene: &Scene, about: &str) -> Result<Vec<u8>, ExportError> {
-    let refused = |why: String| ExportError::Convert { format: "PDF", why };
     let tree = tree(&svg(scene, about), "PDF")?;
     let (width, height) = (tree.size().width(), tree.size().height());
-    let size = Size::from_wh(width, height).ok_or_else(|| refused("it has no size".into()))?;
+    let size = Size::from_wh(width, height).ok_or_else(|| failed("PDF")("it has no size"))?;
     let mut document = Document::new(); // without a date: the same figure is the same bytes
     document.set_metadata(
         Metadata::new().title(scene.title.clone()).description(about.to_owned()).creator(MADE_BY.to_owned()),
@@ -45,7 +44,7 @@ pub fn pdf(scene: &Scene, about: &str) -> Result<Vec<u8>, ExportError> {
     surface.draw_svg(&tree, size, SvgSettings::default());
     surface.finish();
     page.finish();
-    document.finish().map_err(|error| refused(format!("{error:?}")))
+    document.finish().map_err(|error| failed("PDF")(format!("{error:?}")))
 }
 
 /// The bytes of a PNG of the scene at `dpi` dots per inch, which the file states.
@@ -53,9 +52,7 @@ pub fn pdf(scene: &Scene, about: &str) -> Result<Vec<u8>, ExportError> {
 /// # Errors
 /// If a side would exceed [`MAX_PIXELS`] pixels, or the converter refuses the SVG.
 pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError> {
-    let bytes = pixmap(scene, about, dpi, "PNG")?
-        .encode_png()
-        .map_err(|e| ExportError::Convert { format: "PNG", why: e.to_string() })?;
+    let bytes = pixmap(scene, about, dpi, "PNG")?.encode_png().map_err(failed("PNG"))?;
     let dots_per_metre = (dpi / 0.0254).round() as u32;
     let mut density = [dots_per_metre.to_be_bytes(); 2].concat();
     density.push(1); // the unit is the metre

@@ -7,7 +7,7 @@ use gif::{AnyExtension, DisposalMethod, Encoder, Frame, Repeat};
 use rayon::prelude::*;
 
 use super::convert::pixmap;
-use super::{ExportError, MADE_BY};
+use super::{ExportError, MADE_BY, failed};
 use crate::viz::draw::Scene;
 
 /// Most frames: a longer reading advances several steps from frame to frame.
@@ -41,11 +41,8 @@ impl Animation {
     /// The animation of a reading of `tokens`: a frame for each step, up to 256 evenly spaced ones.
     pub fn of(tokens: usize) -> Self {
         let count = tokens.min(MAX_FRAMES);
-        Self { steps: evenly_spaced(tokens, count), delay_cs: Self::delay(count) }
-    }
-
-    fn delay(frames: usize) -> u16 {
-        ((100.0 * DURATION_S / frames.max(1) as f32).round() as u16).clamp(FRAME_CS.0, FRAME_CS.1)
+        let delay = (100.0 * DURATION_S / count.max(1) as f32).round() as u16;
+        Self { steps: evenly_spaced(tokens, count), delay_cs: delay.clamp(FRAME_CS.0, FRAME_CS.1) }
     }
 
     /// `count` evenly spaced steps for a series of stills, the last after all tokens; fewer where there are fewer tokens.
@@ -72,9 +69,10 @@ pub fn gif<E: From<ExportError> + Send>(
     let pixels = |step: usize| -> Result<Picture, E> { Ok(Picture::render(&draw(step)?, about, dpi)?) };
     let Animation { steps, delay_cs } = animation;
     let (Some(&first), Some(&last)) = (steps.first(), steps.last()) else { return Ok(Vec::new()) };
-    let mut palette =
-        Palette::from_pictures([pixels(first)?, pixels(steps[steps.len() / 2])?, pixels(last)?]);
-    let mut file = GifWriter::new(pixels(first)?.size, &palette.colors, about)?;
+    let samples = [pixels(first)?, pixels(steps[steps.len() / 2])?, pixels(last)?];
+    let size = samples[0].size;
+    let mut palette = Palette::from_pictures(samples);
+    let mut file = GifWriter::new(size, &palette.colors, about)?;
     let mut shown: Vec<u8> = Vec::new();
     for batch in steps.chunks(BATCH) {
         let drawn: Vec<Picture> = batch.par_iter().map(|step| pixels(*step)).collect::<Result<_, E>>()?;
@@ -144,18 +142,14 @@ struct GifWriter {
     size: [u16; 2],
 }
 
-fn gif_error(error: &impl std::fmt::Display) -> ExportError {
-    ExportError::Convert { format: "GIF", why: error.to_string() }
-}
-
 impl GifWriter {
     fn new(size: [u16; 2], palette: &[u8], about: &str) -> Result<Self, ExportError> {
-        let mut encoder = Encoder::new(Vec::new(), size[0], size[1], palette).map_err(|e| gif_error(&e))?;
-        encoder.set_repeat(Repeat::Infinite).map_err(|e| gif_error(&e))?;
+        let mut encoder = Encoder::new(Vec::new(), size[0], size[1], palette).map_err(failed("GIF"))?;
+        encoder.set_repeat(Repeat::Infinite).map_err(failed("GIF"))?;
         const COMMENT: u8 = 0xfe;
         let text = format!("{about}; {MADE_BY}");
         let parts: Vec<&[u8]> = text.as_bytes().chunks(255).collect();
-        encoder.write_raw_extension(AnyExtension(COMMENT), &parts).map_err(|e| gif_error(&e))?;
+        encoder.write_raw_extension(AnyExtension(COMMENT), &parts).map_err(failed("GIF"))?;
         Ok(Self { encoder, size })
     }
 
@@ -182,11 +176,11 @@ impl GifWriter {
             buffer: rows.flat_map(|row| row[left..right].to_vec()).collect(),
             ..Frame::default()
         };
-        self.encoder.write_frame(&frame).map_err(|e| gif_error(&e))
+        self.encoder.write_frame(&frame).map_err(failed("GIF"))
     }
 
     fn finish(self) -> Result<Vec<u8>, ExportError> {
-        self.encoder.into_inner().map_err(|e| gif_error(&e))
+        self.encoder.into_inner().map_err(failed("GIF"))
     }
 }
 

@@ -9,6 +9,7 @@ mod numbers;
 mod svg;
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 pub use convert::{pdf, png};
@@ -64,6 +65,11 @@ pub enum ExportError {
         /// The converter's error.
         why: String,
     },
+}
+
+/// The error of a converter to `format`.
+fn failed<E: Display>(format: &'static str) -> impl Fn(E) -> ExportError {
+    move |error| ExportError::Convert { format, why: error.to_string() }
 }
 
 /// Most pixels of a side of a PNG.

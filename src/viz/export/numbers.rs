@@ -7,7 +7,7 @@
 
 use std::io::{Cursor, Write as _};
 
-use super::ExportError;
+use super::{ExportError, failed};
 use crate::model::io::csv_cell::{unique_names, word};
 use crate::viz::draw::table::{Column, Table};
 
@@ -36,17 +36,16 @@ pub fn tsv(table: &Table) -> String {
 /// # Errors
 /// If the writer fails, which it does not in memory.
 pub fn csv(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportError> {
-    let failed = |e: &dyn std::fmt::Display| ExportError::Convert { format: "CSV", why: e.to_string() };
     let mut lines = Vec::new();
     for (key, value) in metadata(title, about) {
         let value = value.split(char::is_control).collect::<Vec<_>>().join(" ");
-        writeln!(lines, "# {key}: {value}").map_err(|e| failed(&e))?;
+        writeln!(lines, "# {key}: {value}").map_err(failed("CSV"))?;
     }
     let mut writer = csv::WriterBuilder::new().comment(Some(b'#')).from_writer(lines);
     for line in guarded(table) {
-        writer.write_record(line).map_err(|e| failed(&e))?;
+        writer.write_record(line).map_err(failed("CSV"))?;
     }
-    writer.into_inner().map_err(|e| failed(&e))
+    writer.into_inner().map_err(failed("CSV"))
 }
 
 /// The bytes of the table's numbers as NPZ: float64 columns and a float32 matrix, a repeated name with a number after
@@ -55,16 +54,15 @@ pub fn csv(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
 /// # Errors
 /// If the archive cannot be built.
 pub fn npz(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportError> {
-    let failed = |e: &dyn std::fmt::Display| ExportError::Convert { format: "NPZ", why: e.to_string() };
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    archive.set_comment(format!("{about}\n{}", super::MADE_BY)).map_err(|e| failed(&e))?;
+    archive.set_comment(format!("{about}\n{}", super::MADE_BY)).map_err(failed("NPZ"))?;
     // A fixed time, so that the same numbers give the same bytes.
     let options = zip::write::SimpleFileOptions::default()
         .compression_method(zip::CompressionMethod::Deflated)
         .last_modified_time(zip::DateTime::default());
     let mut add = |name: &str, bytes: Vec<u8>| {
-        archive.start_file(format!("{name}.npy"), options).map_err(|e| failed(&e))?;
-        archive.write_all(&bytes).map_err(|e| failed(&e))
+        archive.start_file(format!("{name}.npy"), options).map_err(failed("NPZ"))?;
+        archive.write_all(&bytes).map_err(failed("NPZ"))
     };
     let columns = table.columns.iter().filter_map(|(name, column)| match column {
         Column::Numbers(values) => Some((name.as_str(), values)),
@@ -85,7 +83,7 @@ pub fn npz(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
     let text = serde_json::Value::Object(pairs.into_iter().collect()).to_string();
     let data: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
     add("metadata", npy(&format!("<U{}", text.chars().count()), "()", &data))?;
-    archive.finish().map(Cursor::into_inner).map_err(|e| failed(&e))
+    archive.finish().map(Cursor::into_inner).map_err(failed("NPZ"))
 }
 
 /// A NumPy array, format 1.0: magic, header padded to a multiple of 64 bytes, data.

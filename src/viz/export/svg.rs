@@ -1,8 +1,6 @@
 //! A scene as SVG: shapes as shapes, text as text, images as embedded PNG. Numbers have up to three
 //! decimals and nothing depends on the machine, so that the same scene gives the same text.
 
-use std::fmt::Write as _;
-
 use base64::Engine as _;
 
 use super::{MADE_BY, POINTS_PER_MM, indexed};
@@ -10,33 +8,23 @@ use crate::viz::draw::{Anchor, Box2, Color, Raster, Scene, Shape, Stroke, font, 
 
 /// The text of an SVG of the scene; `about` says what it was made from (image, probe, backbone).
 pub fn svg(scene: &Scene, about: &str) -> String {
-    let mut out = String::new();
     let (w, h) = (num(scene.width), num(scene.height));
     let (w_mm, h_mm) = (num(scene.width / POINTS_PER_MM), num(scene.height / POINTS_PER_MM));
-    push(
-        &mut out,
-        format_args!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w_mm}mm\" height=\"{h_mm}mm\" viewBox=\"0 0 {w} {h}\" font-family=\"{}, Helvetica, Arial, sans-serif\" font-weight=\"{}\">\n",
-            font::FAMILY,
-            font::WEIGHT
-        ),
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w_mm}mm\" height=\"{h_mm}mm\" viewBox=\"0 0 {w} {h}\" font-family=\"{}, Helvetica, Arial, sans-serif\" font-weight=\"{}\">\n",
+        font::FAMILY,
+        font::WEIGHT
     );
-    push(&mut out, format_args!("<title>{}</title>\n", escape(&scene.title)));
-    push(&mut out, format_args!("<desc>{}; made with {MADE_BY}</desc>\n", escape(about)));
+    out += &format!("<title>{}</title>\n", escape(&scene.title));
+    out += &format!("<desc>{}; made with {MADE_BY}</desc>\n", escape(about));
     if let Some(color) = scene.background {
-        push(&mut out, format_args!("<rect width=\"{w}\" height=\"{h}\"{}/>\n", paint("fill", Some(color))));
+        out += &format!("<rect width=\"{w}\" height=\"{h}\"{}/>\n", paint("fill", Some(color)));
     }
-    let mut clips = 0;
-    items(&mut out, &scene.items, &mut clips);
-    out.push_str("</svg>\n");
-    out
+    items(&mut out, &scene.items, &mut 0);
+    out + "</svg>\n"
 }
 
-/// Appends formatted text; writing into a `String` cannot fail.
-fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
-    let _ = out.write_fmt(text);
-}
-
+/// Appends the marks; `clips` counts the clipping paths so far.
 fn items(out: &mut String, items: &[Item], clips: &mut usize) {
     for item in items {
         shape(out, &item.shape, clips);
@@ -48,18 +36,18 @@ fn shape(out: &mut String, shape: &Shape, clips: &mut usize) {
         // An invisible box for hit testing.
         Shape::Rect { fill: None, stroke: None, .. } => {}
         Shape::Rect { rect, fill, stroke } => {
-            push(out, format_args!("<rect{}{}{}/>\n", place(*rect), paint("fill", *fill), line(*stroke)));
+            *out += &format!("<rect{}{}{}/>\n", place(*rect), paint("fill", *fill), line(*stroke));
         }
         Shape::Path { points, closed, fill, stroke } => {
             let name = if *closed { "polygon" } else { "polyline" };
             let list: Vec<String> = points.iter().map(|p| format!("{},{}", num(p[0]), num(p[1]))).collect();
             let list = list.join(" ");
-            push(out, format_args!("<{name} points=\"{list}\"{}{}/>\n", paint("fill", *fill), line(*stroke)));
+            *out += &format!("<{name} points=\"{list}\"{}{}/>\n", paint("fill", *fill), line(*stroke));
         }
         Shape::Circle { center, radius, fill, stroke } => {
             let (x, y, r) = (num(center[0]), num(center[1]), num(*radius));
             let (fill, line) = (paint("fill", *fill), line(*stroke));
-            push(out, format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\"{fill}{line}/>\n"));
+            *out += &format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\"{fill}{line}/>\n");
         }
         Shape::Text { at, text, size, color, anchor, upwards } => {
             let (x, y) = (num(at[0]), num(at[1]));
@@ -71,11 +59,8 @@ fn shape(out: &mut String, shape: &Shape, clips: &mut usize) {
             let rotate = if *upwards { format!(" transform=\"rotate(-90 {x} {y})\"") } else { String::new() };
             let (size, fill) = (num(*size), paint("fill", Some(*color)));
             let text = escape(text);
-            push(
-                out,
-                format_args!(
-                    "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor}{fill}{rotate}>{text}</text>\n"
-                ),
+            *out += &format!(
+                "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor}{fill}{rotate}>{text}</text>\n"
             );
         }
         Shape::Image { rect, raster, smooth } => {
@@ -84,26 +69,20 @@ fn shape(out: &mut String, shape: &Shape, clips: &mut usize) {
             } else {
                 " image-rendering=\"optimizeSpeed\" style=\"image-rendering:pixelated\""
             };
+            let place = place(*rect);
             let data = base64::engine::general_purpose::STANDARD.encode(encode(raster));
-            push(
-                out,
-                format_args!(
-                    "<image{} preserveAspectRatio=\"none\"{rendering} href=\"data:image/png;base64,{data}\"/>\n",
-                    place(*rect)
-                ),
+            *out += &format!(
+                "<image{place} preserveAspectRatio=\"none\"{rendering} href=\"data:image/png;base64,{data}\"/>\n"
             );
         }
         Shape::Group { offset, clip, items: inner } => {
             let mut cut = String::new();
             if let Some(clip) = clip {
                 *clips += 1;
-                push(out, format_args!("<clipPath id=\"clip{clips}\"><rect{}/></clipPath>\n", place(*clip)));
+                *out += &format!("<clipPath id=\"clip{clips}\"><rect{}/></clipPath>\n", place(*clip));
                 cut = format!(" clip-path=\"url(#clip{clips})\"");
             }
-            push(
-                out,
-                format_args!("<g transform=\"translate({} {})\"{cut}>\n", num(offset[0]), num(offset[1])),
-            );
+            *out += &format!("<g transform=\"translate({} {})\"{cut}>\n", num(offset[0]), num(offset[1]));
             items(out, inner, clips);
             out.push_str("</g>\n");
         }
@@ -120,7 +99,7 @@ fn paint(name: &str, color: Option<Color>) -> String {
         Some(c) => {
             let mut text = format!(" {name}=\"#{:02x}{:02x}{:02x}\"", c.r, c.g, c.b);
             if c.a < 255 {
-                push(&mut text, format_args!(" {name}-opacity=\"{}\"", num(f32::from(c.a) / 255.0)));
+                text += &format!(" {name}-opacity=\"{}\"", num(f32::from(c.a) / 255.0));
             }
             text
         }
@@ -130,12 +109,12 @@ fn paint(name: &str, color: Option<Color>) -> String {
 fn line(stroke: Option<Stroke>) -> String {
     let Some(s) = stroke else { return String::new() };
     let mut text = paint("stroke", Some(s.color));
-    push(&mut text, format_args!(" stroke-width=\"{}\" stroke-linejoin=\"round\"", num(s.width)));
+    text += &format!(" stroke-width=\"{}\" stroke-linejoin=\"round\"", num(s.width));
     if s.dash.is_none() && s.width > 0.5 {
         text.push_str(" stroke-linecap=\"round\""); // pieces of a path join without a seam
     }
     if let Some([on, off]) = s.dash {
-        push(&mut text, format_args!(" stroke-dasharray=\"{} {}\"", num(on), num(off)));
+        text += &format!(" stroke-dasharray=\"{} {}\"", num(on), num(off));
     }
     text
 }
