@@ -68,25 +68,38 @@ pub fn write_folder<E: From<io::Error>>(
     path: &Path,
     fill: impl FnOnce(&Path) -> Result<(), E>,
 ) -> Result<(), E> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     make_folder(folder)?;
     let _ = temporary::tidy(folder, LEFT_AFTER); // a folder that cannot be listed may still be writable
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o777)); // within the umask
-    }
-    let mut temporaries = temporaries();
-    let made = step(|| builder.prefix(PREFIX).tempdir_in(folder))?; // removed on drop unless renamed
-    temporaries.retain(|path| path.exists());
-    temporaries.push(made.path().to_owned());
-    drop(temporaries);
+    let made = temporary_in(0o777, |builder| builder.tempdir_in(folder))?; // removed on drop unless renamed
     fill(made.path())?;
     if path.is_dir() {
         step(|| std::fs::remove_dir(path))?;
     }
     Ok(step(|| std::fs::rename(made.path(), path))?)
+}
+
+/// The folder a path is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Creates a temporary file or folder, with the permissions `mode` within the umask.
+fn temporary_in<T: AsRef<Path>>(
+    mode: u32,
+    create: impl FnOnce(&mut tempfile::Builder) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(PREFIX);
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
+    #[cfg(not(unix))]
+    let _ = mode;
+    let mut temporaries = temporaries();
+    let made = step(|| create(&mut builder))?;
+    temporaries.retain(|path| path.exists());
+    temporaries.push(made.as_ref().to_owned());
+    Ok(made)
 }
 
 /// A temporary file beside its target, which [`finish`](Self::finish) renames to it; if dropped before, it is
@@ -110,23 +123,11 @@ impl Pending {
             let message = "it is a folder, a device or a pipe, not a file; choose another name";
             return Err(io::Error::new(ErrorKind::InvalidInput, message));
         }
-        let mut builder = tempfile::Builder::new();
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            builder.permissions(std::fs::Permissions::from_mode(0o666));
-        }
-        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        let mut temporaries = temporaries();
-        let file = step(|| builder.prefix(PREFIX).tempfile_in(folder))?;
+        let file = temporary_in(0o666, |builder| builder.tempfile_in(folder_of(&target)))?;
         #[cfg(unix)]
         if let Some(old) = old {
             let _ = file.as_file().set_permissions(old.permissions()); // not every file system has permissions
         }
-        temporaries.retain(|path| path.exists());
-        temporaries.push(file.path().to_owned());
-        drop(temporaries);
         Ok(Self { target, file })
     }
 
@@ -222,7 +223,7 @@ pub(in crate::model) fn step<T>(call: impl FnOnce() -> io::Result<T>) -> io::Res
 /// Reads a file of at most `limit` bytes; a longer one, a folder or a pipe is an error.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let too_large =
-        || Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes")));
+        || Err(io::Error::new(ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes")));
     let metadata = path.metadata()?;
     if metadata.is_file() && metadata.len() > limit {
         return too_large(); // before any of it is read
@@ -233,14 +234,14 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 
 /// Reads a UTF-8 file of at most `limit` bytes.
 pub fn text(path: &Path, limit: u64) -> io::Result<String> {
-    String::from_utf8(read(path, limit)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    String::from_utf8(read(path, limit)?).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
 /// Reads the first `length` bytes of a file, or all of a shorter one; a folder or a pipe is an error.
 pub fn start(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     // Checked before it is opened: opening a pipe would block until it has a writer.
     if !path.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a folder or a pipe, not a file"));
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is a folder or a pipe, not a file"));
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(length).read_to_end(&mut bytes)?;
