@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
-use parquet::column::writer::ColumnWriter;
-use parquet::data_type::ByteArray;
+use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
+use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::Result;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
@@ -115,31 +115,26 @@ pub fn parquet(columns: &[Column], about: &[(&str, &str)]) -> Result<Vec<u8>> {
 }
 
 fn write(writer: &mut ColumnWriter<'_>, values: &Values) -> Result<()> {
-    /// The values that are present, and the definition level of every row: 1 if present, 0 if null.
-    fn split<T, U>(values: &[Option<T>], convert: impl Fn(&T) -> U) -> (Vec<U>, Vec<i16>) {
-        let levels = values.iter().map(|value| i16::from(value.is_some())).collect();
-        (values.iter().flatten().map(convert).collect(), levels)
-    }
     match (writer, values) {
         (ColumnWriter::ByteArrayColumnWriter(writer), Values::Text(values)) => {
-            let (present, levels) = split(values, |text| ByteArray::from(text.as_str()));
-            writer.write_batch(&present, Some(&levels), None)
+            put(writer, values, |text| ByteArray::from(text.as_str()))
         }
-        (ColumnWriter::DoubleColumnWriter(writer), Values::Float64(values)) => {
-            let (present, levels) = split(values, |value| *value);
-            writer.write_batch(&present, Some(&levels), None)
-        }
-        (ColumnWriter::FloatColumnWriter(writer), Values::Float32(values)) => {
-            let (present, levels) = split(values, |value| *value);
-            writer.write_batch(&present, Some(&levels), None)
-        }
-        (ColumnWriter::Int32ColumnWriter(writer), Values::Int32(values)) => {
-            let (present, levels) = split(values, |value| *value);
-            writer.write_batch(&present, Some(&levels), None)
-        }
+        (ColumnWriter::DoubleColumnWriter(writer), Values::Float64(values)) => put(writer, values, |v| *v),
+        (ColumnWriter::FloatColumnWriter(writer), Values::Float32(values)) => put(writer, values, |v| *v),
+        (ColumnWriter::Int32ColumnWriter(writer), Values::Int32(values)) => put(writer, values, |v| *v),
         _ => unreachable!("the schema is that of the columns"),
     }
-    .map(drop)
+}
+
+fn put<T: DataType, V>(
+    writer: &mut ColumnWriterImpl<'_, T>,
+    values: &[Option<V>],
+    convert: impl Fn(&V) -> T::T,
+) -> Result<()> {
+    let present: Vec<T::T> = values.iter().flatten().map(convert).collect();
+    // The definition level of every row: 1 if present, 0 if null.
+    let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+    writer.write_batch(&present, Some(&levels), None).map(drop)
 }
 
 #[cfg(test)]
