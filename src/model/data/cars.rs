@@ -72,10 +72,9 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         }
         for i in 0..elements.len() {
             let wrong = |what: &str| DataError::file(&annotations, format!("image {} has no {what}", i + 1));
-            let number = table.field(i, "class").and_then(Value::number).unwrap_or_default();
-            let class = (1.0..=classes.len() as f64).contains(&number) && number.fract() == 0.0;
-            let class =
-                if class { number as usize - 1 } else { return Err(wrong("class of cars_meta.mat")) };
+            let number = table.field(i, "class").and_then(Value::number);
+            let is_class = |n: &f64| (1.0..=classes.len() as f64).contains(n) && n.fract() == 0.0;
+            let class = number.filter(is_class).ok_or_else(|| wrong("class of cars_meta.mat"))? as usize - 1;
             let name =
                 table.field(i, "fname").and_then(Value::text).and_then(|name| walk::below(&folder, name));
             let source = Source::File(name.ok_or_else(|| wrong("file name"))?);

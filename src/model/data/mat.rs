@@ -2,7 +2,6 @@
 //! structures, plain or compressed, of either byte order. Declared sizes are checked against the bytes
 //! that are there before memory is allocated.
 
-use std::borrow::Cow;
 use std::io::Read;
 
 use flate2::read::ZlibDecoder;
@@ -84,24 +83,22 @@ pub fn read(bytes: &[u8]) -> Result<Vec<(String, Value)>, MatError> {
     let mut variables = Vec::new();
     while !stream.bytes.is_empty() {
         let (kind, data) = stream.element()?;
+        let mut unpacked = Vec::new();
         let (kind, data) = match kind {
             COMPRESSED => {
-                let mut out = Vec::new();
                 // One byte more than allowed shows that the limit is exceeded.
                 let most = left as u64 + 1;
                 ZlibDecoder::new(data)
                     .take(most)
-                    .read_to_end(&mut out)
+                    .read_to_end(&mut unpacked)
                     .map_err(|_| MatError::Broken("a compressed part cannot be decompressed"))?;
-                left = left.checked_sub(out.len()).ok_or(MatError::Bomb)?;
-                let mut inside = Stream { bytes: &out, little };
-                let (kind, data) = inside.element()?;
-                (kind, Cow::Owned(data.to_vec()))
+                left = left.checked_sub(unpacked.len()).ok_or(MatError::Bomb)?;
+                Stream { bytes: &unpacked, little }.element()?
             }
-            kind => (kind, Cow::Borrowed(data)),
+            kind => (kind, data),
         };
         if kind == MATRIX {
-            variables.push(Stream { bytes: &data, little }.array(MAX_DEPTH)?);
+            variables.push(Stream { bytes: data, little }.array(MAX_DEPTH)?);
         }
     }
     Ok(variables)

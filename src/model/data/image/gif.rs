@@ -9,9 +9,7 @@ use super::{BYTE_LIMIT, DecodeFailure, check_size, rgb_image};
 pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
     let mut options = DecodeOptions::new();
     options.set_color_output(ColorOutput::Indexed);
-    options.set_memory_limit(MemoryLimit::Bytes(
-        std::num::NonZeroU64::new(BYTE_LIMIT).unwrap_or(std::num::NonZeroU64::MIN),
-    ));
+    options.set_memory_limit(MemoryLimit::Bytes(BYTE_LIMIT.try_into().expect("it is not 0")));
     let mut decoder = options.read_info(bytes).map_err(DecodeFailure::broken)?;
     let (width, height) = (usize::from(decoder.width()), usize::from(decoder.height()));
     let frame = decoder.read_next_frame().map_err(DecodeFailure::broken)?;

@@ -119,16 +119,16 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     if unlabelled > 0 {
         notes.push(format!("{unlabelled} rows without a label were left out"));
     }
-    let classes = classes(names, &rows)?;
+    let classes = classes(names, &rows);
     let number: BTreeMap<&Label, usize> = classes.iter().map(|(label, _)| label).zip(0..).collect();
-    let samples: Vec<Sample> = rows
-        .iter()
-        .map(|(row, label, split)| Sample {
-            source: Source::Row(row.clone()),
-            class: number[label],
-            split: *split,
-        })
-        .collect();
+    let sample = |(row, label, split): &(Row, Label, Split)| match number.get(label) {
+        Some(&class) => Ok(Sample { source: Source::Row(row.clone()), class, split: *split }),
+        None => {
+            let expected = format!("one of the {} classes named in the file", classes.len());
+            Err(DataError::line(row.file(), row.number() + 1, &label.to_string(), expected))
+        }
+    };
+    let samples = rows.iter().map(sample).collect::<Result<Vec<Sample>, _>>()?;
     let classes: Vec<String> = classes.into_iter().map(|(_, name)| name).collect();
     if samples.iter().all(|sample| sample.split != Split::Train) {
         notes.push(format!("there are no training images: {UNTRAINABLE}"));
@@ -176,24 +176,16 @@ fn missing(files: &[(PathBuf, Name)]) -> Option<String> {
 }
 
 /// The labels in the order of the classes, each with its class's name.
-fn classes(
-    names: Option<Vec<String>>,
-    rows: &[(Row, Label, Split)],
-) -> Result<Vec<(Label, String)>, DataError> {
+fn classes(names: Option<Vec<String>>, rows: &[(Row, Label, Split)]) -> Vec<(Label, String)> {
     let Some(names) = names else {
         let labels: BTreeSet<&Label> = rows.iter().map(|(_, label, _)| label).collect();
-        return Ok(labels.into_iter().map(|label| (label.clone(), label.to_string())).collect());
+        return labels.into_iter().map(|label| (label.clone(), label.to_string())).collect();
     };
     let as_text = matches!(rows.first(), Some((_, Label::Text(_), _)));
-    let label = |(number, name): (usize, &String)| {
+    let label = |number: usize, name: &String| {
         if as_text { Label::Text(name.clone()) } else { Label::Number(number as i64) }
     };
-    let labels: BTreeMap<Label, usize> = names.iter().enumerate().map(|pair| (label(pair), pair.0)).collect();
-    if let Some((row, found, _)) = rows.iter().find(|(_, label, _)| !labels.contains_key(label)) {
-        let expected = format!("one of the {} classes named in the file", names.len());
-        return Err(DataError::line(row.file(), row.number() + 1, &found.to_string(), expected));
-    }
-    Ok(names.iter().enumerate().map(|pair| (label(pair), pair.1.clone())).collect())
+    names.into_iter().enumerate().map(|(number, name)| (label(number, &name), name)).collect()
 }
 
 #[cfg(test)]
