@@ -6,7 +6,11 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Dataset, Options, Split};
+use super::{Dataset, Split};
+
+/// The fraction of every class that is held out for the test, and the seed.
+const TEST_SHARE: f64 = 0.2;
+const TEST_SEED: u64 = 0;
 
 /// Whether each image is held out, `classes[i]` being the class of image `i`: the fraction `share` of
 /// every class, deterministic for one seed. A class of two images or more keeps at least one image and
@@ -31,19 +35,18 @@ pub fn hold_out(classes: &[usize], share: f64, seed: u64) -> Vec<bool> {
 
 impl Dataset {
     /// Holds out test images unless the dataset has held-out ones; samples must be sorted already.
-    pub(super) fn hold_out(&mut self, options: &Options) {
+    pub(super) fn hold_out(&mut self) {
         if self.held_out().is_some() {
             return;
         }
         let classes: Vec<usize> = self.samples.iter().map(|sample| sample.class).collect();
-        let out = hold_out(&classes, options.held_out, options.seed);
+        let out = hold_out(&classes, TEST_SHARE, TEST_SEED);
         for (sample, _) in self.samples.iter_mut().zip(out).filter(|(_, out)| *out) {
             sample.split = Split::Test;
         }
         self.notes.push(format!(
-            "no split of its own: {:.0} % of every class held out for testing (seed {})",
-            options.held_out * 100.0,
-            options.seed
+            "no split of its own: {:.0} % of every class held out for testing (seed {TEST_SEED})",
+            TEST_SHARE * 100.0
         ));
     }
 }

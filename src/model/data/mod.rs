@@ -313,31 +313,11 @@ pub const LAYOUTS: &[Layout] = &[
     folder::SPLIT_HERE,
 ];
 
-/// How to split a dataset that has no split of its own.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
-    /// Seed of the split.
-    pub seed: u64,
-    /// Fraction of every class that is held out for the test, more than 0 and less than 1.
-    pub held_out: f64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { seed: 0, held_out: 0.2 }
-    }
-}
-
 /// A folder with more subfolders than this is not searched for a nested dataset.
 const MAX_NESTING: usize = 16;
 
 /// Opens the dataset in a folder, or in its only subfolder of a known layout, because archives often hold one folder.
 pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
-    open_with(path, &Options::default())
-}
-
-/// [`open`] with explicit options for a dataset that has no split of its own.
-pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, DataError> {
     let path = path.as_ref();
     std::fs::metadata(path).map_err(|source| match source.kind() {
         ErrorKind::NotFound => {
@@ -372,7 +352,7 @@ pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Dataset, D
             ));
         }
         if !layout.official {
-            dataset.hold_out(options);
+            dataset.hold_out();
         }
         if dataset.samples.windows(2).all(|pair| pair[0].class == pair[1].class) {
             dataset.notes.push(format!("all images are of 1 class: {ONE_CLASS}"));
