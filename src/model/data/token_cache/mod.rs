@@ -218,6 +218,13 @@ mod tests {
         Tokens { grid, width: 4, cls: Some(vec![image as f32; 4]), registers: Vec::new(), patches }
     }
 
+    /// Pushes the tokens of these images, each with this digest of its file.
+    fn push(writer: &mut Writer, images: std::ops::Range<usize>, digest: Option<&str>) {
+        for image in images {
+            writer.push(Some(tokens(image)), digest.map(str::to_owned)).unwrap();
+        }
+    }
+
     #[test]
     fn what_is_written_is_read_in_any_order_and_a_killed_extraction_goes_on() {
         for precision in [Precision::Float16, Precision::Float32] {
@@ -272,14 +279,10 @@ mod tests {
     fn a_shard_that_another_has_made_meanwhile_keeps_its_file() {
         let (root, source) = (tempfile::tempdir().unwrap(), source(Precision::Float16));
         let [mut first, mut late] = [0, 1].map(|_| Writer::open(root.path(), source.clone(), 2).unwrap());
-        for image in 0..2 {
-            first.push(Some(tokens(image)), Some("a".to_owned())).unwrap();
-        }
+        push(&mut first, 0..2, Some("a"));
         let mapped = first.finish().unwrap();
         // As on a processor that rounds differently.
-        for image in 0..2 {
-            late.push(Some(tokens(image + 1)), Some("b".to_owned())).unwrap();
-        }
+        push(&mut late, 1..3, Some("b"));
         assert_eq!(late.finish().unwrap().tokens(0), tokens(0));
         assert_eq!(mapped.tokens(1), tokens(1));
         let scan = CacheScan::open(root.path(), &source, Some(2)).unwrap();
@@ -289,9 +292,7 @@ mod tests {
         drop(mapped);
         fs::write(&path, b"no shard").unwrap();
         let mut again = Writer::open(root.path(), source.clone(), 2).unwrap();
-        for image in 0..2 {
-            again.push(Some(tokens(image)), Some("a".to_owned())).unwrap();
-        }
+        push(&mut again, 0..2, Some("a"));
         assert_eq!(again.finish().unwrap().tokens(1), tokens(1));
         assert!(CacheScan::open(root.path(), &source, Some(2)).unwrap().damage().is_empty());
     }
@@ -312,9 +313,7 @@ mod tests {
     fn what_another_is_still_writing_is_not_mapped() {
         let (root, source) = (tempfile::tempdir().unwrap(), source(Precision::Float16));
         let mut writer = Writer::open(root.path(), source.clone(), 2 * SHARD).unwrap();
-        for image in 0..SHARD {
-            writer.push(Some(tokens(image)), None).unwrap();
-        }
+        push(&mut writer, 0..SHARD, None);
         let look = || CacheScan::open(root.path(), &source, Some(2 * SHARD)).unwrap();
         let whole = fs::read(shard_path(look().folder(), 0)).unwrap();
         // A temporary file, as this program writes it before renaming.
@@ -338,9 +337,7 @@ mod tests {
     fn a_damaged_shard_is_named() {
         let root = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(root.path(), source(Precision::Float16), 3).unwrap();
-        for image in 0..3 {
-            writer.push(Some(tokens(image)), None).unwrap();
-        }
+        push(&mut writer, 0..3, None);
         let cache = writer.finish().unwrap();
         let path = shard_path(cache.folder(), 0);
         drop(cache);
