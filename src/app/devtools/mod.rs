@@ -11,12 +11,13 @@ mod window;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use eframe::egui;
 
-use crate::app::state::{ColumnState, State};
+use crate::app::state::{ColumnState, State, Status};
 use crate::app::worker::{Worker, WorkerEnv};
 use crate::app::{App, demo as bundled};
 
@@ -74,6 +75,30 @@ fn gallery_scroll(at: usize) -> [egui::Event; 2] {
 fn all_shown(state: &State) -> bool {
     !state.columns.is_empty()
         && state.columns.values().all(|column| matches!(column.shown, ColumnState::Ready(_)))
+}
+
+/// Whether no probe is being opened, and no job runs any more.
+fn is_quiet(state: &State) -> bool {
+    let opening = |status: &Status<_>| matches!(status, Status::Opening(_));
+    !state.library.probes.values().any(|probe| opening(&probe.status))
+        && state.jobs.values().all(|job| job.error.is_some())
+}
+
+/// Lays out and tessellates a frame of a window without a screen; returns how soon it wants the next.
+fn draw_off_screen(ctx: &egui::Context, app: &mut App, begun: Instant, events: Vec<egui::Event>) -> Duration {
+    const SIZE: egui::Vec2 = egui::vec2(1440.0, 900.0);
+    let input = egui::RawInput {
+        screen_rect: Some(egui::Rect::from_min_size(egui::Pos2::ZERO, SIZE)),
+        time: Some(begun.elapsed().as_secs_f64()),
+        events,
+        ..egui::RawInput::default()
+    };
+    let output = ctx.run_ui(input, |ui| {
+        app.advance(ui.ctx());
+        app.draw(ui);
+    });
+    drop(ctx.tessellate(output.shapes, output.pixels_per_point));
+    output.viewport_output.values().map(|view| view.repaint_delay).min().unwrap_or(Duration::MAX)
 }
 
 /// Whether an event comes from the real pointer, which would disturb the simulated one.

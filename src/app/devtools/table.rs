@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use indexmap::IndexSet;
+
 use crate::app::devtools::microbench::{Figure, Sizes};
 
 /// Renders all figures. `adapter`: the device's own name.
@@ -17,10 +19,7 @@ pub fn render(adapter: &str, sizes: &Sizes, figures: &[Figure]) -> String {
         let name = format!("head/{head}/{what}");
         figures.iter().find(|figure| figure.name == name).map_or("-".into(), amount)
     };
-    let mut heads: Vec<&str> = figures.iter().filter_map(|figure| head_of(&figure.name)).collect();
-    heads.dedup();
-    let mut seen = std::collections::HashSet::new();
-    heads.retain(|head| seen.insert(*head));
+    let heads: IndexSet<&str> = figures.iter().filter_map(|figure| head_of(&figure.name)).collect();
     if !heads.is_empty() {
         let _ = writeln!(text, "\n{:<18} {:>12} {:>12} {:>12}", "head", "step", "against GAP", "peak memory");
     }

@@ -8,24 +8,21 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use eframe::{App as _, egui};
-use egui::{Pos2, RawInput, Rect};
+use eframe::egui;
 use tempfile::TempDir;
 
 use super::tally::{self, CountingLink, Message, Sizes};
 use crate::app::devtools::window::load::SyntheticLibrary;
 use crate::app::devtools::window::metrics::{Frames, ms};
-use crate::app::devtools::{all_shown, gallery_scroll};
+use crate::app::devtools::{all_shown, draw_off_screen, gallery_scroll, is_quiet};
 use crate::app::jobs::ImageId;
 use crate::app::remote::Link;
+use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::state::connection::Host;
-use crate::app::state::{State, Status};
 use crate::app::{App, demo};
 use crate::model::io::atomic_file;
 
-/// The window, in points.
-const SIZE: [f32; 2] = [1440.0, 900.0];
 /// Frames in which the gallery is scrolled, and the time of each: sixty a second.
 const SCROLLED: usize = 600;
 const FRAME: Duration = Duration::from_micros(16_667);
@@ -40,7 +37,6 @@ const QUIET: Duration = Duration::from_secs(2);
 pub struct Sitting {
     app: App,
     ctx: egui::Context,
-    frame: eframe::Frame,
     begun: Instant,
     woken: Receiver<()>,
     /// When egui wants the next frame, counted from the last.
@@ -64,9 +60,8 @@ impl Sitting {
         let (messages, counting) = tally::start()?;
         let ctx = egui::Context::default();
         let app = App::new(&ctx, Box::new(CountingLink { link, messages: messages.clone() }), None);
-        let (frame, begun, repaint_delay) = (eframe::Frame::_new_kittest(), Instant::now(), Duration::ZERO);
-        let mut sitting =
-            Self { app, ctx, frame, begun, woken, repaint_delay, messages, counting, folders: vec![folder] };
+        let (begun, repaint_delay, folders) = (Instant::now(), Duration::ZERO, vec![folder]);
+        let mut sitting = Self { app, ctx, begun, woken, repaint_delay, messages, counting, folders };
         sitting.draw(Vec::new());
         demo::opening().into_iter().for_each(|command| sitting.app.dispatch(command));
         if sitting.app.state.jobs.is_empty() {
@@ -160,13 +155,13 @@ impl Sitting {
         let begun = Instant::now();
         loop {
             self.draw(Vec::new());
-            if condition(&self.app.state) {
-                self.draw(Vec::new());
-                return Ok(());
-            }
             let failed = self.app.state.jobs.values().find_map(|job| job.error.as_ref());
             if let Some(error) = failed {
                 bail!("{what}: {error}");
+            }
+            if condition(&self.app.state) {
+                self.draw(Vec::new());
+                return Ok(());
             }
             if begun.elapsed() > PATIENCE {
                 bail!("{what} took more than {} s", PATIENCE.as_secs());
@@ -181,18 +176,7 @@ impl Sitting {
     }
 
     fn draw(&mut self, events: Vec<egui::Event>) {
-        let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, SIZE.into()));
-        let time = Some(self.begun.elapsed().as_secs_f64());
-        let input = RawInput { screen_rect, time, events, ..RawInput::default() };
-        let (app, frame) = (&mut self.app, &mut self.frame);
-        let output = self.ctx.run_ui(input, |ui| {
-            let ctx = ui.ctx().clone();
-            app.logic(&ctx, frame);
-            app.ui(ui, frame);
-        });
-        let _ = self.ctx.tessellate(output.shapes, output.pixels_per_point);
-        let delays = output.viewport_output.values().map(|view| view.repaint_delay);
-        self.repaint_delay = delays.min().unwrap_or(MAX_WAIT);
+        self.repaint_delay = draw_off_screen(&self.ctx, &mut self.app, self.begun, events);
     }
 }
 
@@ -206,10 +190,4 @@ fn relay(folder: &Path, delay: u64) -> anyhow::Result<String> {
     atomic_file::write(&script, text.as_bytes())?;
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
     Ok(script.to_str().context("the path of temporary files is not valid Unicode")?.to_owned())
-}
-
-/// Whether nothing is being opened or listed any more.
-fn is_quiet(state: &State) -> bool {
-    let opening = |status: &Status<_>| matches!(status, Status::Opening(_));
-    !state.library.probes.values().any(|probe| opening(&probe.status)) && state.jobs.is_empty()
 }

@@ -17,7 +17,7 @@ use eframe::egui;
 
 use self::visitor::Visitor;
 use self::watch::{Verdict, Watch};
-use super::{demo_window, is_real_pointer};
+use super::{demo_window, draw_off_screen, is_real_pointer};
 use crate::app::terminal::stdout;
 use crate::app::value_parser::whole_number;
 use crate::app::window::native;
@@ -25,8 +25,6 @@ use crate::app::{App, demo};
 
 /// Shortest time between frames: a real window is seldom busier, and the machine stays usable for others.
 const FRAME: Duration = Duration::from_millis(40);
-/// The window without a screen, in points.
-const SIZE: egui::Vec2 = egui::vec2(1440.0, 900.0);
 /// How long the demo may take to open.
 const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -82,18 +80,9 @@ impl Soak {
         let mut soaking = self.build(&ctx, outcome)?;
         while !soaking.over {
             let frame = Instant::now();
-            let mut input = egui::RawInput {
-                screen_rect: Some(egui::Rect::from_min_size(egui::Pos2::ZERO, SIZE)),
-                time: Some(soaking.begun.elapsed().as_secs_f64()),
-                ..egui::RawInput::default()
-            };
-            soaking.begin(&mut input);
-            let output = ctx.run_ui(input, |ui| {
-                soaking.app.advance(ui.ctx());
-                soaking.app.draw(ui);
-            });
+            let events = soaking.begin();
+            draw_off_screen(&ctx, &mut soaking.app, soaking.begun, events);
             soaking.step(&ctx);
-            drop(ctx.tessellate(output.shapes, output.pixels_per_point));
             std::thread::sleep(FRAME.saturating_sub(frame.elapsed()));
         }
         Ok(())
@@ -114,10 +103,10 @@ struct Soaking {
 }
 
 impl Soaking {
-    /// Begins a frame: times it, and adds the simulated pointer's events.
-    fn begin(&mut self, input: &mut egui::RawInput) {
+    /// Begins a frame: times it, and returns the simulated pointer's events.
+    fn begin(&mut self) -> Vec<egui::Event> {
         self.watch.frame();
-        input.events.extend(self.visitor.point());
+        self.visitor.point()
     }
 
     /// Lets the visitor act and the watch sample; at the end, stores the outcome and closes the window.
@@ -147,7 +136,7 @@ impl Soaking {
 impl eframe::App for Soaking {
     fn raw_input_hook(&mut self, _ctx: &egui::Context, input: &mut egui::RawInput) {
         input.events.retain(|event| !is_real_pointer(event));
-        self.begin(input);
+        input.events.extend(self.begin());
     }
 
     fn logic(&mut self, ctx: &egui::Context, frame: &mut eframe::Frame) {

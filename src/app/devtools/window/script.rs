@@ -7,11 +7,11 @@ use egui::{Event, Pos2};
 
 use super::driver::Driver;
 use super::metrics::{load_average, ms};
-use crate::app::devtools::{all_shown, gallery_scroll};
+use crate::app::devtools::{all_shown, gallery_scroll, is_quiet};
 use crate::app::jobs::ImageId;
 use crate::app::process_memory;
+use crate::app::state::ColumnState;
 use crate::app::state::command::Command;
-use crate::app::state::{ColumnState, State, Status};
 use crate::app::window::panels::COMPARE;
 use crate::model::explain::intervention::Intervention;
 
@@ -72,13 +72,6 @@ impl Stage {
     pub(super) fn counts_frames(self) -> bool {
         matches!(self, Self::Select | Self::Hover | Self::Scroll)
     }
-}
-
-/// Whether nothing is being opened or listed any more.
-fn is_quiet(state: &State) -> bool {
-    let opening = |status: &Status<_>| matches!(status, Status::Opening(_));
-    !state.library.probes.values().any(|probe| opening(&probe.status))
-        && state.jobs.values().all(|job| job.error.is_some())
 }
 
 impl Driver {
