@@ -37,26 +37,17 @@ impl Shard {
         let map = mapped(&file, path)?;
         let count = count(manifest.images, index);
         let dtype = manifest.source.precision.dtype();
-        let shapes = [
-            ("patches", vec![count, manifest.grid.len(), manifest.width]),
-            ("cls", vec![count, manifest.width]),
-        ];
-        let mut starts = [None; 2];
-        {
-            let tensors = SafeTensors::deserialize(&map).map_err(|error| damaged(error.to_string()))?;
-            for ((name, shape), start) in shapes.iter().zip(&mut starts) {
-                if *name == "cls" && !manifest.has_cls {
-                    continue;
-                }
-                let view = tensors.tensor(name).map_err(|error| damaged(error.to_string()))?;
-                if view.dtype() != dtype || view.shape() != shape {
-                    let (found, expected) = (view.shape(), shape);
-                    return Err(damaged(format!("`{name}` has shape {found:?}, expected {expected:?}")));
-                }
-                *start = Some(view.data().as_ptr() as usize - map.as_ptr() as usize);
+        let tensors = SafeTensors::deserialize(&map).map_err(|error| damaged(error.to_string()))?;
+        let start = |name: &str, shape: &[usize]| {
+            let view = tensors.tensor(name).map_err(|error| damaged(error.to_string()))?;
+            if view.dtype() != dtype || view.shape() != shape {
+                let found = view.shape();
+                return Err(damaged(format!("`{name}` has shape {found:?}, expected {shape:?}")));
             }
-        }
-        let [patches, cls] = starts;
+            Ok(view.data().as_ptr() as usize - map.as_ptr() as usize)
+        };
+        let patches = start("patches", &[count, manifest.grid.len(), manifest.width])?;
+        let cls = manifest.has_cls.then(|| start("cls", &[count, manifest.width])).transpose()?;
         let (_, header) = SafeTensors::read_metadata(&map).map_err(|error| damaged(error.to_string()))?;
         let skipped = header.metadata().as_ref().and_then(|entries| entries.get(SKIPPED));
         let skipped = skipped.map_or(Ok(Vec::new()), |text| serde_json::from_str(text));
@@ -69,7 +60,7 @@ impl Shard {
         if map.len() != length {
             return Err(damaged("it changed while being opened".to_owned()));
         }
-        Ok(Self { patches: patches.expect("patches were checked"), cls, skipped, map })
+        Ok(Self { map, patches, cls, skipped })
     }
 }
 
@@ -146,12 +137,8 @@ impl TokenCache {
 
     /// Patch tokens of `images`, `[B, N, d]` row-major, in float32.
     pub fn patches(&self, images: &[usize]) -> Vec<f32> {
-        self.gather(
-            images,
-            self.manifest.grid.len() * self.manifest.width,
-            |shard| shard.patches,
-            self.decode(),
-        )
+        let row = self.manifest.grid.len() * self.manifest.width;
+        self.gather(images, row, |shard| shard.patches, self.decode())
     }
 
     /// Patch tokens of `images`, `[B, N, d]`, in the precision of the cache.
@@ -183,14 +170,8 @@ impl TokenCache {
 
     /// The tokens of one image.
     pub fn tokens(&self, image: usize) -> Tokens {
-        let (grid, width) = (self.grid(), self.width());
-        Tokens {
-            grid,
-            width,
-            cls: self.cls(&[image]),
-            registers: Vec::new(),
-            patches: self.patches(&[image]),
-        }
+        let (cls, patches) = (self.cls(&[image]), self.patches(&[image]));
+        Tokens { grid: self.grid(), width: self.width(), cls, registers: Vec::new(), patches }
     }
 
     /// The values of `images`, `row` per image, `[B, row]`: decoded by `decode` from a tensor that begins at byte

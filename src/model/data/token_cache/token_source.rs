@@ -111,11 +111,16 @@ fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device)
         }));
     }
     let (count, layers) = (batches.len(), caches.len());
-    let requests = batches.into_iter().flat_map(move |images| {
+    let mut requests = batches.into_iter().flat_map(move |images| {
         let images = Arc::<[usize]>::from(images);
         caches.iter().map(move |cache| (cache.clone(), images.clone()))
     });
-    let prefetch = Rc::new(RefCell::new(Prefetch::new(Box::new(requests))));
+    let mut pending = requests.next().map(start);
+    let prefetch = Rc::new(RefCell::new(std::iter::from_fn(move || {
+        let rows = pending.take()?.recv().expect("who was asked answers");
+        pending = requests.next().map(start);
+        Some(rows)
+    })));
     Box::new((0..count).map(move |_| {
         let prefetch = prefetch.clone();
         let next = move |_| prefetch.borrow_mut().next().expect("every layer of every batch has its turn");
@@ -123,44 +128,14 @@ fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device)
     }))
 }
 
-/// A cache, and the images to read from it.
-type Request = (TokenCache, Arc<[usize]>);
-
-/// Reads tokens in their stored precision, one request ahead of the caller.
-struct Prefetch<'a> {
-    requests: Box<dyn Iterator<Item = Request> + 'a>,
-    /// Receives the result of the request in progress; `None` after the last one.
-    pending: Option<Receiver<Rows>>,
-}
-
-impl<'a> Prefetch<'a> {
-    fn new(requests: Box<dyn Iterator<Item = Request> + 'a>) -> Self {
-        let mut prefetch = Self { requests, pending: None };
-        prefetch.start_next();
-        prefetch
-    }
-
-    /// Starts reading the next request on a worker thread.
-    fn start_next(&mut self) {
-        self.pending = self.requests.next().map(|(cache, images)| {
-            let (sender, receiver) = sync_channel(1);
-            rayon::spawn(move || {
-                let rows = Rows { patches: cache.patches_as_stored(&images), cls: cache.cls(&images) };
-                let _ = sender.send(rows); // nobody receives them if training was stopped
-            });
-            receiver
-        });
-    }
-}
-
-impl Iterator for Prefetch<'_> {
-    type Item = Rows;
-
-    fn next(&mut self) -> Option<Rows> {
-        let rows = self.pending.take()?.recv().expect("who was asked answers");
-        self.start_next();
-        Some(rows)
-    }
+/// Starts reading the tokens of `images` in their stored precision, on a worker thread.
+fn start((cache, images): (TokenCache, Arc<[usize]>)) -> Receiver<Rows> {
+    let (sender, receiver) = sync_channel(1);
+    rayon::spawn(move || {
+        let rows = Rows { patches: cache.patches_as_stored(&images), cls: cache.cls(&images) };
+        let _ = sender.send(rows); // nobody receives them if training was stopped
+    });
+    receiver
 }
 
 /// Rounds `values` as storing them in a cache of this precision would.
