@@ -112,9 +112,6 @@ impl Photo {
 }
 
 /// Width and height of the upright image in a file: a JPEG's from its header, others by decoding the file.
-///
-/// # Errors
-/// As [`Photo::open`].
 pub fn dimensions(path: &Path) -> Result<(usize, usize), ImageError> {
     let bytes = read(path)?;
     if format_of(&bytes) == Some(ImageFormat::Jpeg)
@@ -262,14 +259,9 @@ fn product(a: u8, b: u8) -> u8 {
 fn describe(bytes: &[u8]) -> String {
     let starts = |magic: &[u8]| bytes.starts_with(magic);
     let brand = bytes.get(4..12).unwrap_or_default();
-    let text = || {
-        std::str::from_utf8(&bytes[..bytes.len().min(64)]).or_else(|error| {
-            std::str::from_utf8(&bytes[..error.valid_up_to()])
-                .ok()
-                .filter(|text| text.len() > 32)
-                .ok_or(error)
-        })
-    };
+    // A character may be cut at the end.
+    let start = bytes[..bytes.len().min(64)].utf8_chunks().next();
+    let text = start.filter(|c| c.invalid().is_empty() || c.valid().len() > 32).map(|c| c.valid());
     match bytes {
         [] => "an empty file".into(),
         _ if starts(b"%PDF") => "a PDF document".into(),
@@ -280,8 +272,8 @@ fn describe(bytes: &[u8]) -> String {
         _ if brand.starts_with(b"ftypavi") => "an AVIF image".into(),
         _ if brand.starts_with(b"ftyphe") || brand == b"ftypmif1" => "a HEIC image".into(),
         _ if brand.starts_with(b"ftyp") => "a video".into(),
-        _ => match text() {
-            Ok(text) if text.chars().all(|c| !c.is_control() || c.is_whitespace()) => {
+        _ => match text {
+            Some(text) if text.chars().all(|c| !c.is_control() || c.is_whitespace()) => {
                 format!("text ({:?}…)", text.chars().take(24).collect::<String>())
             }
             _ => format!("of an unknown format (it starts with bytes {:02x?})", &bytes[..bytes.len().min(8)]),
