@@ -44,9 +44,6 @@ fn token_count(plot: &dyn Plot) -> Result<usize, Empty> {
 }
 
 /// Writes the animation to `path`; returns which steps it shows.
-///
-/// # Errors
-/// If the figure shows no steps, or the file cannot be made.
 pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<Animation, AnimationError> {
     let (animation, bytes) = gif(plot, drawn)?;
     export::write(path, &bytes)?;
@@ -54,9 +51,6 @@ pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<Animat
 }
 
 /// Returns which steps the animation shows, and the bytes of its GIF.
-///
-/// # Errors
-/// If the figure shows no steps.
 pub fn gif(plot: &dyn Plot, drawn: Drawn<'_>) -> Result<(Animation, Vec<u8>), AnimationError> {
     let animation = Animation::of(token_count(plot)?);
     let bytes = export::gif(&animation, drawn.about, drawn.dpi, |step| drawn.scene(plot, step))?;
@@ -75,9 +69,6 @@ pub fn stills(plot: &dyn Plot, path: &Path, count: usize) -> Vec<(usize, PathBuf
 }
 
 /// Writes the files that [`stills`] names.
-///
-/// # Errors
-/// If the figure shows no steps, or a file cannot be made.
 pub fn save_stills(
     plot: &dyn Plot,
     path: &Path,

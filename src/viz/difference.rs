@@ -74,9 +74,6 @@ pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
 }
 
 /// Checks that two patch grids are equal, so that their tokens can be compared one by one.
-///
-/// # Errors
-/// If they differ.
 pub fn check_same_grid(own: Grid, other: Grid) -> Result<(), Empty> {
     if own == other {
         return Ok(());

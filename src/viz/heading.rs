@@ -50,9 +50,6 @@ pub fn height(text: Option<&str>, width: f32) -> f32 {
 }
 
 /// Draws the heading at the top of `size`, and below it what `draw` makes of the size that is left.
-///
-/// # Errors
-/// Those of `draw`.
 pub fn over(
     text: Option<&str>,
     theme: &Theme,

@@ -335,9 +335,6 @@ fn marked(
 
 /// Checks the trace and draws the figure at `size` without a margin, under a heading where the trace was not read as
 /// trained or is a difference.
-///
-/// # Errors
-/// As [`draw()`].
 pub fn scene(
     figure: &dyn Figure,
     trace: &Trace,
@@ -357,9 +354,6 @@ pub fn height(figure: &dyn Figure, trace: &Trace, options: &Options, width: f32)
 }
 
 /// As [`draw()`], at `width` points and the preferred height.
-///
-/// # Errors
-/// As [`draw()`].
 pub fn draw_column(
     figure: &dyn Figure,
     trace: &Trace,

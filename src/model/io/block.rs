@@ -33,9 +33,6 @@ macro_rules! numbers {
 numbers!(u8, f32, f64);
 
 /// Writes the numbers.
-///
-/// # Errors
-/// Those of the serializer.
 pub fn serialize<T: Number, S: Serializer>(numbers: &[T], serializer: S) -> Result<S::Ok, S::Error> {
     if serializer.is_human_readable() {
         return numbers.serialize(serializer);

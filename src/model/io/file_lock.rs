@@ -66,9 +66,6 @@ pub enum ExclusiveLock {
 
 impl ExclusiveLock {
     /// Tries to take the lock of the file `path`, which is created if absent; `None` if another process holds it.
-    ///
-    /// # Errors
-    /// If the file or its lock cannot be accessed.
     pub fn ask(path: &Path) -> io::Result<Option<Self>> {
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         Ok(match try_lock(&file)? {
@@ -82,9 +79,6 @@ impl ExclusiveLock {
     }
 
     /// Whether a process holds it. Where locks are supported, the check itself takes the lock for a moment.
-    ///
-    /// # Errors
-    /// If the file or its lock cannot be accessed.
     pub fn is_held(path: &Path) -> io::Result<bool> {
         let file = match File::options().read(true).write(true).open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),

@@ -60,9 +60,6 @@ impl HostLock {
     /// Tries to take the lock of the owner file `path`; `alone` says that no living process of this machine holds it. If another
     /// machine's does, watches the file: if it changes, returns [`Held`](LockAttempt::Held), or waits on if `patient`; if it stays
     /// the same for `stale_after`, takes over. Whether a process of this machine lives is known at once.
-    ///
-    /// # Errors
-    /// If the file cannot be read or written.
     pub fn ask(path: &Path, alone: bool, stale_after: Duration, patient: bool) -> io::Result<LockAttempt> {
         let owner = ProcessId::here();
         loop {
@@ -82,9 +79,6 @@ impl HostLock {
     }
 
     /// Whether a living process of any machine holds it; watches the file of another machine for `stale_after` at most.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn is_held(path: &Path, stale_after: Duration) -> io::Result<bool> {
         Ok(matches!(find_holder(path, &ProcessId::here(), false, stale_after, false)?, Holder::Alive(_)))
     }
@@ -95,9 +89,6 @@ impl HostLock {
     }
 
     /// Hands the lock to the child process with this id, which sends the heartbeats from then on.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn hand_to(self, process: u32) -> io::Result<()> {
         atomic_file::write(&self.path, &sign(&self.owner.sibling(process), 0))
     }

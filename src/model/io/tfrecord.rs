@@ -66,9 +66,6 @@ pub fn framed(records: &[&[u8]]) -> u64 {
 }
 
 /// Truncates the file at `path`, created if absent, to `length` bytes, then appends: concurrent readers see only new bytes.
-///
-/// # Errors
-/// If it cannot be written.
 pub fn append(path: &Path, length: u64, bytes: &[u8]) -> std::io::Result<()> {
     let mut file = step(|| File::options().create(true).write(true).truncate(false).open(path))?;
     step(|| file.set_len(length))?;

@@ -28,9 +28,6 @@ fn tree(svg: &str, format: &'static str) -> Result<usvg::Tree, ExportError> {
 }
 
 /// The bytes of a one-page PDF of the scene, with text as text.
-///
-/// # Errors
-/// If the converter refuses the SVG.
 pub fn pdf(scene: &Scene, about: &str) -> Result<Vec<u8>, ExportError> {
     let tree = tree(&svg(scene, about), "PDF")?;
     let (width, height) = (tree.size().width(), tree.size().height());
@@ -48,9 +45,6 @@ pub fn pdf(scene: &Scene, about: &str) -> Result<Vec<u8>, ExportError> {
 }
 
 /// The bytes of a PNG of the scene at `dpi` dots per inch, which the file states.
-///
-/// # Errors
-/// If a side would exceed [`MAX_PIXELS`] pixels, or the converter refuses the SVG.
 pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError> {
     let bytes = pixmap(scene, about, dpi, "PNG")?.encode_png().map_err(failed("PNG"))?;
     let dots_per_metre = (dpi / 0.0254).round() as u32;

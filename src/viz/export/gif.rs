@@ -57,9 +57,6 @@ fn evenly_spaced(tokens: usize, count: usize) -> Vec<usize> {
 }
 
 /// The bytes of the GIF, empty without steps; `draw(step)` gives the picture after `step` tokens, all of one size.
-///
-/// # Errors
-/// If a picture cannot be drawn, or would be too large.
 pub fn gif<E: From<ExportError> + Send>(
     animation: &Animation,
     about: &str,

@@ -112,9 +112,6 @@ pub fn missing_letters(scene: &Scene) -> Option<String> {
 }
 
 /// Writes the figure or its numbers to `path`, in the format of its extension.
-///
-/// # Errors
-/// If the extension names no format for a single picture, the figure cannot be converted, or the file cannot be written.
 pub fn save(path: &Path, scene: &Scene, table: &Table, about: &str, dpi: f32) -> Result<(), ExportError> {
     let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
     let bytes = match extension.as_deref() {
@@ -130,9 +127,6 @@ pub fn save(path: &Path, scene: &Scene, table: &Table, about: &str, dpi: f32) ->
 }
 
 /// Writes a file atomically: to a temporary file beside it, which then takes its place.
-///
-/// # Errors
-/// If the file cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
     atomic_file::write(path, bytes).map_err(|source| ExportError::Write { path: path.to_owned(), source })
 }

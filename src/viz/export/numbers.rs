@@ -32,9 +32,6 @@ pub fn tsv(table: &Table) -> String {
 
 /// The bytes of the table as CSV: metadata in comments, a header, one line for each row; each column of
 /// the matrix is a column.
-///
-/// # Errors
-/// If the writer fails, which it does not in memory.
 pub fn csv(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportError> {
     let mut lines = Vec::new();
     for (key, value) in metadata(title, about) {
@@ -50,9 +47,6 @@ pub fn csv(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
 
 /// The bytes of the table's numbers as NPZ: float64 columns and a float32 matrix, a repeated name with a number after
 /// it; columns of words are left out. Metadata are in the array `metadata`, and partly in the archive's comment.
-///
-/// # Errors
-/// If the archive cannot be built.
 pub fn npz(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportError> {
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     archive.set_comment(format!("{about}\n{}", super::MADE_BY)).map_err(failed("NPZ"))?;

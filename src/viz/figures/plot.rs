@@ -44,15 +44,9 @@ pub trait Plot: Send + Sync {
     }
 
     /// Draws the picture at `size`, without a margin.
-    ///
-    /// # Errors
-    /// If there is nothing to show.
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty>;
 
     /// Draws the picture at `width` points and its preferred height, margin included.
-    ///
-    /// # Errors
-    /// If there is nothing to show.
     fn draw_column(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         let width = width - 2.0 * MARGIN;
         Ok(self.scene(theme, Size { width, height: self.height(width) })?.framed(MARGIN))
@@ -67,9 +61,6 @@ pub trait Plot: Send + Sync {
     }
 
     /// As [`Plot::draw_column`], after `step` tokens have been read.
-    ///
-    /// # Errors
-    /// If there is nothing to show.
     fn draw_step(&self, _step: usize, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         self.draw_column(theme, width)
     }
@@ -89,14 +80,13 @@ pub trait Plot: Send + Sync {
         None
     }
 
-    /// The data that its file needs to be drawn again; empty where they are kept elsewhere.
-    fn sources(&self) -> Vec<Source<'_>>;
+    /// The data that its file needs to be drawn again; empty where they are kept elsewhere, as in the folder of a run.
+    fn sources(&self) -> Vec<Source<'_>> {
+        Vec::new()
+    }
 }
 
 /// Draws a plot at `size`, margin included.
-///
-/// # Errors
-/// If there is nothing to show.
 pub fn draw(plot: &dyn Plot, theme: &Theme, size: Size) -> Result<Scene, Empty> {
     let inner = Size { width: size.width - 2.0 * MARGIN, height: size.height - 2.0 * MARGIN };
     Ok(plot.scene(theme, inner)?.framed(MARGIN))
@@ -142,9 +132,6 @@ impl Source<'_> {
     }
 
     /// The content of its file, as JSON.
-    ///
-    /// # Errors
-    /// If it cannot be serialised.
     pub fn json(self) -> Result<String, String> {
         let json = match self {
             Self::Trace(trace) | Self::Against(trace) => serde_json::to_string(trace),

@@ -174,9 +174,6 @@ impl Plot for RemovalPlot {
 
 impl RemovalPlot {
     /// The curves of an image, minus `against` if given.
-    ///
-    /// # Errors
-    /// If the two are not of the same class, patch grid and steps.
     pub fn new(removal: Arc<Removal>, against: Option<Arc<Removal>>) -> Result<Self, Empty> {
         let (removal, operands) = match against {
             Some(other) => (Arc::new(subtract(&removal, &other)?), Some([removal, other])),
@@ -213,12 +210,10 @@ impl RemovalPlot {
 
     /// The curves of the mode that is shown; an error where there are none.
     fn curves(&self) -> Result<&Curves, Empty> {
-        let mode = self.removal.modes.get(&self.view.mode);
-        let none = || Empty(format!("No removal curves for mode {}", self.view.mode.id()));
-        let found = mode.ok_or_else(none)?;
-        match found {
-            Found::Some(curves) => Ok(curves),
-            Found::None { none } => Err(Empty(none.clone())),
+        match self.removal.modes.get(&self.view.mode) {
+            Some(Found::Some(curves)) => Ok(curves),
+            Some(Found::None { none }) => Err(Empty(none.clone())),
+            None => Err(Empty(format!("No removal curves for mode {}", self.view.mode.id()))),
         }
     }
 

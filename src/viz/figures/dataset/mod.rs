@@ -144,10 +144,7 @@ pub trait Overview: Sync {
         Size { width: 0.0, height: 0.0 }
     }
 
-    /// The picture.
-    ///
-    /// # Errors
-    /// The reason why there is nothing to draw.
+    /// The picture, or why there is nothing to draw.
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty>;
 
     /// The values behind the picture.
