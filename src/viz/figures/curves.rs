@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend};
-use crate::viz::figures::plot::{Caption, Plot, Source};
+use crate::viz::figures::plot::{Caption, Plot};
 use crate::viz::{Empty, Info, Size, TabGroup};
 
 /// The losses and accuracies of one head during training, in the order of steps.
@@ -152,10 +152,6 @@ impl Plot for TrainingPlot {
                 if *interval { "interval_95_half_width" } else { "standard_deviation" },
                 rows.iter().map(|(.., spread)| *spread),
             )
-    }
-
-    fn sources(&self) -> Vec<Source<'_>> {
-        Vec::new() // they are in the run's folder
     }
 }
 

@@ -5,7 +5,7 @@ use crate::viz::draw::{
     Anchor, Axis, Box2, Color, Map, Raster, Scale, Scene, Stroke, Table, Theme, extent, font, frame, legend,
 };
 use crate::viz::figures::dataset::confusion::on;
-use crate::viz::figures::plot::{Caption, Plot, Source};
+use crate::viz::figures::plot::{Caption, Plot};
 use crate::viz::{Empty, Info, Size, TabGroup};
 
 /// Its names and description.
@@ -151,32 +151,20 @@ impl Plot for RatesPlot {
     }
 
     fn table(&self) -> Table {
-        let cells = || {
-            let rows = |grid: &RateGrid| {
-                let chosen = grid.chosen();
-                let known = grid.cells.iter().enumerate().filter_map(|(at, cell)| Some((at, cell.clone()?)));
-                let place =
-                    |at: usize| [&grid.layers[at / grid.rates.len()], &grid.rates[at % grid.rates.len()]];
-                known
-                    .map(|(at, cell)| {
-                        (grid.head.clone(), place(at).map(Clone::clone), cell, Some(at) == chosen)
-                    })
-                    .collect::<Vec<_>>()
-            };
-            self.grids.iter().flat_map(rows)
-        };
+        let mut rows = Vec::new();
+        for grid in &self.grids {
+            let chosen = grid.chosen();
+            let known = grid.cells.iter().enumerate().filter_map(|(at, cell)| Some((at, cell.as_ref()?)));
+            rows.extend(known.map(|(at, cell)| (grid, at, cell, Some(at) == chosen)));
+        }
         Table::default()
-            .words("head", cells().map(|(head, ..)| head))
-            .words("layer", cells().map(|(_, [layer, _], ..)| layer))
-            .words("rate", cells().map(|(_, [_, rate], ..)| rate))
-            .numbers("selection", cells().map(|(_, _, cell, _)| cell.select))
-            .numbers("test", cells().map(|(_, _, cell, _)| cell.test))
-            .numbers("test_last", cells().map(|(_, _, cell, _)| cell.last))
-            .numbers("chosen", cells().map(|(.., chosen)| f64::from(u8::from(chosen))))
-    }
-
-    fn sources(&self) -> Vec<Source<'_>> {
-        Vec::new() // the run's folder has them
+            .words("head", rows.iter().map(|(grid, ..)| grid.head.clone()))
+            .words("layer", rows.iter().map(|(grid, at, ..)| grid.layers[at / grid.rates.len()].clone()))
+            .words("rate", rows.iter().map(|(grid, at, ..)| grid.rates[at % grid.rates.len()].clone()))
+            .numbers("selection", rows.iter().map(|(_, _, cell, _)| cell.select))
+            .numbers("test", rows.iter().map(|(_, _, cell, _)| cell.test))
+            .numbers("test_last", rows.iter().map(|(_, _, cell, _)| cell.last))
+            .numbers("chosen", rows.iter().map(|(.., chosen)| f64::from(u8::from(*chosen))))
     }
 }
 

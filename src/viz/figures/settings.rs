@@ -3,7 +3,7 @@
 
 use super::curves::{ACCURACY, stroke};
 use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Table, Theme, extent, legend};
-use crate::viz::figures::plot::{Caption, Plot, Source};
+use crate::viz::figures::plot::{Caption, Plot};
 use crate::viz::{Empty, Info, Size, TabGroup};
 
 /// Its names and description.
@@ -126,9 +126,5 @@ impl Plot for SettingsPlot {
             .numbers("value", all().map(|(_, point)| point.value))
             .numbers("accuracy", all().map(|(_, point)| point.accuracy))
             .numbers("rank_coverage", all().map(|(_, point)| point.coverage.unwrap_or(f64::NAN)))
-    }
-
-    fn sources(&self) -> Vec<Source<'_>> {
-        Vec::new() // the runs' folders have them
     }
 }
