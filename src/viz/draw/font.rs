@@ -1,7 +1,7 @@
 //! The one typeface of every figure: Ubuntu Light, which egui bundles, so that a window, an SVG and
 //! a PDF on any machine set the same text at the same width.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use eframe::egui;
 use skrifa::charmap::Charmap;
@@ -18,13 +18,10 @@ pub const CAP: f32 = 0.69;
 
 /// The bytes of the font file, loaded once and shared.
 pub fn file() -> Arc<dyn AsRef<[u8]> + Send + Sync> {
-    static FILE: OnceLock<Arc<dyn AsRef<[u8]> + Send + Sync>> = OnceLock::new();
-    let load = || {
-        let fonts = egui::FontDefinitions::default();
-        // egui's `default_fonts` feature is on in Cargo.toml, and carries this file under this name.
-        fonts.font_data["Ubuntu-Light"].font.clone()
-    };
-    FILE.get_or_init(load).clone()
+    // egui's `default_fonts` feature is on in Cargo.toml, and carries this file under this name.
+    static FILE: LazyLock<Arc<dyn AsRef<[u8]> + Send + Sync>> =
+        LazyLock::new(|| egui::FontDefinitions::default().font_data["Ubuntu-Light"].font.clone());
+    FILE.clone()
 }
 
 /// The parts of the font that measuring a line of text needs.
@@ -37,18 +34,17 @@ struct Face {
 }
 
 fn face() -> &'static Face {
-    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
-    static FACE: OnceLock<Face> = OnceLock::new();
-    let bytes = BYTES.get_or_init(|| (*file()).as_ref().to_vec());
-    FACE.get_or_init(|| {
-        let font = FontRef::new(bytes).expect("egui's own font file parses");
+    static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| (*file()).as_ref().to_vec());
+    static FACE: LazyLock<Face> = LazyLock::new(|| {
+        let font = FontRef::new(&BYTES).expect("egui's own font file parses");
         let (size, location) = (Size::unscaled(), LocationRef::default());
         Face {
             glyphs: font.charmap(),
             metrics: font.glyph_metrics(size, location),
             units_per_em: f32::from(font.metrics(size, location).units_per_em),
         }
-    })
+    });
+    &FACE
 }
 
 /// Whether the typeface has a glyph for `letter`; without one, a PDF and a PNG show an empty box.
