@@ -188,12 +188,6 @@ fn untrained(theme: &Theme) -> Color {
     theme.ground.mix(theme.series(0), 0.45)
 }
 
-/// The height at which every row has its standard height, legend included, in points.
-pub fn height(strips: &[Strip], width: f32) -> f32 {
-    let (_, lines) = key(&Theme::light(), width, strips);
-    (strips.len() as f32 + 1.0 + lines) * ROW_PT + 2.0
-}
-
 fn finite_strips(trace: &Trace) -> Vec<Strip> {
     trace.diagnostics.keys().filter_map(|name| Strip::of(trace, name)).collect()
 }
@@ -227,7 +221,9 @@ impl Figure for Diagnostics {
     }
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
-        height(&finite_strips(trace), width)
+        let strips = finite_strips(trace);
+        let (_, lines) = key(&Theme::light(), width, &strips);
+        (strips.len() as f32 + 1.0 + lines) * ROW_PT + 2.0
     }
 
     fn max_height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {

@@ -91,7 +91,6 @@ impl Figure for Evidence {
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let evidence = &trace.evidence;
         if let Some(why) = self.lacks(trace) {
             return Err(why);
         }
@@ -121,16 +120,9 @@ impl Figure for Evidence {
         if let (Some(upper), Some(lower)) = (&mut upper, &mut lower) {
             Frame::align(&mut [upper, lower]);
         }
-        match (&upper, &evidence.position) {
-            (Some(frame), Some(values)) => draw_exact(&mut scene, theme, trace, frame, values),
-            (Some(frame), None) => frame.axes(&mut scene, theme),
-            (None, _) => {}
-        }
-        match (&lower, &evidence.proxy) {
-            (Some(frame), Some(values)) => draw_proxy(&mut scene, theme, trace, frame, values),
-            (Some(frame), None) => frame.axes(&mut scene, theme),
-            (None, _) => {}
-        }
+        // Without values they draw the axes alone, as beside cells of a row that have some.
+        upper.iter().for_each(|frame| draw_exact(&mut scene, theme, trace, frame));
+        lower.iter().for_each(|frame| draw_proxy(&mut scene, theme, trace, frame));
         Ok(scene)
     }
 
@@ -189,7 +181,8 @@ fn below(room: Box2, height: f32) -> Box2 {
     Box2::new(room.x, room.y + height, room.w, room.h - height)
 }
 
-fn draw_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values: &[f32]) {
+fn draw_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame) {
+    let Some(values) = &trace.evidence.position else { return frame.axes(scene, theme) };
     let n = values.len();
     let (area, zero) = (frame.area, frame.y(0.0));
     if let Some(memory) = memories(trace) {
@@ -217,7 +210,8 @@ fn draw_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, va
     frame.axes(scene, theme);
 }
 
-fn draw_proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame, values: &[f32]) {
+fn draw_proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame) {
+    let Some(values) = &trace.evidence.proxy else { return frame.axes(scene, theme) };
     frame.grid(scene, theme);
     frame.zero_line(scene, theme);
     let curve = |v: &[f32]| v.iter().enumerate().map(|(k, &v)| frame.at(k as f64, f64::from(v))).collect();

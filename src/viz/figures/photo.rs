@@ -59,14 +59,6 @@ fn places(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32) -> [Bo
 /// By which factor the second picture must be wider alone than beside the first to be shown alone.
 const MIN_GROWTH: f32 = 1.5;
 
-/// The box of the second picture alone, if two would leave the pane half empty; no exported page has such a shape.
-fn place_alone(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32, beside: Box2) -> Option<Box2> {
-    let [_, full] = picture_widths(theme, size.width, bar, keys);
-    let title = title_height(theme);
-    let alone = Box2::new(0.0, title, full, size.height - title).largest(1.0, aspect);
-    (alone.w > MIN_GROWTH * beside.w).then_some(alone)
-}
-
 impl Photo {
     /// The axis of the colour bar: centred at zero for differences, and if there are negative values.
     fn bar(&self, trace: &Trace, options: &Options) -> Axis {
@@ -129,9 +121,13 @@ impl Figure for Photo {
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let mut scene = Scene::new(size.width, size.height, "Picture and token weights", theme.background);
         let axis = options.keys.bar_axis(theme, self.bar(trace, options), size.height);
-        let [left, beside] = places(theme, size, &axis, options.keys, picture::aspect(trace));
-        let alone = place_alone(theme, size, &axis, options.keys, picture::aspect(trace), beside);
-        let alone = alone.filter(|_| layer(trace).is_some());
+        let aspect = picture::aspect(trace);
+        let [left, beside] = places(theme, size, &axis, options.keys, aspect);
+        // The second picture alone, if two would leave the pane half empty; no exported page has such a shape.
+        let [_, full] = picture_widths(theme, size.width, &axis, options.keys);
+        let top = title_height(theme);
+        let alone = Box2::new(0.0, top, full, size.height - top).largest(1.0, aspect);
+        let alone = (alone.w > MIN_GROWTH * beside.w && layer(trace).is_some()).then_some(alone);
         if alone.is_none() {
             frame::title(&mut scene, theme, [left.x, left.y - title_height(theme)], "Model input", left.w);
             picture::seen(&mut scene, theme, trace, left, 0.0);

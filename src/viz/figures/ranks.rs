@@ -84,11 +84,9 @@ impl Figure for Ranks {
             false => [theme.series(0); 2],
         };
         let named = label(trace, "Tokens by best position");
-        let fewer_tokens = is_difference.then_some((Mark::Patch(fewer), "Fewer"));
-        let entries: Vec<(Mark, &str)> = std::iter::once((Mark::Patch(more), &*named))
-            .chain(fewer_tokens)
-            .chain([(Mark::Patch(theme.band), &*edge_name)])
-            .collect();
+        let mut entries = vec![(Mark::Patch(more), &*named)];
+        entries.extend(is_difference.then_some((Mark::Patch(fewer), "Fewer")));
+        entries.push((Mark::Patch(theme.band), &*edge_name));
         let room = legend::above(&mut scene, theme, size, &entries);
         let (low, high) = options.limits.or_else(|| self.limits(trace)).unwrap_or_default();
         let top = high.max(1.0);

@@ -206,15 +206,12 @@ impl Figure for ScanPath {
             let (x, y) = ((s % columns) as f32 * (panel.w + 2.0 * theme.gap), (s / columns) as f32 * row);
             let rect = Box2 { x, y: y + top, ..panel };
             let memory = step.and_then(|step| Some((step, order::memory(trace, s)?)));
+            let own = panel_title(trace, s, orders.len(), rect.w);
+            let read = |step: &usize| *step.min(&order.len());
             let title = match &memory {
-                Some((step, _)) if orders.len() > 1 => {
-                    let title = panel_title(trace, s, orders.len(), rect.w);
-                    format!("{title}: {} read", step.min(&order.len()))
-                }
-                Some((step, _)) => {
-                    format!("Memory after {} of {} steps", step.min(&order.len()), order.len())
-                }
-                None => panel_title(trace, s, orders.len(), rect.w),
+                Some((step, _)) if orders.len() > 1 => format!("{own}: {} read", read(step)),
+                Some((step, _)) => format!("Memory after {} of {} steps", read(step), order.len()),
+                None => own,
             };
             match orders.len() {
                 1 => keys.title(&mut scene, theme, (&title, short_title(trace, &title)), rect.w),

@@ -35,11 +35,6 @@ pub fn end_colors() -> [Color; 2] {
     [light.ground, light.ink]
 }
 
-/// Number of last moves of a learned order that are drawn as a line: those to the tokens the memory keeps best.
-pub fn tail_steps(trace: &Trace) -> usize {
-    (trace.grid.len() / 10).max(1)
-}
-
 impl Sweep<'_> {
     /// The centre of the patch of token `i`.
     fn center(&self, i: usize) -> Point {
@@ -85,7 +80,9 @@ impl Sweep<'_> {
             step_color(theme, self.options, self.fraction(step_of[i])).alpha(self.options.opacity)
         });
         self.grid_lines(scene);
-        let last = &self.order[n.saturating_sub(tail_steps(self.trace) + 1)..];
+        // The last moves are those to the tokens the memory keeps best.
+        let moves = (self.trace.grid.len() / 10).max(1);
+        let last = &self.order[n.saturating_sub(moves + 1)..];
         let points: Vec<Point> = last.iter().map(|&i| self.center(i)).collect();
         scene.line(points.clone(), Stroke::new(1.8, theme.ground.alpha(0.75)));
         scene.line(points, Stroke::new(0.8, theme.ink));

@@ -125,7 +125,7 @@ impl TracePlot {
 }
 
 /// What a figure of `trace` was made from, for the metadata of its file.
-pub fn about(trace: &Trace) -> String {
+fn about(trace: &Trace) -> String {
     if trace.image.is_empty() {
         return format!("{} over {} x {} patches", trace.head, trace.grid.rows, trace.grid.cols);
     }
@@ -135,13 +135,6 @@ pub fn about(trace: &Trace) -> String {
         Some(minus) => format!("{own}, minus {}", subject(minus)),
         None => own,
     }
-}
-
-/// What figures of traces side by side were made from, and what they are differences from.
-pub fn about_all<'a>(traces: impl Iterator<Item = &'a Trace>, against: Option<&Trace>) -> String {
-    let all: Vec<String> = traces.map(about).collect();
-    let against = against.map_or_else(String::new, |trace| format!("; differences from {}", about(trace)));
-    all.join("; ") + &against
 }
 
 impl Plot for TracePlot {
@@ -163,13 +156,14 @@ impl Plot for TracePlot {
         if let Some(changes) = self.single().and_then(|(_, trace)| trace.reading.changes()) {
             title = format!("{title} ({changes})");
         }
+        let mut made_of = self.traces.iter().map(|trace| about(trace)).collect::<Vec<_>>().join("; ");
         if let Some(against) = &self.against {
+            made_of += &format!("; differences from {}", about(against));
             let own =
                 self.single().map_or_else(String::new, |(_, trace)| format!(" of {}", stem(&trace.probe)));
             title = format!("{title}{own}, difference (Δ) from {}", stem(&against.probe));
         }
-        let about = about_all(self.traces.iter().map(AsRef::as_ref), self.against.as_deref());
-        Caption { title, file, about, command: self.command() }
+        Caption { title, file, about: made_of, command: self.command() }
     }
 
     fn height(&self, width: f32) -> f32 {

@@ -2,7 +2,7 @@
 //! line; behind them the null of the mean of as many images (5th to 95th percentile), or of a single image in evaluations by
 //! earlier versions.
 
-use super::{ClassSort, Control, Overview, Picked, View, label, measure, no_class};
+use super::{ClassSort, Control, Overview, View, label, measure, no_class};
 use crate::model::explain::evaluation::ClassRow;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, extent, legend,
@@ -37,19 +37,17 @@ fn rows(view: View<'_>) -> Rows {
     rows.iter().enumerate().for_each(|(at, row)| rank[row.class] = at);
     let middle = rows.len().saturating_sub(1) as f64 / 2.0;
     let distance = |class: usize| (rank[class] as f64 - middle).abs();
-    let Picked { mut classes, found, sort } =
+    let mut picked =
         choice.classes.pick(names, rows.iter().map(|row| row.class), distance, ClassSort::Difference);
-    if sort == ClassSort::Difference {
-        classes.sort_by_key(|class| rank[*class]);
+    let mut gap = None;
+    if picked.sort == ClassSort::Difference {
+        picked.classes.sort_by_key(|class| rank[*class]);
+        gap = picked.classes.windows(2).position(|pair| rank[pair[1]] > rank[pair[0]] + 1);
     }
-    let left_out = found - classes.len();
-    let has_gap = |pair: &[usize]| rank[pair[1]] > rank[pair[0]] + 1;
-    let gap = classes.windows(2).position(has_gap).filter(|_| sort == ClassSort::Difference);
-    let note = Picked { classes: classes.clone(), found, sort }.note("both ends");
     Rows {
-        gap: gap.map(|at| (at + 1, left_out)),
-        note: note.filter(|_| gap.is_none()),
-        rows: classes.iter().map(|class| rows[rank[*class]].clone()).collect(),
+        gap: gap.map(|at| (at + 1, picked.found - picked.classes.len())),
+        note: picked.note("both ends").filter(|_| gap.is_none()),
+        rows: picked.classes.iter().map(|class| rows[rank[*class]].clone()).collect(),
     }
 }
 
