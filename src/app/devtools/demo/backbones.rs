@@ -36,18 +36,9 @@ struct Point {
 
 /// Pre-trains a backbone, unless `folder` holds it already.
 pub fn make(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -> anyhow::Result<()> {
-    if is_there(folder, plan) { Ok(()) } else { pretrain_into(folder, plan, device, bars) }
-}
-
-/// Whether `folder` holds a backbone that the same plan made from the same version of the scenes.
-fn is_there(folder: &Path, plan: &Plan) -> bool {
-    let record = crate::model::io::atomic_file::read(&folder.join(FILE), 1 << 20).ok();
-    let record: Option<Record> = record.and_then(|text| serde_json::from_slice(&text).ok());
-    record.is_some_and(|record| record.plan == *plan && record.scenes_version == scenes::VERSION)
-        && folder.join("model.safetensors").is_file()
-}
-
-fn pretrain_into(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -> anyhow::Result<()> {
+    if is_there(folder, plan) {
+        return Ok(());
+    }
     let template = "{prefix} {wide_bar} {pos}/{len} steps, {msg} {eta} left";
     let bar = bar(bars, plan.steps, template, &folder.display().to_string());
     let (mut curve, mut losses, mut shares) = (Vec::new(), Vec::new(), Vec::new());
@@ -77,4 +68,12 @@ fn pretrain_into(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgre
     let record =
         serde_json::to_string_pretty(&Record { plan: *plan, scenes_version: scenes::VERSION, curve })? + "\n";
     write_atomic(&folder.join(FILE), record.as_bytes())
+}
+
+/// Whether `folder` holds a backbone that the same plan made from the same version of the scenes.
+fn is_there(folder: &Path, plan: &Plan) -> bool {
+    let record = crate::model::io::atomic_file::read(&folder.join(FILE), 1 << 20).ok();
+    let record: Option<Record> = record.and_then(|text| serde_json::from_slice(&text).ok());
+    record.is_some_and(|record| record.plan == *plan && record.scenes_version == scenes::VERSION)
+        && folder.join("model.safetensors").is_file()
 }
