@@ -114,8 +114,7 @@ fn predictions(trace: &Trace, reference: &Trace) -> Vec<Prediction> {
         probability: (own[index] - other[index]) as f32,
     };
     let mut all: Vec<Prediction> = all.into_iter().map(difference).collect();
-    let key = |class: &Prediction| (-class.probability.abs(), class.index);
-    all.sort_by(|a, b| key(a).0.total_cmp(&key(b).0).then(key(a).1.cmp(&key(b).1)));
+    all.sort_by(|a, b| b.probability.abs().total_cmp(&a.probability.abs()).then(a.index.cmp(&b.index)));
     all
 }
 

@@ -1,6 +1,6 @@
 //! Checks that a trace is consistent before it is drawn: one read from disk may hold anything.
 
-use crate::model::trace::{Routing, Trace};
+use crate::model::trace::{Matrix, Routing, Trace};
 use crate::viz::Empty;
 
 /// Most tokens of a trace that is drawn: the plan of more would be an image of over 16 megapixels.
@@ -15,9 +15,10 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
             grid.rows, grid.cols
         ))
     })?;
+    let recreate = |what: String| Err(Empty(format!("{what}; recreate the trace")));
     let length = |name: &str, found: Option<usize>| match found {
         Some(found) if found != n => {
-            Err(Empty(format!("The trace has {found} values of {name} for {n} tokens; recreate the trace")))
+            recreate(format!("The trace has {found} values of {name} for {n} tokens"))
         }
         _ => Ok(()),
     };
@@ -47,21 +48,14 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
     for kernel in trace.kernel.iter().chain(&trace.other_kernels) {
         length("kernel", Some(kernel.rows))?;
         if kernel.cols == 0 || kernel.rows.checked_mul(kernel.cols) != Some(kernel.data.len()) {
-            return Err(Empty(
-                "The kernel of the trace does not match its stated size; recreate the trace".into(),
-            ));
+            return recreate("The kernel of the trace does not match its stated size".to_owned());
         }
     }
     match &trace.routing {
-        Routing::None => {}
-        Routing::Plan(plan) => {
-            if plan.rows != n || plan.cols != n || plan.data.len() != n * n {
-                return Err(Empty(format!(
-                    "The plan of the trace is {} x {} for {n} tokens; recreate the trace",
-                    plan.rows, plan.cols
-                )));
-            }
+        Routing::Plan(Matrix { rows, cols, data }) if (*rows, *cols, data.len()) != (n, n, n * n) => {
+            return recreate(format!("The plan of the trace is {rows} x {cols} for {n} tokens"));
         }
+        Routing::None | Routing::Plan(_) => {}
         Routing::Orders(orders) => {
             for order in orders {
                 let mut seen = vec![false; n];
@@ -70,9 +64,9 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
                         seen.get_mut(i as usize).is_some_and(|seen| !std::mem::replace(seen, true))
                     });
                 if !is_permutation {
-                    return Err(Empty(format!(
-                        "An order of the trace does not list each of the {n} tokens once; recreate the trace"
-                    )));
+                    return recreate(format!(
+                        "An order of the trace does not list each of the {n} tokens once"
+                    ));
                 }
             }
         }
@@ -80,9 +74,7 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
     let seen = &trace.seen;
     let pixels = seen.width.checked_mul(seen.height).and_then(|p| p.checked_mul(3));
     if pixels != Some(seen.rgb.len()) {
-        return Err(Empty(
-            "The picture of the trace does not match its stated size; recreate the trace".into(),
-        ));
+        return recreate("The picture of the trace does not match its stated size".to_owned());
     }
     Ok(())
 }

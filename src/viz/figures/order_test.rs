@@ -26,29 +26,24 @@ const AXIS_PT: f32 = 28.0;
 
 /// The contrast to draw: the margin, or the logit of a probe with a single class; otherwise why there is none.
 fn contrast(trace: &Trace) -> Result<&OrderContrast, Empty> {
-    match &trace.order_test {
-        Some(Found::Tested { logit, margin }) => {
-            let shown = margin.as_ref().unwrap_or(logit);
-            let numbers = [shown.value, shown.best, shown.worst, shown.reassigned.mean, shown.reassigned.std];
-            match shown.reassigned.z {
-                _ if numbers.iter().chain(&cumulative(shown)).any(|number| !number.is_finite()) => {
-                    Err(Empty(
-                        "The order test of the trace contains non-finite values; recreate the trace"
-                            .to_owned(),
-                    ))
-                }
-                None if trace.minus.is_none() => {
-                    Err(Empty("All orders of these tokens give the same value".to_owned()))
-                }
-                _ => Ok(shown),
-            }
-        }
-        Some(Found::None { none }) => Err(Empty(none.clone())),
+    let empty = |why: &str| Err(Empty(why.to_owned()));
+    let (logit, margin) = match &trace.order_test {
+        Some(Found::Tested { logit, margin }) => (logit, margin),
+        Some(Found::None { none }) => return empty(none),
         None if trace.minus.is_some() => {
-            Err(Empty("One of the two traces has no order test; recreate that trace".to_owned()))
+            return empty("One of the two traces has no order test; recreate that trace");
         }
-        None => Err(Empty("The trace has no order test; recreate the trace".to_owned())),
+        None => return empty("The trace has no order test; recreate the trace"),
+    };
+    let shown = margin.as_ref().unwrap_or(logit);
+    let numbers = [shown.value, shown.best, shown.worst, shown.reassigned.mean, shown.reassigned.std];
+    if numbers.iter().chain(&cumulative(shown)).any(|number| !number.is_finite()) {
+        return empty("The order test of the trace contains non-finite values; recreate the trace");
     }
+    if shown.reassigned.z.is_none() && trace.minus.is_none() {
+        return empty("All orders of these tokens give the same value");
+    }
+    Ok(shown)
 }
 
 /// The quantity of the contrast; class names are shortened to half the room each if it is wider than `room`.
