@@ -91,19 +91,18 @@ impl Identity {
             let (w, h) = (rect.w / of_columns as f32, rect.h / of_rows as f32);
             Box2::new(rect.x + column as f32 * w, rect.y + row as f32 * h, w, h)
         };
+        let whole =
+            |named: Option<usize>, own: usize| if named == Some(own) { vec![rect] } else { Vec::new() };
+        let part = |named: Option<usize>, rows: usize, columns: usize| {
+            let inside = named.filter(|at| *at < rows * columns);
+            inside.map(|at| cell(at / columns, rows, at % columns, columns)).into_iter().collect()
+        };
         match self {
-            Self::Token(i) if hover.token == Some(*i) => vec![rect],
-            Self::Position(k) if hover.position == Some(*k) => vec![rect],
-            Self::Item(item) if hover.item == Some(*item) => vec![rect],
-            Self::Cells { rows, columns } => {
-                let inside = hover.item.filter(|item| *item < rows * columns);
-                inside.map(|at| cell(at / columns, *rows, at % columns, *columns)).into_iter().collect()
-            }
-            Self::Token(_) | Self::Position(_) | Self::Item(_) => Vec::new(),
-            Self::Grid(g) => {
-                let inside = hover.token.filter(|i| *i < g.len());
-                inside.map(|i| cell(i / g.cols, g.rows, i % g.cols, g.cols)).into_iter().collect()
-            }
+            Self::Token(i) => whole(hover.token, *i),
+            Self::Position(k) => whole(hover.position, *k),
+            Self::Item(item) => whole(hover.item, *item),
+            Self::Cells { rows, columns } => part(hover.item, *rows, *columns),
+            Self::Grid(grid) => part(hover.token, grid.rows, grid.cols),
             Self::Plan { rows, positions } => {
                 let row = hover.token.and_then(|i| rows.iter().position(|r| *r == i));
                 let column = hover.position.filter(|k| k < positions);
