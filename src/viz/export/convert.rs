@@ -8,9 +8,9 @@ use krilla::geom::Size;
 use krilla::metadata::Metadata;
 use krilla::page::PageSettings;
 use krilla_svg::{SurfaceExt as _, SvgSettings};
+use png::PixelDimensions;
 use resvg::{tiny_skia, usvg};
 
-use super::indexed::chunk;
 use super::{ExportError, MADE_BY, MAX_PIXELS, failed, svg};
 use crate::viz::draw::{Scene, font};
 
@@ -46,19 +46,20 @@ pub fn pdf(scene: &Scene, about: &str) -> Result<Vec<u8>, ExportError> {
 
 /// The bytes of a PNG of the scene at `dpi` dots per inch, which the file states.
 pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError> {
-    let bytes = pixmap(scene, about, dpi, "PNG")?.encode_png().map_err(failed("PNG"))?;
+    let pixmap = pixmap(scene, about, dpi, "PNG")?;
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, pixmap.width(), pixmap.height());
+    encoder.set_color(png::ColorType::Rgba);
     let dots_per_metre = (dpi / 0.0254).round() as u32;
-    let mut density = [dots_per_metre.to_be_bytes(); 2].concat();
-    density.push(1); // the unit is the metre
-    let software = [&b"Software\0"[..], MADE_BY.as_bytes()].concat();
-    // iTXt, UTF-8: not compressed, no language tag, no translated keyword.
-    let about = [&b"Description\0\0\0\0\0"[..], about.as_bytes()].concat();
-    // These chunks may follow the signature (8 bytes) and the header chunk (25 bytes).
-    let mut file = bytes[..33].to_vec();
-    chunk(&mut file, *b"pHYs", &density);
-    chunk(&mut file, *b"tEXt", &software);
-    chunk(&mut file, *b"iTXt", &about);
-    file.extend(&bytes[33..]);
+    encoder.set_pixel_dims(Some(PixelDimensions {
+        xppu: dots_per_metre,
+        yppu: dots_per_metre,
+        unit: png::Unit::Meter,
+    }));
+    let written = (encoder.add_text_chunk("Software".to_owned(), MADE_BY.to_owned()))
+        .and_then(|()| encoder.add_itxt_chunk("Description".to_owned(), about.to_owned()))
+        .and_then(|()| encoder.write_header()?.write_image_data(&pixmap.take_demultiplied()));
+    written.map_err(failed("PNG"))?;
     Ok(file)
 }
 

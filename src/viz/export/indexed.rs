@@ -1,77 +1,21 @@
-//! A picture of 256 colours as PNG (RFC 2083): the palette, then one byte for each pixel. Versions of one photograph with
+//! A picture of 256 colours as PNG: the palette, then one byte for each pixel. Versions of one photograph with
 //! different palettes differ in their first [`HEAD`] bytes only; a pixel takes a third of its three bytes as RGB.
 
-use std::io::Write as _;
-
-use flate2::write::ZlibEncoder;
-use flate2::{Compression, Crc};
+use png::{ColorType, Compression, Encoder};
 
 /// Bytes before the pixels: signature, header chunk and palette chunk of 256 colours.
 pub const HEAD: usize = 8 + (12 + 13) + (12 + 3 * 256);
 
 /// The bytes of the PNG: `levels` are indices into `palette` in rows of `width` pixels.
 pub fn png(width: usize, levels: &[u8], palette: &[[u8; 3]]) -> Vec<u8> {
-    let height = levels.len() / width.max(1);
-    let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
-    // Bit depth 8, colour type 3 (palette), deflate, adaptive filters, not interlaced.
-    let sizes = [width as u32, height as u32].map(u32::to_be_bytes).concat();
-    chunk(&mut file, *b"IHDR", &[&sizes[..], &[8, 3, 0, 0, 0]].concat());
-    chunk(&mut file, *b"PLTE", palette.as_flattened());
-    let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
-    packed.write_all(&filtered(width, levels)).expect("memory takes every byte");
-    chunk(&mut file, *b"IDAT", &packed.finish().expect("memory takes every byte"));
-    chunk(&mut file, *b"IEND", &[]);
+    let mut file = Vec::new();
+    let mut encoder = Encoder::new(&mut file, width as u32, (levels.len() / width) as u32);
+    encoder.set_color(ColorType::Indexed);
+    encoder.set_palette(palette.as_flattened());
+    encoder.set_compression(Compression::High);
+    let written = encoder.write_header().and_then(|mut file| file.write_image_data(levels));
+    written.expect("one level for each pixel, and memory takes every byte");
     file
-}
-
-/// Appends a chunk of a PNG: length, type, data, CRC.
-pub(super) fn chunk(file: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
-    file.extend((data.len() as u32).to_be_bytes());
-    let mut crc = Crc::new();
-    for part in [&kind[..], data] {
-        crc.update(part);
-        file.extend(part);
-    }
-    file.extend(crc.sum().to_be_bytes());
-}
-
-/// The rows after filtering, each by the one of the five PNG filters with the smallest sum of absolute differences.
-fn filtered(width: usize, levels: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(levels.len() + levels.len() / width.max(1));
-    let mut above = vec![0; width];
-    for row in levels.chunks_exact(width.max(1)) {
-        let left = |x: usize| if x > 0 { row[x - 1] } else { 0 };
-        let corner = |x: usize| if x > 0 { above[x - 1] } else { 0 };
-        let predicted = |filter: u8, x: usize| match filter {
-            0 => 0,
-            1 => left(x),
-            2 => above[x],
-            3 => u8::midpoint(left(x), above[x]),
-            _ => paeth(left(x), above[x], corner(x)),
-        };
-        let rows = (0..=4).map(|filter| {
-            let rest: Vec<u8> = (0..width).map(|x| row[x].wrapping_sub(predicted(filter, x))).collect();
-            (rest.iter().map(|&v| u64::from(v.cast_signed().unsigned_abs())).sum::<u64>(), filter, rest)
-        });
-        let (_, filter, rest) = rows.min_by_key(|(sum, _, _)| *sum).expect("five filters");
-        out.push(filter);
-        out.extend(rest);
-        above.copy_from_slice(row);
-    }
-    out
-}
-
-/// The Paeth predictor: the neighbour nearest to left + above - corner.
-fn paeth(left: u8, above: u8, corner: u8) -> u8 {
-    let [a, b, c] = [left, above, corner].map(i16::from);
-    let distance = |v: i16| (a + b - c - v).abs();
-    if distance(a) <= distance(b) && distance(a) <= distance(c) {
-        left
-    } else if distance(b) <= distance(c) {
-        above
-    } else {
-        corner
-    }
 }
 
 #[cfg(test)]
