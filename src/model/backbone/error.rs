@@ -36,8 +36,6 @@ pub enum BackboneError {
          them in another order than kept: leave it out, or request kept"
     )]
     Order { order: MaeOrder, family: &'static str },
-    #[error("{id} has no attention to roll out")]
-    NoAttention { id: String },
     #[error("The tokens are the embeddings of the patches: no attention comes before them")]
     BeforeAttention,
 }

@@ -3,10 +3,8 @@
 //! [`super::names`]; the list of families is [`super::FAMILIES`].
 
 use super::config::Activation;
-use super::encoder::Architecture;
 use super::names::{self, Names};
 use super::position::Kernel;
-use super::vit;
 
 /// A family of backbones.
 #[derive(Debug)]
@@ -15,8 +13,6 @@ pub struct Family {
     pub model_type: &'static str,
     /// Its name for display.
     pub name: &'static str,
-    /// The network that computes its tokens.
-    pub architecture: Architecture,
     /// Prefix of its weights' names in files that hold more than the encoder.
     pub prefix: &'static str,
     /// Prefixes of other tensors in such files, besides the heads listed in [`super::keys`].
@@ -118,7 +114,6 @@ const BASE: Defaults = Defaults {
 pub const VIT: Family = Family {
     model_type: "vit",
     name: "ViT",
-    architecture: vit::VIT,
     prefix: "vit.",
     beside: &[],
     within: &[],

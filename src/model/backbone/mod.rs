@@ -1,9 +1,8 @@
 //! Frozen backbones: from pixels to tokens (docs/definitions.md, section 7), and the one list of their families.
 //!
 //! A backbone is a folder as the Hugging Face Hub lays it out: `config.json` ([`config`]) and the
-//! weights ([`weights`]), checked key by key against [`keys`]. The network is an [`encoder::Encoder`]; a single
-//! one ([`vit`], built of [`block`]s) serves all families; [`family`] and [`names`] hold their differences,
-//! [`position`] and [`rotary`] their position encodings. The tokens equal
+//! weights ([`weights`]), checked key by key against [`keys`]. A single network (`vit`, built of [`block`]s) serves all families;
+//! [`family`] and [`names`] hold their differences, [`position`] and [`rotary`] their position encodings. The tokens equal
 //! `last_hidden_state` of transformers for the same files and pixels (timm's `forward_features` in EVA-02): after the final layer norm
 //! (`post_layernorm` in SigLIP), except in BEiT, data2vec and EVA-02 with mean pooling and in CLIP, which apply none to their tokens.
 
@@ -13,7 +12,6 @@ mod at_once;
 mod batch;
 pub mod block;
 pub mod config;
-pub mod encoder;
 mod error;
 pub mod family;
 mod fields;
@@ -28,10 +26,12 @@ pub mod position;
 pub mod preprocess;
 pub mod rotary;
 pub mod token_spec;
-pub mod vit;
+mod vit;
 pub mod weights;
 
 use std::path::Path;
+use std::slice;
+use std::sync::Arc;
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use rayon::prelude::*;
@@ -40,10 +40,10 @@ use self::arithmetic::Arithmetic;
 use self::at_once::BatchLimit;
 use self::block::Reader;
 use self::config::Config;
-use self::encoder::{Encoder, GridEncoder};
 pub use self::error::BackboneError;
 use self::family::Family;
 use self::order::MaeOrder;
+use self::vit::{Layout, Vit};
 use self::weights::Weights;
 use super::device;
 use super::grid::Grid;
@@ -91,8 +91,7 @@ pub fn listed() -> String {
 pub struct Backbone {
     id: String,
     fingerprint: String,
-    config: Config,
-    encoder: Box<dyn Encoder>,
+    encoder: Vit,
     device: Device,
     batch_limit: BatchLimit,
     order: MaeOrder,
@@ -112,14 +111,12 @@ impl Backbone {
         let config = Config::open(dir)?;
         let weights = Weights::open(dir)?;
         let prefix = keys::prefix(&config, |name| weights.contains(name));
-        let expected = (config.family.architecture.keys)(&config, prefix);
-        weights.check(&expected, &|name| keys::ignored(&config, prefix, name))?;
+        weights.check(&keys::expected(&config, prefix), &|name| keys::ignored(&config, prefix, name))?;
         let reader = Reader { weights: &weights, prefix, device, arithmetic };
         Ok(Self {
             id: id(dir),
             fingerprint: weights.fingerprint().to_owned(),
-            encoder: (config.family.architecture.read)(&config, &reader)?,
-            config,
+            encoder: Vit::read(config, &reader)?,
             device: device.clone(),
             batch_limit: BatchLimit::new(),
             order: MaeOrder::default(),
@@ -170,7 +167,7 @@ impl Backbone {
 
     /// The configuration read from its `config.json`.
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.encoder.config
     }
 
     /// Most images per pass, if the device has run out of memory with more.
@@ -209,25 +206,27 @@ impl Backbone {
         for group in pixels.chunk_by(|a, b| (a.height, a.width) == (b.height, b.width)) {
             let (height, width) = (group[0].height, group[0].width);
             let grid = self.grid(height, width)?;
-            let encoder = self.encoder.prepare(grid, &self.device);
-            let fit = |memory| self.encoder.images_at_once(height, width, grid, memory);
-            let most = device::free_memory(&self.device).map_or(usize::MAX, fit);
-            let batch = group.len().div_ceil(cores).min(most);
-            batches.extend(group.chunks(batch).map(|batch| (grid, encoder.clone(), batch)));
+            let layout = self.encoder.layout(grid, &self.device);
+            let batch = group.len().div_ceil(cores).min(self.images_at_once(height * width, grid.len()));
+            batches.extend(group.chunks(batch).map(|batch| (layout.clone(), batch)));
         }
         let gpu = gpu_of(&self.device).map(|gpu| gpu.client());
-        let run = |(grid, encoder, batch): (Grid, GridEncoder, &[Pixels])| {
-            let stages = |pixels| self.join_layers(encoder(pixels, &wanted, normed));
+        let run = |(layout, batch): (Arc<Layout>, &[Pixels])| {
+            let grid = layout.grid;
+            let stages = |pass: &[Pixels]| {
+                self.join_layers(self.encoder.forward(self.upload(pass), &layout, &wanted, normed))
+            };
             let Some(gpu) = &gpu else {
-                let pass = |batch: &[Pixels]| self.run_on_cpu(batch, grid, stages);
-                return self.batch_limit.run(batch, &self.device, &pass);
+                return self.batch_limit.run(batch, &self.device, &|pass| {
+                    self.tokens_by_image(pass, grid, stages(pass).into_iter().map(Tensor::into_data))
+                });
             };
             let tokens = (self.config().prefix_tokens() + grid.len()) * self.width();
             let size = batch::images_a_pass(batch.len(), (layers.len() * tokens).max(batch[0].values.len()));
             self.batch_limit.run_ahead(batch, size, &self.device, &|pass| {
                 // Enqueued by this thread, directly after the computation: a copy waits for everything enqueued on the device
                 // before it, which from another thread could include the next pass.
-                let copies = stages(self.upload(pass)).into_iter().map(copy_to_host).collect();
+                let copies = stages(pass).into_iter().map(copy_to_host).collect();
                 let (read, numbers) = (gpu.read_tensor_async(copies), [pass.len() * tokens]);
                 move || {
                     let stages = pollster::block_on(read).expect("tokens that were computed").into_iter();
@@ -272,9 +271,7 @@ impl Backbone {
             }
             _ => failpoint::device_step(1),
         }
-        let data = TensorData::new(pixels.values.clone(), [1, 3, pixels.height, pixels.width]);
-        let rollout = self.encoder.rollout(Tensor::from_data(data, &self.device), grid, layer);
-        let rollout = rollout.ok_or_else(|| BackboneError::NoAttention { id: self.id.clone() })?; // [1, T, T]
+        let rollout = self.encoder.rollout(self.upload(slice::from_ref(pixels)), grid, layer); // [1, T, T]
         let (first, n) = (self.config().prefix_tokens(), grid.len());
         let patches = rollout.narrow(1, first, n).mean_dim(1).narrow(2, first, n); // [1, 1, N]
         let patches = patches.into_data().try_into_vec::<f32>().expect("attention is float32");
@@ -283,19 +280,20 @@ impl Backbone {
 
     /// Values of the patches, `[N, width]`, in the order of the returned tokens: ViT-MAE's may be shuffled.
     fn reordered(&self, patches: Vec<f32>, width: usize, pixels: &Pixels) -> Vec<f32> {
-        match *self.config().family == family::VIT_MAE && self.order != MaeOrder::Kept {
-            true => self.order.apply(&patches, width, pixels),
-            false => patches,
+        if !self.is_shuffled() {
+            return patches;
         }
+        let order = self.order.permutation(patches.len() / width, pixels);
+        order.iter().flat_map(|&i| &patches[i * width..(i + 1) * width]).copied().collect()
     }
 
-    /// The tokens of every image of a stage `[B, T, d]`, in raster order.
-    fn tokens_of(&self, stage: Tensor<3>, grid: Grid) -> Vec<Tokens> {
-        self.split_stage(stage.into_data(), grid)
+    /// Whether tokens are returned in another order than that of the patches.
+    fn is_shuffled(&self) -> bool {
+        *self.config().family == family::VIT_MAE && self.order != MaeOrder::Kept
     }
 
-    /// The same from the stage's data, which is split in place: a GPU's data is in its driver's memory, and a vector would be
-    /// another copy.
+    /// The tokens of every image of a stage `[B, T, d]`, in raster order. Its data is split in place: a GPU's data is in its
+    /// driver's memory, and a vector would be another copy.
     fn split_stage(&self, stage: TensorData, grid: Grid) -> Vec<Tokens> {
         let d = self.width();
         let (cls, prefix) = (usize::from(self.config().family.cls) * d, self.config().prefix_tokens() * d);
@@ -310,19 +308,11 @@ impl Backbone {
         values.par_chunks_exact(prefix + grid.len() * d).map(one).collect()
     }
 
-    /// [`Self::forward_layers`] on the CPU for images of one size; `stages` computes the stages `[B, T, d]` of their pixels.
-    fn run_on_cpu(
-        &self,
-        batch: &[Pixels],
-        grid: Grid,
-        stages: impl FnOnce(Tensor<4>) -> Vec<Tensor<3>>,
-    ) -> Vec<Vec<Tokens>> {
-        let (height, width) = (batch[0].height, batch[0].width);
-        let values: Vec<&[f32]> = batch.iter().map(|image| &image.values[..]).collect();
-        let values = values.concat();
-        let data = TensorData::new(values, [batch.len(), 3, height, width]);
-        let stages = stages(Tensor::from_data(data, &self.device));
-        self.tokens_by_image(batch, grid, stages.into_iter().map(Tensor::into_data))
+    /// Most images of so many pixels and patches in one pass.
+    fn images_at_once(&self, pixels: usize, patches: usize) -> usize {
+        let tokens = self.config().prefix_tokens() + patches;
+        device::free_memory(&self.device)
+            .map_or(usize::MAX, |memory| batch::images_at_once(self.config(), tokens, 3 * pixels, memory))
     }
 
     /// Uploads the pixels of images of one size, `[B, 3, H, W]`, gathered by all cores.

@@ -71,28 +71,15 @@ impl MaeOrder {
     pub fn permutation(self, patches: usize, pixels: &Pixels) -> Vec<usize> {
         let mut order: Vec<usize> = (0..patches).collect();
         let seed = match self {
-            Self::Kept => None,
-            Self::Shuffled(seed) => Some(seed),
-            Self::Redrawn => Some(0),
+            Self::Kept => return order,
+            Self::Shuffled(seed) => seed,
+            Self::Redrawn => 0,
         };
-        if let Some(seed) = seed {
-            let mut hash = Sha256::new_with_prefix(seed.to_le_bytes());
-            pixels.values.iter().for_each(|x| hash.update(x.to_le_bytes()));
-            let mut rng = ChaCha8Rng::from_seed(hash.finalize().into());
-            let noise: Vec<f64> = (0..patches).map(|_| rng.random()).collect();
-            order.sort_by(|&a, &b| noise[a].total_cmp(&noise[b]));
-        }
+        let mut hash = Sha256::new_with_prefix(seed.to_le_bytes());
+        pixels.values.iter().for_each(|x| hash.update(x.to_le_bytes()));
+        let mut rng = ChaCha8Rng::from_seed(hash.finalize().into());
+        let noise: Vec<f64> = (0..patches).map(|_| rng.random()).collect();
+        order.sort_by(|&a, &b| noise[a].total_cmp(&noise[b]));
         order
-    }
-
-    /// Reorders patch tokens `[N, width]` from raster order to this order.
-    pub fn apply(self, patches: &[f32], width: usize, pixels: &Pixels) -> Vec<f32> {
-        match self {
-            Self::Kept => patches.to_vec(),
-            Self::Shuffled(_) | Self::Redrawn => {
-                let order = self.permutation(patches.len() / width, pixels);
-                order.iter().flat_map(|&i| &patches[i * width..(i + 1) * width]).copied().collect()
-            }
-        }
     }
 }

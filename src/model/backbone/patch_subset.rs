@@ -1,21 +1,20 @@
 //! Encoding a subset of an image's patches, for removal curves. Patches are dropped before the first layer, as in MAE's masking
 //! (He et al. 2022), so that fewer patches cost less time.
 
-use burn::tensor::{Device, Tensor, TensorData};
+use std::slice;
+
+use burn::tensor::Device;
 use rayon::prelude::*;
 
-use super::order::MaeOrder;
-use super::{Backbone, BackboneError, family};
+use super::{Backbone, BackboneError};
 use crate::model::backbone::preprocess::Pixels;
-use crate::model::device;
 use crate::model::grid::Grid;
 use crate::model::tokens::Tokens;
 
 impl Backbone {
     /// Why this backbone cannot encode a subset of an image's patches; `None` if it can.
     pub fn why_no_subset(&self) -> Option<&'static str> {
-        let is_shuffled = *self.config().family == family::VIT_MAE && self.order != MaeOrder::Kept;
-        is_shuffled
+        self.is_shuffled()
             .then_some("The backbone outputs its tokens in shuffled order: the patch of a token is unknown")
     }
 
@@ -42,16 +41,14 @@ impl Backbone {
         let mut batches = Vec::new();
         for group in kept.chunk_by(|a, b| a.len() == b.len()) {
             let own = Grid::new(1, group[0].len());
-            let fit = |memory| self.encoder.images_at_once(height, width, own, memory);
-            let most = device::free_memory(&self.device).map_or(usize::MAX, fit);
+            let most = self.images_at_once(height * width, own.len());
             batches.extend(group.chunks(group.len().div_ceil(cores).min(most)).map(|batch| (own, batch)));
         }
         let run = |(own, batch): (Grid, &[&[usize]])| {
             let pass = |batch: &[&[usize]]| {
-                let data = TensorData::new(pixels.values.clone(), [1, 3, height, width]);
-                let pixels = Tensor::from_data(data, &self.device);
-                let stages = self.encoder.encode_subset(pixels, grid, batch, &layers, true);
-                self.tokens_of(self.join_layers(stages).swap_remove(0), own)
+                let stages =
+                    self.encoder.encode_subset(self.upload(slice::from_ref(pixels)), grid, batch, &layers);
+                self.split_stage(self.join_layers(stages).swap_remove(0).into_data(), own)
             };
             self.batch_limit.run(batch, &self.device, &pass)
         };

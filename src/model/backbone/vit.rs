@@ -9,21 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-use super::batch;
 use super::block::{Block, Linear, Norm, Reader, add_optional};
 use super::config::Config;
-use super::encoder::{Architecture, Encoder, GridEncoder};
 use super::keys::{self, RELATIVE};
 use super::position::{relative_index, relative_len, resample_relative};
 use super::rotary::Rotation;
 use super::weights::WeightsError;
-use crate::model::device::FreeMemory;
 use crate::model::grid::Grid;
 use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// A vision transformer on a device.
-pub struct Vit {
-    config: Config,
+pub(super) struct Vit {
+    pub config: Config,
     projection: Linear,
     /// CLS and registers, `[prefix, d]`.
     prefix: Vec<f32>,
@@ -39,59 +36,9 @@ pub struct Vit {
     layout: Mutex<Option<Arc<Layout>>>,
 }
 
-/// The architecture of every family in [`FAMILIES`](super::FAMILIES).
-pub const VIT: Architecture = Architecture {
-    keys: keys::expected,
-    read: |config, reader| Ok(Box::new(Vit::read(config.clone(), reader)?)),
-};
-
-impl Encoder for Vit {
-    fn prepare(&self, grid: Grid, device: &Device) -> GridEncoder<'_> {
-        let layout = self.layout(grid, device);
-        Arc::new(move |pixels, layers, normed| self.forward(pixels, &layout, layers, normed))
-    }
-
-    fn rollout(&self, pixels: Tensor<4>, grid: Grid, layers: usize) -> Option<Tensor<3>> {
-        let layout = self.layout(grid, &pixels.device());
-        let [images, ..] = pixels.dims();
-        let embedded = self.embed(pixels, &layout);
-        let [_, tokens, d] = embedded.dims();
-        let mut x = embedded.reshape([images * tokens, d]); // [B T, d]
-        let mut rollout = Tensor::<2>::eye(tokens, &x.device()).unsqueeze_dim::<3>(0); // [1 or B, T, T]
-        for (l, block) in self.blocks[..layers].iter().enumerate() {
-            let (bias, rotation) = (self.bias(&layout, l), layout.rotation.as_ref());
-            let attention = block.attention(x.clone(), images, bias.clone(), rotation); // [B, T, T]
-            rollout = (attention.precise_matmul(rollout.clone()) + rollout) / 2.0; // (A + I) / 2 times the rollout before this layer
-            x = block.forward(x, images, bias, rotation);
-        }
-        Some(rollout)
-    }
-
-    fn encode_subset(
-        &self,
-        pixels: Tensor<4>,
-        grid: Grid,
-        kept: &[&[usize]],
-        layers: &[usize],
-        normed: bool,
-    ) -> Vec<Tensor<3>> {
-        let layout = self.layout(grid, &pixels.device());
-        let embedded = self.embed(pixels, &layout).squeeze_dim::<2>(0); // [T, d]
-        let subset = PatchSubset::new(kept, self.config.prefix_tokens(), &layout);
-        let tokens = subset.rows.dims()[0] / subset.sets;
-        let x = embedded.select(0, subset.rows.clone()).reshape([subset.sets, tokens, self.config.width]);
-        self.encode(x, &layout, Some(&subset), layers, normed)
-    }
-
-    fn images_at_once(&self, height: usize, width: usize, grid: Grid, memory: FreeMemory) -> usize {
-        let tokens = self.config.prefix_tokens() + grid.len();
-        batch::images_at_once(&self.config, tokens, 3 * height * width, memory)
-    }
-}
-
 /// Everything that depends on the grid, on one device.
-struct Layout {
-    grid: Grid,
+pub(super) struct Layout {
+    pub grid: Grid,
     device: Device,
     prefix: Option<Tensor<3>>,     // [1, prefix, d], positions added
     positions: Option<Tensor<3>>,  // [1, N, d]
@@ -101,48 +48,9 @@ struct Layout {
     rotation: Option<Rotation>,
 }
 
-/// Which tokens of an image are kept, in each of several sets of one size.
-struct PatchSubset {
-    sets: usize,
-    rows: Tensor<1, Int>,          // [B T'], indices among the tokens of the whole image
-    pairs: Option<Tensor<1, Int>>, // [B T' T'], indices of (query, key) pairs, if there are relative biases
-}
-
-impl PatchSubset {
-    fn new(kept: &[&[usize]], prefix: usize, layout: &Layout) -> Self {
-        let all = prefix + layout.grid.len();
-        let rows = |kept: &&[usize]| -> Vec<usize> {
-            (0..prefix).chain(kept.iter().map(|&patch| prefix + patch)).collect()
-        };
-        let sets: Vec<Vec<usize>> = kept.iter().map(rows).collect();
-        let indices = |values: Vec<i32>| {
-            let shape = [values.len()];
-            Tensor::from_data(TensorData::new(values, shape), &layout.device)
-        };
-        let has_bias = layout.shared.is_some() || !layout.relative.is_empty();
-        let pairs = has_bias.then(|| {
-            let pairs_of = |rows: &Vec<usize>| -> Vec<i32> {
-                rows.iter().flat_map(|q| rows.iter().map(move |k| (q * all + k) as i32)).collect()
-            };
-            indices(sets.iter().flat_map(pairs_of).collect())
-        });
-        let rows = sets.iter().flatten().map(|&row| row as i32).collect();
-        Self { sets: sets.len(), rows: indices(rows), pairs }
-    }
-
-    /// The part `[B, heads, T', T']` of a bias of all pairs `[1, heads, T, T]` that belongs to the kept tokens.
-    fn bias(&self, all: Tensor<4>) -> Tensor<4> {
-        let [_, heads, tokens, _] = all.dims();
-        let pairs = self.pairs.clone().expect("there is a bias, so there are pairs");
-        let kept = self.rows.dims()[0] / self.sets;
-        let own = all.reshape([heads, tokens * tokens]).select(1, pairs); // [heads, B T' T']
-        own.reshape([heads, self.sets, kept, kept]).swap_dims(0, 1)
-    }
-}
-
 impl Vit {
     /// Reads the weights; the file must have been checked against [`keys::expected`].
-    fn read(config: Config, reader: &Reader) -> Result<Self, WeightsError> {
+    pub fn read(config: Config, reader: &Reader) -> Result<Self, WeightsError> {
         let names = config.family.names;
         let mut prefix = Vec::with_capacity(config.prefix_tokens() * config.width);
         if config.family.cls {
@@ -181,8 +89,51 @@ impl Vit {
     ///
     /// # Panics
     /// If a layer is past the last, or the pixels have another grid: [`super::Backbone`] checks both.
-    fn forward(&self, pixels: Tensor<4>, layout: &Layout, layers: &[usize], normed: bool) -> Vec<Tensor<3>> {
+    pub fn forward(
+        &self,
+        pixels: Tensor<4>,
+        layout: &Layout,
+        layers: &[usize],
+        normed: bool,
+    ) -> Vec<Tensor<3>> {
         self.encode(self.embed(pixels, layout), layout, None, layers, normed)
+    }
+
+    /// Attention rollout (Abnar and Zuidema 2020) over the first `layers` layers, `[B, T, T]`, of `pixels` `[B, 3, H, W]`: the
+    /// product of `(A + I) / 2` over the layers, A being the head-averaged attention; row t is the influence of every input
+    /// token on token t.
+    pub fn rollout(&self, pixels: Tensor<4>, grid: Grid, layers: usize) -> Tensor<3> {
+        let layout = self.layout(grid, &pixels.device());
+        let [images, ..] = pixels.dims();
+        let embedded = self.embed(pixels, &layout);
+        let [_, tokens, d] = embedded.dims();
+        let mut x = embedded.reshape([images * tokens, d]); // [B T, d]
+        let mut rollout = Tensor::<2>::eye(tokens, &x.device()).unsqueeze_dim::<3>(0); // [1 or B, T, T]
+        for (l, block) in self.blocks[..layers].iter().enumerate() {
+            let (bias, rotation) = (self.bias(&layout, l), layout.rotation.as_ref());
+            let attention = block.attention(x.clone(), images, bias.clone(), rotation); // [B, T, T]
+            rollout = (attention.precise_matmul(rollout.clone()) + rollout) / 2.0; // (A + I) / 2 times the rollout before this layer
+            x = block.forward(x, images, bias, rotation);
+        }
+        rollout
+    }
+
+    /// The tokens after each of `layers`, `[B, T', d]` each, of one image `[1, 3, H, W]` of this grid, encoded once for every one
+    /// of the B sets of patches in `kept`: patches outside the set are left out, the others keep their positions. All sets have
+    /// one size; the final norm is applied, where there is one.
+    pub fn encode_subset(
+        &self,
+        pixels: Tensor<4>,
+        grid: Grid,
+        kept: &[&[usize]],
+        layers: &[usize],
+    ) -> Vec<Tensor<3>> {
+        let layout = self.layout(grid, &pixels.device());
+        let embedded = self.embed(pixels, &layout).squeeze_dim::<2>(0); // [T, d]
+        let subset = PatchSubset::new(kept, self.config.prefix_tokens(), &layout);
+        let tokens = subset.rows.dims()[0] / subset.sets;
+        let x = embedded.select(0, subset.rows.clone()).reshape([subset.sets, tokens, self.config.width]);
+        self.encode(x, &layout, Some(&subset), layers, true)
     }
 
     /// [`forward`](Self::forward) from the input of the first block, `[B, T, d]`: all tokens of a grid, or those of `subset`.
@@ -258,7 +209,7 @@ impl Vit {
     }
 
     /// The layout of `grid` on `device`; cached for the last grid.
-    fn layout(&self, grid: Grid, device: &Device) -> Arc<Layout> {
+    pub fn layout(&self, grid: Grid, device: &Device) -> Arc<Layout> {
         // Not computed under the lock: while a tensor operation waits, it may run other work on this thread, which may
         // call this function. A poisoned lock is safe to use: it holds either the old layout or the new one.
         let cached = || self.layout.lock().unwrap_or_else(PoisonError::into_inner);
@@ -308,5 +259,44 @@ impl Vit {
             index: index.clone(),
             rotation: rotary.map(|rotary| Rotation::new(grid, count, width / heads, rotary, device)),
         }
+    }
+}
+
+/// Which tokens of an image are kept, in each of several sets of one size.
+struct PatchSubset {
+    sets: usize,
+    rows: Tensor<1, Int>,          // [B T'], indices among the tokens of the whole image
+    pairs: Option<Tensor<1, Int>>, // [B T' T'], indices of (query, key) pairs, if there are relative biases
+}
+
+impl PatchSubset {
+    fn new(kept: &[&[usize]], prefix: usize, layout: &Layout) -> Self {
+        let all = prefix + layout.grid.len();
+        let rows = |kept: &&[usize]| -> Vec<usize> {
+            (0..prefix).chain(kept.iter().map(|&patch| prefix + patch)).collect()
+        };
+        let sets: Vec<Vec<usize>> = kept.iter().map(rows).collect();
+        let indices = |values: Vec<i32>| {
+            let shape = [values.len()];
+            Tensor::from_data(TensorData::new(values, shape), &layout.device)
+        };
+        let has_bias = layout.shared.is_some() || !layout.relative.is_empty();
+        let pairs = has_bias.then(|| {
+            let pairs_of = |rows: &Vec<usize>| -> Vec<i32> {
+                rows.iter().flat_map(|q| rows.iter().map(move |k| (q * all + k) as i32)).collect()
+            };
+            indices(sets.iter().flat_map(pairs_of).collect())
+        });
+        let rows = sets.iter().flatten().map(|&row| row as i32).collect();
+        Self { sets: sets.len(), rows: indices(rows), pairs }
+    }
+
+    /// The part `[B, heads, T', T']` of a bias of all pairs `[1, heads, T, T]` that belongs to the kept tokens.
+    fn bias(&self, all: Tensor<4>) -> Tensor<4> {
+        let [_, heads, tokens, _] = all.dims();
+        let pairs = self.pairs.clone().expect("there is a bias, so there are pairs");
+        let kept = self.rows.dims()[0] / self.sets;
+        let own = all.reshape([heads, tokens * tokens]).select(1, pairs); // [heads, B T' T']
+        own.reshape([heads, self.sets, kept, kept]).swap_dims(0, 1)
     }
 }

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use crate::model::backbone::config::Config;
-use crate::model::backbone::encoder::Keys;
 use crate::model::backbone::family::PrefixKind;
 use crate::model::backbone::keys::{self, RELATIVE};
 
@@ -187,7 +186,7 @@ pub fn targets(config: &Config, written: &Written) -> Vec<Target> {
             whole(&format!("{block}attn.relative_position_bias_table")),
         );
     }
-    let mut expected: Keys = (config.family.architecture.keys)(config, "");
+    let mut expected = keys::expected(config, "");
     if let Some(shape) = &written.mask {
         put("embeddings.mask_token".into(), whole("mask_token"));
         expected.push(("embeddings.mask_token".into(), shape.clone()));
