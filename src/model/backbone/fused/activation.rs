@@ -19,8 +19,7 @@ pub(super) fn activate(y: CubeTensor, bias: CubeTensor, activation: Activation, 
     let out = Rows::empty(&y.tensor, [y.count, width].into(), y.tensor.dtype);
     let size = vector(&[width, y.stride, out.stride]);
     let vectors = width / size;
-    let split = Split::new(vectors, &y.tensor);
-    let (cubes, units) = split.launch(y.count);
+    let (split, cubes, units) = Split::new(vectors, &y);
     activate_rows::launch(
         &y.tensor.client,
         cubes,

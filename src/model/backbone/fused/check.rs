@@ -5,9 +5,10 @@ use burn_cubecl::tensor::CubeTensor;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::norm::Affine;
 use super::{cube, tensor};
+use crate::close::{assert_close, distance};
 use crate::model::backbone::arithmetic::Arithmetic;
+use crate::model::backbone::block::Norm;
 
 pub(super) const WIDTHS: [usize; 5] = [1, 3, 64, 768, 1025];
 const EPSILON: f64 = 1e-6;
@@ -48,11 +49,11 @@ pub(super) fn put<const D: usize>(
     (cube(Tensor::<D>::from_data(data, (device, dtype))), rounded)
 }
 
-/// Random gain and offset, and their values.
-pub(super) fn random_affine(width: usize, device: &Device) -> (Affine, [Vec<f64>; 2]) {
+/// A norm with random gain and offset, and their values.
+pub(super) fn random_norm(width: usize, device: &Device) -> (Norm, [Vec<f64>; 2]) {
     let (gain, gains) = put(&random(width, 1), [width], device, DType::F32);
     let (offset, offsets) = put(&random(width, 2), [width], device, DType::F32);
-    (Affine { gain, offset, epsilon: EPSILON }, [gains, offsets])
+    (Norm { gain: tensor(gain), offset: tensor(offset), epsilon: EPSILON }, [gains, offsets])
 }
 
 /// The layer norm of every row in float64.
@@ -89,9 +90,6 @@ pub(super) fn get(found: CubeTensor) -> Vec<f64> {
 /// The largest absolute difference; panics if it exceeds `most` or is NaN.
 #[track_caller]
 pub(super) fn close(what: &str, found: &[f64], expected: &[f64], most: f64) -> f64 {
-    assert_eq!(found.len(), expected.len(), "{what}");
-    let apart = found.iter().zip(expected).map(|(found, expected)| (found - expected).abs());
-    let apart = apart.fold(0.0, |most: f64, x| if x > most || x.is_nan() { x } else { most });
-    assert!(apart <= most, "{what}: {apart:.1e} apart, at most {most:.0e} is allowed");
-    apart
+    assert_close(what, found, expected, most);
+    distance(what, found, expected)
 }

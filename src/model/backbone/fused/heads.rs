@@ -8,22 +8,16 @@ use cubecl::prelude::*;
 
 use super::activation::load_biased;
 use super::rows::{Rows, Split, address, own_row, own_vector, vector};
-use crate::model::ops::gpu::arg;
+use crate::model::backbone::rotary::{Rotary, Rotation};
+use crate::model::ops::gpu::{arg, cube};
 
 /// Which channels of a head are rotated as a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Pairs {
+enum Pairs {
     /// `j` and `j + head_dim / 2`.
     Halves,
     /// `2j` and `2j + 1`.
     Neighbours,
-}
-
-/// Cosine and sine of every angle, `[1 or B, 1, T, head_dim]` in float32, the sine negative in the first channel of a pair.
-pub(super) struct Angles {
-    pub cos: CubeTensor,
-    pub sin: CubeTensor,
-    pub pairs: Pairs,
 }
 
 /// Queries, keys and values `[B, heads, T, head_dim]` from `qkv` `[B * T, 3 d]` and its bias `[1, 3 d]` of the same type.
@@ -32,25 +26,27 @@ pub(super) fn split_heads(
     bias: CubeTensor,
     batch: usize,
     heads: usize,
-    angles: Option<Angles>,
+    rotation: Option<&Rotation>,
 ) -> [CubeTensor; 3] {
     let qkv = Rows::of(qkv);
     let (tokens, width) = (qkv.count / batch, qkv.width / 3);
     let head_dim = width / heads;
     let [query, key, value] =
         [(); 3].map(|()| Rows::empty(&qkv.tensor, [batch, heads, tokens, head_dim].into(), qkv.tensor.dtype));
-    let pairs = angles.as_ref().map(|angles| angles.pairs);
+    let pairs = rotation.map(|rotation| match rotation.rotary {
+        Rotary::Centred { .. } => Pairs::Halves,
+        Rotary::Counted { .. } => Pairs::Neighbours,
+    });
     let unit = if pairs == Some(Pairs::Halves) { head_dim / 2 } else { head_dim };
-    let [cos, sin] = match angles {
-        Some(Angles { cos, sin, .. }) => [cos, sin].map(|angles| Some(Rows::of(angles))),
+    let [cos, sin] = match rotation {
+        Some(Rotation { cos, sin, .. }) => [cos, sin].map(|angles| Some(Rows::of(cube(angles.clone())))),
         None => [None, None],
     };
     let angle_stride = cos.as_ref().map_or(0, |cos| cos.stride);
     let size = vector(&[unit, qkv.stride, query.stride, angle_stride]);
     let angle_rows = cos.as_ref().map_or(1, |cos| cos.count);
     let optional = |rows: Option<Rows>| rows.map(|rows| rows.arg()).into();
-    let split = Split::new(width / size, &qkv.tensor);
-    let (cubes, units) = split.launch(qkv.count);
+    let (split, cubes, units) = Split::new(width / size, &qkv);
     split_rows::launch(
         &qkv.tensor.client,
         cubes,
@@ -160,20 +156,13 @@ mod gpu_tests {
     use burn::tensor::{DType, Device, Tensor, TensorData};
 
     use super::super::check::{close, get, halves, put, random, spaced};
-    use super::super::{cube, tensor};
     use super::*;
     use crate::gpus::gpus;
-    use crate::model::backbone::rotary::{Rotary, Rotation};
     use crate::model::grid::Grid;
+    use crate::model::ops::gpu::tensor;
 
     const CENTRED: Rotary = Rotary::Centred { base: 100.0 };
     const COUNTED: Rotary = Rotary::Counted { base: 10_000.0, reference: 4 };
-
-    fn angles(rotation: &Rotation) -> Angles {
-        let Rotation { cos, sin, rotary } = rotation;
-        let pairs = if *rotary == CENTRED { Pairs::Halves } else { Pairs::Neighbours };
-        Angles { cos: cube(cos.clone()), sin: cube(sin.clone()), pairs }
-    }
 
     /// Queries, keys or values (`which` 0 to 2) of biased `qkv` `[B T, 3 d]` as `[B, heads, T, head_dim]`; a rotation applies to
     /// the tokens of its grid, after one CLS token.
@@ -218,8 +207,8 @@ mod gpu_tests {
             let (qkv, exact) = put(&values, [batch * tokens, width], device, dtype);
             let (bias, biases) = put(&random(width, 1), [1, width], device, dtype);
             let exact: Vec<f64> = exact.iter().zip(biases.iter().cycle()).map(|(x, b)| x + b).collect();
-            let rotation = rotary.map(|rotary| angles(&Rotation::new(grid, 1, head_dim, rotary, device)));
-            let found = split_heads(qkv, bias, batch, heads, rotation).map(get);
+            let rotation = rotary.map(|rotary| Rotation::new(grid, 1, head_dim, rotary, device));
+            let found = split_heads(qkv, bias, batch, heads, rotation.as_ref()).map(get);
             for (which, found) in found.iter().enumerate() {
                 let shape = [batch, heads, tokens, head_dim];
                 let expected = part_of(&exact, which, shape, rotary.map(|rotary| (rotary, grid)));
@@ -249,14 +238,13 @@ mod gpu_tests {
             let chosen = Tensor::from_data(TensorData::new(vec![0_i32, 3, 2, 1], [4]), &device);
             let (qkv, _) = put(&random(4 * 3 * head_dim, 0), [4, 3 * head_dim], &device, DType::F32);
             let (bias, _) = put(&random(3 * head_dim, 1), [1, 3 * head_dim], &device, DType::F32);
-            let angles_of = |rows: &Tensor<1, burn::tensor::Int>, batch| angles(&all.select(rows, batch));
-            let turned = split_heads(qkv.clone(), bias.clone(), batch, 1, Some(angles_of(&chosen, batch)));
-            let [together, ..] = turned.map(get);
+            let rotation = all.select(&chosen, batch);
+            let [together, ..] = split_heads(qkv.clone(), bias.clone(), batch, 1, Some(&rotation)).map(get);
             for image in 0..batch {
                 let (first, last) = (2 * image, 2 * (image + 1));
                 let own = cube(tensor::<2>(qkv.clone()).slice_dim(0, first..last));
-                let chosen = chosen.clone().slice_dim(0, first..last);
-                let [alone, ..] = split_heads(own, bias.clone(), 1, 1, Some(angles_of(&chosen, 1))).map(get);
+                let rotation = all.select(&chosen.clone().slice_dim(0, first..last), 1);
+                let [alone, ..] = split_heads(own, bias.clone(), 1, 1, Some(&rotation)).map(get);
                 close(&name, &together[first * head_dim..last * head_dim], &alone, 0.0);
             }
         }

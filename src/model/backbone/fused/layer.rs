@@ -4,11 +4,11 @@ use burn::tensor::{DType, Tensor};
 use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
 use burn_cubecl::tensor::CubeTensor;
 
-use super::heads::{Angles, Pairs, split_heads};
-use super::{activation, affine, cube, norm, residual, softmax, tensor};
+use super::heads::split_heads;
+use super::{activation, cube, norm, residual, softmax, tensor};
 use crate::model::backbone::block::{Block, Linear, Mlp, Norm};
 use crate::model::backbone::config::Activation;
-use crate::model::backbone::rotary::{Rotary, Rotation};
+use crate::model::backbone::rotary::Rotation;
 use crate::model::ops::matmul::PreciseMatmul as _;
 
 impl Block {
@@ -26,13 +26,14 @@ impl Block {
             Some(by) => norm(by, x, dtype),
             None => x,
         };
-        let normed = norm(&self.norm1, x.clone(), dtype);
-        let [query, key, value] = heads(&self.qkv, normed, batch, self.heads, rotation);
+        let (qkv, qkv_bias) = self.qkv.product_and_bias(norm(&self.norm1, x.clone(), dtype));
+        let [query, key, value] =
+            split_heads(cube(qkv), cube(qkv_bias), batch, self.heads, rotation).map(tensor);
         let weights = softmax::softmax(logits(query, key), self.scale(), bias.map(cube), dtype);
         let mixed = tensor::<4>(weights).precise_matmul(value); // [B, heads, T, head_dim]
         let mixed = norm_if(self.attention_norm.as_ref(), mixed.swap_dims(1, 2).reshape(x.dims()));
         let (y, bias) = self.out.product_and_bias(mixed);
-        let [x, normed] = residual::add_and_norm(cube(x), cube(y), cube(bias), &affine(&self.norm2));
+        let [x, normed] = residual::add_and_norm(cube(x), cube(y), cube(bias), &self.norm2);
         let (down, hidden) = match &self.mlp {
             Mlp::Perceptron(up, f, down) => (down, activated(up, *f, false, tensor(normed))),
             Mlp::Gated(both, f, norm, down) => {
@@ -49,26 +50,6 @@ impl Linear {
     fn product_and_bias(&self, x: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
         (self.product(x), self.bias.clone().expect("maps of a layer on a GPU have a bias"))
     }
-}
-
-/// Queries, keys and values, `[B, heads, T, head_dim]` each, of normed tokens `[B T, d]`.
-fn heads(
-    qkv: &Linear,
-    x: Tensor<2>,
-    batch: usize,
-    heads: usize,
-    rotation: Option<&Rotation>,
-) -> [Tensor<4>; 3] {
-    let (qkv, bias) = qkv.product_and_bias(x);
-    let angles = rotation.map(|Rotation { cos, sin, rotary }| Angles {
-        cos: cube(cos.clone()),
-        sin: cube(sin.clone()),
-        pairs: match rotary {
-            Rotary::Centred { .. } => Pairs::Halves,
-            Rotary::Counted { .. } => Pairs::Neighbours,
-        },
-    });
-    split_heads(cube(qkv), cube(bias), batch, heads, angles).map(tensor)
 }
 
 /// The attention logits, `[B, heads, T, T]`, in float32 whatever the precision of queries and keys.

@@ -30,7 +30,6 @@ mod softmax;
 
 use burn::tensor::{DType, Tensor};
 
-use self::norm::Affine;
 use super::block::Norm;
 use crate::model::ops::gpu::{cube, gpu, tensor};
 
@@ -41,10 +40,5 @@ pub(super) fn applies_to<const D: usize>(x: &Tensor<D>) -> bool {
 
 /// The layer norm of `x` over its last axis, converted to `dtype`.
 pub(super) fn norm<const D: usize>(by: &Norm, x: Tensor<D>, dtype: DType) -> Tensor<D> {
-    tensor(norm::norm(cube(x), &affine(by), dtype))
-}
-
-fn affine(norm: &Norm) -> Affine {
-    let Norm { gain, offset, epsilon } = norm;
-    Affine { gain: cube(gain.clone()), offset: cube(offset.clone()), epsilon: *epsilon }
+    tensor(norm::norm(cube(x), by, dtype))
 }

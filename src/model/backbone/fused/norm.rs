@@ -8,24 +8,17 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::rows::{Rows, Split, address, clamped, own_row, own_vector, vector};
-use crate::model::ops::gpu::arg;
+use crate::model::backbone::block::Norm;
 use crate::model::ops::gpu::fold::{Fold, fold, total};
-
-/// Gain and offset `[d]` in float32, and the epsilon added to the variance.
-pub(super) struct Affine {
-    pub gain: CubeTensor,
-    pub offset: CubeTensor,
-    pub epsilon: f64,
-}
+use crate::model::ops::gpu::{arg, cube};
 
 /// The layer norm of every row of `x`, converted to `dtype`.
-pub(super) fn norm(x: CubeTensor, affine: &Affine, dtype: DType) -> CubeTensor {
+pub(super) fn norm(x: CubeTensor, by: &Norm, dtype: DType) -> CubeTensor {
     let x = Rows::of(x);
     let out = Rows::empty(&x.tensor, x.tensor.shape(), dtype);
     let size = vector(&[x.width, x.stride, out.stride]);
     let vectors = x.width / size;
-    let split = Split::new(vectors, &x.tensor);
-    let (cubes, units) = split.launch(x.count);
+    let (split, cubes, units) = Split::new(vectors, &x);
     norm_rows::launch(
         &x.tensor.client,
         cubes,
@@ -33,10 +26,10 @@ pub(super) fn norm(x: CubeTensor, affine: &Affine, dtype: DType) -> CubeTensor {
         address(&[&x, &out]),
         size,
         x.arg(),
-        arg(&affine.gain),
-        arg(&affine.offset),
+        arg(&cube(by.gain.clone())),
+        arg(&cube(by.offset.clone())),
         out.arg(),
-        affine.epsilon as f32,
+        by.epsilon as f32,
         x.count,
         vectors,
         x.stride / size,
@@ -147,7 +140,7 @@ pub(super) fn write_normed<O: Float, N: Size>(
 
 #[cfg(test)]
 mod gpu_tests {
-    use super::super::check::{WIDTHS, close, get, halves, normed, put, random, random_affine};
+    use super::super::check::{WIDTHS, close, get, halves, normed, put, random, random_norm};
     use super::super::check::{sizes, spaced};
     use super::*;
     use crate::gpus::gpus;
@@ -157,11 +150,11 @@ mod gpu_tests {
         for (name, device) in gpus() {
             let mut most = 0.0_f64;
             for (rows, width) in sizes() {
-                let (affine, [gain, offset]) = random_affine(width, &device);
+                let (by, [gain, offset]) = random_norm(width, &device);
                 for mean in [0.0, 1e3] {
                     let x: Vec<f32> = random(rows * width, 0).iter().map(|x| x + mean).collect();
                     let (x, exact) = put(&x, [rows, width], &device, DType::F32);
-                    let found = get(norm(x, &affine, DType::F32));
+                    let found = get(norm(x, &by, DType::F32));
                     let what = format!("{rows} x {width} about {mean} on {name}");
                     most = most.max(close(&what, &found, &normed(&exact, &gain, &offset), 2e-6));
                 }
@@ -174,9 +167,9 @@ mod gpu_tests {
     fn rows_may_lie_further_apart_than_they_are_long() {
         for (name, device) in gpus() {
             for width in [5, 64] {
-                let (affine, [gain, offset]) = random_affine(width, &device);
+                let (by, [gain, offset]) = random_norm(width, &device);
                 let (x, exact) = spaced(5, width, &device);
-                close(&name, &get(norm(x, &affine, DType::F32)), &normed(&exact, &gain, &offset), 2e-6);
+                close(&name, &get(norm(x, &by, DType::F32)), &normed(&exact, &gain, &offset), 2e-6);
             }
         }
     }
@@ -187,12 +180,12 @@ mod gpu_tests {
             for (dtype, unit) in halves(&name, &device) {
                 for width in WIDTHS {
                     let what = format!("{width} wide, {dtype:?} on {name}");
-                    let (affine, [gain, offset]) = random_affine(width, &device);
+                    let (by, [gain, offset]) = random_norm(width, &device);
                     let (x, exact) = put(&random(5 * width, 0), [5, width], &device, DType::F32);
-                    let found = get(norm(x, &affine, dtype));
+                    let found = get(norm(x, &by, dtype));
                     close(&what, &found, &normed(&exact, &gain, &offset), 4.0 * unit);
                     let (x, exact) = put(&random(5 * width, 0), [5, width], &device, dtype);
-                    let found = get(norm(x, &affine, DType::F32));
+                    let found = get(norm(x, &by, DType::F32));
                     close(&what, &found, &normed(&exact, &gain, &offset), 2e-6);
                 }
             }

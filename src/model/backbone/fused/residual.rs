@@ -8,9 +8,10 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::activation::load_biased;
-use super::norm::{Affine, moments, write_normed};
+use super::norm::{moments, write_normed};
 use super::rows::{Rows, Split, address, clamped, own_row, own_vector, vector};
-use crate::model::ops::gpu::arg;
+use crate::model::backbone::block::Norm;
+use crate::model::ops::gpu::{arg, cube};
 
 /// `x + y + bias` in float32, for `x` `[M, d]` in float32, `y` `[M, d]` and `bias` `[1, d]` of one type.
 pub(super) fn add(x: CubeTensor, y: CubeTensor, bias: CubeTensor) -> CubeTensor {
@@ -18,8 +19,7 @@ pub(super) fn add(x: CubeTensor, y: CubeTensor, bias: CubeTensor) -> CubeTensor 
     let out = Rows::empty(&x.tensor, x.tensor.shape(), DType::F32);
     let size = vector(&[x.width, x.stride, y.stride, out.stride]);
     let vectors = x.width / size;
-    let split = Split::new(vectors, &x.tensor);
-    let (cubes, units) = split.launch(x.count);
+    let (split, cubes, units) = Split::new(vectors, &x);
     add_rows::launch(
         &x.tensor.client,
         cubes,
@@ -42,19 +42,13 @@ pub(super) fn add(x: CubeTensor, y: CubeTensor, bias: CubeTensor) -> CubeTensor 
 }
 
 /// `x + y + bias` as [`add()`] computes it, and its layer norm converted to the type of `y`.
-pub(super) fn add_and_norm(
-    x: CubeTensor,
-    y: CubeTensor,
-    bias: CubeTensor,
-    affine: &Affine,
-) -> [CubeTensor; 2] {
+pub(super) fn add_and_norm(x: CubeTensor, y: CubeTensor, bias: CubeTensor, by: &Norm) -> [CubeTensor; 2] {
     let (x, y) = (Rows::of(x), Rows::of(y));
     let dtype = y.tensor.dtype;
     let [out, normed] = [DType::F32, dtype].map(|dtype| Rows::empty(&x.tensor, x.tensor.shape(), dtype));
     let size = vector(&[x.width, x.stride, y.stride, out.stride, normed.stride]);
     let vectors = x.width / size;
-    let split = Split::new(vectors, &x.tensor);
-    let (cubes, units) = split.launch(x.count);
+    let (split, cubes, units) = Split::new(vectors, &x);
     add_and_norm_rows::launch(
         &x.tensor.client,
         cubes,
@@ -64,11 +58,11 @@ pub(super) fn add_and_norm(
         x.arg(),
         y.arg(),
         arg(&bias),
-        arg(&affine.gain),
-        arg(&affine.offset),
+        arg(&cube(by.gain.clone())),
+        arg(&cube(by.offset.clone())),
         out.arg(),
         normed.arg(),
-        affine.epsilon as f32,
+        by.epsilon as f32,
         x.count,
         vectors,
         x.stride / size,
@@ -153,7 +147,7 @@ fn add_and_norm_rows<F: Float, N: Size>(
 
 #[cfg(test)]
 mod gpu_tests {
-    use super::super::check::{close, get, halves, normed, put, random, random_affine};
+    use super::super::check::{close, get, halves, normed, put, random, random_norm};
     use super::super::check::{sizes, spaced};
     use super::*;
     use crate::gpus::gpus;
@@ -169,7 +163,7 @@ mod gpu_tests {
             let mut numbers = halves(&name, &device);
             numbers.push((DType::F32, 5e-7));
             for (rows, width) in sizes() {
-                let (affine, [gain, offset]) = random_affine(width, &device);
+                let (by, [gain, offset]) = random_norm(width, &device);
                 let (x, stream) = put(&random(rows * width, 3), [rows, width], &device, DType::F32);
                 for (dtype, unit) in &numbers {
                     let what = format!("{rows} x {width}, {dtype:?} on {name}");
@@ -177,7 +171,7 @@ mod gpu_tests {
                     let (bias, biases) = put(&random(width, 5), [1, width], &device, *dtype);
                     let found = get(add(x.clone(), y.clone(), bias.clone()));
                     close(&what, &found, &summed(&stream, &branch, &biases), 1e-6);
-                    let [again, after] = add_and_norm(x.clone(), y, bias, &affine).map(get);
+                    let [again, after] = add_and_norm(x.clone(), y, bias, &by).map(get);
                     assert_eq!(found, again, "{what}: the same sum with and without a norm");
                     close(&what, &after, &normed(&found, &gain, &offset), 4.0 * unit);
                 }
@@ -189,12 +183,12 @@ mod gpu_tests {
     fn rows_may_lie_further_apart_than_they_are_long() {
         for (name, device) in gpus() {
             for width in [5, 64] {
-                let (affine, [gain, offset]) = random_affine(width, &device);
+                let (by, [gain, offset]) = random_norm(width, &device);
                 let (x, exact) = spaced(5, width, &device);
                 let (bias, biases) = put(&random(width, 5), [1, width], &device, DType::F32);
                 let expected = summed(&exact, &exact, &biases);
                 close(&name, &get(add(x.clone(), x.clone(), bias.clone())), &expected, 1e-6);
-                let [found, after] = add_and_norm(x.clone(), x, bias, &affine).map(get);
+                let [found, after] = add_and_norm(x.clone(), x, bias, &by).map(get);
                 close(&name, &found, &expected, 1e-6);
                 close(&name, &after, &normed(&expected, &gain, &offset), 2e-6);
             }

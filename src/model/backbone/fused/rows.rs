@@ -32,27 +32,20 @@ pub(super) struct Split {
 }
 
 impl Split {
-    /// For rows of `vectors` vectors, on the device of `tensor`.
-    pub(super) fn new(vectors: usize, tensor: &CubeTensor) -> Self {
+    /// For rows of `vectors` vectors, with the workgroups and their size; the last workgroups may have threads without a row.
+    pub(super) fn new(vectors: usize, Rows { tensor, count, .. }: &Rows) -> (Self, CubeCount, CubeDim) {
         let max_units = tensor.client.properties().hardware.max_units_per_cube as usize;
         let [least, most] = ROW_THREADS;
         let units =
             vectors.div_ceil(VECTORS_PER_THREAD).next_power_of_two().max(least).min(most.min(max_units));
-        Self {
-            units,
-            rows: (WORKGROUP_THREADS.min(max_units) / units).max(1),
-            steps: vectors.div_ceil(units),
-        }
+        let rows = (WORKGROUP_THREADS.min(max_units) / units).max(1);
+        let split = Self { units, rows, steps: vectors.div_ceil(units) };
+        (split, workgroups(count.div_ceil(rows)), CubeDim::new_1d(split.cube() as u32))
     }
 
     /// Threads per workgroup.
     pub(super) const fn cube(self) -> usize {
         self.units * self.rows
-    }
-
-    /// Workgroups and their size for so many rows; the last workgroups may have threads without a row.
-    pub(super) fn launch(self, rows: usize) -> (CubeCount, CubeDim) {
-        (workgroups(rows.div_ceil(self.rows)), CubeDim::new_1d(self.cube() as u32))
     }
 }
 

@@ -21,8 +21,7 @@ pub(super) fn softmax(logits: CubeTensor, scale: f64, bias: Option<CubeTensor>, 
     let lengths: Vec<usize> = strides.chain([logits.width]).collect();
     let size = vector(&lengths);
     let vectors = logits.width / size;
-    let split = Split::new(vectors, &logits.tensor);
-    let (cubes, units) = split.launch(logits.count);
+    let (split, cubes, units) = Split::new(vectors, &logits);
     let [bias_rows, bias_stride] = bias.as_ref().map_or([1; 2], |bias| [bias.count, bias.stride / size]);
     softmax_rows::launch(
         &logits.tensor.client,
