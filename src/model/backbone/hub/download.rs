@@ -18,7 +18,7 @@ use super::file::encoded;
 use super::rate::Rate;
 use super::url::{join, same_origin};
 use super::{Callback, Hub, HubError, Progress};
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, sha256};
 
 /// Largest configuration or index of shards that is downloaded, in bytes.
 const JSON_LIMIT: u64 = 64 << 20;
@@ -50,12 +50,6 @@ impl<'a> Client<'a> {
         Ok(Self { hub, repo, agent: agent(hub, None)? })
     }
 
-    /// The authorization header for a request to `url`; `None` unless its origin is the endpoint's.
-    fn token(&self, url: &str) -> Option<(&'static str, String)> {
-        let token = self.hub.token.as_ref().filter(|_| same_origin(url, &self.hub.endpoint))?;
-        Some(("authorization", format!("Bearer {token}")))
-    }
-
     fn url(&self, revision: &str, file: &str) -> String {
         let (page, repo) = (self.hub.page(self.repo), super::at_revision(self.repo, revision.into()));
         format!("{page}/resolve/{}/{}", repo.url_revision(), encoded(file))
@@ -72,9 +66,11 @@ impl<'a> Client<'a> {
 
     /// Sends a request to `url`; the token is sent to the endpoint only.
     fn send(&self, request: RequestBuilder<WithoutBody>, url: &str) -> Result<Response<Body>, HubError> {
-        let request = match self.token(url) {
-            Some((name, token)) => request.header(name, token),
-            None => request,
+        let request = match &self.hub.token {
+            Some(token) if same_origin(url, &self.hub.endpoint) => {
+                request.header("authorization", format!("Bearer {token}"))
+            }
+            _ => request,
         };
         request.call().map_err(|error| self.network(url, error))
     }
@@ -144,16 +140,15 @@ impl<'a> Client<'a> {
     }
 
     /// The error that a status stands for; `Ok(None)` if only the file is missing.
-    fn refusal<T>(
+    fn refusal(
         &self,
         response: &Response<Body>,
         url: &str,
         revision: &str,
-    ) -> Result<Option<T>, HubError> {
+    ) -> Result<Option<Remote>, HubError> {
         let header = |name: &str| header(response, name).unwrap_or("");
         let (id, page) = (self.repo.url(), self.hub.page(self.repo));
-        let message: String =
-            header("x-error-message").chars().filter(|c| !c.is_control()).take(300).collect();
+        let message = shown(header("x-error-message"));
         let message = if message.is_empty() { "no reason".into() } else { message };
         Err(match (response.status().as_u16(), header("x-error-code")) {
             (_, "GatedRepo") | (403, _) => HubError::Gated { id, page, message },
@@ -228,15 +223,12 @@ impl<'a> Client<'a> {
         }
         with_path(partial, atomic_file::step(|| target.out.sync_all()))?;
         report(progress, file, target.done, remote.size)?;
-        let is_hash = remote.etag.len() == 64 && remote.etag.bytes().all(|b| b.is_ascii_hexdigit());
-        let found = if is_hash {
-            with_path(partial, crate::model::io::sha256::of_file(partial))?
-        } else {
-            remote.etag.clone()
-        };
-        if found != remote.etag {
-            with_path(partial, atomic_file::step(|| fs::remove_file(partial)))?;
-            return Err(HubError::Damaged { file: file.into(), found, expected: remote.etag.clone() });
+        if remote.etag.len() == 64 && remote.etag.bytes().all(|b| b.is_ascii_hexdigit()) {
+            let found = with_path(partial, sha256::of_file(partial))?;
+            if found != remote.etag {
+                with_path(partial, atomic_file::step(|| fs::remove_file(partial)))?;
+                return Err(HubError::Damaged { file: file.into(), found, expected: remote.etag.clone() });
+            }
         }
         Ok(())
     }
@@ -315,8 +307,14 @@ pub(super) fn agent(hub: &Hub, sending: Option<Duration>) -> Result<Agent, HubEr
     Ok(config.build().into())
 }
 
-fn header<'r>(response: &'r Response<Body>, name: &str) -> Option<&'r str> {
+/// The text of a header.
+pub(super) fn header<'r>(response: &'r Response<Body>, name: &str) -> Option<&'r str> {
     response.headers().get(name).and_then(|value| value.to_str().ok())
+}
+
+/// The beginning of a server's message, without control characters.
+pub(super) fn shown(message: &str) -> String {
+    message.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
 fn malformed(url: &str, what: impl Into<String>) -> HubError {
@@ -356,7 +354,7 @@ fn report(progress: &mut Callback, file: &str, done: u64, total: u64) -> Result<
 }
 
 /// The certificates in the PEM file at `path`.
-pub(super) fn certificates(path: &Path) -> Result<RootCerts, HubError> {
+fn certificates(path: &Path) -> Result<RootCerts, HubError> {
     let wrong = |what: String| HubError::Certificates { path: path.into(), what };
     let text = atomic_file::read(path, 16 << 20).map_err(|error| wrong(error.to_string()))?;
     let items: Result<Vec<_>, _> = parse_pem(&text).collect();

@@ -22,7 +22,6 @@ mod error;
 mod file;
 mod push;
 mod rate;
-mod reach;
 mod url;
 
 use std::ops::ControlFlow;
@@ -72,6 +71,8 @@ pub struct Hub {
 
 /// The default of [`Hub::patience`].
 pub const PATIENCE: Duration = Duration::from_mins(1);
+/// Time limit of a check of whether the Hub is reachable.
+const REACH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The folder of the backbone `source`: an existing folder, or `organisation/name[@revision]` on
 /// the Hub that the environment describes. See [`Hub::resolve`].
@@ -137,6 +138,13 @@ impl Hub {
             Source::Folder(path) => Ok(path),
             Source::Remote(repo) => self.fetch(&repo, progress),
         }
+    }
+
+    /// The HTTP status of the endpoint's front page, requested without the token; or why there is no response.
+    pub fn reach(&self) -> Result<u16, String> {
+        let agent = download::agent(self, None).map_err(|error| error.to_string())?;
+        let request = agent.head(&self.endpoint).config().timeout_global(Some(REACH_PATIENCE)).build();
+        request.call().map(|answer| answer.status().as_u16()).map_err(|error| error.to_string())
     }
 
     /// The URL of `repo`'s web page.
@@ -280,8 +288,7 @@ fn parse(source: &str) -> Result<Source, HubError> {
         return Err(HubError::NoFolder(path.into()));
     }
     let (name, revision) = source.split_once('@').unwrap_or((source, "main"));
-    let named = name.split('/').count() == 2 && name.split('/').all(is_name);
-    if !named || !revision.split('/').all(is_name) {
+    if !is_id(name) || !revision.split('/').all(is_name) {
         return Err(HubError::NotAnId(source.into()));
     }
     Ok(Source::Remote(Repo::with_revision(name.into(), RepoType::Model, revision.into())))

@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use ureq::Agent;
 
 use super::cache::is_name;
+use super::download::{agent, header, shown};
 use super::file::is_file;
 use super::url::same_origin;
-use super::{Callback, Hub, HubError, Progress, download};
+use super::{Callback, Hub, HubError, Progress};
 use crate::model::io::sha256;
 
 /// Largest response that is read, in bytes.
@@ -84,7 +85,7 @@ impl Hub {
             return Err(HubError::OfflinePush);
         }
         let token = self.token.as_deref().ok_or(HubError::NoToken)?;
-        let session = Session { hub: self, id, token, agent: download::agent(self, Some(PATIENCE))? };
+        let session = Session { hub: self, id, token, agent: agent(self, Some(PATIENCE))? };
         if !spec.update {
             session.create(spec.private)?;
         }
@@ -205,8 +206,7 @@ impl Session<'_> {
         }
         let response = request.send(body).map_err(|error| unreachable(url, &error))?;
         let status = response.status();
-        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let message = header("x-error-message").map(str::to_owned);
+        let message = header(&response, "x-error-message").map(str::to_owned);
         let body = response.into_body().into_with_config().limit(MAX_ANSWER).read_to_vec();
         let answer: Option<Value> = body.ok().and_then(|body| serde_json::from_slice(&body).ok());
         if status.is_success() {
@@ -215,8 +215,7 @@ impl Session<'_> {
         }
         let message =
             message.or_else(|| Some(answer?["error"].as_str()?.to_owned())).unwrap_or("no reason".into());
-        let message = message.replace(self.token, "TOKEN");
-        let message: String = message.chars().filter(|c| !c.is_control()).take(300).collect();
+        let message = shown(&message.replace(self.token, "TOKEN"));
         let (id, page) = (self.id.to_owned(), format!("{}/{}", self.hub.endpoint, self.id));
         Err(match status.as_u16() {
             409 if url.ends_with("/api/repos/create") => HubError::RepositoryExists { id, page },
