@@ -265,10 +265,11 @@ fn another_size_keeps_the_proportions() {
 #[test]
 fn a_patch_lies_where_it_was_cut() {
     // 512 x 300 becomes 436 x 256, of which the crop removes 106 pixels on the left and 16 above.
-    let rect = dino().patch_rect(&photo(512, 300), 14, 1, 2).unwrap();
     let (x, y) = (512.0 / 436.0, 300.0 / 256.0);
-    let expected = Rect { x: (28.0 + 106.0) * x, y: (14.0 + 16.0) * y, width: 14.0 * x, height: 14.0 * y };
-    assert_eq!(rect, expected);
+    let rect = Rect { x: (28.0 + 106.0) * x, y: (14.0 + 16.0) * y, width: 14.0 * x, height: 14.0 * y };
+    let (patch, size) = dino().prepared_rect("photo", (512, 300), rect).unwrap();
+    assert_close("patch", [patch.x, patch.y, patch.width, patch.height], [28.0, 14.0, 14.0, 14.0], 1e-9);
+    assert_eq!(size, (224, 224));
     // A white spot at the middle of that rectangle is seen in that patch and in no other.
     let (width, height) = (512, 300);
     let mut spot = Picture { width, height, rgb: vec![0; width * height * 3] };
@@ -285,8 +286,9 @@ fn a_patch_lies_where_it_was_cut() {
     // Where the crop is larger than the picture, its first patch begins outside.
     let text = std::fs::read(fixtures().join("processed/padded.json")).unwrap();
     let padded = config::parse("padded", &text, None).unwrap();
-    let rect = padded.patch_rect(&photo(21, 21), 5, 0, 0).unwrap();
-    assert_eq!((rect.x, rect.y, rect.width), (-2.0, -10.0, 5.0));
+    let rect = Rect { x: -2.0, y: -10.0, width: 5.0, height: 5.0 };
+    let (patch, _) = padded.prepared_rect("photo", (21, 21), rect).unwrap();
+    assert_eq!((patch.x, patch.y, patch.width), (0.0, 0.0, 5.0));
 }
 
 #[test]

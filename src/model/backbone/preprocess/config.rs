@@ -94,18 +94,22 @@ const CLIP: Defaults = Defaults {
     crop: Some((224, 224)),
 };
 
-pub(super) fn open(folder: &Path) -> Result<Preprocessor, PreprocessError> {
-    let (path, text) = read(folder)?;
-    // A missing or broken config.json is reported when the backbone is opened.
-    let cut = backbone::config::Config::open(folder)
-        .ok()
-        .filter(|config| (0..2).any(|axis| !config.image[axis].is_multiple_of(config.patch[axis])));
-    let cut = cut.map(|config| config.patch);
-    // The model type matters for old files only.
-    let model = atomic_file::read(&folder.join("config.json"), MAX_FILE_BYTES).ok();
-    let model = model.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
-    let model = model.as_ref().and_then(|config| config.get("model_type")).and_then(Value::as_str);
-    Ok(Preprocessor { cut, ..parse(&path.display().to_string(), &text, model)? })
+impl Preprocessor {
+    /// Reads `preprocessor_config.json` of a backbone's folder. For an old file that does not name
+    /// its processor, it is derived from the `model_type` of the `config.json` beside it.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self, PreprocessError> {
+        let folder = folder.as_ref();
+        let (path, text) = read(folder)?;
+        // A missing or broken config.json is reported when the backbone is opened.
+        let config = atomic_file::read(&folder.join("config.json"), MAX_FILE_BYTES).unwrap_or_default();
+        let config: Value = serde_json::from_slice(&config).unwrap_or_default();
+        let backbone =
+            config.as_object().and_then(|map| backbone::config::Config::from_object(folder, map).ok());
+        let cut = backbone.filter(|of| (0..2).any(|axis| !of.image[axis].is_multiple_of(of.patch[axis])));
+        // The model type matters for old files only.
+        let model = config.get("model_type").and_then(Value::as_str);
+        Ok(Self { cut: cut.map(|of| of.patch), ..parse(&path.display().to_string(), &text, model)? })
+    }
 }
 
 /// The path and contents of the configuration: the `image_processor` of `processor_config.json` if there

@@ -1,7 +1,6 @@
 //! The geometry of preprocessing: the size an image is resized to, and the window that is cropped from it.
 
 use super::{PreprocessError, Preprocessor};
-use crate::model::data::image::Photo;
 
 /// Most pixels of a prepared picture; a backbone could not read more anyway.
 pub(super) const PIXEL_LIMIT: u64 = 1 << 26;
@@ -42,12 +41,8 @@ pub(super) struct Placing {
 }
 
 impl Placing {
-    /// The geometry of an image; an error if the result would be empty or too large.
-    pub fn from_photo(preprocessor: &Preprocessor, photo: &Photo) -> Result<Self, PreprocessError> {
-        Self::new(preprocessor, &photo.name, (photo.width(), photo.height()))
-    }
-
-    /// The same for an image of `width` x `height` pixels; errors mention `name`.
+    /// The geometry of an image of `width` x `height` pixels; an error, which mentions `name`, if the result would be empty or too
+    /// large.
     pub fn new(
         preprocessor: &Preprocessor,
         name: &str,
@@ -66,14 +61,8 @@ impl Placing {
             || !fits(to_height)
             || out_width.saturating_mul(out_height) > PIXEL_LIMIT
         {
-            let name = name.to_owned();
-            return Err(PreprocessError::Shape {
-                name,
-                width,
-                height,
-                to_width: out_width,
-                to_height: out_height,
-            });
+            let (name, to_width, to_height) = (name.to_owned(), out_width, out_height);
+            return Err(PreprocessError::Shape { name, width, height, to_width, to_height });
         }
         let offset = |to: u64, out: u64| (to as i64 - out as i64).div_euclid(2);
         Ok(Self {

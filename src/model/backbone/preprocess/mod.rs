@@ -7,7 +7,7 @@ pub mod config;
 mod crop_geometry;
 pub mod resample;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::model::data::image::Photo;
 use crate::model::trace::Picture;
@@ -68,12 +68,6 @@ pub struct Preprocessor {
 }
 
 impl Preprocessor {
-    /// Reads `preprocessor_config.json` of a backbone's folder. For an old file that does not name
-    /// its processor, it is derived from the `model_type` of the `config.json` beside it.
-    pub fn open(folder: impl AsRef<Path>) -> Result<Self, PreprocessError> {
-        config::open(folder.as_ref())
-    }
-
     /// The same preprocessing for another image size: the shorter edge of what the backbone reads
     /// becomes `pixels` long. Crop and resize keep their proportions (256 before a crop of 224 become
     /// 224 before a crop of 196).
@@ -160,7 +154,7 @@ impl Preprocessor {
 
     /// The resized and cropped image, not normalised.
     pub fn picture(&self, photo: &Photo) -> Result<Picture, PreprocessError> {
-        let at = Placing::from_photo(self, photo)?;
+        let at = Placing::new(self, &photo.name, (photo.width(), photo.height()))?;
         let filter = self.resize.map_or(Filter::Nearest, |(_, filter)| filter);
         // The part of the crop that lies on the resized picture, in the latter's pixels.
         let part = |offset: i64, size: usize, to: usize| {
@@ -193,25 +187,6 @@ impl Preprocessor {
         };
         let rgb = (0..plane * 3).map(|i| byte(pixels.values[(i % 3) * plane + i / 3], i % 3)).collect();
         Picture { width: pixels.width, height: pixels.height, rgb }
-    }
-
-    /// The rectangle of the patch in `row` and `col` on the original image, for patches of `patch` pixels.
-    /// It may extend beyond the image if the crop is larger than the resized picture.
-    pub fn patch_rect(
-        &self,
-        photo: &Photo,
-        patch: usize,
-        row: usize,
-        col: usize,
-    ) -> Result<Rect, PreprocessError> {
-        let at = Placing::from_photo(self, photo)?;
-        let (x, y) = (photo.width() as f64 / at.to.0 as f64, photo.height() as f64 / at.to.1 as f64);
-        Ok(Rect {
-            x: ((col * patch) as f64 + at.offset.0 as f64) * x,
-            y: ((row * patch) as f64 + at.offset.1 as f64) * y,
-            width: patch as f64 * x,
-            height: patch as f64 * y,
-        })
     }
 
     /// The rectangle `on` of an image of `size` = (width, height), mapped to the prepared picture, in the latter's pixels; and the
