@@ -93,9 +93,8 @@ fn prefix(
     options: &ImportOptions,
 ) -> Result<String, OriginalError> {
     const PATCHES: &str = "patch_embed.proj.weight";
-    let found: Vec<&str> = weights.names().filter_map(|(name, _)| name.strip_suffix(PATCHES)).collect();
-    let found: Vec<&str> =
-        found.into_iter().filter(|before| before.is_empty() || before.ends_with('.')).collect();
+    let before = weights.names().filter_map(|(name, _)| name.strip_suffix(PATCHES));
+    let found: Vec<&str> = before.filter(|before| before.is_empty() || before.ends_with('.')).collect();
     let listed = |names: Vec<&str>| names.into_iter().take(10).collect::<Vec<_>>().join(", ");
     let chosen = match &options.prefix {
         Some(asked) => found.iter().find(|prefix| *prefix == asked),

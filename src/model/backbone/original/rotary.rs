@@ -24,22 +24,20 @@ impl Encoder<'_> {
             return Ok((PUBLISHED, "as published"));
         }
         let shape = self.axes::<2>(COSINES, "[patches, width of a head]")?;
-        let name = format!("{}{COSINES}", self.prefix);
         let Grid { rows, cols } = grid;
-        let wrong = || OriginalError::Shape {
-            path: self.path.to_owned(),
-            name: name.clone(),
-            found: shape.to_vec(),
-            expected: format!(
+        let wrong = || {
+            let expected = format!(
                 "[{}, {head_dim}], the cosines with base {BASE} of a {rows} x {cols} grid, relative to \
                  {PUBLISHED} x {PUBLISHED} or {rows} x {rows}: other rotary positions are not supported",
                 grid.len()
-            ),
+            );
+            self.misshapen(COSINES, &shape, expected)
         };
         if shape != [grid.len(), head_dim] || !head_dim.is_multiple_of(4) {
             return Err(wrong());
         }
-        let found = self.weights.tensor(&name)?.try_into_vec::<f32>().expect("weights are read in float32");
+        let found = self.weights.tensor(&format!("{}{COSINES}", self.prefix))?;
+        let found = found.try_into_vec::<f32>().expect("weights are read in float32");
         let is_of = |reference: &usize| {
             let rotary = Rotary::Counted { base: BASE, reference: *reference };
             let cosine = |i: usize| rotary.angle(i / head_dim, grid, i % head_dim, head_dim).0.cos();

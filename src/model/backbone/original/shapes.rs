@@ -59,12 +59,14 @@ impl Encoder<'_> {
     ) -> Result<[usize; N], OriginalError> {
         let Some(found) = self.shape(name) else { return Ok([0; N]) };
         let whole = found.iter().all(|&n| (1..=1 << 20).contains(&n));
-        <[usize; N]>::try_from(found).ok().filter(|_| whole).ok_or_else(|| OriginalError::Shape {
-            path: self.path.to_owned(),
-            name: format!("{}{name}", self.prefix),
-            found: found.to_owned(),
-            expected: expected.to_owned(),
-        })
+        let axes = <[usize; N]>::try_from(found).ok().filter(|_| whole);
+        axes.ok_or_else(|| self.misshapen(name, found, expected.to_owned()))
+    }
+
+    /// The error that the encoder's tensor `name` has another shape than `expected`.
+    pub(super) fn misshapen(&self, name: &str, found: &[usize], expected: String) -> OriginalError {
+        let (path, name) = (self.path.to_owned(), format!("{}{name}", self.prefix));
+        OriginalError::Shape { path, name, found: found.to_owned(), expected }
     }
 
     /// The contents of `config.json`, the file's naming scheme, and lines for the user.
@@ -75,14 +77,13 @@ impl Encoder<'_> {
         let layers = blocks.keys().last().map_or(0, |last| last.saturating_add(1));
         let (known, post_norm) = ((1..=MAX_LAYERS).contains(&layers), [width, layers] == EVA02_CLIP_E);
         if post_norm || !known {
-            let (name, found) = (format!("{}blocks.", self.prefix), vec![layers]);
             let expected = match post_norm {
                 true => {
                     "pre-norm blocks: EVA-02-CLIP-E normalises after attention, which is not supported".into()
                 }
                 false => format!("1 to {MAX_LAYERS} blocks"),
             };
-            return Err(OriginalError::Shape { path: self.path.to_owned(), name, found, expected });
+            return Err(self.misshapen("blocks.", &[layers], expected));
         }
         let scales = match (self.has(".ls1.gamma"), self.has(".gamma_1")) {
             (true, _) => Some(["ls1.gamma", "ls2.gamma"]),
