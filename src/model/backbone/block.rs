@@ -204,11 +204,6 @@ fn attention_weights(query: Tensor<4>, key: Tensor<4>, bias: Option<Tensor<4>>) 
     softmax(add_optional(query.precise_matmul(key.transpose()).cast(DType::F32), bias.as_ref()), 3)
 }
 
-/// Attention with its softmax in float32, `[B, heads, T, head_dim]`; arguments as in [`attention_weights`].
-fn weighted_values(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
-    attention_weights(query, key, bias).cast(value.dtype()).precise_matmul(value)
-}
-
 /// One layer.
 pub struct Block {
     pub(super) heads: usize,
@@ -329,7 +324,7 @@ impl Block {
             let options = AttentionModuleOptions { scale: Some(scale), ..Default::default() };
             attention(query, key, value, None, bias, options)
         } else {
-            weighted_values(query * scale, key, value, bias)
+            attention_weights(query * scale, key, bias).cast(value.dtype()).precise_matmul(value)
         }; // [B, heads, T, head_dim]
         let attended = attended.swap_dims(1, 2).reshape([rows, width]);
         self.out.forward(norm_optional(attended, self.attention_norm.as_ref()))

@@ -127,24 +127,20 @@ impl Config {
 
     /// Parses the object of a `config.json`; `path` is the file's name in errors.
     pub fn from_object(path: &Path, map: &Map<String, Value>) -> Result<Self, ConfigError> {
-        Self::from_file(&Fields { path, map, within: "" })
-    }
-
-    /// Parses a file whose fields may be in a nested object.
-    fn from_file(file: &Fields) -> Result<Self, ConfigError> {
-        let model_type = file.map.get("model_type").and_then(Value::as_str);
+        let file = Fields { path, map, within: "" };
+        let model_type = map.get("model_type").and_then(Value::as_str);
         let family = model_type.and_then(find).ok_or_else(|| {
             let known: Vec<&str> = FAMILIES.iter().map(|family| family.model_type).collect();
             file.error("model_type", known.join(", "))
         })?;
-        let there = |name: &&&str| file.map.get(**name).is_some_and(|value| !value.is_null());
+        let there = |name: &&&str| map.get(**name).is_some_and(|value| !value.is_null());
         let Some(&within) = family.within.iter().find(there) else {
             let none = Map::new();
-            let map = if family.within.is_empty() { file.map } else { &none };
-            return Self::parse(family, &Fields { map, ..*file });
+            let map = if family.within.is_empty() { map } else { &none };
+            return Self::parse(family, &Fields { map, ..file });
         };
-        match &file.map[within] {
-            Value::Object(map) => Self::parse(family, &Fields { map, within, ..*file }),
+        match &map[within] {
+            Value::Object(map) => Self::parse(family, &Fields { map, within, ..file }),
             _ => Err(file.error(within, "an object with the fields of the vision model")),
         }
     }

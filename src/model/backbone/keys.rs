@@ -74,10 +74,9 @@ pub fn expected(config: &Config, prefix: &str) -> Vec<(String, Vec<usize>)> {
         }
         linear(names.out, width, width, biases.out);
         if config.gated {
-            names
-                .gate
-                .iter()
-                .for_each(|name| linear(name, 2 * mlp_dim / names.gate.len(), width, biases.mlp));
+            for name in names.gate {
+                linear(name, 2 * mlp_dim / names.gate.len(), width, biases.mlp);
+            }
             linear(names.gated_down, width, mlp_dim, biases.mlp);
         } else {
             linear(names.up, mlp_dim, width, biases.mlp);

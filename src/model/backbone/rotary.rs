@@ -37,18 +37,13 @@ impl Rotary {
     /// of its pair.
     pub(super) fn angle(self, patch: usize, grid: Grid, channel: usize, head_dim: usize) -> (f64, bool) {
         let (half, quarter) = (head_dim / 2, head_dim / 4);
-        let (row, col) = ((patch / grid.cols, grid.rows), (patch % grid.cols, grid.cols));
-        let ((at, of), j, is_first) = match self {
-            Self::Centred { .. } => {
-                let j = channel % half;
-                (if j < quarter { row } else { col }, j % quarter, channel < half)
-            }
-            Self::Counted { .. } => {
-                let j = channel / 2;
-                (if j < quarter { row } else { col }, j % quarter, channel.is_multiple_of(2))
-            }
+        let (pair, is_first) = match self {
+            Self::Centred { .. } => (channel % half, channel < half),
+            Self::Counted { .. } => (channel / 2, channel.is_multiple_of(2)),
         };
-        let wave = |base: f64| base.powf(-(j as f64) / quarter as f64);
+        let (row, col) = ((patch / grid.cols, grid.rows), (patch % grid.cols, grid.cols));
+        let (at, of) = if pair < quarter { row } else { col };
+        let wave = |base: f64| base.powf(-((pair % quarter) as f64) / quarter as f64);
         let angle = match self {
             Self::Centred { base } => TAU * (2.0 * (at as f64 + 0.5) / of as f64 - 1.0) * wave(base),
             Self::Counted { base, reference } => at as f64 * reference as f64 / of as f64 * wave(base),

@@ -68,10 +68,8 @@ impl fmt::Display for KeyErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds = [("missing", &self.missing), ("unused", &self.unused), ("misshapen", &self.misshapen)];
         for (kind, names) in kinds.into_iter().filter(|(_, names)| !names.is_empty()) {
-            write!(f, "; {} {kind}: ", names.len())?;
-            for (i, name) in names.iter().take(Self::MAX_LISTED).enumerate() {
-                write!(f, "{}{name}", if i == 0 { "" } else { ", " })?;
-            }
+            let listed = &names[..names.len().min(Self::MAX_LISTED)];
+            write!(f, "; {} {kind}: {}", names.len(), listed.join(", "))?;
             if names.len() > Self::MAX_LISTED {
                 write!(f, " and {} more", names.len() - Self::MAX_LISTED)?;
             }

@@ -166,11 +166,6 @@ impl Weights {
         self.tensors.get(name).map(|(_, view)| view.shape.as_slice())
     }
 
-    /// Whether the tensor `name` holds integers or booleans: a buffer, never a weight.
-    pub fn is_integer(&self, name: &str) -> bool {
-        self.tensors.get(name).is_some_and(|(_, view)| view.is_integer())
-    }
-
     /// Whether there is a tensor `name`.
     pub fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name)

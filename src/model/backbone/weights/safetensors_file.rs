@@ -36,17 +36,11 @@ pub(super) fn tensors(file: &Mapped) -> Result<Vec<(String, View)>, WeightsError
             let start = data.checked_add(info.data_offsets.0)?;
             Some(View { dtype: info.dtype, start, stored, offset: 0, shape: info.shape.clone(), strides })
         });
-        let flaw = match &view {
-            Some(view) => view.flaw(file.len()),
-            None => Some("its size overflows".into()),
-        };
-        match (view, flaw) {
-            (Some(view), None) => views.push((name, view)),
-            (_, flaw) => {
-                let what = format!("tensor {name:?}: {}", flaw.unwrap_or_default());
-                return Err(file.damaged(FORMAT, what));
-            }
+        let flaw = view.as_ref().map_or(Some("its size overflows".into()), |view| view.flaw(file.len()));
+        if let Some(flaw) = flaw {
+            return Err(file.damaged(FORMAT, format!("tensor {name:?}: {flaw}")));
         }
+        views.extend(view.map(|view| (name, view)));
     }
     Ok(views)
 }

@@ -9,9 +9,11 @@ const MAX_STEPS: u32 = 1 << 21;
 /// Most axes of a tensor, as in PyTorch.
 const MAX_AXES: usize = 64;
 
-/// Runs the pickle at the start of `bytes` up to its STOP opcode.
-pub(super) fn run(bytes: &[u8]) -> Result<Pickle<'_>, PickleError> {
-    Unpickler { bytes, budget: MAX_STEPS, ..Unpickler::default() }.run()
+impl<'a> Pickle<'a> {
+    /// Runs the pickle at the start of `bytes` up to its STOP opcode.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, PickleError> {
+        Unpickler { bytes, budget: MAX_STEPS, ..Unpickler::default() }.run()
+    }
 }
 
 #[derive(Default)]

@@ -88,11 +88,6 @@ pub(super) struct Pickle<'a> {
 }
 
 impl<'a> Pickle<'a> {
-    /// Runs the pickle at the start of `bytes` up to its STOP opcode.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, PickleError> {
-        machine::run(bytes)
-    }
-
     /// The pickled value.
     pub fn root(&self) -> &Value<'a> {
         self.get(self.root)
