@@ -10,7 +10,7 @@ use cubecl::prelude::*;
 
 use super::custom_op::{CustomOp, apply};
 use super::gpu::columns::{UNITS, UNROLL, add_up, leave, share, workgroup_columns};
-use super::gpu::{arg, empty, takes, workgroups};
+use super::gpu::{arg, empty, takes, threads};
 
 /// The activation of a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,16 +48,8 @@ impl CustomOp<CubeBackend, 2> for Biased {
         let [x, bias] = inputs.map(into_contiguous);
         let [rows, columns] = x.shape().dims();
         let y = empty(&x, [rows, columns]);
-        forward::launch(
-            &x.client,
-            workgroups((rows * columns).div_ceil(UNITS)),
-            CubeDim::new_1d(UNITS as u32),
-            arg(&x),
-            arg(&bias),
-            arg(&y),
-            columns,
-            activation,
-        );
+        let (cubes, units) = threads(rows * columns, UNITS);
+        forward::launch(&x.client, cubes, units, arg(&x), arg(&bias), arg(&y), columns, activation);
         let saved = (activation != Activation::None).then(|| y.clone());
         (y, (activation, saved))
     }

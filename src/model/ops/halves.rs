@@ -8,7 +8,7 @@ use burn_cubecl::cubecl;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
-use super::gpu::{arg, counts, empty_of, gpu_of, tensor, workgroups};
+use super::gpu::{arg, counts, empty_of, gpu_of, tensor, threads};
 
 /// Threads of a workgroup.
 const UNITS: usize = 256;
@@ -28,7 +28,7 @@ fn on_gpu(data: TensorData, gpu: &CubeDevice) -> CubeTensor {
     bytes.extend_from_byte_slice(&[0; 2][..2 * (numbers % 2)]);
     let words = CubeBackend::int_from_data(TensorData::from_bytes(bytes, [words], DType::U32), gpu);
     let wide = empty_of(&words, shape, DType::F32);
-    let (cubes, units) = (workgroups(numbers.div_ceil(UNITS)), CubeDim::new_1d(UNITS as u32));
+    let (cubes, units) = threads(numbers, UNITS);
     widen::launch(&words.client, cubes, units, arg(&words), arg(&wide));
     wide
 }

@@ -12,7 +12,7 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::custom_op::{CustomOp, apply};
-use super::gpu::{arg, counts, empty, takes, workgroups};
+use super::gpu::{arg, counts, empty, takes, threads};
 
 /// Threads of a workgroup.
 const UNITS: usize = 256;
@@ -60,7 +60,7 @@ impl CustomOp<CubeBackend, 1> for PlaceOp {
         let (rows, [moved]) = (into_contiguous(rows), self.order.meta.shape().dims());
         let [n, width] = rows.meta.shape().dims();
         let placed = empty(&rows, [moved, width]);
-        let (cubes, units) = threads(moved * width);
+        let (cubes, units) = threads(moved * width, UNITS);
         let (order, into) = (arg(&self.order), arg(&placed));
         put::launch::<i32>(&rows.client, cubes, units, order, arg(&rows), into, n, width);
         (placed, (self, [n, width]))
@@ -70,17 +70,12 @@ impl CustomOp<CubeBackend, 1> for PlaceOp {
         let (grad_placed, [n, width]) = (into_contiguous(grad_placed), *shape);
         let [moved, _] = grad_placed.meta.shape().dims();
         let grad_rows = empty(&grad_placed, [moved / n, n * width]);
-        let (cubes, units) = threads(moved * width);
+        let (cubes, units) = threads(moved * width, UNITS);
         let (order, into) = (arg(&op.order), arg(&grad_rows));
         take::launch::<i32>(&grad_rows.client, cubes, units, order, arg(&grad_placed), into, n, width);
         let grad_rows = if moved == n { grad_rows } else { CubeBackend::float_sum_dim(grad_rows, 0) };
         [Some(CubeBackend::float_reshape(grad_rows, Shape::new([n, width])))]
     }
-}
-
-/// A launch of one thread per entry.
-fn threads(entries: usize) -> (CubeCount, CubeDim) {
-    (workgroups(entries.div_ceil(UNITS)), CubeDim::new_1d(UNITS as u32))
 }
 
 /// Scatters rows `[n, width]` for every image: row `k` to its row `order[k]`. One thread per entry of `placed`.

@@ -8,7 +8,7 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::custom_op::{CustomOp, apply};
-use super::gpu::{arg, empty, takes, workgroups};
+use super::gpu::{arg, empty, takes, threads};
 
 /// Threads of a workgroup.
 const UNITS: usize = 32;
@@ -30,16 +30,16 @@ impl CustomOp<CubeBackend, 1> for SoftplusOp {
         let x = into_contiguous(x);
         let [count] = x.shape().dims();
         let y = empty(&x, [count]);
-        let cubes = workgroups(count.div_ceil(UNITS));
-        forward::launch(&x.client, cubes, CubeDim::new_1d(UNITS as u32), arg(&x), arg(&y));
+        let (cubes, units) = threads(count, UNITS);
+        forward::launch(&x.client, cubes, units, arg(&x), arg(&y));
         (y, x)
     }
 
     fn vjp(x: &CubeTensor, grad_y: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
         let [count] = x.shape().dims();
         let grad_x = empty(x, [count]);
-        let (cubes, grad_y) = (workgroups(count.div_ceil(UNITS)), into_contiguous(grad_y));
-        backward::launch(&x.client, cubes, CubeDim::new_1d(UNITS as u32), arg(x), arg(&grad_y), arg(&grad_x));
+        let (cubes, units) = threads(count, UNITS);
+        backward::launch(&x.client, cubes, units, arg(x), arg(&into_contiguous(grad_y)), arg(&grad_x));
         [Some(grad_x)]
     }
 }

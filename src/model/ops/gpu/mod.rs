@@ -8,7 +8,7 @@ pub(crate) mod multi_tensor;
 use burn::backend::cubecl::Device as CubeDevice;
 use burn::backend::{Cube, DispatchDevice};
 use burn::tensor::{DType, Device, Shape, Tensor};
-use burn_cubecl::cubecl::prelude::{BufferArg, Const, CubeCount, Vector};
+use burn_cubecl::cubecl::prelude::{BufferArg, Const, CubeCount, CubeDim, Vector};
 use burn_cubecl::cubecl::server::CopyDescriptor;
 use burn_cubecl::kernel::into_contiguous_aligned;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
@@ -59,6 +59,11 @@ pub(crate) fn copy_to_host<const D: usize>(tensor: Tensor<D>) -> CopyDescriptor 
 pub(crate) fn workgroups(count: usize) -> CubeCount {
     let down = count.div_ceil(MAX_WORKGROUPS_PER_AXIS);
     CubeCount::Static(count.div_ceil(down.max(1)) as u32, down as u32, 1)
+}
+
+/// A launch of one thread per entry, `units` threads per workgroup.
+pub(crate) fn threads(entries: usize, units: usize) -> (CubeCount, CubeDim) {
+    (workgroups(entries.div_ceil(units)), CubeDim::new_1d(units as u32))
 }
 
 /// A bound for sigmoids' arguments: below it they are negligible, and `exp` of its negative is still finite.

@@ -40,17 +40,14 @@ pub(super) struct Sizes {
     pub(super) count: usize,
 }
 
-/// Where a workgroup's tile finds its numbers of a factor: an offset, and strides and last indices as in [`Strides`].
+/// Where a workgroup's tile finds its numbers of a factor.
 #[derive(CubeType, Clone, Copy)]
 struct Source {
     /// Offset of the matrix.
     start: usize,
     /// The tile's first row or column.
     free: usize,
-    across: usize,
-    along: usize,
-    last_across: usize,
-    last_along: usize,
+    strides: Strides,
 }
 
 /// Writes `[outer, middle, parts, rows, columns]`: a workgroup computes a tile of one part of one matrix.
@@ -159,14 +156,7 @@ pub(super) fn multiply_tiles<A: Size, B: Size, C: Size>(
 #[cube]
 fn source(strides: Strides, batch: usize, middle: usize, free: usize) -> Source {
     let start = batch / middle * strides.outer + batch % middle * strides.middle;
-    Source {
-        start,
-        free,
-        across: strides.across,
-        along: strides.along,
-        last_across: strides.last_across,
-        last_along: strides.last_along,
-    }
+    Source { start, free, strides }
 }
 
 /// The first vector, along the free axis of a tile, of the 4 x 4 block that a thread loads. Where the terms of a sum are contiguous,
@@ -227,10 +217,10 @@ fn load<N: Size>(
     #[unroll]
     for line in 0..VECTOR_SIZE {
         let across = if comptime!(contiguous == Contiguous::Inner) { free + line } else { inner + line };
-        let begin = source.start + usize::min(across, source.last_across) * source.across;
+        let begin = source.start + usize::min(across, source.strides.last_across) * source.strides.across;
         let mut loaded = Vec4::empty();
         if comptime!(layout.size == VECTOR_SIZE) {
-            let vector = factor[begin + usize::min(along / VECTOR_SIZE, source.last_along)];
+            let vector = factor[begin + usize::min(along / VECTOR_SIZE, source.strides.last_along)];
             #[unroll]
             for lane in 0..VECTOR_SIZE {
                 loaded.insert(lane, vector.extract(lane));
@@ -238,7 +228,8 @@ fn load<N: Size>(
         } else {
             #[unroll]
             for lane in 0..VECTOR_SIZE {
-                let number = factor[begin + usize::min(along + lane, source.last_along) * source.along];
+                let at = usize::min(along + lane, source.strides.last_along) * source.strides.along;
+                let number = factor[begin + at];
                 loaded.insert(lane, number.extract(0usize));
             }
         }

@@ -16,9 +16,9 @@ use burn::tensor::DType;
 use burn_cubecl::cubecl::prelude::*;
 use burn_cubecl::tensor::CubeTensor;
 
-use self::kernels::{SizesLaunch, StridesLaunch, add_parts, multiply_tiles};
+use self::kernels::{SizesLaunch, Strides, StridesLaunch, add_parts, multiply_tiles};
 use self::plan::{Contiguous, FactorLayout, Plan, SLICE, Tiling, UNITS};
-use crate::model::ops::gpu::{VECTOR_SIZE, arg, counts, empty, workgroups};
+use crate::model::ops::gpu::{VECTOR_SIZE, arg, counts, empty, threads, workgroups};
 
 /// Sums of fewer terms are not split.
 const MIN_SPLIT_TERMS: usize = 512;
@@ -73,16 +73,11 @@ fn can_index(axes: &[Axis; 4]) -> bool {
     counts(axes.iter().map(|axis| axis.length.saturating_sub(1) * axis.stride).sum())
 }
 
-/// A factor, and how its numbers are addressed; the fields are those of [`kernels::Strides`].
+/// A factor, and how its numbers are addressed.
 struct Factor<'a> {
     tensor: &'a CubeTensor,
     layout: FactorLayout,
-    outer: usize,
-    middle: usize,
-    across: usize,
-    along: usize,
-    last_across: usize,
-    last_along: usize,
+    strides: Strides,
 }
 
 impl<'a> Factor<'a> {
@@ -100,24 +95,20 @@ impl<'a> Factor<'a> {
         Self {
             tensor,
             layout: FactorLayout { contiguous, size },
-            outer: outer.stride / size,
-            middle: middle.stride / size,
-            across: across.stride / size,
-            along: along.stride,
-            last_across: across.length - 1,
-            last_along: along.length / size - 1,
+            strides: Strides {
+                outer: outer.stride / size,
+                middle: middle.stride / size,
+                across: across.stride / size,
+                along: along.stride,
+                last_across: across.length - 1,
+                last_along: along.length / size - 1,
+            },
         }
     }
 
     fn strides(&self) -> StridesLaunch {
-        StridesLaunch::new(
-            self.outer,
-            self.middle,
-            self.across,
-            self.along,
-            self.last_across,
-            self.last_along,
-        )
+        let Strides { outer, middle, across, along, last_across, last_along } = self.strides;
+        StridesLaunch::new(outer, middle, across, along, last_across, last_along)
     }
 }
 
@@ -246,7 +237,7 @@ impl<'a> Problem<'a> {
         if let Some(partials) = partials {
             let vectors = rows * columns / plan.written;
             let all_vectors = self.matrices() * vectors;
-            let cubes = workgroups(all_vectors.div_ceil(UNITS));
+            let (cubes, units) = threads(all_vectors, UNITS);
             add_parts::launch(
                 client,
                 cubes,
