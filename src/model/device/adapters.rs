@@ -90,13 +90,10 @@ fn enumerate() -> Vec<(Found, WgpuDevice)> {
             let index = indices.entry(info.device_type).or_insert(0_usize);
             let kind = burn_kind(info.device_type, *index);
             *index += 1;
+            let is_seen = seen.iter().any(|earlier| same_card(earlier, &info));
             // Burn names one software adapter per API, and no index above its limit.
-            let is_usable = kind.is_some() && !miscompiles(&adapter);
-            if !is_usable || seen.iter().any(|earlier| same_card(earlier, &info)) {
-                continue;
-            }
-            let found = describe(&adapter, &info, listed.len());
-            listed.extend(kind.map(|kind| (found, WgpuDevice::new(kind).on(burn_api))));
+            let Some(kind) = kind.filter(|_| !miscompiles(&adapter) && !is_seen) else { continue };
+            listed.push((describe(&adapter, &info, listed.len()), WgpuDevice::new(kind).on(burn_api)));
             fresh.push(info);
         }
         seen.extend(fresh);

@@ -80,9 +80,9 @@ pub(super) fn select<'a>(name: &str, there: &'a [Found]) -> Result<&'a Found, De
     let Some(which) = which.map(str::trim) else {
         return family.into_iter().min_by_key(|found| found.kind).ok_or_else(absent);
     };
-    if which.parse::<usize>().is_ok() {
-        let index = format!("{wanted}:{}", which.trim_start_matches('0').parse().unwrap_or(0_usize));
-        return family.into_iter().find(|found| found.name == index).ok_or_else(absent);
+    if let Ok(index) = which.parse::<usize>() {
+        let name = format!("{wanted}:{index}");
+        return family.into_iter().find(|found| found.name == name).ok_or_else(absent);
     }
     let part = which.to_lowercase();
     let fitting: Vec<_> =

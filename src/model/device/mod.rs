@@ -19,18 +19,18 @@ mod check;
 mod choice;
 #[cfg(feature = "cuda")]
 mod cuda;
-mod free_memory;
 mod kernel_cache;
 mod silence_drivers;
 
 pub use check::{Check, CheckError, check};
 pub use choice::{Choice, choose};
-pub use free_memory::{FreeMemory, free_memory};
 pub use kernel_cache::keep_kernels;
 pub use silence_drivers::quiet_drivers;
 
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
+
+use crate::model::ops::gpu::gpu_of;
 
 /// What kind of hardware a device is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -138,6 +138,22 @@ pub fn describe(found: Found) -> Found {
 /// Opens the device called `name`, as [`choose`] does.
 pub fn open(name: &str) -> Result<Device, DeviceError> {
     choose(name).map(|choice| choice.device)
+}
+
+/// The memory of a GPU for tensors, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreeMemory {
+    /// Largest size of one tensor.
+    pub tensor: u64,
+    /// Size of all tensors together; absent where the API does not report it.
+    pub all: Option<u64>,
+}
+
+/// The memory limits of a GPU; none for the processor, whose tensors only main memory bounds.
+pub fn free_memory(device: &Device) -> Option<FreeMemory> {
+    let client = gpu_of(device)?.client();
+    let memory = &client.properties().memory;
+    Some(FreeMemory { tensor: memory.max_page_size, all: memory.max_memory() })
 }
 
 fn processor() -> Found {
