@@ -100,13 +100,13 @@ pub(super) fn multiply_tiles<A: Size, B: Size, C: Size>(
         }
         let buffer = slice % 2 * comptime!(plan.buffer());
         let left_at = buffer + row;
-        let right_at = buffer + comptime!(plan.left_slice()) + column;
+        let right_at = buffer + comptime!(plan.left.slice()) + column;
         for round in 0..comptime!(SLICE / UNROLL) {
             #[unroll]
             for term in 0..UNROLL {
                 let term = round * UNROLL + term;
-                let left_line = left_at + term * comptime!(plan.left_stride());
-                let right_line = right_at + term * comptime!(plan.right_stride());
+                let left_line = left_at + term * comptime!(plan.left.stride());
+                let right_line = right_at + term * comptime!(plan.right.stride());
                 let mut right_vectors = Sequence::<Vec4>::new();
                 #[unroll]
                 for c in 0..comptime!(plan.columns) {
@@ -162,17 +162,18 @@ fn source(strides: Strides, batch: usize, middle: usize, free: usize) -> Source 
 /// The first vector, along the free axis of a tile, of the 4 x 4 block that a thread loads. Where the terms of a sum are contiguous,
 /// two neighbouring threads read eight of them: a whole memory transaction, and blocks that use different banks of shared memory.
 #[cube]
-fn free_vector(unit: usize, #[comptime] vectors: usize, #[comptime] contiguous: Contiguous) -> usize {
-    if comptime!(contiguous == Contiguous::Inner) { unit / 2 % vectors } else { unit % vectors }
+fn free_vector(unit: usize, #[comptime] layout: FactorLayout) -> usize {
+    let vectors = comptime!(layout.vectors);
+    if comptime!(layout.contiguous == Contiguous::Inner) { unit / 2 % vectors } else { unit % vectors }
 }
 
 /// The first vector of that block along the terms of a slice.
 #[cube]
-fn inner_vector(unit: usize, #[comptime] vectors: usize, #[comptime] contiguous: Contiguous) -> usize {
-    if comptime!(contiguous == Contiguous::Inner) {
-        unit / comptime!(2 * vectors) * 2 + unit % 2
+fn inner_vector(unit: usize, #[comptime] layout: FactorLayout) -> usize {
+    if comptime!(layout.contiguous == Contiguous::Inner) {
+        unit / comptime!(2 * layout.vectors) * 2 + unit % 2
     } else {
-        unit / vectors
+        unit / comptime!(layout.vectors)
     }
 }
 
@@ -188,13 +189,11 @@ fn load_slice<A: Size, B: Size>(
     #[comptime] plan: Plan,
 ) {
     let unit = UNIT_POS as usize;
-    if unit < comptime!(plan.left_units()) {
-        let vectors = comptime!(plan.left_vectors());
-        load::<A>(left, stage, left_source, unit, first, vectors, comptime!(plan.left));
-    } else if unit < comptime!(plan.left_units() + plan.right_units()) {
-        let vectors = comptime!(plan.right_vectors());
-        let own = unit - comptime!(plan.left_units());
-        load::<B>(right, stage, right_source, own, first, vectors, comptime!(plan.right));
+    if unit < comptime!(plan.left.units()) {
+        load::<A>(left, stage, left_source, unit, first, comptime!(plan.left));
+    } else if unit < comptime!(plan.left.units() + plan.right.units()) {
+        let own = unit - comptime!(plan.left.units());
+        load::<B>(right, stage, right_source, own, first, comptime!(plan.right));
     }
 }
 
@@ -207,12 +206,11 @@ fn load<N: Size>(
     source: &Source,
     unit: usize,
     first: usize,
-    #[comptime] vectors: usize,
     #[comptime] layout: FactorLayout,
 ) {
     let contiguous = comptime!(layout.contiguous);
-    let free = source.free + free_vector(unit, vectors, contiguous) * VECTOR_SIZE;
-    let inner = first + inner_vector(unit, vectors, contiguous) * VECTOR_SIZE;
+    let free = source.free + free_vector(unit, layout) * VECTOR_SIZE;
+    let inner = first + inner_vector(unit, layout) * VECTOR_SIZE;
     let along = if comptime!(contiguous == Contiguous::Inner) { inner } else { free };
     #[unroll]
     for line in 0..VECTOR_SIZE {
@@ -241,14 +239,12 @@ fn load<N: Size>(
 #[cube]
 fn store_slice(tiles: &mut [Vec4], stage: &Array<Vec4>, buffer: usize, terms: usize, #[comptime] plan: Plan) {
     let unit = UNIT_POS as usize;
-    if unit < comptime!(plan.left_units()) {
-        let vectors = comptime!(plan.left_vectors());
-        store(tiles, stage, buffer, unit, terms, vectors, comptime!(plan.left.contiguous));
-    } else if unit < comptime!(plan.left_units() + plan.right_units()) {
-        let vectors = comptime!(plan.right_vectors());
-        let own = unit - comptime!(plan.left_units());
-        let start = buffer + comptime!(plan.left_slice());
-        store(tiles, stage, start, own, terms, vectors, comptime!(plan.right.contiguous));
+    if unit < comptime!(plan.left.units()) {
+        store(tiles, stage, buffer, unit, terms, comptime!(plan.left));
+    } else if unit < comptime!(plan.left.units() + plan.right.units()) {
+        let own = unit - comptime!(plan.left.units());
+        let start = buffer + comptime!(plan.left.slice());
+        store(tiles, stage, start, own, terms, comptime!(plan.right));
     }
 }
 
@@ -260,15 +256,14 @@ fn store(
     start: usize,
     unit: usize,
     terms: usize,
-    #[comptime] vectors: usize,
-    #[comptime] contiguous: Contiguous,
+    #[comptime] layout: FactorLayout,
 ) {
-    let inner = inner_vector(unit, vectors, contiguous) * VECTOR_SIZE;
-    let first = start + inner * comptime!(vectors + 1) + free_vector(unit, vectors, contiguous);
+    let inner = inner_vector(unit, layout) * VECTOR_SIZE;
+    let first = start + inner * comptime!(layout.stride()) + free_vector(unit, layout);
     #[unroll]
     for line in 0..VECTOR_SIZE {
         let mut term = Vec4::empty();
-        if comptime!(contiguous == Contiguous::Inner) {
+        if comptime!(layout.contiguous == Contiguous::Inner) {
             #[unroll]
             for lane in 0..VECTOR_SIZE {
                 let vector = stage[lane];
@@ -280,7 +275,7 @@ fn store(
         if inner + line >= terms {
             term = Vec4::new(0.0);
         }
-        tiles[first + comptime!(line * (vectors + 1))] = term;
+        tiles[first + comptime!(line * layout.stride())] = term;
     }
 }
 

@@ -17,7 +17,7 @@ use burn_cubecl::cubecl::prelude::*;
 use burn_cubecl::tensor::CubeTensor;
 
 use self::kernels::{SizesLaunch, Strides, StridesLaunch, add_parts, multiply_tiles};
-use self::plan::{Contiguous, FactorLayout, Plan, SLICE, Tiling, UNITS};
+use self::plan::{Contiguous, FactorLayout, LANES, Plan, SLICE, Tiling, UNITS};
 use crate::model::ops::gpu::{VECTOR_SIZE, arg, counts, empty, threads, workgroups};
 
 /// Sums of fewer terms are not split.
@@ -76,7 +76,9 @@ fn can_index(axes: &[Axis; 4]) -> bool {
 /// A factor, and how its numbers are addressed.
 struct Factor<'a> {
     tensor: &'a CubeTensor,
-    layout: FactorLayout,
+    contiguous: Contiguous,
+    /// Numbers per read.
+    size: usize,
     strides: Strides,
 }
 
@@ -94,7 +96,8 @@ impl<'a> Factor<'a> {
         let size = if is_aligned { VECTOR_SIZE } else { 1 };
         Self {
             tensor,
-            layout: FactorLayout { contiguous, size },
+            contiguous,
+            size,
             strides: Strides {
                 outer: outer.stride / size,
                 middle: middle.stride / size,
@@ -104,6 +107,10 @@ impl<'a> Factor<'a> {
                 last_along: along.length / size - 1,
             },
         }
+    }
+
+    fn layout(&self, vectors: usize) -> FactorLayout {
+        FactorLayout { contiguous: self.contiguous, size: self.size, vectors }
     }
 
     fn strides(&self) -> StridesLaunch {
@@ -206,7 +213,8 @@ impl<'a> Problem<'a> {
 
     fn plan(&self, Tiling { rows, columns, .. }: Tiling) -> Plan {
         let written = if self.columns.is_multiple_of(VECTOR_SIZE) { VECTOR_SIZE } else { 1 };
-        Plan { rows, columns, left: self.left.layout, right: self.right.layout, written }
+        let (left, right) = (self.left.layout(rows * LANES), self.right.layout(columns * LANES));
+        Plan { rows, columns, left, right, written }
     }
 
     /// Writes the product into `product`.
@@ -223,8 +231,8 @@ impl<'a> Problem<'a> {
             client,
             workgroups(count),
             units,
-            left.layout.size,
-            right.layout.size,
+            left.size,
+            right.size,
             plan.written,
             arg(left.tensor),
             arg(right.tensor),

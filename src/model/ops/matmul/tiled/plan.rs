@@ -20,12 +20,32 @@ pub(super) enum Contiguous {
     Free,
 }
 
-/// How a factor is read from global memory.
+/// How a factor is read from global memory, and laid out in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FactorLayout {
     pub(super) contiguous: Contiguous,
     /// Numbers per read: [`VECTOR_SIZE`] or 1.
     pub(super) size: usize,
+    /// Vectors along the rows of a tile, or along its columns for the right factor.
+    pub(super) vectors: usize,
+}
+
+impl FactorLayout {
+    /// Distance, in vectors, between two terms in shared memory: padded by one, so that threads that write different terms use
+    /// different banks.
+    pub(super) const fn stride(self) -> usize {
+        self.vectors + 1
+    }
+
+    /// Size of a slice in shared memory, in vectors.
+    pub(super) const fn slice(self) -> usize {
+        SLICE * self.stride()
+    }
+
+    /// Threads that load it: each loads a block of four vectors.
+    pub(super) const fn units(self) -> usize {
+        self.vectors * (SLICE / VECTOR_SIZE)
+    }
 }
 
 /// The compile-time parameters of `multiply_tiles`.
@@ -42,43 +62,9 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Vectors along the rows of a tile.
-    pub(super) const fn left_vectors(self) -> usize {
-        self.rows * LANES
-    }
-
-    /// Vectors along the columns of a tile.
-    pub(super) const fn right_vectors(self) -> usize {
-        self.columns * LANES
-    }
-
-    /// Distance, in vectors, between two terms of the left factor in shared memory: padded by one, so that threads that write
-    /// different terms use different banks.
-    pub(super) const fn left_stride(self) -> usize {
-        self.left_vectors() + 1
-    }
-
-    pub(super) const fn right_stride(self) -> usize {
-        self.right_vectors() + 1
-    }
-
-    /// Size of a slice of the left factor in shared memory, in vectors.
-    pub(super) const fn left_slice(self) -> usize {
-        SLICE * self.left_stride()
-    }
-
     /// Size of a slice of both factors in shared memory, in vectors.
     pub(super) const fn buffer(self) -> usize {
-        self.left_slice() + SLICE * self.right_stride()
-    }
-
-    /// Threads that load the left factor: each loads a block of four vectors.
-    pub(super) const fn left_units(self) -> usize {
-        self.left_vectors() * (SLICE / VECTOR_SIZE)
-    }
-
-    pub(super) const fn right_units(self) -> usize {
-        self.right_vectors() * (SLICE / VECTOR_SIZE)
+        self.left.slice() + self.right.slice()
     }
 }
 
