@@ -44,7 +44,7 @@ pub(super) struct Layout {
     positions: Option<Tensor<3>>,  // [1, N, d]
     shared: Option<Tensor<4>>,     // [1, heads, T, T]
     relative: Vec<Tensor<2>>,      // [heads, offsets] per layer
-    index: Option<Tensor<1, Int>>, // [T * T]
+    index: Option<Tensor<1, Int>>, // [T * T], if there are relative biases
     rotation: Option<Rotation>,
 }
 
@@ -280,8 +280,7 @@ impl PatchSubset {
             let shape = [values.len()];
             Tensor::from_data(TensorData::new(values, shape), &layout.device)
         };
-        let has_bias = layout.shared.is_some() || !layout.relative.is_empty();
-        let pairs = has_bias.then(|| {
+        let pairs = layout.index.is_some().then(|| {
             let pairs_of = |rows: &Vec<usize>| -> Vec<i32> {
                 rows.iter().flat_map(|q| rows.iter().map(move |k| (q * all + k) as i32)).collect()
             };

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::io::Cursor;
+use std::ops::Range;
 
 use safetensors::Dtype;
 use zip::{CompressionMethod, ZipArchive};
@@ -46,12 +47,6 @@ pub(super) fn tensors_under<'k>(
     }
 }
 
-/// The position of a storage in the file.
-struct ByteRange {
-    start: usize,
-    bytes: usize,
-}
-
 fn zip<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), WeightsError> {
     let broken = |error: zip::result::ZipError| file.damaged(FORMAT, error.to_string());
     let mut archive = ZipArchive::new(Cursor::new(&file[..])).map_err(broken)?;
@@ -70,13 +65,12 @@ fn zip<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), Weigh
             packed.get_or_insert(name);
             continue;
         }
-        let range =
-            entry.data_start().and_then(|start| start.checked_add(entry.size()).map(|end| (start, end)));
-        let Some((start, end)) = range.filter(|&(_, end)| end <= file.len() as u64) else {
+        let range = entry.data_start().and_then(|start| Some(start..start.checked_add(entry.size())?));
+        let Some(Range { start, end }) = range.filter(|range| range.end <= file.len() as u64) else {
             let what = format!("{name:?} claims {} bytes, but the file has {}", entry.size(), file.len());
             return Err(file.damaged(FORMAT, what));
         };
-        places.insert(name, ByteRange { start: start as usize, bytes: (end - start) as usize });
+        places.insert(name, start as usize..end as usize);
     }
     if let Some(name) = packed {
         let what = format!("its entry {name:?} is compressed or encrypted, which torch.save never does");
@@ -86,7 +80,7 @@ fn zip<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), Weigh
     let (Some(root), None) = (roots.next(), roots.next()) else {
         return Err(file.damaged(FORMAT, "a ZIP archive without exactly one data.pkl"));
     };
-    let content = |place: &ByteRange| &file[place.start..place.start + place.bytes];
+    let content = |place: &Range<usize>| &file[place.clone()];
     if places.get(&format!("{root}/byteorder")).is_some_and(|place| content(place) != b"little") {
         return Err(unsupported(file, "its numbers are not little-endian"));
     }
@@ -136,8 +130,9 @@ fn legacy<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), We
                 format!("the storage at byte {at} claims {numel} numbers, but only {rest} bytes are left");
             return Err(file.damaged(FORMAT, what));
         };
-        places.insert(key, ByteRange { start: at + 8, bytes: bytes as usize });
-        at += 8 + bytes as usize;
+        let start = at + 8;
+        at = start + bytes as usize;
+        places.insert(key, start..at);
     }
     collect(file, &state, under, |tensor| places.get(tensor.storage.key))
 }
@@ -148,7 +143,7 @@ fn collect<'p, 'k>(
     file: &Mapped,
     pickle: &Pickle,
     under: &[&'k str],
-    place: impl Fn(&Tensor) -> Option<&'p ByteRange>,
+    place: impl Fn(&Tensor) -> Option<&'p Range<usize>>,
 ) -> Result<(Tensors, &'k str), WeightsError> {
     let named = |dict: &Value| -> Vec<(String, Tensor)> {
         let Value::Dict(entries) = dict else { return vec![] };
@@ -177,12 +172,9 @@ fn collect<'p, 'k>(
         let width = storage.dtype.bitsize() / 8;
         let Some(place) = place(&tensor) else { return wrong("its storage is missing") };
         let end = storage.skip.checked_add(storage.numel).and_then(|end| end.checked_mul(width));
-        if end.is_none_or(|end| end > place.bytes) {
-            return wrong(&format!(
-                "it needs {} stored numbers, but the storage has {}",
-                storage.numel,
-                place.bytes / width
-            ));
+        if end.is_none_or(|end| end > place.len()) {
+            let there = place.len() / width;
+            return wrong(&format!("it needs {} stored numbers, but the storage has {there}", storage.numel));
         }
         let view = View {
             dtype: storage.dtype,
