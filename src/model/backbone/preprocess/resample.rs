@@ -136,14 +136,13 @@ pub fn resize(
     // intermediate picture by the larger of the input and the output.
     let (less_wide, less_high) = (picture.width.saturating_sub(to.0), picture.height.saturating_sub(to.1));
     if less_high > 2 * less_wide {
-        let (middle, left) = pass_down(picture, &down, span(&across));
-        pass_across(&middle, left, &across, 0..height)
+        let cols = span(&across);
+        let middle = pass_down(picture, 0, &down, cols.clone());
+        pass_across(&middle, cols.start, &across, 0..height)
     } else {
-        let (rows, top) = (span(&down), span(&down).start);
-        let middle = pass_across(picture, 0, &across, rows);
-        let shifted: Vec<Taps> =
-            down.into_iter().map(|t| Taps { first: t.first - top, weights: t.weights }).collect();
-        pass_down(&middle, &shifted, 0..width).0
+        let rows = span(&down);
+        let middle = pass_across(picture, 0, &across, rows.clone());
+        pass_down(&middle, rows.start, &down, 0..width)
     }
 }
 
@@ -172,12 +171,12 @@ fn pass_across(picture: &Picture, left: usize, taps: &[Taps], rows: Range<usize>
     Picture { width: taps.len(), height: rows.len(), rgb }
 }
 
-/// Resizes `cols` of a picture vertically; also returns the first of these columns.
-fn pass_down(picture: &Picture, taps: &[Taps], cols: Range<usize>) -> (Picture, usize) {
+/// Resizes `cols` of a picture vertically; its first row is row `top` in the coordinates of the taps.
+fn pass_down(picture: &Picture, top: usize, taps: &[Taps], cols: Range<usize>) -> Picture {
     let mut rgb = vec![0; taps.len() * cols.len() * 3];
     rgb.par_chunks_exact_mut(cols.len() * 3).zip(taps).for_each(|(line, taps)| {
         let mut sums = vec![HALF; line.len()];
-        for (y, w) in (taps.first..).zip(&taps.weights) {
+        for (y, w) in (taps.first - top..).zip(&taps.weights) {
             let at = (y * picture.width + cols.start) * 3;
             for (sum, from) in sums.iter_mut().zip(&picture.rgb[at..at + line.len()]) {
                 *sum += w * i32::from(*from);
@@ -187,7 +186,7 @@ fn pass_down(picture: &Picture, taps: &[Taps], cols: Range<usize>) -> (Picture, 
             *to = clip(sum);
         }
     });
-    (Picture { width: cols.len(), height: taps.len(), rgb }, cols.start)
+    Picture { width: cols.len(), height: taps.len(), rgb }
 }
 
 /// The input pixels of output pixels `window` when a line of `from` pixels is resized to `to`. The step is
