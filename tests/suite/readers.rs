@@ -287,7 +287,7 @@ fn photo(room: &Room) -> Outcome {
 fn weights(room: &Room) -> Outcome {
     let weights = Weights::open(&room.root)?;
     for (name, _) in weights.names() {
-        weights.tensor(name)?;
+        weights.values(name)?;
     }
     Ok(())
 }

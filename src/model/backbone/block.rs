@@ -34,13 +34,7 @@ pub struct Reader<'a> {
 impl Reader<'_> {
     /// The values of the tensor `name`, row-major.
     pub fn values(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
-        let data = self.weights.tensor(&format!("{}{name}", self.prefix))?;
-        Ok(data.try_into_vec::<f32>().expect("weights come as float32"))
-    }
-
-    /// A tensor of these values on the device, in float32.
-    pub fn tensor<const D: usize>(&self, values: Vec<f32>, shape: [usize; D]) -> Tensor<D> {
-        Tensor::from_data(TensorData::new(values, shape), self.device)
+        self.weights.values(&format!("{}{name}", self.prefix))
     }
 
     /// A tensor of these values in the precision of matrix products.
@@ -143,8 +137,7 @@ impl Norm {
     pub fn read(reader: &Reader, name: &str, epsilon: f64) -> Result<Self, WeightsError> {
         let read = |part: &str| {
             let values = reader.values(&format!("{name}.{part}"))?;
-            let len = values.len();
-            Ok(reader.tensor(values, [len]))
+            Ok(Tensor::from_data(&values[..], reader.device))
         };
         Ok(Self { gain: read("weight")?, offset: read("bias")?, epsilon })
     }

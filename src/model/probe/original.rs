@@ -184,8 +184,7 @@ impl Saved<'_> {
     }
 
     fn values(&self, name: &str) -> Result<Vec<f32>, HeadError> {
-        let tensor = self.weights.tensor(&format!("{}{name}", self.prefix))?;
-        Ok(tensor.try_into_vec::<f32>().expect("weights are read in float32"))
+        Ok(self.weights.values(&format!("{}{name}", self.prefix))?)
     }
 
     /// The classifier `name` with the batch normalisation `norm` before it folded in.

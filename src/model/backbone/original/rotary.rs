@@ -36,8 +36,7 @@ impl Encoder<'_> {
         if shape != [grid.len(), head_dim] || !head_dim.is_multiple_of(4) {
             return Err(wrong());
         }
-        let found = self.weights.tensor(&format!("{}{COSINES}", self.prefix))?;
-        let found = found.try_into_vec::<f32>().expect("weights are read in float32");
+        let found = self.weights.values(&format!("{}{COSINES}", self.prefix))?;
         let is_of = |reference: &usize| {
             let rotary = Rotary::Counted { base: BASE, reference: *reference };
             let cosine = |i: usize| rotary.angle(i / head_dim, grid, i % head_dim, head_dim).0.cos();

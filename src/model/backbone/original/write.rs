@@ -54,10 +54,7 @@ impl Original {
 
     /// The values of a tensor; the shape of its source must have been checked.
     fn values(&self, target: &Target) -> Result<Vec<f32>, OriginalError> {
-        let read = |name: &str| {
-            let tensor = self.weights.tensor(&format!("{}{name}", self.prefix))?;
-            Ok::<_, OriginalError>(tensor.try_into_vec::<f32>().expect("weights are read in float32"))
-        };
+        let read = |name: &str| self.weights.values(&format!("{}{name}", self.prefix));
         let len = target.shape.iter().product();
         Ok(match &target.source {
             Source::Whole(name) => read(name)?,

@@ -18,7 +18,6 @@ mod view;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use burn::tensor::TensorData;
 use indexmap::IndexMap;
 
 pub use error::{KeyErrors, WeightsError};
@@ -204,8 +203,8 @@ impl Weights {
         keys
     }
 
-    /// The tensor `name` in float32, row-major.
-    pub fn tensor(&self, name: &str) -> Result<TensorData, WeightsError> {
+    /// The values of the tensor `name` in float32, row-major.
+    pub fn values(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
         let Some((file, view)) = self.tensors.get(name) else {
             return Err(WeightsError::Missing { path: self.path.clone(), name: name.into() });
         };
@@ -218,7 +217,7 @@ impl Weights {
             let (path, value) = (file.path.clone(), values[index]);
             return Err(WeightsError::NotFinite { path, name: name.into(), index, value });
         }
-        Ok(TensorData::new(values, view.shape.clone()))
+        Ok(values)
     }
 
     /// SHA-256 of the weights file in hexadecimal digits; for shards, that of all in the order of their names
