@@ -321,12 +321,10 @@ impl Config {
             return Err(BackboneError::Size { height, width, down, right });
         }
         let grid = Grid::new(height / down, width / right);
-        match grid.rows.checked_mul(grid.cols) {
-            Some(patches) if patches <= PATCH_LIMIT => Ok(grid),
-            patches => {
-                let patches = patches.unwrap_or(usize::MAX);
-                Err(BackboneError::Patches { height, width, patches })
-            }
+        let patches = grid.rows.saturating_mul(grid.cols);
+        if patches > PATCH_LIMIT {
+            return Err(BackboneError::Patches { height, width, patches });
         }
+        Ok(grid)
     }
 }

@@ -264,13 +264,11 @@ impl Backbone {
     /// If the image cannot be cut into patches, there is no such layer, or no attention before it.
     pub fn rollout(&self, pixels: &Pixels, layer: usize) -> Result<Vec<f32>, BackboneError> {
         let grid = self.grid(pixels.height, pixels.width)?;
-        match layer {
-            0 => return Err(BackboneError::BeforeAttention),
-            _ if layer > self.layers() => {
-                return Err(BackboneError::Layer { layer, layers: self.layers() });
-            }
-            _ => failpoint::device_step(1),
+        if layer == 0 {
+            return Err(BackboneError::BeforeAttention);
         }
+        self.config().check_layer(layer, 1)?;
+        failpoint::device_step(1);
         let rollout = self.encoder.rollout(self.upload(slice::from_ref(pixels)), grid, layer); // [1, T, T]
         let (first, n) = (self.config().prefix_tokens(), grid.len());
         let patches = rollout.narrow(1, first, n).mean_dim(1).narrow(2, first, n); // [1, 1, N]
