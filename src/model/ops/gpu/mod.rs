@@ -47,6 +47,15 @@ pub(crate) fn arg(tensor: &CubeTensor) -> BufferArg {
     tensor.clone().into_buffer_arg()
 }
 
+/// Numbers per read of a tensor of which every line begins at a multiple of these `starts`, with a number every `along`: four if all
+/// begin at whole vectors, else one.
+pub(crate) fn read_size(tensor: &CubeTensor, along: usize, starts: &[usize]) -> usize {
+    let is_aligned = along == 1
+        && starts.iter().all(|start| start.is_multiple_of(VECTOR_SIZE))
+        && tensor.handle.offset_start.unwrap_or(0).is_multiple_of(16);
+    if is_aligned { VECTOR_SIZE } else { 1 }
+}
+
 /// Describes the copy of a tensor from its GPU to the host.
 pub(crate) fn copy_to_host<const D: usize>(tensor: Tensor<D>) -> CopyDescriptor {
     let tensor = into_contiguous_aligned(cube(tensor));

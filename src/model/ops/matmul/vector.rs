@@ -18,7 +18,7 @@ use cubecl::prelude::*;
 use super::shape_of;
 use crate::model::ops::gpu::columns::{COLUMNS, UNITS, UNROLL, add_up, leave, share};
 use crate::model::ops::gpu::fold::total;
-use crate::model::ops::gpu::{VECTOR_SIZE, arg, counts, empty, workgroups};
+use crate::model::ops::gpu::{arg, counts, empty, read_size, workgroups};
 
 /// Threads of a group that reads [`UNROLL`] rows together in `add_columns`.
 const LANES: usize = 32;
@@ -88,12 +88,7 @@ impl<'a> Matrix<'a> {
     /// Numbers per read: four if every row begins at a multiple of a vector and holds whole vectors, else one.
     fn vector_size(&self) -> usize {
         let row_stride = if self.rows == 1 { 0 } else { self.row_stride };
-        let is_aligned = self.column_stride == 1
-            && [self.columns, row_stride, self.batch_stride]
-                .iter()
-                .all(|start| start.is_multiple_of(VECTOR_SIZE))
-            && self.tensor.handle.offset_start.unwrap_or(0).is_multiple_of(16);
-        if is_aligned { VECTOR_SIZE } else { 1 }
+        read_size(self.tensor, self.column_stride, &[self.columns, row_stride, self.batch_stride])
     }
 }
 

@@ -18,7 +18,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use self::kernels::{SizesLaunch, Strides, StridesLaunch, add_parts, multiply_tiles};
 use self::plan::{Contiguous, FactorLayout, LANES, Plan, SLICE, Tiling, UNITS};
-use crate::model::ops::gpu::{VECTOR_SIZE, arg, counts, empty, threads, workgroups};
+use crate::model::ops::gpu::{VECTOR_SIZE, arg, counts, empty, read_size, threads, workgroups};
 
 /// Sums of fewer terms are not split.
 const MIN_SPLIT_TERMS: usize = 512;
@@ -88,12 +88,8 @@ impl<'a> Factor<'a> {
         let is_inner = inner.stride == 1 || (free.stride != 1 && inner.stride < free.stride);
         let (contiguous, along, across) =
             if is_inner { (Contiguous::Inner, inner, free) } else { (Contiguous::Free, free, inner) };
-        // Every line begins at a multiple of a vector, and holds whole vectors.
         let starts = [along.length, across.stride, middle.stride, outer.stride];
-        let is_aligned = along.stride == 1
-            && starts.iter().all(|start| start.is_multiple_of(VECTOR_SIZE))
-            && tensor.handle.offset_start.unwrap_or(0).is_multiple_of(16);
-        let size = if is_aligned { VECTOR_SIZE } else { 1 };
+        let size = read_size(tensor, along.stride, &starts);
         Self {
             tensor,
             contiguous,
