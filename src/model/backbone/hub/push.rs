@@ -4,7 +4,6 @@
 //!
 //! The token is sent to the endpoint only, never along a redirect, and appears in no message.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -90,17 +89,17 @@ impl Hub {
             session.create(spec.private)?;
         }
         let large = session.upload_modes(files)?;
-        let total: usize = files.iter().map(|file| file.bytes.len()).sum();
+        let total: u64 = files.iter().map(|file| file.bytes.len() as u64).sum();
         let mut done = 0;
         let mut lines = vec![json!({"key": "header", "value": {"summary": spec.summary, "description": ""}})];
         for (file, large) in files.iter().zip(large) {
-            if progress(Progress { file: &file.path, done, total: total as u64 }).is_break() {
+            if progress(Progress { file: &file.path, done, total }).is_break() {
                 return Err(HubError::CancelledPush);
             }
             lines.push(if large { session.upload_large(file)? } else { inline(file) });
             done += file.bytes.len() as u64;
         }
-        if let ControlFlow::Break(()) = progress(Progress { file: "commit", done, total: total as u64 }) {
+        if progress(Progress { file: "commit", done, total }).is_break() {
             return Err(HubError::CancelledPush);
         }
         let body: String = lines.iter().map(|line| format!("{line}\n")).collect();

@@ -112,27 +112,25 @@ pub struct Written {
 pub fn targets(config: &Config, written: &Written) -> Vec<Target> {
     let names = config.family.names;
     let mut sources: BTreeMap<String, Source> = BTreeMap::new();
-    let mut put = |name: String, source: Source| drop(sources.insert(name, source));
     let whole = |name: &str| Source::Whole(name.to_owned());
-    put(names.cls.into(), whole("cls_token"));
+    let both = |name: &str, from: &str| {
+        ["weight", "bias"].map(|part| (format!("{name}.{part}"), Source::Whole(format!("{from}.{part}"))))
+    };
+    sources.insert(names.cls.into(), whole("cls_token"));
     if config.family.prefix_kind != PrefixKind::None {
-        put(names.extra_prefix.into(), whole(written.extra));
+        sources.insert(names.extra_prefix.into(), whole(written.extra));
     }
     let zeros = usize::from(config.family.cls);
-    put(
+    sources.insert(
         names.positions.into(),
         match written.bare_positions {
             true => Source::Positions("pos_embed".into(), zeros),
             false => whole("pos_embed"),
         },
     );
-    for part in ["weight", "bias"] {
-        put(format!("{}.{part}", names.patches), whole(&format!("patch_embed.proj.{part}")));
-        if let Some(last) = config.last_norm() {
-            put(format!("{last}.{part}"), whole(&format!("norm.{part}")));
-        }
-    }
-    put(format!("encoder.{RELATIVE}"), whole("rel_pos_bias.relative_position_bias_table"));
+    sources.extend(both(names.patches, "patch_embed.proj"));
+    sources.extend(config.last_norm().into_iter().flat_map(|last| both(last, "norm")));
+    sources.insert(format!("encoder.{RELATIVE}"), whole("rel_pos_bias.relative_position_bias_table"));
     for i in 0..config.layers {
         let layer = keys::layer(config, i);
         let block = written.blocks.get(&i).cloned().unwrap_or_else(|| format!("blocks.{i}."));
@@ -146,8 +144,8 @@ pub fn targets(config: &Config, written: &Written) -> Vec<Target> {
                 Some(end) => whole(&format!("{block}attn.{letter}{end}")),
                 None => Source::Part(format!("{block}attn.qkv.bias"), part, 3),
             };
-            put(format!("{layer}{name}.weight"), weight);
-            put(format!("{layer}{name}.bias"), bias);
+            sources.insert(format!("{layer}{name}.weight"), weight);
+            sources.insert(format!("{layer}{name}.bias"), bias);
         }
         let (ups, down) = match config.gated {
             true => (names.gate, names.gated_down),
@@ -160,7 +158,7 @@ pub fn targets(config: &Config, written: &Written) -> Vec<Target> {
                     Some(from) => whole(&format!("{block}{from}.{part}")),
                     None => Source::Part(format!("{block}{}.{part}", up[0]), at, ups.len()),
                 };
-                put(format!("{layer}{name}.{part}"), source);
+                sources.insert(format!("{layer}{name}.{part}"), source);
             }
         }
         let linear = [
@@ -172,23 +170,21 @@ pub fn targets(config: &Config, written: &Written) -> Vec<Target> {
             (down, from),
         ];
         for (name, from) in linear {
-            for part in ["weight", "bias"] {
-                put(format!("{layer}{name}.{part}"), whole(&format!("{block}{from}.{part}")));
-            }
+            sources.extend(both(&format!("{layer}{name}"), &format!("{block}{from}")));
         }
         for (at, name) in [names.scale1, names.scale2].into_iter().enumerate() {
             let source =
                 written.scales.map_or(Source::Ones, |scales| whole(&format!("{block}{}", scales[at])));
-            put(format!("{layer}{name}"), source);
+            sources.insert(format!("{layer}{name}"), source);
         }
-        put(
+        sources.insert(
             format!("{layer}attention.attention.{RELATIVE}"),
             whole(&format!("{block}attn.relative_position_bias_table")),
         );
     }
     let mut expected = keys::expected(config, "");
     if let Some(shape) = &written.mask {
-        put("embeddings.mask_token".into(), whole("mask_token"));
+        sources.insert("embeddings.mask_token".into(), whole("mask_token"));
         expected.push(("embeddings.mask_token".into(), shape.clone()));
     }
     // Sources of tensors that this configuration does not have are not used.
