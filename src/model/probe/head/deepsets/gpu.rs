@@ -152,17 +152,13 @@ impl CustomOp<CubeBackend, 4> for DeepSetsOp {
 fn centre(weight: &[f32], bias: &[f32], centred: &mut [f32], width: usize) {
     let column = usize::min(CUBE_POS, comptime!(PADDED - 1));
     let mut sum = 0.0f32;
-    let mut row = UNIT_POS as usize;
-    while row < width {
+    for row in range_stepped(UNIT_POS as usize, width, UNITS) {
         sum += outer_entry(weight, bias, row, column);
-        row += UNITS;
     }
     let mut lanes = Shared::<[f32]>::new_slice(UNITS);
     let mean = fold(sum, &mut lanes, Fold::Sum, UNITS) / f32::cast_from(width);
-    row = UNIT_POS as usize;
-    while row < width {
+    for row in range_stepped(UNIT_POS as usize, width, UNITS) {
         centred[row * PADDED + column] = outer_entry(weight, bias, row, column) - mean;
-        row += UNITS;
     }
 }
 
@@ -200,10 +196,8 @@ fn normalise(hidden: &[f32], projected: &[f32], scales: &mut [f32], inverse_widt
     let (lane, group) = (UNIT_POS as usize % LANES, UNIT_POS as usize / LANES);
     let row = usize::min(CUBE_POS * comptime!(UNITS / LANES) + group, scales.len() - 1);
     let mut sum = 0.0f32;
-    let mut column = lane;
-    while column < PADDED {
+    for column in range_stepped(lane, PADDED, LANES) {
         sum += hidden[row * PADDED + column] * projected[row * PADDED + column];
-        column += LANES;
     }
     let mut lanes = Shared::<[f32]>::new_slice(UNITS);
     let square = fold(sum, &mut lanes, Fold::Sum, LANES);
@@ -230,9 +224,8 @@ fn backward(
     count: usize,
 ) {
     let share = share(rows, PADDED, parts, count, COLUMNS);
-    let mut row = share.row;
     let mut sum = 0.0f32;
-    while row < share.end {
+    for row in range_stepped(share.row, share.end, STEP) {
         let at = row * PADDED + share.column;
         let (h, scale) = (hidden[at], scales[row]);
         let weight = scale * scale * scale * products_with_u[row] * factor;
@@ -243,7 +236,6 @@ fn backward(
         }
         grad_hidden[at] = grad;
         sum += grad;
-        row += STEP;
     }
     leave::<Const<1>>(Vector::<f32, Const<1>>::new(sum), share, PADDED, sums, COLUMNS);
 }

@@ -162,33 +162,27 @@ fn from_weights(
 ) {
     let last =
         &kept[(iterations - 1) * comptime!(HISTORY_VECTORS * n)..iterations * comptime!(HISTORY_VECTORS * n)];
-    let mut j = UNIT_POS as usize;
-    while j < n {
+    for j in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
         restore_step(work, last, j, TOKEN_STEPS, TOKENS, n);
         restore_step(work, last, j, POSITION_STEPS, POSITIONS, n);
         work[comptime!(GRAD_ROWS * n) + rank(scores, j, n)] = cotangent[j];
         work[comptime!(GAIN * n) + j] = gain[j];
-        j += CUBE_DIM as usize;
     }
     barrier(shared);
-    j = UNIT_POS as usize;
-    while j < n {
+    for j in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
         let u = f32::cast_from(j);
         let sums = sums(&*work, peak(&*work, u, TOKENS, n), u, 0.0, TOKENS, GRAD_ROWS, n);
         let grad = sums.weighted / sums.total;
         grad_gain[j] = grad;
         work[comptime!(GRAD_COLUMNS * n) + j] = grad * gain[j];
-        j += CUBE_DIM as usize;
     }
     barrier(shared);
-    j = UNIT_POS as usize;
-    while j < n {
+    for j in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
         let u = work[comptime!((TOKENS + COORDINATE) * n) + j];
         let sums = sums(&*work, peak(&*work, u, POSITIONS, n), u, f32::cast_from(j), POSITIONS, GAIN, n);
         let share = work[comptime!(GRAD_ROWS * n) + j] * last[comptime!(ROW_MASS * n) + j].exp() / sums.total;
         work[comptime!(GRAD_ROWS * n) + j] = share * sums.weighted;
         work[comptime!(GRAD_SCORES * n) + j] = share * sums.moment;
-        j += CUBE_DIM as usize;
     }
     barrier(shared);
 }
@@ -207,8 +201,7 @@ fn from_plan(
 ) {
     let last =
         &kept[(iterations - 1) * comptime!(HISTORY_VECTORS * n)..iterations * comptime!(HISTORY_VECTORS * n)];
-    let mut j = UNIT_POS as usize;
-    while j < n {
+    for j in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
         restore_step(work, last, j, POSITION_STEPS, POSITIONS, n);
         let line = rank(scores, j, n);
         let mut row = 0.0f32;
@@ -223,7 +216,6 @@ fn from_plan(
         work[comptime!(GRAD_ROWS * n) + line] = row;
         work[comptime!(GRAD_SCORES * n) + line] = grad_score;
         work[comptime!(GRAD_COLUMNS * n) + j] = column;
-        j += CUBE_DIM as usize;
     }
     barrier(shared);
 }
@@ -244,8 +236,7 @@ fn unroll(
     for back in 0..iterations {
         let t = iterations - 1 - back;
         let now = &kept[t * comptime!(HISTORY_VECTORS * n)..(t + 1) * comptime!(HISTORY_VECTORS * n)];
-        let mut j = UNIT_POS as usize;
-        while j < n {
+        for j in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
             restore_step(work, now, j, TOKEN_STEPS, TOKENS, n); // no row reads them
             let u = work[comptime!((TOKENS + COORDINATE) * n) + j];
             let sums =
@@ -261,11 +252,9 @@ fn unroll(
             }
             work[comptime!(GRAD_SCORES * n) + j] = grad_score;
             work[comptime!(GRAD_ROWS * n) + j] = row;
-            j += CUBE_DIM as usize;
         }
         barrier(shared);
-        j = UNIT_POS as usize;
-        while j < n {
+        for j in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
             if t == 0 {
                 initial_step(work, j, n);
             } else {
@@ -277,19 +266,16 @@ fn unroll(
             let sums = sums(&*work, peak(&*work, u, TOKENS, n), u, 0.0, TOKENS, GRAD_ROWS, n);
             work[comptime!(GRAD_COLUMNS * n) + j] =
                 now[comptime!(COLUMN_MASS * n) + j].exp() * sums.weighted / sums.total;
-            j += CUBE_DIM as usize;
         }
         barrier(shared);
     }
-    let mut i = UNIT_POS as usize;
-    while i < n {
+    for i in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
         let line = rank(scores, i, n);
         let u = work[comptime!((TOKENS + COORDINATE) * n) + line];
         let sums =
             sums(&*work, peak(&*work, u, POSITIONS, n), u, f32::cast_from(line), POSITIONS, GRAD_COLUMNS, n);
         let row = work[comptime!(GRAD_ROWS * n) + line];
         grad_scores[i] = kappa * (work[comptime!(GRAD_SCORES * n) + line] + row * sums.index / sums.total);
-        i += CUBE_DIM as usize;
     }
 }
 

@@ -117,8 +117,7 @@ fn balance(
     #[comptime] n: usize,
     #[comptime] shared: bool,
 ) {
-    let mut line = UNIT_POS as usize;
-    while line < n {
+    for line in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
         let u = work[comptime!((side + COORDINATE) * n) + line];
         let top = peak(&*work, u, other, n);
         let log = sums(&*work, top, u, 0.0, other, other + COORDINATE, n).total.ln();
@@ -131,11 +130,9 @@ fn balance(
         }
         work[comptime!((side + PEAK) * n) + line] = f32::cast_from(top);
         work[comptime!((side + LOG) * n) + line] = log;
-        line += CUBE_DIM as usize;
     }
     barrier(shared);
-    line = UNIT_POS as usize;
-    while line < comptime!(n - 1) {
+    for line in range_stepped(UNIT_POS as usize, comptime!(n - 1), CUBE_DIM as usize) {
         let from = usize::cast_from(work[comptime!((side + PEAK) * n) + line]);
         let to = usize::cast_from(work[comptime!((side + PEAK) * n + 1) + line]);
         let u = work[comptime!((side + COORDINATE) * n + 1) + line];
@@ -143,7 +140,6 @@ fn balance(
         let offset = exponent_change(&*work, from, to, u, other, n) + apart;
         work[comptime!((side + OFFSET) * n) + line] = -offset;
         work[comptime!((side + REFERENCE) * n) + line] = work[comptime!((other + COORDINATE) * n) + from];
-        line += CUBE_DIM as usize;
     }
     barrier(shared);
 }
@@ -159,10 +155,8 @@ fn save_vector(
     #[comptime] keep: bool,
 ) {
     if comptime!(keep) {
-        let mut j = UNIT_POS as usize;
-        while j < n {
+        for j in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
             kept[comptime!(slot * n) + j] = work[comptime!(lane * n) + j];
-            j += CUBE_DIM as usize;
         }
     }
 }
@@ -178,28 +172,23 @@ fn write_token_weights(
     #[comptime] shared: bool,
 ) {
     let free = comptime!(TOKENS + OFFSET); // the tokens' steps are not read any more
-    let mut i = UNIT_POS as usize;
-    while i < n {
+    for i in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
         work[comptime!(free * n) + i] = gain[i];
-        i += CUBE_DIM as usize;
     }
     barrier(shared);
-    i = UNIT_POS as usize;
-    while i < n {
+    for i in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
         let line = rank(scores, i, n);
         let top = usize::cast_from(work[comptime!((TOKENS + PEAK) * n) + line]);
         let u = work[comptime!((TOKENS + COORDINATE) * n) + line];
         let sums = sums(&*work, top, u, 0.0, POSITIONS, free, n);
         output[i] = sums.weighted / sums.total * work[comptime!(MASS * n) + line].exp();
-        i += CUBE_DIM as usize;
     }
 }
 
 /// P into `output`, its rows in the tokens' own order.
 #[cube]
 fn write_rows(scores: &[f32], output: &mut [f32], work: &[f32], #[comptime] n: usize) {
-    let mut i = UNIT_POS as usize;
-    while i < n {
+    for i in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
         let line = rank(scores, i, n);
         let top = usize::cast_from(work[comptime!((TOKENS + PEAK) * n) + line]);
         let u = work[comptime!((TOKENS + COORDINATE) * n) + line];
@@ -217,6 +206,5 @@ fn write_rows(scores: &[f32], output: &mut [f32], work: &[f32], #[comptime] n: u
             exponent -= step(work, k, u, POSITIONS, n);
             output[i * n + k] = exponent.exp();
         }
-        i += CUBE_DIM as usize;
     }
 }

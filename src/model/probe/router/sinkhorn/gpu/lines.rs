@@ -179,21 +179,17 @@ pub(super) fn init_lines(
     #[comptime] n: usize,
     #[comptime] shared: bool,
 ) {
-    let mut i = UNIT_POS as usize;
-    while i < n {
+    for i in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
         work[comptime!((TOKENS + COORDINATE) * n) + rank(scores, i, n)] = scores[i];
         work[comptime!((POSITIONS + COORDINATE) * n) + i] = f32::cast_from(i);
         work[comptime!((POSITIONS + SPACING) * n) + i] = kappa;
         initial_step(work, i, n);
-        i += CUBE_DIM as usize;
     }
     barrier(shared);
-    i = UNIT_POS as usize;
-    while i < comptime!(n - 1) {
+    for i in range_stepped(UNIT_POS as usize, comptime!(n - 1), CUBE_DIM as usize) {
         let gap = work[comptime!((TOKENS + COORDINATE) * n + 1) + i]
             - work[comptime!((TOKENS + COORDINATE) * n) + i];
         work[comptime!((TOKENS + SPACING) * n) + i] = gap * kappa;
-        i += CUBE_DIM as usize;
     }
     barrier(shared);
 }

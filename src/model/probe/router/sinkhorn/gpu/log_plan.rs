@@ -57,11 +57,9 @@ pub(super) fn forward(
     let mut lanes = Shared::<[f32]>::new_slice(UNITS);
     let mut rows = Shared::<[f32]>::new_slice(n);
     let mut columns = Shared::<[f32]>::new_slice(n);
-    let mut j = UNIT_POS as usize;
-    while j < n {
+    for j in range_stepped(UNIT_POS as usize, n, UNITS) {
         rows[j] = 0.0;
         columns[j] = 0.0;
-        j += UNITS;
     }
     sync_cube();
     for t in 0..iterations {
@@ -72,8 +70,7 @@ pub(super) fn forward(
             let mut sum = LogSum { largest: f32::new(LOG_ZERO), total: 0.0f32 };
             if i < n {
                 let before = rows[i];
-                let mut k = across;
-                while k < n {
+                for k in range_stepped(across, n, comptime!(ROW_THREADS * ENTRIES_AT_ONCE)) {
                     let mut entries = Array::<f32>::new(ENTRIES_AT_ONCE);
                     #[unroll]
                     for ahead in 0..ENTRIES_AT_ONCE {
@@ -90,7 +87,6 @@ pub(super) fn forward(
                         }
                     }
                     sum.add(entries);
-                    k += comptime!(ROW_THREADS * ENTRIES_AT_ONCE);
                 }
             }
             let largest = fold(sum.largest, &mut lanes, Fold::Largest, ROW_THREADS);
@@ -104,8 +100,7 @@ pub(super) fn forward(
             }
         }
         barrier();
-        let mut k = UNIT_POS as usize;
-        while k < n {
+        for k in range_stepped(UNIT_POS as usize, n, UNITS) {
             let mut sum = LogSum { largest: f32::new(LOG_ZERO), total: 0.0f32 };
             for first in range_stepped(0usize, n, ENTRIES_AT_ONCE) {
                 let mut entries = Array::<f32>::new(ENTRIES_AT_ONCE);
@@ -122,19 +117,16 @@ pub(super) fn forward(
             if comptime!(keep) {
                 kept[n + k] = log;
             }
-            k += UNITS;
         }
         barrier();
     }
     let plan = &mut plans[CUBE_POS * square..(CUBE_POS + 1) * square];
-    let mut at = UNIT_POS as usize;
-    while at < square {
+    for at in range_stepped(UNIT_POS as usize, square, UNITS) {
         let entry = log_plan[at] - rows[at / n] - columns[at % n];
         plan[at] = entry.exp();
         if comptime!(keep) {
             log_plan[at] = entry;
         }
-        at += UNITS;
     }
 }
 
@@ -171,14 +163,12 @@ pub(super) fn backward(
         let mut grad_score = 0.0f32;
         if i < n {
             let nearest = nearest(scores[i], n);
-            let mut k = across;
-            while k < n {
+            for k in range_stepped(across, n, ROW_THREADS) {
                 let entry = log_plan[i * n + k];
                 earlier[i * n + k] = entry;
                 let grad_entry = entry.exp() * cotangent[i * n + k];
                 row += grad_entry;
                 grad_score += grad_entry * (f32::cast_from(k) - nearest);
-                k += ROW_THREADS;
             }
         }
         let row = fold(row, &mut lanes, Fold::Sum, ROW_THREADS);
@@ -188,15 +178,13 @@ pub(super) fn backward(
             grad_scores[i] = kappa * grad_score;
         }
     }
-    let mut k = UNIT_POS as usize;
-    while k < n {
+    for k in range_stepped(UNIT_POS as usize, n, UNITS) {
         let mut sum = 0.0f32;
         for i in 0..n {
             sum += log_plan[i * n + k].exp() * cotangent[i * n + k];
         }
         columns[k] = sum;
         masses[k] = kept[(iterations - 1) * comptime!(HISTORY_VECTORS * n) + n + k].exp();
-        k += UNITS;
     }
     barrier();
     for back in 0..iterations {
@@ -208,8 +196,7 @@ pub(super) fn backward(
             let mut place = 0.0f32;
             if i < n {
                 let nearest = nearest(scores[i], n);
-                let mut k = across;
-                while k < n {
+                for k in range_stepped(across, n, comptime!(ROW_THREADS * ENTRIES_AT_ONCE)) {
                     let mut entries = Array::<f32>::new(ENTRIES_AT_ONCE);
                     #[unroll]
                     for ahead in 0..ENTRIES_AT_ONCE {
@@ -237,7 +224,6 @@ pub(super) fn backward(
                             place += share * masses[at] * apart;
                         }
                     }
-                    k += comptime!(ROW_THREADS * ENTRIES_AT_ONCE);
                 }
             }
             let row = fold(row, &mut lanes, Fold::Sum, ROW_THREADS);
@@ -250,8 +236,7 @@ pub(super) fn backward(
             }
         }
         barrier();
-        let mut k = UNIT_POS as usize;
-        while k < n {
+        for k in range_stepped(UNIT_POS as usize, n, UNITS) {
             let column = kept[now + n + k];
             let mut sum = 0.0f32;
             for first in range_stepped(0usize, n, ENTRIES_AT_ONCE) {
@@ -266,7 +251,6 @@ pub(super) fn backward(
             if back + 1 < iterations {
                 masses[k] = kept[now - comptime!(HISTORY_VECTORS * n) + n + k].exp();
             }
-            k += UNITS;
         }
         barrier();
     }
