@@ -57,7 +57,7 @@ pub(super) fn totals(
         let mut total = 1.0f32;
         let mut cursor = Cursor::start();
         while cursor.has_next(n) {
-            cursor.step_in_column(a, k, inverse_temperature, family, n);
+            cursor.step(Line::Column, a, k, inverse_temperature, family, n);
             total += cursor.up.exp() + cursor.down.exp();
         }
         totals[at] = total;
@@ -83,7 +83,7 @@ pub(super) fn weigh(
         let mut weight = gain[j] / total[j];
         let mut cursor = Cursor::start();
         while cursor.has_next(n) {
-            cursor.step_in_row(a, j, inverse_temperature, family, n);
+            cursor.step(Line::Row, a, j, inverse_temperature, family, n);
             let (up, down) = (cursor.rank_above(j, n), cursor.rank_below(j));
             weight += cursor.up.exp() * gain[up] / total[up] + cursor.down.exp() * gain[down] / total[down];
         }
@@ -117,7 +117,7 @@ pub(super) fn back_by_column(
         let mut shift = 0.0f32;
         let mut cursor = Cursor::start();
         while cursor.has_next(n) {
-            cursor.step_in_column(a, k, inverse_temperature, family, n);
+            cursor.step(Line::Column, a, k, inverse_temperature, family, n);
             let (up, down) = (cursor.rank_above(k, n), cursor.rank_below(k));
             shift += cursor.up.exp() * (cotangent[usize::cast_from(order[up])] - own);
             shift += cursor.down.exp() * (cotangent[usize::cast_from(order[down])] - own);
@@ -129,7 +129,7 @@ pub(super) fn back_by_column(
         if comptime!(!matches!(family, Family::NeuralSort)) {
             let mut cursor = Cursor::start();
             while cursor.has_next(n) {
-                cursor.step_in_column(a, k, inverse_temperature, family, n);
+                cursor.step(Line::Column, a, k, inverse_temperature, family, n);
                 let (up, down) = (cursor.rank_above(k, n), cursor.rank_below(k));
                 let above = cursor.up.exp() * (cotangent[usize::cast_from(order[up])] - own - shift);
                 let below = cursor.down.exp() * (cotangent[usize::cast_from(order[down])] - own - shift);
@@ -169,7 +169,7 @@ pub(super) fn back_by_row(
         let mut all = -(gain[j] / total[j] * shift[j]);
         let mut cursor = Cursor::start();
         while cursor.has_next(n) {
-            cursor.step_in_row(a, j, inverse_temperature, family, n);
+            cursor.step(Line::Row, a, j, inverse_temperature, family, n);
             let (up, down) = (cursor.rank_above(j, n), cursor.rank_below(j));
             let over_up = own_cotangent - cotangent[usize::cast_from(order[up])] - shift[up];
             let over_down = own_cotangent - cotangent[usize::cast_from(order[down])] - shift[down];
@@ -232,6 +232,13 @@ fn exponent_slope(difference: f32, #[comptime] family: Family) -> f32 {
     }
 }
 
+/// What a [`Cursor`] moves along.
+#[derive(Clone, Copy, Debug)]
+enum Line {
+    Column,
+    Row,
+}
+
 /// The two exponents of a column or row that lie `steps` ranks above and below its peak.
 #[derive(CubeType)]
 struct Cursor {
@@ -260,67 +267,39 @@ impl Cursor {
         peak - usize::min(peak, self.steps)
     }
 
-    /// One step further along column `k`.
-    fn step_in_column(
+    /// One step further along column `peak`, or the row of the token of that rank.
+    fn step(
         &mut self,
+        #[comptime] line: Line,
         a: &[f32],
-        k: usize,
+        peak: usize,
         inverse_temperature: f32,
         #[comptime] family: Family,
         n: usize,
     ) {
-        let (up, down) = (self.rank_above(k, n), self.rank_below(k));
+        let (up, down) = (self.rank_above(peak, n), self.rank_below(peak));
         self.steps += 1;
         let slope = inverse_temperature * (2.0 * f32::cast_from(self.steps) - 1.0);
-        if k + self.steps < n {
-            let to = k + self.steps;
-            if comptime!(matches!(family, Family::NeuralSort)) {
+        if peak + self.steps < n {
+            let to = peak + self.steps;
+            if comptime!(!matches!(family, Family::NeuralSort)) {
+                self.up = exponent(a[to] - a[peak], inverse_temperature, family);
+            } else if comptime!(matches!(line, Line::Column)) {
                 self.up -= slope * (a[to] - a[up]);
             } else {
-                self.up = exponent(a[to] - a[k], inverse_temperature, family);
+                self.up -= inverse_temperature * ((a[up] - a[peak]) + (a[to] - a[peak]));
             }
         } else {
             self.up = f32::new(ZERO_EXPONENT);
         }
-        if self.steps <= k {
-            let to = k - self.steps;
-            if comptime!(matches!(family, Family::NeuralSort)) {
+        if self.steps <= peak {
+            let to = peak - self.steps;
+            if comptime!(!matches!(family, Family::NeuralSort)) {
+                self.down = exponent(a[peak] - a[to], inverse_temperature, family);
+            } else if comptime!(matches!(line, Line::Column)) {
                 self.down -= slope * (a[down] - a[to]);
             } else {
-                self.down = exponent(a[k] - a[to], inverse_temperature, family);
-            }
-        } else {
-            self.down = f32::new(ZERO_EXPONENT);
-        }
-    }
-
-    /// One step further along the row of the token of rank `j`.
-    fn step_in_row(
-        &mut self,
-        a: &[f32],
-        j: usize,
-        inverse_temperature: f32,
-        #[comptime] family: Family,
-        n: usize,
-    ) {
-        let (up, down) = (self.rank_above(j, n), self.rank_below(j));
-        self.steps += 1;
-        if j + self.steps < n {
-            let to = j + self.steps;
-            if comptime!(matches!(family, Family::NeuralSort)) {
-                self.up -= inverse_temperature * ((a[up] - a[j]) + (a[to] - a[j]));
-            } else {
-                self.up = exponent(a[to] - a[j], inverse_temperature, family);
-            }
-        } else {
-            self.up = f32::new(ZERO_EXPONENT);
-        }
-        if self.steps <= j {
-            let to = j - self.steps;
-            if comptime!(matches!(family, Family::NeuralSort)) {
-                self.down -= inverse_temperature * ((a[j] - a[down]) + (a[j] - a[to]));
-            } else {
-                self.down = exponent(a[j] - a[to], inverse_temperature, family);
+                self.down -= inverse_temperature * ((a[peak] - a[down]) + (a[peak] - a[to]));
             }
         } else {
             self.down = f32::new(ZERO_EXPONENT);

@@ -105,21 +105,21 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
         }
         if self.hard {
             place::put::launch::<u32>(client, cubes, units, arg(&order), arg(&gain), arg(&weights), n, 1);
-            return (weights, Saved { op: self, sorted, order, totals, gain });
+        } else {
+            kernels::weigh::launch(
+                client,
+                cubes,
+                units,
+                arg(&sorted),
+                arg(&order),
+                arg(&totals),
+                arg(&gain),
+                arg(&weights),
+                self.inverse_temperature,
+                self.family,
+                n,
+            );
         }
-        kernels::weigh::launch(
-            client,
-            cubes,
-            units,
-            arg(&sorted),
-            arg(&order),
-            arg(&totals),
-            arg(&gain),
-            arg(&weights),
-            self.inverse_temperature,
-            self.family,
-            n,
-        );
         (weights, Saved { op: self, sorted, order, totals, gain })
     }
 
