@@ -3,9 +3,10 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::product::{DEPTH, Float4, Slices, TILE, UNITS, VECTOR_LEN, read, slot};
+use super::product::{DEPTH, Slices, TILE, UNITS, read, slot};
 use super::systems::{entry, path, put};
 use crate::model::ops::gpu::fold::{Fold, fold};
+use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
 
 /// Workgroups of [`adjoint()`] per system.
 pub(super) fn tiles_of_adjoint(steps: usize, states: usize) -> usize {
@@ -88,10 +89,10 @@ pub(super) fn adjoint(
 
 /// Gradients of the kernel, `dK[j]`, of four steps from `j` on; that of step 0 lies at `last`. Past the end the last one repeats.
 #[cube]
-fn read_grads(grad_gains: &[f32], last: usize, j: usize, steps: usize) -> Float4 {
-    let mut vector = Float4::empty();
+fn read_grads(grad_gains: &[f32], last: usize, j: usize, steps: usize) -> Vec4 {
+    let mut vector = Vec4::empty();
     #[unroll]
-    for lane in 0..VECTOR_LEN {
+    for lane in 0..VECTOR_SIZE {
         vector.insert(lane, grad_gains[last - usize::min(j + lane, steps - 1)]);
     }
     vector
@@ -130,9 +131,9 @@ pub(super) fn gradients(
     let slices_of_tile =
         select(first_column <= first_row && first_row < states, steps.div_ceil(DEPTH), 0usize);
     for slice in 0..slices_of_tile {
-        let mut middles = Float4::empty(); // q_j
+        let mut middles = Vec4::empty(); // q_j
         #[unroll]
-        for lane in 0..VECTOR_LEN {
+        for lane in 0..VECTOR_SIZE {
             let state = right.extract(lane);
             middles.insert(lane, 0.5 * (before + state));
             before = state;

@@ -3,9 +3,10 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::product::{DEPTH, Float4, Slices, TILE, VECTOR_LEN, read, slot};
+use super::product::{DEPTH, Slices, TILE, read, slot};
 use super::systems::{entry, path};
 use crate::model::ops::gpu::fold::{Fold, fold};
+use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
 
 /// Unknowns of a block, which every thread solves for itself.
 const BLOCK: usize = 16;
@@ -55,7 +56,7 @@ pub(super) fn solve(
     let mut solved = 0.0f32;
     // Double-buffered: while some threads still read one block, others write the next.
     let mut rights = Shared::<[f32]>::new_slice(comptime!(2 * BLOCK));
-    let mut implicit = Shared::<[Float4]>::new_slice(comptime!(2 * BLOCK * BLOCK / VECTOR_LEN)); // [rows / 4, 2, columns]
+    let mut implicit = Shared::<[Vec4]>::new_slice(comptime!(2 * BLOCK * BLOCK / VECTOR_SIZE)); // [rows / 4, 2, columns]
     let blocks = last / BLOCK + 1;
     let mut next = Array::<f32>::new(BLOCK);
     load_coefficients(a, system, (blocks - 1) * BLOCK, &mut next, states);
@@ -71,11 +72,11 @@ pub(super) fn solve(
             let column = buffer + (unit - first);
             rights[column] = pivot * right;
             #[unroll]
-            for vector in 0..comptime!(BLOCK / VECTOR_LEN) {
-                let mut divided = Float4::empty();
+            for vector in 0..comptime!(BLOCK / VECTOR_SIZE) {
+                let mut divided = Vec4::empty();
                 #[unroll]
-                for lane in 0..VECTOR_LEN {
-                    divided.insert(lane, half * pivot * coefficients[comptime!(vector * VECTOR_LEN + lane)]);
+                for lane in 0..VECTOR_SIZE {
+                    divided.insert(lane, half * pivot * coefficients[comptime!(vector * VECTOR_SIZE + lane)]);
                 }
                 implicit[column + comptime!(vector * 2 * BLOCK)] = divided;
             }
@@ -91,16 +92,16 @@ pub(super) fn solve(
         }
         // A column takes in four unknowns at once; the columns left of it need its own unknown, so they come after it.
         #[unroll]
-        for reversed in 0..comptime!(BLOCK / VECTOR_LEN) {
-            let vector = comptime!(BLOCK / VECTOR_LEN - 1 - reversed);
+        for reversed in 0..comptime!(BLOCK / VECTOR_SIZE) {
+            let vector = comptime!(BLOCK / VECTOR_SIZE - 1 - reversed);
             #[unroll]
-            for before in 0..comptime!(vector * VECTOR_LEN + VECTOR_LEN - 1) {
-                let column = comptime!(vector * VECTOR_LEN + VECTOR_LEN - 2 - before);
+            for before in 0..comptime!(vector * VECTOR_SIZE + VECTOR_SIZE - 1) {
+                let column = comptime!(vector * VECTOR_SIZE + VECTOR_SIZE - 2 - before);
                 let divided = implicit[buffer + comptime!(vector * 2 * BLOCK + column)];
                 #[unroll]
-                for later in 0..VECTOR_LEN {
-                    let lane = comptime!(VECTOR_LEN - 1 - later);
-                    let k = comptime!(vector * VECTOR_LEN + lane);
+                for later in 0..VECTOR_SIZE {
+                    let lane = comptime!(VECTOR_SIZE - 1 - later);
+                    let k = comptime!(vector * VECTOR_SIZE + lane);
                     if comptime!(k > column) {
                         block[column] += block[k] * divided.extract(lane);
                     }
@@ -204,8 +205,8 @@ pub(super) fn double(
     let right = matrix + select(of_x, column * states, column);
     let stride = select(of_x, 1usize, states);
     // All slices are loaded before any thread waits for the first.
-    let mut lefts = Array::<Float4>::new(comptime!(states.div_ceil(DEPTH)));
-    let mut rights = Array::<Float4>::new(comptime!(states.div_ceil(DEPTH)));
+    let mut lefts = Array::<Vec4>::new(comptime!(states.div_ceil(DEPTH)));
+    let mut rights = Array::<Vec4>::new(comptime!(states.div_ceil(DEPTH)));
     #[unroll]
     for slice in 0..comptime!(states.div_ceil(DEPTH)) {
         let term = slot_left.term + comptime!(slice * DEPTH);

@@ -6,18 +6,16 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use crate::model::ops::gpu::fold::total;
+use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
 
 /// Rows and columns of a tile.
 pub(super) const TILE: usize = 16;
 /// Threads of a workgroup.
 pub(super) const UNITS: usize = TILE * TILE;
-/// Terms of the inner dimension in a slice.
-pub(super) const DEPTH: usize = 64;
-/// Consecutive terms in a vector; each thread reads one vector of a slice from each factor.
-pub(super) const VECTOR_LEN: usize = TILE * DEPTH / UNITS;
-pub(super) type Float4 = Vector<f32, Const<VECTOR_LEN>>;
+/// Terms of the inner dimension in a slice: each thread reads one vector of a slice from each factor.
+pub(super) const DEPTH: usize = UNITS * VECTOR_SIZE / TILE;
 /// Vectors of a slice in a row or column.
-const VECTORS: usize = DEPTH / VECTOR_LEN;
+const VECTORS: usize = DEPTH / VECTOR_SIZE;
 /// Vectors from one row or column to the next in shared memory: one more, so that neighbours lie in different banks.
 const STRIDE: usize = VECTORS + 1;
 /// Rows, and columns, of a thread's block.
@@ -31,13 +29,13 @@ const PARTS: usize = PER_THREAD * PER_THREAD;
 #[derive(CubeType)]
 pub(super) struct Slices {
     /// Rows of the left factor, `[TILE, STRIDE]`.
-    left: Shared<[Float4]>,
+    left: Shared<[Vec4]>,
     /// Columns of the right one, `[TILE, STRIDE]`.
-    right: Shared<[Float4]>,
+    right: Shared<[Vec4]>,
     /// Partial sums, `[PARTS, TILE, TILE]`.
     parts: Shared<[f32]>,
     /// This thread's sums so far, `[PER_THREAD, PER_THREAD]`; each lane sums every fourth term.
-    sums: Array<Float4>,
+    sums: Array<Vec4>,
 }
 
 /// The vector of a slice that a thread reads: its row or column of the tile, and its first term.
@@ -52,16 +50,16 @@ pub(super) struct Slot {
 pub(super) fn slot(across: bool) -> Slot {
     let unit = UNIT_POS as usize;
     let vector = select(across, unit / TILE, unit % VECTORS);
-    Slot { line: select(across, unit % TILE, unit / VECTORS), term: vector * VECTOR_LEN }
+    Slot { line: select(across, unit % TILE, unit / VECTORS), term: vector * VECTOR_SIZE }
 }
 
 /// Reads 4 of `terms` numbers from index `term` on, of which number 0 lies at `first` and each next one `stride` further; past the end the
 /// last one repeats. Nothing is computed with them here, so that the thread does not yet wait for memory.
 #[cube]
-pub(super) fn read(numbers: &[f32], first: usize, stride: usize, term: usize, terms: usize) -> Float4 {
-    let mut vector = Float4::empty();
+pub(super) fn read(numbers: &[f32], first: usize, stride: usize, term: usize, terms: usize) -> Vec4 {
+    let mut vector = Vec4::empty();
     #[unroll]
-    for lane in 0..VECTOR_LEN {
+    for lane in 0..VECTOR_SIZE {
         vector.insert(lane, numbers[first + usize::min(term + lane, terms - 1) * stride]);
     }
     vector
@@ -69,10 +67,10 @@ pub(super) fn read(numbers: &[f32], first: usize, stride: usize, term: usize, te
 
 /// A vector of a slice, with 0 past its `terms`.
 #[cube]
-fn masked(vector: Float4, slot: &Slot, terms: usize) -> Float4 {
-    let mut masked = Float4::empty();
+fn masked(vector: Vec4, slot: &Slot, terms: usize) -> Vec4 {
+    let mut masked = Vec4::empty();
     #[unroll]
-    for lane in 0..VECTOR_LEN {
+    for lane in 0..VECTOR_SIZE {
         masked.insert(lane, select(slot.term + lane < terms, vector.extract(lane), 0.0f32));
     }
     masked
@@ -81,25 +79,25 @@ fn masked(vector: Float4, slot: &Slot, terms: usize) -> Float4 {
 #[cube]
 impl Slices {
     pub fn new() -> Slices {
-        let mut sums = Array::<Float4>::new(comptime!(PER_THREAD * PER_THREAD));
+        let mut sums = Array::<Vec4>::new(comptime!(PER_THREAD * PER_THREAD));
         #[unroll]
         for entry in 0..comptime!(PER_THREAD * PER_THREAD) {
-            sums[entry] = Float4::new(0.0);
+            sums[entry] = Vec4::new(0.0);
         }
         Slices {
-            left: Shared::<[Float4]>::new_slice(comptime!(TILE * STRIDE)),
-            right: Shared::<[Float4]>::new_slice(comptime!(TILE * STRIDE)),
+            left: Shared::<[Vec4]>::new_slice(comptime!(TILE * STRIDE)),
+            right: Shared::<[Vec4]>::new_slice(comptime!(TILE * STRIDE)),
             parts: Shared::<[f32]>::new_slice(comptime!(PARTS * UNITS)),
             sums,
         }
     }
 
-    pub fn store_left(&mut self, slot: &Slot, vector: Float4, terms: usize) {
-        self.left[slot.line * STRIDE + slot.term / VECTOR_LEN] = masked(vector, slot, terms);
+    pub fn store_left(&mut self, slot: &Slot, vector: Vec4, terms: usize) {
+        self.left[slot.line * STRIDE + slot.term / VECTOR_SIZE] = masked(vector, slot, terms);
     }
 
-    pub fn store_right(&mut self, slot: &Slot, vector: Float4, terms: usize) {
-        self.right[slot.line * STRIDE + slot.term / VECTOR_LEN] = masked(vector, slot, terms);
+    pub fn store_right(&mut self, slot: &Slot, vector: Vec4, terms: usize) {
+        self.right[slot.line * STRIDE + slot.term / VECTOR_SIZE] = masked(vector, slot, terms);
     }
 
     /// Adds the products of the stored slices. All threads of the workgroup must call it, after they stored their vectors.
@@ -111,7 +109,7 @@ impl Slices {
         sync_cube();
         #[unroll]
         for vector in 0..comptime!(VECTORS / PARTS) {
-            let mut across = Sequence::<Float4>::new();
+            let mut across = Sequence::<Vec4>::new();
             #[unroll]
             for column in 0..PER_THREAD {
                 let terms = self.right[right_at + comptime!(column * THREADS * STRIDE + vector)];
@@ -140,7 +138,7 @@ impl Slices {
             for column in 0..PER_THREAD {
                 let vector = self.sums[comptime!(row * PER_THREAD + column)];
                 self.parts[first + comptime!(row * THREADS * TILE + column * THREADS)] =
-                    total::<Const<VECTOR_LEN>>(vector);
+                    total::<Const<VECTOR_SIZE>>(vector);
             }
         }
         sync_cube();
