@@ -51,8 +51,8 @@ impl Channels {
             powers.push(square);
         }
         let mut channels = Self { system, width, n, powers, blocks: vec![] };
-        let starts: Vec<usize> = (0..width).step_by(CHANNELS_PER_BLOCK).collect();
-        channels.blocks = starts.into_par_iter().map(|start| channels.block(start, c)).collect();
+        let starts = (0..width).into_par_iter().step_by(CHANNELS_PER_BLOCK);
+        channels.blocks = starts.map(|start| channels.block(start, c)).collect();
         channels
     }
 

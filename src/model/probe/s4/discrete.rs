@@ -4,7 +4,6 @@
 //! Bilinear, with `M = I - dt/2 A` and `X = M^-1`: `Abar = 2 X - I` and `Bbar = dt X B`. Backward, with `dAbar` the
 //! gradient of `Abar` and `Y` that of `Bbar`: `dX = 2 dAbar + Y (dt B)^T`, `dM = -X^T dX X^T` and `dB = dt X^T Y`.
 
-use super::solve;
 use super::zoh::ZeroOrderHold;
 use crate::model::ops::gemm::Matrix;
 use crate::model::probe::settings::Discretization;
@@ -34,36 +33,24 @@ enum Rule {
 impl Discrete {
     /// Discretises with the given step size and rule. `a`: `[S, S]`, `b`: `[S, d]`.
     pub fn new(a: Vec<f64>, b: Vec<f64>, step: f64, rule: Discretization) -> Self {
-        match rule {
-            Discretization::Bilinear => Self::bilinear(a, b, step),
-            Discretization::Zoh => {
-                let states = a.len().isqrt();
-                let hold = ZeroOrderHold::new(&a, step);
-                let (transition, width) = (hold.transition(), b.len() / states);
-                let mut impulse = vec![0.0; b.len()];
-                hold.phi().times(Matrix::new(&b, width), &mut impulse);
-                impulse.iter_mut().for_each(|x| *x *= step);
-                Self { states, a, b, step, rule: Rule::Zoh(hold), transition, impulse }
-            }
-        }
-    }
-
-    fn bilinear(a: Vec<f64>, b: Vec<f64>, step: f64) -> Self {
         let states = a.len().isqrt();
-        let (mut implicit, mut inverse) = (vec![0.0; states * states], vec![0.0; states * states]);
-        for row in 0..states {
-            (0..=row).for_each(|k| implicit[row * states + k] = -0.5 * step * a[row * states + k]);
-            implicit[row * (states + 1)] += 1.0;
-            inverse[row * (states + 1)] = 1.0;
-        }
-        solve(&implicit, &mut inverse, states, |k| k + 1);
-        let mut transition: Vec<f64> = inverse.iter().map(|x| 2.0 * x).collect();
-        (0..states).for_each(|row| transition[row * (states + 1)] -= 1.0);
-        let width = b.len() / states;
+        let rule = match rule {
+            Discretization::Bilinear => Rule::Bilinear(inverse_of_implicit(&a, step)),
+            Discretization::Zoh => Rule::Zoh(ZeroOrderHold::new(&a, step)),
+        };
+        // Abar, and the matrix by which dt B is multiplied to give Bbar.
+        let (transition, input) = match &rule {
+            Rule::Bilinear(inverse) => {
+                let mut transition: Vec<f64> = inverse.iter().map(|x| 2.0 * x).collect();
+                (0..states).for_each(|row| transition[row * (states + 1)] -= 1.0);
+                (transition, Matrix::new(inverse, states))
+            }
+            Rule::Zoh(hold) => (hold.transition(), hold.phi()),
+        };
         let mut impulse = vec![0.0; b.len()];
-        Matrix::new(&inverse, states).times(Matrix::new(&b, width), &mut impulse);
+        input.times(Matrix::new(&b, b.len() / states), &mut impulse);
         impulse.iter_mut().for_each(|x| *x *= step);
-        Self { states, a, b, step, rule: Rule::Bilinear(inverse), transition, impulse }
+        Self { states, a, b, step, rule, transition, impulse }
     }
 
     /// Spectral radius of `Abar`, which is triangular: its largest diagonal entry in absolute value.
@@ -100,4 +87,23 @@ impl Discrete {
         }
         (grad_a, grad_b, grad_step)
     }
+}
+
+/// `X = (I - dt/2 A)^-1`, `[S, S]`, from the lower triangle of `a` by forward substitution.
+fn inverse_of_implicit(a: &[f64], step: f64) -> Vec<f64> {
+    let states = a.len().isqrt();
+    let mut inverse = vec![0.0; states * states];
+    for n in 0..states {
+        let (done, rest) = inverse.split_at_mut(n * states);
+        let row = &mut rest[..=n];
+        row[n] = 1.0;
+        for k in 0..n {
+            let factor = -0.5 * step * a[n * states + k];
+            let from = &done[k * states..=k * (states + 1)];
+            row.iter_mut().zip(from).for_each(|(x, y)| *x -= factor * y);
+        }
+        let pivot = -0.5 * step * a[n * (states + 1)] + 1.0;
+        row.iter_mut().for_each(|x| *x /= pivot);
+    }
+    inverse
 }

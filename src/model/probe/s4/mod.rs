@@ -44,23 +44,6 @@ pub fn hippo(states: usize) -> (Vec<f64>, Vec<f64>) {
     ((0..states * states).map(entry).collect(), b)
 }
 
-/// `lower^-1 right` in place by forward substitution. `lower`: `[S, S]`; `right`: `[S, width]`. Row `k` of the
-/// solution has non-zeros only among its first `filled(k)` entries.
-fn solve(lower: &[f64], right: &mut [f64], width: usize, filled: impl Fn(usize) -> usize) {
-    let states = right.len() / width.max(1);
-    for n in 0..states {
-        let (done, rest) = right.split_at_mut(n * width);
-        let row = &mut rest[..width];
-        for k in 0..n {
-            let factor = lower[n * states + k];
-            let from = &done[k * width..k * width + filled(k)];
-            row.iter_mut().zip(from).for_each(|(x, y)| *x -= factor * y);
-        }
-        let pivot = lower[n * (states + 1)];
-        row.iter_mut().for_each(|x| *x /= pivot);
-    }
-}
-
 /// The parameters of one S4 on a device, of d channels (1 where all share it).
 pub struct System {
     /// A, `[S, S]`, of which only the lower triangle is read.
