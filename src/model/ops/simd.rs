@@ -94,6 +94,13 @@ vectorised! {
 }
 
 vectorised! {
+    /// `into *= values`.
+    pub(crate) fn multiply<const FUSED: bool, T: Real>(values: &[T], into: &mut [T]) {
+        into.iter_mut().zip(values).for_each(|(into, &x)| *into = *into * x);
+    }
+}
+
+vectorised! {
     /// `into += factor values`.
     pub(crate) fn add_scaled<const FUSED: bool, T: Real>(factor: T, values: &[T], into: &mut [T]) {
         for (into, &x) in into.iter_mut().zip(values) {

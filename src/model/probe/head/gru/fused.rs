@@ -14,7 +14,7 @@ use crate::model::ops::cpu::{as_f32, flex, from_f32};
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gemm::Matrix;
 use crate::model::ops::pooling::token_batch::Tokens;
-use crate::model::ops::simd::{add, exp_single, vectorised};
+use crate::model::ops::simd::{add, exp_single, multiply, vectorised};
 
 /// Parts into which a batch is split; the gradients of each are summed in order at the end.
 const PARTS: usize = 16;
@@ -223,13 +223,6 @@ vectorised! {
             (grad_recurrent_reset[i], grad_recurrent_keep[i], grad_recurrent_new[i]) = (d_reset, d_keep, d_new * r);
             grad_state[i] *= z;
         }
-    }
-}
-
-vectorised! {
-    /// `into *= values`.
-    fn multiply<const FUSED: bool>(values: &[f32], into: &mut [f32]) {
-        into.iter_mut().zip(values).for_each(|(into, x)| *into *= x);
     }
 }
 

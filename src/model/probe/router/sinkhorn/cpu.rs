@@ -6,7 +6,6 @@ use burn::tensor::DType;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
-use super::Sinkhorn;
 use super::operation::{PlansOp, Task, TokenWeightsOp};
 use super::transport::{Numerics, Transport};
 use crate::model::ops::cpu::{from_f64, to_f64};
@@ -62,11 +61,9 @@ impl CustomOp<Flex, 1> for PlansOp {
 impl Task {
     /// Runs the iterations of every image in parallel; returns what `read` makes of each.
     fn run<T: Send>(&self, batch: &Values, read: impl Fn(Transport) -> T + Sync) -> Vec<T> {
-        let Sinkhorn { temperature, iterations } = self.sinkhorn;
-        let noise = |image, n| self.noise.as_ref().map_or(vec![], |noise| noise.table(image, n));
         let run = |(image, scores): (usize, &[f64])| {
-            let noise = noise(image, scores.len());
-            read(Transport::run(scores, temperature, iterations.max(1), noise, Numerics::Double))
+            let noise = self.noise.as_ref().map_or(vec![], |noise| noise.table(image, scores.len()));
+            read(self.sinkhorn.transport(scores, noise, Numerics::Double))
         };
         batch.rows().enumerate().map(run).collect()
     }

@@ -12,7 +12,7 @@
 //! and what overflows is infinite, which the check of the next scaling finds.
 
 use super::transport::Domain;
-use crate::model::ops::simd::{Real, exp, vectorised};
+use crate::model::ops::simd::{Real, exp, multiply, vectorised};
 
 /// Tokens that are processed together, as lanes; tokens are padded to a multiple of it.
 const BLOCK: usize = 32;
@@ -88,24 +88,16 @@ impl<T: Real> Linear<T> {
             powers
         };
         let ratio = powers_of(1.0);
-        let padded = |of: fn(f64) -> f64| -> Vec<T> {
-            let powers = ratio.iter().map(|&r| T::from_f64(of(r)));
-            powers.chain(std::iter::repeat(T::from_f64(1.0))).take(n.next_multiple_of(BLOCK)).collect()
-        };
-        let [up, up_2, down, down_2] = [|r| r, |r| r * r, |r| 1.0 / r, |r| 1.0 / (r * r)].map(padded);
-        let block = |at: usize, powers: &[T]| powers.as_chunks::<BLOCK>().0[at];
-        let powers = (0..n.div_ceil(BLOCK)).map(|at| Powers {
-            up: block(at, &up),
-            up_2: block(at, &up_2),
-            down: block(at, &down),
-            down_2: block(at, &down_2),
+        let powers = ratio.chunks(BLOCK).map(|ratio| {
+            let block = |of: fn(f64) -> f64| {
+                std::array::from_fn(|lane| T::from_f64(ratio.get(lane).map_or(1.0, |&r| of(r))))
+            };
+            let [up, up_2, down, down_2] = [|r| r, |r| r * r, |r| 1.0 / r, |r| 1.0 / (r * r)].map(block);
+            Powers { up, up_2, down, down_2 }
         });
-        let series = |count: usize, ratio: f64| {
-            std::iter::successors(Some(1.0), move |power| Some(power * ratio)).take(count).map(T::from_f64)
-        };
         let fill = |into: &mut [T], ratio: f64| {
-            let count = into.len();
-            into.iter_mut().zip(series(count, ratio)).for_each(|(into, power)| *into = power);
+            let series = std::iter::successors(Some(1.0), |power| Some(power * ratio));
+            into.iter_mut().zip(series).for_each(|(into, power)| *into = T::from_f64(power));
         };
         let mut steps = vec![[T::default(); STEPS]; n];
         let mut strides = vec![[T::default(); STRIDES]; n];
@@ -174,13 +166,13 @@ impl<T: Real> Domain for Linear<T> {
         products(columns, weights, &mut self.coefficients[half(n) - n / 2..][..n]);
         row_sums(&self.powers, &self.coefficients, &mut self.sums);
         widen(&self.sums.as_flattened()[..n], into);
-        scale(rows, into);
+        multiply(rows, into);
     }
 
     fn plan_transposed_times(&mut self, rows: &[f64], columns: &[f64], weights: &[f64], into: &mut [f64]) {
         products(rows, weights, &mut self.terms);
         self.column_sums(into);
-        scale(columns, into);
+        multiply(columns, into);
     }
 
     fn row(&self, rows: &[f64], columns: &[f64], token: usize, into: &mut [f64]) {
@@ -209,15 +201,8 @@ vectorised! {
 
 vectorised! {
     /// The elementwise product `a b`, rounded to the precision of the sums.
-    fn products<const FUSED: bool, T: Real>(a: &[f64], b: &[f64], into: &mut [T]) {
+    pub(super) fn products<const FUSED: bool, T: Real>(a: &[f64], b: &[f64], into: &mut [T]) {
         into.iter_mut().zip(a).zip(b).for_each(|((into, a), b)| *into = T::from_f64(a * b));
-    }
-}
-
-vectorised! {
-    /// `values *= factors`.
-    fn scale<const FUSED: bool>(factors: &[f64], values: &mut [f64]) {
-        values.iter_mut().zip(factors).for_each(|(x, factor)| *x *= factor);
     }
 }
 

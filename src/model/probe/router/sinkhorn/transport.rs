@@ -13,7 +13,7 @@
 
 use rayon::prelude::*;
 
-use super::linear::{DOUBLE, Linear, SINGLE};
+use super::linear::{DOUBLE, Linear, SINGLE, products};
 use super::logarithmic::Logarithmic;
 use crate::model::ops::simd::vectorised;
 use crate::model::probe::head_output::PlanRows;
@@ -128,18 +128,6 @@ impl Transport {
         (&self.rows[self.rows.len() - n..], &self.columns[self.columns.len() - n..])
     }
 
-    /// The plan, `[N, N]` row-major.
-    pub fn plan(&self) -> Vec<f64> {
-        let n = self.scores.len();
-        let (domain, (rows, columns)) = (self.rebuild_domain(), self.final_potentials());
-        let mut plan = vec![0.0; n * n];
-        let min_rows = (ENTRIES_PER_TASK / n.max(1)).max(1);
-        plan.par_chunks_mut(n.max(1)).with_min_len(min_rows).enumerate().for_each(|(token, row)| {
-            domain.row(rows, columns, token, row);
-        });
-        plan
-    }
-
     /// The plan row by row, each computed when it is read.
     pub fn rows(self) -> impl PlanRows + 'static {
         struct RowsOnDemand {
@@ -198,7 +186,7 @@ impl Transport {
         for (t, rows) in self.rows.chunks(n.max(1)).enumerate().rev() {
             let (before, after) = (columns(t), columns(t + 1));
             domain.plan_times(rows, after, &g, &mut sums);
-            multiply(&g, &positions, &mut weighted_positions);
+            products(&g, &positions, &mut weighted_positions);
             domain.plan_times(rows, after, &weighted_positions, &mut moments);
             accumulate_grad(&mut grad_scores, &minus_ones, &self.scores, &sums, &moments);
             // Negated, so that A f is the gradient of L through the row step; the rows of A sum to 1.
@@ -240,7 +228,7 @@ impl Routed for Transport {
             let [gain, weights, grad_weights] =
                 [gains, weights, grad_weights].map(|all| &all[m * n..(m + 1) * n]);
             domain.plan_transposed_times(rows, columns, grad_weights, grad_gain);
-            multiply(gain, &positions, &mut weighted_positions);
+            products(gain, &positions, &mut weighted_positions);
             domain.plan_times(rows, columns, &weighted_positions, &mut moments);
             accumulate_grad(&mut grad_scores, grad_weights, &self.scores, weights, &moments);
             (0..n).for_each(|i| f[i] += weights[i] * grad_weights[i]);
@@ -250,7 +238,14 @@ impl Routed for Transport {
     }
 
     fn plan(&self) -> Vec<f64> {
-        self.plan()
+        let n = self.scores.len();
+        let (domain, (rows, columns)) = (self.rebuild_domain(), self.final_potentials());
+        let mut plan = vec![0.0; n * n];
+        let min_rows = (ENTRIES_PER_TASK / n.max(1)).max(1);
+        plan.par_chunks_mut(n.max(1)).with_min_len(min_rows).enumerate().for_each(|(token, row)| {
+            domain.row(rows, columns, token, row);
+        });
+        plan
     }
 
     fn vjp_of_plan(&self, grad_plan: &[f32]) -> Vec<f64> {
@@ -266,12 +261,5 @@ vectorised! {
         for ((((grad_scores, scale), score), sum), moment) in tokens {
             *grad_scores += scale * (moment - score * sum);
         }
-    }
-}
-
-vectorised! {
-    /// The elementwise product `a b`.
-    fn multiply<const FUSED: bool>(a: &[f64], b: &[f64], into: &mut [f64]) {
-        into.iter_mut().zip(a).zip(b).for_each(|((into, a), b)| *into = a * b);
     }
 }
