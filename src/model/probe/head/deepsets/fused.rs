@@ -17,12 +17,11 @@ use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
-use super::vectors::{centred, hidden_vjp, sum};
 use crate::model::ops::cpu::{as_f32, flex, from_f32};
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gemm::Matrix;
 use crate::model::ops::pooling::token_batch::Tokens;
-use crate::model::ops::simd::{add, add_scaled, dot};
+use crate::model::ops::simd::{add, add_scaled, dot, vectorised};
 
 /// Tokens of a block.
 const TOKENS_PER_BLOCK: usize = 128;
@@ -108,38 +107,9 @@ impl Outer {
     }
 }
 
-/// What the backward pass sums over the images of a part.
-struct PartialSums {
-    inner: Vec<f32>,
-    inner_bias: Vec<f32>,
-    /// `sum e (sum s h)^T`, `[d, H]`, and `sum e sum s`, `[d]`.
-    outer: Vec<f32>,
-    outer_bias: Vec<f32>,
-    /// `sum w h h^T`, `[H, H]`, `sum w h`, `[H]`, and `sum w`, one value.
-    second_moments: Vec<f32>,
-    first_moments: Vec<f32>,
-    weights: Vec<f32>,
-}
-
-impl PartialSums {
-    fn new(width: usize, hidden: usize) -> Self {
-        let zeros = |count: usize| vec![0.0; count];
-        Self {
-            inner: zeros(hidden * width),
-            inner_bias: zeros(hidden),
-            outer: zeros(width * hidden),
-            outer_bias: zeros(width),
-            second_moments: zeros(hidden * hidden),
-            first_moments: zeros(hidden),
-            weights: zeros(1),
-        }
-    }
-
-    fn all(&mut self) -> [&mut Vec<f32>; 7] {
-        let Self { inner, inner_bias, outer, outer_bias, second_moments, first_moments, weights } = self;
-        [inner, inner_bias, outer, outer_bias, second_moments, first_moments, weights]
-    }
-}
+/// What the backward pass sums over the images of a part: the gradients of the inner layer's weight and bias; `sum e (sum s h)^T`,
+/// `[d, H]`, and `sum e sum s`, `[d]`; `sum w h h^T`, `[H, H]`, `sum w h`, `[H]`, and `sum w`, one value.
+type PartialSums = [Vec<f32>; 7];
 
 impl Network {
     fn new(tokens: Tokens, layers: [FlexTensor; 4]) -> Self {
@@ -217,24 +187,17 @@ impl Network {
     /// The gradients of the layers, given that of the mean, `[B, d]`.
     fn backward(&self, saved: &[SavedImage], cotangent: &[f32]) -> [Vec<f32>; 4] {
         let Outer { weight, bias, weight_bias, .. } = &self.outer;
-        let (width, count) = (self.tokens.width, weight_bias.len());
+        let count = weight_bias.len();
         let images: Vec<usize> = (0..self.tokens.images).collect();
         let part = self.tokens.images.div_ceil(PARTS).max(1);
         let parts: Vec<PartialSums> =
             images.par_chunks(part).map(|images| self.part_vjp(images, saved, cotangent)).collect();
-        let mut total = PartialSums::new(width, count);
-        for mut part in parts {
-            total.all().into_iter().zip(part.all()).for_each(|(total, part)| add(part, total));
+        let mut total = self.zero_sums();
+        for part in &parts {
+            total.iter_mut().zip(part).for_each(|(total, part)| add(part, total));
         }
-        let PartialSums {
-            inner,
-            inner_bias,
-            mut outer,
-            mut outer_bias,
-            mut second_moments,
-            mut first_moments,
-            weights,
-        } = total;
+        let [inner, inner_bias, mut outer, mut outer_bias, mut second_moments, mut first_moments, weights] =
+            total;
         second_moments.iter_mut().chain(&mut first_moments).for_each(|x| *x = -*x);
         let matrix = Matrix::new(weight, count);
         matrix.times(Matrix::new(&second_moments, count), &mut outer);
@@ -244,10 +207,16 @@ impl Network {
         [inner, inner_bias, outer, outer_bias]
     }
 
+    fn zero_sums(&self) -> PartialSums {
+        let (width, hidden) = (self.tokens.width, self.outer.weight_bias.len());
+        [hidden * width, hidden, width * hidden, width, hidden * hidden, hidden, 1].map(|len| vec![0.0; len])
+    }
+
     fn part_vjp(&self, images: &[usize], saved: &[SavedImage], cotangent: &[f32]) -> PartialSums {
         let Outer { weight, bias, weight_bias, .. } = &self.outer;
         let (width, count) = (self.tokens.width, weight_bias.len());
-        let mut sums = PartialSums::new(width, count);
+        let mut sums = self.zero_sums();
+        let [inner, inner_bias, outer, outer_bias, second_moments, first_moments, weights] = &mut sums;
         let grad_means: Vec<f32> = images
             .iter()
             .flat_map(|image| {
@@ -259,9 +228,9 @@ impl Network {
         Matrix::new(&grad_means, width).times(Matrix::new(weight, count), &mut grad_pooled);
         let totals: Vec<f32> = images.iter().flat_map(|&image| saved[image].sum.iter().copied()).collect();
         let grad_means_transposed = Matrix::new(&grad_means, width).transposed();
-        grad_means_transposed.times(Matrix::new(&totals, count), &mut sums.outer);
+        grad_means_transposed.times(Matrix::new(&totals, count), outer);
         let norms: Vec<f32> = images.iter().map(|&image| sum(&saved[image].norms)).collect();
-        grad_means_transposed.times(Matrix::new(&norms, 1), &mut sums.outer_bias);
+        grad_means_transposed.times(Matrix::new(&norms, 1), outer_bias);
 
         let size = TOKENS_PER_BLOCK.min(self.tokens.count) * count;
         let (mut projected, mut weighted) = (vec![0.0; size], vec![0.0; size]);
@@ -279,17 +248,47 @@ impl Network {
                 let rows = hidden.chunks_exact(count).zip(projected.chunks_exact_mut(count));
                 for (((h, q), weighted), &s) in rows.zip(weighted.chunks_exact_mut(count)).zip(norms) {
                     let w = s.powi(3) * (dot(u, h) + grad_bias) / width as f32;
-                    sums.weights[0] += w;
+                    weights[0] += w;
                     hidden_vjp(s, w, u, h, q, weighted);
-                    add(q, &mut sums.inner_bias);
-                    add(weighted, &mut sums.first_moments);
+                    add(q, inner_bias);
+                    add(weighted, first_moments);
                 }
                 let hidden = Matrix::new(hidden, count);
-                Matrix::new(weighted, count).transposed().times(hidden, &mut sums.second_moments);
+                Matrix::new(weighted, count).transposed().times(hidden, second_moments);
                 let grad_hidden = Matrix::new(projected, count).transposed();
-                grad_hidden.times(Matrix::new(tokens, width), &mut sums.inner);
+                grad_hidden.times(Matrix::new(tokens, width), inner);
             }
         }
         sums
     }
+}
+
+/// Partial sums of [`sum`], added up at the end.
+const LANES: usize = 16;
+
+vectorised! {
+    fn sum<const FUSED: bool>(values: &[f32]) -> f32 {
+        let (blocks, rest) = values.as_chunks::<LANES>();
+        let mut sums = [0.0; LANES];
+        for block in blocks {
+            (0..LANES).for_each(|lane| sums[lane] += block[lane]);
+        }
+        sums.into_iter().sum::<f32>() + rest.iter().sum::<f32>()
+    }
+}
+
+vectorised! {
+    /// Replaces `q` by the gradient of `h`, `s u - w q` where the ReLU is active and else 0, and sets `weighted` to `w h`.
+    fn hidden_vjp<const FUSED: bool>(s: f32, w: f32, u: &[f32], h: &[f32], q: &mut [f32], weighted: &mut [f32]) {
+        for (((u, h), q), weighted) in u.iter().zip(h).zip(q).zip(weighted) {
+            *q = if *h > 0.0 { s * u - w * *q } else { 0.0 };
+            *weighted = w * h;
+        }
+    }
+}
+
+/// The values less their mean.
+fn centred(values: &[f32]) -> Vec<f32> {
+    let mean = sum(values) / values.len() as f32;
+    values.iter().map(|x| x - mean).collect()
 }

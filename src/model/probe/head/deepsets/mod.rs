@@ -6,7 +6,6 @@
 
 mod fused;
 mod gpu;
-mod vectors;
 
 use burn::tensor::DType;
 
