@@ -4,6 +4,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 
 use super::{Batch, Dims, Head};
 use crate::model::io::array::Arrays;
+use crate::model::probe::head_output::{Form, HeadOutput};
 use crate::model::probe::params::Params;
 use crate::model::tokens::Tokens;
 
@@ -21,4 +22,12 @@ pub fn inputs(head: &dyn Head, params: &Arrays, tokens: &Tokens) -> (Params, Bat
 /// The values of a float64 tensor.
 pub fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().try_to_vec::<f64>().expect("float64 in, float64 out")
+}
+
+/// The output of a head that is not linear in the tokens: [`Head::features`] of one image, and the reason `why` there is no exact
+/// evidence.
+pub fn opaque(head: &dyn Head, params: &Arrays, tokens: &Tokens, why: &'static str) -> HeadOutput {
+    let (params, batch) = inputs(head, params, tokens);
+    let features = host(head.features(&params, &batch));
+    HeadOutput { scores: None, form: Form::Opaque { features, why } }
 }

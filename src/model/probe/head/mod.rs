@@ -1,29 +1,28 @@
 //! Heads map tokens to features (docs/definitions.md, section 4). One idea per file, and the one [list](HEADS) of them.
 
 mod abmilp;
-pub mod attention;
+mod attention;
 mod coca;
-pub mod content;
+mod content;
 pub mod cost;
 mod cross;
-pub mod deepsets;
-pub mod efficient;
+mod deepsets;
+mod efficient;
 mod float64;
-pub mod gru;
+mod gru;
 pub(in crate::model) mod linear;
-pub mod linear_bn;
+mod linear_bn;
 pub mod mean;
 mod normed;
-mod opaque;
-pub mod routed;
+mod routed;
 pub mod s4_layer;
 pub mod scan;
 pub mod scorer;
 mod simpool;
-pub mod sinkhorn_conv;
-pub mod sinkhorn_gap;
+mod sinkhorn_conv;
+mod sinkhorn_gap;
 mod spec;
-pub mod transformer;
+mod transformer;
 mod v_jepa;
 
 use std::sync::LazyLock;

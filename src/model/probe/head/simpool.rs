@@ -10,7 +10,7 @@
 //! own, as there in a batch of one. Layers are initialised as in `nn.Linear`.
 
 use super::prelude::*;
-use super::{cross, float64, linear, opaque};
+use super::{cross, float64, linear};
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::softmax::softmax;
 use crate::model::probe::settings::{self, Norm};
@@ -27,20 +27,16 @@ pub const SPEC: HeadSpec = HeadSpec {
     tier: Tier::Content,
     in_paper: false,
     paper_cost: None,
-    build: Build::Normed(Norm::None, |config| Ok(Box::new(SimPool::new(config)?))),
+    build: Build::Normed(Norm::None, |config| {
+        let within = |gamma| settings::within("gamma", gamma, 1e-3..=1e3, "a number from 0.001 to 1000");
+        Ok(Box::new(SimPool { gamma: config.gamma.map(within).transpose()? }))
+    }),
 };
 
 /// Pools by the attention of the mean token.
 struct SimPool {
     /// Exponent of the power mean; `None` for the plain mean.
     gamma: Option<f64>,
-}
-
-impl SimPool {
-    fn new(config: &Config) -> Result<Self, ConfigError> {
-        let given = |gamma| settings::within("gamma", gamma, 1e-3..=1e3, "a number from 0.001 to 1000");
-        Ok(Self { gamma: config.gamma.map(given).transpose()? })
-    }
 }
 
 /// The weights of the normed tokens, `[B, 1, N]`, and the normed tokens, `[B, N, d]`.
@@ -87,7 +83,7 @@ impl Head for SimPool {
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         if self.gamma.is_some() {
             let why = "SimPool with gamma raises the tokens' channels to a power: no exact evidence exists";
-            return opaque::output(self, params, tokens, why);
+            return float64::opaque(self, params, tokens, why);
         }
         let d = tokens.width;
         let (numbers, batch) = float64::inputs(self, params, tokens);

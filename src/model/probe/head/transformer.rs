@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::attention::QUERY_DEVIATION;
 use super::prelude::*;
-use super::{linear, opaque};
+use super::{float64, linear};
 use crate::model::ops::bias::Activation;
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::weight_rule::AttendBeside;
@@ -35,19 +35,12 @@ pub const SPEC: HeadSpec = HeadSpec {
     tier: Tier::Ablation,
     in_paper: true,
     paper_cost: Some(PaperCost { parameters: 3.43, flops: 120.15 }),
-    build: Build::Own(|config| Ok(Box::new(Transformer::new(config)?))),
+    build: Build::Own(|config| Ok(Box::new(Transformer { heads: AttentionHeads::new(config, HEADS)? }))),
 };
 
 /// One encoder layer behind a learned CLS.
-pub struct Transformer {
+struct Transformer {
     heads: AttentionHeads,
-}
-
-impl Transformer {
-    /// With as many attention heads as the settings say; fails for 0.
-    pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        Ok(Self { heads: AttentionHeads::new(config, HEADS)? })
-    }
 }
 
 impl Head for Transformer {
@@ -106,7 +99,7 @@ impl Head for Transformer {
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let why = "The transformer is not linear in the tokens: no exact evidence exists";
-        opaque::output(self, params, tokens, why)
+        float64::opaque(self, params, tokens, why)
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {

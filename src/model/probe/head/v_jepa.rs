@@ -12,7 +12,7 @@ use std::f64::consts::FRAC_1_SQRT_2;
 use super::attention::QUERY_DEVIATION;
 use super::cross::Cross;
 use super::prelude::*;
-use super::{linear, opaque};
+use super::{float64, linear};
 use crate::model::probe::params::Init;
 use crate::model::probe::settings::{AttentionHeads, Norm};
 
@@ -96,7 +96,7 @@ impl Head for VJepa {
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let why =
             "V-JEPA's probe ends in a network that is not linear in the tokens: no exact evidence exists";
-        opaque::output(self, params, tokens, why)
+        float64::opaque(self, params, tokens, why)
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {

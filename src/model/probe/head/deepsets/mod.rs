@@ -10,7 +10,7 @@ mod gpu;
 use burn::tensor::DType;
 
 use super::prelude::*;
-use super::{linear, opaque};
+use super::{float64, linear};
 use crate::model::ops::bias::{Activation, biased};
 use crate::model::ops::cpu::on_cpu;
 use crate::model::ops::matmul::PreciseMatmul as _;
@@ -49,7 +49,7 @@ impl Head for DeepSets {
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let why = "DeepSets is not linear in the tokens: no exact evidence exists";
-        opaque::output(self, params, tokens, why)
+        float64::opaque(self, params, tokens, why)
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {

@@ -11,7 +11,7 @@ mod gpu;
 
 use burn::tensor::{DType, activation};
 
-use super::opaque;
+use super::float64;
 use super::prelude::*;
 use crate::model::ops::bias::{Activation, biased};
 use crate::model::ops::cpu::on_cpu;
@@ -93,7 +93,7 @@ impl Head for BiGru {
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let why = "The recurrent reader is not linear in the tokens: no exact evidence exists";
-        opaque::output(self, params, tokens, why)
+        float64::opaque(self, params, tokens, why)
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {
