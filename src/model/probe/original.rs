@@ -124,10 +124,8 @@ pub fn read(
         Some(key) => Weights::open_file(path, &[key])?,
         None => Weights::open_file(path, HEAD_KEYS)?,
     };
-    let found: Vec<&str> =
-        weights.names().filter_map(|(name, _)| name.strip_suffix(project.suffix)).collect();
-    let whole = |before: &&str| before.is_empty() || before.ends_with('.');
-    let found: Vec<&str> = found.into_iter().filter(whole).collect();
+    let found = weights.names().filter_map(|(name, _)| name.strip_suffix(project.suffix));
+    let found: Vec<&str> = found.filter(|before| before.is_empty() || before.ends_with('.')).collect();
     let chosen = match (prefix, found.as_slice()) {
         (Some(prefix), _) => found.iter().find(|before| **before == prefix).copied(),
         (None, &[one]) => Some(one),
