@@ -84,7 +84,7 @@ pub(super) fn weigh(
         let mut cursor = Cursor::start();
         while cursor.has_next(n) {
             cursor.step(Line::Row, a, j, inverse_temperature, family, n);
-            let (up, down) = (cursor.rank_above(j, n), cursor.rank_below(j));
+            let (up, down) = cursor.ranks(j, n);
             weight += cursor.up.exp() * gain[up] / total[up] + cursor.down.exp() * gain[down] / total[down];
         }
         weights[first + usize::cast_from(order[at])] = weight;
@@ -118,7 +118,7 @@ pub(super) fn back_by_column(
         let mut cursor = Cursor::start();
         while cursor.has_next(n) {
             cursor.step(Line::Column, a, k, inverse_temperature, family, n);
-            let (up, down) = (cursor.rank_above(k, n), cursor.rank_below(k));
+            let (up, down) = cursor.ranks(k, n);
             shift += cursor.up.exp() * (cotangent[usize::cast_from(order[up])] - own);
             shift += cursor.down.exp() * (cotangent[usize::cast_from(order[down])] - own);
         }
@@ -130,7 +130,7 @@ pub(super) fn back_by_column(
             let mut cursor = Cursor::start();
             while cursor.has_next(n) {
                 cursor.step(Line::Column, a, k, inverse_temperature, family, n);
-                let (up, down) = (cursor.rank_above(k, n), cursor.rank_below(k));
+                let (up, down) = cursor.ranks(k, n);
                 let above = cursor.up.exp() * (cotangent[usize::cast_from(order[up])] - own - shift);
                 let below = cursor.down.exp() * (cotangent[usize::cast_from(order[down])] - own - shift);
                 centre += above * exponent_slope(a[up] - a[k], family)
@@ -170,7 +170,7 @@ pub(super) fn back_by_row(
         let mut cursor = Cursor::start();
         while cursor.has_next(n) {
             cursor.step(Line::Row, a, j, inverse_temperature, family, n);
-            let (up, down) = (cursor.rank_above(j, n), cursor.rank_below(j));
+            let (up, down) = cursor.ranks(j, n);
             let over_up = own_cotangent - cotangent[usize::cast_from(order[up])] - shift[up];
             let over_down = own_cotangent - cotangent[usize::cast_from(order[down])] - shift[down];
             let above = cursor.up.exp() * gain[up] / total[up] * over_up;
@@ -257,14 +257,10 @@ impl Cursor {
         self.steps < n - 1 && (self.up > NEGLIGIBLE || self.down > NEGLIGIBLE)
     }
 
-    /// The rank above the peak, at most the last; beyond that the exponent is [`ZERO_EXPONENT`].
-    fn rank_above(&self, peak: usize, n: usize) -> usize {
-        usize::min(peak + self.steps, n - 1)
-    }
-
-    /// The rank below the peak, at least the first.
-    fn rank_below(&self, peak: usize) -> usize {
-        peak - usize::min(peak, self.steps)
+    /// The ranks above and below the peak, at most the last and at least the first; beyond these the exponents are
+    /// [`ZERO_EXPONENT`].
+    fn ranks(&self, peak: usize, n: usize) -> (usize, usize) {
+        (usize::min(peak + self.steps, n - 1), peak - usize::min(peak, self.steps))
     }
 
     /// One step further along column `peak`, or the row of the token of that rank.
@@ -277,7 +273,7 @@ impl Cursor {
         #[comptime] family: Family,
         n: usize,
     ) {
-        let (up, down) = (self.rank_above(peak, n), self.rank_below(peak));
+        let (up, down) = self.ranks(peak, n);
         self.steps += 1;
         let slope = inverse_temperature * (2.0 * f32::cast_from(self.steps) - 1.0);
         if peak + self.steps < n {
