@@ -24,6 +24,46 @@ const GRAD_COLUMNS: usize = 10;
 /// The gain of the positions.
 const GAIN: usize = 11;
 
+/// One image, the cotangent of its output, and what the forward pass kept of it.
+#[derive(CubeType)]
+pub(super) struct Image<'a> {
+    pub scores: &'a [f32],
+    /// Of its token weights `[N]` or of its plan `[N, N]`.
+    pub cotangent: &'a [f32],
+    /// `[iterations, HISTORY_VECTORS, N]`.
+    pub kept: &'a [f32],
+    pub kappa: f32,
+    pub iterations: usize,
+}
+
+#[cube]
+impl<'a> Image<'a> {
+    /// That of this workgroup, with a cotangent of `size` numbers, in buffers of a batch.
+    fn own(
+        scores: &'a [f32],
+        cotangent: &'a [f32],
+        kept: &'a [f32],
+        kappa: f32,
+        iterations: usize,
+        #[comptime] n: usize,
+        #[comptime] size: usize,
+    ) -> Image<'a> {
+        let history = iterations * comptime!(HISTORY_VECTORS * n);
+        Image::<'a> {
+            scores: &scores[CUBE_POS * n..(CUBE_POS + 1) * n],
+            cotangent: &cotangent[CUBE_POS * size..(CUBE_POS + 1) * size],
+            kept: &kept[CUBE_POS * history..(CUBE_POS + 1) * history],
+            kappa,
+            iterations,
+        }
+    }
+
+    /// What was kept of iteration `t`.
+    fn kept_of(&self, t: usize, #[comptime] n: usize) -> &'a [f32] {
+        &self.kept[t * comptime!(HISTORY_VECTORS * n)..(t + 1) * comptime!(HISTORY_VECTORS * n)]
+    }
+}
+
 /// The cotangents of scores and gain, both `[B, N]`, from that of the token weights, `[B, N]`.
 #[cube(launch)]
 pub(super) fn backward_of_weights(
@@ -40,53 +80,26 @@ pub(super) fn backward_of_weights(
     #[comptime] n: usize,
     #[comptime] method: Method,
 ) {
-    let image = CUBE_POS;
-    let scores = &scores[image * n..(image + 1) * n];
-    let cotangent = &cotangent[image * n..(image + 1) * n];
-    let grad_scores = &mut grad_scores[image * n..(image + 1) * n];
-    let grad_gain = &mut grad_gain[image * n..(image + 1) * n];
-    let history = iterations * comptime!(HISTORY_VECTORS * n);
-    let kept = &kept[image * history..(image + 1) * history];
+    let at = CUBE_POS;
+    let image = Image::own(scores, cotangent, kept, kappa, iterations, n, n);
+    let grad_scores = &mut grad_scores[at * n..(at + 1) * n];
+    let grad_gain = &mut grad_gain[at * n..(at + 1) * n];
     if comptime!(method == Method::WalkGlobal) {
         let lanes = comptime!(LANES * n);
-        let work = &mut scratch[image * lanes..(image + 1) * lanes];
-        walk(scores, gain, cotangent, kept, grad_scores, grad_gain, work, kappa, iterations, n, false);
+        let work = &mut scratch[at * lanes..(at + 1) * lanes];
+        walk(&image, gain, grad_scores, grad_gain, work, n, false);
     } else {
         let mut work = Shared::<[f32]>::new_slice(comptime!(LANES * n));
         let mut walks = true.runtime();
         if comptime!(method.block() > 0) {
-            walks = walked[image] > 0.0;
+            walks = walked[at] > 0.0;
             sync_cube(); // Direct3D refuses to wait behind a branch on what threads read
             if !walks {
-                let block = comptime!(method.block());
-                powers::backward(
-                    scores,
-                    gain,
-                    cotangent,
-                    kept,
-                    grad_scores,
-                    grad_gain,
-                    kappa,
-                    iterations,
-                    n,
-                    block,
-                );
+                powers::backward(&image, gain, grad_scores, grad_gain, n, comptime!(method.block()));
             }
         }
         if walks {
-            walk(
-                scores,
-                gain,
-                cotangent,
-                kept,
-                grad_scores,
-                grad_gain,
-                &mut work,
-                kappa,
-                iterations,
-                n,
-                true,
-            );
+            walk(&image, gain, grad_scores, grad_gain, &mut work, n, true);
         }
     }
 }
@@ -94,21 +107,17 @@ pub(super) fn backward_of_weights(
 /// The cotangents of one image by walks.
 #[cube]
 fn walk(
-    scores: &[f32],
+    image: &Image,
     gain: &[f32],
-    cotangent: &[f32],
-    kept: &[f32],
     grad_scores: &mut [f32],
     grad_gain: &mut [f32],
     work: &mut [f32],
-    kappa: f32,
-    iterations: usize,
     #[comptime] n: usize,
     #[comptime] shared: bool,
 ) {
-    init_lines(scores, work, kappa, n, shared);
-    from_weights(scores, gain, cotangent, kept, grad_gain, work, iterations, n, shared);
-    unroll(scores, kept, grad_scores, work, kappa, iterations, n, shared);
+    init_lines(image.scores, work, image.kappa, n, shared);
+    from_weights(image, gain, grad_gain, work, n, shared);
+    unroll(image, grad_scores, work, n, shared);
 }
 
 /// The cotangent of the scores `[B, N]` from the plans and theirs, `[B, N, N]`.
@@ -125,47 +134,40 @@ pub(super) fn backward_of_plans(
     #[comptime] n: usize,
     #[comptime] shared: bool,
 ) {
-    let image = CUBE_POS;
-    let scores = &scores[image * n..(image + 1) * n];
-    let grad_scores = &mut grad_scores[image * n..(image + 1) * n];
+    let at = CUBE_POS;
     let square = comptime!(n * n);
-    let plan = &plans[image * square..(image + 1) * square];
-    let cotangent = &cotangent[image * square..(image + 1) * square];
-    let history = iterations * comptime!(HISTORY_VECTORS * n);
-    let kept = &kept[image * history..(image + 1) * history];
+    let image = Image::own(scores, cotangent, kept, kappa, iterations, n, square);
+    let grad_scores = &mut grad_scores[at * n..(at + 1) * n];
+    let plan = &plans[at * square..(at + 1) * square];
     if comptime!(shared) {
         let mut work = Shared::<[f32]>::new_slice(comptime!(LANES * n));
-        init_lines(scores, &mut work, kappa, n, shared);
-        from_plan(scores, plan, cotangent, kept, &mut work, iterations, n, shared);
-        unroll(scores, kept, grad_scores, &mut work, kappa, iterations, n, shared);
+        init_lines(image.scores, &mut work, kappa, n, shared);
+        from_plan(&image, plan, &mut work, n, shared);
+        unroll(&image, grad_scores, &mut work, n, shared);
     } else {
         let lanes = comptime!(LANES * n);
-        let work = &mut scratch[image * lanes..(image + 1) * lanes];
-        init_lines(scores, work, kappa, n, shared);
-        from_plan(scores, plan, cotangent, kept, work, iterations, n, shared);
-        unroll(scores, kept, grad_scores, work, kappa, iterations, n, shared);
+        let work = &mut scratch[at * lanes..(at + 1) * lanes];
+        init_lines(image.scores, work, kappa, n, shared);
+        from_plan(&image, plan, work, n, shared);
+        unroll(&image, grad_scores, work, n, shared);
     }
 }
 
 /// Gradients of the last plan's potentials through `P gain`, and that of the gain.
 #[cube]
 fn from_weights(
-    scores: &[f32],
+    image: &Image,
     gain: &[f32],
-    cotangent: &[f32],
-    kept: &[f32],
     grad_gain: &mut [f32],
     work: &mut [f32],
-    iterations: usize,
     #[comptime] n: usize,
     #[comptime] shared: bool,
 ) {
-    let last =
-        &kept[(iterations - 1) * comptime!(HISTORY_VECTORS * n)..iterations * comptime!(HISTORY_VECTORS * n)];
+    let last = image.kept_of(image.iterations - 1, n);
     for j in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
         restore_step(work, last, j, TOKEN_STEPS, TOKENS, n);
         restore_step(work, last, j, POSITION_STEPS, POSITIONS, n);
-        work[comptime!(GRAD_ROWS * n) + rank(scores, j, n)] = cotangent[j];
+        work[comptime!(GRAD_ROWS * n) + rank(image.scores, j, n)] = image.cotangent[j];
         work[comptime!(GAIN * n) + j] = gain[j];
     }
     barrier(shared);
@@ -189,29 +191,19 @@ fn from_weights(
 
 /// Gradients of the last plan's potentials from its own cotangent.
 #[cube]
-fn from_plan(
-    scores: &[f32],
-    plan: &[f32],
-    cotangent: &[f32],
-    kept: &[f32],
-    work: &mut [f32],
-    iterations: usize,
-    #[comptime] n: usize,
-    #[comptime] shared: bool,
-) {
-    let last =
-        &kept[(iterations - 1) * comptime!(HISTORY_VECTORS * n)..iterations * comptime!(HISTORY_VECTORS * n)];
+fn from_plan(image: &Image, plan: &[f32], work: &mut [f32], #[comptime] n: usize, #[comptime] shared: bool) {
+    let last = image.kept_of(image.iterations - 1, n);
     for j in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
         restore_step(work, last, j, POSITION_STEPS, POSITIONS, n);
-        let line = rank(scores, j, n);
+        let line = rank(image.scores, j, n);
         let mut row = 0.0f32;
         let mut column = 0.0f32;
         let mut grad_score = 0.0f32;
         for other in 0..n {
-            let across = plan[j * n + other] * cotangent[j * n + other];
+            let across = plan[j * n + other] * image.cotangent[j * n + other];
             row += across;
             grad_score += across * (f32::cast_from(other) - f32::cast_from(line));
-            column += plan[other * n + j] * cotangent[other * n + j];
+            column += plan[other * n + j] * image.cotangent[other * n + j];
         }
         work[comptime!(GRAD_ROWS * n) + line] = row;
         work[comptime!(GRAD_SCORES * n) + line] = grad_score;
@@ -224,18 +216,15 @@ fn from_plan(
 /// after the last iteration must be in the working memory.
 #[cube]
 fn unroll(
-    scores: &[f32],
-    kept: &[f32],
+    image: &Image,
     grad_scores: &mut [f32],
     work: &mut [f32],
-    kappa: f32,
-    iterations: usize,
     #[comptime] n: usize,
     #[comptime] shared: bool,
 ) {
-    for back in 0..iterations {
-        let t = iterations - 1 - back;
-        let now = &kept[t * comptime!(HISTORY_VECTORS * n)..(t + 1) * comptime!(HISTORY_VECTORS * n)];
+    for back in 0..image.iterations {
+        let t = image.iterations - 1 - back;
+        let now = image.kept_of(t, n);
         for j in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
             restore_step(work, now, j, TOKEN_STEPS, TOKENS, n); // no row reads them
             let u = work[comptime!((TOKENS + COORDINATE) * n) + j];
@@ -258,9 +247,7 @@ fn unroll(
             if t == 0 {
                 initial_step(work, j, n);
             } else {
-                let earlier =
-                    &kept[(t - 1) * comptime!(HISTORY_VECTORS * n)..t * comptime!(HISTORY_VECTORS * n)];
-                restore_step(work, earlier, j, POSITION_STEPS, POSITIONS, n); // no column reads them
+                restore_step(work, image.kept_of(t - 1, n), j, POSITION_STEPS, POSITIONS, n); // no column reads them
             }
             let u = f32::cast_from(j);
             let sums = sums(&*work, peak(&*work, u, TOKENS, n), u, 0.0, TOKENS, GRAD_ROWS, n);
@@ -270,12 +257,13 @@ fn unroll(
         barrier(shared);
     }
     for i in range_stepped(UNIT_POS as usize, n, CUBE_DIM as usize) {
-        let line = rank(scores, i, n);
+        let line = rank(image.scores, i, n);
         let u = work[comptime!((TOKENS + COORDINATE) * n) + line];
         let sums =
             sums(&*work, peak(&*work, u, POSITIONS, n), u, f32::cast_from(line), POSITIONS, GRAD_COLUMNS, n);
         let row = work[comptime!(GRAD_ROWS * n) + line];
-        grad_scores[i] = kappa * (work[comptime!(GRAD_SCORES * n) + line] + row * sums.index / sums.total);
+        grad_scores[i] =
+            image.kappa * (work[comptime!(GRAD_SCORES * n) + line] + row * sums.index / sums.total);
     }
 }
 

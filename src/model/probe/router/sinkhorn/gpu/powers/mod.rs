@@ -18,6 +18,7 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use self::products::{MIDDLE, MOMENTS, Powers, SUMS};
+use super::backward::Image;
 use super::forward::HISTORY_VECTORS;
 use super::vec4::{read, write};
 use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
@@ -178,23 +179,19 @@ pub(super) fn forward(
 /// is `kappa sum_k dL[i, k] (k - m_i)`, `m_i` its mean position in the last plan: each row of dL sums to 0, so any origin is right.
 #[cube]
 pub(super) fn backward(
-    scores: &[f32],
+    image: &Image,
     gain: &[f32],
-    cotangent: &[f32],
-    kept: &[f32],
     grad_scores: &mut [f32],
     grad_gain: &mut [f32],
-    kappa: f32,
-    iterations: usize,
     #[comptime] n: usize,
     #[comptime] block: usize,
 ) {
     let unit = UNIT_POS as usize;
     let (quad, own) = (unit / VECTOR_SIZE, unit % VECTOR_SIZE);
-    let mut powers = Powers::new(scores, kappa, n, block);
-    let last = iterations - 1;
-    let mut row = load(kept, last, ROW_SCALES, quad, n);
-    let after = load(kept, last, COLUMN_SCALES, unit, n);
+    let mut powers = Powers::new(image.scores, image.kappa, n, block);
+    let last = image.iterations - 1;
+    let mut row = load(image.kept, last, ROW_SCALES, quad, n);
+    let after = load(image.kept, last, COLUMN_SCALES, unit, n);
     let gain = read(gain, unit, n);
     powers.set_coefficients(after);
     sync_cube();
@@ -204,7 +201,7 @@ pub(super) fn backward(
     sync_cube();
     let middle = powers.sum_of(MOMENTS) / powers.sum_of(SUMS);
     powers.set_coefficients(after * gain);
-    let grad_plan = row * read(cotangent, quad, n);
+    let grad_plan = row * read(image.cotangent, quad, n);
     let grad = after * powers.columns(grad_plan);
     write(grad_gain, unit, grad, n);
     let weighed = powers.rows(true);
@@ -216,20 +213,20 @@ pub(super) fn backward(
     let first = Vec4::new(select(own == 0, 1.0f32, 0.0f32));
     let mut grad_row = grad_plan * powers.sum_of(SUMS);
     powers.set_coefficients(after * gain * grad);
-    for back in 0..iterations {
+    for back in 0..image.iterations {
         let t = last - back;
         sync_cube();
         let balanced = powers.rows(true);
         powers.share(balanced.sums, SUMS);
         partial += row * (middle * balanced.sums - balanced.moments);
-        let mean = load(kept, t, MEANS, quad, n);
+        let mean = load(image.kept, t, MEANS, quad, n);
         sync_cube();
         grad_row = row * powers.sum_of(SUMS) - grad_row; // its sign alternates
         partial += first * grad_row * (mean - middle);
         if t > 0 {
             let terms = row * grad_row;
-            let before = load(kept, t - 1, COLUMN_SCALES, unit, n);
-            row = load(kept, t - 1, ROW_SCALES, quad, n);
+            let before = load(image.kept, t - 1, COLUMN_SCALES, unit, n);
+            row = load(image.kept, t - 1, ROW_SCALES, quad, n);
             let grad = before * powers.columns(terms);
             powers.set_coefficients(before * grad);
             grad_row = Vec4::new(0.0);
@@ -238,6 +235,6 @@ pub(super) fn backward(
     powers.share(partial, MOMENTS); // the other slot may still be read
     sync_cube();
     if own == 0 {
-        write(grad_scores, quad, Vec4::new(kappa) * powers.sum_of(MOMENTS), n);
+        write(grad_scores, quad, Vec4::new(image.kappa) * powers.sum_of(MOMENTS), n);
     }
 }
