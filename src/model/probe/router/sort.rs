@@ -4,7 +4,7 @@
 //! by comparing all pairs: every device has these operations, and the gradient of the product goes
 //! through the same permutation. Tied tokens stay in the order of their indices.
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 
 /// Token indices in ascending order of their scores; ties by index.
 pub fn ascending(scores: &[f64]) -> Vec<usize> {
@@ -26,9 +26,13 @@ pub fn places(scores: Tensor<2>) -> Tensor<3> {
     let before = other.clone().lower(own.clone()).float(); // [B, N (i), N (j)]: s_j < s_i
     let tied = other.equal(own).float() * earlier; // [B, N, N]: s_j = s_i and j < i
     let rank = (before + tied).sum_dim(2); // [B, N, 1]
-    let positions = (0..n).map(|k| k as f32).collect();
-    let positions = Tensor::<3>::from_data(TensorData::new::<f32, _>(positions, [1, 1, n]), &device);
-    (rank - positions).abs().lower_scalar(0.5).float().cast(dtype) // [B, N, N]
+    (rank - positions(n, &device)).abs().lower_scalar(0.5).float().cast(dtype) // [B, N, N]
+}
+
+/// `0, 1, ..., N-1` as `[1, 1, N]`.
+pub fn positions(n: usize, device: &Device) -> Tensor<3> {
+    let data = (0..n).map(|k| k as f32).collect();
+    Tensor::from_data(TensorData::new::<f32, _>(data, [1, 1, n]), device)
 }
 
 /// The scores in ascending order, differentiable: `places^T s`. `[B, N]` and `[B, N, N]` to `[B, N]`.

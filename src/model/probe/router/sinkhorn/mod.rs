@@ -18,12 +18,12 @@ mod transport;
 
 use std::ops::RangeInclusive;
 
-use burn::tensor::{Device, Tensor, TensorData, activation::log_softmax};
+use burn::tensor::{Tensor, activation::log_softmax};
 
 use self::noise::Noise;
 use self::operation::Task;
 use self::transport::{Numerics, Transport};
-use super::{Routed, Router, RouterSpec, SOFTMAX, temperature, weigh};
+use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
 use crate::model::ops::cpu::on_cpu;
 use crate::model::probe::head_output::{Plan, PlanRows};
 use crate::model::probe::paper_cost::PaperCost;
@@ -80,7 +80,7 @@ impl Sinkhorn {
     pub fn plans_plain(&self, scores: Tensor<2>, noise: Option<Tensor<3>>) -> Tensor<3> {
         let [_, n] = scores.dims();
         let last = n.saturating_sub(1).max(1) as f64;
-        let positions = positions(n, &scores.device()); // [1, 1, N], k
+        let positions = sort::positions(n, &scores.device()); // [1, 1, N], k
         let scores = scores.unsqueeze_dim::<3>(2); // [B, N, 1]
         let nearest = (scores.clone().detach() * last).round().clamp(0.0, last); // [B, N, 1], c
         let difference = (positions.clone() - nearest.clone()) / last; // [B, N, N]: p_k - p_c
@@ -166,12 +166,6 @@ impl Router for Sinkhorn {
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {
         self.noisy_token_weights(scores, gain, None)
     }
-}
-
-/// `0, 1, ..., N-1` as `[1, 1, N]`.
-fn positions(n: usize, device: &Device) -> Tensor<3> {
-    let data = (0..n).map(|k| k as f32).collect();
-    Tensor::from_data(TensorData::new::<f32, _>(data, [1, 1, n]), device)
 }
 
 #[cfg(test)]
