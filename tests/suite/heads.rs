@@ -259,7 +259,7 @@ fn a_probe_that_names_no_norm_has_none_and_a_new_one_has_its_authors() {
         let kind = head::find("efficient").expect("a head");
         Model::start(kind, &config, dims(Grid::new(3, 3)), 0, &Device::flex()).expect("settings")
     };
-    let buffers = |model: &Model| model.params().contains("norm.running_mean");
+    let buffers = |model: &Model| model.params().to_arrays().contains_key("norm.running_mean");
     let new = start(Config::default());
     assert_eq!((new.config().norm, new.config().width, buffers(&new)), (Some(Norm::Batch), Some(24), true));
     let without = start(Config { norm: Some(Norm::None), ..Config::default() });

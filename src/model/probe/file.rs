@@ -126,8 +126,7 @@ impl Probe {
         let views = named.iter().map(|(name, shape, dtype, bytes)| {
             TensorView::new(*dtype, shape.clone(), bytes).map(|view| (*name, view))
         });
-        let description = serde_json::to_string(&self.meta);
-        let description = description.map_err(|e| io(std::io::Error::other(e)))?;
+        let description = serde_json::to_string(&self.meta).map_err(|e| io(std::io::Error::other(e)))?;
         let mut metadata: HashMap<String, String> = self.metadata.clone().into_iter().collect();
         metadata.insert(KEY.to_owned(), description);
         let bytes = views

@@ -179,11 +179,6 @@ impl Params {
         self.values[at].clone().reshape(shape)
     }
 
-    /// Whether the head has a parameter `name`.
-    pub fn contains(&self, name: &str) -> bool {
-        self.specs.contains_key(name)
-    }
-
     /// The step size behind a [`Constraint::StepSize`] parameter, `[1]`.
     pub fn step_size(&self, name: &str) -> Tensor<1> {
         ops::softplus::softplus(self.get(name))

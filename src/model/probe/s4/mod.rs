@@ -60,14 +60,12 @@ pub struct System {
 
 /// The gain of every position `k` in each of G systems, `K[N-1-k]`, plus D at the last: `[G, N, d]`, differentiable in all parameters.
 pub fn gains(systems: Vec<System>, steps: Steps) -> Tensor<3> {
-    let one = |system: System| match gains_on_gpu(std::slice::from_ref(&system), steps) {
-        Some(gains) => gains,
-        None => gain(system, steps).unsqueeze_dim(0),
+    let one = |system: System| {
+        let gains = gains_on_gpu(std::slice::from_ref(&system), steps);
+        gains.unwrap_or_else(|| gain(system, steps).unsqueeze_dim(0))
     };
-    match gains_on_gpu(&systems, steps) {
-        Some(gains) => gains,
-        None => Tensor::cat(systems.into_iter().map(one).collect(), 0),
-    }
+    let gains = gains_on_gpu(&systems, steps);
+    gains.unwrap_or_else(|| Tensor::cat(systems.into_iter().map(one).collect(), 0))
 }
 
 /// The gain of one system, `[N, d]`, from [`kernel_channels`].
