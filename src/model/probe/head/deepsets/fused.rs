@@ -130,8 +130,8 @@ impl Network {
         Matrix::new(hidden, weight_bias.len()).times(Matrix::new(gram, weight_bias.len()), into);
     }
 
-    /// What the backward pass needs of an image, and `sum s`; the hidden values only with `keep`.
-    fn read_image(&self, image: usize, keep: bool) -> (SavedImage, f32) {
+    /// What the backward pass needs of an image; the hidden values only with `keep`.
+    fn read_image(&self, image: usize, keep: bool) -> SavedImage {
         let Outer { weight_bias, bias_square, .. } = &self.outer;
         let (inner, bias) = (as_f32(&self.layers[0]), as_f32(&self.layers[1]));
         let (width, count) = (self.tokens.width, bias.len());
@@ -156,32 +156,28 @@ impl Network {
                 saved.hidden.extend_from_slice(hidden);
             }
         }
-        let norms = sum(&saved.norms);
-        (saved, norms)
+        saved
     }
 
     /// The mean for every image, `[B, d]`, and what the backward pass needs, complete only with `keep`.
     fn forward(&self, keep: bool) -> (FlexTensor, Vec<SavedImage>) {
         let Outer { weight, bias, weight_bias, .. } = &self.outer;
-        let saved: Vec<(SavedImage, f32)> =
+        let saved: Vec<SavedImage> =
             (0..self.tokens.images).into_par_iter().map(|image| self.read_image(image, keep)).collect();
         let mut means = vec![0.0; self.tokens.images * self.tokens.width];
         means
             .par_chunks_mut(IMAGES_PER_PRODUCT * self.tokens.width.max(1))
             .zip(saved.par_chunks(IMAGES_PER_PRODUCT))
             .for_each(|(means, saved)| {
-                let sums: Vec<f32> = saved.iter().flat_map(|(saved, _)| saved.sum.iter().copied()).collect();
+                let sums: Vec<f32> = saved.iter().flat_map(|saved| saved.sum.iter().copied()).collect();
                 Matrix::new(&sums, weight_bias.len())
                     .times(Matrix::new(weight, weight_bias.len()).transposed(), means);
-                for (mean, (_, norms)) in means.chunks_exact_mut(self.tokens.width).zip(saved) {
-                    add_scaled(*norms, bias, mean);
+                for (mean, saved) in means.chunks_exact_mut(self.tokens.width).zip(saved) {
+                    add_scaled(sum(&saved.norms), bias, mean);
                     mean.iter_mut().for_each(|x| *x /= self.tokens.count as f32);
                 }
             });
-        (
-            from_f32(means, &[self.tokens.images, self.tokens.width]),
-            saved.into_iter().map(|(saved, _)| saved).collect(),
-        )
+        (from_f32(means, &[self.tokens.images, self.tokens.width]), saved)
     }
 
     /// The gradients of the layers, given that of the mean, `[B, d]`.
