@@ -18,7 +18,6 @@ use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::softmax::softmax;
 use crate::model::probe::settings::{Norm, SelfAttention};
 
-/// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
     id: "abmilp",
     name: "AbMILP",

@@ -11,7 +11,6 @@ use crate::model::probe::params::Init;
 /// Standard deviation of the initial learned queries and of the learned CLS, as in vision transformers.
 pub const QUERY_DEVIATION: f32 = 0.02;
 
-/// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
     id: "attention",
     name: "Attention",
@@ -38,9 +37,7 @@ impl Head for Attention {
     }
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
-        let mut logits = scorer::dots(&params["query"].data, tokens);
-        logits.iter_mut().for_each(|x| *x /= (tokens.width as f64).sqrt());
-        HeadOutput { scores: None, form: Form::Pool(softmax(&logits)) }
+        HeadOutput { scores: None, form: Form::Pool(weights(&params["query"].data, tokens)) }
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {
@@ -50,4 +47,11 @@ impl Head for Attention {
     fn parts(&self, n: u64, d: u64) -> Vec<Part> {
         vec![Part::formula("scores", n * d), Part::formula("pooling", n * d)]
     }
+}
+
+/// The weights that a query `[d]` gives to the tokens of one image in float64, `[N]`.
+pub fn weights(query: &[f32], tokens: &Tokens) -> Vec<f64> {
+    let mut logits = scorer::dots(query, tokens);
+    logits.iter_mut().for_each(|x| *x /= (tokens.width as f64).sqrt());
+    softmax(&logits)
 }

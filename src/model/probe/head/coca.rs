@@ -17,7 +17,6 @@ use crate::model::probe::settings::{AttentionHeads, Norm};
 /// Default number of attention heads.
 const HEADS: usize = 8;
 
-/// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
     id: "coca",
     name: "CoCa pooler",

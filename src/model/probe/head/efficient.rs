@@ -10,11 +10,10 @@
 //! Follows billpsomas/efficient-probing at b8f4fb8: poolings/ep.py, whose `cls_token` `[1, M, d]` is `query` `[M, d]` and whose
 //! `v.weight` is `value.weight`, and probe_heads.py. Queries start normal with standard deviation 0.02, values as in `nn.Linear`.
 
-use super::attention::QUERY_DEVIATION;
+use super::attention::{self, QUERY_DEVIATION};
 use super::prelude::*;
-use super::scorer;
 use crate::model::ops::matmul::PreciseMatmul as _;
-use crate::model::ops::pooling::weight_rule::{AttentionWeights, softmax};
+use crate::model::ops::pooling::weight_rule::AttentionWeights;
 use crate::model::probe::params::Init;
 use crate::model::probe::settings::{self, Norm};
 
@@ -23,7 +22,6 @@ const QUERIES: usize = 32;
 /// Largest number of features.
 const MAX_WIDTH: usize = 16_384;
 
-/// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
     id: "efficient",
     name: "Efficient probing",
@@ -108,12 +106,8 @@ impl Head for Efficient {
 
     fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let d = tokens.width;
-        let attend = |query: &[f32]| {
-            let mut logits = scorer::dots(query, tokens);
-            logits.iter_mut().for_each(|x| *x /= (d as f64).sqrt());
-            softmax(&logits)
-        };
-        let weights = params["query"].data.chunks_exact(d).flat_map(attend).collect();
+        let queries = params["query"].data.chunks_exact(d);
+        let weights = queries.flat_map(|query| attention::weights(query, tokens)).collect();
         let map = params["value.weight"].to_f64();
         let bias = vec![0.0; map.len() / d];
         HeadOutput { scores: None, form: Form::Projected { weights, map, mix: None, bias } }

@@ -4,7 +4,6 @@ use super::mean::Gap;
 use super::normed::Normed;
 use super::prelude::*;
 
-/// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
     id: "linear-bn",
     name: "Linear + BN",

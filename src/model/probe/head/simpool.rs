@@ -18,7 +18,6 @@ use crate::model::probe::settings::{self, Norm};
 /// Added to the variance over the channels, and above the least value.
 const EPSILON: f64 = 1e-6;
 
-/// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
     id: "simpool",
     name: "SimPool",

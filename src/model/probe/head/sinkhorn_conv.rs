@@ -23,7 +23,6 @@ const FEATURES: usize = 192;
 /// Taps of its kernel; the middle one is `TAPS / 2`.
 const TAPS: usize = 5;
 
-/// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
     id: "sinkhorn-conv",
     name: "Sinkhorn + conv",

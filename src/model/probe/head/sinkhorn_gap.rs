@@ -10,7 +10,6 @@ use super::{cost, scorer};
 use crate::model::probe::head_output::{Direction, Gain, Order};
 use crate::model::probe::router::{Router, sinkhorn};
 
-/// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
     id: "sinkhorn-gap",
     name: "Sinkhorn + GAP",

@@ -26,7 +26,6 @@ const HIDDEN: usize = 192;
 /// Default number of attention heads.
 const HEADS: usize = 12;
 
-/// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
     id: "transformer",
     name: "Transformer",

@@ -21,7 +21,6 @@ const HEADS: usize = 12;
 /// Hidden width of the feed-forward layer, in multiples of d.
 const WIDER: usize = 4;
 
-/// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
     id: "v-jepa",
     name: "V-JEPA",

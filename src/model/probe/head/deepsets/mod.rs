@@ -18,7 +18,6 @@ use crate::model::ops::matmul::PreciseMatmul as _;
 /// Width between the two linear layers.
 const HIDDEN: usize = 192;
 
-/// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
     id: "deepsets",
     name: "DeepSets",

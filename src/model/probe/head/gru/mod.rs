@@ -25,7 +25,6 @@ const GATES: usize = 3 * HIDDEN;
 /// PyTorch's suffixes of parameter names for the two directions.
 const ENDINGS: [&str; 2] = ["", "_reverse"];
 
-/// Its entry in the [list](super::HEADS) of heads.
 pub const SPEC: HeadSpec = HeadSpec {
     id: "bi-gru",
     name: "Bi-GRU",
@@ -74,11 +73,10 @@ impl Head for BiGru {
         if on_cpu(&patches.device()) && patches.dtype() == DType::F32 {
             let direction = |(ending, backwards)| {
                 let name = |part: &str| format!("gru.{part}_l0{ending}");
-                let matrices = ["weight_ih", "weight_hh"].map(|part| params.get::<2>(&name(part)));
-                let biases = ["bias_ih", "bias_hh"].map(|part| params.get::<1>(&name(part)));
-                let ([input, state], [input_bias, state_bias]) =
-                    (matrices.map(Tensor::into_dispatch), biases.map(Tensor::into_dispatch));
-                fused::last_state(patches, [input, state, input_bias, state_bias], backwards)
+                let matrix = |part| params.get::<2>(&name(part)).into_dispatch();
+                let bias = |part| params.get::<1>(&name(part)).into_dispatch();
+                let weights = [matrix("weight_ih"), matrix("weight_hh"), bias("bias_ih"), bias("bias_hh")];
+                fused::last_state(patches, weights, backwards)
             };
             return Tensor::cat(ENDINGS.into_iter().zip([false, true]).map(direction).collect(), 1);
         }
