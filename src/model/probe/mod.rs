@@ -80,16 +80,8 @@ impl Probe {
     pub fn new(meta: Meta, arrays: Arrays, classifier: Classifier) -> Self {
         let spec = head::find(&meta.head).expect("the id of a head");
         let head = spec.build(&meta.config).expect("settings the head was built with");
-        let file = format!("the probe `{}`", meta.head);
-        Self {
-            meta,
-            arrays,
-            classifier,
-            metadata: BTreeMap::new(),
-            head,
-            file,
-            kernels: Memo::new(MAX_KERNELS),
-        }
+        let (file, metadata) = (format!("the probe `{}`", meta.head), BTreeMap::new());
+        Self { meta, arrays, classifier, metadata, head, file, kernels: Memo::new(MAX_KERNELS) }
     }
 
     /// The head with its settings.

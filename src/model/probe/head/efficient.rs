@@ -30,7 +30,14 @@ pub const SPEC: HeadSpec = HeadSpec {
     tier: Tier::Content,
     in_paper: false,
     paper_cost: None,
-    build: Build::Normed(Norm::Batch, |config| Ok(Box::new(Efficient::new(config)?))),
+    build: Build::Normed(Norm::Batch, |config| {
+        let expected = "a whole number from 1 that divides the width of the values";
+        let queries = |queries| settings::within("queries", queries, 1..=usize::MAX, expected);
+        let width = |width| settings::within("width", width, 1..=MAX_WIDTH, "a whole number from 1 to 16384");
+        let (queries, width) =
+            (config.queries.map(queries).transpose()?, config.width.map(width).transpose()?);
+        Ok(Box::new(Efficient { queries, width }))
+    }),
 };
 
 /// Pools by the attention of several queries.
@@ -42,17 +49,6 @@ pub struct Efficient {
 }
 
 impl Efficient {
-    /// With the number of queries and the width of the settings; fails where one is out of range.
-    pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        let expected = "a whole number from 1 that divides the width of the values";
-        let queries = |queries| settings::within("queries", queries, 1..=usize::MAX, expected);
-        let width = |width| settings::within("width", width, 1..=MAX_WIDTH, "a whole number from 1 to 16384");
-        Ok(Self {
-            queries: config.queries.map(queries).transpose()?,
-            width: config.width.map(width).transpose()?,
-        })
-    }
-
     /// Queries and features for tokens of width `d`.
     fn sizes(&self, d: usize) -> (usize, usize) {
         let width = self.width.unwrap_or(d);
