@@ -28,14 +28,12 @@ impl Logarithmic {
 
     /// The potentials of the positions plus the noise of row `token`.
     fn noisy_columns<'a>(&self, columns: &'a [f64], token: usize) -> Cow<'a, [f64]> {
-        let noise = self.noise.iter().skip(token * columns.len());
-        self.add_noise(columns, noise)
+        self.add_noise(columns, self.noise.iter().skip(token * columns.len()))
     }
 
     /// The potentials of the tokens plus the noise of column `position`.
     fn noisy_rows<'a>(&self, rows: &'a [f64], position: usize) -> Cow<'a, [f64]> {
-        let noise = self.noise.iter().skip(position).step_by(rows.len());
-        self.add_noise(rows, noise)
+        self.add_noise(rows, self.noise.iter().skip(position).step_by(rows.len()))
     }
 
     fn add_noise<'a, 'n>(&self, values: &'a [f64], noise: impl Iterator<Item = &'n f32>) -> Cow<'a, [f64]> {
@@ -49,10 +47,9 @@ impl Logarithmic {
 impl Domain for Logarithmic {
     fn start(&self, columns: &mut [f64]) {
         let last = self.positions.len().saturating_sub(1).max(1) as f64;
-        columns
-            .iter_mut()
-            .zip(&self.positions)
-            .for_each(|(g, k)| *g = -(k / last).powi(2) / self.temperature);
+        for (g, k) in columns.iter_mut().zip(&self.positions) {
+            *g = -(k / last).powi(2) / self.temperature;
+        }
     }
 
     fn normalise_rows(&mut self, rows: &mut [f64], columns: &[f64]) -> bool {
