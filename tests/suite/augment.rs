@@ -11,7 +11,7 @@ use ssmprobe::model::data;
 use ssmprobe::model::data::token_cache::{Batches, TokenSource};
 use ssmprobe::model::train::protocol::Protocol;
 
-use crate::run::{Desk, backbone, done, files, lines, program, run, tables};
+use crate::run::{Desk, assert_ends, backbone, done, files, lines, program, run, succeeds, tables};
 
 /// The patch tokens of every batch.
 fn patches(batches: Batches) -> Vec<Vec<f32>> {
@@ -62,8 +62,7 @@ fn crops_give_the_same_bits_with_any_number_of_threads_and_a_run_without_them_sa
     let crop = [&protocol[..], &["--augment", "crop"]].concat();
     for (name, threads) in [("one", "1"), ("three", "3")] {
         let mut train = desk.train(name, 3, &[&crop[..], &["--json"]].concat());
-        let (code, stdout, stderr) = run(train.env("RAYON_NUM_THREADS", threads));
-        assert_eq!(code, 0, "{stderr}");
+        let (stdout, stderr) = succeeds(train.env("RAYON_NUM_THREADS", threads));
         assert!(lines(&stdout)[0]["left_out"].is_null() && stderr.contains("not cached"), "{stderr}");
     }
     assert!(!desk.path("cache").exists(), "tokens were kept");
@@ -86,12 +85,9 @@ fn crops_give_the_same_bits_with_any_number_of_threads_and_a_run_without_them_sa
     assert!(files(&desk.path("beside/probes")) == files(&one.join("probes")));
     assert!(files(&desk.path("plain/probes")) != files(&one.join("probes")));
     // A run is resumed with its own augmentation or not at all.
-    let mut more = desk.verb("train", "cache");
-    more.args(["--resume", "--seeds", "2", "--augment", "shift", "--out"]).arg(&one);
-    let (code, _, stderr) = run(&mut more);
-    assert!(code == 2 && stderr.contains("protocol.augment") && stderr.contains("shift"), "{stderr}");
-    let (code, _, stderr) = run(&mut desk.train("bad", 3, &["--augment", "zoom"]));
-    assert!(code == 2 && stderr.contains("expected none, shift or crop"), "{stderr}");
+    let mut more = desk.resume("one", &["--seeds", "2", "--augment", "shift"]);
+    assert_ends(&mut more, 2, &["protocol.augment", "shift"]);
+    assert_ends(&mut desk.train("bad", 3, &["--augment", "zoom"]), 2, &["expected none, shift or crop"]);
     // The report says it too.
     let said = done(program().arg("report").arg(&one));
     assert!(said.contains("augment crop"), "{said}");

@@ -8,6 +8,8 @@ use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::{crash, log};
 use ssmprobe::model::io::catch_panic::{contain, guard};
 
+use crate::run::{entries, files};
+
 /// Environment variable with the folder for reports; the child tests do nothing where it is not set.
 const FOLDER: &str = "SSMPROBE_TEST_CRASHES";
 
@@ -60,8 +62,7 @@ fn where_memory_is_short_a_fault_ends_as_ever_and_its_report_has_no_names() {
         let output = command.output().unwrap();
         assert_ne!(output.status.code(), Some(124), "with {megabytes} MB it waits for ever");
         if output.status.success() {
-            let report = fs::read_dir(&folder).unwrap().next().expect("a report").unwrap().path();
-            named = !fs::read_to_string(report).unwrap().contains("too little memory");
+            named = !fs::read_to_string(&entries(&folder)[0]).unwrap().contains("too little memory");
             nameless += usize::from(!named);
         }
         if named {
@@ -79,9 +80,7 @@ fn crashed(folder: &Path) -> (Vec<String>, String) {
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    (files.iter().map(|file| fs::read_to_string(file).unwrap()).collect(), said)
+    (entries(folder).iter().map(|file| fs::read_to_string(file).unwrap()).collect(), said)
 }
 
 #[test]
@@ -127,14 +126,9 @@ fn old_reports_go_and_a_folder_that_cannot_be_written_is_said() {
         String::from_utf8(command.output().unwrap().stderr).unwrap()
     };
     command(room.path());
-    let names: Vec<String> = fs::read_dir(room.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    assert_eq!(names.len(), 21, "{names:?}");
-    assert!(
-        names.contains(&"notes.txt".to_owned()) && !names.contains(&"crash-000000000010-1-0.txt".to_owned())
-    );
+    let names = files(room.path());
+    assert_eq!(names.len(), 21, "{:?}", names.keys());
+    assert!(names.contains_key("notes.txt") && !names.contains_key("crash-000000000010-1-0.txt"));
     let said = command(&room.path().join("notes.txt/below"));
     assert!(said.contains("the crash report cannot be written to ") && said.contains("one fault"), "{said}");
 }

@@ -1,6 +1,6 @@
 //! Drawn scenes as a dataset, and the bundled demo: complete, small, opened within a second, and with a correct AUC.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::HEADS;
 
 use crate::close::assert_close;
+use crate::faults::tree;
+use crate::run::root;
 
 fn program() -> Command {
     let mut program = Command::cargo_bin("ssmprobe").unwrap();
@@ -24,25 +26,8 @@ fn program() -> Command {
     program
 }
 
-/// The bytes of every file below a folder, by relative path.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(at) = folders.pop() {
-        for entry in std::fs::read_dir(&at).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                found.insert(path.strip_prefix(folder).unwrap().to_owned(), std::fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
-}
-
 fn demo() -> (PathBuf, DemoInfo) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo");
+    let folder = root().join("assets/demo");
     let about = DemoInfo::open(&folder).unwrap();
     (folder, about)
 }
@@ -81,8 +66,8 @@ fn the_same_seed_gives_the_same_dataset() {
         let sizes = ["scenes", "--train", "13", "--val", "12", "--seed", seed, "--out"];
         program().args(sizes).arg(out).assert().success();
     }
-    assert!(files(&first) == files(&second));
-    assert!(files(&first) != files(&other));
+    assert!(tree(&first) == tree(&second));
+    assert!(tree(&first) != tree(&other));
 
     let dataset = data::open(&first).unwrap();
     assert_eq!(dataset.classes.len(), scenes::CLASSES);
@@ -107,13 +92,13 @@ fn a_folder_in_use_is_not_mixed_with_other_scenes() {
     std::fs::write(folder.path().join("note.txt"), "mine").unwrap();
     let refused = program().args(["scenes", "--out"]).arg(folder.path()).assert().code(2);
     assert!(String::from_utf8_lossy(&refused.get_output().stderr).contains("not empty"));
-    assert_eq!(files(folder.path()).len(), 1);
+    assert_eq!(tree(folder.path()).len(), 1);
 }
 
 #[test]
 fn the_bundled_demo_is_small_and_whole() {
     let (folder, about) = demo();
-    let bytes: usize = files(&folder).values().map(Vec::len).sum();
+    let bytes: usize = tree(&folder).values().map(Vec::len).sum();
     assert!(bytes < 25 << 20, "{bytes} bytes");
     assert_eq!(about.scenes_version, scenes::VERSION, "make the demo again");
     assert_eq!(about.images(&folder).len(), 2 * scenes::CLASSES);
@@ -184,13 +169,14 @@ fn results_of_the_demo_are_written_without_a_display() {
     let out = tempfile::tempdir().unwrap();
     let mut command = program();
     command.args(["demo", "results", "--scenes", "1", "--out"]).arg(out.path()).assert().success();
-    let written = files(out.path());
+    let written = tree(out.path());
     for backbone in ["mae", "vit"] {
-        let summary = String::from_utf8(written[&Path::new(backbone).join("summary.csv")].clone()).unwrap();
+        let file = |name: &str| String::from_utf8(written[&format!("{backbone}/{name}")].clone()).unwrap();
+        let summary = file("summary.csv");
         assert_eq!(summary.lines().count(), 1 + HEADS.len(), "{summary}");
-        let compare = String::from_utf8_lossy(&written[&Path::new(backbone).join("00000-compare.svg")]);
+        let compare = file("00000-compare.svg");
         assert!(compare.contains("<svg") && compare.len() > 5000);
-        assert!(written.contains_key(&Path::new(backbone).join("00000-sinkhorn-assignment.svg")));
+        assert!(written.contains_key(&format!("{backbone}/00000-sinkhorn-assignment.svg")));
     }
 }
 
@@ -214,7 +200,7 @@ fn a_demo_is_built_and_built_again_to_the_same_bytes() {
         let settings =
             "demo build --mae-steps 2 --vit-steps 2 --layers 1 --train 24 --val 24 --epochs 1 --batch 12";
         program().args(settings.split(' ')).arg("--out").arg(out.path()).assert().success();
-        files(out.path())
+        tree(out.path())
     };
     let first = build();
     std::fs::remove_dir_all(out.path().join("vit")).unwrap(); // made again; the other is kept

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 use ssmprobe::model::data::scenes;
@@ -15,6 +15,7 @@ use ssmprobe::model::probe::Probe;
 use tempfile::TempDir;
 
 use crate::close::assert_close;
+use crate::run::{assert_ends, backbone, done, entries, inspect, lines, program, run, succeeds};
 
 const TRAIN: u64 = 24;
 const VAL: u64 = 12;
@@ -52,20 +53,30 @@ impl Desk {
 
     /// `ssmprobe VERB` with its tokens in `cache`.
     fn verb(&self, verb: &str, cache: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-        command.stdin(Stdio::null()).arg(verb).arg("--cache").arg(self.path(cache));
-        command.args(["--device", "cpu"]);
+        let mut command = program();
+        command.arg(verb).arg("--cache").arg(self.path(cache)).args(["--device", "cpu"]);
+        command
+    }
+
+    /// [`Self::verb`] on the scenes with the fixture's backbone.
+    fn on_scenes(&self, verb: &str, cache: &str) -> Command {
+        let mut command = self.verb(verb, cache);
+        command.arg("--backbone").arg(backbone()).arg("--data").arg(self.path("scenes"));
+        command
+    }
+
+    /// `ssmprobe eval` of the run `run`.
+    fn eval_run(&self) -> Command {
+        let mut command = self.verb("eval", "cache");
+        command.arg("--run").arg(self.path("run"));
         command
     }
 
     fn sweep(&self, out: &str, more: &[&str]) -> Command {
-        let mut command = self.verb("sweep", "cache");
-        command.arg("--backbone").arg(backbone()).arg("--data").arg(self.path("scenes"));
+        let mut command = self.on_scenes("sweep", "cache");
         command.args(["--with", "gap,random-dynamic,transformer", "--config", "state_dim=4"]);
-        command
-            .args(["--epochs", "2", "--seeds", "2", "--batch", "8", "--out"])
-            .arg(self.path(out))
-            .args(more);
+        command.args(["--epochs", "2", "--seeds", "2", "--batch", "8"]);
+        command.arg("--out").arg(self.path(out)).args(more);
         command
     }
 }
@@ -75,25 +86,8 @@ fn save(path: &Path, bytes: &[u8], colour: image::ColorType) {
     image::save_buffer(path, bytes, scenes::SIDE as u32, scenes::SIDE as u32, colour).unwrap();
 }
 
-fn backbone() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/backbone")
-}
-
-/// Runs it; its exit code, standard output and standard error.
-fn run(command: &mut Command) -> (i32, String, String) {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap(), text(stdout), text(stderr))
-}
-
-fn done(command: &mut Command) -> (String, String) {
-    let (code, stdout, stderr) = run(command);
-    assert_eq!(code, 0, "{stderr}");
-    (stdout, stderr)
-}
-
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
 fn events<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
@@ -131,8 +125,7 @@ fn check_vectors(file: &Path, name: &str) {
 fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
     let mut found = HashMap::new();
     let folder = desk.path("evaluations");
-    let mut eval = desk.verb("eval", "cache");
-    done(eval.arg("--run").arg(desk.path("run")).arg("--evaluation").arg(&folder));
+    done(desk.eval_run().arg("--evaluation").arg(&folder));
     for (name, accuracy) in probes {
         let mut table = csv::Reader::from_path(folder.join(format!("{name}.csv"))).unwrap();
         let header: Vec<String> = table.headers().unwrap().iter().map(str::to_owned).collect();
@@ -163,7 +156,7 @@ fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
         }
         assert_eq!(header.iter().any(|column| column == "rank_coverage"), name.starts_with("sinkhorn"));
         let drawn = folder.join("drawn.svg");
-        let mut figures = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+        let mut figures = program();
         figures.args(["figures", "--figure", "confusion", "--evaluation"]);
         done(figures.arg(folder.join(format!("{name}.survey.json"))).arg("--out").arg(&drawn));
         let said = format!("Accuracy {} %", ssmprobe::viz::draw::scale::number(own));
@@ -184,21 +177,13 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     assert_eq!(results.lines().count(), 1 + 2 * (3 + 4), "{results}");
     assert!(results.contains("\"sinkhorn[temperature=0.1,iterations=5]\",1,"), "{results}");
     // A second sweep into the folder is refused; resuming finds nothing left to do.
-    let (code, _, stderr) = run(&mut desk.sweep("run", &grid));
-    assert!(code == 2 && stderr.contains("--resume"), "{stderr}");
+    assert_ends(&mut desk.sweep("run", &grid), 2, &["--resume"]);
     let mut resume = desk.verb("sweep", "cache");
     done(resume.arg("--resume").arg("--out").arg(desk.path("run")));
     assert_eq!(fs::read_to_string(desk.path("run/results.csv")).unwrap(), results);
 
-    let mut eval = desk.verb("eval", "cache");
-    eval.arg("--run").arg(desk.path("run")).args([
-        "--ablations",
-        "--anchors",
-        "--json",
-        "--causal",
-        "frozen",
-    ]);
-    let (stdout, stderr) = done(&mut eval);
+    let asked = ["--ablations", "--anchors", "--json", "--causal", "frozen"];
+    let (stdout, stderr) = succeeds(desk.eval_run().args(asked));
     let shown = format!("`ssmprobe report {} --table causal`", desk.path("run").display());
     assert!(stderr.contains(&shown), "{stderr}");
     let all = lines(&stdout);
@@ -252,8 +237,9 @@ fn a_sweep_is_trained_evaluated_and_reported() {
         }
     }
 
-    let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    let (_, stderr) = done(report.arg("report").arg(desk.path("run")).arg("--out").arg(desk.path("tables")));
+    let mut report = program();
+    let (_, stderr) =
+        succeeds(report.arg("report").arg(desk.path("run")).arg("--out").arg(desk.path("tables")));
     assert!(stderr.contains("tables in"), "{stderr}");
     let plain = ["main.md", "main.tex", "main.csv", "cost.csv", "causal.md", "causal.csv"];
     for name in plain.into_iter().chain(["grid-sinkhorn.md", "scramble.tex", "diagnostics.md", "regions.csv"])
@@ -271,17 +257,14 @@ fn a_sweep_is_trained_evaluated_and_reported() {
 
 /// The means over single images, from `inspect`, are the values over the dataset.
 fn single_images(desk: &Desk, of_dataset: &Value) {
-    let mut inspect = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--backbone"]).arg(backbone());
+    let mut inspect = inspect(2);
     inspect.arg("--probe").arg(of_dataset["probe"].as_str().unwrap());
     inspect.arg("--image").arg(desk.path("scenes/val")).arg("--masks").arg(desk.path("scenes"));
     done(inspect.arg("--out").arg(desk.path("single")));
     let stem = Path::new(of_dataset["probe"].as_str().unwrap()).file_stem().unwrap().to_owned();
-    let file = |folder: fs::DirEntry| folder.path().join(&stem).with_added_extension("json");
-    let folders =
-        fs::read_dir(desk.path("single")).unwrap().map(Result::unwrap).filter(|at| at.path().is_dir());
+    let folders = entries(&desk.path("single")).into_iter().filter(|path| path.is_dir());
     let documents: Vec<Value> =
-        folders.map(|folder| serde_json::from_slice(&fs::read(file(folder)).unwrap()).unwrap()).collect();
+        folders.map(|folder| json(&folder.join(&stem).with_added_extension("json"))).collect();
     assert_eq!(documents.len() as u64, VAL);
     let mean = |of: &dyn Fn(&Value) -> f64| documents.iter().map(of).sum::<f64>() / VAL as f64;
     let auc = mean(&|document| document["regions"]["object"]["weight_auc"].as_f64().unwrap());
@@ -299,24 +282,17 @@ fn single_images(desk: &Desk, of_dataset: &Value) {
 fn probes_by_themselves_answer_as_in_their_run() {
     let desk = Desk::new();
     done(&mut desk.sweep("run", &["--grid", "state_dim=1,4"]));
-    let within = |cache: &str, more: &[&str]| {
-        let mut eval = desk.verb("eval", cache);
-        eval.args(["--ablations", "--json"]).args(more);
-        eval
-    };
-    let run_folder = desk.path("run");
-    let mut whole = within("cache", &["--run", run_folder.to_str().unwrap()]);
-    let (stdout, _) = done(whole.arg("--evaluation").arg(desk.path("of-run")));
+    let mut whole = desk.eval_run();
+    let stdout = done(whole.args(["--ablations", "--json", "--evaluation"]).arg(desk.path("of-run")));
     let of_run = lines(&stdout);
     let names = ["sinkhorn[state_dim=1]-s0-best", "random-dynamic-s1-best"];
-    let mut alone = within("other", &[]);
-    alone.arg("--evaluation").arg(desk.path("of-files"));
-    alone.arg("--backbone").arg(backbone()).arg("--data").arg(desk.path("scenes")).arg("--probe");
+    let mut alone = desk.on_scenes("eval", "other");
+    alone.args(["--ablations", "--json", "--evaluation"]).arg(desk.path("of-files")).arg("--probe");
     // The first one is given twice, which changes nothing.
     for name in names.iter().chain(&names[..1]) {
-        alone.arg(run_folder.join("probes").join(format!("{name}.safetensors")));
+        alone.arg(desk.path(&format!("run/probes/{name}.safetensors")));
     }
-    let (stdout, stderr) = done(&mut alone);
+    let (stdout, stderr) = succeeds(&mut alone);
     // No training image is needed, so none is read.
     assert!(stderr.contains(&format!("tokens: {VAL} images")), "{stderr}");
     let alone = lines(&stdout);
@@ -340,8 +316,7 @@ fn probes_by_themselves_answer_as_in_their_run() {
 fn an_order_file_is_trained_and_evaluated_as_a_scan() {
     let desk = Desk::new();
     let train = |out: &str, heads: &str| {
-        let mut train = desk.verb("train", "cache");
-        train.arg("--backbone").arg(backbone()).arg("--data").arg(desk.path("scenes"));
+        let mut train = desk.on_scenes("train", "cache");
         train.args(["--config", "state_dim=4", "--epochs", "2", "--seeds", "1", "--batch", "8", "--heads"]);
         train.arg(heads).arg("--out").arg(desk.path(out));
         train
@@ -371,14 +346,9 @@ fn an_order_file_is_trained_and_evaluated_as_a_scan() {
     assert!(results.contains("order-raster,1,"), "{results}");
 
     let eval = |name: &str, reading: &[&str]| {
-        let mut eval = desk.verb("eval", "cache");
-        eval.arg("--backbone").arg(backbone()).arg("--data").arg(desk.path("scenes")).arg("--json");
-        eval.arg("--probe")
-            .arg(probe("run", name))
-            .args(reading)
-            .arg("--evaluation")
-            .arg(desk.path("answers"));
-        let (stdout, _) = done(&mut eval);
+        let mut eval = desk.on_scenes("eval", "cache");
+        eval.args(["--json", "--probe"]).arg(probe("run", name)).args(reading);
+        let stdout = done(eval.arg("--evaluation").arg(desk.path("answers")));
         events(&lines(&stdout), "probe")[0].clone()
     };
     let reading = format!("order={}", desk.path("turned.csv").display());
@@ -392,7 +362,6 @@ fn an_order_file_is_trained_and_evaluated_as_a_scan() {
     let text = fs::read_to_string(desk.path("answers/raster-s0-best-order-turned.survey.json")).unwrap();
     assert_eq!(Evaluation::from_json(&text).unwrap().change, "order of turned.csv");
 
-    let refused = |heads: &str| run(&mut train("other", heads));
     order_file::write(&desk.path("short.csv"), &HandOrder::new(vec![1, 0]).unwrap()).unwrap();
     fs::write(desk.path("twice.csv"), "0\n0\n").unwrap();
     for (heads, said) in [
@@ -400,8 +369,7 @@ fn an_order_file_is_trained_and_evaluated_as_a_scan() {
         (file("twice.csv"), "token 0 is read twice, at steps 0 and 1, and token 1 never".to_owned()),
         ("order".to_owned(), "give it as order:FILE".to_owned()),
     ] {
-        let (code, _, stderr) = refused(&heads);
-        assert!(code == 2 && stderr.contains(&said), "{stderr}");
+        assert_ends(&mut train("other", &heads), 2, &[&said]);
         assert!(!desk.path("other").exists(), "{heads}: a folder was made");
     }
 }
@@ -412,15 +380,10 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
     done(&mut desk.sweep("run", &["--grid", "state_dim=1"]));
     let probes =
         ["gap", "transformer"].map(|head| desk.path(&format!("run/probes/{head}-s0-best.safetensors")));
-    let mut eval = desk.verb("eval", "cache");
-    eval.arg("--backbone")
-        .arg(backbone())
-        .arg("--data")
-        .arg(desk.path("scenes"))
-        .arg("--probe")
-        .args(&probes);
+    let mut eval = desk.on_scenes("eval", "cache");
+    eval.arg("--probe").args(&probes);
     eval.args(["--causal", "rerouted,patches", "--seed", "3", "--evaluation"]).arg(desk.path("images"));
-    let (_, stderr) = done(&mut eval);
+    let (_, stderr) = succeeds(&mut eval);
     // Six rankings and four random orders, twenty steps each; a set that deletion keeps is one that insertion adds.
     assert!(stderr.contains("up to 200 full encoder passes per image and probe"), "{stderr}");
     for probe in &probes {
@@ -431,16 +394,13 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
         assert_eq!(rows.len() as u64, VAL);
         let of = |row: usize, name: &str| &rows[row][names.iter().position(|own| own == name).unwrap()];
         for row in [0, VAL as usize - 1] {
-            let mut inspect = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-            inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--backbone"]).arg(backbone());
+            let mut inspect = inspect(2);
             inspect.arg("--probe").arg(probe).arg("--image").arg(desk.path("scenes").join(of(row, "image")));
             inspect.args(["--causal", "rerouted,patches", "--seed", "3", "--class", of(row, "class")]);
             let out = desk.path(&format!("{stem}-{row}"));
             done(inspect.arg("--out").arg(&out));
-            let folder =
-                fs::read_dir(&out).unwrap().map(Result::unwrap).find(|at| at.path().is_dir()).unwrap();
-            let found = fs::read(folder.path().join(format!("{stem}.causal.json"))).unwrap();
-            let found: Value = serde_json::from_slice(&found).unwrap();
+            let folder = entries(&out).into_iter().find(|path| path.is_dir()).unwrap();
+            let found = json(&folder.join(format!("{stem}.causal.json")));
             let mut compared = 0;
             for (mode, curves) in found["modes"].as_object().unwrap() {
                 let curves = curves.as_object().unwrap().iter();
@@ -468,10 +428,10 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
 fn orders_of_every_image_are_as_stable_as_those_of_one() {
     let desk = Desk::new();
     done(&mut desk.sweep("run", &["--grid", "state_dim=1"]));
-    let mut eval = desk.verb("eval", "cache");
-    eval.arg("--run").arg(desk.path("run")).arg("--evaluation").arg(desk.path("images"));
+    let mut eval = desk.eval_run();
+    eval.arg("--evaluation").arg(desk.path("images"));
     eval.args(["--stability", "--keep-last", "1,4,16", "--seed", "3", "--json"]);
-    let (stdout, stderr) = done(&mut eval);
+    let (stdout, stderr) = succeeds(&mut eval);
     assert!(stderr.contains("costs 25 full encoder passes per image, once for all probes"), "{stderr}");
     let events_of = lines(&stdout);
     let mut stable = 0;
@@ -506,13 +466,11 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         }
         let image = desk.path("scenes").join(&rows[0][0]);
         let out = desk.path(stem);
-        let mut inspect = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-        inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--stability", "--seed", "3"]);
-        inspect.arg("--backbone").arg(backbone()).arg("--probe").arg(path).arg("--image").arg(image);
+        let mut inspect = inspect(2);
+        inspect.args(["--stability", "--seed", "3"]).arg("--probe").arg(path).arg("--image").arg(image);
         done(inspect.arg("--out").arg(&out));
-        let folder = fs::read_dir(&out).unwrap().map(Result::unwrap).find(|at| at.path().is_dir()).unwrap();
-        let one = fs::read(folder.path().join(format!("{stem}.stability.json"))).unwrap();
-        let one: Value = serde_json::from_slice(&one).unwrap();
+        let folder = entries(&out).into_iter().find(|path| path.is_dir()).unwrap();
+        let one = json(&folder.join(format!("{stem}.stability.json")));
         for (name, title) in
             [("stability_darker", "Darker"), ("stability_flipped_across", "Flipped horizontally")]
         {
@@ -525,20 +483,12 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         }
     }
     assert!(stable > 0, "{stdout}");
-    let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    report.arg("report").arg(desk.path("run")).args([
-        "--table",
-        "stability",
-        "--table",
-        "last",
-        "--format",
-        "csv",
-    ]);
-    let (tables, _) = done(&mut report);
+    let mut report = program();
+    report.arg("report").arg(desk.path("run")).args(["--table", "stability", "--table", "last"]);
+    let tables = done(report.args(["--format", "csv"]));
     assert!(tables.contains("Darker") && tables.contains("Tokens kept"), "{tables}");
     // A second evaluation without the two flags keeps their results.
-    let mut eval = desk.verb("eval", "cache");
-    done(eval.arg("--run").arg(desk.path("run")).args(["--seed", "3"]));
+    done(desk.eval_run().args(["--seed", "3"]));
     let kept = fs::read_to_string(desk.path("run/evaluation.json")).unwrap();
     assert!(kept.contains("\"stability\"") && kept.contains("\"last\""), "{kept}");
     for (more, said) in [
@@ -548,9 +498,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         (&["--stability", "--part", "1/2"], "--part"),
         (&["--stability", "--submit", "local", "--tasks", "2"], "without --submit"),
     ] {
-        let (code, _, stderr) =
-            self::run(desk.verb("eval", "cache").arg("--run").arg(desk.path("run")).args(more));
-        assert!(code == 2 && stderr.contains(said), "{more:?}: {stderr}");
+        assert_ends(desk.eval_run().args(more), 2, &[said]);
     }
 }
 
@@ -563,11 +511,10 @@ fn what_cannot_be_asked_is_said() {
         let probe = desk.path("run/probes/gap-s0-best.safetensors");
         eval.arg("--backbone").arg(backbone()).arg("--data").arg(data);
         eval.arg("--probe").arg(probe).args(more);
-        run(&mut eval)
+        eval
     };
     let scenes = desk.path("scenes");
-    let (code, stdout, stderr) = eval(&scenes, &["absent.safetensors"]);
-    assert_eq!(code, 0, "{stderr}");
+    let (stdout, stderr) = succeeds(&mut eval(&scenes, &["absent.safetensors"]));
     assert!(
         stderr.contains("left out: absent.safetensors") && stdout.contains("| gap-s0-best"),
         "{stdout}{stderr}"
@@ -575,55 +522,49 @@ fn what_cannot_be_asked_is_said() {
     // Probes whose files share a name are told apart by their paths.
     let copied = desk.path("gap-s0-best.safetensors");
     fs::copy(desk.path("run/probes/gap-s0-best.safetensors"), &copied).unwrap();
-    let (_, stdout, _) = eval(&scenes, &[copied.to_str().unwrap()]);
+    let stdout = done(&mut eval(&scenes, &[copied.to_str().unwrap()]));
     for path in [&copied, &desk.path("run/probes/gap-s0-best.safetensors")] {
         assert!(stdout.contains(&format!("| {} ", path.display())), "{stdout}");
     }
-    let (code, _, stderr) = eval(&scenes, &["--causal", "frozen,thawed"]);
-    assert!(code == 2 && stderr.contains("`thawed` is not one of frozen"), "{stderr}");
-    let (code, _, stderr) = eval(&scenes, &["--split", "test"]);
-    assert!(code == 1 && stderr.contains("no test images"), "{stderr}");
+    let thawed = ["--causal", "frozen,thawed"];
+    assert_ends(&mut eval(&scenes, &thawed), 2, &["`thawed` is not one of frozen"]);
+    assert_ends(&mut eval(&scenes, &["--split", "test"]), 1, &["no test images"]);
     // A dataset of a class that the probe does not know.
     let other = desk.path("other");
     save(&other.join("val/comet/a.png"), &[7; scenes::SIDE * scenes::SIDE], image::ColorType::L8);
     save(&other.join("train/comet/b.png"), &[9; scenes::SIDE * scenes::SIDE], image::ColorType::L8);
-    let (code, _, stderr) = eval(&other, &[]);
+    let (code, _, stderr) = run(&mut eval(&other, &[]));
     assert!(code == 1 && stderr.contains("does not know the class `comet`"), "{stderr}");
     assert!(stderr.contains("no image was read") && !stderr.contains("tokens:"), "{stderr}");
     // Another dataset, and the run's own with a renamed image.
-    let class = fs::read_dir(scenes.join("val")).unwrap().next().unwrap().unwrap().path();
-    let image = fs::read_dir(class).unwrap().next().unwrap().unwrap().path();
-    fs::rename(&image, image.with_extension("other.png")).unwrap();
+    let class = &entries(&scenes.join("val"))[0];
+    let image = &entries(class)[0];
+    fs::rename(image, image.with_extension("other.png")).unwrap();
     for data in [&other, &scenes] {
-        let mut moved = desk.verb("eval", "cache");
-        let (code, _, stderr) = run(moved.arg("--run").arg(desk.path("run")).arg("--data").arg(data));
-        assert!(code == 1 && stderr.contains("no longer the dataset"), "{stderr}");
+        assert_ends(desk.eval_run().arg("--data").arg(data), 1, &["no longer the dataset"]);
     }
-    fs::rename(image.with_extension("other.png"), &image).unwrap();
+    fs::rename(image.with_extension("other.png"), image).unwrap();
     // A run whose dataset has moved.
     fs::rename(&scenes, desk.path("elsewhere")).unwrap();
-    let mut gone = desk.verb("eval", "cache");
-    let (code, _, stderr) = run(gone.arg("--run").arg(desk.path("run")));
     let named = format!("{}: the dataset it names cannot be opened", desk.path("run/run.json").display());
-    assert!(code == 1 && stderr.contains(&named) && stderr.contains("`--data DIR`"), "{stderr}");
+    assert_ends(&mut desk.eval_run(), 1, &[&named, "`--data DIR`"]);
     fs::rename(desk.path("elsewhere"), &scenes).unwrap();
-    let usage = |more: &[&str]| run(&mut desk.sweep("new", more));
-    let (code, _, stderr) = usage(&["--grid", "iterations=0"]);
-    assert!(code == 2 && stderr.contains("iterations"), "{stderr}");
-    // A setting that the head does not have would train the same probe twice.
-    let (code, _, stderr) = usage(&["--grid", "power=1,2"]);
-    assert!(code == 2 && stderr.contains("sinkhorn has temperature=0.1, iterations=20"), "{stderr}");
-    let (code, _, stderr) = usage(&["--grid", "iterations"]);
-    assert!(code == 2 && stderr.contains("FIELD=VALUE"), "{stderr}");
-    let mut report = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    let (code, _, stderr) = run(report.arg("report").arg(desk.path("scenes")));
-    assert!(code == 2 && stderr.contains("is not a run"), "{stderr}");
+    for (grid, said) in [
+        ("iterations=0", "iterations"),
+        // A setting that the head does not have would train the same probe twice.
+        ("power=1,2", "sinkhorn has temperature=0.1, iterations=20"),
+        ("iterations", "FIELD=VALUE"),
+    ] {
+        assert_ends(&mut desk.sweep("new", &["--grid", grid]), 2, &[said]);
+    }
+    let mut report = program();
+    assert_ends(report.arg("report").arg(desk.path("scenes")), 2, &["is not a run"]);
 }
 
 #[test]
 fn the_help_has_json_among_the_options_of_the_verb() {
     for verb in ["eval", "extract"] {
-        let (help, _) = done(Command::new(env!("CARGO_BIN_EXE_ssmprobe")).args([verb, "--help"]));
+        let help = done(program().args([verb, "--help"]));
         let [json, submission] = ["--json", "Submission:"].map(|part| help.find(part).expect(part));
         assert!(json < submission, "{help}");
     }
@@ -632,15 +573,14 @@ fn the_help_has_json_among_the_options_of_the_verb() {
 #[test]
 fn an_earlier_word_for_evaluations_is_understood_and_no_longer_taught() {
     for verb in ["eval", "figures"] {
-        let run = |arguments: &[&str]| {
-            let output =
-                Command::new(env!("CARGO_BIN_EXE_ssmprobe")).arg(verb).args(arguments).output().unwrap();
-            String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+        let said = |arguments: &[&str]| {
+            let (_, stdout, stderr) = run(program().arg(verb).args(arguments));
+            stdout + &stderr
         };
-        let help = run(&["--help"]);
+        let help = said(&["--help"]);
         assert!(help.contains("--evaluation") && !help.contains("--survey"), "{help}");
         for (flag, known) in [("--evaluation", true), ("--survey", true), ("--opinion", false)] {
-            let said = run(&[flag, "nowhere"]);
+            let said = said(&[flag, "nowhere"]);
             assert_eq!(!said.contains("unexpected argument"), known, "{flag}: {said}");
         }
     }

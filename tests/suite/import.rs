@@ -21,7 +21,7 @@ use ssmprobe::model::tokens::Tokens;
 
 use super::backbones::{difference, flat, image, read};
 use super::close::assert_close;
-use super::run::{program, root, run};
+use super::run::{assert_ends, done, entries, program, root};
 
 /// Largest difference to the original that counts as equal, as a share of the largest number of a stage, or of 1.
 const TOLERANCE: f32 = 1e-5;
@@ -314,12 +314,11 @@ fn the_verb_writes_a_whole_folder_or_nothing() {
     let import = |path: &Path, rest: &[&str]| {
         let mut command = program();
         command.arg("import").arg(path).args(rest).arg(&out);
-        run(&mut command)
+        command
     };
-    let (code, _, stderr) = import(&checkpoint("mae"), &["--as", "mae"]);
-    assert!(code == 1 && stderr.contains("--heads") && !out.exists(), "{stderr}");
-    let (code, _, stderr) = import(&checkpoint("mae"), &["--as", "vit"]);
-    assert!(code == 2 && stderr.contains("mocov3"), "{stderr}");
+    assert_ends(&mut import(&checkpoint("mae"), &["--as", "mae"]), 1, &["--heads"]);
+    assert!(!out.exists());
+    assert_ends(&mut import(&checkpoint("mae"), &["--as", "vit"]), 2, &["mocov3"]);
     // A NaN is found only while the folder is written.
     let mut broken = tensors();
     let bytes = &mut broken.get_mut("blocks.1.mlp.fc2.weight").unwrap().1;
@@ -327,20 +326,16 @@ fn the_verb_writes_a_whole_folder_or_nothing() {
     let path = folder.path().join("broken.safetensors");
     save(&broken, &path);
     let flags = ["--as", "timm", "--heads", "3", "--normalize", "half"];
-    let (code, _, stderr) = import(&path, &flags);
-    assert!(code == 1 && stderr.contains("blocks.1.mlp.fc2.weight") && stderr.contains("NaN"), "{stderr}");
+    assert_ends(&mut import(&path, &flags), 1, &["blocks.1.mlp.fc2.weight", "NaN"]);
     let left = fs::read_dir(folder.path().join("made")).map_or(0, Iterator::count);
     assert_eq!((out.exists(), left), (false, 0));
     fs::create_dir_all(&out).unwrap();
-    let (code, stdout, stderr) = import(&checkpoint("mae"), &["--as", "mae", "--heads", "3"]);
-    assert_eq!(code, 0, "{stderr}");
+    let stdout = done(&mut import(&checkpoint("mae"), &["--as", "mae", "--heads", "3"]));
     assert!(stdout.contains("MAE, under \"model\": 2 layers of width 24, patches of 4 x 4"), "{stdout}");
     assert!(stdout.contains("left out: 7 of decoder_*"), "{stdout}");
-    let mut files: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    files.sort();
-    assert_eq!(files, ["config.json", "model.safetensors", "preprocessor_config.json"]);
-    let (code, _, stderr) = import(&checkpoint("mae"), &["--as", "mae", "--heads", "3"]);
-    assert!(code == 2 && stderr.contains("not empty"), "{stderr}");
+    let names = ["config.json", "model.safetensors", "preprocessor_config.json"];
+    assert_eq!(entries(&out), names.map(|name| out.join(name)));
+    assert_ends(&mut import(&checkpoint("mae"), &["--as", "mae", "--heads", "3"]), 2, &["not empty"]);
 }
 
 /// Every case of a head: its fixture folder, its project, and the head that it becomes.
@@ -451,8 +446,8 @@ fn a_head_that_fits_no_tokens_is_refused() {
     let out = tempfile::tempdir().unwrap().path().join("probe.safetensors");
     let mut command = program();
     command.arg("import").arg(fixtures().join("ep/head.pth")).args(["--as", "ep"]).arg(&out);
-    let (code, _, stderr) = run(&mut command);
-    assert!(code == 1 && stderr.contains("its folder does not exist") && !out.exists(), "{code} {stderr}");
+    assert_ends(&mut command, 1, &["its folder does not exist"]);
+    assert!(!out.exists());
 }
 
 #[test]
@@ -501,15 +496,15 @@ fn the_verb_makes_a_probe_of_a_head() {
     let import = || {
         let mut command = program();
         command.arg("import").arg(fixtures().join("dinov2-linear/head.pth")).args(["--as", "dinov2-linear"]);
-        run(command.arg("--backbone").arg(&backbone).arg(&out))
+        command.arg("--backbone").arg(&backbone).arg(&out);
+        command
     };
-    let (code, stdout, stderr) = import();
-    assert!(code == 0 && stdout.contains("5 classes from the CLS token, then the mean"), "{stderr}");
+    let stdout = done(&mut import());
+    assert!(stdout.contains("5 classes from the CLS token, then the mean"), "{stdout}");
     let probe = Probe::load(&out).unwrap();
     assert_eq!(
         (probe.meta.backbone.id.as_str(), probe.meta.backbone.model_type.as_str()),
         ("backbone", "dinov2")
     );
-    let (code, _, stderr) = import();
-    assert!(code == 2 && stderr.contains("already exists"), "{stderr}");
+    assert_ends(&mut import(), 2, &["already exists"]);
 }

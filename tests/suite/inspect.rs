@@ -4,10 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use assert_cmd::Command;
 use ndarray::ArrayD;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::Value;
@@ -16,35 +15,25 @@ use ssmprobe::model::explain::stability::Stability;
 use ssmprobe::model::probe::Probe;
 use tempfile::TempDir;
 
+use crate::faults::tree;
 use crate::npz;
+use crate::run::{self, assert_ends, column, done, fixture, lines, probes, program, run, succeeds};
 
 /// Image files of the fixture and what their results are called: two have the same stem.
 const IMAGES: [(&str, &str); 3] = [("one.png", "one"), ("sub/one.png", "one-2"), ("sub/two.png", "two")];
 
-fn fixture(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
-}
-
-fn probes() -> Vec<PathBuf> {
-    let entries = fs::read_dir(fixture("probes")).expect("the fixture");
-    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    paths.sort();
-    assert!(paths.len() >= 10);
-    paths
-}
-
-/// `ssmprobe inspect` on the CPU, with the fixture's backbone.
 fn inspect(out: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    command.args(["inspect", "--device", "cpu", "--null-draws", "16"]);
-    command.arg("--backbone").arg(fixture("backbone")).arg("--out").arg(out);
+    let mut command = run::inspect(16);
+    command.arg("--out").arg(out);
     command
 }
 
-/// Exit code and standard error of a command.
-fn outcome(command: &mut Command) -> (i32, String) {
-    let output = command.output().expect("the program runs");
-    (output.status.code().expect("an exit code"), String::from_utf8(output.stderr).expect("text"))
+/// [`inspect`] of one image through the Sinkhorn probe.
+fn inspect_one(out: &Path) -> Command {
+    let mut command = inspect(out);
+    command.arg("--image").arg(fixture("images/one.png"));
+    command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors"));
+    command
 }
 
 fn json(path: impl AsRef<Path>) -> Value {
@@ -59,24 +48,6 @@ fn arrays(path: &Path) -> BTreeMap<String, ArrayD<f32>> {
     arrays.into_iter().map(|(name, npy)| (name, npz::array(&npy).expect("a float32 array"))).collect()
 }
 
-/// Every file below `folder`, by its path within.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(next).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(folder).expect("below the folder").to_owned();
-                found.insert(name, fs::read(path).expect("a file"));
-            }
-        }
-    }
-    found
-}
-
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-4 * (1.0 + b.abs())
 }
@@ -86,8 +57,7 @@ fn every_array_equals_the_reference() {
     let out = TempDir::new().expect("a folder");
     let mut command = inspect(out.path());
     command.arg("--image").arg(fixture("images")).arg("--probe").arg(fixture("probes")).arg("--save-tokens");
-    let (code, stderr) = outcome(&mut command);
-    assert_eq!(code, 0, "{stderr}");
+    let (_, stderr) = succeeds(&mut command);
     assert!(stderr.contains("3 of 3 images"), "{stderr}");
 
     let expected = fs::read(fixture("expected.safetensors")).expect("the fixture");
@@ -158,16 +128,15 @@ fn two_runs_write_the_same_bytes() {
     for (out, batch) in folders.iter().zip(["1", "16"]) {
         let mut command = inspect(out.path());
         command.arg("--image").arg(fixture("images")).arg("--probe").args(probes());
-        command.args(["--save-tokens", "--batch", batch]);
-        command.assert().success();
+        done(command.args(["--save-tokens", "--batch", batch]));
     }
-    let [first, second] = folders.each_ref().map(|folder| files(folder.path()));
+    let [first, second] = folders.each_ref().map(|folder| tree(folder.path()));
     assert_eq!(first.len(), IMAGES.len() * probes().len() * 2 + 1);
     for (name, bytes) in &first {
-        assert!(second.get(name) == Some(bytes), "{} differs", name.display());
+        assert!(second.get(name) == Some(bytes), "{name} differs");
     }
     // No time of day in the archives: MS-DOS date 1980-01-01 and time 0 in the first local header.
-    let archive = &first[Path::new("one/gap.npz")];
+    let archive = &first["one/gap.npz"];
     assert_eq!(archive[10..14], [0, 0, 0x21, 0]);
 }
 
@@ -182,20 +151,18 @@ fn a_stopped_inspection_keeps_its_summary() {
         fs::copy(fixture("images/one.png"), images.join(format!("{at:03}.png"))).expect("a copy");
     }
     let out = work.path().join("out");
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    command.args(["inspect", "--device", "cpu", "--null-draws", "16", "--batch", "1", "--json"]);
-    command.arg("--backbone").arg(fixture("backbone")).arg("--out").arg(&out);
-    command.arg("--image").arg(&images).arg("--probe").args(probes());
+    let mut command = inspect(&out);
+    command.args(["--batch", "1", "--json"]).arg("--image").arg(&images).arg("--probe").args(probes());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
     assert!(lines.next().expect("a line").expect("text").contains("result"));
-    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("a signal");
+    crate::interrupts::signal(&child, "-INT");
     let reported =
         1 + lines.filter(|line| line.as_ref().is_ok_and(|line| line.contains("\"result\""))).count();
     assert_eq!(child.wait().expect("a child").code(), Some(130));
     let rows = fs::read_to_string(out.join("summary.csv")).expect("a summary").lines().count() - 1;
     assert!(rows == reported && rows < 400 * probes().len(), "{rows} rows, {reported} told");
-    assert!(files(&out).keys().all(|name| !name.to_string_lossy().contains(".ssmprobe")));
+    assert!(tree(&out).keys().all(|name| !name.contains(".ssmprobe")));
 }
 
 #[test]
@@ -209,16 +176,10 @@ fn what_cannot_be_read_is_left_out_and_counted() {
     let out = work.path().join("out");
     let mut command = inspect(&out);
     command.arg("--image").arg(&images).arg("--probe").arg(fixture("probes/gap.safetensors")).arg("--json");
-    let output = command.output().expect("the program runs");
-    let stderr = String::from_utf8(output.stderr).expect("text");
-    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let (stdout, stderr) = succeeds(&mut command);
     assert!(stderr.contains("warning: left out: ") && stderr.contains("broken.jpg"), "{stderr}");
     assert!(stderr.contains("1 of 2 images"), "{stderr}");
-    let lines: Vec<Value> = String::from_utf8(output.stdout)
-        .expect("text")
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a JSON document per line"))
-        .collect();
+    let lines = lines(&stdout);
     let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().expect("an event")).collect();
     assert_eq!(events, ["failure", "result", "end"]);
     assert!(lines[0]["image"].as_str().is_some_and(|image| image.ends_with("broken.jpg")));
@@ -226,22 +187,19 @@ fn what_cannot_be_read_is_left_out_and_counted() {
         assert!(Path::new(file.as_str().expect("a path")).is_file());
     }
     assert_eq!((&lines[2]["images"], &lines[2]["images_done"]), (&2.into(), &1.into()));
-    assert!(files(&out).keys().all(|name| !name.to_string_lossy().contains(".ssmprobe")));
+    assert!(tree(&out).keys().all(|name| !name.contains(".ssmprobe")));
 
     fs::remove_file(images.join("good.png")).expect("removed");
     let mut command = inspect(&work.path().join("none"));
     command.arg("--image").arg(&images).arg("--probe").arg(fixture("probes/gap.safetensors"));
-    assert_eq!(outcome(&mut command).0, 1);
+    assert_ends(&mut command, 1, &[]);
 }
 
 #[test]
 fn a_class_is_asked_for_by_name_or_index() {
     for (asked, index) in [("Owl", 2), ("owl", 2), ("crane", 1), ("6", 6)] {
         let out = TempDir::new().expect("a folder");
-        let mut command = inspect(out.path());
-        command.arg("--image").arg(fixture("images/one.png"));
-        command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors"));
-        command.args(["--class", asked, "--rho", "0.5"]).assert().success();
+        done(inspect_one(out.path()).args(["--class", asked, "--rho", "0.5"]));
         let document = json(out.path().join("one/sinkhorn.json"));
         assert_eq!((&document["class"]["index"], &document["rho"]), (&index.into(), &0.5.into()), "{asked}");
         // The evidence is that for this class: with its bias it sums to its logit.
@@ -251,10 +209,8 @@ fn a_class_is_asked_for_by_name_or_index() {
         let sum = evidence.iter().map(|&e| f64::from(e)).sum::<f64>() + number(&document["bias"]);
         let logit = number(&document["class"]["logit"]);
         assert!(close(sum, logit), "{asked}: {sum} instead of {logit}");
-        let mut table = csv::Reader::from_path(out.path().join("summary.csv")).expect("the summary");
-        let column = table.headers().expect("headers").iter().position(|name| name == "class_logit");
-        let row = table.records().next().expect("a row").expect("a row");
-        let written: f64 = row[column.expect("its logit")].parse().expect("a number");
+        let written = column(&out.path().join("summary.csv"), "class_logit");
+        let written: f64 = written[0].parse().expect("a number");
         assert!(close(written, logit), "{asked}: {written} instead of {logit}");
     }
 }
@@ -264,15 +220,13 @@ fn a_class_is_asked_for_by_name_or_index() {
 fn several_classes_have_results_of_their_own() {
     let [one, all] = [(); 2].map(|()| TempDir::new().expect("a folder"));
     let run = |out: &Path, class: &str| {
-        let mut command = inspect(out);
-        command.arg("--image").arg(fixture("images/one.png")).args(["--class", class]);
-        command.args(["--save-traces", "--stability", "--causal", "frozen", "--steps", "2"]);
-        command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors")).assert().success();
+        let mut command = inspect_one(out);
+        command.args(["--class", class, "--save-traces", "--stability"]);
+        done(command.args(["--causal", "frozen", "--steps", "2"]));
     };
     // Owl is class 2: a class named twice is explained once.
     run(all.path(), "Owl, 6,2");
-    let written: Vec<String> =
-        files(&all.path().join("one")).into_keys().map(|n| n.display().to_string()).collect();
+    let written: Vec<String> = tree(&all.path().join("one")).into_keys().collect();
     let name = Probe::load(fixture("probes/sinkhorn.safetensors")).expect("a probe").meta.classes[6].clone();
     let slug = ssmprobe::model::reading::slug(&name);
     let names = ["Owl".to_owned(), slug].map(|class| format!("sinkhorn-for-{class}"));
@@ -296,15 +250,8 @@ fn several_classes_have_results_of_their_own() {
     }
     let [first, second] = names.map(|name| arrays(&all.path().join(format!("one/{name}.npz"))));
     assert_ne!(first["evidence_token"], second["evidence_token"]);
-    let mut table = csv::Reader::from_path(all.path().join("summary.csv")).expect("the summary");
-    let column = table.headers().expect("headers").iter().position(|name| name == "class_index");
-    let rows: Vec<String> =
-        table.records().map(|row| row.expect("a row")[column.expect("it")].to_owned()).collect();
-    assert_eq!(rows, ["2", "6"]);
-    let mut command = inspect(one.path());
-    command.arg("--image").arg(fixture("images/one.png")).args(["--class", "owl,unicorn"]);
-    let (code, stderr) = outcome(command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors")));
-    assert!(code == 2 && stderr.contains("`unicorn`"), "{stderr}");
+    assert_eq!(column(&all.path().join("summary.csv"), "class_index"), ["2", "6"]);
+    assert_ends(inspect_one(one.path()).args(["--class", "owl,unicorn"]), 2, &["`unicorn`"]);
 }
 
 /// A probe file for tokens of `width` channels that averages them.
@@ -329,34 +276,29 @@ fn mistakes_are_told_before_any_work() {
     let (image, probe) = (fixture("images/one.png"), fixture("probes/sinkhorn.safetensors"));
     let wide = work.path().join("wide.safetensors");
     gap_of_width(&wide, 32);
-    let run = |image: &Path, probe: &Path, more: &[&str]| {
-        let (code, stderr) =
-            outcome(inspect(&out).arg("--image").arg(image).arg("--probe").arg(probe).args(more));
+    let told = |image: &Path, probe: &Path, more: &[&str]| {
+        let mut command = inspect(&out);
+        let (code, _, stderr) = run(command.arg("--image").arg(image).arg("--probe").arg(probe).args(more));
         assert!(!out.exists(), "{stderr}");
         assert!(stderr.starts_with("error: "), "{stderr}"); // nothing is printed before it: no driver was queried
         (code, stderr)
     };
-    let (code, stderr) = run(&image, &wide, &[]);
-    assert!(
-        code == 1 && stderr.contains("24") && stderr.contains("32") && stderr.contains("wide.safetensors"),
-        "{stderr}"
-    );
-    let (code, stderr) = run(&image, &probe, &["--class", "dog"]);
-    assert!(code == 2 && stderr.contains("`dog`") && stderr.contains("tench"), "{stderr}");
-    let (code, stderr) = run(&image, &probe, &["--class", "99"]);
-    assert!(code == 2 && stderr.contains("7 classes; choose a number from 0 to 6"), "{stderr}");
-    let (code, stderr) = run(&work.path().join("absent.png"), &probe, &[]);
-    assert!(code == 2 && stderr.contains("absent.png"), "{stderr}");
-    let (code, stderr) = run(work.path(), &probe, &[]);
-    assert!(code == 2 && stderr.contains("contains no image"), "{stderr}");
-    let (code, stderr) = run(&image, &image, &[]);
-    assert!(code == 1 && stderr.contains("one.png"), "{stderr}");
-    let (code, stderr) = run(&image, &probe, &["--layer", "9"]);
-    assert!(code == 2 && stderr.contains("layers 1 to 2"), "{stderr}");
-    let (code, stderr) = run(&image, &probe, &["--mae-order", "shuffled:3"]);
-    assert!(code == 2 && stderr.contains("the backbone is ViT, and only ViT-MAE"), "{stderr}");
-    assert_eq!(run(&image, &probe, &["--rho", "1.5"]).0, 2);
-    let (_, stderr) = run(&image, &probe, &["--size", "36"]);
+    let absent = work.path().join("absent.png");
+    for (image, probe, more, expected, words) in [
+        (&*image, &*wide, &[][..], 1, &["24", "32", "wide.safetensors"][..]),
+        (&image, &probe, &["--class", "dog"], 2, &["`dog`", "tench"]),
+        (&image, &probe, &["--class", "99"], 2, &["7 classes; choose a number from 0 to 6"]),
+        (&absent, &probe, &[], 2, &["absent.png"]),
+        (work.path(), &probe, &[], 2, &["contains no image"]),
+        (&image, &image, &[], 1, &["one.png"]),
+        (&image, &probe, &["--layer", "9"], 2, &["layers 1 to 2"]),
+        (&image, &probe, &["--mae-order", "shuffled:3"], 2, &["the backbone is ViT, and only ViT-MAE"]),
+        (&image, &probe, &["--rho", "1.5"], 2, &[]),
+    ] {
+        let (code, stderr) = told(image, probe, more);
+        assert!(code == expected && words.iter().all(|words| stderr.contains(words)), "{more:?}: {stderr}");
+    }
+    let (_, stderr) = told(&image, &probe, &["--size", "36"]);
     assert!(stderr.contains("patches of 8 x 8") && stderr.contains("(--size)"), "{stderr}");
 }
 
@@ -381,11 +323,10 @@ fn layers_and_the_order_of_mae_are_chosen() {
 
     let tokens = |more: &[&str]| {
         let out = TempDir::new().expect("a folder");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+        let mut command = program();
         command.args(["inspect", "--device", "cpu", "--save-tokens"]).args(more);
         command.arg("--backbone").arg(&backbone).arg("--probe").arg(&probe);
-        command.arg("--image").arg(fixture("images/one.png")).arg("--out").arg(out.path());
-        command.assert().success();
+        done(command.arg("--image").arg(fixture("images/one.png")).arg("--out").arg(out.path()));
         let tokens = arrays(&out.path().join("one/gap.npz")).remove("tokens").expect("tokens");
         let width = tokens.shape()[1];
         let rows: Vec<Vec<u32>> =
@@ -408,21 +349,14 @@ fn layers_and_the_order_of_mae_are_chosen() {
 #[test]
 fn what_was_seen_can_be_drawn() {
     let out = TempDir::new().expect("a folder");
-    let mut command = inspect(out.path());
-    command.arg("--image").arg(fixture("images/one.png"));
-    command
-        .arg("--probe")
-        .arg(fixture("probes/sinkhorn.safetensors"))
-        .arg("--save-traces")
-        .assert()
-        .success();
+    done(inspect_one(out.path()).arg("--save-traces"));
     let trace = out.path().join("one/sinkhorn.trace.json");
     let stored = json(&trace);
     assert_eq!((&stored["seen"]["width"], &stored["seen"]["height"]), (&32.into(), &32.into()));
     let drawn = out.path().join("assignment.svg");
-    let mut figures = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    figures.args(["figures", "--figure", "assignment", "--trace"]).arg(&trace).arg("--out").arg(&drawn);
-    figures.assert().success();
+    let mut figures = program();
+    figures.args(["figures", "--figure", "assignment", "--trace"]).arg(&trace);
+    done(figures.arg("--out").arg(&drawn));
     assert!(fs::read_to_string(drawn).expect("a drawing").starts_with("<svg"));
 }
 
@@ -442,7 +376,7 @@ fn the_stability_of_an_order_is_measured_and_drawn() {
     };
     let mut command = inspect(out.path());
     command.arg("--image").arg(fixture("images/one.png")).args(["--stability", "--batch", "5", "--probe"]);
-    command.args([twin(0), twin(1)]).arg(fixture("probes/gap.safetensors")).assert().success();
+    done(command.args([twin(0), twin(1)]).arg(fixture("probes/gap.safetensors")));
     let file = out.path().join("one/sinkhorn-s0.stability.json");
     let found: Stability = serde_json::from_value(json(&file)).expect("a stability");
     assert_eq!((found.image.as_str(), found.probe.as_str(), found.tokens), ("one.png", "sinkhorn-s0", 16));
@@ -454,8 +388,7 @@ fn the_stability_of_an_order_is_measured_and_drawn() {
     assert_eq!(found.groups[8].taus.len(), 1);
     assert!(!out.path().join("one/gap.stability.json").exists(), "GAP reads in no order");
     let drawn = out.path().join("stability.svg");
-    let mut figures = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    figures.args(["figures", "--stability"]).arg(&file).arg("--out").arg(&drawn).assert().success();
+    done(program().args(["figures", "--stability"]).arg(&file).arg("--out").arg(&drawn));
     assert!(fs::read_to_string(drawn).expect("a drawing").contains("Other seeds"));
 }
 
@@ -465,18 +398,9 @@ fn tokens_are_removed_in_every_mode() {
     let out = TempDir::new().expect("a folder");
     let mut command = inspect(out.path());
     command.arg("--image").arg(fixture("images/one.png")).arg("--probe").arg(fixture("probes"));
-    command.args([
-        "--causal",
-        "frozen,rerouted,patches,pixels",
-        "--steps",
-        "5",
-        "--seed",
-        "3",
-        "--class",
-        "1",
-    ]);
-    let (code, stderr) = outcome(&mut command);
-    assert_eq!(code, 0, "{stderr}");
+    let modes = "frozen,rerouted,patches,pixels";
+    command.args(["--causal", modes, "--steps", "5", "--seed", "3", "--class", "1"]);
+    let (_, stderr) = succeeds(&mut command);
     assert!(stderr.contains("more full encoder passes per image"), "the cost is said: {stderr}");
     for probe in probes() {
         let stem = probe.file_stem().expect("a stem").to_string_lossy().into_owned();
@@ -524,11 +448,9 @@ fn tokens_are_removed_in_every_mode() {
     let drawn = out.path().join("removal.svg");
     let file = probes()[0].with_extension("causal.json");
     let file = out.path().join("one").join(file.file_name().expect("a name"));
-    let mut figures = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    figures
-        .args(["figures", "--mode", "pixels", "--quantity", "margin", "--step", "3", "--causal"])
-        .arg(file);
-    figures.arg("--out").arg(&drawn).assert().success();
+    let mut figures = program();
+    figures.args(["figures", "--mode", "pixels", "--quantity", "margin", "--step", "3"]);
+    done(figures.arg("--causal").arg(file).arg("--out").arg(&drawn));
     assert!(fs::read_to_string(drawn).expect("a drawing").contains("Share taken away"));
 }
 
@@ -537,45 +459,35 @@ fn curves_are_the_same_again_and_mistakes_are_named() {
     let out = TempDir::new().expect("a folder");
     let curves = |folder: &str, batch: &str| {
         let mut command = inspect(&out.path().join(folder));
-        command
-            .arg("--image")
-            .arg(fixture("images"))
-            .arg("--probe")
-            .arg(fixture("probes/sinkhorn.safetensors"));
-        command.args(["--causal", "patches,rerouted", "--steps", "4", "--batch", batch]).assert().success();
+        command.arg("--image").arg(fixture("images"));
+        command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors"));
+        done(command.args(["--causal", "patches,rerouted", "--steps", "4", "--batch", batch]));
         fs::read(out.path().join(folder).join("two/sinkhorn.causal.npz")).expect("the curves")
     };
     assert_eq!(curves("one", "1"), curves("two", "3"));
-    let refusal = |arguments: &[&str]| {
+    for (arguments, words) in [
+        (&["--causal", "frozen,melted"][..], "`melted` is not one of frozen, rerouted, patches, pixels"),
+        (&["--causal", "frozen", "--steps", "0"], "from 1 to 1000"),
+        (&["--steps", "4"], "--causal"),
+    ] {
         let mut command = inspect(out.path());
         command.arg("--image").arg(fixture("images")).arg("--probe").arg(fixture("probes"));
-        outcome(command.args(arguments))
-    };
-    let (code, text) = refusal(&["--causal", "frozen,melted"]);
-    assert!(code == 2 && text.contains("`melted` is not one of frozen, rerouted, patches, pixels"), "{text}");
-    let (code, text) = refusal(&["--causal", "frozen", "--steps", "0"]);
-    assert!(code == 2 && text.contains("from 1 to 1000"), "{text}");
-    let (code, text) = refusal(&["--steps", "4"]);
-    assert!(code == 2 && text.contains("--causal"), "{text}");
+        assert_ends(command.args(arguments), 2, &[words]);
+    }
 }
 
 #[test]
 fn a_changed_reading_says_so_in_every_file() {
     let out = TempDir::new().expect("a folder");
-    let mut command = inspect(out.path());
-    command.arg("--image").arg(fixture("images/one.png")).arg("--save-traces").arg("--stability");
-    command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors"));
-    command.args(["--reading", "as-trained", "random-order=3", "temperature=0.5", "--class", "1"]);
-    let (code, stderr) = outcome(&mut command);
-    assert_eq!(code, 0, "{stderr}");
+    let mut command = inspect_one(out.path());
+    command.args(["--save-traces", "--stability", "--class", "1"]);
+    done(command.args(["--reading", "as-trained", "random-order=3", "temperature=0.5"]));
     let readings = [
         ("sinkhorn", "evidence for "),
         ("sinkhorn-random-order-3", "random order, seed 3, evidence for "),
         ("sinkhorn-temperature-0.5", "temperature 0.5, evidence for "),
     ];
-    let mut table = csv::Reader::from_path(out.path().join("summary.csv")).expect("a table");
-    let column = table.headers().expect("heads").iter().position(|head| head == "reading").expect("a column");
-    let rows: Vec<String> = table.records().map(|row| row.expect("a row")[column].to_owned()).collect();
+    let rows = column(&out.path().join("summary.csv"), "reading");
     assert_eq!(rows.len(), readings.len());
     let mut logits = Vec::new();
     for ((name, words), row) in readings.into_iter().zip(rows) {
@@ -594,10 +506,7 @@ fn a_changed_reading_says_so_in_every_file() {
         logits.push(trace["logits"].clone());
     }
     assert!(logits[0] != logits[1] && logits[0] != logits[2] && logits[1] != logits[2]);
-    let mut command = inspect(out.path());
-    command.arg("--image").arg(fixture("images/one.png")).args(["--reading", "sorted"]);
-    let (code, stderr) = outcome(command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors")));
-    assert!(code == 2 && stderr.contains("random-order[=SEED]"), "{stderr}");
+    assert_ends(inspect_one(out.path()).args(["--reading", "sorted"]), 2, &["random-order[=SEED]"]);
 }
 
 #[test]
@@ -606,8 +515,7 @@ fn a_reading_is_animated_where_there_is_an_order() {
     let mut command = inspect(out.path());
     command.arg("--save-gif").arg("--image").arg(fixture("images/one.png")).arg("--probe");
     command.args(["sinkhorn", "vmamba", "gap"].map(|name| fixture(&format!("probes/{name}.safetensors"))));
-    let (code, stderr) = outcome(&mut command);
-    assert_eq!(code, 0, "{stderr}");
+    done(&mut command);
     let folder = out.path().join("one");
     for name in ["sinkhorn", "vmamba"] {
         let tokens = arrays(&folder.join(format!("{name}.npz")))["token_weight"].len();

@@ -15,9 +15,14 @@ pub fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
-pub fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill runs");
+/// Sends a signal, such as `-KILL`, to a process.
+pub fn send(name: &str, pid: u32) {
+    let sent = Command::new("kill").args([name, &pid.to_string()]).status().expect("kill runs");
     assert!(sent.success());
+}
+
+pub fn signal(child: &Child, name: &str) {
+    send(name, child.id());
 }
 
 /// Sends two signals to the stopped process, so that both are pending when it continues: it must end at once.

@@ -17,7 +17,7 @@ use ssmprobe::model::probe::Probe;
 use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
 
 use crate::faults::tree;
-use crate::run::{Desk, backbone, done, files, lines, run};
+use crate::run::{Desk, assert_ends, backbone, done, files, lines, program, run, succeeds};
 use crate::submit::assert_same;
 
 const LAYERS: [Layer; 2] = [Layer(Some(1)), Layer(None)];
@@ -224,21 +224,19 @@ fn what_is_missing_of_any_layer_is_taken_in_one_pass() {
 fn a_protocol_brings_its_epochs_and_rates() {
     let desk = desk();
     let plan = |more: &[&str]| {
-        let mut command = desk.verb("train", "cache");
-        command.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--device", "cpu"]);
+        let mut command = desk.on_data("train", "cache");
         command.args(["--heads", "gap", "--batch", "8", "--out"]).arg(desk.path("run")).args(more);
-        run(&mut command)
+        command
     };
-    let (code, _, stderr) = plan(&["--protocol", "dinov2-linear"]);
+    let (code, _, stderr) = run(&mut plan(&["--protocol", "dinov2-linear"]));
     assert!(code != 0 && stderr.contains("--select-split 0.1"), "13 rates need images to choose: {stderr}");
-    let (code, _, stderr) = plan(&["--protocol", "mae-linprobe", "--epochs", "10"]);
+    let (code, _, stderr) = run(&mut plan(&["--protocol", "mae-linprobe", "--epochs", "10"]));
     assert!(code != 0 && stderr.contains("warms up for 10 epochs"), "{stderr}");
-    let (code, _, stderr) = plan(&["--protocol", "dino"]);
-    assert!(code == 2 && stderr.contains("efficient-probing"), "{stderr}");
+    assert_ends(&mut plan(&["--protocol", "dino"]), 2, &["efficient-probing"]);
     assert!(!desk.path("run").exists());
-    let (code, stdout, _) =
-        plan(&["--protocol", "dinov2-linear", "--select-split", "0.3", "--evaluate-every", "5", "--json"]);
-    assert_eq!(code, 0, "{stdout}");
+    let protocol =
+        ["--protocol", "dinov2-linear", "--select-split", "0.3", "--evaluate-every", "5", "--json"];
+    let stdout = done(&mut plan(&protocol));
     let manifest = Run::open(&desk.path("run")).expect("a run").manifest;
     assert_eq!(
         (manifest.heads.len(), manifest.config.epochs, manifest.config.evaluate_every),
@@ -252,16 +250,14 @@ fn a_protocol_brings_its_epochs_and_rates() {
     assert!(due.len() > 1 && within.len() == 13 * due.len(), "{} of {due:?}", within.len());
     let place = |key: &str| within[0][key].as_u64().expect("a number") as usize;
     assert_eq!((place("step"), place("epoch")), (due[0], due[0] / steps + 1));
-    let mut report = crate::run::program();
+    let mut report = program();
     let table = done(report.arg("report").arg(desk.path("run")).args(["--table", "rates"]));
     assert!(
         table.contains("10 epochs of SGD with momentum 0.9, as dinov2-linear (rates 0.0000003125,"),
         "{table}"
     );
     // A resumed run keeps its epochs and rates: another preset is refused.
-    let mut more = desk.verb("train", "cache");
-    more.args(["--resume", "--protocol", "mae-linprobe", "--out"]).arg(desk.path("run"));
-    let (code, _, stderr) = run(&mut more);
+    let (code, _, stderr) = run(&mut desk.resume("run", &["--protocol", "mae-linprobe"]));
     assert!(code != 0 && stderr.contains("protocol.protocol"), "{stderr}");
 }
 
@@ -309,26 +305,20 @@ fn joined_layers_are_trained_on_and_asked_about() {
     let probe = Probe::load(&file).expect("a probe");
     assert_eq!(probe.classifier.weight.len(), probe.classes() * 3 * d, "CLS of both, the mean of the last");
     let inspect = |more: &[&str]| {
-        let mut command = crate::run::program();
-        command.args(["inspect", "--device", "cpu", "--backbone"]).arg(backbone()).arg("--probe").arg(&file);
         let image = data::open(desk.data()).expect("a dataset").samples[0].source.file().to_owned();
-        run(command
-            .arg("--image")
-            .arg(image)
-            .arg("--out")
-            .arg(desk.path(&format!("out{}", more.concat())))
-            .args(more))
+        let mut command = program();
+        command.args(["inspect", "--device", "cpu", "--backbone"]).arg(backbone()).arg("--probe").arg(&file);
+        command.arg("--image").arg(image).arg("--out").arg(desk.path(&format!("out{}", more.concat())));
+        command.args(more);
+        command
     };
-    let (code, _, stderr) = inspect(&[]);
-    assert!(code == 0 && !stderr.contains("mean little"), "{stderr}");
-    let (code, _, stderr) = inspect(&["--blocks", "1"]);
+    let (_, stderr) = succeeds(&mut inspect(&[]));
+    assert!(!stderr.contains("mean little"), "{stderr}");
+    let (code, _, stderr) = run(&mut inspect(&["--blocks", "1"]));
     assert!(code != 0 && stderr.contains(&format!("hidden size {}", 2 * d)), "{stderr}");
-    let (code, _, stderr) = inspect(&["--blocks", "4"]);
-    assert!(code == 2 && stderr.contains("ending at layer 2, but there are only 3"), "{stderr}");
-    let (code, _, stderr) = inspect(&["--blocks", "0"]);
-    assert!(code == 2 && stderr.contains("expected a number of layers, from 1"), "{stderr}");
-    let mut eval = desk.verb("eval", "cache");
-    done(eval.arg("--run").arg(desk.path("run")).args(["--device", "cpu"]));
+    assert_ends(&mut inspect(&["--blocks", "4"]), 2, &["ending at layer 2, but there are only 3"]);
+    assert_ends(&mut inspect(&["--blocks", "0"]), 2, &["expected a number of layers, from 1"]);
+    done(&mut desk.eval("run", &[]));
     // On an axis of layers, every point concatenates the same number of layers.
     let axis = TrainSettings { layers: LAYERS.into(), ..joined("cache") };
     let axis = trained(axis, &desk.path("axis"));
@@ -348,29 +338,16 @@ fn tasks_of_layers_and_rates_come_to_the_bytes_of_one_run() {
     let desk = Desk::new(150, 12);
     done(&mut grid(&desk, "whole", &[]));
     // Two seeds of eight heads: blocks of two, so that a task has one layer of a head and not the other.
-    let (code, _, stderr) = run(&mut grid(&desk, "parts", &["--submit", "local", "--tasks", "8", "--wait"]));
-    assert_eq!(code, 0, "{stderr}");
-    assert!(stderr.contains("submitted: 8 x train, then join"), "tokens are there: {stderr}");
+    let in_tasks = ["--submit", "local", "--tasks", "8", "--wait"];
+    // Tokens are there.
+    assert_ends(&mut grid(&desk, "parts", &in_tasks), 0, &["submitted: 8 x train, then join"]);
     assert_same(&desk.path("parts"), &desk.path("whole"));
     // Without cached tokens, tasks extract them first, of both layers at once.
-    let mut sweep = desk.verb("sweep", "other");
-    sweep.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--device", "cpu"]);
+    let mut sweep = desk.on_data("sweep", "other");
     sweep.args(["--grid", "iterations=1,5", "--config", "state_dim=4", "--epochs", "1", "--batch", "32"]);
-    sweep.args([
-        "--layers",
-        "1,last",
-        "--select-split",
-        "0.3",
-        "--submit",
-        "local",
-        "--tasks",
-        "4",
-        "--seeds",
-        "2",
-    ]);
-    let (code, _, stderr) = run(sweep.arg("--wait").arg("--out").arg(desk.path("sweep")));
-    assert_eq!(code, 0, "{stderr}");
-    assert!(stderr.contains("submitted: 3 x tokens, then all-tokens, then 4 x train, then join"), "{stderr}");
+    sweep.args(["--layers", "1,last", "--select-split", "0.3", "--seeds", "2"]);
+    sweep.args(["--submit", "local", "--tasks", "4", "--wait", "--out"]).arg(desk.path("sweep"));
+    assert_ends(&mut sweep, 0, &["submitted: 3 x tokens, then all-tokens, then 4 x train, then join"]);
     assert_eq!(tree(&desk.path("other")), tree(&desk.path("cache")));
     let heads = Run::open(&desk.path("sweep")).expect("a run").manifest.heads;
     let names: Vec<&str> = heads.iter().map(|head| head.name.as_str()).collect();
@@ -416,7 +393,7 @@ fn the_selection_images_choose_and_all_say_the_same() {
     let verdict = format!("{select:.2} % on selection images, {test:.2} % on test images");
     assert!(words.contains("chosen for linear-bn: layer ") && words.contains(&verdict), "{words}");
     let report = |table: &str| {
-        let mut command = crate::run::program();
+        let mut command = program();
         command.arg("report").arg(desk.path("run")).args(["--table", table]);
         command
     };
@@ -432,13 +409,8 @@ fn the_selection_images_choose_and_all_say_the_same() {
     let row =
         table.lines().find(|line| line.contains(&format!("Linear + BN [{}", of(&chosen[0])))).expect("a row");
     assert!(row.contains(&format!(" {:+.2} ", test - sinkhorn)), "{row} {test} {sinkhorn}");
-    let mut figure = crate::run::program();
-    figure.arg("figures").arg("--run").arg(desk.path("run")).args([
-        "--figure",
-        "rates",
-        "--heads",
-        "linear-bn",
-    ]);
+    let mut figure = program();
+    figure.args(["figures", "--figure", "rates", "--heads", "linear-bn", "--run"]).arg(desk.path("run"));
     done(figure.arg("--out").arg(desk.path("rates.csv")));
     let table = fs::read_to_string(desk.path("rates.csv")).expect("a table");
     let rows: Vec<Vec<&str>> =
@@ -455,16 +427,10 @@ fn the_selection_images_choose_and_all_say_the_same() {
 fn an_evaluation_is_of_one_layer_after_the_other() {
     let desk = desk();
     done(&mut grid(&desk, "run", &["--seeds", "1"]));
-    let eval = |more: &[&str]| {
-        let mut command = desk.verb("eval", "cache");
-        command.arg("--run").arg(desk.path("run")).args(["--device", "cpu"]).args(more);
-        run(&mut command)
-    };
-    let (code, _, stderr) = eval(&[]);
-    assert!(code == 2 && stderr.contains("(1, last): choose one at a time, as --layer 1"), "{stderr}");
+    let eval = |more: &[&str]| desk.eval("run", more);
+    assert_ends(&mut eval(&[]), 2, &["(1, last): choose one at a time, as --layer 1"]);
     let kept = |layer: &str| {
-        let (code, _, stderr) = eval(&["--layer", layer]);
-        assert_eq!(code, 0, "{stderr}");
+        done(&mut eval(&["--layer", layer]));
         let text = fs::read_to_string(desk.path("run/evaluation.json")).expect("kept");
         let kept: Value = serde_json::from_str(&text).expect("JSON");
         let probes = kept["probes"].as_array().expect("probes").iter();
@@ -473,7 +439,7 @@ fn an_evaluation_is_of_one_layer_after_the_other() {
     assert!(kept("1").iter().all(|name| name.contains("[layer=1,")));
     // Results of the last layer are added to those of layer 1.
     assert_eq!(kept("last").len(), 8);
-    let (code, _, stderr) = eval(&["--layer", "0"]);
+    let (code, _, stderr) = run(&mut eval(&["--layer", "0"]));
     assert!(code != 0 && stderr.contains("tokens.layer"), "{stderr}");
 }
 
@@ -501,8 +467,5 @@ fn what_cannot_be_an_axis_is_refused_before_anything_is_done() {
     refused(&["--rates", "0.1,0.2"], "--select-split 0.1");
     // Axes without heads would otherwise be ignored silently.
     done(&mut grid(&desk, "run", &["--seeds", "1"]));
-    let mut more = desk.verb("train", "cache");
-    more.args(["--resume", "--layers", "0,1", "--out"]).arg(desk.path("run"));
-    let (code, _, stderr) = run(&mut more);
-    assert!(code == 2 && stderr.contains("--resume --out alone"), "{stderr}");
+    assert_ends(&mut desk.resume("run", &["--layers", "0,1"]), 2, &["--resume --out alone"]);
 }

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 use ssmprobe::model::probe::Probe;
 
-use super::run::{Desk, done, lines, program, run};
+use super::faults::{is_temporary, tree};
+use super::run::{Desk, column, done, entries, fixture, inspect, lines, program, run};
 
 /// Clears the screen, turns red, ends its line, spans two columns and reverses the direction of text.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}[31mred\nrow\tcolumn\u{202e}";
@@ -18,10 +18,6 @@ const SHOWN: &str = "\\u001b[2J\\u001b[31mred\\nrow\\tcolumn\\u202e";
 
 fn is_clean(text: &str) -> bool {
     !text.chars().any(|c| (c.is_control() && !matches!(c, '\n' | '\t')) || c == '\u{202e}')
-}
-
-fn fixture(path: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
 }
 
 /// Gives a class another name.
@@ -62,14 +58,10 @@ fn control_characters_of_names_reach_no_terminal_and_split_no_row() {
         code == 0 && is_clean(&stdout) && stderr.contains("x\\u0007.png") && is_clean(&stderr),
         "{stderr:?}"
     );
-    let mut inspect = program();
-    inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--backbone"]).arg(fixture("backbone"));
-    inspect
-        .arg("--probe")
-        .arg(desk.path("run/probes"))
-        .arg("--image")
-        .arg(desk.data().join("val").join(HOSTILE));
-    let (code, stdout, stderr) = run(inspect.arg("--out").arg(desk.path(HOSTILE)));
+    let mut hostile = inspect(2);
+    hostile.arg("--probe").arg(desk.path("run/probes"));
+    hostile.arg("--image").arg(desk.data().join("val").join(HOSTILE));
+    let (code, stdout, stderr) = run(hostile.arg("--out").arg(desk.path(HOSTILE)));
     assert!(code == 0 && is_clean(&stdout) && is_clean(&stderr), "{stderr:?}");
     assert_eq!(stdout.lines().count(), 4, "an image, two heads, best and last: {stdout}");
     assert!(stdout.lines().all(|row| row.split('\t').count() == 4), "{stdout:?}");
@@ -83,15 +75,12 @@ fn no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers() {
     let desk = Desk::new(24, 12);
     rename(&desk, "disc-dots", "=1+1");
     rename(&desk, "disc-checks", "-2+3");
-    let (code, _, stderr) = run(&mut desk.train("run", 1, &["--seeds", "1"]));
-    assert_eq!(code, 0, "{stderr}");
-    let mut eval = desk.verb("eval", "cache");
-    eval.arg("--run").arg(desk.path("run")).args(["--json", "--device", "cpu"]);
-    let events = lines(&done(eval.arg("--evaluation").arg(desk.path("evaluation"))));
+    done(&mut desk.train("run", 1, &["--seeds", "1"]));
+    let evaluation = desk.path("evaluation");
+    let events = lines(&done(desk.eval("run", &["--json", "--evaluation"]).arg(&evaluation)));
     assert!(events.iter().any(|event| event["event"] == "survey"), "{events:?}");
     let (mut words, mut numbers) = (BTreeSet::new(), 0);
-    for entry in fs::read_dir(desk.path("evaluation")).expect("a folder") {
-        let path = entry.expect("an entry").path();
+    for path in entries(&evaluation) {
         if path.extension().is_none_or(|ending| ending != "csv") {
             continue;
         }
@@ -112,10 +101,9 @@ fn no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers() {
 
     let image = desk.path("=cmd.png");
     fs::copy(fixture("images/one.png"), &image).expect("copied");
-    let mut inspect = program();
-    inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--backbone"]).arg(fixture("backbone"));
-    inspect.arg("--probe").arg(desk.path("run/probes")).arg("--image").arg(&image);
-    done(inspect.arg("--out").arg(desk.path("out")));
+    let mut of_formula = inspect(2);
+    of_formula.arg("--probe").arg(desk.path("run/probes")).arg("--image").arg(&image);
+    done(of_formula.arg("--out").arg(desk.path("out")));
     let mut table = csv::Reader::from_path(desk.path("out/summary.csv")).expect("a table");
     let rows: Vec<_> = table.records().map(|row| row.expect("a row")).collect();
     assert!(rows.len() == 4 && rows.iter().all(|row| &row[2] == "'=cmd"), "{rows:?}");
@@ -125,16 +113,12 @@ fn no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers() {
     probe.meta.classes.iter_mut().for_each(|class| class.insert(0, '='));
     let formulas = desk.path("formulas.safetensors");
     probe.save(&formulas).expect("saved");
-    let mut inspect = program();
-    inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--backbone"]).arg(fixture("backbone"));
-    inspect.arg("--probe").arg(&formulas).arg("--image").arg(fixture("images/one.png"));
-    done(inspect.arg("--out").arg(desk.path("classes")));
-    let mut table = csv::Reader::from_path(desk.path("classes/summary.csv")).expect("a table");
-    let headers = table.headers().expect("headers").clone();
-    let row = table.records().next().expect("a row").expect("a row");
+    let mut of_formulas = inspect(2);
+    of_formulas.arg("--probe").arg(&formulas).arg("--image").arg(fixture("images/one.png"));
+    done(of_formulas.arg("--out").arg(desk.path("classes")));
     for name in ["predicted_name", "class_name"] {
-        let at = headers.iter().position(|header| header == name).expect("a column");
-        assert!(row[at].starts_with("'="), "{name}: {}", &row[at]);
+        let class = &column(&desk.path("classes/summary.csv"), name)[0];
+        assert!(class.starts_with("'="), "{name}: {class}");
     }
 }
 
@@ -145,10 +129,9 @@ fn an_archive_that_may_not_grow_is_an_error_of_its_own() {
     let desk = Desk::new(1, 1);
     let out = desk.path("out");
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -f 4; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_ssmprobe"), "inspect"]);
-    command
-        .args(["--device", "cpu", "--null-draws", "2", "--save-tokens", "--backbone"])
-        .arg(fixture("backbone"));
+    let inner = inspect(2);
+    command.args(["-c", "ulimit -f 4; exec \"$0\" \"$@\""]);
+    command.arg(inner.get_program()).args(inner.get_args()).arg("--save-tokens");
     command.arg("--probe").arg(fixture("probes")).arg("--image").arg(fixture("images/one.png"));
     let (code, _, stderr) = run(command.arg("--out").arg(&out));
     assert!(
@@ -156,15 +139,8 @@ fn an_archive_that_may_not_grow_is_an_error_of_its_own() {
         "{code}: {stderr}"
     );
     assert!(!stderr.contains("ZipWriter"), "{stderr}");
-    let mut open = vec![out];
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-            assert!(!name.starts_with(".ssmprobe-") && !name.ends_with(".npz"), "{name} is left");
-            if path.is_dir() {
-                open.push(path);
-            }
-        }
+    assert!(out.is_dir());
+    for name in tree(&out).into_keys() {
+        assert!(!is_temporary(&name) && !name.ends_with(".npz"), "{name} is left");
     }
 }

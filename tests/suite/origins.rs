@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use ssmprobe::model::probe::Probe;
 
-use crate::run::{Desk, backbone, done, files, lines, program, run, tables};
+use crate::faults::tree;
+use crate::run::{Desk, assert_ends, backbone, done, files, inspect, lines, program, succeeds, tables};
 
 /// A copy of the backbone with one weight changed, in the folder `name`.
 fn other_backbone(desk: &Desk, name: &str) -> PathBuf {
@@ -47,41 +48,33 @@ fn a_probe_is_asked_about_the_tokens_it_was_trained_on() {
     let training = Probe::load(of("run")).expect("a probe").meta.training.expect("how it was trained");
     assert_eq!((&training["tokens"]["layer"], &training["size"]), (&"1".into(), &48.into()));
 
-    let mut eval = desk.verb("eval", "cache");
-    let of_run = done(eval.args(["--device", "cpu", "--json", "--run"]).arg(desk.path("run")));
-    let of_run = lines(&of_run).into_iter().find(|line| line["head"] == "sinkhorn" && line["seed"] == 0);
-    let (code, alone, stderr) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[]));
-    assert_eq!(code, 0, "{stderr}");
+    let of_run = lines(&done(&mut desk.eval("run", &["--json"])))
+        .into_iter()
+        .find(|line| line["head"] == "sinkhorn" && line["seed"] == 0);
+    let (alone, stderr) = succeeds(&mut eval_probe(&desk, &backbone(), &of("run"), &[]));
     assert_eq!(evaluation(&alone), of_run.expect("its evaluation")["evaluation"]);
     assert!(!stderr.contains("warning"), "{stderr}");
     // A flag overrides the file, with a warning about what it contradicts.
-    let (code, _, stderr) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &["--layer", "2"]));
     let expected = "was trained on other tokens (tokens after layer 1, not tokens after the last layer)";
-    assert!(code == 0 && stderr.contains(expected), "{stderr}");
+    assert_ends(&mut eval_probe(&desk, &backbone(), &of("run"), &["--layer", "2"]), 0, &[expected]);
     // Two probes of different tokens cannot be evaluated together.
     let two = of("last").display().to_string();
-    let (code, _, stderr) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[&two]));
-    assert!(code == 2 && stderr.contains("different tokens") && stderr.contains("--layer"), "{stderr}");
+    let beside = |other: &str| eval_probe(&desk, &backbone(), &of("run"), &[other]);
+    assert_ends(&mut beside(&two), 2, &["different tokens", "--layer"]);
     // A probe that does not name its tokens is not given those of another.
     let mut silent = Probe::load(of("last")).expect("a probe");
     silent.meta.training = None;
     silent.save(desk.path("silent.safetensors")).expect("a file");
     let silent = desk.path("silent.safetensors").display().to_string();
-    let (code, _, stderr) = run(&mut eval_probe(&desk, &backbone(), &of("run"), &[&silent]));
-    assert!(code == 2 && stderr.contains("a file that does not say"), "{stderr}");
-    let (code, _, stderr) = run(&mut eval_probe(&desk, &backbone(), &of("last"), &[&silent]));
-    assert_eq!(code, 0, "{stderr}");
+    assert_ends(&mut beside(&silent), 2, &["a file that does not say"]);
+    done(&mut eval_probe(&desk, &backbone(), &of("last"), &[&silent]));
 
     let inspect = |out: &str, more: &[&str]| {
-        let mut inspect = program();
-        inspect.args(["inspect", "--device", "cpu", "--null-draws", "2", "--backbone"]).arg(backbone());
+        let mut inspect = inspect(2);
         inspect.arg("--image").arg(desk.data().join("val")).arg("--out").arg(desk.path(out));
-        let (code, _, stderr) = run(inspect.arg("--probe").arg(of("run")).args(more));
-        assert_eq!(code, 0, "{stderr}");
-        let first =
-            files_below(&desk.path(out)).into_iter().find(|path| path.extension() == Some("json".as_ref()));
-        let text = fs::read_to_string(first.expect("a result")).expect("text");
-        let document: Value = serde_json::from_str(&text).expect("JSON");
+        let (_, stderr) = succeeds(inspect.arg("--probe").arg(of("run")).args(more));
+        let first = tree(&desk.path(out)).into_iter().find(|(name, _)| name.ends_with(".json"));
+        let document: Value = serde_json::from_slice(&first.expect("a result").1).expect("JSON");
         (document["grid"]["rows"].as_u64(), stderr)
     };
     let (rows, stderr) = inspect("own", &[]);
@@ -90,29 +83,14 @@ fn a_probe_is_asked_about_the_tokens_it_was_trained_on() {
     assert!(rows == Some(4) && stderr.contains("images of 48 pixels, not images of 32 pixels"), "{stderr}");
 }
 
-/// All files in a folder and below, sorted.
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() { all.extend(files_below(&path)) } else { all.push(path) }
-    }
-    all.sort();
-    all
-}
-
 #[test]
 fn other_weights_are_told_and_never_kept() {
     let desk = Desk::new(24, 12);
     done(&mut desk.train("run", 1, &[]));
     let other = other_backbone(&desk, "twin");
     let probe = desk.path("run/probes/sinkhorn-s0-best.safetensors");
-    let (code, _, stderr) = run(&mut eval_probe(&desk, &other, &probe, &[]));
-    assert!(code == 0 && stderr.contains("was trained on other weights"), "{stderr}");
-    let eval = |more: &[&str]| {
-        let mut eval = desk.verb("eval", "cache");
-        run(eval.args(["--device", "cpu", "--run"]).arg(desk.path("run")).args(more))
-    };
+    assert_ends(&mut eval_probe(&desk, &other, &probe, &[]), 0, &["was trained on other weights"]);
+    let eval = |more: &[&str]| desk.eval("run", more);
     let kept = desk.path("run/evaluation.json");
     for (more, field) in [
         (&["--backbone", &other.display().to_string()][..], "tokens.weights"),
@@ -120,12 +98,11 @@ fn other_weights_are_told_and_never_kept() {
         (&["--size", "48"], "tokens.preprocessing"),
         (&["--precision", "float32"], "tokens.precision"),
     ] {
-        let (code, _, stderr) = eval(more);
-        assert!(code == 2 && stderr.contains(&format!("another `{field}`")), "{more:?}: {stderr}");
+        assert_ends(&mut eval(more), 2, &[&format!("another `{field}`")]);
         assert!(!kept.exists(), "{more:?}");
     }
-    let (code, _, stderr) = eval(&["--layer", "2"]); // the last layer, by its number
-    assert!(code == 0 && kept.exists(), "{stderr}");
+    done(&mut eval(&["--layer", "2"])); // the last layer, by its number
+    assert!(kept.exists());
 }
 
 #[test]
@@ -133,10 +110,7 @@ fn what_a_run_was_not_begun_with_is_refused_and_seeds_are_added() {
     let desk = Desk::new(24, 12);
     done(&mut desk.train("run", 2, &[]));
     let before = files(&desk.path("run/probes"));
-    let resume = |more: &[&str]| {
-        let mut train = desk.verb("train", "cache");
-        run(train.arg("--resume").arg("--out").arg(desk.path("run")).args(more))
-    };
+    let resume = |more: &[&str]| desk.resume("run", more);
     for (more, field) in [
         (&["--epochs", "5"][..], "protocol.epochs"),
         (&["--rate", "5"], "protocol.rate"),
@@ -147,17 +121,14 @@ fn what_a_run_was_not_begun_with_is_refused_and_seeds_are_added() {
         (&["--seeds", "1"], "seeds"),
         (&["--select-split", "0.3"], "selection"),
     ] {
-        let (code, _, stderr) = resume(more);
-        assert!(code == 2 && stderr.contains(&format!("another `{field}`")), "{more:?}: {stderr}");
+        assert_ends(&mut resume(more), 2, &[&format!("another `{field}`")]);
     }
     assert!(before == files(&desk.path("run/probes")));
-    let (_, _, stderr) = resume(&["--heads", "cls"]);
-    assert!(stderr.contains("there, cls now;"), "one head by its name, too: {stderr}");
-    let (code, _, stderr) = resume(&["--config", "state_dim=3"]);
-    assert!(code == 2 && stderr.contains("--heads"), "{stderr}");
+    // One head by its name, too.
+    assert_ends(&mut resume(&["--heads", "cls"]), 2, &["there, cls now;"]);
+    assert_ends(&mut resume(&["--config", "state_dim=3"]), 2, &["--heads"]);
     // More seeds: existing probes stay as they are, new ones are those of a run with three seeds.
-    let (code, _, stderr) = resume(&["--seeds", "3"]);
-    assert_eq!(code, 0, "{stderr}");
+    done(&mut resume(&["--seeds", "3"]));
     done(&mut desk.train("whole", 2, &["--seeds", "3"]));
     let [grown, whole] = ["run", "whole"].map(|name| desk.path(name));
     assert_eq!(files(&grown.join("probes")).len(), 3 * 2 * 2);
@@ -181,8 +152,8 @@ fn a_run_goes_on_with_the_cache_it_was_begun_with() {
 fn without_a_cache_a_training_ends_with_the_same_bits() {
     let desk = Desk::new(36, 12);
     fs::write(desk.data().join("train/disc-dots/broken.png"), "no picture").expect("a file");
-    let (code, _, stderr) = run(&mut desk.train("refused", 6, &["--cache-limit", "0.00001"]));
-    assert!(code == 1 && stderr.contains("--recompute") && stderr.contains(" each here"), "{stderr}");
+    let too_little = ["--cache-limit", "0.00001"];
+    assert_ends(&mut desk.train("refused", 6, &too_little), 1, &["--recompute", " each here"]);
     done(&mut desk.train("cached", 6, &["--select-split", "0.34"]));
     fs::remove_dir_all(desk.path("cache")).expect("removed");
     let anew = ["--select-split", "0.34", "--recompute", "--cache-limit", "0.00001"];
@@ -199,8 +170,7 @@ fn without_a_cache_a_training_ends_with_the_same_bits() {
     assert!(desk.path("cut/metrics.jsonl").exists(), "nothing was trained");
     child.kill().expect("killed");
     assert!(!child.wait().expect("a child").success(), "it was over before it was killed");
-    let mut resume = desk.verb("train", "cache");
-    done(resume.args(["--resume", "--cache-limit", "0.00001", "--out"]).arg(desk.path("cut")));
+    done(&mut desk.resume("cut", &["--cache-limit", "0.00001"]));
     assert!(!desk.path("cache").exists(), "tokens were kept");
     for name in ["anew", "cut"] {
         let [own, cached] = [name, "cached"].map(|name| desk.path(name));
@@ -209,9 +179,8 @@ fn without_a_cache_a_training_ends_with_the_same_bits() {
     }
     // The CLS token, which those heads do not read, is rounded to the cache's precision, too.
     let cls = |out: &str, more: &[&str]| {
-        let mut command = desk.verb("train", out);
-        command.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--heads", "cls"]);
-        command.args(["--epochs", "1", "--batch", "16", "--device", "cpu", "--out"]).arg(desk.path(out));
+        let mut command = desk.on_data("train", out);
+        command.args(["--heads", "cls", "--epochs", "1", "--batch", "16", "--out"]).arg(desk.path(out));
         done(command.args(more));
         files(&desk.path(out).join("probes"))
     };

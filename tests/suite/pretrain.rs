@@ -14,7 +14,7 @@ use ssmprobe::model::io::failpoint::{self, Failure};
 use tempfile::TempDir;
 
 use crate::faults::{apart, child, is_temporary, leftovers, tree, whole};
-use crate::run::{done, lines, program, run};
+use crate::run::{assert_ends, done, entries, lines, program, succeeds};
 
 /// Environment variables of a child process: its folder, and the file operation at which it is killed.
 const DISK: &str = "SSMPROBE_SUITE_DISK";
@@ -81,8 +81,7 @@ fn what_is_pretrained_is_a_backbone_that_probes_are_trained_on() {
     for objective in ["masked", "supervised"] {
         let more =
             ["--objective", objective, "--epochs", "7", "--checkpoint-every", "2", "--augment", "crop"];
-        let (code, stdout, stderr) = run(&mut pretrain(desk.path(), objective, &more));
-        assert_eq!(code, 0, "{stderr}");
+        let (stdout, stderr) = succeeds(&mut pretrain(desk.path(), objective, &more));
         assert!(
             stdout.contains("step 21, loss") && (objective == "masked" || stdout.contains("% correct")),
             "{stdout}"
@@ -170,8 +169,8 @@ fn a_stopped_pretraining_is_kept_and_goes_on() {
     let cut = desk.path().join("cut");
     let child = start(&mut pretrain(desk.path(), "cut", &more));
     until("a checkpoint", || cut.join("state/checkpoint.safetensors").exists());
-    let (code, _, stderr) = run(&mut pretrain(desk.path(), "cut", &["--resume"]));
-    assert!(code == 1 && stderr.contains("is in use by another training process"), "{code}: {stderr}");
+    let mut resume = pretrain(desk.path(), "cut", &["--resume"]);
+    assert_ends(&mut resume, 1, &["is in use by another training process"]);
     signal(&child, "-INT");
     let (code, stderr, _) = end(child);
     assert_eq!(code, Some(130), "{stderr}");
@@ -193,9 +192,8 @@ fn a_stopped_pretraining_is_kept_and_goes_on() {
 fn what_cannot_be_pretrained_is_refused_in_words() {
     let desk = TempDir::new().expect("a folder");
     let data = pictures(desk.path());
-    let refused = |out: &str, more: &[&str], expected: &str| {
-        let (code, _, stderr) = run(&mut pretrain(desk.path(), out, more));
-        assert!(code == 2 && stderr.contains(expected), "{more:?}: {code}: {stderr}");
+    let ends = |out: &str, more: &[&str], code: i32, expected: &str| {
+        assert_ends(&mut pretrain(desk.path(), out, more), code, &[expected]);
     };
     for (more, expected) in [
         (&["--split", "val"][..], "no such images (18 train, 0 val, 2 test)"),
@@ -213,56 +211,45 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
         (&["--device", "abacus"], "abacus"),
     ] {
         // No flag is given twice.
-        let own: Vec<&str> = more.to_vec();
-        let (code, _, stderr) = {
-            let mut command = program();
-            let base = ["pretrain", "--size=16", "--batch=7"];
-            let unless = |flag: &str, word: &'static str| (!own.contains(&flag)).then_some(word);
-            command.args(base).args(unless("--layers", "--layers=1")).args(unless("--width", "--width=32"));
-            command.args(unless("--device", "--device=cpu")).args(&own);
-            run(command.arg("--data").arg(&data).arg("--out").arg(desk.path().join("none")))
-        };
-        assert!(code == 2 && stderr.contains(expected), "{more:?}: {code}: {stderr}");
+        let mut command = program();
+        let base = ["pretrain", "--size=16", "--batch=7"];
+        let unless = |flag: &str, word: &'static str| (!more.contains(&flag)).then_some(word);
+        command.args(base).args(unless("--layers", "--layers=1")).args(unless("--width", "--width=32"));
+        command.args(unless("--device", "--device=cpu")).args(more);
+        command.arg("--data").arg(&data).arg("--out").arg(desk.path().join("none"));
+        assert_ends(&mut command, 2, &[expected]);
         assert!(!desk.path().join("none").exists(), "{more:?}");
     }
-    let (code, _, stderr) =
-        run(program().args(["pretrain", "--resume", "--out"]).arg(desk.path().join("none")));
-    assert!(code == 2 && stderr.contains("has nothing to resume"), "{stderr}");
+    let mut resume = program();
+    resume.args(["pretrain", "--resume", "--out"]).arg(desk.path().join("none"));
+    assert_ends(&mut resume, 2, &["has nothing to resume"]);
 
     done(&mut pretrain(desk.path(), "done", &["--epochs", "2"]));
-    refused("done", &["--epochs", "2"], "--resume");
-    refused(
-        "done",
-        &["--epochs", "3", "--resume"],
-        "`settings.epochs` is 2 in the pre-training started there, not 3",
-    );
-    refused("done", &["--epochs", "2", "--seed", "1", "--resume"], "`settings.seed` is 0");
+    ends("done", &["--epochs", "2"], 2, "--resume");
+    let epochs = "`settings.epochs` is 2 in the pre-training started there, not 3";
+    ends("done", &["--epochs", "3", "--resume"], 2, epochs);
+    ends("done", &["--epochs", "2", "--seed", "1", "--resume"], 2, "`settings.seed` is 0");
     fs::create_dir(desk.path().join("other")).expect("a folder");
     fs::write(desk.path().join("other/run.json"), "{}").expect("a file");
-    refused("other", &["--resume"], "no pretraining.json, so it is not an earlier pre-training");
+    ends("other", &["--resume"], 2, "no pretraining.json, so it is not an earlier pre-training");
 
     let checkpoint = desk.path().join("done/state/checkpoint.safetensors");
     let bytes = fs::read(&checkpoint).expect("a checkpoint");
     fs::write(&checkpoint, &bytes[..bytes.len() / 2]).expect("written");
-    let (code, _, stderr) = run(&mut pretrain(desk.path(), "done", &["--epochs", "2", "--resume"]));
-    assert!(
-        code == 1 && stderr.contains("checkpoint.safetensors: it is not a complete checkpoint"),
-        "{stderr}"
-    );
+    let torn = "checkpoint.safetensors: it is not a complete checkpoint";
+    ends("done", &["--epochs", "2", "--resume"], 1, torn);
     fs::write(&checkpoint, &bytes).expect("written");
     // One more picture makes another dataset.
     fs::copy(data.join("train/down/1.png"), data.join("train/down/more.png")).expect("a copy");
-    refused("done", &["--epochs", "2", "--resume"], "an image was added");
-    for class in ["across", "down"] {
-        for file in fs::read_dir(data.join("train").join(class)).expect("a folder") {
-            fs::write(file.expect("an entry").path(), "no picture").expect("written");
+    ends("done", &["--epochs", "2", "--resume"], 2, "an image was added");
+    for class in entries(&data.join("train")) {
+        for file in entries(&class) {
+            fs::write(file, "no picture").expect("written");
         }
     }
-    let (code, _, stderr) = run(&mut pretrain(desk.path(), "torn", &["--epochs", "2"]));
-    assert!(code == 1 && stderr.contains("step 1: no image can be read"), "{stderr}");
+    ends("torn", &["--epochs", "2"], 1, "step 1: no image can be read");
     for split in ["train", "test"] {
         fs::remove_dir_all(data.join(split).join("down")).expect("removed");
     }
-    let (code, _, stderr) = run(&mut pretrain(desk.path(), "one", &["--objective", "supervised"]));
-    assert!(code == 2 && stderr.contains("of 1 class, expected at least two"), "{stderr}");
+    ends("one", &["--objective", "supervised"], 2, "of 1 class, expected at least two");
 }

@@ -9,12 +9,11 @@ use serde_json::Value;
 use ssmprobe::app::cli;
 
 use super::faults;
-use super::run::{Desk, backbone, done, files, lines, run};
+use super::run::{Desk, assert_ends, done, entries, files, lines, run, succeeds};
 
 /// The only token cache of a desk.
 fn cache(desk: &Desk) -> PathBuf {
-    let entries = fs::read_dir(desk.path("cache")).expect("a folder");
-    let all: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    let all = entries(&desk.path("cache"));
     assert_eq!(all.len(), 1, "{all:?}");
     all[0].clone()
 }
@@ -25,11 +24,7 @@ fn shard(cache: &Path, index: usize) -> PathBuf {
 
 /// Runs `ssmprobe extract`; its JSON document and its standard error.
 fn extract(desk: &Desk, more: &[&str]) -> (Value, String) {
-    let mut command = desk.verb("extract", "cache");
-    command.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data());
-    command.args(["--device", "cpu", "--json"]).args(more);
-    let (code, stdout, stderr) = run(&mut command);
-    assert_eq!(code, 0, "{stderr}");
+    let (stdout, stderr) = succeeds(desk.on_data("extract", "cache").arg("--json").args(more));
     (lines(&stdout)[0].clone(), stderr)
 }
 
@@ -69,15 +64,9 @@ fn a_record_says_where_a_shard_belongs_and_what_is_in_it() {
         images.extend(record["images"].as_array().expect("images").clone());
     }
     // The images, sorted by their paths: train before val.
-    let mut paths = Vec::new();
-    for split in ["train", "val"] {
-        for class in fs::read_dir(desk.data().join(split)).expect("a folder") {
-            let class = class.expect("a class").path();
-            paths.extend(fs::read_dir(class).expect("a folder").map(|entry| entry.expect("an image").path()));
-        }
-    }
-    paths.sort();
-    let expected: Vec<Value> = paths.iter().map(|path| sha256sum(path).into()).collect();
+    let classes = ["train", "val"].iter().flat_map(|split| entries(&desk.data().join(split)));
+    let paths = classes.flat_map(|class| entries(&class));
+    let expected: Vec<Value> = paths.map(|path| sha256sum(&path).into()).collect();
     assert_eq!(images, expected);
 }
 
@@ -105,8 +94,7 @@ fn a_damaged_shard_is_named_and_it_alone_made_again() {
 
     // A training finds the damage itself and ends with the same bits.
     damage(&shard(&cache, 0));
-    let (code, _, stderr) = run(&mut desk.train("again", 2, &[]));
-    assert!(code == 0 && stderr.contains("tokens-000000.safetensors"), "{stderr}");
+    assert_ends(&mut desk.train("again", 2, &[]), 0, &["tokens-000000.safetensors"]);
     let [whole, again] = ["whole", "again"].map(|run| files(&desk.path(run).join("probes")));
     assert!(whole == again);
     let (document, stderr) = extract(&desk, &[]);
@@ -122,13 +110,7 @@ fn a_shard_that_changed_since_it_was_read_is_read_again() {
     faults::apart("shards::a_shard_that_changed_since_it_was_read_is_read_again", || {
         let desk = Desk::new(70, 24);
         let extract = || {
-            let mut command = desk.verb("extract", "cache");
-            command
-                .arg("--backbone")
-                .arg(backbone())
-                .arg("--data")
-                .arg(desk.data())
-                .args(["--device", "cpu"]);
+            let command = desk.on_data("extract", "cache");
             cli::run(std::iter::once(command.get_program()).chain(command.get_args())).expect("tokens");
         };
         extract();
@@ -244,10 +226,7 @@ fn an_image_rewritten_with_the_same_size_and_time_is_named() {
     done(&mut desk.train("run", 1, &[]));
     let cache = cache(&desk);
     let before = files(&cache);
-    let class = desk.data().join("train/disc-dots");
-    let mut images: Vec<PathBuf> =
-        fs::read_dir(class).expect("a folder").map(|e| e.expect("an image").path()).collect();
-    images.sort();
+    let images = entries(&desk.data().join("train/disc-dots"));
     let (changed, original) = (&images[0], fs::read(&images[0]).expect("an image"));
     // Of the same length, but no longer a valid PNG, which has checksums.
     let mut other = original.clone();
@@ -259,9 +238,8 @@ fn an_image_rewritten_with_the_same_size_and_time_is_named() {
     assert!(document["changed"].as_array().is_some_and(Vec::is_empty) && files(&cache) == before);
 
     // A run that was trained on it is not resumed.
-    let (code, _, stderr) = run(&mut desk.train("run", 1, &["--resume", "--verify"]));
     let name = changed.file_name().and_then(|name| name.to_str()).expect("a name");
-    assert!(code == 1 && stderr.contains(name) && stderr.contains("restore it"), "{code}: {stderr}");
+    assert_ends(&mut desk.train("run", 1, &["--resume", "--verify"]), 1, &[name, "restore it"]);
 
     let (document, stderr) = extract(&desk, &["--verify"]);
     assert!(
@@ -284,37 +262,28 @@ fn a_touched_image_does_not_end_a_run_whose_images_are_what_they_were() {
     let desk = Desk::new(36, 12);
     done(&mut desk.train("run", 2, &["--seeds", "1"]));
     let probes = files(&desk.path("run/probes"));
-    let class = desk.data().join("train/disc-dots");
-    let image = fs::read_dir(class).expect("a folder").next().expect("an image").expect("an image").path();
-    let bytes = fs::read(&image).expect("an image");
-    fs::write(&image, &bytes).expect("written");
+    let image = &entries(&desk.data().join("train/disc-dots"))[0];
+    let bytes = fs::read(image).expect("an image");
+    fs::write(image, &bytes).expect("written");
 
-    let resume = |more: &[&str]| {
-        let mut command = desk.verb("train", "cache");
-        run(command.arg("--resume").arg("--out").arg(desk.path("run")).args(["--device", "cpu"]).args(more))
-    };
-    let (code, _, stderr) = resume(&[]);
+    let resume = |more: &[&str]| desk.resume("run", &[&["--device", "cpu"], more].concat());
+    let (code, _, stderr) = run(&mut resume(&[]));
     assert!(code == 2 && stderr.contains("tokens.dataset"), "{code}: {stderr}");
     assert!(stderr.contains("--resume --verify") && !stderr.contains("`--resume --out` alone"), "{stderr}");
     // Contents decide; a further seed shows that the run really resumes.
-    let (code, _, stderr) = resume(&["--verify", "--seeds", "2"]);
-    assert_eq!(code, 0, "{stderr}");
+    done(&mut resume(&["--verify", "--seeds", "2"]));
     let now = files(&desk.path("run/probes"));
     assert!(now.len() == 2 * probes.len() && probes.iter().all(|(name, bytes)| now[name] == *bytes));
 
-    fs::write(&image, [&bytes[..], &[0]].concat()).expect("written");
-    let (code, _, stderr) = resume(&["--verify", "--seeds", "3"]);
-    assert!(
-        code == 2 && stderr.contains("has changed since") && stderr.contains("tokens.dataset"),
-        "{stderr}"
-    );
-    fs::write(&image, &bytes).expect("written");
+    fs::write(image, [&bytes[..], &[0]].concat()).expect("written");
+    let more = ["--verify", "--seeds", "3"];
+    assert_ends(&mut resume(&more), 2, &["has changed since", "tokens.dataset"]);
+    fs::write(image, &bytes).expect("written");
 
     // Without a record of the images' digests, they cannot be said to be the same.
     let cache = cache(&desk);
     fs::remove_file(cache.join("tokens-000000.json")).expect("removed");
     let manifest = fs::read_to_string(cache.join("manifest.json")).expect("a manifest");
     fs::write(cache.join("manifest.json"), manifest.replace(",\n  \"records\": true", "")).expect("written");
-    let (code, _, stderr) = resume(&["--verify", "--seeds", "3"]);
-    assert!(code == 2 && stderr.contains("tokens.dataset"), "{code}: {stderr}");
+    assert_ends(&mut resume(&more), 2, &["tokens.dataset"]);
 }

@@ -70,9 +70,7 @@ fn patch_tokens_are_trained_on_and_the_cls_head_is_refused() {
     let cache = TokenCache::find(&desk.path("cache"), &plan.source).expect("readable").expect("there");
     assert!(cache.cls(&[0]).is_none() && cache.tokens(0).cls.is_none());
 
-    let mut eval = desk.verb("eval", "cache");
-    eval.arg("--run").arg(desk.path("kept")).args(["--anchors", "--json", "--device", "cpu"]);
-    let events = lines(&done(&mut eval));
+    let events = lines(&done(&mut desk.eval("kept", &["--anchors", "--json"])));
     let views: Vec<_> = events.iter().filter_map(|event| event["view"].as_str()).collect();
     assert!(!views.is_empty() && views.iter().all(|view| *view == "mean"), "{views:?}");
 

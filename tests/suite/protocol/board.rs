@@ -11,7 +11,7 @@ use ssmprobe::app::jobs::train::Event;
 use ssmprobe::app::jobs::train::tensorboard::TensorBoard;
 
 use super::Desk;
-use crate::run::{self, done};
+use crate::run::{self, assert_ends, done};
 
 /// An epoch, and its scalars by tag.
 type Step = (u64, BTreeMap<String, f32>);
@@ -195,12 +195,10 @@ fn the_flag_writes_along_and_mixes_no_runs() {
     assert_eq!(assert_same(&desk.path("run"), &board.join("run"), 1e-3, 2), 2 * 2 * 2);
     done(&mut desk.train("run", 2, &[&flag[..], &["--resume", "--seeds", "3"]].concat()));
     assert_eq!(assert_same(&desk.path("run"), &board.join("run"), 1e-3, 2), 2 * 3 * 2);
-    let (code, _, stderr) = run::run(&mut desk.train("elsewhere/run", 2, &flag));
-    assert!(code == 2 && stderr.contains("has the events of another run"), "{stderr}");
+    assert_ends(&mut desk.train("elsewhere/run", 2, &flag), 2, &["has the events of another run"]);
     assert!(!desk.path("elsewhere").exists());
     fs::write(desk.path("file"), "").expect("room");
-    let file = desk.path("file");
-    let (code, _, stderr) =
-        run::run(&mut desk.train("other", 2, &["--tensorboard", file.to_str().expect("text")]));
-    assert!(code == 1 && stderr.contains("--tensorboard") && !desk.path("other").exists(), "{stderr}");
+    let file = desk.path("file").display().to_string();
+    assert_ends(&mut desk.train("other", 2, &["--tensorboard", &file]), 1, &["--tensorboard"]);
+    assert!(!desk.path("other").exists());
 }

@@ -18,7 +18,7 @@ use ssmprobe::model::train::{HeadTrainer, TrainCursor};
 
 use super::{Desk, GRID, SEEDS, WIDTH, arrays, below, folder, list, peer, shuffle};
 use crate::close::assert_close;
-use crate::run::{done, lines, program, run};
+use crate::run::{done, lines, program, succeeds};
 
 const HEADS: [&str; 4] = ["gap", "linear-bn", "raster", "sinkhorn"];
 /// Tolerance of float32 against float64, after all steps.
@@ -184,8 +184,7 @@ fn the_verbs_say_what_the_peer_says() {
     train.arg("--backbone").arg(crate::run::backbone()).arg("--data").arg(desk.data());
     train.args(["--heads", "gap,sinkhorn", "--config", super::STATES, "--epochs", "4", "--batch", "8"]);
     train.args(["--rate", "0.02", "--seeds", "2", "--out"]).arg(desk.path("run"));
-    let (code, stdout, stderr) = run(&mut train);
-    assert_eq!(code, 0, "{stderr}");
+    let (stdout, stderr) = succeeds(&mut train);
     for (seed, head) in SEEDS.into_iter().flat_map(|seed| ["gap", "sinkhorn"].map(|head| (seed, head))) {
         let last = &of(&peer, head, seed)["epochs"][3];
         let found = format!("{head} {:.3} {:.1} %", number(&last["loss"]), number(&last["test"]));

@@ -7,7 +7,7 @@ use ssmprobe::app::remote::hello::{Hello, PROTOCOL};
 use tempfile::TempDir;
 
 use super::{fixture, inspect, is_alive, read_pid, until, write_script};
-use crate::run::run;
+use crate::run::{assert_ends, run};
 
 /// Runs `inspect --on` with the script `what` as `ssh`; exit code and standard error.
 fn with_ssh(what: &str, place: &str) -> (i32, String) {
@@ -79,11 +79,7 @@ fn without_ssh_nothing_is_tried() {
     let desk = TempDir::new().expect("a folder");
     let probe = fixture("probes/gap.safetensors").display().to_string();
     let mut command = inspect(&desk.path().join("out"), &["--on", "ssh://gpu1", "--probe", &probe]);
-    let (code, _, stderr) = run(command.env("PATH", desk.path()));
-    assert!(
-        code == 1 && stderr.contains("`ssh` cannot be started") && stderr.contains("OpenSSH"),
-        "{stderr}"
-    );
+    assert_ends(command.env("PATH", desk.path()), 1, &["`ssh` cannot be started", "OpenSSH"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! error messages when the other end is not a proper worker; and no worker outlives its client.
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
@@ -11,8 +12,8 @@ use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
 use crate::faults::tree;
-use crate::interrupts::{end, has_temporary, signal, start, until};
-use crate::run::{Desk, done, program, run};
+use crate::interrupts::{end, has_temporary, send, signal, start, until};
+use crate::run::{self, Desk, done, entries, fixture, program, run, succeeds};
 
 mod errors;
 mod sshd;
@@ -20,15 +21,10 @@ mod tasks;
 mod train;
 mod window;
 
-fn fixture(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
-}
-
 /// `ssmprobe inspect` on the fixture's images, into a folder.
 fn inspect(out: &Path, more: &[&str]) -> Command {
-    let mut command = program();
-    command.args(["inspect", "--device", "cpu", "--null-draws", "16", "--seed", "3", "--batch", "2"]);
-    command.arg("--backbone").arg(fixture("backbone")).arg("--image").arg(fixture("images"));
+    let mut command = run::inspect(16);
+    command.args(["--seed", "3", "--batch", "2", "--image"]).arg(fixture("images"));
     command.arg("--out").arg(out).args(more);
     command
 }
@@ -45,27 +41,25 @@ fn everything(out: &Path) -> Command {
     command
 }
 
-/// Exit code, standard output and files of a command that writes into `out`, which is then removed.
-fn outcome(command: &mut Command, out: &Path) -> (i32, String, Vec<(String, Vec<u8>)>) {
-    let (code, stdout, stderr) = run(command);
-    assert!(code == 0, "{stderr}");
-    let files = tree(out).into_iter().collect();
+/// Standard output and files of a command that writes into `out`, which is then removed.
+fn outcome(command: &mut Command, out: &Path) -> (String, BTreeMap<String, Vec<u8>>) {
+    let stdout = done(command);
+    let files = tree(out);
     fs::remove_dir_all(out).expect("a folder of results");
-    (code, stdout, files)
+    (stdout, files)
 }
 
 /// Asserts that a command gives the same bytes elsewhere.
 fn same_elsewhere(command: &dyn Fn() -> Command, elsewhere: &dyn Fn(&mut Command), out: &Path) {
-    let here = outcome(&mut command(), out);
+    let (said, here) = outcome(&mut command(), out);
     let mut there = command();
     elsewhere(&mut there);
-    let there = outcome(&mut there, out);
-    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|file| file.0.clone()).collect::<Vec<_>>();
-    assert_eq!(names(&there.2), names(&here.2));
-    for (found, expected) in there.2.iter().zip(&here.2) {
-        assert!(found == expected, "{} has other bytes", found.0);
+    let (said_there, there) = outcome(&mut there, out);
+    assert_eq!(there.keys().collect::<Vec<_>>(), here.keys().collect::<Vec<_>>());
+    for (name, bytes) in &there {
+        assert!(*bytes == here[name], "{name} has other bytes");
     }
-    assert_eq!((there.0, there.1), (here.0, here.1));
+    assert_eq!(said_there, said);
 }
 
 fn on_local(command: &mut Command) {
@@ -76,7 +70,7 @@ fn on_local(command: &mut Command) {
 fn what_a_child_process_explains_has_the_same_bytes() {
     let desk = TempDir::new().expect("a folder");
     let out = desk.path().join("out");
-    let (_, stdout, files) = outcome(&mut everything(&out), &out);
+    let (stdout, files) = outcome(&mut everything(&out), &out);
     // At least one file of each kind, so that none is missing from both.
     for ending in [".npz", ".trace.json", ".gif", ".stability.json", ".causal.json", "summary.csv"] {
         assert!(files.iter().any(|(name, _)| name.ends_with(ending)), "{ending}");
@@ -114,34 +108,31 @@ fn what_a_child_process_evaluates_has_the_same_bytes() {
     done(&mut desk.train("run", 1, &[]));
     let (run, out) = (desk.path("run"), desk.path("evaluations"));
     let of_run = || {
-        let mut eval = desk.verb("eval", "cache");
-        eval.args(["--device", "cpu", "--ablations", "--anchors", "--json", "--run"]).arg(&run);
-        eval.arg("--evaluation").arg(&out);
+        let mut eval = desk.eval("run", &["--ablations", "--anchors", "--json", "--evaluation"]);
+        eval.arg(&out);
         eval
     };
     let kept = run.join("evaluation.json");
     same_elsewhere(&of_run, &on_local, &out);
     let there = fs::read(&kept).expect("what is kept in the run");
     fs::remove_file(&kept).expect("a file");
-    let (_, stdout, files) = outcome(&mut of_run(), &out);
+    let (stdout, files) = outcome(&mut of_run(), &out);
     assert!(fs::read(&kept).expect("what is kept in the run") == there);
     assert!(files.len() >= 4 && stdout.contains("\"anchor\"") && stdout.contains("\"survey\""), "{stdout}");
     // Without --json, of probe files, and with a broken image.
     let broken = desk.data().join("val");
-    let class = fs::read_dir(&broken).expect("classes").next().expect("a class").expect("an entry").path();
-    fs::write(class.join("broken.png"), "no picture").expect("a file");
+    fs::write(entries(&broken)[0].join("broken.png"), "no picture").expect("a file");
     let probes = tree(&run.join("probes"));
     let (name, _) = probes.iter().find(|(name, _)| name.starts_with("sinkhorn")).expect("a probe");
     let of_files = || {
-        let mut eval = desk.verb("eval", "cache");
-        eval.args(["--device", "cpu", "--causal", "frozen", "--reading", "random-order", "--data"]);
-        eval.arg(desk.data()).arg("--backbone").arg(fixture("backbone")).arg("--evaluation").arg(&out);
+        let mut eval = desk.on_data("eval", "cache");
+        eval.args(["--causal", "frozen", "--reading", "random-order", "--evaluation"]).arg(&out);
         eval.arg("--probe").arg(run.join("probes").join(name));
         eval
     };
     same_elsewhere(&of_files, &on_local, &out);
     fs::remove_dir_all(desk.path("cache")).expect("a cache");
-    let (_, _, stderr) = crate::run::run(of_files().args(["--on", "local"]));
+    let (_, _, stderr) = run::run(of_files().args(["--on", "local"]));
     assert!(stderr.contains("left out") && stderr.contains("broken.png"), "{stderr}");
 }
 
@@ -149,14 +140,10 @@ fn what_a_child_process_evaluates_has_the_same_bytes() {
 #[test]
 fn what_a_child_process_extracts_has_the_same_bytes() {
     let desk = Desk::new(6, 3);
-    let class =
-        fs::read_dir(desk.data().join("train")).expect("classes").next().expect("one").expect("an entry");
-    fs::write(class.path().join("broken.png"), "no picture").expect("a file");
+    let class = &entries(&desk.data().join("train"))[0];
+    fs::write(class.join("broken.png"), "no picture").expect("a file");
     let extract = |cache: &str, more: &[&str]| {
-        let mut command = desk.verb("extract", cache);
-        command.args(["--device", "cpu", "--json", "--backbone"]).arg(fixture("backbone"));
-        let (code, stdout, stderr) = run(command.arg("--data").arg(desk.data()).args(more));
-        assert_eq!(code, 0, "{stderr}");
+        let (stdout, stderr) = succeeds(desk.on_data("extract", cache).arg("--json").args(more));
         (serde_json::from_str::<serde_json::Value>(&stdout).expect("one document"), stderr)
     };
     let (plan, _) = extract("there", &["--plan", "--on", "local"]);
@@ -185,7 +172,7 @@ fn children(pid: u32) -> Vec<u32> {
 }
 
 fn kill(pid: u32) {
-    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().expect("kill runs").success());
+    send("-KILL", pid);
 }
 
 /// A script that writes its process id to a file and then becomes the program, with its cache in `folder`; script and file.
@@ -224,25 +211,12 @@ fn is_alive(pid: u32) -> bool {
 
 /// Starts a job elsewhere that takes minutes, and waits until it writes; the client, and the worker's process id.
 fn start_job(desk: &Desk, more: &[&str], out: &Path, pid: &Path, path: Option<&str>) -> (Child, u32) {
-    let mut command = program();
+    let mut command = run::inspect(16);
     if let Some(path) = path {
         command.env("PATH", path);
     }
-    command
-        .args([
-            "inspect",
-            "--device",
-            "cpu",
-            "--null-draws",
-            "16",
-            "--batch",
-            "1",
-            "--stability",
-            "--save-gif",
-        ])
-        .args(["--causal", "frozen,rerouted,pixels", "--steps", "30", "--image"])
-        .arg(desk.data());
-    command.arg("--backbone").arg(fixture("backbone")).arg("--probe").arg(fixture("probes"));
+    command.args(["--batch", "1", "--stability", "--save-gif", "--causal", "frozen,rerouted,pixels"]);
+    command.args(["--steps", "30", "--image"]).arg(desk.data()).arg("--probe").arg(fixture("probes"));
     let child = start(command.args(more).arg("--out").arg(out));
     until("the summary that is being written", || has_temporary(out));
     (child, read_pid(pid))
@@ -268,7 +242,7 @@ fn a_worker_that_is_killed_is_told_of() {
     let out = desk.path("out");
     let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
     let (client, server) = start_job(&desk, &on, &out, &pid, None);
-    assert!(Command::new("kill").args(["-KILL", &server.to_string()]).status().expect("kill runs").success());
+    kill(server);
     let (code, stderr, _) = end(client);
     assert!(code == Some(1) && stderr.contains("the connection was lost (signal: 9"), "{code:?} {stderr}");
     assert!(stderr.contains("the worker on this machine") && stderr.contains("the same command"), "{stderr}");

@@ -8,11 +8,11 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 use super::{
-    end, everything, has_temporary, inspect, is_alive, same_elsewhere, signal, start_job, until, worker,
-    write_script,
+    children, end, everything, has_temporary, inspect, is_alive, kill, same_elsewhere, signal, start_job,
+    until, worker, write_script,
 };
 use crate::faults::tree;
-use crate::run::{Desk, run};
+use crate::run::{Desk, assert_ends, run};
 use crate::skip;
 
 /// An sshd, and the files with which a client reaches it and no other.
@@ -132,13 +132,8 @@ fn what_is_evaluated_through_ssh_has_the_same_bytes() {
     let desk = Desk::new(6, 6);
     let out = desk.path("evaluations");
     let eval = || {
-        let mut eval = desk.verb("eval", "cache");
-        eval.args(["--device", "cpu", "--json", "--data"]).arg(desk.data());
-        eval.arg("--backbone")
-            .arg(super::fixture("backbone"))
-            .arg("--probe")
-            .arg(desk.path("gap.safetensors"));
-        eval.arg("--evaluation").arg(&out);
+        let mut eval = desk.on_data("eval", "cache");
+        eval.arg("--json").arg("--probe").arg(desk.path("gap.safetensors")).arg("--evaluation").arg(&out);
         eval
     };
     crate::run::done(&mut desk.train("run", 1, &["--seeds", "1"]));
@@ -150,9 +145,8 @@ fn what_is_evaluated_through_ssh_has_the_same_bytes() {
 
 /// `ssmprobe extract` of two layers, into a cache.
 fn extract(desk: &Desk, cache: &str) -> Command {
-    let mut command = desk.verb("extract", cache);
-    command.args(["--device", "cpu", "--layers", "1,last", "--backbone"]).arg(super::fixture("backbone"));
-    command.arg("--data").arg(desk.data());
+    let mut command = desk.on_data("extract", cache);
+    command.args(["--layers", "1,last"]);
     command
 }
 
@@ -163,8 +157,7 @@ fn tokens_taken_through_ssh_are_those_taken_here() {
     crate::run::done(&mut extract(&desk, "here"));
     let mut there = extract(&desk, "there");
     sshd.on(&mut there, env!("CARGO_BIN_EXE_ssmprobe"));
-    let (code, _, stderr) = run(&mut there);
-    assert!(code == 0 && stderr.contains("tokens of 86 of 86 images"), "{stderr}");
+    assert_ends(&mut there, 0, &["tokens of 86 of 86 images"]);
     let [here, there] = ["here", "there"].map(|cache| tree(&desk.path(cache)));
     assert!(here.keys().filter(|name| name.ends_with(".safetensors")).count() == 4, "{:?}", here.keys());
     assert!(here == there, "other bytes");
@@ -186,9 +179,8 @@ fn a_disk_that_is_full_at_the_other_end_is_named_and_what_was_taken_stays() {
     write_script(&script, &format!("{environment} exec '{real}' \"$@\""));
     let mut there = extract(&desk, "there");
     sshd.on(&mut there, script.to_str().expect("text"));
-    let (code, _, stderr) = run(&mut there);
-    assert!(code == 1 && stderr.contains(cache.to_str().expect("text")), "{stderr}");
-    assert!(stderr.contains("No space left on device") && stderr.contains("free some space"), "{stderr}");
+    let words = [cache.to_str().expect("text"), "No space left on device", "free some space"];
+    assert_ends(&mut there, 1, &words);
     let kept = tree(&cache);
     assert!(kept.keys().any(|name| name.ends_with("tokens-000000.safetensors")), "{:?}", kept.keys());
     assert!(kept.len() < here.len() && kept.iter().all(|(name, bytes)| here.get(name) == Some(bytes)));
@@ -231,15 +223,9 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
     let out = desk.path("out");
     let begin = || {
         let _ = fs::remove_file(&pid);
-        let place = sshd.place();
+        let on = ["--on", &sshd.place(), "--remote-program", script.to_str().expect("text")];
         let path = format!("{}:/usr/bin:/bin", sshd.folder.path().display());
-        start_job(
-            &desk,
-            &["--on", &place, "--remote-program", script.to_str().expect("text")],
-            &out,
-            &pid,
-            Some(&path),
-        )
+        start_job(&desk, &on, &out, &pid, Some(&path))
     };
     // The client is killed.
     let (client, server) = begin();
@@ -249,7 +235,7 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
     fs::remove_dir_all(&out).expect("a folder");
     // The worker is killed.
     let (client, server) = begin();
-    assert!(Command::new("kill").args(["-KILL", &server.to_string()]).status().expect("kill runs").success());
+    kill(server);
     let (code, stderr, _) = end(client);
     assert!(
         code == Some(1) && stderr.contains("the connection was lost") && stderr.contains(&sshd.place()),
@@ -258,10 +244,9 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
     assert!(!has_temporary(&out));
     // ssh, the only child of the client, is killed.
     let (client, server) = begin();
-    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", client.id())).expect("a list");
-    let ssh: Vec<&str> = children.split_whitespace().collect();
+    let ssh = children(client.id());
     assert_eq!(ssh.len(), 1);
-    assert!(Command::new("kill").args(["-KILL", ssh[0]]).status().expect("kill runs").success());
+    kill(ssh[0]);
     let (code, stderr, _) = end(client);
     assert!(code == Some(1) && stderr.contains("the connection was lost (signal: 9"), "{stderr}");
     until("the end of the worker", || !is_alive(server));

@@ -11,7 +11,7 @@ use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::{Phase, TaskPlan, WatchedRun};
 
 use super::window::{Sitting, training_of};
-use super::{fixture, write_script};
+use super::write_script;
 use crate::run::{Desk, done};
 
 /// Runs all tasks at once, or only the first if there is a file `lose`; the queue is always empty.
@@ -86,10 +86,7 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
 
     // The second training task gets lost, and nothing is joined.
     fs::write(bin.join("sbatch.lose"), "").expect("a file");
-    let tokens = ["extract", "--cache"];
-    let mut extract = crate::run::program();
-    extract.args(tokens).arg(desk.path("cache")).arg("--backbone").arg(fixture("backbone"));
-    done(extract.arg("--data").arg(desk.data()).args(["--device", "cpu"]));
+    done(&mut desk.on_data("extract", "cache"));
     sitting.wants(Command::StartTraining);
     sitting.until("tasks that are handed in", |s| s.says("The tasks are submitted and write to"));
     fs::remove_file(bin.join("sbatch.lose")).expect("a file");

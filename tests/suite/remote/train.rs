@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use super::sshd::Sshd;
 use super::{children, end, is_alive, kill, signal, start, until};
 use crate::faults::tree;
-use crate::run::{Desk, done, files, program, run, tables};
+use crate::run::{Desk, assert_ends, backbone, done, files, program, run, succeeds, tables};
 
 const REAL: &str = env!("CARGO_BIN_EXE_ssmprobe");
 
@@ -38,16 +38,13 @@ fn assert_same(desk: &Desk, out: &str) {
 fn a_training_elsewhere_says_what_one_here_says_and_makes_the_same() {
     let desk = Desk::new(24, 12);
     let here = done(&mut desk.train("here", 3, &[]));
-    let (code, found, stderr) = run(&mut there(&desk, "there", 3));
-    assert_eq!(code, 0, "{stderr}");
+    let (found, stderr) = succeeds(&mut there(&desk, "there", 3));
     assert_eq!(found, here);
     assert!(stderr.contains("started as process ") && stderr.contains("the run is in "), "{stderr}");
     assert_same(&desk, "there");
     // The folder holds a run now, and resuming it trains nothing.
-    let (code, _, stderr) = run(&mut there(&desk, "there", 3));
-    assert!(code == 1 && stderr.contains("--resume"), "{stderr}");
-    let (code, _, stderr) = run(there(&desk, "there", 3).arg("--resume"));
-    assert!(code == 0 && stderr.contains("nothing was trained"), "{stderr}");
+    assert_ends(&mut there(&desk, "there", 3), 1, &["--resume"]);
+    assert_ends(there(&desk, "there", 3).arg("--resume"), 0, &["nothing was trained"]);
     let mut json = desk.train("json", 2, &["--json", "--on", "local", "--remote-program", REAL]);
     let events = crate::run::lines(&done(&mut json));
     assert_eq!(events.last().expect("an end")["finished"], true);
@@ -66,8 +63,7 @@ fn ctrl_c_leaves_it_running_and_the_command_it_names_follows_it() {
     assert!(stderr.contains(&format!("save and stop it: kill {pid}")), "{stderr}");
     let look =
         stderr.lines().find_map(|line| line.split_once("Follow it again: ssmprobe ")).expect("a command").1;
-    let (code, _, stderr) = run(program().args(look.split(' ')));
-    assert_eq!(code, 0, "{stderr}");
+    done(program().args(look.split(' ')));
     assert_same(&desk, "there");
     until("the end of the training", || !is_alive(pid));
 }
@@ -77,11 +73,10 @@ fn a_sweep_of_layers_and_rates_through_ssh_is_one_here() {
     let Some(sshd) = Sshd::start() else { return };
     let desk = Desk::new(36, 12);
     let sweep = |out: &str| {
-        let mut sweep = desk.verb("sweep", &format!("{out}-cache"));
-        sweep.arg("--backbone").arg(crate::run::backbone()).arg("--data").arg(desk.data());
+        let mut sweep = desk.on_data("sweep", &format!("{out}-cache"));
         sweep.args(["--grid", "iterations=1,5", "--config", "state_dim=4", "--layers", "1,last"]);
         sweep.args(["--rates", "1e-3,1e-2", "--select-split", "0.3", "--epochs", "2", "--batch", "16"]);
-        sweep.args(["--seeds", "2", "--device", "cpu", "--out"]).arg(desk.path(out));
+        sweep.args(["--seeds", "2", "--out"]).arg(desk.path(out));
         sweep
     };
     let here = done(&mut sweep("here"));
@@ -112,13 +107,11 @@ fn a_training_whose_disk_is_full_says_so_and_goes_on_where_there_is_room() {
     };
     // The disk is full at once, then in the middle.
     for after in ["0", "300000"] {
-        let (code, _, stderr) = run(full(after).arg("--resume"));
-        assert!(code == 1 && stderr.contains(out.to_str().expect("text")), "{stderr}");
-        assert!(stderr.contains("No space left on device") && stderr.contains("free some space"), "{stderr}");
+        let words = [out.to_str().expect("text"), "No space left on device", "free some space"];
+        assert_ends(full(after).arg("--resume"), 1, &words);
     }
     assert!((1..80).contains(&epochs(&desk, "there")), "some epochs are kept");
-    let (code, _, stderr) = run(there(&desk, "there", 40).arg("--resume"));
-    assert_eq!(code, 0, "{stderr}");
+    done(there(&desk, "there", 40).arg("--resume"));
     assert_same(&desk, "there");
 }
 
@@ -138,14 +131,12 @@ fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
     let pid = training_pid(&desk, "there");
     let owner = fs::read_to_string(&sign).expect("a sign");
     assert!(owner.contains(&format!("\"process\":{pid},")), "{owner}");
-    let (code, _, stderr) = run(&mut there());
-    assert!(code == 1 && stderr.contains("a training is already running in there"), "{stderr}");
+    assert_ends(&mut there(), 1, &["a training is already running in there"]);
     // The training continues when its clients are killed, and can be followed again.
     children(client.id()).into_iter().for_each(kill);
     signal(&client, "-KILL");
     assert_eq!(end(client).0, None);
-    let (code, _, stderr) = run(there().arg("--resume"));
-    assert_eq!(code, 0, "{stderr}");
+    done(there().arg("--resume"));
     assert_same(&desk, "there");
     until("the end of the training", || !is_alive(pid));
     assert!(!sign.exists(), "it is given back");
@@ -155,16 +146,9 @@ fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
 fn what_goes_wrong_there_is_told_here() {
     let desk = Desk::new(6, 3);
     let mut train = desk.verb("train", "cache");
-    train
-        .arg("--backbone")
-        .arg(crate::run::backbone())
-        .args(["--data", "nowhere", "--heads", "gap", "--device", "cpu"]);
+    train.args(["--data", "nowhere", "--heads", "gap", "--device", "cpu", "--backbone"]).arg(backbone());
     train.args(["--on", "local", "--remote-program", REAL, "--out"]).arg(desk.path("run"));
-    let (code, _, stderr) = run(&mut train);
-    assert!(
-        code == 1 && stderr.contains("ended early; its last output") && stderr.contains("nowhere"),
-        "{stderr}"
-    );
+    assert_ends(&mut train, 1, &["ended early; its last output", "nowhere"]);
     let mut train = desk.train("run", 1, &["--on", "ssh://127.0.0.1:1"]);
     let (code, _, stderr) = run(&mut train);
     assert!(
@@ -174,8 +158,7 @@ fn what_goes_wrong_there_is_told_here() {
     // A second training in the same folder is refused.
     let client = start(&mut there(&desk, "two", 100_000));
     until("an epoch", || epochs(&desk, "two") > 0);
-    let (code, _, stderr) = run(&mut there(&desk, "two", 100_000));
-    assert!(code == 1 && stderr.contains("a training is already running in there"), "{stderr}");
+    assert_ends(&mut there(&desk, "two", 100_000), 1, &["a training is already running in there"]);
     let pid = training_pid(&desk, "two");
     // Stopped by the command of the message, it is saved.
     assert!(
@@ -231,9 +214,8 @@ fn a_sweep_elsewhere_is_one_here() {
     assert_eq!(found, here);
     assert_same(&desk, "there");
     // It is resumed like any run.
-    let (code, _, stderr) =
-        run(program().args(["sweep", "--resume", "--out"]).arg(desk.path("there")).args(on));
-    assert!(code == 0 && stderr.contains("nothing was trained"), "{stderr}");
-    let (code, _, stderr) = run(&mut sweep("other", &[&on[..], &["--submit", "local"]].concat()));
-    assert!(code == 2 && stderr.contains("--submit"), "{stderr}");
+    let mut resume = program();
+    resume.args(["sweep", "--resume", "--out"]).arg(desk.path("there")).args(on);
+    assert_ends(&mut resume, 0, &["nothing was trained"]);
+    assert_ends(&mut sweep("other", &[&on[..], &["--submit", "local"]].concat()), 2, &["--submit"]);
 }

@@ -178,8 +178,7 @@ impl Sitting {
 /// Suspends a worker, so that requests have no answer; its process id.
 fn suspend(pid: &Path) -> u32 {
     let pid = read_pid(pid);
-    let held = std::process::Command::new("kill").args(["-STOP", &pid.to_string()]).status();
-    assert!(held.expect("kill runs").success());
+    crate::interrupts::send("-STOP", pid);
     pid
 }
 

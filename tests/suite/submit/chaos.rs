@@ -91,9 +91,8 @@ fn a_sweep_that_is_hit_again_and_again_comes_to_the_bytes_of_one_in_a_piece() {
     kinds.shuffle(&mut rng);
     let epochs = (40 * wanted).to_string();
     let one = |out: &str, more: &[&str]| {
-        let mut command = desk.verb("sweep", "cache");
-        command.arg("--backbone").arg(crate::run::backbone()).arg("--data").arg(desk.data()).args(points);
-        command.args(["--device", "cpu", "--batch", "16", "--epochs", &epochs, "--out"]);
+        let mut command = desk.on_data("sweep", "cache");
+        command.args(points).args(["--batch", "16", "--epochs", &epochs, "--out"]);
         command.arg(desk.path(out)).args(more);
         command
     };

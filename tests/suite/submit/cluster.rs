@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::{assert_same, jobs, process, states, sweep};
-use crate::run::{Desk, done, run};
+use crate::run::{Desk, assert_ends, done, succeeds};
 use crate::skip;
 
 /// A Slurm that is stopped on drop.
@@ -104,31 +104,26 @@ fn a_sweep_on_four_nodes_comes_to_the_bytes_of_one_in_a_piece() {
     let desk = Desk::new(36, 12);
     let points = ["--grid", "state_dim=2,8", "--seeds", "3"];
     let in_tasks = ["--submit", "slurm", "--tasks", "6", "--cpus", "1", "--wait"];
-    let (code, _, stderr) = run(&mut slurm.on(sweep(&desk, "parts", &[&points[..], &in_tasks].concat())));
-    assert_eq!(code, 0, "{stderr}");
+    let (_, stderr) = succeeds(&mut slurm.on(sweep(&desk, "parts", &[&points[..], &in_tasks].concat())));
     assert!(stderr.contains("submitted: all-tokens, then 6 x train, then join"), "{stderr}");
     assert!(stderr.contains("8 of 8 tasks done"), "{stderr}");
     done(&mut sweep(&desk, "whole", &points));
     assert_same(&desk.path("parts"), &desk.path("whole"));
 
     // An unknown partition is refused.
-    let (code, _, stderr) =
-        run(&mut slurm.on(desk.train("other", 1, &["--submit", "slurm", "--partition", "nowhere"])));
-    assert_eq!(code, 1, "{stderr}");
-    assert!(stderr.contains("sbatch failed") && stderr.contains("invalid partition"), "{stderr}");
+    let train = desk.train("other", 1, &["--submit", "slurm", "--partition", "nowhere"]);
+    assert_ends(&mut slurm.on(train), 1, &["sbatch failed", "invalid partition"]);
 
     // A failed task is named, its dependants do not start, and it alone is retried.
     let folder = desk.path("failing");
     fs::create_dir_all(folder.join("tasks/2")).expect("a folder");
     fs::write(folder.join("tasks/2/run.json"), "no run").expect("a file");
     let submit = ["--submit", "slurm", "--cpus", "1", "--wait"];
-    let (code, _, stderr) = run(&mut slurm.on(desk.train("failing", 2, &submit)));
-    assert_eq!(code, 1, "{stderr}");
-    assert!(stderr.contains("train-2 failed with exit code 1") && stderr.contains("run.json"), "{stderr}");
+    let mut failing = slurm.on(desk.train("failing", 2, &submit));
+    assert_ends(&mut failing, 1, &["train-2 failed with exit code 1", "run.json"]);
     let how = states(&mut slurm.on(jobs(&folder, &["--json"])));
     assert_eq!((how["train-1"].as_str(), how["join"].as_str()), ("done", "not-handed-in"));
-    let (code, _, stderr) = run(&mut slurm.on(jobs(&folder, &["--retry", "--wait"])));
-    assert!(code == 0 && stderr.contains("submitted 2 tasks"), "{stderr}");
+    assert_ends(&mut slurm.on(jobs(&folder, &["--retry", "--wait"])), 0, &["submitted 2 tasks"]);
     done(&mut desk.train("plain", 2, &[]));
     assert_same(&folder, &desk.path("plain"));
 }
@@ -172,8 +167,7 @@ fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
 
     done(&mut long("whole", &[]));
     for folder in [&ended, &folder, &other] {
-        let (code, _, stderr) = run(&mut slurm.on(jobs(folder, &["--wait"])));
-        assert_eq!(code, 0, "{stderr}");
+        done(&mut slurm.on(jobs(folder, &["--wait"])));
         assert_same(folder, &desk.path("whole"));
     }
 }
@@ -208,8 +202,7 @@ fn the_tasks_of_a_lost_node_go_on_elsewhere_and_wait_for_one_that_is_only_out_of
                 signal("-CONT", before);
             }
         }
-        let (code, _, stderr) = run(&mut slurm.on(jobs(&folder, &["--wait"])));
-        assert!(code == 0 && stderr.contains("3 of 3 tasks done"), "{stderr}");
+        assert_ends(&mut slurm.on(jobs(&folder, &["--wait"])), 0, &["3 of 3 tasks done"]);
         assert_same(&folder, &desk.path("whole"));
         slurm.node("back", &node);
         let idle =

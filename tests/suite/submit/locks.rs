@@ -4,9 +4,9 @@ use std::fs;
 use std::process::Command;
 
 use super::{assert_same, jobs, process};
-use crate::interrupts::{end, signal, start, until};
+use crate::interrupts::{end, send, signal, start, until};
 use crate::preload::library;
-use crate::run::{Desk, done, run};
+use crate::run::{Desk, assert_ends, done};
 
 #[test]
 fn tasks_run_here_where_there_are_no_locks() {
@@ -20,16 +20,14 @@ fn tasks_run_here_where_there_are_no_locks() {
     let owner_file = folder.join("tasks/state/.lock.owner.json");
     done(&mut on(desk.train("parts", 400, &["--submit", "local", "--tasks", "2", "--array-limit", "2"])));
     assert!(owner_file.exists(), "whoever runs the tasks says so");
-    let (code, _, stderr) = run(&mut on(jobs(&folder, &["--work"])));
-    assert!(code == 2 && stderr.contains("another process is running the tasks"), "{stderr}");
+    assert_ends(&mut on(jobs(&folder, &["--work"])), 2, &["another process is running the tasks"]);
     until("a checkpoint", || folder.join("tasks/2/state/checkpoint.safetensors").exists());
     // Killed, it leaves its owner file, which no longer counts; tasks that replace its own wait for these to end.
-    let worker = process(["--work", folder.to_str().expect("text")]).expect("it works").to_string();
-    assert!(Command::new("kill").args(["-KILL", &worker]).status().expect("kill runs").success());
-    until("the end of the process", || process(["--work", folder.to_str().expect("text")]).is_none());
+    let words = ["--work", folder.to_str().expect("text")];
+    send("-KILL", process(words).expect("it works"));
+    until("the end of the process", || process(words).is_none());
     assert!(owner_file.exists());
-    let (code, _, stderr) = run(&mut on(jobs(&folder, &["--retry", "--wait"])));
-    assert_eq!(code, 0, "{stderr}");
+    done(&mut on(jobs(&folder, &["--retry", "--wait"])));
     assert!(!owner_file.exists(), "it is given back");
     done(&mut desk.train("whole", 400, &[]));
     assert_same(&folder, &desk.path("whole"));
@@ -51,8 +49,7 @@ fn two_machines_that_share_a_folder_without_locks_leave_a_run_to_one() {
     let owner = fs::read_to_string(desk.path("run/state/owner.json")).expect("its owner");
     assert!(owner.contains("\"host\":\"north\""), "{owner}");
     // Its owner file is watched for a sign of life, which takes at most 15 s.
-    let (code, _, stderr) = run(&mut train("south"));
-    assert!(code == 1 && stderr.contains("by another training process on north"), "{stderr}");
+    assert_ends(&mut train("south"), 1, &["by another training process on north"]);
     // After a kill, the same machine resumes at once.
     signal(&first, "-KILL");
     assert_eq!(end(first).0, None);

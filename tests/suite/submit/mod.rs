@@ -12,8 +12,8 @@ use serde_json::Value;
 use ssmprobe::model::train::run::Run;
 
 use crate::faults::tree;
-use crate::interrupts::until;
-use crate::run::{Desk, backbone, done, lines, program, run, tables};
+use crate::interrupts::{send, until};
+use crate::run::{Desk, assert_ends, backbone, done, entries, lines, program, run, succeeds, tables};
 
 mod chaos;
 mod cluster;
@@ -71,17 +71,9 @@ pub fn script(folder: &Path, name: &str, text: &str) {
 
 /// A sweep of four points and another head, with its tokens in `cache`.
 pub fn sweep(desk: &Desk, out: &str, more: &[&str]) -> Command {
-    let mut command = desk.verb("sweep", "cache");
-    command.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--device", "cpu"]);
-    command.args([
-        "--grid",
-        "temperature=0.1,1.0",
-        "iterations=1,5",
-        "--with",
-        "gap",
-        "--config",
-        "state_dim=4",
-    ]);
+    let mut command = desk.on_data("sweep", "cache");
+    command.args(["--grid", "temperature=0.1,1.0", "iterations=1,5", "--with", "gap"]);
+    command.args(["--config", "state_dim=4"]);
     command.args(["--epochs", "2", "--batch", "16", "--out"]).arg(desk.path(out)).args(more);
     command
 }
@@ -90,8 +82,7 @@ pub fn sweep(desk: &Desk, out: &str, more: &[&str]) -> Command {
 fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     let desk = Desk::new(150, 12);
     let in_tasks = ["--submit", "local", "--tasks", "4", "--array-limit", "2", "--wait", "--json"];
-    let (code, stdout, stderr) = run(&mut desk.train("parts", 2, &in_tasks));
-    assert_eq!(code, 0, "{stderr}");
+    let (stdout, stderr) = succeeds(&mut desk.train("parts", 2, &in_tasks));
     let [begun, ended] = &lines(&stdout)[..] else { panic!("{stdout}") };
     assert_eq!(begun["tasks"].as_array().map(Vec::len), Some(9));
     let tasks = ended["tasks"].as_array().expect("tasks");
@@ -101,9 +92,7 @@ fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     done(&mut desk.train("whole", 2, &[]));
     assert_same(&desk.path("parts"), &desk.path("whole"));
     // Tokens that three tasks extracted in parallel are equal, too.
-    let mut extract = desk.verb("extract", "other");
-    extract.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--device", "cpu"]);
-    done(&mut extract);
+    done(&mut desk.on_data("extract", "other"));
     let tokens = tree(&desk.path("cache"));
     assert!(tokens.len() == 7 && tokens == tree(&desk.path("other")));
     // Joined parts are removed; the logs and the plan stay.
@@ -116,7 +105,7 @@ fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     assert!(code == 0 && stderr.contains("all tasks are done") && !stderr.contains("--retry"), "{stderr}");
     // The result is a run like any other, to which seeds can be added.
     for name in ["parts", "whole"] {
-        done(desk.verb("train", "cache").args(["--resume", "--seeds", "3", "--out"]).arg(desk.path(name)));
+        done(&mut desk.resume(name, &["--seeds", "3"]));
     }
     assert_same(&desk.path("parts"), &desk.path("whole"));
 }
@@ -128,14 +117,11 @@ fn a_sweep_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     // Blocks of two and of three of the five heads, and parts of several seeds.
     for (name, tasks) in [("six", "6"), ("two", "2")] {
         let more = ["--seeds", "3", "--submit", "local", "--tasks", tasks, "--wait"];
-        let (code, _, stderr) = run(&mut sweep(&desk, name, &more));
-        assert!(code == 0 && stderr.contains(&format!("submitted: {tasks} x train, then join")), "{stderr}");
+        assert_ends(&mut sweep(&desk, name, &more), 0, &[&format!("submitted: {tasks} x train, then join")]);
         assert_same(&desk.path(name), &desk.path("whole"));
     }
-    let (code, _, stderr) =
-        run(&mut sweep(&desk, "seven", &["--seeds", "3", "--submit", "local", "--tasks", "7"]));
-    assert_eq!(code, 2, "{stderr}");
-    assert!(stderr.contains("3 seeds of 5 heads cannot be split into 7 parts"), "{stderr}");
+    let mut seven = sweep(&desk, "seven", &["--seeds", "3", "--submit", "local", "--tasks", "7"]);
+    assert_ends(&mut seven, 2, &["3 seeds of 5 heads cannot be split into 7 parts"]);
     assert!(!desk.path("seven").exists());
 }
 
@@ -143,13 +129,11 @@ fn a_sweep_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
 fn tokens_are_taken_in_parts() {
     let desk = Desk::new(150, 12);
     let extract = |cache: &str, more: &[&str]| {
-        let mut command = desk.verb("extract", cache);
-        command.arg("--backbone").arg(backbone()).arg("--data").arg(desk.data()).args(["--device", "cpu"]);
+        let mut command = desk.on_data("extract", cache);
         command.args(more);
         command
     };
-    let (code, _, stderr) = run(&mut extract("parts", &["--submit", "local"]));
-    assert!(code == 2 && stderr.contains("--tasks 8"), "{stderr}");
+    assert_ends(&mut extract("parts", &["--submit", "local"]), 2, &["--tasks 8"]);
     done(&mut extract("parts", &["--submit", "local", "--tasks", "2", "--wait"]));
     done(&mut extract("whole", &[]));
     let mut parts = tree(&desk.path("parts"));
@@ -177,18 +161,12 @@ fn a_killed_task_is_named_and_goes_on() {
     let desk = Desk::new(36, 12);
     let folder = desk.path("parts");
     let words = ["--part=1/2", folder.to_str().expect("text")];
-    let (code, _, stderr) = run(&mut desk.train("parts", 40, &["--submit", "local"]));
-    assert_eq!(code, 0, "{stderr}");
+    done(&mut desk.train("parts", 40, &["--submit", "local"]));
     until("a checkpoint of the first task", || folder.join("tasks/1/state/checkpoint.safetensors").exists());
-    let pid = process(words).expect("it trains").to_string();
-    assert!(Command::new("kill").args(["-KILL", &pid]).status().expect("kill runs").success());
-    let (code, _, stderr) = run(&mut jobs(&folder, &["--wait"]));
-    assert_eq!(code, 1, "{stderr}");
-    assert!(
-        stderr.contains("train-1 failed with exit code 137") && stderr.contains("train-1.txt ends with:"),
-        "{stderr}"
-    );
-    assert!(stderr.contains("--retry` submits what is not done"), "{stderr}");
+    send("-KILL", process(words).expect("it trains"));
+    let words =
+        ["train-1 failed with exit code 137", "train-1.txt ends with:", "--retry` submits what is not done"];
+    assert_ends(&mut jobs(&folder, &["--wait"]), 1, &words);
     let how = states(&mut jobs(&folder, &["--json"]));
     assert_eq!(
         (how["train-1"].as_str(), how["train-2"].as_str(), how["join"].as_str()),
@@ -196,12 +174,10 @@ fn a_killed_task_is_named_and_goes_on() {
     );
     assert!(!folder.join("run.json").exists());
 
-    let (code, _, stderr) = run(&mut jobs(&folder, &["--retry", "--wait"]));
-    assert!(code == 0 && stderr.contains("submitted 2 tasks"), "{stderr}");
+    assert_ends(&mut jobs(&folder, &["--retry", "--wait"]), 0, &["submitted 2 tasks"]);
     done(&mut desk.train("whole", 40, &[]));
     assert_same(&folder, &desk.path("whole"));
-    let (code, _, stderr) = run(&mut jobs(&folder, &["--retry"]));
-    assert!(code == 0 && stderr.contains("nothing to submit"), "{stderr}");
+    assert_ends(&mut jobs(&folder, &["--retry"]), 0, &["nothing to submit"]);
 }
 
 #[test]
@@ -226,8 +202,7 @@ fn ctrl_c_ends_the_wait_and_not_the_tasks() {
     assert!(stderr.contains(&look), "{stderr}");
     assert_eq!(process(words), Some(task));
     assert_eq!(states(&mut jobs(&folder, &["--json"]))["train-2"], "running");
-    let (code, _, stderr) = run(&mut jobs(&folder, &["--wait"]));
-    assert!(code == 0 && stderr.contains("4 of 4 tasks done"), "{stderr}");
+    assert_ends(&mut jobs(&folder, &["--wait"]), 0, &["4 of 4 tasks done"]);
     done(&mut desk.train("whole", 300, &[]));
     assert_same(&folder, &desk.path("whole"));
 }
@@ -243,8 +218,7 @@ fn tasks_that_are_ended_save_and_go_on() {
     assert_eq!(process(words), None);
     let how = states(&mut jobs(&folder, &["--json"]));
     assert!(how.values().any(|state| state == "stopped") && how["join"] == "not-handed-in", "{how:?}");
-    let (code, _, stderr) = run(&mut jobs(&folder, &["--retry", "--wait"]));
-    assert_eq!(code, 0, "{stderr}");
+    done(&mut jobs(&folder, &["--retry", "--wait"]));
     done(&mut desk.train("whole", 120, &[]));
     assert_same(&folder, &desk.path("whole"));
 }
@@ -262,13 +236,11 @@ fn tasks_end_with_whoever_runs_them_and_nothing_is_changed_beside_him() {
         fs::read(folder.join("tasks/state/train-1")).is_ok_and(|code| code == b"1\n")
     });
     until("an epoch", || folder.join("tasks/2/metrics.jsonl").exists());
-    let (code, _, stderr) = run(&mut jobs(&folder, &["--retry"]));
-    assert!(code == 2 && stderr.contains("still running here"), "{stderr}");
+    assert_ends(&mut jobs(&folder, &["--retry"]), 2, &["still running here"]);
     assert!(first.exists() && states(&mut jobs(&folder, &["--json"]))["train-1"] == "failed");
 
     // When the worker is killed, its tasks end, too.
-    let worker = process(["--work", text]).expect("it works").to_string();
-    assert!(Command::new("kill").args(["-KILL", &worker]).status().expect("kill runs").success());
+    send("-KILL", process(["--work", text]).expect("it works"));
     until("the end of the second", || process(words).is_none());
     // The ended task is started again by another worker.
     done(&mut jobs(&folder, &["--cancel"]));
@@ -281,15 +253,7 @@ fn tasks_end_with_whoever_runs_them_and_nothing_is_changed_beside_him() {
 
 /// `ssmprobe eval` of a run with all results that are sums over images, and files per image.
 fn eval(desk: &Desk, run: &str, more: &[&str]) -> Command {
-    let mut command = desk.verb("eval", "cache");
-    command.arg("--run").arg(desk.path(run)).args([
-        "--device",
-        "cpu",
-        "--anchors",
-        "--ablations",
-        "--causal",
-        "frozen",
-    ]);
+    let mut command = desk.eval(run, &["--anchors", "--ablations", "--causal", "frozen"]);
     command.arg("--evaluation").arg(desk.path("files").join(run)).args(more);
     command
 }
@@ -306,10 +270,7 @@ fn evaluated(desk: &Desk, run: &str) -> (Vec<u8>, BTreeMap<String, Vec<u8>>) {
 fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     let desk = Desk::new(24, 13);
     // One image has regions, and one cannot be read.
-    let entry = |folder: &Path| {
-        fs::read_dir(folder).expect("a folder").next().expect("one").expect("an entry").path()
-    };
-    let known = entry(&entry(&desk.data().join("val")));
+    let known = &entries(&entries(&desk.data().join("val"))[0])[0];
     fs::write(known.with_file_name("zzz.png"), "no picture").expect("a file");
     let mask = desk.path("masks").join(known.strip_prefix(desk.data()).expect("below it"));
     fs::create_dir_all(mask.parent().expect("a folder")).expect("a folder");
@@ -322,10 +283,8 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     let masks = desk.path("masks");
     let masks = ["--masks", masks.to_str().expect("text")];
     done(&mut eval(&desk, "whole", &masks));
-    let (code, _, stderr) = run(&mut eval(&desk, "parts", &["--submit", "local"]));
-    assert!(code == 2 && stderr.contains("--tasks 8"), "{stderr}");
-    let (code, _, stderr) = run(&mut eval(&desk, "parts", &["--part", "1/2", "--on", "local"]));
-    assert!(code == 2 && stderr.contains("--part"), "{stderr}");
+    assert_ends(&mut eval(&desk, "parts", &["--submit", "local"]), 2, &["--tasks 8"]);
+    assert_ends(&mut eval(&desk, "parts", &["--part", "1/2", "--on", "local"]), 2, &["--part"]);
     let home = desk.path("parts/evaluation");
     let log = || fs::read_to_string(home.join("tasks/log/join.txt")).expect("a log");
 
@@ -337,8 +296,8 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
 
     // In tasks, which the last one joins; it evaluates nothing itself, and leaves no part behind.
     let submit = ["--submit", "local", "--tasks", "3", "--array-limit", "3", "--wait"];
-    let (code, _, stderr) = run(&mut eval(&desk, "parts", &[&masks[..], &submit].concat()));
-    assert!(code == 0 && stderr.contains("submitted: 3 x eval, then join"), "{stderr}");
+    let more = [&masks[..], &submit].concat();
+    assert_ends(&mut eval(&desk, "parts", &more), 0, &["submitted: 3 x eval, then join"]);
     assert!(!log().contains("are evaluated"), "{}", log());
     assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
     assert!(!home.join("tasks/1").exists());
@@ -355,8 +314,7 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     fs::write(file(3), bytes).expect("damaged");
     fs::remove_file(file(5)).expect("lost");
     done(&mut eval(&desk, "parts", &[&masks[..], &["--part", "7/20", "--seed", "4"]].concat()));
-    let (code, _, stderr) = run(&mut eval(&desk, "parts", &[&masks[..], &["--join", "20"]].concat()));
-    assert_eq!(code, 0, "{stderr}");
+    let (_, stderr) = succeeds(&mut eval(&desk, "parts", &[&masks[..], &["--join", "20"]].concat()));
     for (part, words) in [(3, "is damaged"), (5, "cannot be read"), (7, "is from another evaluation")] {
         let name = file(part).display().to_string();
         let is_reported = stderr.lines().any(|line| line.contains(&name) && line.contains(words));
@@ -443,10 +401,8 @@ fn several_backbones_are_a_run_each_in_one_plan() {
     }
     let copy = copy.to_str().expect("text");
     let both = |more: &[&str]| desk.train("both", 1, &[&["--backbone", copy], more].concat());
-    let (code, _, stderr) = run(&mut both(&[]));
-    assert!(code == 2 && stderr.contains("several --backbone need --submit"), "{stderr}");
-    let (code, _, stderr) = run(&mut both(&["--submit", "local", "--wait"]));
-    assert_eq!(code, 0, "{stderr}");
+    assert_ends(&mut both(&[]), 2, &["several --backbone need --submit"]);
+    let (_, stderr) = succeeds(&mut both(&["--submit", "local", "--wait"]));
     let expected = "submitted: backbone: all-tokens, then 2 x train, then join; other: all-tokens, then 2 x train, then join";
     assert!(stderr.contains(expected) && stderr.contains("8 of 8 tasks done"), "{stderr}");
     done(&mut desk.train("one", 1, &[]));
@@ -462,11 +418,9 @@ fn several_backbones_are_a_run_each_in_one_plan() {
     fs::create_dir_all(&folder).expect("a folder");
     fs::write(folder.join("run.json"), "no run").expect("a file");
     let submit = ["--backbone", copy, "--submit", "local", "--wait"];
-    let (code, _, stderr) = run(&mut desk.train("again", 1, &submit));
-    assert!(code == 1 && stderr.contains("train-backbone-1 failed"), "{stderr}");
+    assert_ends(&mut desk.train("again", 1, &submit), 1, &["train-backbone-1 failed"]);
     let how = states(&mut jobs(&desk.path("again"), &["--json"]));
     assert_eq!((how["join-other"].as_str(), how["join-backbone"].as_str()), ("done", "not-handed-in"));
-    let (code, _, stderr) = run(&mut jobs(&desk.path("again"), &["--retry", "--wait"]));
-    assert!(code == 0 && stderr.contains("submitted 2 tasks"), "{stderr}");
+    assert_ends(&mut jobs(&desk.path("again"), &["--retry", "--wait"]), 0, &["submitted 2 tasks"]);
     assert_same(&desk.path("again/backbone"), &desk.path("one"));
 }

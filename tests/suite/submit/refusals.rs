@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{assert_same, jobs, script, states};
-use crate::run::{Desk, done, run};
+use crate::run::{Desk, assert_ends, done, run, succeeds};
 
 /// An `sbatch` that accepts everything and numbers the jobs; the queue is always empty.
 const TAKES: &str = r#"echo "$@" >> "$0.calls"; wc -l < "$0.calls""#;
@@ -38,18 +38,7 @@ fn what_sbatch_would_get_is_one_page_and_nothing_is_handed_in() {
     let desk = Desk::new(24, 12);
     let mut train =
         desk.train("run", 3, &["--submit", "slurm", "--dry-run", "--tasks", "4", "--array-limit", "3"]);
-    train.args([
-        "--partition",
-        "gpu",
-        "--account",
-        "vision",
-        "--time",
-        "2:00:00",
-        "--gpus",
-        "1",
-        "--cpus",
-        "8",
-    ]);
+    train.args("--partition gpu --account vision --time 2:00:00 --gpus 1 --cpus 8".split(' '));
     train.args(["--memory", "32G", "--slurm", "comment=two words", "--slurm", "exclusive"]);
     let printed = done(&mut train);
     let folder = desk.path("");
@@ -69,18 +58,14 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
     let desk = Desk::new(24, 12);
     let submit = ["--submit", "slurm", "--partition", "nowhere"];
     // There is no `sbatch`.
-    let (code, _, stderr) = run(desk.train("run", 1, &submit).env("PATH", desk.path("none")));
-    assert!(code == 1 && stderr.contains("there is no `sbatch` on the PATH"), "{stderr}");
+    let mut train = desk.train("run", 1, &submit);
+    assert_ends(train.env("PATH", desk.path("none")), 1, &["there is no `sbatch` on the PATH"]);
 
     let refuses = "echo 'sbatch: error: invalid partition specified: nowhere' >&2; exit 1";
     let bin = slurm(&desk, refuses);
-    let (code, _, stderr) = run(&mut on(&bin, desk.train("run", 1, &submit)));
-    assert_eq!(code, 1, "{stderr}");
-    assert!(
-        stderr.contains("sbatch failed: sbatch: error: invalid partition specified: nowhere"),
-        "{stderr}"
-    );
-    assert!(stderr.contains("nothing was submitted"), "{stderr}");
+    let refused =
+        ["sbatch failed: sbatch: error: invalid partition specified: nowhere", "nothing was submitted"];
+    assert_ends(&mut on(&bin, desk.train("run", 1, &submit)), 1, &refused);
 
     // The second call is refused: accepted tasks are known, and the rest is submitted later.
     script(
@@ -90,15 +75,13 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
             "[ ! -e \"$0.calls\" ] || [ $(wc -l < \"$0.calls\") -lt 1 ] || {{ echo 'Job violates accounting/QOS policy' >&2; exit 1; }}; {TAKES}"
         ),
     );
-    let (code, _, stderr) = run(&mut on(&bin, desk.train("run", 1, &submit)));
-    assert_eq!(code, 1, "{stderr}");
-    assert!(
-        stderr.contains("1 of 4 tasks are submitted") && stderr.contains("--retry` submits the others"),
-        "{stderr}"
-    );
-    assert!(stderr.contains("sbatch failed: Job violates accounting/QOS policy"), "{stderr}");
-    let (code, _, stderr) = run(&mut on(&bin, desk.train("run", 1, &submit)));
-    assert!(code == 2 && stderr.contains("has tasks already"), "{stderr}");
+    let words = [
+        "1 of 4 tasks are submitted",
+        "--retry` submits the others",
+        "sbatch failed: Job violates accounting/QOS policy",
+    ];
+    assert_ends(&mut on(&bin, desk.train("run", 1, &submit)), 1, &words);
+    assert_ends(&mut on(&bin, desk.train("run", 1, &submit)), 2, &["has tasks already"]);
 }
 
 #[test]
@@ -136,8 +119,7 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
         ("done", "lost", "not-handed-in")
     );
     // The last one got lost: it and the join are submitted again.
-    let (code, _, stderr) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
-    assert!(code == 0 && stderr.contains("submitted 2 tasks"), "{stderr}");
+    assert_ends(&mut on(&bin, jobs(&folder, &["--retry"])), 0, &["submitted 2 tasks"]);
     let again = [
         "--parsable --array=1%2 --export=ALL,SSMPROBE_BEFORE=4 train.sh",
         "--parsable --dependency=afterok:5 --kill-on-invalid-dep=yes join.sh",
@@ -169,8 +151,7 @@ wc -l < "$0.calls""#;
 [ $looks -lt 4 ] || rm -f "${0%squeue}sbatch.full""#;
     script(&bin, "squeue", looks);
     let more = ["--seeds", "4", "--submit", "slurm", "--wait"];
-    let (code, _, stderr) = run(&mut on(&bin, desk.train("run", 1, &more)));
-    assert_eq!(code, 0, "{stderr}");
+    let (_, stderr) = succeeds(&mut on(&bin, desk.train("run", 1, &more)));
     assert!(
         stderr.contains("2 of 5 tasks are submitted") && stderr.contains("5 of 5 tasks done"),
         "{stderr}"
@@ -207,8 +188,7 @@ fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_handed_in(
     let how = list();
     let trains = ["train-1", "train-2", "train-3", "train-4"].map(|name| how[name].as_str());
     assert_eq!(trains, ["lost", "done", "not-handed-in", "not-handed-in"]);
-    let (code, _, stderr) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
-    assert!(code == 0 && stderr.contains("submitted 4 tasks"), "{stderr}");
+    assert_ends(&mut on(&bin, jobs(&folder, &["--retry"])), 0, &["submitted 4 tasks"]);
     assert_eq!(list()["train-3"], "lost");
 }
 
@@ -221,22 +201,18 @@ fn a_damaged_part_is_named_and_made_again() {
     let (folder, home) = (desk.path("run"), desk.path("run/tasks"));
     // Tasks are ordinary command lines.
     for part in ["1/2", "2/2"] {
-        let (code, _, stderr) = run(&mut jobs(&folder, &["--join"]));
-        assert!(code == 1 && stderr.contains("--retry` redoes what is missing"), "{stderr}");
+        assert_ends(&mut jobs(&folder, &["--join"]), 1, &["--retry` redoes what is missing"]);
         done(&mut desk.train("run", 1, &["--part", part, "--resume"]));
     }
     let probe = home.join("2/probes/sinkhorn-s1-last.safetensors");
     let whole = fs::read(&probe).expect("a probe");
     fs::write(&probe, &whole[..whole.len() / 2]).expect("half of it");
-    let (code, _, stderr) = run(&mut jobs(&folder, &["--join"]));
-    assert_eq!(code, 1, "{stderr}");
-    assert!(stderr.contains(&probe.display().to_string()) && stderr.contains("--retry"), "{stderr}");
+    assert_ends(&mut jobs(&folder, &["--join"]), 1, &[&probe.display().to_string(), "--retry"]);
     assert!(!folder.join("run.json").exists() && home.join("1/run.json").exists());
 
     fs::write(home.join("state/train-1"), "0\n").expect("a code");
     fs::write(home.join("state/train-2"), "0\n").expect("a code");
-    let (code, _, stderr) = run(&mut on(&bin, jobs(&folder, &["--retry"])));
-    assert!(code == 0 && stderr.contains("submitted 2 tasks"), "{stderr}");
+    assert_ends(&mut on(&bin, jobs(&folder, &["--retry"])), 0, &["submitted 2 tasks"]);
     assert_eq!(
         calls(&bin, &home)[2..],
         [
@@ -250,8 +226,7 @@ fn a_damaged_part_is_named_and_made_again() {
     let elsewhere = home.join("1");
     fs::rename(&elsewhere, home.join("own")).expect("renamed");
     done(&mut desk.train("run", 2, &["--part", "1/2", "--resume"]));
-    let (code, _, stderr) = run(&mut jobs(&folder, &["--join"]));
-    assert!(code == 1 && stderr.contains("they differ in `protocol`"), "{stderr}");
+    assert_ends(&mut jobs(&folder, &["--join"]), 1, &["they differ in `protocol`"]);
     fs::remove_dir_all(&elsewhere).expect("removed");
     fs::rename(home.join("own"), &elsewhere).expect("renamed");
     // A join that was killed before its last file is repeated.
@@ -264,29 +239,23 @@ fn a_damaged_part_is_named_and_made_again() {
     assert_same(&folder, &desk.path("whole"));
     // Joining again changes nothing.
     done(&mut jobs(&folder, &["--join"]));
-    let (code, _, stderr) = run(&mut jobs(&desk.path("whole"), &[]));
-    assert!(code == 2 && stderr.contains("has no tasks") && stderr.contains("extract and eval"), "{stderr}");
+    assert_ends(&mut jobs(&desk.path("whole"), &[]), 2, &["has no tasks", "extract and eval"]);
     let evaluation = desk.path("whole/evaluation");
     fs::create_dir_all(evaluation.join("tasks")).expect("a folder");
     fs::write(evaluation.join("tasks/plan.json"), "{").expect("a file");
-    let (code, _, stderr) = run(&mut jobs(&desk.path("whole"), &[]));
     let there = format!("those of its evaluation are in {}", evaluation.display());
-    assert!(code == 2 && stderr.contains(&there), "{stderr}");
+    assert_ends(&mut jobs(&desk.path("whole"), &[]), 2, &[&there]);
 }
 
 #[test]
 fn what_could_not_be_read_again_is_not_handed_in() {
     let desk = Desk::new(24, 12);
     let bin = slurm(&desk, TAKES);
-    let submit =
-        |more: &[&str]| run(&mut on(&bin, desk.train("run", 1, &[more, &["--submit", "slurm"]].concat())));
-    let (code, _, stderr) = submit(&["--seeds", "1000000"]);
-    assert!(code == 2 && stderr.contains("a plan has at most 1000000"), "{stderr}");
-    assert!(stderr.contains("--tasks") && !desk.path("run").exists(), "{stderr}");
-    let (code, _, stderr) = submit(&[]);
-    assert_eq!(code, 0, "{stderr}");
+    let submit = |more: &[&str]| on(&bin, desk.train("run", 1, &[more, &["--submit", "slurm"]].concat()));
+    assert_ends(&mut submit(&["--seeds", "1000000"]), 2, &["a plan has at most 1000000", "--tasks"]);
+    assert!(!desk.path("run").exists());
+    done(&mut submit(&[]));
     // An unreadable plan may be that of running tasks.
     fs::write(desk.path("run/tasks/plan.json"), "{").expect("damaged");
-    let (code, _, stderr) = submit(&[]);
-    assert!(code == 2 && stderr.contains("has tasks already") && stderr.contains("plan.json"), "{stderr}");
+    assert_ends(&mut submit(&[]), 2, &["has tasks already", "plan.json"]);
 }
