@@ -2,6 +2,7 @@
 //! left, the message says where and what to do, and a second run ends with the same bits.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -58,14 +59,15 @@ pub fn stride(some: usize) -> usize {
     if std::env::var_os("SSMPROBE_EXHAUSTIVE").is_some_and(|all| all == "1") { 1 } else { some }
 }
 
-/// The bytes of every file below a folder, by relative path.
+/// The bytes of every file below a folder, by relative path with slashes.
 pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(&next).into_iter().flatten() {
             let path = entry.expect("an entry").path();
-            let name = path.strip_prefix(folder).expect("below it").display().to_string();
+            let parts = path.strip_prefix(folder).expect("below it").iter().map(OsStr::to_string_lossy);
+            let name = parts.collect::<Vec<_>>().join("/");
             match path.is_dir() {
                 true => folders.push(path),
                 false => drop(files.insert(name, fs::read(&path).expect("a file"))),
@@ -189,11 +191,6 @@ fn verb(arguments: &[&str]) -> anyhow::Result<()> {
     cli::run(std::iter::once(&"ssmprobe").chain(arguments)).map(drop)
 }
 
-/// The fixture of `inspect`.
-pub fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(name)
-}
-
 #[test]
 fn a_file_comes_to_its_place_only_when_its_bytes_are_on_the_disk() {
     apart("faults::a_file_comes_to_its_place_only_when_its_bytes_are_on_the_disk", || {
@@ -233,7 +230,7 @@ fn settings_workspaces_probes_and_figures_are_old_or_new() {
         old_or_new(folder.path(), 4, || Ok(workspace(400).save(&at("a.ssmprobe"))?));
 
         let probe =
-            |name: &str| Probe::load(fixture(&format!("probes/{name}.safetensors"))).expect("a probe");
+            |name: &str| Probe::load(run::fixture(&format!("probes/{name}.safetensors"))).expect("a probe");
         let (old, new) = (probe("gap"), probe("sinkhorn"));
         old.save(at("p.safetensors")).expect("saved");
         old_or_new(folder.path(), 4, || Ok(new.save(at("p.safetensors"))?));
@@ -255,8 +252,8 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
         let folder = tempfile::tempdir().expect("a folder");
         let out = folder.path().join("out").display().to_string();
         let place = |path: PathBuf| path.display().to_string();
-        let (backbone, image) = (place(fixture("backbone")), place(fixture("images/one.png")));
-        let probe = place(fixture("probes/sinkhorn.safetensors"));
+        let (backbone, image) = (place(run::fixture("backbone")), place(run::fixture("images/one.png")));
+        let probe = place(run::fixture("probes/sinkhorn.safetensors"));
         let inspect = |class: &str| {
             let fixed =
                 ["inspect", "--backbone", &backbone, "--probe", &probe, "--image", &image, "--out", &out];

@@ -18,8 +18,8 @@ use ssmprobe::app::worker::WorkerEnv;
 use ssmprobe::model::device;
 use ssmprobe::model::io::failpoint::{self, Failure};
 
-use crate::faults::{apart, child, fixture, is_temporary, leftovers, tree, whole};
-use crate::run;
+use crate::faults::{apart, child, is_temporary, leftovers, tree, whole};
+use crate::run::{self, fixture};
 use crate::worker::{Desk, end, look, seen};
 
 /// Environment variables of a child process: its folder, and the file operation at which it is killed.
@@ -185,9 +185,7 @@ fn old_or_new(test: &str, work: &dyn Fn(&Path, bool)) {
 fn a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right() {
     apart("kills::a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right", || {
         let scenes = scenes();
-        let mut desk = Desk::new(WorkerEnv::default());
-        desk.open("cpu");
-        desk.open_probe("sinkhorn.safetensors", 1);
+        let mut desk = Desk::with(WorkerEnv::default(), &["sinkhorn"]);
         let [one, two] = ["images/one.png", "images/sub/two.png"].map(fixture);
         let before = seen(&desk.job(look(10, &one, 1))).expect("a trace");
         let lost = |ended: &Event| {
@@ -326,9 +324,8 @@ fn a_clock_that_is_set_back_changes_nothing() {
         assert!(failpoint::none());
         let left = ["run/.ssmprobe-left", "run/state/.ssmprobe-left"].map(|name| cut.join(name));
         left.iter().for_each(|path| fs::write(path, "torn").expect("written"));
-        let cache =
-            fs::read_dir(cut.join("cache")).expect("a folder").next().expect("a cache").expect("an entry");
-        fs::write(cache.path().join(".ssmprobe-left"), "torn").expect("written");
+        let cache = &run::entries(&cut.join("cache"))[0];
+        fs::write(cache.join(".ssmprobe-left"), "torn").expect("written");
         all_ahead(&cut);
         assert!(matches!(train(&mut desk, 3, &cut, &scenes.data()), Event::Finished(_)));
         assert_eq!(leftovers(&cut), Vec::<String>::new());

@@ -3,13 +3,12 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-use assert_cmd::Command as Program;
 use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, Event, Explain, ExplainItem,
@@ -28,22 +27,12 @@ use ssmprobe::model::trace::{Attribution, Routing, Trace};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
+use crate::run::{self, fixture, probes};
 
 /// Longer than any job here takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Random scores behind null bands: few, to be quick.
 pub(super) const DRAWS: usize = 16;
-
-fn fixture(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
-}
-
-fn probe_files() -> Vec<PathBuf> {
-    let entries = fs::read_dir(fixture("probes")).expect("the fixture");
-    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    paths.sort();
-    paths
-}
 
 /// A worker, and a channel that is signalled when it has events.
 pub(super) struct Desk {
@@ -56,6 +45,16 @@ impl Desk {
         let (wake, wakeups) = sync_channel(1);
         let waker = Arc::new(move || wake.try_send(()).unwrap_or_default());
         Self { worker: Worker::start(env, waker).expect("threads"), wakeups }
+    }
+
+    /// A worker with the fixture's backbone and these probes open, which have the ids 1, 2, ...
+    pub(super) fn with(env: WorkerEnv, probes: &[&str]) -> Self {
+        let mut desk = Self::new(env);
+        desk.open("cpu");
+        for (id, name) in (1..).zip(probes) {
+            desk.open_probe(&format!("{name}.safetensors"), id);
+        }
+        desk
     }
 
     /// Events up to and including the first that is `last`.
@@ -84,11 +83,8 @@ impl Desk {
 
     pub(super) fn open(&mut self, device: &str) -> Vec<Event> {
         let source = fixture("backbone").display().to_string();
-        let (entry, options) = (BackboneId(1), ssmprobe::app::jobs::BackboneOptions::default());
-        self.job(Request::Fetch(
-            JobId(1),
-            Fetch::OpenBackbone { entry, source, device: device.into(), options },
-        ))
+        let (entry, device, options) = (BackboneId(1), device.to_owned(), BackboneOptions::default());
+        self.job(Request::Fetch(JobId(1), Fetch::OpenBackbone { entry, source, device, options }))
     }
 
     pub(super) fn open_probe(&mut self, name: &str, id: u64) -> Vec<Event> {
@@ -180,11 +176,9 @@ fn regions_come_with_an_explanation() {
     mask("masks/val/bird/one.png", &|x| 2 * x < size.0, size);
     mask("other/one.png", &|_| true, size);
     mask("small/one.png", &|_| true, (size.0 - 1, size.1));
-    let mut desk = Desk::new(WorkerEnv::default());
-    desk.open("cpu");
-    desk.open_probe("sinkhorn.safetensors", 2);
+    let mut desk = Desk::with(WorkerEnv::default(), &["sinkhorn"]);
     let mut ask = |job: u64, regions: RegionSource| {
-        let Request::Compute(job, Compute::Explain(spec)) = look(job, &image, 2) else { panic!("a look") };
+        let Request::Compute(job, Compute::Explain(spec)) = look(job, &image, 1) else { panic!("a look") };
         desk.job(Request::Compute(job, Compute::Explain(Explain { regions, ..spec })))
     };
     let object = |events: &[Event]| {
@@ -212,12 +206,12 @@ fn regions_come_with_an_explanation() {
 #[test]
 fn a_window_sees_what_inspect_writes() {
     let out = TempDir::new().expect("a folder");
-    let mut inspect = Program::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    inspect.args(["inspect", "--device", "cpu", "--save-traces", "--null-draws", &DRAWS.to_string()]);
-    inspect.arg("--backbone").arg(fixture("backbone")).arg("--out").arg(out.path());
-    inspect.arg("--image").arg(fixture("images/one.png")).arg("--probe").args(probe_files());
-    inspect.args(["--attributions", "gradient,integrated,rollout"]);
-    inspect.assert().success();
+    let mut inspect = run::inspect(DRAWS);
+    inspect
+        .args(["--save-traces", "--attributions", "gradient,integrated,rollout"])
+        .arg("--out")
+        .arg(out.path());
+    run::done(inspect.arg("--image").arg(fixture("images/one.png")).arg("--probe").args(probes()));
 
     let mut desk = Desk::new(WorkerEnv::default());
     let mut state = State::new(Settings { device: "cpu".into(), ..Settings::default() });
@@ -248,7 +242,7 @@ fn a_window_sees_what_inspect_writes() {
     desk.worker
         .send_all(state.dispatch(Command::SetExplainSettings(ExplainSettings { attributions, ..draws })));
     settle(&mut desk, &mut state);
-    assert_eq!(state.columns.len(), probe_files().len());
+    assert_eq!(state.columns.len(), probes().len());
     assert_eq!(state.library.images.len(), 3);
     for (id, column) in &state.columns {
         let name = state.column_title(*id);
@@ -261,9 +255,7 @@ fn a_window_sees_what_inspect_writes() {
 
 #[test]
 fn of_fifty_looks_the_last_is_answered() {
-    let mut desk = Desk::new(WorkerEnv::default());
-    desk.open("cpu");
-    desk.open_probe("sinkhorn.safetensors", 1);
+    let mut desk = Desk::with(WorkerEnv::default(), &["sinkhorn"]);
     let images = ["images/one.png", "images/sub/one.png", "images/sub/two.png"].map(fixture);
     for job in 10..60 {
         desk.worker.send(look(job, &images[job as usize % 3], 1));
@@ -299,9 +291,7 @@ fn a_running_look_ends_when_it_is_cancelled() {
         },
         ..WorkerEnv::default()
     };
-    let mut desk = Desk::new(env);
-    desk.open("cpu");
-    desk.open_probe("gap.safetensors", 1);
+    let mut desk = Desk::with(env, &["gap"]);
     desk.worker.send(look(10, &fixture("images/one.png"), 1));
     desk.until(|event| matches!(event, Event::Started(JobId(10))));
     desk.worker.send(Request::Cancel(JobId(10)));
@@ -366,7 +356,7 @@ fn what_has_vanished_or_does_not_fit_is_told_with_a_remedy() {
     assert!(class.lines[0].contains("no such class"), "{class}");
     let source = fixture("nowhere").display().to_string();
     let (job, entry, device) = (JobId(3), BackboneId(2), "cpu".to_owned());
-    let options = ssmprobe::app::jobs::BackboneOptions::default();
+    let options = BackboneOptions::default();
     let events = desk.job(Request::Fetch(job, Fetch::OpenBackbone { entry, source, device, options }));
     assert!(fault(&events).lines[0].contains("nowhere"));
     let after = seen(&desk.job(look(10, &fixture("images/one.png"), 1))).expect("the open one still is");
@@ -378,9 +368,7 @@ fn a_file_that_changes_is_read_again() {
     let folder = TempDir::new().expect("a folder");
     let image = folder.path().join("image.png");
     fs::copy(fixture("images/one.png"), &image).expect("a copy");
-    let mut desk = Desk::new(WorkerEnv::default());
-    desk.open("cpu");
-    desk.open_probe("gap.safetensors", 1);
+    let mut desk = Desk::with(WorkerEnv::default(), &["gap"]);
     let first = seen(&desk.job(look(10, &image, 1))).expect("a trace");
     fs::copy(fixture("images/sub/two.png"), &image).expect("a copy");
     let second = seen(&desk.job(look(11, &image, 1))).expect("a trace");
@@ -389,12 +377,7 @@ fn a_file_that_changes_is_read_again() {
 
 #[test]
 fn bands_of_chance_are_of_the_seed_that_is_set() {
-    let open = || {
-        let mut desk = Desk::new(WorkerEnv::default());
-        desk.open("cpu");
-        desk.open_probe("sinkhorn.safetensors", 1);
-        desk
-    };
+    let open = || Desk::with(WorkerEnv::default(), &["sinkhorn"]);
     let bands = |desk: &mut Desk, job: u64, seed: u64| {
         let mut request = look(job, &fixture("images/one.png"), 1);
         if let Request::Compute(_, Compute::Explain(look)) = &mut request {
@@ -413,7 +396,7 @@ fn bands_of_chance_are_of_the_seed_that_is_set() {
 
 #[test]
 fn tokens_kept_of_an_image_are_of_the_order_they_were_read_in() {
-    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo");
+    let demo = run::root().join("assets/demo");
     let mut job = 1;
     let mut read = |desk: &mut Desk, mae_order: MaeOrder| {
         let options = BackboneOptions { mae_order, ..BackboneOptions::default() };
@@ -435,10 +418,7 @@ fn tokens_kept_of_an_image_are_of_the_order_they_were_read_in() {
 
 #[test]
 fn interventions_change_the_order_and_nothing_else() {
-    let mut desk = Desk::new(WorkerEnv::default());
-    desk.open("cpu");
-    desk.open_probe("sinkhorn.safetensors", 1);
-    desk.open_probe("gap.safetensors", 2);
+    let mut desk = Desk::with(WorkerEnv::default(), &["sinkhorn", "gap"]);
     let mut job = 10;
     let mut through = |probe: u64, change: Intervention| {
         job += 1;
@@ -534,9 +514,7 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
 #[test]
 fn closing_ends_the_threads_whatever_they_wait_for() {
     let begun = Instant::now();
-    let mut desk = Desk::new(WorkerEnv::default());
-    desk.open("cpu");
-    desk.open_probe("gap.safetensors", 1);
+    let mut desk = Desk::with(WorkerEnv::default(), &["gap"]);
     for job in 10..100 {
         desk.worker.send(look(job, &fixture("images/one.png"), 1));
     }
@@ -559,9 +537,7 @@ fn closing_does_not_wait_for_a_reader_that_never_comes_back() {
         },
         ..WorkerEnv::default()
     };
-    let mut desk = Desk::new(env);
-    desk.open("cpu");
-    desk.open_probe("gap.safetensors", 1);
+    let mut desk = Desk::with(env, &["gap"]);
     desk.worker.send(look(9, &fixture("images/one.png"), 1));
     while !READING.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(2));
