@@ -84,20 +84,21 @@ fn usual() -> Vec<(&'static str, Vec<u8>)> {
 
 /// A client of `server` without a token.
 pub fn client(server: &Server, cache: &Path) -> Hub {
-    let endpoint = format!("http://127.0.0.1:{}", server.port);
+    client_at(format!("http://127.0.0.1:{}", server.port), cache)
+}
+
+fn client_at(endpoint: String, cache: &Path) -> Hub {
     Hub { endpoint, cache: cache.into(), token: None, offline: false, certificates: None, patience: PATIENCE }
 }
 
 /// An offline client whose endpoint cannot be reached.
 fn offline_client(cache: &Path) -> Hub {
-    Hub {
-        endpoint: UNREACHABLE.into(),
-        cache: cache.into(),
-        token: None,
-        offline: true,
-        certificates: None,
-        patience: PATIENCE,
-    }
+    Hub { offline: true, ..client_at(UNREACHABLE.into(), cache) }
+}
+
+/// Why a client does not get org/name.
+fn refusal(client: &Hub) -> String {
+    client.resolve("org/name", &mut proceed).unwrap_err().to_string()
 }
 
 /// A Hub with the usual repository, and the contents of its files.
@@ -257,7 +258,7 @@ fn bytes_that_are_not_those_announced_are_discarded() {
             Reply::content(request, &model)
         });
         let server = hub(&usual(), &store);
-        let error = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap_err().to_string();
+        let error = refusal(&client(&server, cache.path()));
         assert!(error.contains(what) && error.contains("model.safetensors"), "{error}");
         let blobs = cache.path().join("models--org--name/blobs");
         let left: u64 = fs::read_dir(blobs).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
@@ -306,7 +307,7 @@ fn refusals_say_what_to_do() {
     assert!(error(evil, None).contains("no ETag"));
 
     let none = hub(&[("config.json", CONFIG.into())], &store(Reply::content));
-    let text = client(&none, cache.path()).resolve("org/name", &mut proceed).unwrap_err().to_string();
+    let text = refusal(&client(&none, cache.path()));
     assert!(text.contains("has no model.safetensors or pytorch_model.bin"), "{text}");
 }
 
@@ -314,24 +315,21 @@ fn refusals_say_what_to_do() {
 fn without_network_the_error_says_what_to_put_where() {
     let cache = tempfile::tempdir().unwrap();
     let hub = offline_client(cache.path());
-    let text = hub.resolve("org/name", &mut proceed).unwrap_err().to_string();
+    let text = refusal(&hub);
     let advice = "create a folder name, put config.json, preprocessor_config.json and model.safetensors";
     assert!(
         text.contains("HF_HUB_OFFLINE forbids downloading config.json") && text.contains(advice),
         "{text}"
     );
     assert!(text.contains("give that folder instead of org/name"), "{text}");
-    let text =
-        Hub { offline: false, ..hub.clone() }.resolve("org/name", &mut proceed).unwrap_err().to_string();
+    let text = refusal(&Hub { offline: false, ..hub.clone() });
     assert!(text.contains("127.0.0.1:9/org/name/resolve/main/config.json cannot be reached"), "{text}");
     assert!(text.contains(advice), "{text}");
 
     let none = cache.path().join("none.pem");
     fs::write(&none, "").unwrap();
-    let certificates = Some(none);
-    let text =
-        Hub { offline: false, certificates, ..hub.clone() }.resolve("org/name", &mut proceed).unwrap_err();
-    assert!(text.to_string().contains("none.pem (SSL_CERT_FILE)"), "{text}");
+    let text = refusal(&Hub { offline: false, certificates: Some(none), ..hub.clone() });
+    assert!(text.contains("none.pem (SSL_CERT_FILE)"), "{text}");
 
     // With some files in the cache, only the missing ones are named.
     let repo = cache.path().join("models--org--name");
@@ -341,12 +339,12 @@ fn without_network_the_error_says_what_to_put_where() {
     fs::write(repo.join("refs/main"), COMMIT).unwrap();
     fs::write(snapshot.join("config.json"), CONFIG).unwrap();
     fs::write(snapshot.join("preprocessor_config.json"), "{}").unwrap();
-    let text = hub.resolve("org/name", &mut proceed).unwrap_err().to_string();
+    let text = refusal(&hub);
     assert!(text.contains("forbids downloading model.safetensors;"), "{text}");
     let index = r#"{"weight_map": {"a": "s-1.safetensors", "b": "s-2.safetensors"}}"#;
     fs::write(snapshot.join("model.safetensors.index.json"), index).unwrap();
     fs::write(snapshot.join("s-1.safetensors"), "x").unwrap();
-    let text = hub.resolve("org/name", &mut proceed).unwrap_err().to_string();
+    let text = refusal(&hub);
     assert!(text.contains("forbids downloading s-2.safetensors;"), "{text}");
 }
 
@@ -386,7 +384,7 @@ fn a_configuration_of_a_terabyte_is_not_fetched() {
             .with("X-Linked-ETag", "\"abc\"")
             .with("X-Linked-Size", (1_u64 << 40).to_string())
     });
-    let error = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap_err().to_string();
+    let error = refusal(&client(&server, cache.path()));
     assert!(error.contains("config.json is reported as 1099511627776 bytes"), "{error}");
     assert!(server.requests().iter().all(|request| request.method == "HEAD"), "it was fetched");
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
@@ -15,7 +15,8 @@ use tempfile::TempDir;
 
 use super::server::{Reply, Request, Server};
 use super::{COMMIT, UNREACHABLE, client, proceed, sha256};
-use crate::run;
+use crate::faults::tree;
+use crate::run::{self, fixture};
 
 /// The state of the stand-in: one repository, the store of large files, and the hashes that were verified.
 #[derive(Default)]
@@ -314,22 +315,6 @@ fn program(home: &Path, server: &Server, verb: &str) -> std::process::Command {
     command
 }
 
-/// The arrays that `inspect` wrote below `folder`.
-fn arrays(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let folders =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
-    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
-    let own = |path: &PathBuf| path.strip_prefix(folder).unwrap().to_owned();
-    files
-        .filter(|path| path.extension().is_some_and(|e| e == "npz"))
-        .map(|path| (own(&path), fs::read(&path).unwrap()))
-        .collect()
-}
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
-}
-
 #[test]
 fn a_run_is_pushed_with_its_card_and_others_get_its_numbers() {
     let (held, home) = (Shared::default(), TempDir::new().unwrap());
@@ -337,7 +322,8 @@ fn a_run_is_pushed_with_its_card_and_others_get_its_numbers() {
     let server = stand_in(&held, &store);
     fs::create_dir(home.path().join("hf")).unwrap();
     fs::write(home.path().join("hf/token"), "hf_secret\n").unwrap();
-    let (notes, run) = (home.path().join("notes.md"), fixture("frozen/run"));
+    let frozen = run::root().join("tests/fixtures/frozen");
+    let (notes, run) = (home.path().join("notes.md"), frozen.join("run"));
     fs::write(&notes, "What *we* found.\n").unwrap();
     let push = |more: &[&str]| {
         let mut command = program(home.path(), &server, "push");
@@ -388,22 +374,19 @@ fn a_run_is_pushed_with_its_card_and_others_get_its_numbers() {
     // The pushed probe gives the same arrays as the local one, to the byte.
     let look = |probe: &str, out: &str| {
         let mut command = program(home.path(), &server, "inspect");
-        command
-            .arg("--backbone")
-            .arg(fixture("inspect/backbone"))
-            .arg("--image")
-            .arg(fixture("inspect/images"));
-        command
-            .args(["--device", "cpu", "--null-draws", "4", "--probe", probe, "--out"])
-            .arg(home.path().join(out));
+        let out = home.path().join(out);
+        command.arg("--backbone").arg(fixture("backbone")).arg("--image").arg(fixture("images"));
+        command.args(["--device", "cpu", "--null-draws", "4", "--probe", probe, "--out"]).arg(&out);
         run::done(&mut command);
-        arrays(&home.path().join(out))
+        let mut written = tree(&out);
+        written.retain(|name, _| name.ends_with(".npz"));
+        written
     };
     let local = run.join("probes/sinkhorn-s1-best.safetensors");
     let pushed = look("hf:me/birds/sinkhorn-s1-best.safetensors", "there");
     assert!(pushed.len() > 1 && pushed == look(local.to_str().unwrap(), "here"));
     let mut command = program(home.path(), &server, "eval");
-    command.arg("--backbone").arg(fixture("inspect/backbone")).arg("--data").arg(fixture("frozen/data"));
+    command.arg("--backbone").arg(fixture("backbone")).arg("--data").arg(frozen.join("data"));
     command.args(["--device", "cpu", "--json", "--cache"]).arg(home.path().join("tokens"));
     command.args(["--probe", "hf:me/birds/gap-s0-best.safetensors", "hf:me/birds/none.safetensors"]);
     let (code, _, said) = run::run(&mut command);
@@ -412,18 +395,8 @@ fn a_run_is_pushed_with_its_card_and_others_get_its_numbers() {
     // No file but `hf/token` holds the token.
     let (code, _, said) = push(&[]);
     assert!(code == 1 && said.contains("is already on the Hub") && !said.contains("hf_secret"), "{said}");
-    let mut folders = vec![home.path().to_owned()];
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            match path.is_dir() {
-                true => folders.push(path),
-                false if path.ends_with("hf/token") => {}
-                false => assert!(
-                    !String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("hf_secret"),
-                    "{path:?}"
-                ),
-            }
-        }
+    for (name, bytes) in tree(home.path()) {
+        assert!(name == "hf/token" || !String::from_utf8_lossy(&bytes).contains("hf_secret"), "{name}");
     }
     let wrong = |words: &[&str]| run::run(program(home.path(), &server, "push").arg(&run).args(words));
     for words in [
