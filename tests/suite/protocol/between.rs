@@ -10,7 +10,7 @@ use ssmprobe::model::train::run::Outcome;
 
 use super::Desk;
 use super::evaluation::ProbeLogits;
-use super::resume::{contents, train_in_two};
+use super::resume::{contents, cut_anywhere};
 use crate::faults::stride;
 
 /// 4 epochs of 4 steps, evaluated after every third: 12 is the end of an epoch.
@@ -91,19 +91,7 @@ fn a_run_with_evaluations_within_epochs_goes_on_to_the_same_bits() {
         let name = |what: &str| format!("{}-{what}", protocol.name());
         let whole = contents(&desk.trained(&plan, &name("whole")));
         assert_eq!(whole.1[0].between.len(), 4);
-        let mut cut = 1;
-        loop {
-            let (run, there) = train_in_two(&desk, &plan, &name(&format!("cut-{cut}")), cut);
-            assert!(
-                contents(&run) == whole,
-                "{}: stopped after event {cut}, it ends otherwise",
-                protocol.name()
-            );
-            if !there {
-                break;
-            }
-            cut += stride(3);
-        }
+        let cut = cut_anywhere(&desk, &plan, &name(""), &whole, stride(3));
         // 16 steps, 4 epochs of 2 + 2 batches of evaluation and an end, a seed; 4 times 2 + 2 batches and an event.
         let events = 16 + 4 * 5 + 1 + 4 * 5;
         assert!(cut > events && cut <= events + stride(3), "{cut}");

@@ -16,8 +16,10 @@ use super::{Desk, arrays, below};
 use crate::faults::stride;
 use crate::run::files;
 
+type Contents = (BTreeMap<String, Vec<u8>>, Vec<Outcome>, String);
+
 /// The contents of a run's folder, without durations.
-pub fn contents(run: &Run) -> (BTreeMap<String, Vec<u8>>, Vec<Outcome>, String) {
+pub fn contents(run: &Run) -> Contents {
     let mut all = files(&run.folder().join("probes"));
     all.extend(files(&run.folder().join("losses")));
     let outcomes = run.outcomes().expect("answers").into_iter().map(|one| Outcome { seconds: 0.0, ..one });
@@ -26,7 +28,7 @@ pub fn contents(run: &Run) -> (BTreeMap<String, Vec<u8>>, Vec<Outcome>, String) 
 }
 
 /// Trains, stops after event `cut` and resumes; the run, and whether there was such an event.
-pub fn train_in_two(desk: &Desk, plan: &TrainPlan, out: &str, cut: usize) -> (Run, bool) {
+fn train_in_two(desk: &Desk, plan: &TrainPlan, out: &str, cut: usize) -> (Run, bool) {
     let mut events = 0;
     let first = desk.train(plan, out, &mut |event| {
         let counts = !matches!(event, Event::Plan { .. } | Event::Extract { .. } | Event::Begin { .. });
@@ -36,21 +38,29 @@ pub fn train_in_two(desk: &Desk, plan: &TrainPlan, out: &str, cut: usize) -> (Ru
     (if first.finished { first.run } else { desk.trained(plan, out) }, events >= cut)
 }
 
+/// Asserts that a run, stopped after any event or every `step`-th, ends with the contents of `whole`; the number of the
+/// last event asked for, which there is not. Folders' names begin with `name`.
+#[track_caller]
+pub fn cut_anywhere(desk: &Desk, plan: &TrainPlan, name: &str, whole: &Contents, step: usize) -> usize {
+    let mut cut = 1;
+    loop {
+        let out = format!("{name}cut-{cut}");
+        let (run, there) = train_in_two(desk, plan, &out, cut);
+        assert!(contents(&run) == *whole, "{out} ends otherwise");
+        if !there {
+            return cut;
+        }
+        cut += step;
+    }
+}
+
 #[test]
 fn a_run_stopped_after_any_event_ends_as_one_that_was_not() {
     let desk = Desk::new();
     let plan = desk.train_plan(&["linear-bn", "random-dynamic"]);
     let whole = contents(&desk.trained(&plan, "whole"));
     assert_eq!((whole.0.len(), whole.1.len()), (2 * 2 * 2 + 2, 4));
-    let mut cut = 1;
-    loop {
-        let (run, there) = train_in_two(&desk, &plan, &format!("cut-{cut}"), cut);
-        assert!(contents(&run) == whole, "stopped after event {cut}, it ends otherwise");
-        if !there {
-            break;
-        }
-        cut += stride(5);
-    }
+    let cut = cut_anywhere(&desk, &plan, "", &whole, stride(5));
     // Steps, batches of evaluation (2 of val, 2 of test), epochs, seeds.
     let events = 2 * (4 * (4 + 4 + 1) + 1);
     assert!(cut > events && cut <= events + stride(5), "{cut}");
@@ -79,15 +89,7 @@ fn a_run_on_random_crops_that_is_stopped_after_any_event_ends_as_one_that_was_no
     let mut plan = desk.train_plan(&["linear-bn"]);
     (plan.settings.seeds, plan.settings.epochs, plan.settings.augment) = (1, 2, Augmentation::Crop);
     let whole = contents(&desk.trained(&plan, "whole"));
-    let mut cut = 1;
-    loop {
-        let (run, there) = train_in_two(&desk, &plan, &format!("cut-{cut}"), cut);
-        assert!(contents(&run) == whole, "stopped after event {cut}, it ends otherwise");
-        if !there {
-            break;
-        }
-        cut += stride(5);
-    }
+    let cut = cut_anywhere(&desk, &plan, "", &whole, stride(5));
     assert!(cut > 2 * (4 + 4 + 1), "{cut}");
     plan.settings.augment = Augmentation::None;
     plan.settings.tokens.cache = Some(desk.path("own"));
