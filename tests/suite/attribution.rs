@@ -22,6 +22,7 @@ use crate::backbones::{CASES, difference, fixtures, image, read};
 use crate::close::{assert_close, distance};
 use crate::heads::{assert_near, each_case, largest, values_in};
 use crate::npz;
+use crate::run::{self, fixture};
 use crate::window::{Window, succeed};
 
 /// The class that the reference explains for each image.
@@ -157,28 +158,16 @@ fn rollout_lies_as_the_tokens_are_handed_out() {
 #[test]
 fn inspect_writes_what_was_asked() {
     let out = tempfile::tempdir().expect("a folder");
-    let fixture =
-        |path: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path);
     let inspect = |more: &[&str]| {
-        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-        command.args(["inspect", "--device", "cpu", "--null-draws", "16", "--save-tokens"]);
-        command.arg("--backbone").arg(fixture("backbone")).arg("--probe").arg(fixture("probes"));
+        let mut command = run::inspect(16);
+        command.arg("--save-tokens").arg("--probe").arg(fixture("probes"));
         command.arg("--image").arg(fixture("images/one.png")).arg("--out").arg(out.path()).args(more);
         command
     };
-    inspect(&[
-        "--attributions",
-        "gradient,integrated",
-        "rollout",
-        "--reading",
-        "as-trained",
-        "random-order=1",
-    ])
-    .assert()
-    .success();
+    let attributions = ["--attributions", "gradient,integrated", "rollout"];
+    run::done(inspect(&attributions).args(["--reading", "as-trained", "random-order=1"]));
     let mut readings = [0, 0];
-    for entry in fs::read_dir(out.path().join("one")).expect("results") {
-        let path = entry.expect("a file").path();
+    for path in run::entries(&out.path().join("one")) {
         let Some(stem) = path.to_string_lossy().strip_suffix(".json").map(str::to_owned) else { continue };
         let document: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
         let found = npz::read(fs::File::open(format!("{stem}.npz")).expect("a file")).expect("an archive");
@@ -251,14 +240,13 @@ fn a_pane_offers_to_compute_what_nobody_asked_for() {
     let mut window = Window::new();
     window.open();
     window.answer_with(answered);
-    window.harness.state_mut().window.show("gradient");
-    window.harness.run();
+    window.show("gradient");
     assert!(window.has("differs from exact evidence by the routing's own gradient"));
     window.click("Compute gradient × token");
     assert!(window.has("Computing…") && window.idle());
     window.answer_with(answered);
     let found = |window: &Window| -> Vec<Attribution> {
-        let columns = &window.harness.state().state.columns;
+        let columns = &window.state().columns;
         let trace = columns.values().find_map(|column| column.shown.trace()).expect("a trace");
         trace.attributions.keys().copied().collect()
     };
@@ -275,7 +263,7 @@ fn a_pane_offers_to_compute_what_nobody_asked_for() {
     let column = *app.state.columns.keys().next().expect("a column");
     let all = app.state.library.images.keys().map(|image| (column, *image)).collect();
     app.dispatch(Command::ShowSheet(all));
-    let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
+    let asked = window.take_requests();
     let many = asked.into_iter().find_map(|request| match request {
         Request::Compute(_, Compute::ExplainMany(look)) => Some(look.settings.attributions),
         _ => None,

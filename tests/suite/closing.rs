@@ -11,7 +11,7 @@ use crate::window::Window;
 
 impl Window {
     fn undo_text(&self) -> &str {
-        self.harness.state().state.undo_text().unwrap_or_default()
+        self.state().undo_text().unwrap_or_default()
     }
 
     fn undo(&mut self) {
@@ -20,11 +20,6 @@ impl Window {
 
     fn redo(&mut self) {
         self.press(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z);
-    }
-
-    fn dispatch(&mut self, command: Command) {
-        self.harness.state_mut().dispatch(command);
-        self.harness.run();
     }
 
     /// The rectangle of a pane's tab; `None` where the pane is closed.
@@ -39,7 +34,7 @@ impl Window {
         self.harness.event(egui::Event::PointerButton { pos, button, pressed, modifiers });
     }
 
-    fn click_at(&mut self, pos: Pos2, button: PointerButton) {
+    pub fn click_at(&mut self, pos: Pos2, button: PointerButton) {
         self.button(pos, button, true);
         self.button(pos, button, false);
         self.harness.run();
@@ -75,8 +70,7 @@ fn a_pane_that_was_closed_comes_back_to_its_place() {
     window.click_at(scores, PointerButton::Middle);
     assert_eq!((window.tab("Scores"), window.undo_text()), (None, "Close the pane Scores"));
     window.click("Panes");
-    window.harness.get_by_role_and_label(Role::CheckBox, "Predictions").click();
-    window.harness.run();
+    window.click_role(Role::CheckBox, "Predictions");
     window.press(Modifiers::NONE, Key::Escape);
     assert_eq!((window.tab("Predictions"), window.undo_text()), (None, "Close the pane Predictions"));
     // The menu names the next undo step.
@@ -106,8 +100,7 @@ fn panes_that_were_moved_resized_or_arranged_as_at_first_stand_again_as_they_did
     let moved = window.place("Reading order");
     assert_ne!(moved, first);
     window.press(Modifiers::COMMAND, Key::K);
-    window.harness.event(egui::Event::Text("reset layout".to_owned()));
-    window.harness.run();
+    window.type_text("reset layout");
     window.press(Modifiers::NONE, Key::Enter);
     assert_eq!((window.place("Reading order"), window.undo_text()), (first, "Reset layout"));
     window.undo();
@@ -130,19 +123,19 @@ fn panes_that_were_moved_resized_or_arranged_as_at_first_stand_again_as_they_did
 fn everything_of_the_library_and_the_comparison_comes_back() {
     let mut window = Window::ready();
     let library = |window: &Window| {
-        let library = &window.harness.state().state.library;
+        let library = &window.state().library;
         let images = library.images.values().map(ssmprobe::app::state::Image::name);
         let probes = library.probes.values().map(ssmprobe::app::state::Probe::name);
         let backbones = library.backbones.values().map(ssmprobe::app::state::Backbone::name);
         images.chain(probes).chain(backbones).collect::<Vec<_>>()
     };
     let columns = |window: &Window| {
-        let state = &window.harness.state().state;
+        let state = window.state();
         state.columns.keys().map(|id| state.column_title(*id)).collect::<Vec<_>>()
     };
     let before = (library(&window), columns(&window));
     let (column, probe, image, backbone) = {
-        let state = &window.harness.state().state;
+        let state = window.state();
         let second = *state.library.images.get_index(1).expect("an image").0;
         let (id, column) = state.columns.last().expect("a column");
         (*id, column.probe, second, *state.library.backbones.keys().next().expect("a backbone"))
@@ -166,9 +159,8 @@ fn everything_of_the_library_and_the_comparison_comes_back() {
     let folder = run.about.folder.clone();
     let requests = window.harness.state_mut().state.dispatch(Command::OpenRun(folder.clone()));
     let read = Event::RunRead { job: requests[0].job(), folder: folder.clone(), snapshot: Ok(run) };
-    window.wire.borrow_mut().events.push_back(read);
-    window.harness.run();
-    let open = |window: &Window| window.harness.state().state.training.runs.contains_key(&folder);
+    window.deliver([read]);
+    let open = |window: &Window| window.state().training.runs.contains_key(&folder);
     assert!(open(&window));
     window.dispatch(Command::CloseRun(folder.clone()));
     assert_eq!((open(&window), window.undo_text()), (false, "Close the run birds-tiny"));
@@ -211,8 +203,7 @@ fn the_tab_of_a_pane_that_is_asked_for_comes_into_sight() {
     let seen = |window: &Window| window.tab("Predictions").is_some_and(|tab| tab.right() <= 853.0);
     assert!(!seen(&window), "the last of many tabs is out of sight");
     window.press(Modifiers::COMMAND, Key::K);
-    window.harness.event(egui::Event::Text("show pane predictions".to_owned()));
-    window.harness.run();
+    window.type_text("show pane predictions");
     window.press(Modifiers::NONE, Key::Enter);
     assert!(seen(&window));
     // What is scrolled half out leaves no cross without its title.

@@ -15,8 +15,8 @@ use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::removal::RemovalRequest;
 use ssmprobe::app::jobs::stability;
 use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, ExplainSettings, Fetch,
-    Files, ImageId, JobId, ProbeId, Progress, Request, Unit,
+    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainSettings,
+    Fetch, Files, ImageId, JobId, ProbeId, Progress, Request, Unit,
 };
 use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::Settings;
@@ -43,6 +43,7 @@ use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
+use crate::run::{assert_ends, done, fixture, program, root};
 use crate::similarity;
 use crate::state;
 use crate::window::{self, Window};
@@ -80,11 +81,9 @@ fn subject(probe: u64) -> EvalProbe {
     EvalProbe { probe: ProbeId(probe), backbone: BackboneId(1), change: Intervention::None }
 }
 
-/// Opens the dataset and two probes; the split, and the request to evaluate both probes on it.
-fn open_dataset(desk: &mut Desk, path: &Path) -> (Arc<EvalSplit>, Request) {
-    desk.open("cpu");
-    desk.open_probe("sinkhorn.safetensors", 1);
-    desk.open_probe("gap.safetensors", 2);
+/// A worker with the dataset and two probes open; the split, and the request to evaluate both probes on it.
+fn open_dataset(path: &Path) -> (Desk, Arc<EvalSplit>, Request) {
+    let mut desk = Desk::with(worker_env(), &["sinkhorn", "gap"]);
     let path = path.to_owned();
     let events =
         desk.job(Request::Files(JobId(50), Files::OpenDataset { entry: DatasetId(9), path, split: None }));
@@ -94,15 +93,9 @@ fn open_dataset(desk: &mut Desk, path: &Path) -> (Arc<EvalSplit>, Request) {
     });
     let part = opened.expect("a dataset");
     let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
-    let subjects = vec![subject(1), subject(2)];
-    let request = EvalRequest {
-        part: part.clone(),
-        subjects,
-        settings,
-        regions: RegionSource::default(),
-        removals: Vec::new(),
-    };
-    (part, Request::Compute(JobId(51), Compute::Evaluate(request)))
+    let (subjects, regions) = (vec![subject(1), subject(2)], RegionSource::default());
+    let request = EvalRequest { part: part.clone(), subjects, settings, regions, removals: Vec::new() };
+    (desk, part, Request::Compute(JobId(51), Compute::Evaluate(request)))
 }
 
 fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
@@ -142,8 +135,7 @@ fn assert_tested(evaluation: &Evaluation, image: usize, trace: &Trace) -> bool {
 #[test]
 fn an_evaluation_says_of_every_image_what_a_look_says() {
     let folder = dataset(3);
-    let mut desk = Desk::new(worker_env());
-    let (part, request) = open_dataset(&mut desk, folder.path());
+    let (mut desk, part, request) = open_dataset(folder.path());
     assert_eq!(part.summary(), "folder, 9 val images of 3 classes");
     let events = desk.job(request.clone());
     let has_progress = |events: &[Event], what: &str| {
@@ -236,8 +228,7 @@ fn positions(draw: u64) -> Vec<f32> {
 #[test]
 fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     let folder = dataset(3);
-    let mut desk = Desk::new(worker_env());
-    let (part, request) = open_dataset(&mut desk, folder.path());
+    let (mut desk, part, request) = open_dataset(folder.path());
     assert_eq!(part.samples[0], 9, "training images come first, and their tokens are not taken");
     let path = random_dynamic(folder.path());
     desk.job(Request::Compute(JobId(52), Compute::OpenProbe { entry: ProbeId(3), path }));
@@ -270,9 +261,7 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
 
 #[test]
 fn images_inside_parquet_files_are_evaluated_looked_at_and_shrunk() {
-    let mut desk = Desk::new(worker_env());
-    let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
-    let (part, request) = open_dataset(&mut desk, &hub);
+    let (mut desk, part, request) = open_dataset(&root().join("tests/fixtures/parquet/hub"));
     assert_eq!(part.summary(), "parquet, 5 test images of 3 classes");
     let Request::Compute(job, Compute::Evaluate(request)) = request else { unreachable!() };
     // The classes of the dataset, renamed to those that the probes know.
@@ -299,8 +288,7 @@ fn images_inside_parquet_files_are_evaluated_looked_at_and_shrunk() {
 #[test]
 fn a_look_is_answered_in_the_middle_of_an_evaluation_and_an_evaluation_can_be_cancelled() {
     let folder = dataset(40);
-    let mut desk = Desk::new(worker_env());
-    let (_, request) = open_dataset(&mut desk, folder.path());
+    let (mut desk, _, request) = open_dataset(folder.path());
     desk.worker.send(request.clone());
     desk.worker.send(look(60, &folder.path().join("val/crane/00.png"), 1));
     let mut left: HashSet<JobId> = [JobId(51), JobId(60)].into();
@@ -394,17 +382,16 @@ pub fn opened(window: &mut Window, part: &Arc<EvalSplit>) {
 
 /// Answers the window's evaluation requests with those of [`evaluation`], for sinkhorn and gap in turn.
 pub fn evaluated(window: &mut Window, part: &Arc<EvalSplit>) {
-    let part = part.clone();
-    window.answer_with(move |request| match request {
+    evaluated_as(window, part, |at| evaluation(part, ["sinkhorn", "gap"][at % 2]));
+}
+
+/// Answers the window's evaluation requests with `made(at)` for the probe at place `at`.
+pub fn evaluated_as(window: &mut Window, part: &Arc<EvalSplit>, made: impl Fn(usize) -> Arc<Evaluation>) {
+    window.answer_with(|request| match request {
         Request::Compute(job, Compute::Evaluate(ask)) => {
-            let names = ["sinkhorn", "gap"].iter().cycle();
-            let answers = ask.subjects.iter().zip(names).map(|(subject, name)| Event::Evaluated {
-                job,
-                answer: EvalAnswer {
-                    subject: subject.clone(),
-                    part: part.clone(),
-                    result: Ok(evaluation(&part, name)),
-                },
+            let answers = ask.subjects.into_iter().enumerate().map(|(at, subject)| {
+                let answer = EvalAnswer { subject, part: part.clone(), result: Ok(made(at)) };
+                Event::Evaluated { job, answer }
             });
             answers.chain([Event::Finished(job)]).collect()
         }
@@ -416,26 +403,50 @@ pub fn evaluated(window: &mut Window, part: &Arc<EvalSplit>) {
 fn with_dataset() -> (State, Arc<EvalSplit>) {
     let mut state = state::story();
     let requests = state.dispatch(Command::OpenDataset("birds".into(), None));
-    let Some(Request::Files(job, Files::OpenDataset { entry, .. })) = requests.first() else {
-        panic!("{requests:?}")
-    };
+    let (job, entry) = dataset_asked(&requests);
     let mut dataset = (*part().dataset).clone();
     dataset.samples[..2].iter_mut().for_each(|sample| sample.split = data::Split::Train);
     let part = Arc::new(EvalSplit::new(dataset, None));
-    state.apply(Event::DatasetOpened { job: *job, entry: *entry, part: part.clone() });
-    state.apply(Event::Finished(*job));
+    state.apply(Event::DatasetOpened { job, entry, part: part.clone() });
+    state.apply(Event::Finished(job));
     (state, part)
+}
+
+/// The evaluation among requests: its job, and what it is of.
+fn evaluation_asked(requests: Vec<Request>) -> Option<(JobId, EvalRequest)> {
+    requests.into_iter().find_map(|request| match request {
+        Request::Compute(job, Compute::Evaluate(ask)) => Some((job, ask)),
+        _ => None,
+    })
+}
+
+/// The explanation among requests.
+fn look_asked(requests: Vec<Request>) -> Option<Explain> {
+    requests.into_iter().find_map(|request| match request {
+        Request::Compute(_, Compute::Explain(look)) => Some(look),
+        _ => None,
+    })
+}
+
+/// The stability measurement among requests: its job, and what it is of.
+fn stability_asked(requests: Vec<Request>) -> Option<(JobId, stability::StabilityRequest)> {
+    requests.into_iter().find_map(|request| match request {
+        Request::Compute(job, Compute::Stability(ask)) => Some((job, ask)),
+        _ => None,
+    })
+}
+
+/// The job and the entry of the first request, which must be to open a dataset.
+fn dataset_asked(requests: &[Request]) -> (JobId, DatasetId) {
+    match requests {
+        [Request::Files(job, Files::OpenDataset { entry, .. }), ..] => (*job, *entry),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Evaluates the shown probes; the job and its request.
 fn request_evaluation(state: &mut State) -> (JobId, EvalRequest) {
-    let requests = state.dispatch(Command::Evaluate { all: false });
-    requests
-        .into_iter()
-        .find_map(
-            |r| if let Request::Compute(job, Compute::Evaluate(ask)) = r { Some((job, ask)) } else { None },
-        )
-        .expect("asked")
+    evaluation_asked(state.dispatch(Command::Evaluate { all: false })).expect("asked")
 }
 
 /// Answers an evaluation request for all its subjects, and finishes the job.
@@ -510,15 +521,8 @@ fn an_evaluation_is_of_the_probe_and_the_backbone_that_were_asked() {
 fn a_stability_is_of_the_probe_that_was_measured() {
     let mut state = state::story();
     let column = state::column(&state, 0);
-    let measure = |state: &mut State| {
-        let requests = state.dispatch(Command::MeasureStability(column));
-        requests
-            .into_iter()
-            .find_map(|r| {
-                if let Request::Compute(job, Compute::Stability(ask)) = r { Some((job, ask)) } else { None }
-            })
-            .unwrap()
-    };
+    let measure =
+        |state: &mut State| stability_asked(state.dispatch(Command::MeasureStability(column))).unwrap();
     let answer_stability = |state: &mut State, (job, ask): &(JobId, stability::StabilityRequest)| {
         let found = Stability {
             image: "x.png".into(),
@@ -576,10 +580,7 @@ fn an_image_draws_by_its_index_in_the_whole_dataset() {
     // Three images of no dataset, by their position in the library; then those of the dataset, by index.
     assert_eq!(draws, [0, 1, 2, 2, 3, 4, 5, 6, 7, 8]);
     // The first opened image, index 2 of the dataset, is current; five steps on is index 7.
-    let requests = state.dispatch(Command::Step(5));
-    let look = requests
-        .iter()
-        .find_map(|r| if let Request::Compute(_, Compute::Explain(look)) = r { Some(look) } else { None });
+    let look = look_asked(state.dispatch(Command::Step(5)));
     assert!(look.expect("a look").asked.iter().all(|asked| asked.draw == 7));
 }
 
@@ -617,21 +618,13 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         let id = overview.id();
         let part = part();
         let mut window = Window::ready();
-        window.harness.state_mut().window.show(id);
-        window.harness.run();
+        window.show(id);
         assert!(window.has("Open a dataset to see what probes make of all its images"), "{id}");
         opened(&mut window, &part);
         assert!(window.has("Not evaluated yet on the 9 test images of birds"), "{id}");
-        window.harness.query_all_by_label("Evaluate shown probes on the dataset").next().unwrap().click();
-        window.harness.run();
-        let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
-        let Some(Request::Compute(job, Compute::Evaluate(ask))) =
-            asked.iter().find(|r| matches!(r, Request::Compute(_, Compute::Evaluate(_))))
-        else {
-            panic!("{id}: nothing is asked: {asked:?}")
-        };
+        window.click_first("Evaluate shown probes on the dataset");
+        let (job, ask) = evaluation_asked(window.take_requests()).expect(id);
         assert_eq!(ask.subjects.len(), 2);
-        let job = *job;
         let progress = Progress {
             what: "Evaluating sinkhorn".into(),
             done: 3,
@@ -639,13 +632,11 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
             unit: Unit::Files,
             elapsed: Duration::from_secs(3),
         };
-        window.wire.borrow_mut().events.extend([Event::Started(job), Event::Progress(job, progress)]);
-        window.harness.run();
+        window.deliver([Event::Started(job), Event::Progress(job, progress)]);
         assert!(window.has("Evaluating sinkhorn"), "{id} does not say that it is busy");
         assert!(window.idle(), "{id}: work alone is no reason to repaint");
         let fault = UserError::new("The disk is full").remedy("Free some");
-        window.wire.borrow_mut().events.push_back(Event::Failed(job, fault));
-        window.harness.run();
+        window.deliver([Event::Failed(job, fault)]);
         assert!(window.has("The disk is full") && window.has("Free some"), "{id}");
         window.harness.state_mut().dispatch(Command::Evaluate { all: false });
         evaluated(&mut window, &part);
@@ -670,10 +661,10 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     opened(&mut window, &part);
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     evaluated(&mut window, &part);
-    let focus = window.harness.state().state.columns.keys().next().copied();
+    let focus = window.state().columns.keys().next().copied();
     let gallery_images = |window: &mut Window, filter: GalleryFilter| -> Vec<String> {
         window.harness.state_mut().dispatch(Command::SetGalleryFilter(Box::new(filter)));
-        let state = &window.harness.state().state;
+        let state = window.state();
         state.gallery_images(focus).iter().map(|id| state.library.images[id].name()).collect()
     };
     let wrong = GalleryFilter { outcome: Outcome::Wrong, ..GalleryFilter::default() };
@@ -681,7 +672,7 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     let class =
         GalleryFilter { class: Some(1), sort: Sort::Measure(CONFIDENCE.into()), ..GalleryFilter::default() };
     assert_eq!(gallery_images(&mut window, class), ["5.png", "4.png", "3.png"]);
-    let other = window.harness.state().state.columns.keys().nth(1).copied().unwrap();
+    let other = window.state().columns.keys().nth(1).copied().unwrap();
     let differ =
         GalleryFilter { class: Some(2), sort: Sort::Disagreement(other), ..GalleryFilter::default() };
     assert_eq!(
@@ -691,8 +682,7 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     );
     // The confusion matrix: churches (row 0) taken for churches are images 1 and 2.
     gallery_images(&mut window, GalleryFilter::default());
-    window.harness.state_mut().window.show("confusion");
-    window.harness.run();
+    window.show("confusion");
     let figure = window.place("Confusion matrix");
     let mut at = None;
     for step in 0..40 {
@@ -706,16 +696,12 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
         }
     }
     let pos = at.expect("a cell of the matrix under the pointer");
-    for pressed in [true, false] {
-        let (button, modifiers) = (egui::PointerButton::Primary, egui::Modifiers::NONE);
-        window.harness.event(egui::Event::PointerButton { pos, button, pressed, modifiers });
-    }
-    window.harness.run();
-    let state = &window.harness.state().state;
+    window.click_at(pos, egui::PointerButton::Primary);
+    let state = window.state();
     assert_eq!(state.current_image().unwrap().name(), "1.png");
     assert_eq!(state.gallery_images(focus).len(), 2);
     window.click("Show all");
-    assert!(window.harness.state().state.gallery_filter.is_open());
+    assert!(window.state().gallery_filter.is_open());
 }
 
 #[test]
@@ -729,32 +715,17 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
     let second =
         Evaluation { predicted: vec![0, 0, 1, 1, 1, 1, 2, OTHER, 2], ..(*evaluation(&part, "gap")).clone() };
     let row = format!("gap, accuracy {:.1} %", second.accuracy());
-    let (asked, made) = (part.clone(), [first, Arc::new(second)]);
-    window.answer_with(move |request| match request {
-        Request::Compute(job, Compute::Evaluate(ask)) => {
-            let answers = ask.subjects.iter().zip(&made).map(|(subject, evaluation)| Event::Evaluated {
-                job,
-                answer: EvalAnswer {
-                    subject: subject.clone(),
-                    part: asked.clone(),
-                    result: Ok(evaluation.clone()),
-                },
-            });
-            answers.chain([Event::Finished(job)]).collect()
-        }
-        other => window::succeed(other),
-    });
+    let made = [first, Arc::new(second)];
+    evaluated_as(&mut window, &part, |at| made[at].clone());
     let wrong = GalleryFilter { outcome: Outcome::Wrong, ..GalleryFilter::default() };
-    window.harness.state_mut().dispatch(Command::SetGalleryFilter(Box::new(wrong)));
-    window.harness.run();
+    window.dispatch(Command::SetGalleryFilter(Box::new(wrong)));
     let shown = |window: &Window| ["0", "2", "4", "8"].map(|name| window.has(&format!("{name}.png, class")));
     assert_eq!(shown(&window), [true, false, true, true]);
     window.click(&row);
     assert_eq!(shown(&window), [false, true, false, false]);
     // There are no evaluations with null bands of another seed.
     let settings = ExplainSettings { seed: 1, ..ExplainSettings::default() };
-    window.harness.state_mut().dispatch(Command::SetExplainSettings(settings));
-    window.harness.run();
+    window.dispatch(Command::SetExplainSettings(settings));
     assert!(window.has("No image matches the filter") && shown(&window) == [false; 4]);
 }
 
@@ -765,20 +736,18 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
     opened(&mut window, &part);
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     evaluated(&mut window, &part);
-    window.harness.state_mut().window.show("asked");
-    window.harness.run();
+    window.show("asked");
     let right = format!("{:.1}", evaluation(&part, "gap").accuracy());
     assert!(window.has("Accuracy (%)") && window.has("True-class probability") && window.has(&right));
     let image = {
-        let state = &window.harness.state().state;
+        let state = window.state();
         state.image_at(state.dataset().unwrap().0, 0).unwrap()
     };
     window.harness.state_mut().dispatch(Command::SelectImage(image));
     window.answer();
     let class = &part.asked.classes[part.asked.class[0] as usize];
     assert!(window.has(class), "the line above the panes says {class}");
-    window.harness.state_mut().window.show("predictions");
-    window.harness.run();
+    window.show("predictions");
     assert!(window.has(&format!("true class {class}")) || window.has(&format!("True class {class}")));
 }
 
@@ -788,33 +757,26 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     let mut window = Window::ready();
     opened(&mut window, &part);
     let (column, probe) = {
-        let state = &window.harness.state().state;
+        let state = window.state();
         let (id, column) = state.columns.first().expect("a column");
         (*id, column.probe)
     };
     let change = Intervention::Scrambled(0);
     let add = Command::AddColumn { probe, image: None, change: change.clone() };
     window.harness.state_mut().dispatch(add.clone());
-    let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
-    assert!(
-        !asked.iter().any(|r| matches!(r, Request::Compute(_, Compute::Evaluate(_)))),
-        "as trained it was not asked yet"
-    );
+    assert!(evaluation_asked(window.take_requests()).is_none(), "as trained it was not asked yet");
     window.harness.state_mut().dispatch(Command::Undo);
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     evaluated(&mut window, &part);
     window.harness.state_mut().dispatch(add);
-    let asked = window.wire.borrow().requests.clone();
-    let found = asked
-        .iter()
-        .find_map(|r| if let Request::Compute(_, Compute::Evaluate(ask)) = r { Some(ask) } else { None });
-    let subjects = &found.expect("nobody asks").subjects;
+    let found = evaluation_asked(window.wire.borrow().requests.clone());
+    let subjects = &found.expect("nobody asks").1.subjects;
     assert_eq!(subjects.len(), 1);
     assert_eq!((subjects[0].probe, &subjects[0].change), (probe, &change));
     evaluated(&mut window, &part);
     window.click("Compare");
     assert!(window.has("vs as trained") && window.has("Not retrained"));
-    assert!(window.harness.state().state.evaluation_of(column).is_some());
+    assert!(window.state().evaluation_of(column).is_some());
 }
 
 #[test]
@@ -861,8 +823,7 @@ fn probes_of_one_name_are_told_apart_in_the_table() {
     evaluated(&mut window, &part);
     let named = |window: &Window| window.harness.query_all_by_label("gap · other").count();
     let before = named(&window);
-    window.harness.state_mut().window.show("asked");
-    window.harness.run();
+    window.show("asked");
     assert!(named(&window) > before);
 }
 
@@ -871,15 +832,15 @@ fn a_dataset_goes_with_its_images_and_comes_back_with_them() {
     let part = part();
     let mut window = Window::ready();
     opened(&mut window, &part);
-    let count = |window: &Window| window.harness.state().state.library.images.len();
+    let count = |window: &Window| window.state().library.images.len();
     assert_eq!(count(&window), 12);
-    let id = *window.harness.state().state.library.datasets.keys().next().unwrap();
+    let id = *window.state().library.datasets.keys().next().unwrap();
     window.harness.state_mut().dispatch(Command::CloseDataset(id));
     assert_eq!(count(&window), 3);
-    assert!(window.harness.state().state.dataset().is_none());
+    assert!(window.state().dataset().is_none());
     window.harness.state_mut().dispatch(Command::Undo);
     assert_eq!(count(&window), 12);
-    assert_eq!(window.harness.state().state.dataset().map(|(id, _)| id), Some(id));
+    assert_eq!(window.state().dataset().map(|(id, _)| id), Some(id));
 }
 
 #[test]
@@ -889,11 +850,9 @@ fn a_dataset_that_went_while_it_was_opened_is_opened_again() {
     let id = *state.library.datasets.keys().next().unwrap();
     state.dispatch(Command::CloseDataset(id));
     let requests = state.dispatch(Command::Undo);
-    let Some(Request::Files(job, Files::OpenDataset { entry, .. })) = requests.first() else {
-        panic!("{requests:?}")
-    };
-    assert_eq!((*entry, &state.library.datasets[&id].status), (id, &Status::Opening(*job)));
-    state.apply(Event::DatasetOpened { job: *job, entry: *entry, part: part() });
+    let (job, entry) = dataset_asked(&requests);
+    assert_eq!((entry, &state.library.datasets[&id].status), (id, &Status::Opening(job)));
+    state.apply(Event::DatasetOpened { job, entry, part: part() });
     assert!(state.dataset().is_some());
 }
 
@@ -906,16 +865,12 @@ fn a_column_whose_image_went_with_another_split_shows_the_current_one() {
     state.dispatch(Command::SetImage(column, Some(image)));
     state.apply(Event::ThumbnailReady { image, picture: Arc::default() });
     let requests = state.dispatch(Command::OpenDataset("birds".into(), Some(data::Split::Train)));
-    let Some(Request::Files(job, Files::OpenDataset { entry, .. })) = requests.first() else {
-        panic!("{requests:?}")
-    };
+    let (job, entry) = dataset_asked(&requests);
     let part = Arc::new(EvalSplit::new((*part.dataset).clone(), Some(data::Split::Train)));
-    let requests = state.apply(Event::DatasetOpened { job: *job, entry: *entry, part });
+    let requests = state.apply(Event::DatasetOpened { job, entry, part });
     assert!(!state.library.images.contains_key(&image) && state.thumbnails.get(image).is_none());
-    let look = requests
-        .iter()
-        .find_map(|r| if let Request::Compute(_, Compute::Explain(look)) = r { Some(look) } else { None });
-    let asked = look.expect("a look").asked.iter().find(|asked| asked.column == column);
+    let look = look_asked(requests).expect("a look");
+    let asked = look.asked.iter().find(|asked| asked.column == column);
     assert_eq!(asked.expect("the column").image.path, Path::new("birds/0.png"));
 }
 
@@ -929,10 +884,8 @@ fn a_dataset_that_is_read_anew_keeps_what_is_looked_at() {
     let place = |state: &State, id| state.library.images[&id].place.clone();
     let before = [selected, other].map(|id| place(&state, id));
     let requests = state.dispatch(Command::OpenDataset("birds".into(), None));
-    let Some(Request::Files(job, Files::OpenDataset { entry, .. })) = requests.first() else {
-        panic!("{requests:?}")
-    };
-    state.apply(Event::DatasetOpened { job: *job, entry: *entry, part });
+    let (job, entry) = dataset_asked(&requests);
+    state.apply(Event::DatasetOpened { job, entry, part });
     let after = [state.selection.image, state.columns[&column].image].map(|id| id.expect("an image"));
     assert_eq!(after.map(|id| place(&state, id)), before);
     assert!(after != [selected, other], "read anew, so looked at anew");
@@ -944,11 +897,9 @@ fn an_image_does_not_come_back_into_another_split() {
     let image = *state.library.images.get_index(5).expect("an image").0;
     state.dispatch(Command::CloseImages(vec![image]));
     let requests = state.dispatch(Command::OpenDataset("birds".into(), Some(data::Split::Train)));
-    let Some(Request::Files(job, Files::OpenDataset { entry, .. })) = requests.first() else {
-        panic!("{requests:?}")
-    };
+    let (job, entry) = dataset_asked(&requests);
     let part = Arc::new(EvalSplit::new((*part.dataset).clone(), Some(data::Split::Train)));
-    state.apply(Event::DatasetOpened { job: *job, entry: *entry, part });
+    state.apply(Event::DatasetOpened { job, entry, part });
     state.dispatch(Command::Undo);
     assert!(!state.library.images.contains_key(&image), "it would take another one's measures");
 }
@@ -1066,14 +1017,14 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
         let scene = Plot::draw_column(&plot, &Theme::print(), export::points(85.0)).expect("a picture");
         let [window, headless] = ["window", "headless"].map(|name| folder.path().join(format!("{name}.svg")));
         export::save(&window, &scene, &plot.table(), &plot.caption().about, 300.0).expect("written");
-        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+        let mut command = program();
         command.arg("figures").args(plot.caption().command.split(' ')).arg("--out").arg(&headless);
         for (at, source) in plot.sources().into_iter().enumerate() {
             let file = folder.path().join(format!("{at}.json"));
             std::fs::write(&file, source.json().expect("JSON")).expect("written");
             command.arg(format!("--{}", source.kind())).arg(file);
         }
-        command.assert().success();
+        done(&mut command);
         let [a, b] = [window, headless].map(|path| std::fs::read_to_string(path).expect("a picture"));
         assert!(a == b, "{}", overview.id());
     }
@@ -1083,37 +1034,24 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
     asked.dataset = "flowers".to_owned();
     asked.images[0] = "another.png".to_owned();
     other.asked = Arc::new(asked);
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    let mut command = program();
     command.args(["figures", "--figure", "scatter", "--out"]).arg(folder.path().join("two.svg"));
     for (name, evaluation) in [("whole.json", &*evaluation(&part, "sinkhorn")), ("other.json", &other)] {
         std::fs::write(folder.path().join(name), evaluation.to_json().expect("text")).expect("written");
         command.arg("--evaluation").arg(folder.path().join(name));
     }
-    let failed = command.assert().code(2);
-    let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-    for set in ["whole.json is of 9 test images of birds", "other.json is of 9 test images of flowers"] {
-        assert!(said.contains(set), "{said}");
-    }
+    let sets = ["whole.json is of 9 test images of birds", "other.json is of 9 test images of flowers"];
+    assert_ends(&mut command, 2, &sets);
     let svg = std::fs::read_to_string(folder.path().join("a-class_diagnostics.svg")).unwrap();
     assert!(svg.contains("Chance for one image") && svg.contains("sinkhorn on 9 test images of birds"));
 }
 
 #[test]
 fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds() {
-    let mut desk = Desk::new(worker_env());
-    desk.open("cpu");
-    desk.open_probe("sinkhorn.safetensors", 1);
-    desk.open_probe("gap.safetensors", 2);
-    desk.open_probe("vmamba.safetensors", 3);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/images/one.png");
+    let mut desk = Desk::with(worker_env(), &["sinkhorn", "gap", "vmamba"]);
     let mut ask = |probe: u64, job: u64| {
-        let ask = stability::StabilityRequest {
-            subject: subject(probe),
-            image: ImageId(1),
-            place: path.clone().into(),
-            seed: 0,
-            draw: 0,
-        };
+        let (image, place) = (ImageId(1), fixture("images/one.png").into());
+        let ask = stability::StabilityRequest { subject: subject(probe), image, place, seed: 0, draw: 0 };
         let events = desk.job(Request::Compute(JobId(job), Compute::Stability(ask)));
         let answer = events.into_iter().find_map(|event| match event {
             Event::StabilityMeasured { answer, .. } => Some(answer.result),
@@ -1140,32 +1078,18 @@ fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds
 #[test]
 fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
     let mut window = Window::new();
-    window.harness.state_mut().window.show("stability");
-    window.harness.run();
+    window.show("stability");
     assert!(window.has("Open a backbone"), "an empty pane says what to do");
     let mut window = Window::ready();
-    window.harness.state_mut().window.show("stability");
-    window.harness.run();
+    window.show("stability");
     window.click("Measure stability");
-    let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
-    let ask = asked.into_iter().find_map(|request| match request {
-        Request::Compute(job, Compute::Stability(ask)) => Some((job, ask)),
-        _ => None,
-    });
-    let (job, ask) = ask.expect("it is asked for");
-    window.wire.borrow_mut().events.push_back(Event::Started(job));
-    window.harness.run();
+    let (job, ask) = stability_asked(window.take_requests()).expect("it is asked for");
+    window.deliver([Event::Started(job)]);
     assert!(window.has("Reading changed images") && window.idle());
-    window.wire.borrow_mut().events.push_back(Event::Failed(job, UserError::new("The device was lost")));
-    window.harness.run();
+    window.deliver([Event::Failed(job, UserError::new("The device was lost"))]);
     assert!(window.has("The device was lost"));
     window.click("Measure again");
-    let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
-    let job = asked
-        .iter()
-        .find_map(|r| matches!(r, Request::Compute(_, Compute::Stability(_))).then(|| r.job()))
-        .flatten()
-        .unwrap();
+    let (job, _) = stability_asked(window.take_requests()).expect("it is asked for again");
     let found = Stability {
         image: "a.png".into(),
         probe: "sinkhorn".into(),
@@ -1180,8 +1104,7 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
     };
     let result = Ok(Arc::new(found));
     let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
-    window.wire.borrow_mut().events.extend([Event::StabilityMeasured { job, answer }, Event::Finished(job)]);
-    window.harness.run();
+    window.deliver([Event::StabilityMeasured { job, answer }, Event::Finished(job)]);
     assert!(window.has("Stability of the order") && window.idle());
 }
 
@@ -1203,16 +1126,10 @@ fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cos
     window.click("Patches");
     window.wire.borrow_mut().requests.clear();
     window.click("Evaluate shown with removal curves");
-    let asked = |window: &Window| {
-        let found = window.wire.borrow().requests.iter().find_map(|request| match request {
-            Request::Compute(_, Compute::Evaluate(ask)) => Some(ask.clone()),
-            _ => None,
-        });
-        found.expect("asked")
-    };
+    let asked = |window: &Window| evaluation_asked(window.wire.borrow().requests.clone()).expect("asked").1;
     let ask = asked(&window);
     assert_eq!(ask.removals, [Mode::Frozen, Mode::Rerouted]);
-    assert_eq!(ask.subjects.len(), window.harness.state().state.columns.len());
+    assert_eq!(ask.subjects.len(), window.state().columns.len());
     evaluated(&mut window, &part);
     window.wire.borrow_mut().requests.clear();
     window.click("Evaluate shown");
@@ -1222,8 +1139,7 @@ fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cos
 #[test]
 fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
     let folder = dataset(2);
-    let mut desk = Desk::new(worker_env());
-    let (part, request) = open_dataset(&mut desk, folder.path());
+    let (mut desk, part, request) = open_dataset(folder.path());
     let Request::Compute(job, Compute::Evaluate(request)) = request else { panic!("{request:?}") };
     let plain = answers(&desk.job(Request::Compute(job, Compute::Evaluate(request.clone()))))
         .iter()

@@ -25,7 +25,7 @@ use ssmprobe::viz::Options;
 
 use crate::html::{between, figures, photograph, ssmprobe};
 use crate::pictures::screen::{SMOOTHED, blocks};
-use crate::state::{column, does, play, story};
+use crate::state::{column, does, story};
 use crate::traces;
 use crate::window::{Window, succeed};
 
@@ -99,16 +99,14 @@ fn a_finding_brings_back_what_was_shown_and_opens_what_was_closed() {
     assert!(state.columns.is_empty() && state.current_image().is_none());
     assert!(Action::Share.enabled(&state), "findings are shared without an image, too");
     let empty = view_text(&state);
-    let requests = state.dispatch(Command::ShowFinding { id, layout: json!("other panes") });
-    let look = play(&mut state, requests).expect("a look");
+    let look = does(&mut state, Command::ShowFinding { id, layout: json!("other panes") }).expect("a look");
     assert_eq!(view_text(&state), kept);
     assert_eq!(look.1.asked.len(), 4, "all columns are looked at");
     assert_eq!((state.layout.clone(), state.undo_text()), (json!("panes"), Some("Show the finding y.png")));
     // Undo and redo take all of it in one step.
     state.dispatch(Command::Undo);
     assert_eq!((view_text(&state), state.layout.clone()), (empty, json!("other panes")));
-    let requests = state.dispatch(Command::Redo);
-    play(&mut state, requests);
+    does(&mut state, Command::Redo);
     assert_eq!((view_text(&state), state.layout.clone()), (kept, json!("panes")));
 }
 
@@ -503,7 +501,7 @@ fn findings_are_kept_by_a_key_listed_searched_and_shown_by_a_click() {
     keep_by_key(&mut window, "beak");
     window.answer();
     let notes = |window: &Window| -> Vec<String> {
-        window.harness.state().state.findings.iter().map(|(_, finding)| finding.note.clone()).collect()
+        window.state().findings.iter().map(|(_, finding)| finding.note.clone()).collect()
     };
     assert_eq!(notes(&window), ["sn edge", "beak"], "keys typed into the dialog are its own");
     assert!(window.has("Show finding 1: a.png") && window.has("Show finding 2: b.png"));
@@ -516,16 +514,15 @@ fn findings_are_kept_by_a_key_listed_searched_and_shown_by_a_click() {
     }
     assert!(window.has("Show finding 1: a.png"));
     // After other panes and columns were shown, a click restores the columns and panes of the finding.
-    let probe = *window.harness.state().state.library.probes.keys().next().expect("a probe");
+    let probe = *window.state().library.probes.keys().next().expect("a probe");
     window.harness.state_mut().dispatch(Command::Uncompare(vec![probe]));
     window.harness.state_mut().window.show("compare");
     window.answer();
-    let layout =
-        |window: &Window| window.harness.state().window.session(&window.harness.state().state).layout;
+    let layout = |window: &Window| window.harness.state().window.session(window.state()).layout;
     let changed = layout(&window);
     window.click("Show finding 1: a.png");
     window.answer();
-    let state = &window.harness.state().state;
+    let state = window.state();
     assert_eq!(state.current_image().map(Image::name).as_deref(), Some("a.png"));
     assert_eq!(state.compared().count(), 2);
     assert_ne!(layout(&window), changed);
@@ -558,13 +555,10 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     window.click("File");
     window.click("Share…");
     assert!(window.has("1 finding") && window.has("2 explanations of 1 image, about"));
-    window.harness.get_by_role_and_label(Role::CheckBox, "gap").click();
-    window.harness.run();
+    window.click_role(Role::CheckBox, "gap");
     assert!(window.has("1 explanation of 1 image, about"));
-    window.harness.get_by_role_and_label(Role::ComboBox, "Classes").click();
-    window.harness.run();
-    window.harness.get_by_role_and_label(Role::CheckBox, "dog").click();
-    window.harness.run();
+    window.click_role(Role::ComboBox, "Classes");
+    window.click_role(Role::CheckBox, "dog");
     window.click("Share with others");
     assert!(window.has("2 explanations of 1 image, about"), "for two classes");
     let typed = |window: &mut Window, path: &Path| {
@@ -581,7 +575,7 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     window.answer();
     let page = desk.path().join("none/page.html");
     for _ in 0..6000 {
-        if !window.harness.state().state.is_sharing() {
+        if !window.state().is_sharing() {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));

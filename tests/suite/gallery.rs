@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use eframe::egui::{self, Key, Modifiers, PointerButton};
+use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalSplit};
 use ssmprobe::app::jobs::{Compute, Event, Files, JobId, Request};
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::{Sort, State};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::explain::evaluation::Evaluation;
 
-use crate::evaluation::{evaluation, opened, part};
+use crate::evaluation::{evaluated_as, evaluation, opened, part};
 use crate::pictures::painted;
 use crate::state;
 use crate::window::{self, Window};
@@ -77,31 +76,20 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
     assert_eq!(asked.map(|(_, asked)| asked.len()), Some(16));
 }
 
-/// Answers evaluation requests; the second probe predicts the first class for images 5 and 6.
-fn evaluated(window: &mut Window, part: Arc<EvalSplit>) {
-    window.answer_with(move |request| match request {
-        Request::Compute(job, Compute::Evaluate(ask)) => {
-            let answers = ask.subjects.iter().enumerate().map(|(at, subject)| {
-                let mut made = Evaluation::clone(&evaluation(&part, ["sinkhorn", "gap"][at % 2]));
-                if at % 2 == 1 {
-                    made.predicted[5..7].fill(0);
-                }
-                let (part, result) = (part.clone(), Ok(Arc::new(made)));
-                Event::Evaluated { job, answer: EvalAnswer { subject: subject.clone(), part, result } }
-            });
-            answers.chain([Event::Finished(job)]).collect()
-        }
-        other => window::succeed(other),
-    });
-}
-
-/// A window with a dataset, evaluated with both probes, and the contact sheet in front.
+/// A window with a dataset, evaluated with both probes, and the contact sheet in front; the second probe predicts the
+/// first class for images 5 and 6.
 fn shown() -> Window {
     let mut window = Window::ready();
     let part = part();
     opened(&mut window, &part);
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    evaluated(&mut window, part);
+    evaluated_as(&mut window, &part, |at| {
+        let mut made = Evaluation::clone(&evaluation(&part, ["sinkhorn", "gap"][at % 2]));
+        if at % 2 == 1 {
+            made.predicted[5..7].fill(0);
+        }
+        Arc::new(made)
+    });
     window.harness.state_mut().window.show("gallery");
     window.answer();
     window
@@ -109,9 +97,7 @@ fn shown() -> Window {
 
 /// Chooses an item of a combo box.
 fn choose(window: &mut Window, list: &str, item: &str) {
-    let role = egui::accesskit::Role::ComboBox;
-    window.harness.get_by_role_and_label(role, list).click();
-    window.harness.run();
+    window.click_role(egui::accesskit::Role::ComboBox, list);
     let all = window.harness.query_all_by_label(item);
     let lowest = all.max_by(|a, b| a.rect().bottom().total_cmp(&b.rect().bottom())).expect("an item");
     lowest.click();
@@ -129,11 +115,11 @@ fn the_contact_sheet_lays_a_probe_over_every_image_and_sets_two_side_by_side() {
     window.answer();
     choose(&mut window, "Beside", "gap");
     let (_, asked) = sheet(&window.wire.borrow().requests).expect("the other probe");
-    let columns: Vec<u64> = window.harness.state().state.columns.keys().map(|id| id.0).collect();
+    let columns: Vec<u64> = window.state().columns.keys().map(|id| id.0).collect();
     assert!(asked.iter().all(|(column, _)| *column == columns[1]), "the first is known: {asked:?}");
     window.answer();
     let known = |window: &Window, at: usize| {
-        let state = &window.harness.state().state;
+        let state = window.state();
         let image = state.image_at(state.dataset().unwrap().0, 5).unwrap();
         let column = *state.columns.keys().nth(at).unwrap();
         state.image_map(column, image).is_some_and(|map| map.is_ok())
@@ -142,14 +128,14 @@ fn the_contact_sheet_lays_a_probe_over_every_image_and_sets_two_side_by_side() {
     // The filter leaves the images on which the two probes disagree.
     window.click("Disagreements");
     window.answer();
-    let state = &window.harness.state().state;
+    let state = window.state();
     assert_eq!(state.gallery_filter.sort, Sort::Disagreement(*state.columns.keys().nth(1).unwrap()));
     let passed = state.gallery_images(state.columns.keys().next().copied());
     let names: Vec<String> = passed.iter().map(|id| state.library.images[id].name()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     assert!(names.contains(&"5.png".to_owned()) && names.contains(&"6.png".to_owned()));
     window.click("Disagreements");
-    assert!(window.harness.state().state.gallery_filter.differs.is_none());
+    assert!(window.state().gallery_filter.differs.is_none());
     assert!(window.idle(), "all is shown, but the window repaints");
 }
 
@@ -191,9 +177,8 @@ fn pictures_of_images_that_went_are_given_back() {
     let mut window = with_images(40);
     let textures = |window: &Window| window.harness.ctx.tex_manager().read().num_allocated();
     let before = textures(&window);
-    let images = window.harness.state().state.library.images.keys().skip(4).copied().collect();
-    window.harness.state_mut().dispatch(Command::CloseImages(images));
-    window.harness.run();
+    let images = window.state().library.images.keys().skip(4).copied().collect();
+    window.dispatch(Command::CloseImages(images));
     let after = textures(&window);
     assert!(after + 4 < before, "{before} textures, {after} after most images went");
 }
@@ -202,10 +187,9 @@ fn pictures_of_images_that_went_are_given_back() {
 fn thumbnails_of_all_images_in_sight_come_without_scrolling() {
     let mut window = with_images(600);
     window.harness.set_size(egui::vec2(3200.0, 2600.0));
-    window.harness.state_mut().window.show("gallery");
-    window.harness.run();
+    window.show("gallery");
     window.answer();
-    let known = |window: &Window| window.harness.state().state.thumbnails.len();
+    let known = |window: &Window| window.state().thumbnails.len();
     assert!(known(&window) > 256, "more than are asked for at once");
     // The same images, opened anew.
     let state = &mut window.harness.state_mut().state;
@@ -231,7 +215,7 @@ fn the_keyboard_walks_through_the_gallery_which_scrolls_with_it() {
         assert!(rect.bottom() < 880.0 && rect.top() > 60.0, "{name} is out of sight: {rect:?}");
     }
     window.press(Modifiers::NONE, Key::Enter);
-    assert_eq!(window.harness.state().state.current_image().unwrap().name(), "00060.png");
+    assert_eq!(window.state().current_image().unwrap().name(), "00060.png");
 }
 
 /// The number of images that are wholly visible.
@@ -255,27 +239,16 @@ fn sections_fold_and_resize_and_the_images_have_their_room() {
     let few = whole(&window);
     window.click("Fold probes");
     assert!(window.harness.query_by_label("Resize probes").is_none() && whole(&window) > few);
-    let kept = &window.harness.state().state.settings.library;
+    let kept = &window.state().settings.library;
     assert_eq!(kept.folded.get("Probes"), Some(&true));
     window.click("Unfold probes");
     window.harness.set_size(egui::vec2(1440.0, 900.0));
     window.harness.run();
     let edge = window.harness.get_by_label("Resize probes").rect().center();
-    let press = |window: &mut Window, pos: egui::Pos2, pressed: bool| {
-        let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
-        window.harness.event(egui::Event::PointerMoved(pos));
-        window.harness.event(egui::Event::PointerButton { pos, button, pressed, modifiers });
-        window.harness.run();
-    };
-    press(&mut window, edge, true);
-    for step in 1..=4 {
-        window.harness.event(egui::Event::PointerMoved(edge - egui::vec2(0.0, 10.0 * step as f32)));
-        window.harness.run();
-    }
-    press(&mut window, edge - egui::vec2(0.0, 40.0), false);
+    window.drag(edge, edge - egui::vec2(0.0, 40.0));
     let after = window.harness.get_by_label("Resize probes").rect().center();
     assert!((14.0..42.0).contains(&(edge.y - after.y)), "{edge:?} to {after:?}");
-    assert!(window.harness.state().state.settings.library.heights.contains_key("Probes"));
+    assert!(window.state().settings.library.heights.contains_key("Probes"));
     assert!(window.idle());
 }
 
@@ -285,8 +258,7 @@ fn a_narrow_status_bar_keeps_its_texts_apart() {
     for width in [640.0, 700.0, 853.0] {
         window.harness.set_size(egui::vec2(width, 480.0));
         let path = "a folder with a very long name/".repeat(3);
-        window.harness.state_mut().dispatch(Command::OpenImages(vec![path.into()]));
-        window.harness.run();
+        window.dispatch(Command::OpenImages(vec![path.into()]));
         let texts: Vec<_> = painted(window.harness.output())
             .into_iter()
             .filter(|(_, _, whole)| whole.center().y > 456.0)

@@ -1,6 +1,6 @@
 //! Orders by hand give what a head with that scan gives, also by the cached reader; order files in training, CLI and window.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use burn::tensor::Device;
@@ -32,6 +32,7 @@ use ssmprobe::model::trace::{OrderContrast, OrderTest, Picture, Routing, Trace};
 use ssmprobe::model::train::classifier::Model;
 
 use crate::close::assert_close;
+use crate::run::{self, fixture};
 use crate::state;
 use crate::window::{self, Window};
 
@@ -328,7 +329,7 @@ fn order(trace: &Trace) -> Vec<u32> {
 /// Files that NumPy and a spreadsheet wrote (`tests/reference/orders.py`).
 #[test]
 fn order_files_of_other_programs_are_read() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/orders");
+    let folder = run::root().join("tests/fixtures/orders");
     let expected = [18, 4, 21, 10, 11, 2, 22, 6, 23, 3, 20, 8, 0, 16, 12, 19, 13, 7, 5, 17, 14, 9, 1, 15];
     for name in ["int64.npz", "deflated.npz", "int32.npy", "plain.csv"] {
         let order = order_file::read(&folder.join(name)).unwrap_or_else(|error| panic!("{error}"));
@@ -355,33 +356,13 @@ fn a_probe_of_a_file_opens_where_the_file_is_not() {
     assert_eq!(own_logits(&Probe::load(&path).expect("a probe"), &image(9)), own_logits(&made, &image(9)));
 }
 
-fn fixture(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect").join(path)
-}
-
-/// `ssmprobe inspect` of one image with the fixture's `random-fixed` probe; exit code and standard error.
-fn inspect(out: &Path, reading: &str) -> (i32, String) {
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    command.args([
-        "inspect",
-        "--device",
-        "cpu",
-        "--null-draws",
-        "8",
-        "--save-traces",
-        "--reading",
-        "as-trained",
-    ]);
-    command.arg(reading).arg("--backbone").arg(fixture("backbone")).arg("--out").arg(out);
+/// `ssmprobe inspect` of one image with the fixture's `random-fixed` probe.
+fn inspect(out: &Path, reading: &str) -> std::process::Command {
+    let mut command = run::inspect(8);
+    command.args(["--save-traces", "--reading", "as-trained", reading]).arg("--out").arg(out);
     command.arg("--probe").arg(fixture("probes/random-fixed.safetensors"));
     command.arg("--image").arg(fixture("images/one.png"));
-    let output = command.output().expect("the program runs");
-    (output.status.code().expect("an exit code"), String::from_utf8(output.stderr).expect("text"))
-}
-
-fn document(path: PathBuf) -> Value {
-    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_slice(&text).expect("JSON")
+    command
 }
 
 #[test]
@@ -405,10 +386,10 @@ fn inspect_reads_in_the_order_of_a_file() {
 fn inspected_trace(folder: &Path, order: Option<&Path>) -> Value {
     let reading = order.map_or("as-trained".to_owned(), |path| format!("order={}", path.display()));
     let out = folder.join("out");
-    let (code, said) = inspect(&out, &reading);
-    assert_eq!(code, 0, "{said}");
+    run::done(&mut inspect(&out, &reading));
     let stem = if order.is_some() { "random-fixed-order-my-order" } else { "random-fixed" };
-    document(out.join("one").join(format!("{stem}.trace.json")))
+    let trace = std::fs::read(out.join(format!("one/{stem}.trace.json"))).expect("a trace");
+    serde_json::from_slice(&trace).expect("JSON")
 }
 
 #[test]
@@ -427,8 +408,7 @@ fn bad_order_files_are_refused_with_what_to_do() {
         let path = folder.path().join(name);
         std::fs::write(&path, text).expect("a file");
         let out = folder.path().join("out");
-        let (found, error) = inspect(&out, &format!("order={}", path.display()));
-        assert!(found == 2 && error.contains(said), "{error}");
+        run::assert_ends(&mut inspect(&out, &format!("order={}", path.display())), 2, &[said]);
         assert!(!out.join("one").exists(), "{name}: images were read");
     }
 }
@@ -552,10 +532,29 @@ fn order_probe_of_routed(probe: &Probe, order: &HandOrder) -> Probe {
     order_probe(&bare, order)
 }
 
+/// Answers looks with what this probe says to this image, and every other request as if it succeeded.
+fn answers(probe: &Probe, tokens: &Tokens) -> impl Fn(Request) -> Vec<Event> + Copy {
+    move |request| match request {
+        Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
+            vec![Event::Explained { job, seen: explain_results(&look, probe, tokens) }, Event::Finished(job)]
+        }
+        other => window::succeed(other),
+    }
+}
+
+/// Opens a backbone, probes and images, and asks for class 2; the column in focus.
+fn explained(window: &mut Window, answer: impl Fn(Request) -> Vec<Event> + Copy) -> ColumnId {
+    window.open();
+    window.answer_with(answer);
+    window.harness.state_mut().dispatch(Command::SetClass(ClassChoice::Named("2".into())));
+    window.answer_with(answer);
+    window.state().focus().expect("a column")
+}
+
 /// Checks the line below the controls: the logit, and the margin with its z and p among all orders.
 #[track_caller]
 fn assert_tests_shown(window: &Window, id: ColumnId) {
-    let trace = window.harness.state().state.columns[&id].shown.trace().expect("a trace");
+    let trace = window.state().columns[&id].shown.trace().expect("a trace");
     let [logit, margin] = contrasts(trace.order_test.as_ref().expect("a test"));
     assert!(logit.value != margin.value && logit.reassigned.z != margin.reassigned.z);
     assert!(margin.reassigned.p != margin.reassigned.p_normal);
@@ -575,25 +574,13 @@ fn assert_tests_shown(window: &Window, id: ColumnId) {
 fn patches_are_brushed_dragged_and_drawn_through() {
     let (probe, tokens) = (probe("raster", Sharing::Shared), image(13));
     let mut window = Window::new();
-    window.open();
-    let answer = |request: Request| match request {
-        Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
-            vec![
-                Event::Explained { job, seen: explain_results(&look, &probe, &tokens) },
-                Event::Finished(job),
-            ]
-        }
-        other => window::succeed(other),
-    };
-    window.answer_with(answer);
-    window.harness.state_mut().dispatch(Command::SetClass(ClassChoice::Named("2".into())));
-    window.answer_with(answer);
-    let id = window.harness.state().state.focus().expect("a column");
+    let answer = answers(&probe, &tokens);
+    let id = explained(&mut window, answer);
     let order = |window: &Window| {
-        let state = &window.harness.state().state;
+        let state = window.state();
         state.made_order(id).expect("an order by hand").tokens().to_vec()
     };
-    let edit = Action::EditOrder.effect(&window.harness.state().state);
+    let edit = Action::EditOrder.effect(window.state());
     let Effect::Command(edit) = edit else { panic!("{edit:?}") };
     window.harness.state_mut().dispatch(edit);
     window.answer_with(answer);
@@ -612,8 +599,7 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     let step = before.iter().position(|token| *token == 9).expect("a step");
     window.drag(first, other);
     assert_eq!(order(&window)[step..step + 2], [0, 1]);
-    window.harness.state_mut().dispatch(Command::Undo);
-    window.harness.run();
+    window.dispatch(Command::Undo);
     assert_eq!(order(&window), before);
     // Drag them to the button "Read first".
     let button = window.place("Read first").center();
@@ -627,7 +613,7 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     assert_eq!((drawn[0], at(0) > at(23)), (23, true), "{drawn:?}");
     window.click("Read as trained");
     window.answer_with(answer);
-    assert!(window.harness.state().state.made_order(id).is_none());
+    assert!(window.state().made_order(id).is_none());
 }
 
 /// An order by hand is saved, changed, and opened again; both buttons ask for a path.
@@ -637,26 +623,14 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut window = Window::new();
     window.harness.state_mut().window.type_paths();
-    window.open();
-    let answer = |request: Request| match request {
-        Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
-            vec![
-                Event::Explained { job, seen: explain_results(&look, &probe, &tokens) },
-                Event::Finished(job),
-            ]
-        }
-        other => window::succeed(other),
-    };
-    window.answer_with(answer);
-    window.harness.state_mut().dispatch(Command::SetClass(ClassChoice::Named("2".into())));
-    window.answer_with(answer);
-    let id = window.harness.state().state.focus().expect("a column");
-    let made = |window: &Window| window.harness.state().state.made_order(id).expect("an order").clone();
+    let answer = answers(&probe, &tokens);
+    let id = explained(&mut window, answer);
+    let made = |window: &Window| window.state().made_order(id).expect("an order").clone();
     let set = |window: &mut Window, order: HandOrder| {
         window.harness.state_mut().dispatch(Command::SetChange(id, Intervention::Order(order)));
         window.answer_with(answer);
     };
-    let begun = window.harness.state().state.order_to_edit(id).expect("a plan has an order");
+    let begun = window.state().order_to_edit(id).expect("a plan has an order");
     set(&mut window, begun.clone());
     let mine = begun.with_moved(&[3, 8, 20], 1);
     set(&mut window, mine.clone());
@@ -665,8 +639,7 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
         field.click();
         window.harness.run();
         window.press(Modifiers::COMMAND, Key::A);
-        window.harness.event(egui::Event::Text(path.display().to_string()));
-        window.harness.run();
+        window.type_text(&path.display().to_string());
     };
     for name in ["mine.npz", "mine.csv"] {
         let path = folder.path().join(name);
@@ -678,7 +651,7 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
         let written = order_file::read(&path).expect("an order file");
         assert_eq!(written.tokens(), mine.tokens(), "{name}");
         assert_eq!(made(&window).file(), Some(name), "the column is known by the file");
-        let logit = |window: &Window| match &window.harness.state().state.columns[&id].shown {
+        let logit = |window: &Window| match &window.state().columns[&id].shown {
             ColumnState::Ready(trace) => trace.logits[2],
             other => panic!("{other:?}"),
         };
@@ -722,9 +695,8 @@ fn patches(window: &mut Window) -> Vec<egui::Pos2> {
     let mut along = |at: &dyn Fn(f32) -> egui::Pos2| -> Vec<(egui::Pos2, usize)> {
         let points = (0..POINTS).map(|point| at((point as f32 + 0.5) / POINTS as f32));
         let found = points.filter_map(|at| {
-            window.harness.hover_at(at);
-            window.harness.run();
-            Some((at, window.harness.state().state.selection.hover.token?))
+            window.hover(at);
+            Some((at, window.state().selection.hover.token?))
         });
         found.collect()
     };

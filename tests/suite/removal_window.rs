@@ -15,17 +15,15 @@ use ssmprobe::model::explain::removal::{Mode, Removal, RemovalSpec};
 
 use crate::close::assert_close;
 use crate::pictures::small;
+use crate::run::fixture;
 use crate::state;
 use crate::window::Window;
 use crate::worker::Desk;
 
 #[test]
 fn the_worker_removes_tokens_and_patches_as_inspect_does() {
-    let mut desk = Desk::new(WorkerEnv::default());
-    desk.open("cpu");
-    desk.open_probe("sinkhorn.safetensors", 1);
-    desk.open_probe("gap.safetensors", 2);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/images/one.png");
+    let mut desk = Desk::with(WorkerEnv::default(), &["sinkhorn", "gap"]);
+    let path = fixture("images/one.png");
     let mut ask = |probe: u64, job: u64, class: ClassChoice| -> RemovalAnswer {
         let subject =
             EvalProbe { probe: ProbeId(probe), backbone: BackboneId(1), change: Intervention::None };
@@ -104,54 +102,42 @@ fn curves_are_of_the_probe_the_image_and_the_class_that_were_asked_about() {
 #[test]
 fn the_removal_pane_says_what_to_do_is_busy_ready_or_failed() {
     let mut window = Window::new();
-    window.harness.state_mut().window.show("removal");
-    window.harness.run();
+    window.show("removal");
     assert!(window.has("Open a backbone"), "an empty pane says what to do");
     let mut window = Window::ready();
-    window.harness.state_mut().window.show("removal");
-    window.harness.run();
+    window.show("removal");
     window.click("Patches");
     assert!(window.has("Costs the encoder up to 200 whole images"), "the cost is said before");
     window.click("Remove tokens");
-    let (job, ask) = removal_request(std::mem::take(&mut window.wire.borrow_mut().requests));
+    let (job, ask) = removal_request(window.take_requests());
     assert_eq!(ask.spec.modes, [Mode::Frozen, Mode::Rerouted, Mode::Patches]);
-    window.wire.borrow_mut().events.push_back(Event::Started(job));
-    window.harness.run();
+    window.deliver([Event::Started(job)]);
     assert!(window.has("Removing tokens") && window.idle());
-    window.wire.borrow_mut().events.push_back(Event::Failed(job, UserError::new("The device was lost")));
-    window.harness.run();
+    window.deliver([Event::Failed(job, UserError::new("The device was lost"))]);
     assert!(window.has("The device was lost"));
     window.click("Remove again");
-    let (job, _) = removal_request(std::mem::take(&mut window.wire.borrow_mut().requests));
+    let (job, _) = removal_request(window.take_requests());
     let answer = Ok(Arc::new(small::removal()));
-    window.wire.borrow_mut().events.extend([Event::RemovalMeasured { job, answer }, Event::Finished(job)]);
-    window.harness.run();
+    window.deliver([Event::RemovalMeasured { job, answer }, Event::Finished(job)]);
     assert!(window.has("Removal curves") && window.has("Step") && window.idle());
 }
 
 #[test]
 fn the_removal_pane_subtracts_the_curves_of_the_pinned_column() {
     let mut window = Window::ready();
-    window.harness.state_mut().window.show("removal");
-    window.harness.run();
-    let columns: Vec<_> = window.harness.state().state.columns.keys().copied().collect();
+    window.show("removal");
+    let columns: Vec<_> = window.state().columns.keys().copied().collect();
     let answer = |window: &mut Window, removal: Removal| {
-        let (job, _) = removal_request(std::mem::take(&mut window.wire.borrow_mut().requests));
+        let (job, _) = removal_request(window.take_requests());
         let answer = Ok(Arc::new(removal));
-        window
-            .wire
-            .borrow_mut()
-            .events
-            .extend([Event::RemovalMeasured { job, answer }, Event::Finished(job)]);
-        window.harness.run();
+        window.deliver([Event::RemovalMeasured { job, answer }, Event::Finished(job)]);
     };
     window.click("Remove tokens");
     answer(&mut window, small::removal());
     assert!(!window.has("Difference from pinned"), "nothing is pinned");
-    window.harness.state_mut().dispatch(Command::Pin(Some(columns[1])));
-    window.harness.run();
+    window.dispatch(Command::Pin(Some(columns[1])));
     window.click("Difference from pinned");
-    assert!(window.harness.state().state.views.difference);
+    assert!(window.state().views.difference);
     assert!(window.has("The pinned column has no removal curves yet"));
     window.click("Remove its tokens too");
     answer(&mut window, small::other_removal());

@@ -3,7 +3,6 @@
 
 use burn::tensor::Device;
 use eframe::egui;
-use egui_kittest::kittest::Queryable as _;
 use half::f16;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -32,6 +31,7 @@ use ssmprobe::viz::figures::plot::Plot;
 use crate::close::assert_close;
 use crate::evaluation::{evaluated, opened, part};
 use crate::pictures::small;
+use crate::run::{self, done};
 use crate::window::Window;
 
 fn half(values: impl IntoIterator<Item = f64>) -> TokenVectors {
@@ -280,10 +280,10 @@ fn image(state: &State, name: &str) -> ImageId {
 #[test]
 fn the_gallery_shows_the_images_like_one_with_their_similarity() {
     let mut window = shown();
-    let like = image(&window.harness.state().state, "1.png");
+    let like = image(window.state(), "1.png");
     window.harness.state_mut().dispatch(Command::SelectImage(like));
     window.answer();
-    let state = &window.harness.state().state;
+    let state = window.state();
     assert!(Action::FindSimilar.enabled(state));
     let app = window.harness.state_mut();
     let Effect::Command(command) = Action::FindSimilar.effect(&app.state) else {
@@ -291,7 +291,7 @@ fn the_gallery_shows_the_images_like_one_with_their_similarity() {
     };
     app.dispatch(command);
     window.answer();
-    let state = &window.harness.state().state;
+    let state = window.state();
     assert_eq!(state.gallery_filter.sort, Sort::Similarity(like));
     let (dataset, alike) = state.similarities(like, focus(state)).expect("compared");
     assert_eq!(state.gallery_filter.scope, Scope::Dataset(dataset));
@@ -309,22 +309,18 @@ fn the_gallery_shows_the_images_like_one_with_their_similarity() {
     assert!(window.has("similarity 1.000") && window.has("similarity –"));
     let by_cosine = expected;
     // Vectors and similarity can be chosen, undone, and saved with the workspace.
-    let choice =
-        Choice { vectors: VectorKind::Evidence, ..window.harness.state().state.views.overview.clone() };
-    window.harness.state_mut().dispatch(Command::SetOverview(Box::new(choice)));
-    window.harness.run();
+    let choice = Choice { vectors: VectorKind::Evidence, ..window.state().views.overview.clone() };
+    window.dispatch(Command::SetOverview(Box::new(choice)));
     window.answer();
-    assert_ne!(names(&window.harness.state().state), by_cosine);
-    window.harness.state_mut().dispatch(Command::Undo);
-    window.harness.run();
+    assert_ne!(names(window.state()), by_cosine);
+    window.dispatch(Command::Undo);
     window.answer();
-    assert_eq!(names(&window.harness.state().state), by_cosine);
+    assert_eq!(names(window.state()), by_cosine);
     // Mirror images count on request.
-    let straight =
-        window.harness.state().state.similarities(like, focus(&window.harness.state().state)).expect("it").1;
+    let straight = window.state().similarities(like, focus(window.state())).expect("it").1;
     window.click("Or flipped");
     window.answer();
-    let state = &window.harness.state().state;
+    let state = window.state();
     let flipped = state.similarities(like, focus(state)).expect("compared").1;
     assert!(state.views.overview.flipped);
     assert!(
@@ -347,33 +343,30 @@ fn the_gallery_shows_the_images_like_one_with_their_similarity() {
     });
     assert!(window.has(note));
     window.click("Show all");
-    assert!(window.harness.state().state.gallery_filter.is_open());
+    assert!(window.state().gallery_filter.is_open());
 }
 
 #[test]
 fn what_cannot_be_compared_says_why_and_what_to_do() {
     let part = part();
     let mut window = Window::ready();
-    assert!(!Action::FindSimilar.enabled(&window.harness.state().state), "no image of a dataset");
-    window.harness.state_mut().window.show("image_map");
-    window.harness.run();
+    assert!(!Action::FindSimilar.enabled(window.state()), "no image of a dataset");
+    window.show("image_map");
     assert!(window.has("Open a dataset to see what probes make of all its images"));
     opened(&mut window, &part);
     assert!(window.has("Not evaluated yet on the 9 test images of birds"));
-    let like = image(&window.harness.state().state, "2.png");
-    window.harness.state_mut().dispatch(Command::FindSimilar(like));
-    window.harness.run();
+    let like = image(window.state(), "2.png");
+    window.dispatch(Command::FindSimilar(like));
     window.click("Evaluate first");
     evaluated(&mut window, &part);
     assert!(!window.has("Evaluate first") && window.has("similarity 1.000"));
     // This probe has no single weight per token.
     let choice = Choice { vectors: VectorKind::Weight, ..Choice::default() };
-    window.harness.state_mut().dispatch(Command::SetOverview(Box::new(choice)));
-    window.harness.run();
+    window.dispatch(Command::SetOverview(Box::new(choice)));
     window.answer();
     assert!(window.has("A token has no single weight in this head") && window.idle());
     // An evaluation of an earlier program has no vectors.
-    let state = &window.harness.state().state;
+    let state = window.state();
     let found = state.evaluation_of(focus(state)).expect("asked").expect("answered");
     let earlier = Evaluation { vectors: indexmap::IndexMap::new(), ..Evaluation::clone(found) };
     let why = earlier.space(VectorKind::Routing, Similarity::Cosine).expect_err("none");
@@ -434,21 +427,20 @@ fn drag(window: &mut Window, places: &[egui::Pos2]) {
 #[test]
 fn a_line_drawn_around_dots_of_the_map_shows_these_images_alone() {
     let mut window = shown();
-    window.harness.state_mut().window.show("image_map");
-    window.harness.run();
+    window.show("image_map");
     window.answer();
     let map = window.place("Map of images");
     let corners = |part: egui::Rect| {
         [part.left_top(), part.right_top(), part.right_bottom(), part.left_bottom(), part.left_top()]
     };
     drag(&mut window, &corners(map.shrink(4.0)));
-    let state = &window.harness.state().state;
+    let state = window.state();
     let (what, all) = state.gallery_filter.only.clone().expect("some images");
     assert_eq!((what.as_str(), all.len()), ("8 images of the map", 8), "all but the unreadable one");
     // Half of the map holds fewer images.
     let left = egui::Rect::from_min_max(map.min, egui::pos2(map.center().x, map.bottom()));
     drag(&mut window, &corners(left.shrink(4.0)));
-    let state = &window.harness.state().state;
+    let state = window.state();
     let (_, some) = state.gallery_filter.only.clone().expect("some images");
     assert!(!some.is_empty() && some.len() < 8, "{some:?}");
     let focus = focus(state);
@@ -459,18 +451,16 @@ fn a_line_drawn_around_dots_of_the_map_shows_these_images_alone() {
     };
     let most = some.iter().map(x).fold(f32::MIN, f32::max);
     assert!(all.iter().filter(|id| !some.contains(id)).all(|id| x(id) > most), "the left ones");
-    window.harness.query_all_by_label("Show all in the gallery").next().expect("the way back").click();
-    window.harness.run();
-    assert!(window.harness.state().state.gallery_filter.only.is_none());
+    window.click_first("Show all in the gallery");
+    assert!(window.state().gallery_filter.only.is_none());
     // A line around nothing changes nothing.
     drag(
         &mut window,
         &[map.left_top(), map.left_top() + egui::vec2(9.0, 0.0), map.left_top() + egui::vec2(9.0, 3.0)],
     );
-    assert!(window.harness.state().state.gallery_filter.only.is_none() && window.idle());
+    assert!(window.state().gallery_filter.only.is_none() && window.idle());
     let by_class = Choice { color: ColorBy::Class, ..Choice::default() };
-    window.harness.state_mut().dispatch(Command::SetOverview(Box::new(by_class)));
-    window.harness.run();
+    window.dispatch(Command::SetOverview(Box::new(by_class)));
     assert!(window.has("Map of images") && window.idle());
 }
 
@@ -520,12 +510,13 @@ pub fn assert_kept(evaluation: &Evaluation, image: usize, trace: &ssmprobe::mode
     }
 }
 
-/// Runs the program with these arguments and the file of the hand-made evaluation.
-fn program(folder: &std::path::Path, arguments: &str) -> assert_cmd::assert::Assert {
+/// The program with these arguments and the file of the hand-made evaluation.
+fn program(folder: &std::path::Path, arguments: &str) -> std::process::Command {
     let file = folder.join("shore.survey.json");
     std::fs::write(&file, small::evaluation().to_json().expect("JSON")).expect("written");
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    command.current_dir(folder).args(arguments.split(' ')).arg("--evaluation").arg(file).assert()
+    let mut command = run::program();
+    command.current_dir(folder).args(arguments.split(' ')).arg("--evaluation").arg(file);
+    command
 }
 
 #[test]
@@ -535,9 +526,8 @@ fn the_program_names_the_nearest_images_of_a_file() {
     for (similarity, flipped) in [(Similarity::Cosine, ""), (Similarity::Spearman, " --flipped")] {
         let space = evaluation.space(VectorKind::Routing, similarity).expect("vectors");
         let arguments = format!("similar --image 3.png 9.png --count 4 --json{flipped} --similarity");
-        let made = program(folder.path(), &format!("{arguments} {}", similarity.id())).success();
-        let text = String::from_utf8(made.get_output().stdout.clone()).expect("text");
-        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let text = done(&mut program(folder.path(), &format!("{arguments} {}", similarity.id())));
+        let lines = run::lines(&text);
         assert_eq!(lines.len(), 2, "{text}");
         assert_eq!((&lines[0]["image"], &lines[0]["vectors"]), (&"3.png".into(), &"routing".into()));
         let found = lines[0]["nearest"].as_array().expect("images");
@@ -554,8 +544,7 @@ fn the_program_names_the_nearest_images_of_a_file() {
         }
         assert!(lines[1]["nearest"].is_null(), "nothing is known of the one that could not be read");
     }
-    let table = program(folder.path(), "similar --image 0.png --count 2").success();
-    let text = String::from_utf8(table.get_output().stdout.clone()).expect("text");
+    let text = done(&mut program(folder.path(), "similar --image 0.png --count 2"));
     assert!(text.contains("Images like 0.png (auk)") && text.lines().count() > 4, "{text}");
     for (arguments, words) in [
         ("similar --image png", "several, such as 0.png and 1.png"),
@@ -565,12 +554,9 @@ fn the_program_names_the_nearest_images_of_a_file() {
         ("similar --image 0.png --vectors colour", "expected one of routing, evidence, weight"),
         ("figures --figure image_map --vectors weight --out m.svg", "Evaluate the dataset again"),
     ] {
-        let failed = program(folder.path(), arguments).failure();
-        let stderr = String::from_utf8_lossy(&failed.get_output().stderr)
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
-        assert!(stderr.contains(words), "{arguments}: {stderr}");
+        let (code, _, stderr) = run::run(&mut program(folder.path(), arguments));
+        let said = stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(code != 0 && said.contains(words), "{arguments}: {stderr}");
     }
 }
 
@@ -586,19 +572,17 @@ fn equal_images_are_called_so_and_missing_vectors_name_those_that_differ() {
     evaluation.vectors.insert(VectorKind::Evidence, none);
     std::fs::write(&file, evaluation.to_json().expect("JSON")).expect("written");
     let similar = |vectors: &str| {
-        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+        let mut command = run::program();
+        command.args(["similar", "--image", "0.png", "--vectors", vectors, "--evaluation"]).arg(&file);
         command
-            .args(["similar", "--image", "0.png", "--vectors", vectors, "--evaluation"])
-            .arg(&file)
-            .assert()
     };
     for (vectors, uniform) in [("weight", true), ("routing", false)] {
-        let text = String::from_utf8(similar(vectors).success().get_output().stdout.clone()).expect("text");
+        let text = done(&mut similar(vectors));
         assert_eq!(text.contains("treats all images alike"), uniform, "{vectors}: {text}");
     }
-    let failed = similar("evidence").code(1).stdout("");
-    let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    let (code, stdout, said) = run::run(&mut similar("evidence"));
     assert!(said.contains("evidence: by channel; pass --vectors routing instead"), "{said}");
+    assert_eq!((code, stdout.as_str()), (1, ""));
 }
 
 #[test]
@@ -612,8 +596,8 @@ fn the_program_draws_the_map_that_the_window_exports() {
             let [window, headless] =
                 ["window", "headless"].map(|name| folder.path().join(format!("{name}.{ending}")));
             export::save(&window, &scene, &plot.table(), &plot.caption().about, 300.0).expect("written");
-            program(folder.path(), &format!("figures {} --out headless.{ending}", plot.caption().command))
-                .success();
+            let words = format!("figures {} --out headless.{ending}", plot.caption().command);
+            done(&mut program(folder.path(), &words));
             let [a, b] = [window, headless].map(|path| std::fs::read(path).expect("a file"));
             assert!(!a.is_empty() && a == b, "{ending}, {color:?}");
         }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use eframe::egui::Role;
-use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::tasks::{
     PlannedStage, TaskForm, TaskPhase, TaskStatus, Tasks, TrainPlace, TrainPlaceSettings,
@@ -28,12 +27,11 @@ fn planned(slurm: bool) -> Pane {
 }
 
 fn place(pane: &Pane) -> TrainPlace {
-    pane.0.harness.state().state.train_place()
+    pane.0.state().train_place()
 }
 
 fn choose(pane: &mut Pane, name: &str) {
-    pane.0.harness.get_by_role_and_label(Role::ComboBox, "Where").click();
-    pane.0.harness.run();
+    pane.0.click_role(Role::ComboBox, "Where");
     pane.0.click(name);
 }
 
@@ -66,8 +64,7 @@ fn read(pane: &mut Pane, all: Vec<TaskStatus>, epochs: usize) {
 fn choose_slurm(pane: &mut Pane, partition: &str) {
     let slurm = TaskForm { partition: partition.into(), ..TaskForm::default() };
     let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
-    pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
-    pane.0.harness.run();
+    pane.0.dispatch(Command::SetTrainPlace(Box::new(settings)));
 }
 
 /// Delivers a plan of the tasks.
@@ -95,10 +92,10 @@ fn where_it_is_computed_is_chosen_where_that_can_be_had_and_remembered() {
     assert_eq!(place(&pane), TrainPlace::Here);
     choose(&mut pane, "On this machine, detached");
     assert_eq!(place(&pane), TrainPlace::Detached);
-    let places = pane.0.harness.state().state.train_places();
+    let places = pane.0.state().train_places();
     assert_eq!(places, [TrainPlace::Here, TrainPlace::Detached]);
     // The choice is part of the settings, which survive a round trip through JSON.
-    let settings = &pane.0.harness.state().state.settings;
+    let settings = &pane.0.state().settings;
     let text = serde_json::to_string(settings).expect("JSON");
     assert_eq!(
         serde_json::from_str::<Settings>(&text).expect("settings").training.place,
@@ -119,7 +116,7 @@ fn a_choice_that_cannot_be_had_is_kept_until_another_is_made() {
     choose_slurm(&mut pane, "");
     assert_eq!(place(&pane), TrainPlace::Here);
     assert!(pane.0.has("Start training") && !pane.0.has("Submit tasks"));
-    assert_eq!(pane.0.harness.state().state.settings.training.place, TrainPlace::Slurm);
+    assert_eq!(pane.0.state().settings.training.place, TrainPlace::Slurm);
 }
 
 #[test]
@@ -138,12 +135,11 @@ fn tasks_are_shown_before_they_are_handed_in() {
     let first = asked(&pane);
     assert_eq!(first.len(), 1);
     assert!(first[0].words.contains(&"--submit=slurm".to_owned()) && first[0].out == preflight().out);
-    assert!(!Action::StartTraining.enabled(&pane.0.harness.state().state));
+    assert!(!Action::StartTraining.enabled(pane.0.state()));
     // The plan of earlier tasks is not shown for others.
     let slurm = TaskForm { partition: "gpu".into(), gpus: "1".into(), ..TaskForm::default() };
     let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
-    pane.0.harness.state_mut().dispatch(Command::SetTrainPlace(Box::new(settings)));
-    pane.0.harness.run();
+    pane.0.dispatch(Command::SetTrainPlace(Box::new(settings)));
     let second = asked(&pane);
     assert_eq!(second.len(), 2);
     assert!(second[1].words.ends_with(&["--partition=gpu".to_owned(), "--gpus=1".to_owned()]));
@@ -188,7 +184,7 @@ fn tasks_are_followed_cancelled_and_retried() {
         assert!(pane.0.has(said), "{said} is not there");
     }
     // Its curves are those of the tasks that have begun.
-    let run = |pane: &Pane| pane.0.harness.state().state.training.runs[&folder].clone();
+    let run = |pane: &Pane| pane.0.state().training.runs[&folder].clone();
     assert_eq!(run(&pane).history.done(), (8, 20));
     assert!(pane.0.has("Sinkhorn") || pane.0.has("sinkhorn"));
     pane.0.click("Cancel tasks");
@@ -209,7 +205,7 @@ fn tasks_are_followed_cancelled_and_retried() {
     let job = pane.job_of(|ask| matches!(ask, Fetch::RetryTasks(_)));
     pane.train_event(job, TrainEvent::Retried(2));
     pane.deliver(Event::Finished(job));
-    assert!(pane.0.harness.state().state.log_text().contains("2 tasks resubmitted"));
+    assert!(pane.0.state().log_text().contains("2 tasks resubmitted"));
     let done = ["train-1", "train-2", "join"].map(|name| task(name, TaskPhase::Done, "done", ""));
     read(&mut pane, done.into(), 10);
     assert_eq!(run(&pane).phase, Phase::Done);
@@ -224,7 +220,7 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     let job = pane.job_of(|ask| matches!(ask, Fetch::PlanTasks(_)));
     pane.deliver(Event::Failed(job, UserError::new("invalid value 'many' for '--cpus <N>'")));
     assert!(pane.0.has("invalid value 'many' for '--cpus <N>'"));
-    assert!(!pane.0.harness.state().state.can_start_training());
+    assert!(!pane.0.state().can_start_training());
     choose_slurm(&mut pane, "nowhere");
     tell_plan(&mut pane);
     pane.0.click("Submit tasks");
@@ -232,7 +228,7 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     let job = pane.job_of(|ask| matches!(ask, Fetch::HandIn(_)));
     pane.deliver(Event::Failed(job, UserError::new("sbatch failed: invalid partition specified: nowhere")));
     assert!(pane.0.has("sbatch failed: invalid partition specified: nowhere"));
-    let state = &pane.0.harness.state().state;
+    let state = pane.0.state();
     assert!(state.training.runs.is_empty() && state.training.form.heads == ["gap", "sinkhorn"]);
     assert_eq!(state.settings.training.slurm.partition, "nowhere");
     assert!(!state.can_start_training());
@@ -250,7 +246,7 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     choose_slurm(&mut pane, "gpu");
     assert_eq!(plans(&pane), before + 2);
     tell_plan(&mut pane);
-    assert!(pane.0.harness.state().state.can_start_training());
+    assert!(pane.0.state().can_start_training());
 }
 
 /// A run whose tasks were submitted elsewhere is opened as any other.
@@ -260,7 +256,7 @@ fn a_run_without_parts_is_not_over() {
     let folder = preflight().out;
     let waiting = RunSnapshot::waiting(&folder);
     pane.deliver(Event::RunRead { job: None, folder: folder.clone(), snapshot: Ok(Arc::new(waiting)) });
-    let run = &pane.0.harness.state().state.training.runs[&folder];
+    let run = &pane.0.state().training.runs[&folder];
     assert!(matches!(run.phase, Phase::Open { .. }) && run.history.about.heads.is_empty());
     assert!(pane.0.has("No task has started training yet"));
 }

@@ -96,8 +96,7 @@ impl Pane {
 
     pub fn filled() -> Self {
         let mut pane = Self::new();
-        pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(filled())));
-        pane.0.harness.run();
+        pane.0.dispatch(Command::SetTrainForm(Box::new(filled())));
         pane
     }
 
@@ -125,8 +124,7 @@ impl Pane {
     }
 
     pub fn deliver(&mut self, event: Event) {
-        self.0.wire.borrow_mut().events.push_back(event);
-        self.0.harness.run();
+        self.0.deliver([event]);
     }
 
     pub fn train_event(&mut self, job: JobId, news: TrainEvent) {
@@ -145,9 +143,9 @@ fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
     let mut pane = Pane::new();
     assert!(pane.0.has("Choose a backbone to read tokens from"));
     pane.0.click("SimPool");
-    assert!(pane.0.harness.state().state.training.form.heads.contains(&"simpool".to_owned()));
+    assert!(pane.0.state().training.form.heads.contains(&"simpool".to_owned()));
     pane.0.click("The paper's");
-    assert_eq!(pane.0.harness.state().state.training.form.heads.len(), 19);
+    assert_eq!(pane.0.state().training.form.heads.len(), 19);
     for group in Group::ALL {
         let (name, about) = group.text();
         let kinds = || HEADS.iter().filter(|kind| kind.group == group);
@@ -163,11 +161,7 @@ fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
         }
         pane.0.click(&header); // collapses it, so that the next fits
     }
-    pane.0
-        .harness
-        .state_mut()
-        .dispatch(Command::SetTrainForm(Box::new(TrainSettings { heads: Vec::new(), ..filled() })));
-    pane.0.harness.run();
+    pane.0.dispatch(Command::SetTrainForm(Box::new(TrainSettings { heads: Vec::new(), ..filled() })));
     assert!(pane.0.has("Choose at least one head"));
     assert!(pane.0.idle());
 }
@@ -183,17 +177,15 @@ fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
         }
         _ => Vec::new(),
     });
-    let chosen = |pane: &Pane, head: &str| {
-        pane.0.harness.state().state.training.form.heads.iter().any(|known| known == head)
-    };
+    let chosen =
+        |pane: &Pane, head: &str| pane.0.state().training.form.heads.iter().any(|known| known == head);
     pane.0.click("CLS");
     assert!(!chosen(&pane, "cls"));
     pane.0.click("The paper's");
     assert!(chosen(&pane, "attention") && !chosen(&pane, "cls"));
     // Chosen for another backbone, it can be deselected.
     let heads = vec!["cls".into(), "gap".into()];
-    pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(TrainSettings { heads, ..filled() })));
-    pane.0.harness.run();
+    pane.0.dispatch(Command::SetTrainForm(Box::new(TrainSettings { heads, ..filled() })));
     pane.0.click("CLS");
     assert!(!chosen(&pane, "cls") && chosen(&pane, "gap"));
 }
@@ -229,14 +221,12 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     assert!(pane.0.has("8 min for the training") && pane.0.has("About 10 min"));
     // More epochs change the estimate, but need no new plan.
     let draft = TrainSettings { epochs: 20, ..filled() };
-    pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(draft)));
-    pane.0.harness.run();
+    pane.0.dispatch(Command::SetTrainForm(Box::new(draft)));
     assert!(pane.0.has("940 steps of 2 heads"));
     assert_eq!(plans(&pane), 1);
     // Another batch size needs one.
     let draft = TrainSettings { batch: 64, ..filled() };
-    pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(draft)));
-    pane.0.harness.run();
+    pane.0.dispatch(Command::SetTrainForm(Box::new(draft)));
     assert_eq!(plans(&pane), 2);
 }
 
@@ -249,7 +239,7 @@ fn a_plan_that_fails_says_why_and_leaves_no_job() {
         UserError::new("birds: no readable image to test on").remedy("put some under test/CLASS"),
     ));
     assert!(pane.0.has("no readable image to test on") && pane.0.has("put some under test/CLASS"));
-    assert!(pane.0.harness.state().state.jobs.is_empty());
+    assert!(pane.0.state().jobs.is_empty());
     assert!(pane.0.idle());
     pane.0.click("Try again");
     let again = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
@@ -262,17 +252,16 @@ fn a_plan_that_fails_says_why_and_leaves_no_job() {
 fn a_folder_that_was_typed_stays_when_its_training_cannot_begin() {
     let mut pane = Pane::filled();
     let typed = TrainSettings { out: Some("/runs/typed".into()), ..filled() };
-    pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(typed)));
-    pane.0.harness.run();
+    pane.0.dispatch(Command::SetTrainForm(Box::new(typed)));
     let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
     pane.train_event(plan, TrainEvent::Planned(Box::new(preflight())));
     pane.deliver(Event::Finished(plan));
     pane.0.click("Start training");
-    assert_eq!(pane.0.harness.state().state.training.form.out, None, "the next one goes elsewhere");
+    assert_eq!(pane.0.state().training.form.out, None, "the next one goes elsewhere");
     let job = pane.job_of(|ask| matches!(ask, Fetch::Begin(_)));
     pane.deliver(Event::Started(job));
     pane.deliver(Event::Failed(job, UserError::new("/runs/typed: cannot be written")));
-    assert_eq!(pane.0.harness.state().state.training.form.out, Some("/runs/typed".into()));
+    assert_eq!(pane.0.state().training.form.out, Some("/runs/typed".into()));
     assert!(pane.0.has("/runs/typed: cannot be written"));
 }
 
@@ -282,16 +271,14 @@ fn a_dataset_that_opens_while_a_field_is_typed_into_stays_in_the_form() {
     pane.0.click("Advanced");
     pane.0.harness.get_by_role_and_label(eframe::egui::accesskit::Role::TextInput, "Head settings").focus();
     pane.0.harness.run();
-    pane.0.harness.event(egui::Event::Text("sinkhorn.temperature=0.2".into()));
-    pane.0.harness.run();
-    let typing = pane.0.harness.state().state.training.form.clone();
+    pane.0.type_text("sinkhorn.temperature=0.2");
+    let typing = pane.0.state().training.form.clone();
     assert_eq!(typing, filled(), "the state gets what is typed when typing ends");
     let opened = TrainSettings { data: Some("cars".into()), selection: Some(0.1), ..typing };
-    pane.0.harness.state_mut().dispatch(Command::SetTrainForm(Box::new(opened.clone())));
-    pane.0.harness.run();
+    pane.0.dispatch(Command::SetTrainForm(Box::new(opened.clone())));
     pane.0.press(Modifiers::NONE, egui::Key::Escape);
     let expected = TrainSettings { head_settings: "sinkhorn.temperature=0.2".into(), ..opened };
-    assert_eq!(pane.0.harness.state().state.training.form, expected);
+    assert_eq!(pane.0.state().training.form, expected);
 }
 
 #[test]
@@ -466,7 +453,7 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
         |r: &Request| matches!(r, Request::Compute(_, Compute::OpenProbe { path, .. }) if *path == probe.0);
     assert!(wire.iter().any(again));
     pane.0.click("Close run");
-    assert!(pane.0.harness.state().state.training.runs.is_empty());
+    assert!(pane.0.state().training.runs.is_empty());
 }
 
 #[test]
@@ -477,14 +464,14 @@ fn a_run_that_vanishes_is_told() {
     let late = Some(JobId(u64::MAX)); // of an earlier workspace
     for (job, open) in [(late, 0), (requests[0].job(), 1)] {
         pane.deliver(Event::RunRead { job, folder: folder.clone(), snapshot: Ok(snapshot(&["gap"])) });
-        assert_eq!(pane.0.harness.state().state.training.runs.len(), open);
+        assert_eq!(pane.0.state().training.runs.len(), open);
     }
     pane.deliver(Event::RunRead {
         job: None,
         folder: folder.clone(),
         snapshot: Err(UserError::new("runs/birds-tiny holds no run")),
     });
-    let run = &pane.0.harness.state().state.training.runs[&folder];
+    let run = &pane.0.state().training.runs[&folder];
     assert!(matches!(run.phase, Phase::Failed(_)));
     assert!(pane.0.has("holds no run"));
 }
@@ -527,24 +514,18 @@ fn files_that_are_dropped_are_recognised_and_opened() {
     // A workspace replaces everything that is open.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("work.ssmprobe");
-    let shared = window.harness.state().state.views.shared;
-    let mut workspace = window.harness.state().state.workspace(serde_json::Value::Null);
+    let shared = window.state().views.shared;
+    let mut workspace = window.state().workspace(serde_json::Value::Null);
     workspace.views.shared = !shared;
     workspace.save(&file).expect("saved");
     drop_on(&mut window, &[file]);
-    assert_eq!(window.harness.state().state.views.shared, !shared);
+    assert_eq!(window.state().views.shared, !shared);
 }
 
 #[test]
 fn a_figure_is_copied_as_an_image() {
     let mut window = Window::ready();
-    let figure = window.place("Reading order").center();
-    window.harness.event(egui::Event::PointerMoved(figure));
-    for pressed in [true, false] {
-        let (button, modifiers) = (egui::PointerButton::Secondary, Modifiers::NONE);
-        window.harness.event(egui::Event::PointerButton { pos: figure, button, pressed, modifiers });
-    }
-    window.harness.run();
+    window.click_at(window.place("Reading order").center(), egui::PointerButton::Secondary);
     window.click("Copy image");
     let begun = std::time::Instant::now();
     let copied = loop {
@@ -587,15 +568,13 @@ fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() 
     pane.0.click("birds-tiny");
     assert!(pane.0.has("Accuracy (%) of 2 heads"));
     pane.0.click("Other runs");
-    pane.0.harness.get_by_role_and_label(egui::accesskit::Role::CheckBox, "birds-large").click();
-    pane.0.harness.run();
+    pane.0.click_role(egui::accesskit::Role::CheckBox, "birds-large");
     pane.0.press(Modifiers::NONE, egui::Key::Escape);
     assert!(pane.0.has("Accuracy (%) of 4 heads") && pane.0.has("Other runs (1)"));
     let plot = pane.0.place("Accuracy (%) of 4 heads");
     let painted = crate::pictures::painted(pane.0.harness.output());
     assert!(painted.into_iter().any(|(text, ..)| text == "one standard deviation"), "the band is not named");
-    pane.0.harness.hover_at(plot.center());
-    pane.0.harness.run();
+    pane.0.hover(plot.center());
     let said = |pane: &Pane| {
         let texts = crate::pictures::painted(pane.0.harness.output());
         texts
@@ -608,10 +587,8 @@ fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() 
     let deviation = "Epoch 1.0\nsinkhorn · birds-large: 82.5 ± 1.4 %\ngap · birds-large: 81.5 ± 1.4 %\n\
                      sinkhorn · birds-tiny: 63.5 ± 1.4 %\ngap · birds-tiny: 62.5 ± 1.4 %";
     assert_eq!(said(&pane), deviation);
-    pane.0.harness.get_by_role_and_label(egui::accesskit::Role::ComboBox, "Band").click();
-    pane.0.harness.run();
+    pane.0.click_role(egui::accesskit::Role::ComboBox, "Band");
     pane.0.click("95 % interval of the mean");
-    pane.0.harness.hover_at(plot.center());
-    pane.0.harness.run();
+    pane.0.hover(plot.center());
     assert!(said(&pane).contains("gap · birds-tiny: 62.5 ± 12.7 %"), "{}", said(&pane));
 }

@@ -35,7 +35,7 @@ impl Window {
     }
 
     fn probe(&self, name: &str) -> ProbeId {
-        let probes = &self.harness.state().state.library.probes;
+        let probes = &self.state().library.probes;
         *probes.iter().find(|(_, probe)| probe.name() == name).expect("a probe").0
     }
 
@@ -53,8 +53,7 @@ impl Window {
     /// Hovers a row and clicks one of its buttons.
     fn click_in_row(&mut self, name: &str, button: &str) {
         let row = self.row(name).center();
-        self.harness.hover_at(row);
-        self.harness.run();
+        self.hover(row);
         self.click(button);
     }
 
@@ -75,7 +74,7 @@ impl Window {
     }
 
     fn says_text(&self) -> String {
-        self.harness.state().state.toasts.iter().map(|toast| format!("{}\n", toast.text)).collect()
+        self.state().toasts.iter().map(|toast| format!("{}\n", toast.text)).collect()
     }
 }
 
@@ -93,24 +92,22 @@ fn a_click_on_a_probe_shows_it_and_its_own_button_compares_it() {
     let mut window = with_more(&["softsort"]);
     window.click("Compare");
     assert!(window.has("Shared scales"));
-    window.harness.get_all_by_label("softsort").next().expect("a row").click();
-    window.harness.run();
+    window.click_first("softsort");
     window.answer();
     assert!(!window.has("Shared scales") && window.has("Reading order"), "one click leads to its figures");
-    let state = &window.harness.state().state;
+    let state = window.state();
     let shown = state.focus().and_then(|id| state.columns.get(&id)).expect("a column");
     assert_eq!((shown.probe, shown.compared), (window.probe("softsort"), false));
     // A page that shows the focused probe anyway stays open.
     window.click("Token table");
-    window.harness.get_all_by_label("gap").next().expect("a row").click();
-    window.harness.run();
+    window.click_first("gap");
     assert!(window.has("Token 0") && !window.has("Reading order"));
     // Its button adds it, opens the comparison and says so.
     window.click_in_row("softsort", "Add softsort to Compare");
     window.answer();
     assert!(window.has("softsort was added to Compare, as column 3 of 3") && window.has("Shared scales"));
     window.click_in_row("softsort", "Remove softsort from Compare");
-    assert_eq!(window.harness.state().state.compared().count(), 2);
+    assert_eq!(window.state().compared().count(), 2);
 }
 
 #[test]
@@ -121,8 +118,7 @@ fn a_probe_whose_opening_was_cancelled_is_opened_by_a_click_on_it() {
         Request::Compute(job, Compute::OpenProbe { .. }) => vec![Event::Cancelled(job)],
         other => succeed(other),
     });
-    window.harness.get_all_by_label("softsort").next().expect("a row").click();
-    window.harness.run();
+    window.click_first("softsort");
     let asked = window.wire.borrow().requests.clone();
     let opens = |request: &Request| matches!(request, Request::Compute(_, Compute::OpenProbe { .. }));
     assert!(asked.iter().any(opens), "{asked:?}");
@@ -132,14 +128,13 @@ fn a_probe_whose_opening_was_cancelled_is_opened_by_a_click_on_it() {
 fn keys_do_nothing_below_a_dialog() {
     let mut window = Window::ready();
     window.press(Modifiers::COMMAND, Key::K);
-    window.harness.event(egui::Event::Text("about ssmprobe".to_owned()));
-    window.harness.run();
+    window.type_text("about ssmprobe");
     window.press(Modifiers::NONE, Key::Enter);
     window.press(Modifiers::NONE, Key::S);
-    assert_eq!(window.harness.state().state.findings.stars().count(), 0);
+    assert_eq!(window.state().findings.stars().count(), 0);
     window.press(Modifiers::NONE, Key::Escape);
     window.press(Modifiers::NONE, Key::S);
-    assert_eq!(window.harness.state().state.findings.stars().count(), 1);
+    assert_eq!(window.state().findings.stars().count(), 1);
 }
 
 #[test]
@@ -170,12 +165,12 @@ fn several_rows_are_chosen_and_compared_alone() {
     window.harness.run();
     assert!(window.has("2 chosen:"));
     window.click("Compare the chosen probes and no others");
-    let state = &window.harness.state().state;
+    let state = window.state();
     let compared: Vec<ProbeId> = state.compared().map(|(_, column)| column.probe).collect();
     assert_eq!(compared, ["gap", "raster"].map(|name| window.probe(name)));
     assert!(!window.has("chosen:"));
     window.press(Modifiers::COMMAND, Key::Z);
-    assert_eq!(window.harness.state().state.compared().count(), 2, "one step");
+    assert_eq!(window.state().compared().count(), 2, "one step");
 }
 
 #[test]
@@ -189,8 +184,7 @@ fn the_palette_has_its_height_again_after_a_search_for_nothing() {
     window.harness.run();
     let first = height(&window);
     assert!(first > 300.0, "{first}");
-    window.harness.event(egui::Event::Text("xyzzy".to_owned()));
-    window.harness.run();
+    window.type_text("xyzzy");
     assert!(window.has("No action matches these words") && height(&window) < first);
     (0..5).for_each(|_| window.press(Modifiers::NONE, Key::Backspace));
     window.harness.run();
@@ -249,8 +243,7 @@ fn the_help_menu_says_what_it_is_what_numbers_mean_and_which_keys_there_are() {
     window.click("Help");
     window.click("Definitions");
     window.click("Find in definitions");
-    window.harness.event(egui::Event::Text("hilbert spiral".to_owned()));
-    window.harness.run();
+    window.type_text("hilbert spiral");
     assert!(window.has("space-filling curve") && !window.has("Symbols: N patch tokens"));
 }
 
@@ -271,7 +264,7 @@ fn the_tour_leads_through_the_demo_in_five_steps() {
         window.click(if step < 5 { "Next" } else { "Done" });
     }
     assert!(!window.has("Tour, step"));
-    assert!(window.harness.state().state.settings.recent.backbones.is_empty(), "nobody chose the demo");
+    assert!(window.state().settings.recent.backbones.is_empty(), "nobody chose the demo");
 }
 
 #[test]
@@ -282,8 +275,7 @@ fn figures_are_exported_from_the_file_menu_and_the_empty_card_trains() {
     assert!(window.has("Export Reading order…") && window.has("Export Predictions…"));
     assert!(!window.has("Zoom in"), "nothing but exports");
     let mut window = Window::new();
-    window.harness.get_all_by_label("Train…").next().expect("a button").click();
-    window.harness.run();
+    window.click_first("Train…");
     assert!(window.has("Dataset") && window.has("Epochs"), "the form of a training");
 }
 
@@ -359,7 +351,7 @@ fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
     window.harness.state_mut().resume();
     assert!(opens(&window, "tiny") && !opens(&window, "demo"));
     window.answer();
-    let state = &window.harness.state().state;
+    let state = window.state();
     let shown = state.focus().and_then(|id| state.columns.get(&id)).expect("a column");
     assert_eq!(
         (shown.probe, shown.compared),
@@ -390,7 +382,7 @@ fn a_named_workspace_that_lacks_something_is_asked_about_before_it_closes() {
     let file = folder.path().join("work.ssmprobe");
     let mut window = Window::kept_in(folder.path());
     open_desk(&mut window, folder.path());
-    window.harness.state().state.workspace(serde_json::Value::Null).save(&file).expect("saved");
+    window.state().workspace(serde_json::Value::Null).save(&file).expect("saved");
     let named = || {
         let mut window = Window::kept_in(folder.path());
         window.harness.state_mut().open_workspace(&file);
@@ -402,7 +394,7 @@ fn a_named_workspace_that_lacks_something_is_asked_about_before_it_closes() {
     window.close();
     assert!(!window.has(title), "nothing was changed");
     let pin = |window: &mut Window| {
-        let column = window.harness.state().state.compared().next().expect("a column").0;
+        let column = window.state().compared().next().expect("a column").0;
         window.wants(Command::Pin(Some(column)));
         window.close();
         assert!(window.has(title));
@@ -429,7 +421,7 @@ fn a_named_workspace_that_lacks_something_is_asked_about_before_it_closes() {
     assert!(window.has(title));
     window.click("Continue without saving");
     assert!(opens(&window, "demo"));
-    let recent = &window.harness.state().state.settings.recent.workspaces;
+    let recent = &window.state().settings.recent.workspaces;
     let names: Vec<_> = recent.iter().filter_map(|path| path.file_name()?.to_str()).collect();
     assert_eq!(names, ["previous.ssmprobe", "work.ssmprobe"], "what was open, and where it was saved");
 }
@@ -446,7 +438,7 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     open_desk(&mut window, folder.path());
     let finding = Finding { image: folder.path().join("a.png").into(), note: "Edge".into(), view: None };
     window.wants(Command::KeepFinding(Box::new(finding)));
-    window.harness.state().state.workspace(serde_json::Value::Null).save(&work).expect("saved");
+    window.state().workspace(serde_json::Value::Null).save(&work).expect("saved");
     let open = |window: &mut Window, path: &Path| {
         window.harness.state_mut().open_workspace(path);
         window.answer();
@@ -458,7 +450,7 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     };
     open(&mut window, &other);
     is_open(&window, 0, Some(&other));
-    assert!(window.harness.state().state.settings.recent.workspaces.contains(&previous));
+    assert!(window.state().settings.recent.workspaces.contains(&previous));
     // The kept workspace still has no file: it is kept again.
     open(&mut window, &previous);
     is_open(&window, 1, None);
@@ -467,11 +459,9 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     // A typed path is chosen within one frame.
     window.harness.state_mut().window.type_paths();
     window.press(Modifiers::COMMAND | Modifiers::SHIFT, Key::W);
-    window.harness.get_by_role_and_label(Role::TextInput, "Path").click();
-    window.harness.run();
+    window.click_role(Role::TextInput, "Path");
     window.press(Modifiers::COMMAND, Key::A);
-    window.harness.event(egui::Event::Text(work.display().to_string()));
-    window.harness.run();
+    window.type_text(&work.display().to_string());
     window.press(Modifiers::NONE, Key::Enter);
     window.answer();
     is_open(&window, 1, Some(&work));
@@ -492,7 +482,7 @@ fn a_session_whose_files_are_away_is_not_lost() {
         session.save(&at("session.ssmprobe")).expect("saved");
         let mut window = Window::kept_in(folder.path());
         window.harness.state_mut().resume();
-        let findings = window.harness.state().state.findings.iter().len();
+        let findings = window.state().findings.iter().len();
         (findings, opens(&window, "demo"), at("previous.ssmprobe").exists())
     };
     let found = Finding { image: at("away/a.png").into(), note: "Edge".into(), view: None };

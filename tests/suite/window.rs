@@ -18,7 +18,7 @@ use ssmprobe::app::jobs::{
     BackboneOptions, Compute, Event, ExplainResult, Fetch, Files, Progress, Request, Unit,
 };
 use ssmprobe::app::state::command::{Action, Command};
-use ssmprobe::app::state::{ColumnState, RevealTarget};
+use ssmprobe::app::state::{ColumnState, RevealTarget, State};
 use ssmprobe::app::user_error::{ON_CPU, UserError};
 use ssmprobe::app::{App, Engine};
 use ssmprobe::model::grid::Grid;
@@ -129,15 +129,39 @@ impl Window {
     /// Answers the requests with `answer`, and those that follow from the answers, four times.
     pub fn answer_with(&mut self, answer: impl Fn(Request) -> Vec<Event>) {
         for _ in 0..4 {
-            let asked = std::mem::take(&mut self.wire.borrow_mut().requests);
+            let asked = self.take_requests();
             let events = asked.into_iter().flat_map(&answer);
-            self.wire.borrow_mut().events.extend(events);
-            self.harness.run();
+            self.deliver(events);
         }
     }
 
     pub fn answer(&mut self) {
         self.answer_with(succeed);
+    }
+
+    /// The requests since the last call.
+    pub fn take_requests(&self) -> Vec<Request> {
+        std::mem::take(&mut self.wire.borrow_mut().requests)
+    }
+
+    pub fn deliver(&mut self, events: impl IntoIterator<Item = Event>) {
+        self.wire.borrow_mut().events.extend(events);
+        self.harness.run();
+    }
+
+    pub fn state(&self) -> &State {
+        &self.harness.state().state
+    }
+
+    pub fn dispatch(&mut self, command: Command) {
+        self.harness.state_mut().dispatch(command);
+        self.harness.run();
+    }
+
+    /// Brings a pane to the front.
+    pub fn show(&mut self, pane: &str) {
+        self.harness.state_mut().window.show(pane);
+        self.harness.run();
     }
 
     pub fn has(&self, label: &str) -> bool {
@@ -146,6 +170,27 @@ impl Window {
 
     pub fn click(&mut self, label: &str) {
         self.harness.get_by_label(label).click();
+        self.harness.run();
+    }
+
+    pub fn click_role(&mut self, role: Role, label: &str) {
+        self.harness.get_by_role_and_label(role, label).click();
+        self.harness.run();
+    }
+
+    /// Clicks the first of several widgets with this label.
+    pub fn click_first(&mut self, label: &str) {
+        self.harness.get_all_by_label(label).next().expect("a widget").click();
+        self.harness.run();
+    }
+
+    pub fn hover(&mut self, at: egui::Pos2) {
+        self.harness.hover_at(at);
+        self.harness.run();
+    }
+
+    pub fn type_text(&mut self, text: &str) {
+        self.harness.event(egui::Event::Text(text.to_owned()));
         self.harness.run();
     }
 
@@ -283,7 +328,7 @@ fn work_shows_how_far_it_is_and_can_be_cancelled() {
     let mut window = Window::new();
     window.open();
     window.harness.run();
-    let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
+    let asked = window.take_requests();
     let job = asked
         .iter()
         .find_map(|r| matches!(r, Request::Fetch(_, Fetch::OpenBackbone { .. })).then(|| r.job()))
@@ -296,8 +341,7 @@ fn work_shows_how_far_it_is_and_can_be_cancelled() {
         unit: Unit::Bytes,
         elapsed: Duration::from_secs(10),
     };
-    window.wire.borrow_mut().events.extend([Event::Started(job), Event::Progress(job, progress)]);
-    window.harness.run();
+    window.deliver([Event::Started(job), Event::Progress(job, progress)]);
     assert!(window.has("Opening tiny"), "the status bar names the job");
     assert!(window.idle(), "work alone is no reason to repaint");
     window.click("Cancel");
@@ -339,9 +383,8 @@ fn a_failure_stays_readable() {
     window.click("Jobs and log");
     assert!(window.has("Copy log"));
     assert!(window.idle());
-    window.harness.query_all_by_label("Run on the CPU instead").next().unwrap().click();
-    window.harness.run();
-    let asked = std::mem::take(&mut window.wire.borrow_mut().requests);
+    window.click_first("Run on the CPU instead");
+    let asked = window.take_requests();
     let on_cpu =
         |r: &Request| matches!(r, Request::Fetch(_, Fetch::OpenBackbone { device, .. }) if device == "cpu");
     assert!(asked.iter().any(on_cpu), "{asked:?}");
@@ -354,8 +397,7 @@ fn the_palette_finds_every_action() {
         let shown = |window: &Window| window.harness.query_all_by_label_contains(action.text()).count();
         let before = shown(&window);
         window.press(Modifiers::COMMAND, Key::K);
-        window.harness.event(egui::Event::Text(action.text().to_owned()));
-        window.harness.run();
+        window.type_text(action.text());
         assert!(shown(&window) > before, "the palette does not find {}", action.text());
         window.press(Modifiers::NONE, Key::Escape);
         assert!(!window.has("No action matches these words"));
@@ -372,25 +414,22 @@ fn the_palette_finds_every_action() {
         ("untrained scorers", "Show pane Diagnostics"),
     ] {
         window.press(Modifiers::COMMAND, Key::K);
-        window.harness.event(egui::Event::Text(typed.to_owned()));
-        window.harness.run();
+        window.type_text(typed);
         assert!(window.has(found), "{typed} does not find {found}");
         window.press(Modifiers::NONE, Key::Escape);
     }
     // A match of the name comes before a match of other words.
     window.press(Modifiers::COMMAND, Key::K);
-    window.harness.event(egui::Event::Text("regions".to_owned()));
-    window.harness.run();
+    window.type_text("regions");
     let top = |label: &str| {
         window.harness.query_all_by_label_contains(label).map(|row| row.rect().top()).reduce(f32::min)
     };
     assert!(top("Show pane Regions").unwrap() < top("Open masks…").unwrap());
     window.press(Modifiers::NONE, Key::Escape);
     window.press(Modifiers::COMMAND, Key::K);
-    window.harness.event(egui::Event::Text("next im".to_owned()));
-    window.harness.run();
+    window.type_text("next im");
     window.press(Modifiers::NONE, Key::Enter);
-    let state = &window.harness.state().state;
+    let state = window.state();
     assert_eq!(state.current_image().unwrap().name(), "b.png");
 }
 
@@ -398,11 +437,11 @@ fn the_palette_finds_every_action() {
 fn keys_step_through_images() {
     let mut window = Window::ready();
     window.press(Modifiers::NONE, Key::ArrowRight);
-    assert_eq!(window.harness.state().state.current_image().unwrap().name(), "b.png");
+    assert_eq!(window.state().current_image().unwrap().name(), "b.png");
     window.answer();
     assert!(window.has("2 of 3"));
     window.click("c.png");
-    assert_eq!(window.harness.state().state.current_image().unwrap().name(), "c.png");
+    assert_eq!(window.state().current_image().unwrap().name(), "c.png");
 }
 
 #[test]
@@ -410,17 +449,15 @@ fn a_token_that_is_pointed_at_is_lit_in_every_figure() {
     let mut window = Window::ready();
     let before = window.harness.output().shapes.len();
     let figure = window.place("Reading order");
-    window.harness.hover_at(figure.left_top() + egui::vec2(figure.width() * 0.3, figure.height() * 0.5));
-    window.harness.run();
-    let token = window.harness.state().state.selection.hover.token;
+    window.hover(figure.left_top() + egui::vec2(figure.width() * 0.3, figure.height() * 0.5));
+    let token = window.state().selection.hover.token;
     assert!(token.is_some(), "the reading order has tokens");
     // Two marks each in the picture's two halves, the path, the plan's row and column, the bars.
     let after = window.harness.output().shapes.len();
     assert!(after >= before + 10, "{} marks for token {token:?}", after - before);
     assert!(window.idle());
-    window.harness.hover_at(egui::pos2(5.0, 895.0));
-    window.harness.run();
-    assert_eq!(window.harness.state().state.selection.hover.token, None);
+    window.hover(egui::pos2(5.0, 895.0));
+    assert_eq!(window.state().selection.hover.token, None);
 }
 
 #[test]
@@ -428,19 +465,17 @@ fn what_is_pointed_at_is_read_out_and_a_click_holds_it() {
     let mut window = Window::ready();
     let figure = window.place("Picture and token weights");
     let patch = figure.left_top() + egui::vec2(figure.width() * 0.2, figure.height() * 0.25);
-    window.harness.hover_at(patch);
-    window.harness.run();
+    window.hover(patch);
     for text in ["Token ", "Score", "Rank by mean position", "Best position", "Mean position", "Weight"] {
         assert!(window.has(text), "{text} is not read out");
     }
-    let token = window.harness.state().state.selection.hover.token.unwrap();
+    let token = window.state().selection.hover.token.unwrap();
     for pressed in [true, false] {
         let (button, modifiers) = (egui::PointerButton::Primary, Modifiers::NONE);
         window.harness.event(egui::Event::PointerButton { pos: patch, button, pressed, modifiers });
         window.harness.run();
     }
-    window.harness.hover_at(egui::pos2(700.0, 5.0));
-    window.harness.run();
+    window.hover(egui::pos2(700.0, 5.0));
     assert!(
         window.has("Pinned") && window.has(&format!("Token {token} (row")),
         "it stays without the pointer"
@@ -466,8 +501,7 @@ fn panes_with_nothing_to_show_give_their_room_to_the_others() {
         !window.has("Assignment matrix") && !window.has("Diagnostics") && !window.has("gap reads no order")
     );
     // An empty pane that is opened by name says why it is empty.
-    window.harness.state_mut().window.show("assignment");
-    window.harness.run();
+    window.show("assignment");
     assert!(window.has("gap reads no order"));
     window.click("sinkhorn");
     assert!(window.has("Assignment matrix") && window.has("Diagnostics"));
@@ -479,26 +513,18 @@ fn a_figure_is_exported_with_its_trace() {
     let mut window = Window::ready();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("path.svg");
-    let figure = window.place("Reading order").center();
-    window.harness.event(egui::Event::PointerMoved(figure));
-    for pressed in [true, false] {
-        let (button, modifiers) = (egui::PointerButton::Secondary, Modifiers::NONE);
-        window.harness.event(egui::Event::PointerButton { pos: figure, button, pressed, modifiers });
-    }
-    window.harness.run();
+    window.click_at(window.place("Reading order").center(), egui::PointerButton::Secondary);
     window.click("Export…");
     window.click("Export to");
     window.press(Modifiers::COMMAND, Key::A);
-    window.harness.event(egui::Event::Text("~/path.svg".to_owned()));
-    window.harness.run();
+    window.type_text("~/path.svg");
     assert!(!window.has("No such folder"), "it is the user's own");
     // A missing folder is reported below the field, and created on request.
     let deep = folder.path().join("new/path.svg");
     for path in [&deep, &file] {
         window.click("Export to");
         window.press(Modifiers::COMMAND, Key::A);
-        window.harness.event(egui::Event::Text(path.display().to_string()));
-        window.harness.run();
+        window.type_text(&path.display().to_string());
         if path == &deep {
             assert!(window.has("No such folder"));
             window.click("Create it");
@@ -570,13 +596,11 @@ fn panes_close_and_come_back() {
     let mut window = Window::ready();
     window.click("Panes");
     let role = egui::accesskit::Role::CheckBox;
-    window.harness.get_by_role_and_label(role, "Predictions").click();
-    window.harness.run();
+    window.click_role(role, "Predictions");
     window.press(Modifiers::NONE, Key::Escape);
     assert!(!window.has("Predictions"), "a closed pane is still there");
     window.press(Modifiers::COMMAND, Key::K);
-    window.harness.event(egui::Event::Text("show predictions".to_owned()));
-    window.harness.run();
+    window.type_text("show predictions");
     window.press(Modifiers::NONE, Key::Enter);
     assert!(window.has("Predictions"));
 }
@@ -600,17 +624,10 @@ fn of_ten_thousand_images_those_in_sight_are_drawn() {
 fn every_figure_has_a_pane_and_no_look_is_lost() {
     let mut window = Window::ready();
     for figure in FIGURES {
-        window.harness.state_mut().window.show(figure.id());
-        window.harness.run();
+        window.show(figure.id());
         assert!(window.has(figure.title()), "{}", figure.id());
     }
-    let shown = window
-        .harness
-        .state()
-        .state
-        .columns
-        .values()
-        .all(|column| matches!(column.shown, ColumnState::Ready(_)));
+    let shown = window.state().columns.values().all(|column| matches!(column.shown, ColumnState::Ready(_)));
     assert!(shown);
 }
 
@@ -623,8 +640,7 @@ fn panes() -> Vec<&'static str> {
 fn every_pane_is_empty_busy_failed_and_ready_in_words() {
     let said = |window: &mut Window, text: &str| {
         for pane in panes() {
-            window.harness.state_mut().window.show(pane);
-            window.harness.run();
+            window.show(pane);
             assert!(window.has(text), "{pane} does not say {text}");
         }
         assert!(window.idle(), "{text}: the window repaints");
@@ -637,16 +653,14 @@ fn every_pane_is_empty_busy_failed_and_ready_in_words() {
         other => succeed(other),
     });
     said(&mut window, "Explaining…");
-    let jobs = window.harness.state().state.jobs.keys().copied().collect::<Vec<_>>();
+    let jobs = window.state().jobs.keys().copied().collect::<Vec<_>>();
     let fault = UserError::new("The device was lost").remedy("Run on the CPU instead");
-    window.wire.borrow_mut().events.extend(jobs.into_iter().map(|job| Event::Failed(job, fault.clone())));
-    window.harness.run();
+    window.deliver(jobs.into_iter().map(|job| Event::Failed(job, fault.clone())));
     said(&mut window, "The device was lost");
     window.press(Modifiers::COMMAND, Key::R);
     window.answer();
     for pane in panes() {
-        window.harness.state_mut().window.show(pane);
-        window.harness.run();
+        window.show(pane);
         let idle = ["The device was lost", "Explaining…", "Open a backbone:"];
         assert!(idle.iter().all(|text| !window.has(text)), "{pane} is not ready");
     }
@@ -678,14 +692,14 @@ fn library_and_jobs_say_what_is_open_opening_and_failed() {
 fn an_image_gets_a_star_and_the_gallery_shows_the_starred_alone() {
     let mut window = Window::ready();
     window.press(Modifiers::NONE, Key::S);
-    let state = &window.harness.state().state;
+    let state = window.state();
     let (current, all) = (state.selection.image.expect("an image"), state.gallery_images(None).len());
     assert!(state.is_starred(current));
     window.click("Starred images only");
-    assert_eq!(window.harness.state().state.gallery_images(None), [current]);
+    assert_eq!(window.state().gallery_images(None), [current]);
     assert!(window.has(&format!("1 of {all}")));
     window.click("Star this image");
-    assert!(!window.harness.state().state.is_starred(current));
+    assert!(!window.state().is_starred(current));
     assert!(window.has("No image matches the filter"));
 }
 
@@ -695,11 +709,11 @@ fn layer_and_size_are_chosen_beside_the_backbones_name() {
     window.click("Layer: Last layer");
     window.click("Layer 1");
     window.answer();
-    assert_eq!(window.harness.state().state.backbone_options.layer, Some(1));
+    assert_eq!(window.state().backbone_options.layer, Some(1));
     window.click("Size of images: Own size");
     window.click("64 pixels, 8 × 8 patches");
     window.answer();
-    let options = window.harness.state().state.backbone_options;
+    let options = window.state().backbone_options;
     assert_eq!((options.layer, options.pixels), (Some(1), Some(64)));
     // Another layer beside it: the same backbone twice, each with a layer of its own.
     window.click("Layer: Layer 1");
@@ -709,15 +723,14 @@ fn layer_and_size_are_chosen_beside_the_backbones_name() {
     all.max_by(|a, b| a.rect().left().total_cmp(&b.rect().left())).expect("a layer").click();
     window.harness.run();
     window.answer();
-    let state = &window.harness.state().state;
+    let state = window.state();
     let own: Vec<_> =
         state.library.backbones.values().map(|backbone| backbone.own.and_then(|own| own.layer)).collect();
     assert_eq!(own, [None, Some(0)]);
     assert_eq!(state.backbone_options.layer, Some(1), "the first one stays as it is");
     // And in the training form.
     window.click("Training");
-    window.harness.get_by_role_and_label(Role::ComboBox, "Tokens").click();
-    window.harness.run();
+    window.click_role(Role::ComboBox, "Tokens");
     window.click("Layer 0");
-    assert_eq!(window.harness.state().state.training.form.tokens.token_spec.layer, Some(0));
+    assert_eq!(window.state().training.form.tokens.token_spec.layer, Some(0));
 }

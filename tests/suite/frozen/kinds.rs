@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use eframe::egui::accesskit::Role;
-use egui_kittest::kittest::Queryable as _;
 use serde_json::json;
 use ssmprobe::app::jobs::extract::TokenSettings;
 use ssmprobe::app::jobs::train::TrainSettings;
@@ -181,9 +180,8 @@ fn settings() -> Settings {
 fn rearranged() -> serde_json::Value {
     let mut window = Window::new();
     window.click("Panes");
-    window.harness.get_by_role_and_label(Role::CheckBox, "Memory kernel").click();
-    window.harness.run();
-    window.harness.state().state.layout.clone()
+    window.click_role(Role::CheckBox, "Memory kernel");
+    window.state().layout.clone()
 }
 
 #[test]

@@ -26,13 +26,7 @@ fn figure(window: &Window, title: &str) -> egui::Rect {
 
 /// Opens the export dialog from the menu of a figure.
 fn open_dialog(window: &mut Window, title: &str) {
-    let place = figure(window, title).center();
-    window.harness.event(egui::Event::PointerMoved(place));
-    for pressed in [true, false] {
-        let (button, modifiers) = (egui::PointerButton::Secondary, Modifiers::NONE);
-        window.harness.event(egui::Event::PointerButton { pos: place, button, pressed, modifiers });
-    }
-    window.harness.run();
+    window.click_at(figure(window, title).center(), egui::PointerButton::Secondary);
     window.click("Export…");
 }
 
@@ -40,8 +34,7 @@ fn open_dialog(window: &mut Window, title: &str) {
 fn export(window: &mut Window, path: &Path) -> String {
     window.click("Export to");
     window.press(Modifiers::COMMAND, Key::A);
-    window.harness.event(egui::Event::Text(path.display().to_string()));
-    window.harness.run();
+    window.type_text(&path.display().to_string());
     window.harness.get_by_label("Copy the command line").click();
     let copied = (0..6).find_map(|_| {
         window.harness.step();
@@ -132,9 +125,7 @@ fn pixels_are_as_dense_as_the_dialog_says() {
     let (_outer, folder) = folder();
     let mut window = showing(&[small::planned()]);
     open_dialog(&mut window, "Predictions");
-    let role = egui::accesskit::Role::ComboBox;
-    window.harness.get_by_role_and_label(role, "Format").click();
-    window.harness.run();
+    window.click_role(egui::accesskit::Role::ComboBox, "Format");
     window.click("PNG, pixels");
     let (_, command) = export_both_ways(&mut window, &folder.join("classes.png"));
     assert!(command.ends_with(" --dpi 300"), "{command}");
@@ -177,7 +168,7 @@ fn compared(traces: &[Trace; 2], height: f32) -> Window {
     window.harness.set_size(egui::vec2(1440.0, height));
     window.harness.run();
     window.click("Compare");
-    let second = window.harness.state().state.columns.keys().nth(1).copied();
+    let second = window.state().columns.keys().nth(1).copied();
     for command in [Command::Pin(second), Command::SetDifference(true)] {
         window.harness.state_mut().dispatch(command);
     }
@@ -244,27 +235,14 @@ fn rows(window: &mut Window, name: &str) {
     let place =
         named.filter(|rect| (60.0..200.0).contains(&rect.top())).max_by(|a, b| a.top().total_cmp(&b.top()));
     let place = place.expect("a row to choose").center();
-    window.harness.hover_at(place);
-    window.harness.event(egui::Event::PointerButton {
-        pos: place,
-        button: egui::PointerButton::Primary,
-        pressed: true,
-        modifiers: Modifiers::NONE,
-    });
-    window.harness.event(egui::Event::PointerButton {
-        pos: place,
-        button: egui::PointerButton::Primary,
-        pressed: false,
-        modifiers: Modifiers::NONE,
-    });
-    window.harness.run();
+    window.click_at(place, egui::PointerButton::Primary);
 }
 
 #[test]
 fn a_page_too_narrow_for_its_columns_offers_rows_and_a_wider_page() {
     let mut window = showing(&[small::planned()]);
     window.harness.set_size(egui::vec2(1440.0, 1500.0));
-    let probe = window.harness.state().state.columns.values().next().expect("a column").probe;
+    let probe = window.state().columns.values().next().expect("a column").probe;
     for _ in 0..3 {
         let change = Intervention::None;
         window.harness.state_mut().dispatch(Command::AddColumn { probe, image: None, change });
@@ -297,8 +275,7 @@ fn what_brings_its_own_data_is_drawn_the_same_by_the_copied_command() {
         ("class_diagnostics", "Measure by class"),
         ("routing_maps", "Routing by class"),
     ] {
-        window.harness.state_mut().window.show(pane);
-        window.harness.run();
+        window.show(pane);
         open_dialog(&mut window, title);
         let (svg, command) = export_both_ways(&mut window, &folder.join(format!("{pane}.svg")));
         let svg = String::from_utf8(svg).expect("text");

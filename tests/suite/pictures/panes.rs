@@ -39,7 +39,7 @@ fn full() -> Window {
     evaluation::opened(&mut window, &part);
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     evaluation::evaluated(&mut window, &part);
-    let columns: Vec<_> = window.harness.state().state.columns.keys().copied().collect();
+    let columns: Vec<_> = window.state().columns.keys().copied().collect();
     for column in columns {
         window.harness.state_mut().dispatch(Command::MeasureStability(column));
         window.harness.state_mut().dispatch(Command::RemoveTokens(column, vec![Mode::Frozen]));
@@ -65,8 +65,7 @@ fn alone(window: &mut Window, pane: &str) {
     let tree = egui_tiles::Tree::new_tabs(egui::Id::unique("panes"), vec![pane.to_owned()]);
     let after = serde_json::to_value(tree).expect("a layout");
     let (text, before) = ("Show one pane".to_owned(), serde_json::Value::Null);
-    window.harness.state_mut().dispatch(Command::Arrange { text, before, after });
-    window.harness.run();
+    window.dispatch(Command::Arrange { text, before, after });
 }
 
 /// The area of the pane, below its tab.
@@ -108,8 +107,7 @@ fn every_pane_is_painted_in_both_looks() {
         alone(&mut window, pane);
         let mut lightness = Vec::new();
         for theme in [ThemeChoice::Light, ThemeChoice::Dark] {
-            window.harness.state_mut().dispatch(Command::SetTheme(theme));
-            window.harness.run();
+            window.dispatch(Command::SetTheme(theme));
             let picture = window.harness.render().expect("a picture of the window");
             assert_eq!(picture.dimensions(), (SIZE.x as u32, SIZE.y as u32));
             let part = middle(&window, title);

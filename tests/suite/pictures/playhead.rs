@@ -117,16 +117,15 @@ fn pointers(output: &egui::FullOutput, color: Color) -> Vec<egui::Pos2> {
 #[test]
 fn in_the_window_the_keys_of_a_player_move_the_step_in_every_figure() {
     let mut window = showing(&[small::planned()]);
-    window.harness.state_mut().window.show("evidence");
-    window.harness.run();
+    window.show("evidence");
     let theme = if window.harness.ctx.theme() == egui::Theme::Dark { Theme::dark() } else { Theme::light() };
     assert_eq!(pointers(window.harness.output(), theme.playhead()), [], "all of it is read");
     for _ in 0..4 {
         window.press(Modifiers::NONE, Key::Period);
     }
     window.press(Modifiers::NONE, Key::Comma);
-    assert_eq!(window.harness.state().state.views.step(), Some(3));
-    assert!(window.harness.state().state.undo_text().is_some());
+    assert_eq!(window.state().views.step(), Some(3));
+    assert!(window.state().undo_text().is_some());
     let figure = window.place("Evidence by position");
     let texts = painted(window.harness.output());
     let tick = |number: &str| {
@@ -141,7 +140,7 @@ fn in_the_window_the_keys_of_a_player_move_the_step_in_every_figure() {
     for _ in 0..N - 3 {
         window.press(Modifiers::NONE, Key::Period);
     }
-    assert_eq!(window.harness.state().state.views.step(), None, "the end is no step");
+    assert_eq!(window.state().views.step(), None, "the end is no step");
 }
 
 fn animation(path: &Path) -> Vec<Frame> {

@@ -255,8 +255,7 @@ fn in_the_window_a_position_lights_the_token_that_is_read_there() {
     let panes =
         [("kernel", "Memory kernel", true, ["0.0", "11.0"]), ("ranks", "Rank use", false, ["0", "11"])];
     for (pane, title, back, numbers) in panes {
-        window.harness.state_mut().window.show(pane);
-        window.harness.run();
+        window.show(pane);
         let figure = window.place(title);
         let tick = |window: &Window, number: &str| {
             let texts = painted(window.harness.output());
@@ -267,10 +266,9 @@ fn in_the_window_a_position_lights_the_token_that_is_read_there() {
         let ends = numbers.map(|number| tick(&window, number));
         for at in 0..N {
             let x = ends[0].x + (ends[1].x - ends[0].x) * at as f32 / 11.0;
-            window.harness.hover_at(egui::pos2(x, ends[0].y - 16.0));
-            window.harness.run();
+            window.hover(egui::pos2(x, ends[0].y - 16.0));
             let k = if back { N - 1 - at } else { at };
-            let lit = window.harness.state().state.selection.hover.token;
+            let lit = window.state().selection.hover.token;
             assert_eq!(lit, Some(order[k]), "{pane}: {at} along the axis");
             assert!(window.has(&format!("Position {k} of 0 to 11")), "{pane}: {at} along the axis");
         }
@@ -282,8 +280,7 @@ fn the_token_table_has_every_tokens_own_numbers() {
     let mut window = showing(&[small::planned()]);
     window.click("Token table");
     let row = window.place("Token 0");
-    window.harness.hover_at(row.center());
-    window.harness.run();
+    window.hover(row.center());
     window.harness.event(egui::Event::Copy);
     window.harness.step();
     let copied = window.harness.output().platform_output.commands.iter().find_map(|command| match command {
