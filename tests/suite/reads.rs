@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use eframe::egui::accesskit::Role;
-use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
 use ssmprobe::app::jobs::{BackboneOptions, Compute, Event, Fetch, Files, ProbeId, Request};
 use ssmprobe::app::state::State;
@@ -11,10 +10,10 @@ use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::order::MaeOrder;
-use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
+use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::grid::Grid;
 
-use crate::state::{backbone, probe};
+use crate::state::{backbone, probe, probe_asked, trained_on};
 use crate::window::{self, Window};
 
 const DEEP: BackboneOptions =
@@ -23,8 +22,7 @@ const DEEP: BackboneOptions =
 /// A probe that was trained on tokens after layer 1 of large images, where its name says so.
 fn info(name: &str) -> ProbeInfo {
     let token_spec = TokenSpec { layer: DEEP.layer, size: DEEP.pixels, ..TokenSpec::default() };
-    let trained = name.starts_with("deep").then(|| Box::new(Trained { token_spec, preprocessing: None }));
-    ProbeInfo { trained, ..probe(name, 24) }
+    if name.starts_with("deep") { trained_on(name, token_spec) } else { probe(name, 24) }
 }
 
 /// Answers all requests in place of a worker; the options with which the backbone was last opened, if any.
@@ -107,8 +105,7 @@ fn a_probe_of_joined_layers_is_read_as_it_was_trained() {
     let one = backbone("one", 24, Grid::new(2, 2));
     let blocks = Some(2);
     let token_spec = TokenSpec { blocks, ..TokenSpec::default() };
-    let trained = Some(Box::new(Trained { token_spec, preprocessing: None }));
-    let wide = ProbeInfo { trained, ..probe("wide", 48) };
+    let wide = ProbeInfo { width: 48, ..trained_on("wide", token_spec) };
     let Compatibility::DoesNot(why) = wide.fits(&one) else { panic!("24 channels are not 48") };
     assert!(
         why.contains("the last 2 layers, not tokens after the last layer") && why.contains("as it was"),
@@ -155,12 +152,8 @@ fn a_layer_is_read_by_its_number_up_to_the_last_one() {
     for (layer, read) in [(2, true), (3, false)] {
         let mut state = with_backbone();
         let requests = state.dispatch(Command::OpenProbes(vec!["numbered.safetensors".into()]));
-        let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
-            panic!("{requests:?}")
-        };
-        let token_spec = TokenSpec { layer: Some(layer), ..TokenSpec::default() };
-        let trained = Some(Box::new(Trained { token_spec, preprocessing: None }));
-        let info = ProbeInfo { trained, ..probe("numbered", 24) };
+        let (job, entry) = probe_asked(&requests);
+        let info = trained_on("numbered", TokenSpec { layer: Some(layer), ..TokenSpec::default() });
         let requests = state.apply(Event::ProbeOpened { job, entry, info });
         let options = BackboneOptions { layer: Some(layer), ..BackboneOptions::default() };
         assert_eq!(play(&mut state, requests), read.then_some(options), "layer {layer} of two");
@@ -194,9 +187,7 @@ fn what_fails_again_is_told_once() {
     let mut state = State::new(Settings::default());
     let mut requests = state.dispatch(Command::OpenProbes(vec!["bad.safetensors".into()]));
     for _ in 0..3 {
-        let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
-            panic!("{requests:?}")
-        };
+        let (job, entry) = probe_asked(&requests);
         state.apply(Event::Failed(job, UserError::new("bad.safetensors: is empty")));
         requests = state.dispatch(Command::ReopenProbe(entry));
         assert_eq!(state.jobs.len(), 1, "{:?}", state.jobs);
@@ -221,13 +212,12 @@ fn a_band_says_that_a_probe_is_read_wrongly_and_puts_it_right() {
     assert!(window.has("Reading order"), "the panes stand below it");
     window.click(CURE);
     window.answer_with(opened);
-    assert!(!window.has(CURE) && window.harness.state().state.backbone_options == BackboneOptions::default());
+    assert!(!window.has(CURE) && window.state().backbone_options == BackboneOptions::default());
     // The backbone's menu offers the same.
-    window.harness.get_by_role_and_label(Role::Button, "tiny").click();
-    window.harness.run();
+    window.click_role(Role::Button, "tiny");
     window.click("Tokens after: last layer");
     window.click("Layer 1");
     window.answer_with(opened);
-    assert_eq!(window.harness.state().state.backbone_options.layer, Some(1));
+    assert_eq!(window.state().backbone_options.layer, Some(1));
     assert!(window.has(CURE));
 }

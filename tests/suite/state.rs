@@ -18,7 +18,7 @@ use ssmprobe::app::jobs::{
 use ssmprobe::app::state::command::{Action, Command, Effect};
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::state::workspace::{Entry, SavedDataset, SavedImage, SavedNote, Workspace};
-use ssmprobe::app::state::{ColumnState, Finding, GalleryFilter, State, Status};
+use ssmprobe::app::state::{ColumnState, Finding, GalleryFilter, Image, State, Status};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
@@ -146,6 +146,30 @@ pub(super) fn story() -> State {
     state
 }
 
+/// The only request, which is to open a probe.
+#[track_caller]
+pub(super) fn probe_asked(requests: &[Request]) -> (JobId, ProbeId) {
+    match requests {
+        [Request::Compute(job, Compute::OpenProbe { entry, .. })] => (*job, *entry),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The only request, which is to open a backbone.
+#[track_caller]
+fn backbone_asked(requests: &[Request]) -> (JobId, BackboneId) {
+    match requests {
+        [Request::Fetch(job, Fetch::OpenBackbone { entry, .. })] => (*job, *entry),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A probe that was trained on such tokens.
+pub(super) fn trained_on(name: &str, token_spec: TokenSpec) -> ProbeInfo {
+    let trained = Some(Box::new(Trained { token_spec, preprocessing: None }));
+    ProbeInfo { trained, ..probe(name, 24) }
+}
+
 pub(super) fn column(state: &State, at: usize) -> ColumnId {
     *state.columns.get_index(at).expect("a column").0
 }
@@ -154,7 +178,7 @@ pub(super) fn column(state: &State, at: usize) -> ColumnId {
 fn opening_things_ends_in_columns_that_show_them() {
     let state = story();
     assert_eq!(state.columns.len(), 2);
-    assert_eq!(state.current_image().map(ssmprobe::app::state::Image::name).as_deref(), Some("x.png"));
+    assert_eq!(state.current_image().map(Image::name).as_deref(), Some("x.png"));
     assert_eq!(state.settings.recent.backbones, ["one"]);
     assert_eq!(state.library.classes(), ["cat", "dog"]);
 }
@@ -229,16 +253,11 @@ fn the_device_of_a_backbone_being_opened_can_still_be_chosen() {
 #[test]
 fn backbones_read_images_as_the_open_probes_were_trained() {
     let mut state = State::new(Settings::default());
-    let requests = state.dispatch(Command::OpenBackbone("one".into()));
-    play(&mut state, requests);
+    does(&mut state, Command::OpenBackbone("one".into()));
     let mut open = |name: &str, token_spec: TokenSpec| {
         let requests = state.dispatch(Command::OpenProbes(vec![format!("{name}.safetensors").into()]));
-        let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
-            panic!("{requests:?}")
-        };
-        let trained = Some(Box::new(Trained { token_spec, preprocessing: None }));
-        let info = ProbeInfo { trained, ..probe(name, 24) };
-        let requests = state.apply(Event::ProbeOpened { job, entry, info });
+        let (job, entry) = probe_asked(&requests);
+        let requests = state.apply(Event::ProbeOpened { job, entry, info: trained_on(name, token_spec) });
         let options = requests.iter().find_map(|request| match request {
             Request::Fetch(_, Fetch::OpenBackbone { options, .. }) => Some(*options),
             _ => None,
@@ -317,9 +336,7 @@ fn a_column_that_waited_when_it_went_is_asked_for_again_beside_another_look() {
     state.dispatch(Command::RemoveColumn(second));
     // Its request ends with a newer one for the first column alone, whose probe file was rewritten.
     let requests = state.dispatch(Command::ReopenProbe(state.columns[&first].probe));
-    let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
-        panic!("{requests:?}")
-    };
+    let (job, entry) = probe_asked(&requests);
     let info = ProbeInfo { fingerprint: "written anew".into(), ..probe("a", 24) };
     let requests = state.apply(Event::ProbeOpened { job, entry, info });
     let look = play(&mut state, requests).expect("a look");
@@ -346,18 +363,16 @@ fn what_does_not_fit_says_so_and_is_not_asked_for() {
     state.apply(Event::Failed(requests[0].job().expect("a job"), UserError::new("no such folder")));
     assert!(state.library.backbone().is_some(), "a wrong name costs nothing");
     let requests = state.dispatch(Command::OpenBackbone("wide".into()));
-    let [Request::Fetch(job, Fetch::OpenBackbone { entry, .. })] = requests.as_slice() else {
-        panic!("{requests:?}")
-    };
-    state.apply(Event::Started(*job));
+    let (job, entry) = backbone_asked(&requests);
+    state.apply(Event::Started(job));
     let info = backbone("wide", 32, Grid::new(2, 2));
-    let requests = state.apply(Event::BackboneOpened { job: *job, entry: *entry, info });
+    let requests = state.apply(Event::BackboneOpened { job, entry, info });
     assert!(requests.is_empty(), "{requests:?}");
     assert_eq!(state.library.open_backbones().count(), 2, "one beside the other");
     let probe = *state.library.probes.get_index(0).unwrap().0;
     assert_eq!(state.library.fit(probe), Some(Compatibility::Fits));
     let one = state.library.backbone_of(probe).expect("the one it fits").0;
-    assert_ne!(one, *entry);
+    assert_ne!(one, entry);
     assert_eq!(state.dispatch(Command::CloseBackbone(one)), [Request::CloseBackbone(one)]);
     let Some(Compatibility::DoesNot(why)) = state.library.fit(probe) else { panic!("it fits") };
     assert!(why.contains("24") && why.contains("32") && why.contains("one"), "{why}");
@@ -379,22 +394,20 @@ fn what_does_not_fit_says_so_and_is_not_asked_for() {
 fn errors_stay_until_they_are_read() {
     let mut state = State::new(Settings::default());
     let requests = state.dispatch(Command::OpenProbes(vec!["bad.safetensors".into()]));
-    let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests.as_slice() else {
-        panic!("{requests:?}")
-    };
+    let (job, entry) = probe_asked(&requests);
     let fault = UserError::new("bad.safetensors: is empty").remedy("Fetch it again");
-    state.apply(Event::Started(*job));
-    state.apply(Event::Failed(*job, fault.clone()));
-    assert_eq!(state.jobs[job].error, Some(fault.clone()));
-    assert_eq!(state.library.probes[entry].status, Status::Failed(fault));
-    for command in [Command::Step(1), Command::Undo, Command::Cancel(*job), Command::CancelAll] {
+    state.apply(Event::Started(job));
+    state.apply(Event::Failed(job, fault.clone()));
+    assert_eq!(state.jobs[&job].error, Some(fault.clone()));
+    assert_eq!(state.library.probes[&entry].status, Status::Failed(fault));
+    for command in [Command::Step(1), Command::Undo, Command::Cancel(job), Command::CancelAll] {
         assert!(state.dispatch(command).is_empty());
     }
-    assert!(state.jobs.contains_key(job));
+    assert!(state.jobs.contains_key(&job));
     assert!(state.log_text().contains("is empty") && state.log_text().contains("Fetch it again"));
-    state.dispatch(Command::Dismiss(*job));
+    state.dispatch(Command::Dismiss(job));
     assert!(state.jobs.is_empty());
-    let requests = state.dispatch(Command::ReopenProbe(*entry));
+    let requests = state.dispatch(Command::ReopenProbe(entry));
     assert!(matches!(requests.as_slice(), [Request::Compute(_, Compute::OpenProbe { .. })]));
     for number in 0..5000 {
         state.apply(Event::Warning { job: JobId(0), text: format!("warning {number}") });
@@ -492,7 +505,7 @@ fn a_step_that_led_to_no_other_image_leaves_the_one_that_is_looked_at() {
         does(&mut state, command);
     }
     assert_eq!(state.selection.reference, None);
-    assert_eq!(state.current_image().map(ssmprobe::app::state::Image::name).as_deref(), Some("z.png"));
+    assert_eq!(state.current_image().map(Image::name).as_deref(), Some("z.png"));
 }
 
 #[test]
@@ -541,9 +554,7 @@ fn settings_are_taken_back_and_a_slider_is_one_step() {
 fn jobs_say_how_far_they_are_and_end_when_cancelled() {
     let mut state = State::new(Settings::default());
     let requests = state.dispatch(Command::OpenBackbone("org/name".into()));
-    let [Request::Fetch(job, Fetch::OpenBackbone { entry, .. })] = requests.as_slice() else {
-        panic!("{requests:?}")
-    };
+    let (job, entry) = backbone_asked(&requests);
     let progress = Progress {
         what: "Downloading model.safetensors".into(),
         done: 10,
@@ -551,23 +562,23 @@ fn jobs_say_how_far_they_are_and_end_when_cancelled() {
         unit: Unit::Bytes,
         elapsed: Duration::from_secs(2),
     };
-    state.apply(Event::Progress(*job, progress));
-    let shown = state.jobs[job].progress.as_ref().expect("progress");
+    state.apply(Event::Progress(job, progress));
+    let shown = state.jobs[&job].progress.as_ref().expect("progress");
     assert_eq!((shown.fraction(), shown.left()), (Some(0.25), Some(Duration::from_secs(6))));
-    assert_eq!(state.dispatch(Command::Cancel(*job)), [Request::Cancel(*job)]);
-    assert!(state.jobs[job].cancelling);
-    state.apply(Event::Cancelled(*job));
+    assert_eq!(state.dispatch(Command::Cancel(job)), [Request::Cancel(job)]);
+    assert!(state.jobs[&job].cancelling);
+    state.apply(Event::Cancelled(job));
     assert!(state.jobs.is_empty());
-    assert_eq!(state.library.backbones[entry].status, Status::Closed);
+    assert_eq!(state.library.backbones[&entry].status, Status::Closed);
     // Another backbone is opened beside it; opening the same one again cancels the first attempt.
-    let requests = state.dispatch(Command::UseBackbone(*entry));
+    let requests = state.dispatch(Command::UseBackbone(entry));
     let first = requests[0].job().expect("a job");
     let requests = state.dispatch(Command::OpenBackbone("org/other".into()));
     assert!(matches!(requests.as_slice(), [Request::Fetch(_, Fetch::OpenBackbone { .. })]), "{requests:?}");
-    let requests = state.dispatch(Command::UseBackbone(*entry));
+    let requests = state.dispatch(Command::UseBackbone(entry));
     assert_eq!(requests[0], Request::Cancel(first));
     let info = backbone("org/name", 24, Grid::new(2, 2));
-    assert!(state.apply(Event::BackboneOpened { job: first, entry: *entry, info }).is_empty());
+    assert!(state.apply(Event::BackboneOpened { job: first, entry, info }).is_empty());
     assert!(state.library.backbone().is_none(), "too late");
 }
 
@@ -754,7 +765,7 @@ fn a_folder_that_is_listed_in_parts_is_looked_at_once() {
         let paths = (first..first + 3).map(|number| PathBuf::from(format!("many/{number}.png")));
         state.apply(Event::ImagesListed { job, paths: paths.collect() });
     };
-    let shown = |state: &State| state.current_image().map(ssmprobe::app::state::Image::name);
+    let shown = |state: &State| state.current_image().map(Image::name);
     let asked =
         |state: &mut State| state.dispatch(Command::OpenImages(vec!["many".into()]))[0].job().expect("a job");
     let mut state = story();
@@ -878,8 +889,7 @@ fn stars_and_notes_are_found_taken_back_and_kept_with_the_image_they_are_on() {
     let files = ["a.png", "birds/b.png", "c.png"].map(there);
     files.iter().for_each(|file| std::fs::write(file, "").expect("a file"));
     let mut state = State::new(Settings::default());
-    let requests = state.dispatch(Command::OpenImages(files.clone().into()));
-    play(&mut state, requests);
+    does(&mut state, Command::OpenImages(files.clone().into()));
     let images: Vec<_> = state.library.images.keys().copied().collect();
     state.dispatch(Command::Star(images[0], true));
     state.dispatch(Command::SelectImage(images[1]));
@@ -920,8 +930,7 @@ fn stars_and_notes_are_found_taken_back_and_kept_with_the_image_they_are_on() {
     std::fs::rename(home.path().join("here"), &moved).expect("moved");
     let mut again = State::new(Settings::default());
     again.restore(Workspace::load(&moved.join("w.ssmprobe")).expect("a workspace"));
-    let requests = again.dispatch(Command::OpenImages(vec![moved.join("birds/b.png")]));
-    play(&mut again, requests);
+    does(&mut again, Command::OpenImages(vec![moved.join("birds/b.png")]));
     let starred: Vec<_> = again.library.images.keys().map(|id| again.is_starred(*id)).collect();
     assert_eq!(starred, [true, false, false]);
     assert_eq!(show(&mut again, false, "beak").len(), 1);
@@ -982,29 +991,22 @@ fn stars_and_findings_follow_an_image_and_a_dataset_that_are_found_elsewhere() {
 #[test]
 fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
     let mut state = State::new(Settings::default());
-    let requests = state.dispatch(Command::OpenBackbone("one".into()));
-    play(&mut state, requests);
-    let requests = state.dispatch(Command::OpenImages(vec!["x.png".into()]));
-    play(&mut state, requests);
+    does(&mut state, Command::OpenBackbone("one".into()));
+    does(&mut state, Command::OpenImages(vec!["x.png".into()]));
     let last = *state.library.backbones.keys().next().expect("a backbone");
     let mut look = None;
     let mut probes = Vec::new();
     for (name, layer) in [("deep", None), ("early", Some(1))] {
         let requests = state.dispatch(Command::OpenProbes(vec![format!("{name}.safetensors").into()]));
-        let [Request::Compute(job, Compute::OpenProbe { entry, .. })] = requests[..] else {
-            panic!("{requests:?}")
-        };
-        let token_spec = TokenSpec { layer, ..TokenSpec::default() };
-        let trained = Some(Box::new(Trained { token_spec, preprocessing: None }));
-        let facts = ProbeInfo { trained, ..probe(name, 24) };
-        let requests = state.apply(Event::ProbeOpened { job, entry, info: facts });
+        let (job, entry) = probe_asked(&requests);
+        let info = trained_on(name, TokenSpec { layer, ..TokenSpec::default() });
+        let requests = state.apply(Event::ProbeOpened { job, entry, info });
         play(&mut state, requests);
         probes.push(entry);
     }
     assert!(matches!(state.library.fit(probes[1]), Some(Compatibility::Doubtful(_))));
     let (_, wanted) = state.library.token_mismatch(probes[1]).expect("other tokens");
-    let requests = state.dispatch(Command::OpenBeside(last, wanted));
-    look = play(&mut state, requests).or(look);
+    look = does(&mut state, Command::OpenBeside(last, wanted)).or(look);
     // Each uses the open backbone with the options it was trained with, and both are explained.
     for probe in &probes {
         assert_eq!(state.library.fit(*probe), Some(Compatibility::Fits));
