@@ -45,6 +45,13 @@ fn drawn(id: &str, trace: &Trace, options: &Options, theme: &Theme) -> Marks {
     Marks::of(&draw_column(figure, trace, options, theme, COLUMN).expect("something to see"), theme)
 }
 
+/// Why a figure shows nothing of a trace.
+#[track_caller]
+fn why_nothing(id: &str, trace: &Trace) -> String {
+    let drawn = draw_column(find(id).expect("a figure"), trace, &Options::default(), &Theme::light(), COLUMN);
+    drawn.map(|_| ()).expect_err("nothing to see").0
+}
+
 /// The marks of a plot.
 #[track_caller]
 fn plotted(plot: &dyn Plot, theme: &Theme) -> Marks {

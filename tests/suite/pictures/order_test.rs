@@ -3,12 +3,12 @@
 use ssmprobe::model::trace::{HISTOGRAM_BINS, OrderTest, Trace};
 use ssmprobe::viz::draw::Hover;
 use ssmprobe::viz::draw::table::Column;
-use ssmprobe::viz::{COLUMN, Options, draw_column, find};
+use ssmprobe::viz::{Options, find};
 
 use super::lists::height;
-use super::marks::{Marks, near};
+use super::marks::near;
 use super::small::{self, DRAWN};
-use super::{drawn, looks};
+use super::{drawn, looks, why_nothing};
 use crate::close::assert_close;
 
 #[test]
@@ -136,11 +136,7 @@ fn its_table_has_every_number_under_its_name() {
 
 #[test]
 fn without_a_test_it_says_why() {
-    let why = |trace: &Trace| {
-        let figure = find("order_test").expect("a figure");
-        let found = draw_column(figure, trace, &Options::default(), &looks()[0], COLUMN);
-        found.map(|scene| Marks::of(&scene, &looks()[0]).words().len()).expect_err("nothing to see").0
-    };
+    let why = |trace: &Trace| why_nothing("order_test", trace);
     let mut trace = small::planned();
     trace.order_test = Some(OrderTest::None { none: "It reads a set".to_owned() });
     assert_eq!(why(&trace), "It reads a set");

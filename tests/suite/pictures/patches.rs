@@ -11,7 +11,7 @@ use ssmprobe::viz::draw::theme::{Color, Theme};
 use super::marks::{Marks, SHADE, apart, at, coloured, middle, near, pixel};
 use super::rulers::Bar;
 use super::small::{self, GRID, KERNEL, N, SECOND, SWEEPS, TOKEN_EVIDENCE, WEIGHTS};
-use super::{drawn, looks};
+use super::{drawn, looks, why_nothing};
 use crate::close::assert_close;
 
 /// The overlay of the picture: its only image with one pixel per patch.
@@ -165,19 +165,13 @@ fn where_there_is_no_evidence_another_method_stands_with_the_reason() {
     let of_gradient = drawn("gradient", &trace, &Options::default(), &Theme::light());
     assert!(of_gradient.has("Sum 2, no exact evidence"));
     // A method that found nothing gives a reason; one that was not requested says so.
-    let why = |trace: &Trace, id: &str| {
-        let figure = ssmprobe::viz::find(id).expect("a figure");
-        ssmprobe::viz::draw_column(figure, trace, &Options::default(), &Theme::light(), 240.0)
-            .expect_err("nothing to see")
-            .0
-    };
     trace.attributions.insert(Attribution::Gradient, Found::None { none: "No gradient here".into() });
-    assert_eq!(why(&trace, "gradient"), "No gradient here");
+    assert_eq!(why_nothing("gradient", &trace), "No gradient here");
     let marks = drawn("token_map", &trace, &Options::default(), &Theme::light());
     coloured(&cover(&marks).1, GRID, &marks.bar(), &small::INTEGRATED);
     trace.attributions.clear();
-    assert_eq!(why(&trace, "token_map"), "It is not linear: no exact evidence exists");
-    assert_eq!(why(&trace, "rollout"), "Attention rollout is not computed: it was not requested");
+    assert_eq!(why_nothing("token_map", &trace), "It is not linear: no exact evidence exists");
+    assert_eq!(why_nothing("rollout", &trace), "Attention rollout is not computed: it was not requested");
 }
 
 /// The white and the black dot: where the first and the last token is read.

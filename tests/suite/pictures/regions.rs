@@ -7,12 +7,12 @@ use ssmprobe::viz::draw::scene::Box2;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::dataset::{self, MapOf};
 use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
-use ssmprobe::viz::{COLUMN, Options, draw_column, find};
+use ssmprobe::viz::{COLUMN, Options, find};
 
 use super::lists::height;
 use super::marks::{Marks, near, pixel};
 use super::small::{self, GRID, N, PRECEDENCE};
-use super::{drawn, looks, plotted};
+use super::{drawn, looks, plotted, why_nothing};
 use crate::close::assert_close;
 
 /// Corners of the grid between which an outline of the three regions runs, as (column, row) pairs from the left and top.
@@ -128,11 +128,7 @@ fn outlines_lie_over_pictures_where_they_are_asked_for() {
 
 #[test]
 fn without_regions_it_says_what_to_do() {
-    let why = |trace: &Trace| {
-        let found =
-            draw_column(find("regions").expect("a figure"), trace, &Options::default(), &looks()[0], COLUMN);
-        found.map(|_| ()).expect_err("nothing to see").0
-    };
+    let why = |trace: &Trace| why_nothing("regions", trace);
     let trace = Trace { regions: None, ..small::planned() };
     assert!(why(&trace).contains("open a folder of masks"), "{}", why(&trace));
     // A damaged region is not drawn.
