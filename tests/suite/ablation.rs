@@ -226,6 +226,17 @@ fn permutations_differ_by_image_and_by_seed() {
     assert_eq!(sorted, (0..50).collect::<Vec<_>>());
 }
 
+pub fn token_key() -> TokenKey {
+    let text = str::to_owned;
+    TokenKey {
+        weights: text("w"),
+        preprocessing: text("p"),
+        dataset: text("d"),
+        layer: text("last"),
+        precision: Precision::Float32,
+    }
+}
+
 /// Tokens of `count` images on disk.
 pub fn cache(folder: &std::path::Path, count: usize) -> TokenCache {
     cache_without(folder, count, &[])
@@ -233,15 +244,7 @@ pub fn cache(folder: &std::path::Path, count: usize) -> TokenCache {
 
 /// Tokens of `count` images on disk, of which those `unread` could not be read.
 fn cache_without(folder: &std::path::Path, count: usize, unread: &[u64]) -> TokenCache {
-    let text = str::to_owned;
-    let source = TokenKey {
-        weights: text("w"),
-        preprocessing: text("p"),
-        dataset: text("d"),
-        layer: text("last"),
-        precision: Precision::Float32,
-    };
-    let mut writer = Writer::open(folder, source, count).unwrap();
+    let mut writer = Writer::open(folder, token_key(), count).unwrap();
     let read = |image: u64| (!unread.contains(&image)).then(|| tokens(image));
     (0..count as u64).for_each(|image| writer.push(read(image), None).unwrap());
     writer.finish().unwrap()

@@ -6,7 +6,7 @@ use serde_json::Value;
 use ssmprobe::app::report::run_metrics::{ProbeMetrics, RunMetrics};
 use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
 use ssmprobe::app::report::{FORMATS, Source, TABLES};
-use ssmprobe::model::data::token_cache;
+use ssmprobe::model::data::token_cache::{Precision, TokenKey};
 use ssmprobe::model::explain::ablation::Ablation;
 use ssmprobe::model::explain::baselines::{Anchor, Method, View};
 use ssmprobe::model::explain::diagnostics::{MEASURES, Measure};
@@ -25,8 +25,11 @@ use ssmprobe::model::train::run::{
     DatasetMeta, FORMAT, Manifest, Outcome, ProbeCheckpoint, Run, Selection, Truth, Variant,
 };
 use ssmprobe::model::train::{Epoch, TrainConfig};
+use tempfile::TempDir;
 
+use crate::ablation::token_key;
 use crate::close::assert_close;
+use crate::run::{done, program};
 
 /// Test images of every run here: 20, of 4 classes in turn.
 const IMAGES: usize = 20;
@@ -53,13 +56,7 @@ pub fn manifest(backbone: &str, dataset: &str, heads: &[&str], seeds: u64, selec
             test: IMAGES,
             unreadable: 0,
         },
-        tokens: token_cache::TokenKey {
-            weights: text("w"),
-            preprocessing: text("p"),
-            dataset: text("d"),
-            layer: text("last"),
-            precision: token_cache::Precision::Float16,
-        },
+        tokens: TokenKey { precision: Precision::Float16, ..token_key() },
         size: None,
         recompute: false,
         cache: None,
@@ -201,18 +198,14 @@ fn marked(head: &str, seed: u64) -> Option<RegionSummary> {
 
 #[test]
 fn the_tables_of_regions_say_when_each_is_read_and_which_before_which() {
-    let folder = tempfile::tempdir().unwrap();
-    let sources = [main_run(&folder.path().join("run"))];
+    let (_folder, sources) = main_source();
     let tables = build("regions", &sources);
     let [regions, sinkhorn] = &tables[..] else { panic!("{} tables", tables.len()) };
     let named: Vec<[Cell; 2]> =
         regions.rows.iter().map(|row| [0, 1].map(|at| row.cells[at].clone())).collect();
     let expected = [["GAP", "beak"], ["GAP", "tail"], ["Sinkhorn", "beak"], ["Sinkhorn", "tail"]];
     assert_eq!(named, expected.map(|row| row.map(Cell::text)));
-    let number = |table: &Table, row: usize, column: usize| match table.rows[row].cells[column] {
-        Cell::Number(number) => Some(number.value),
-        _ => None,
-    };
+    let number = |table: &Table, row: usize, column: usize| number(&table.rows[row].cells[column]);
     assert_eq!([0, 1].map(|row| number(regions, row, 5)), [None; 2], "GAP looks at no order");
     let row: Vec<Option<f64>> = (2..13).map(|column| number(regions, 2, column)).collect();
     assert_eq!((row[0], row[1], row[2]), (Some(2.0), Some(20.0), Some(2.5)));
@@ -234,8 +227,7 @@ fn the_tables_of_regions_say_when_each_is_read_and_which_before_which() {
 
 #[test]
 fn the_table_of_removal_compares_rankings_and_heads_on_the_same_images() {
-    let folder = tempfile::tempdir().unwrap();
-    let sources = [main_run(&folder.path().join("run"))];
+    let (_folder, sources) = main_source();
     let tables = build("causal", &sources);
     let table = &tables[0];
     let rows: Vec<[Cell; 3]> =
@@ -247,10 +239,7 @@ fn the_table_of_removal_compares_rankings_and_heads_on_the_same_images() {
         ["rerouted", "Sinkhorn", "Random"],
     ];
     assert_eq!(rows, expected.map(|row| row.map(Cell::text)));
-    let number = |row: usize, column: usize| match table.rows[row].cells[column] {
-        Cell::Number(number) => Some(number.value),
-        _ => None,
-    };
+    let number = |row: usize, column: usize| number(&table.rows[row].cells[column]);
     // Two seeds of Sinkhorn: one point more for every other image, two more for the second seed.
     assert_eq!(number(2, 3), Some(2.0));
     assert_close("deletion", number(2, 4).unwrap(), 25.0 + 0.5 + 1.0, 1e-4);
@@ -271,8 +260,7 @@ fn intervals_of_the_table_of_removal_are_those_of_scipy() {
     let cases = document["causal"].as_array().unwrap();
     let rows =
         |of: &Value| -> Vec<Vec<f32>> { serde_json::from_value(of.clone()).expect("a row for every seed") };
-    let folder = tempfile::tempdir().unwrap();
-    let mut source = main_run(&folder.path().join("run"));
+    let (_folder, [mut source]) = main_source();
     let probes = &mut source.evaluations.as_mut().unwrap().probes;
     for head in ["sinkhorn", "gap"] {
         let one = probes.iter().find(|probe| probe.head == head && probe.which == "best").unwrap().clone();
@@ -304,18 +292,12 @@ fn intervals_of_the_table_of_removal_are_those_of_scipy() {
         let row = table.rows.iter().find(is_own).unwrap();
         for (group, expected) in case["expected"].as_object().unwrap() {
             let first = table.columns.iter().position(|column| column.group == *group).expect(group);
-            let found: Vec<Option<f64>> = row.cells[first..first + 3]
-                .iter()
-                .map(|cell| match cell {
-                    Cell::Number(number) => Some(number.value),
-                    _ => None,
-                })
-                .collect();
+            let found = row.cells[first..first + 3].iter().map(number);
             let expected: Vec<Option<f64>> = match expected.as_array() {
                 Some(numbers) => numbers.iter().map(Value::as_f64).collect(),
                 None => vec![None; 3],
             };
-            for (found, expected) in found.into_iter().zip(expected) {
+            for (found, expected) in found.zip(expected) {
                 assert_eq!(found.is_some(), expected.is_some(), "{head}, {ranking}, {group}");
                 if let (Some(found), Some(expected)) = (found, expected) {
                     // Two trainings leave one degree of freedom, whose heavy tails limit the accuracy of the integral.
@@ -405,7 +387,22 @@ fn render(format: &str, tables: &[Table]) -> String {
     tables.iter().map(render).collect::<Vec<_>>().join("\n")
 }
 
+/// The number in a cell; `None` where the cell has none.
+fn number(cell: &Cell) -> Option<f64> {
+    match cell {
+        Cell::Number(number) => Some(number.value),
+        _ => None,
+    }
+}
+
 const HEADS: &[&str] = &["gap", "cls", "raster", "attention", "sinkhorn", "softsort", "bi-gru"];
+
+/// [`main_run`] in a folder of its own.
+fn main_source() -> (TempDir, [Source; 1]) {
+    let folder = tempfile::tempdir().unwrap();
+    let source = main_run(&folder.path().join("run"));
+    (folder, [source])
+}
 
 /// Two seeds; Sinkhorn is best.
 fn main_run(folder: &Path) -> Source {
@@ -433,8 +430,7 @@ fn anchors_stand_in_the_main_table_of_a_run_without_the_floor_as_well() {
 
 #[test]
 fn the_tables_of_one_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let sources = [main_run(&folder.path().join("run"))];
+    let (_folder, sources) = main_source();
     for id in ["main", "paired", "routing", "scramble", "cost", "conventions"] {
         let tables = build(id, &sources);
         assert_eq!(tables.len(), 1, "{id}");
@@ -449,13 +445,11 @@ fn the_tables_of_one_run() {
 
 #[test]
 fn the_table_of_orders_counts_images_beside_chance() {
-    let folder = tempfile::tempdir().unwrap();
-    let sources = [main_run(&folder.path().join("run"))];
+    let (_folder, sources) = main_source();
     let tables = build("order", &sources);
     let [raster, sinkhorn] = tables[0].rows.as_slice() else { panic!("{:?}", tables[0].rows) };
-    let number = |row: &Row, column: usize| match row.cells[column] {
-        Cell::Number(number) => number.value,
-        _ => panic!("no number in column {column}: {row:?}"),
+    let number = |row: &Row, column: usize| {
+        number(&row.cells[column]).unwrap_or_else(|| panic!("no number in column {column}: {row:?}"))
     };
     assert_eq!((&raster.cells[0], &sinkhorn.cells[0]), (&Cell::text("Raster"), &Cell::text("Sinkhorn")));
     // One image of 20 is expected by chance; 12 and 13 of 20 are not.
@@ -483,8 +477,7 @@ fn the_table_of_orders_counts_images_beside_chance() {
 /// A seed that was evaluated on other images is left out.
 #[test]
 fn the_table_of_orders_is_of_seeds_that_know_the_same_images() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut source = main_run(&folder.path().join("run"));
+    let (_folder, [mut source]) = main_source();
     let probes = &mut source.evaluations.as_mut().unwrap().probes;
     let other = probes.iter_mut().find(|probe| probe.head == "sinkhorn" && probe.seed == 1).unwrap();
     other.metrics.order.as_mut().unwrap().significant = "1".repeat(IMAGES - 1);
@@ -510,8 +503,7 @@ fn anchors_stand_below_the_floor_where_nothing_else_was_trained() {
 
 #[test]
 fn every_router_stands_beside_chance_and_untrained_scorers() {
-    let folder = tempfile::tempdir().unwrap();
-    let sources = [main_run(&folder.path().join("run"))];
+    let (folder, sources) = main_source();
     let tables = build("diagnostics", &sources);
     let [table] = &tables[..] else { panic!("{tables:?}") };
     let columns: Vec<&str> = table.columns[2..].iter().map(|column| column.title.as_str()).collect();
@@ -552,15 +544,11 @@ fn every_router_stands_beside_chance_and_untrained_scorers() {
 
 #[test]
 fn paired_tests_are_those_of_the_answers() {
-    let folder = tempfile::tempdir().unwrap();
-    let sources = [main_run(folder.path())];
+    let (_folder, sources) = main_source();
     let table = &build("paired", &sources)[0];
     let gap = table.rows.iter().find(|row| row.cells[0] == Cell::text("GAP")).unwrap();
     // 8 and 9 right against 17 and 18 of 20: nine images fewer on each seed.
-    let number = |cell: &Cell| match cell {
-        Cell::Number(number) => number.value,
-        _ => panic!("{cell:?}"),
-    };
+    let number = |cell: &Cell| number(cell).unwrap_or_else(|| panic!("{cell:?}"));
     assert!((number(&gap.cells[2]) + 45.0).abs() < 1e-9);
     let (low, high) = (number(&gap.cells[3]), number(&gap.cells[4]));
     let right = |head: &str, seed: u64| {
@@ -595,8 +583,7 @@ fn paired_tests_are_those_of_the_answers() {
 
 #[test]
 fn heads_within_a_margin_are_called_equivalent() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut source = main_run(folder.path());
+    let (_folder, [mut source]) = main_source();
     assert!(!render("md", &build("paired", std::slice::from_ref(&source))).contains("Equivalence"));
     source.equivalence = Some(60.0);
     let table = &build("paired", &[source])[0];
@@ -605,14 +592,11 @@ fn heads_within_a_margin_are_called_equivalent() {
         (raw.name(), holm.name()),
         ("p of 60 points or more raw".into(), "p of 60 points or more Holm".into())
     );
-    let p = |row: &Row| match (&row.cells[2], &row.cells[9]) {
-        (Cell::Number(difference), Cell::Number(p)) => (difference.value, p.value),
-        cells => panic!("{cells:?}"),
-    };
-    let all: Vec<(f64, f64)> = table.rows.iter().map(p).collect();
-    assert!(all.iter().all(|(_, p)| *p > 0.0 && *p < 0.5), "{all:?}");
+    assert!(table.rows.iter().all(|row| number(&row.cells[2]).is_some()), "{table:?}");
+    let all: Vec<f64> = table.rows.iter().map(|row| number(&row.cells[9]).expect("a p value")).collect();
+    assert!(all.iter().all(|p| *p > 0.0 && *p < 0.5), "{all:?}");
     // GAP is 45 points below, SoftSort 15.
-    assert!(all[0].1 > all[4].1, "{all:?}");
+    assert!(all[0] > all[4], "{all:?}");
     assert!(
         render("md", std::slice::from_ref(table)).contains("Equivalence: a small p of 60 points or more")
     );
@@ -773,9 +757,7 @@ fn evaluations_at_once_lose_nothing() {
 
 #[test]
 fn the_help_says_of_every_table_what_it_needs() {
-    let output =
-        std::process::Command::new(env!("CARGO_BIN_EXE_ssmprobe")).args(["report", "--help"]).output();
-    let help = String::from_utf8(output.unwrap().stdout).unwrap();
+    let help = done(program().args(["report", "--help"]));
     let missing: Vec<&str> =
         TABLES.iter().map(|kind| kind.id).filter(|id| !help.contains(&format!("`{id}`"))).collect();
     assert!(missing.is_empty(), "{missing:?}: {help}");

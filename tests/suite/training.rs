@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use ssmprobe::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
+use ssmprobe::model::data::token_cache::{TokenCache, Writer};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::order_file;
@@ -14,6 +14,8 @@ use ssmprobe::model::probe::head::{Config, Dims, HEADS, HeadSpec, Sharing, find}
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
 use ssmprobe::model::train::{Event, HeadTrainer, Labelled, Task, TrainConfig, TrainCursor, train};
+
+use crate::ablation::token_key;
 
 const CLASSES: usize = 4;
 const IMAGES: usize = 8;
@@ -23,22 +25,19 @@ const GRID: Grid = Grid::new(3, 3);
 /// Eight images of random tokens.
 fn cache(folder: &std::path::Path) -> TokenCache {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
-    let text = str::to_owned;
-    let source = TokenKey {
-        weights: text("w"),
-        preprocessing: text("p"),
-        dataset: text("d"),
-        layer: text("last"),
-        precision: Precision::Float32,
-    };
     let mut values = |n: usize| (0..n).map(|_| rng.random_range(-1.5..1.5)).collect::<Vec<f32>>();
-    let mut writer = Writer::open(folder, source, IMAGES).unwrap();
+    let mut writer = Writer::open(folder, token_key(), IMAGES).unwrap();
     for _ in 0..IMAGES {
         let (cls, patches) = (Some(values(WIDTH)), values(GRID.len() * WIDTH));
         let tokens = Tokens { grid: GRID, width: WIDTH, cls, registers: Vec::new(), patches };
         writer.push(Some(tokens), None).unwrap();
     }
     writer.finish().unwrap()
+}
+
+/// The images with their classes.
+fn labelled() -> Labelled {
+    Labelled { images: (0..IMAGES).collect(), classes: (0..IMAGES).map(|image| image % CLASSES).collect() }
 }
 
 fn trainer(kind: &'static HeadSpec, device: &Device) -> HeadTrainer {
@@ -67,8 +66,7 @@ fn run_drawn(
     redrawn: bool,
 ) -> Vec<HeadTrainer> {
     let device = Device::flex();
-    let images: Vec<usize> = (0..IMAGES).collect();
-    let all = Labelled { classes: images.iter().map(|i| i % CLASSES).collect(), images };
+    let all = labelled();
     let task =
         Task { tokens, train: &all, select: &all, test: &all, config, device: &device, seed: 3, redrawn };
     let mut trainers: Vec<HeadTrainer> = kinds.iter().map(|kind| trainer(kind, &device)).collect();
@@ -112,8 +110,7 @@ fn a_head_in_the_order_of_a_file_is_trained_as_any_scan() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = cache(folder.path());
     let device = Device::flex();
-    let images: Vec<usize> = (0..IMAGES).collect();
-    let all = Labelled { classes: images.iter().map(|i| i % CLASSES).collect(), images };
+    let all = labelled();
     let config = TrainConfig { epochs: 4, batch: 3, rate: 1e-2, ..TrainConfig::default() };
     let task = Task {
         tokens: &tokens,
