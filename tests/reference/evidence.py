@@ -202,6 +202,17 @@ def proxy(tokens, row, plans, radii):
     return {"proxy": routed.tolist(), "proxy_raster": raster.tolist()}
 
 
+def normals(generator):
+    """A function that draws normal values, rounded to float32, which is what the program reads."""
+    return lambda *shape: torch.randn(*shape, generator=generator).float().double()
+
+
+def add_memories(directions, memories, n, channel):
+    for direction, memory in zip(directions, memories):
+        direction["channel" if channel else "shared"] = memory.gain(n).ravel().tolist()
+        direction["radius"] = memory.radius
+
+
 def permutation_plan(order):
     plan = torch.zeros(len(order), len(order))
     for k, i in enumerate(order):
@@ -211,10 +222,7 @@ def permutation_plan(order):
 
 def evidence_cases():
     generator = torch.Generator().manual_seed(11)
-
-    def randn(*shape):
-        # Rounded to float32, which is what the program reads.
-        return torch.randn(*shape, generator=generator).float().double()
+    randn = normals(generator)
 
     def base(name, n, d, f):
         tokens, row, bias = randn(n, d), randn(f), randn(1)[0]
@@ -241,11 +249,9 @@ def evidence_cases():
         expected |= {"proxy_at_0.9": proxy(tokens, row, plans, [0.9] * len(plans))["proxy"]}
         if not channel:
             expected["token_weight"] = (sum(p @ m.gain(n) for p, m in zip(plans, memories)) / len(plans)).tolist()
-        directions = []
-        for plan, order, m in zip(plans, orders, memories):
-            how = {"plan": plan.ravel().tolist()} if order is None else {"order": order}
-            kind = "channel" if channel else "shared"
-            directions.append(how | {kind: m.gain(n).ravel().tolist(), "radius": m.radius})
+        both = zip(plans, orders)
+        directions = [{"plan": p.ravel().tolist()} if order is None else {"order": order} for p, order in both]
+        add_memories(directions, memories, n, channel)
         return case | {"form": {"scan": directions}, "expected": expected}
 
     for n, d in ((2, 3), (9, 11)):

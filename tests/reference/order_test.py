@@ -20,7 +20,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
 
-from evidence import Memory, neuralsort, sinkhorn, standardised
+from evidence import Memory, add_memories, neuralsort, normals, sinkhorn, standardised
 from place import FIXTURES
 
 HERE = FIXTURES / "evidence"
@@ -86,11 +86,7 @@ def contrast(alone, plan, w, bias, seed):
 
 def case(name, n, d, channel, plan=None, orders=None, classes=4, spread=1.0, seed=0):
     generator = torch.Generator().manual_seed(seed)
-
-    def randn(*shape):
-        # Rounded to float32, which is what the program reads.
-        return torch.randn(*shape, generator=generator).float().double()
-
+    randn = normals(generator)
     tokens, weight, bias = spread * randn(n, d) + randn(d), randn(classes, d), randn(classes)
     tokens = tokens.float().double()
     memories = [Memory.random(generator, 4, d, channel) for _ in orders or [None]]
@@ -103,9 +99,7 @@ def case(name, n, d, channel, plan=None, orders=None, classes=4, spread=1.0, see
         plan = torch.eye(n)
         sweeps = list(zip(orders, memories))
         directions = [{"order": order} for order in orders]
-    for direction, memory in zip(directions, memories):
-        direction["channel" if channel else "shared"] = memory.gain(n).ravel().tolist()
-        direction["radius"] = memory.radius
+    add_memories(directions, memories, n, channel)
     alone = places(tokens, sweeps, learned)
     free = (alone.sum((0, 1)) / n) @ weight.T + bias  # order-free logits, [C]
     class_ = seed % classes

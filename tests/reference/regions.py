@@ -15,7 +15,7 @@ import json
 import numpy as np
 import torch
 
-from evidence import Memory, explain, neuralsort, permutation_plan, sinkhorn, standardised
+from evidence import Memory, add_memories, explain, neuralsort, normals, permutation_plan, sinkhorn, standardised
 from place import FIXTURES
 
 HERE = FIXTURES / "evidence"
@@ -69,11 +69,7 @@ def region(plans, cover, weight, evidence):
 
 def case(name, n, d, channel, seed, plan=None, orders=None):
     generator = torch.Generator().manual_seed(seed)
-
-    def randn(*shape):
-        # Rounded to float32, which is what the program reads.
-        return torch.randn(*shape, generator=generator).float().double()
-
+    randn = normals(generator)
     classes, class_ = 3, seed % 3
     tokens, weight, bias = randn(n, d), randn(classes, d), randn(classes)
     if orders is None:
@@ -85,9 +81,7 @@ def case(name, n, d, channel, seed, plan=None, orders=None):
         plans = [permutation_plan(order) for order in orders]
         directions = [{"order": order} for order in orders]
     memories = [Memory.random(generator, 4, d, channel) for _ in plans]
-    for direction, memory in zip(directions, memories):
-        direction["channel" if channel else "shared"] = memory.gain(n).ravel().tolist()
-        direction["radius"] = memory.radius
+    add_memories(directions, memories, n, channel)
     sweeps = [(p, m.read) for p, m in zip(plans, memories)]
     evidence = explain(tokens, weight[class_], bias[class_], sweeps)["token"]
     counts = None
