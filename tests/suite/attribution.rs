@@ -169,7 +169,7 @@ fn inspect_writes_what_was_asked() {
     let mut readings = [0, 0];
     for path in run::entries(&out.path().join("one")) {
         let Some(stem) = path.to_string_lossy().strip_suffix(".json").map(str::to_owned) else { continue };
-        let document: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
+        let document: Value = run::json(&path);
         let found = npz::read(fs::File::open(format!("{stem}.npz")).expect("a file")).expect("an archive");
         let array = |name: &str| -> Option<ArrayD<f32>> {
             found.get(name).map(|npy| npz::array(npy).expect("numbers"))

@@ -11,7 +11,7 @@ use ssmprobe::model::data;
 use ssmprobe::model::data::token_cache::{Batches, TokenSource};
 use ssmprobe::model::train::protocol::Protocol;
 
-use crate::run::{Desk, assert_ends, backbone, done, files, lines, program, run, succeeds, tables};
+use crate::run::{Desk, assert_ends, backbone, done, files, json, lines, program, run, succeeds, tables};
 
 /// The patch tokens of every batch.
 fn patches(batches: Batches) -> Vec<Vec<f32>> {
@@ -52,7 +52,7 @@ fn what_is_trained_on_is_changed_anew_in_every_epoch_and_what_is_asked_about_nev
 }
 
 fn manifest(run: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(run.join("run.json")).expect("a manifest")).expect("JSON")
+    json(run.join("run.json"))
 }
 
 #[test]

@@ -15,7 +15,7 @@ use ssmprobe::model::probe::Probe;
 use tempfile::TempDir;
 
 use crate::close::assert_close;
-use crate::run::{assert_ends, backbone, done, entries, inspect, lines, program, run, succeeds};
+use crate::run::{assert_ends, backbone, done, entries, inspect, json, lines, program, run, succeeds};
 
 const TRAIN: u64 = 24;
 const VAL: u64 = 12;
@@ -84,10 +84,6 @@ impl Desk {
 fn save(path: &Path, bytes: &[u8], colour: image::ColorType) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     image::save_buffer(path, bytes, scenes::SIDE as u32, scenes::SIDE as u32, colour).unwrap();
-}
-
-fn json(path: &Path) -> Value {
-    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
 fn events<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
@@ -264,7 +260,7 @@ fn single_images(desk: &Desk, of_dataset: &Value) {
     let stem = Path::new(of_dataset["probe"].as_str().unwrap()).file_stem().unwrap().to_owned();
     let folders = entries(&desk.path("single")).into_iter().filter(|path| path.is_dir());
     let documents: Vec<Value> =
-        folders.map(|folder| json(&folder.join(&stem).with_added_extension("json"))).collect();
+        folders.map(|folder| json(folder.join(&stem).with_added_extension("json"))).collect();
     assert_eq!(documents.len() as u64, VAL);
     let mean = |of: &dyn Fn(&Value) -> f64| documents.iter().map(of).sum::<f64>() / VAL as f64;
     let auc = mean(&|document| document["regions"]["object"]["weight_auc"].as_f64().unwrap());
@@ -400,7 +396,7 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
             let out = desk.path(&format!("{stem}-{row}"));
             done(inspect.arg("--out").arg(&out));
             let folder = entries(&out).into_iter().find(|path| path.is_dir()).unwrap();
-            let found = json(&folder.join(format!("{stem}.causal.json")));
+            let found: Value = json(folder.join(format!("{stem}.causal.json")));
             let mut compared = 0;
             for (mode, curves) in found["modes"].as_object().unwrap() {
                 let curves = curves.as_object().unwrap().iter();
@@ -470,7 +466,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         inspect.args(["--stability", "--seed", "3"]).arg("--probe").arg(path).arg("--image").arg(image);
         done(inspect.arg("--out").arg(&out));
         let folder = entries(&out).into_iter().find(|path| path.is_dir()).unwrap();
-        let one = json(&folder.join(format!("{stem}.stability.json")));
+        let one: Value = json(folder.join(format!("{stem}.stability.json")));
         for (name, title) in
             [("stability_darker", "Darker"), ("stability_flipped_across", "Flipped horizontally")]
         {

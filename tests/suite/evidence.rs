@@ -1,7 +1,5 @@
 //! Evidence against float64 autograd through the recurrence (`tests/reference/evidence.py`); it always sums to the logit.
 
-use std::path::Path;
-
 use proptest::prelude::*;
 use serde_json::Value;
 use ssmprobe::model::explain::evidence::{exact, proxy};
@@ -11,12 +9,11 @@ use ssmprobe::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Ord
 use ssmprobe::model::tokens::Tokens;
 
 use crate::close::assert_close;
+use crate::run;
 
 /// The cases of `tests/fixtures/evidence/NAME.json`.
 pub fn fixture(name: &str) -> Vec<Value> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/evidence");
-    let text = std::fs::read(folder.join(format!("{name}.json"))).expect("the fixture");
-    let cases: Vec<Value> = serde_json::from_slice(&text).expect("JSON");
+    let cases: Vec<Value> = run::json(run::root().join(format!("tests/fixtures/evidence/{name}.json")));
     assert!(cases.len() > 3, "{name} holds {} cases", cases.len());
     cases
 }

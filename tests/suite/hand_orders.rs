@@ -388,8 +388,7 @@ fn inspected_trace(folder: &Path, order: Option<&Path>) -> Value {
     let out = folder.join("out");
     run::done(&mut inspect(&out, &reading));
     let stem = if order.is_some() { "random-fixed-order-my-order" } else { "random-fixed" };
-    let trace = std::fs::read(out.join(format!("one/{stem}.trace.json"))).expect("a trace");
-    serde_json::from_slice(&trace).expect("JSON")
+    run::json(out.join(format!("one/{stem}.trace.json")))
 }
 
 #[test]

@@ -17,12 +17,13 @@ use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::{Model, ModelError};
 
 use crate::close::{assert_close, distance};
+use crate::run::{json, root};
 
 const GRIDS: [(&str, Grid); 2] = [("3x3", Grid::new(3, 3)), ("2x6", Grid::new(2, 6))];
 const LABELS: [i32; 3] = [0, 3, 1];
 
 fn folder() -> PathBuf {
-    crate::run::root().join("tests/fixtures/heads")
+    root().join("tests/fixtures/heads")
 }
 
 /// The tensors of a reference file by name, flattened, in float64.
@@ -398,9 +399,7 @@ fn operations_are_counted_by_hand() {
 /// Operation counts equal those of `thop` and PyTorch's counter (`tests/reference/costs.py`), at the paper's and small sizes.
 #[test]
 fn operations_are_counted_as_others_count_them() {
-    let file = crate::run::root().join("tests/fixtures/costs/costs.json");
-    let cases: Vec<serde_json::Value> =
-        serde_json::from_slice(&std::fs::read(file).expect("the fixture")).expect("JSON");
+    let cases: Vec<serde_json::Value> = json(root().join("tests/fixtures/costs/costs.json"));
     assert!(cases.len() > 2 * 12);
     for case in cases {
         let size = |name: &str| case[name].as_u64().expect("a number") as usize;

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::faults::tree;
 use crate::npz;
-use crate::run::{self, assert_ends, column, done, fixture, lines, probes, program, run, succeeds};
+use crate::run::{self, assert_ends, column, done, fixture, json, lines, probes, program, run, succeeds};
 
 /// Image files of the fixture and what their results are called: two have the same stem.
 const IMAGES: [(&str, &str); 3] = [("one.png", "one"), ("sub/one.png", "one-2"), ("sub/two.png", "two")];
@@ -34,12 +34,6 @@ fn inspect_one(out: &Path) -> Command {
     command.arg("--image").arg(fixture("images/one.png"));
     command.arg("--probe").arg(fixture("probes/sinkhorn.safetensors"));
     command
-}
-
-fn json(path: impl AsRef<Path>) -> Value {
-    let path = path.as_ref();
-    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_slice(&text).expect("JSON")
 }
 
 fn arrays(path: &Path) -> BTreeMap<String, ArrayD<f32>> {
@@ -62,7 +56,7 @@ fn every_array_equals_the_reference() {
 
     let expected = fs::read(fixture("expected.safetensors")).expect("the fixture");
     let expected = SafeTensors::deserialize(&expected).expect("safetensors");
-    let words = json(fixture("expected.json"));
+    let words: Value = json(fixture("expected.json"));
     let mut checked = 0;
     for (image, folder) in IMAGES {
         for probe in probes() {
@@ -83,7 +77,7 @@ fn every_array_equals_the_reference() {
             }
             assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), names, "{own}");
 
-            let document = json(out.path().join(folder).join(format!("{probe}.json")));
+            let document: Value = json(out.path().join(folder).join(format!("{probe}.json")));
             let want = &words[format!("{image}:{probe}")];
             let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{own} {value}"));
             let best = &document["prediction"][0];
@@ -200,7 +194,7 @@ fn a_class_is_asked_for_by_name_or_index() {
     for (asked, index) in [("Owl", 2), ("owl", 2), ("crane", 1), ("6", 6)] {
         let out = TempDir::new().expect("a folder");
         done(inspect_one(out.path()).args(["--class", asked, "--rho", "0.5"]));
-        let document = json(out.path().join("one/sinkhorn.json"));
+        let document: Value = json(out.path().join("one/sinkhorn.json"));
         assert_eq!((&document["class"]["index"], &document["rho"]), (&index.into(), &0.5.into()), "{asked}");
         // The evidence is that for this class: with its bias it sums to its logit.
         let evidence =
@@ -312,8 +306,8 @@ fn layers_and_the_order_of_mae_are_chosen() {
     for name in ["config.json", "model.safetensors"] {
         fs::copy(source.join(name), backbone.join(name)).expect("a copy");
     }
-    let config = json(source.join("config.json"));
-    let mut preprocessing = json(fixture("backbone/preprocessor_config.json"));
+    let config: Value = json(source.join("config.json"));
+    let mut preprocessing: Value = json(fixture("backbone/preprocessor_config.json"));
     for side in ["height", "width"] {
         preprocessing["size"][side] = config["image_size"].clone();
     }
@@ -351,7 +345,7 @@ fn what_was_seen_can_be_drawn() {
     let out = TempDir::new().expect("a folder");
     done(inspect_one(out.path()).arg("--save-traces"));
     let trace = out.path().join("one/sinkhorn.trace.json");
-    let stored = json(&trace);
+    let stored: Value = json(&trace);
     assert_eq!((&stored["seen"]["width"], &stored["seen"]["height"]), (&32.into(), &32.into()));
     let drawn = out.path().join("assignment.svg");
     let mut figures = program();
@@ -378,7 +372,7 @@ fn the_stability_of_an_order_is_measured_and_drawn() {
     command.arg("--image").arg(fixture("images/one.png")).args(["--stability", "--batch", "5", "--probe"]);
     done(command.args([twin(0), twin(1)]).arg(fixture("probes/gap.safetensors")));
     let file = out.path().join("one/sinkhorn-s0.stability.json");
-    let found: Stability = serde_json::from_value(json(&file)).expect("a stability");
+    let found: Stability = json(&file);
     assert_eq!((found.image.as_str(), found.probe.as_str(), found.tokens), ("one.png", "sinkhorn-s0", 16));
     let names: Vec<&str> = found.groups.iter().map(|group| group.name.as_str()).collect();
     assert_eq!(
@@ -406,8 +400,7 @@ fn tokens_are_removed_in_every_mode() {
         let stem = probe.file_stem().expect("a stem").to_string_lossy().into_owned();
         let found = arrays(&out.path().join(format!("one/{stem}.causal.npz")));
         let whole = arrays(&out.path().join(format!("one/{stem}.npz")));
-        let all: Removal = serde_json::from_value(json(out.path().join(format!("one/{stem}.causal.json"))))
-            .expect("removal curves");
+        let all: Removal = json(out.path().join(format!("one/{stem}.causal.json")));
         assert_eq!(found["fraction"].as_slice().expect("a row"), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
         assert_eq!((all.class.0, all.modes.len(), all.grid.len()), (1, 4, 16), "{stem}");
         let mut names = BTreeSet::from(["fraction".to_owned()]);
@@ -492,14 +485,13 @@ fn a_changed_reading_says_so_in_every_file() {
     let mut logits = Vec::new();
     for ((name, words), row) in readings.into_iter().zip(rows) {
         let folder = out.path().join("one");
-        let document = json(folder.join(format!("{name}.json")));
+        let document: Value = json(folder.join(format!("{name}.json")));
         assert!(
             document["reading"].as_str().is_some_and(|reading| reading.starts_with(words) && reading == row),
             "{row}"
         );
-        let trace = json(folder.join(format!("{name}.trace.json")));
-        let stability: Stability =
-            serde_json::from_value(json(folder.join(format!("{name}.stability.json")))).expect("a stability");
+        let trace: Value = json(folder.join(format!("{name}.trace.json")));
+        let stability: Stability = json(folder.join(format!("{name}.stability.json")));
         let change = &trace["reading"]["change"];
         let own = (!stability.reading.change.is_none()).then_some(stability.reading.change);
         assert_eq!(*change, serde_json::to_value(own).expect("JSON"), "{name}");

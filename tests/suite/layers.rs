@@ -17,7 +17,7 @@ use ssmprobe::model::probe::Probe;
 use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
 
 use crate::faults::tree;
-use crate::run::{Desk, assert_ends, backbone, done, files, lines, program, run, succeeds};
+use crate::run::{Desk, assert_ends, backbone, done, files, json, lines, program, run, succeeds};
 use crate::submit::assert_same;
 
 const LAYERS: [Layer; 2] = [Layer(Some(1)), Layer(None)];
@@ -431,8 +431,7 @@ fn an_evaluation_is_of_one_layer_after_the_other() {
     assert_ends(&mut eval(&[]), 2, &["(1, last): choose one at a time, as --layer 1"]);
     let kept = |layer: &str| {
         done(&mut eval(&["--layer", layer]));
-        let text = fs::read_to_string(desk.path("run/evaluation.json")).expect("kept");
-        let kept: Value = serde_json::from_str(&text).expect("JSON");
+        let kept: Value = json(desk.path("run/evaluation.json"));
         let probes = kept["probes"].as_array().expect("probes").iter();
         probes.map(|probe| probe["head"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
     };

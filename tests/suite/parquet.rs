@@ -14,7 +14,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn expected() -> Expected {
-    serde_json::from_slice(&std::fs::read(fixture("expected.json")).unwrap()).unwrap()
+    crate::run::json(fixture("expected.json"))
 }
 
 /// File, row, label and SHA-256 of the image of every sample.

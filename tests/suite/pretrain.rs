@@ -14,7 +14,7 @@ use ssmprobe::model::io::failpoint::{self, Failure};
 use tempfile::TempDir;
 
 use crate::faults::{apart, child, is_temporary, leftovers, tree, whole};
-use crate::run::{assert_ends, done, entries, lines, program, succeeds};
+use crate::run::{assert_ends, done, entries, json, lines, program, succeeds};
 
 /// Environment variables of a child process: its folder, and the file operation at which it is killed.
 const DISK: &str = "SSMPROBE_SUITE_DISK";
@@ -93,8 +93,7 @@ fn what_is_pretrained_is_a_backbone_that_probes_are_trained_on() {
         let steps: Vec<u64> = log.iter().map(|line| line["step"].as_u64().expect("a step")).collect();
         assert_eq!(steps, (1..=10).map(|i| 2 * i).chain([21]).collect::<Vec<_>>());
         assert_eq!(log[0].get("accuracy").is_some(), objective == "supervised");
-        let config: Value =
-            serde_json::from_slice(&fs::read(out.join("config.json")).expect("a file")).expect("JSON");
+        let config: Value = json(out.join("config.json"));
         assert_eq!((&config["patch_size"], &config["image_size"]), (&4.into(), &16.into()));
         // It accepts a picture of any size.
         let backbone = Backbone::open(&out, &burn::tensor::Device::flex()).expect("a backbone");

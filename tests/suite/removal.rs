@@ -2,7 +2,6 @@
 //! and properties that relate them.
 
 use std::convert::Infallible;
-use std::path::Path;
 
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -23,6 +22,7 @@ use crate::close::assert_close;
 use crate::evidence::{fixture, floats, number};
 use crate::heads::each_case;
 use crate::pictures::small;
+use crate::run;
 
 /// Calls `check` for every head of the fixtures with its name in the reference and its image there.
 fn each_head(mut check: impl FnMut(&str, &Probe, &Tokens)) {
@@ -447,9 +447,7 @@ fn a_file_whose_parts_do_not_go_together_is_refused() {
 
 #[test]
 pub fn pictures_are_painted_over_as_the_reference_solves_it() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/evidence/road.json");
-    let cases: Vec<Value> =
-        serde_json::from_slice(&std::fs::read(folder).expect("the fixture")).expect("JSON");
+    let cases: Vec<Value> = run::json(run::root().join("tests/fixtures/evidence/road.json"));
     assert_eq!(cases.len(), 3);
     for case in cases {
         let sides = indices(&case["grid"]);

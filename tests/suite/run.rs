@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ssmprobe::app::jobs::train::smallest_difference;
 use ssmprobe::model::data::scenes;
@@ -163,6 +164,14 @@ pub fn assert_ends(command: &mut Command, code: i32, words: &[&str]) {
 
 pub fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON document per line")).collect()
+}
+
+/// What a JSON file holds.
+#[track_caller]
+pub fn json<T: DeserializeOwned>(path: impl AsRef<Path>) -> T {
+    let path = path.as_ref();
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// What lies in a folder, sorted.

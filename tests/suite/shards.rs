@@ -9,7 +9,7 @@ use serde_json::Value;
 use ssmprobe::app::cli;
 
 use super::faults;
-use super::run::{Desk, assert_ends, done, entries, files, lines, run, succeeds};
+use super::run::{Desk, assert_ends, done, entries, files, json, lines, run, succeeds};
 
 /// The only token cache of a desk.
 fn cache(desk: &Desk) -> PathBuf {
@@ -43,8 +43,7 @@ fn sha256sum(path: &Path) -> String {
 }
 
 fn record(cache: &Path, index: usize) -> Value {
-    let bytes = fs::read(cache.join(format!("tokens-{index:06}.json"))).expect("a record");
-    serde_json::from_slice(&bytes).expect("JSON")
+    json(cache.join(format!("tokens-{index:06}.json")))
 }
 
 #[test]

@@ -20,7 +20,7 @@ use ssmprobe::model::train::run::Run;
 use tempfile::TempDir;
 
 use self::compare::Slack;
-use crate::run::{backbone, done, lines, program};
+use crate::run::{backbone, done, json, lines, program};
 
 /// Environment variable with the source revision; where it is set, a step replaces its frozen files by new ones.
 const FREEZE: &str = "SSMPROBE_FREEZE";
@@ -57,7 +57,7 @@ fn frozen(name: &str) -> PathBuf {
 }
 
 fn manifest() -> IndexMap<String, Step> {
-    serde_json::from_slice(&fs::read(frozen("manifest.json")).expect("a manifest")).expect("steps")
+    json(frozen("manifest.json"))
 }
 
 /// The vector instructions on which numbers depend: those that `model::vectorise` and its peers use here.

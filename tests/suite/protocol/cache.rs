@@ -21,7 +21,7 @@ fn copy(desk: &Desk, name: &str, changes: &Value) -> ExtractOptions {
         fs::copy(crate::run::backbone().join(file), to.join(file)).expect("a copy");
     }
     let path = to.join("preprocessor_config.json");
-    let mut config: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
+    let mut config: Value = crate::run::json(&path);
     let fields = config.as_object_mut().expect("an object");
     fields.extend(changes.as_object().expect("an object").clone());
     fs::write(&path, config.to_string()).expect("room");

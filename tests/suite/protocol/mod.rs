@@ -46,8 +46,7 @@ fn folder() -> PathBuf {
 
 /// The peer's results other than arrays.
 fn peer() -> Value {
-    let text = fs::read(folder().join("peer.json")).expect("the peer's run");
-    serde_json::from_slice(&text).expect("JSON")
+    crate::run::json(folder().join("peer.json"))
 }
 
 /// The arrays of a file of the fixture.

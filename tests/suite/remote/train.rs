@@ -6,14 +6,13 @@ use std::process::{Command, Stdio};
 use super::sshd::Sshd;
 use super::{children, end, is_alive, kill, signal, start, until};
 use crate::faults::tree;
-use crate::run::{Desk, assert_ends, backbone, done, files, program, run, succeeds, tables};
+use crate::run::{Desk, assert_ends, backbone, done, files, json, program, run, succeeds, tables};
 
 const REAL: &str = env!("CARGO_BIN_EXE_ssmprobe");
 
 /// The process id of the training in the run `out`.
-fn training_pid(desk: &Desk, out: &str) -> u32 {
-    let known = fs::read(desk.path(out).join("train.json")).expect("who trains");
-    let known: serde_json::Value = serde_json::from_slice(&known).expect("JSON");
+pub fn training_pid(desk: &Desk, out: &str) -> u32 {
+    let known: serde_json::Value = json(desk.path(out).join("train.json"));
     known["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a process")
 }
 

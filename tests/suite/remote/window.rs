@@ -22,6 +22,7 @@ use tempfile::TempDir;
 
 use super::errors::greeting;
 use super::sshd::Sshd;
+use super::train::training_pid;
 use super::{children, fixture, is_alive, kill, read_pid, worker, write_script};
 use crate::faults::{child, is_child};
 use crate::run::Desk;
@@ -476,9 +477,7 @@ fn a_training_outlives_its_worker_and_is_stopped_and_resumed_from_the_window() {
     sitting.wants(Command::StartTraining);
     let epochs = |s: &Sitting| s.state().training.active_run().map_or(0, |run| run.history.done().0);
     sitting.until("an epoch", |s| epochs(s) > 0);
-    let known: serde_json::Value =
-        serde_json::from_slice(&fs::read(desk.path("run/train.json")).expect("a file")).expect("JSON");
-    let trains = u32::try_from(known["pid"].as_u64().expect("a process")).expect("a process");
+    let trains = training_pid(&desk, "run");
     kill(read_pid(&pid));
     sitting.until("a lost connection", |s| s.says("Connection lost"));
     assert!(is_alive(trains));
@@ -499,9 +498,7 @@ fn a_training_outlives_its_worker_and_is_stopped_and_resumed_from_the_window() {
     sitting.harness.state_mut().connect(None);
     sitting.until("this program", |s| s.state().connection == Connection::Here);
     assert!(sitting.state().training.active.is_none());
-    let known: serde_json::Value =
-        serde_json::from_slice(&fs::read(desk.path("run/train.json")).expect("a file")).expect("JSON");
-    let trains = u32::try_from(known["pid"].as_u64().expect("a process")).expect("a process");
+    let trains = training_pid(&desk, "run");
     assert!(is_alive(trains));
     kill(trains);
 }

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use ssmprobe::model::backbone::weights::{Weights, WeightsError};
 use tempfile::TempDir;
 
+use crate::run::json;
 use headers::safetensors;
 
 fn fixtures() -> PathBuf {
@@ -48,8 +49,7 @@ fn read_all(dir: &Path) -> Result<Weights, WeightsError> {
 
 #[test]
 fn every_form_holds_what_pytorch_sees() {
-    let expected = fs::read_to_string(fixtures().join("expected.json")).unwrap();
-    let expected: serde_json::Map<String, Value> = serde_json::from_str(&expected).unwrap();
+    let expected: serde_json::Map<String, Value> = json(fixtures().join("expected.json"));
     assert_eq!(expected.len(), 9);
     for (form, tensors) in &expected {
         let weights = read_all(&fixtures().join(form)).unwrap();
