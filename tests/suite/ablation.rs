@@ -261,6 +261,12 @@ fn eval_set(draws: &[u64], class: &[usize]) -> Arc<EvalSet> {
     })
 }
 
+/// Forty images of a larger dataset: their places in a cache, which count from 0, their indices in the dataset, and their
+/// classes.
+fn part() -> (Vec<usize>, Vec<u64>, Vec<usize>) {
+    (0..40).map(|at| (at, 3 * at as u64 + 100, at % CLASSES)).collect()
+}
+
 /// Evaluation and metrics of the images at `places` of a cache, which are images `draws` of the dataset.
 fn evaluation(
     probe: &Probe,
@@ -286,10 +292,7 @@ fn evaluation(
 fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 40);
-    // A part of a dataset: places in the cache count from 0, indices in the dataset do not.
-    let draws: Vec<u64> = (0..40).map(|at| 3 * at + 100).collect();
-    let places: Vec<usize> = (0..40).collect();
-    let classes: Vec<_> = (0..40).map(|at| at % CLASSES).collect();
+    let (places, draws, classes) = part();
     let all = (&places[..], &draws[..]);
     for id in ["sinkhorn", "softsort", "sinkhorn-conv", "vmamba", "random-fixed", "random-dynamic", "bi-gru"]
     {
@@ -333,9 +336,7 @@ fn margin(
 fn order_tests_of_a_dataset_are_those_of_its_images() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 40);
-    let (draws, places): (Vec<u64>, Vec<usize>) =
-        ((0..40).map(|at| 3 * at + 100).collect(), (0..40).collect());
-    let classes: Vec<_> = (0..40).map(|at| at % CLASSES).collect();
+    let (places, draws, classes) = part();
     let (mut near, mut wrong, mut narrower) = (0, 0, 0);
     for (id, sharing) in [
         ("sinkhorn", Sharing::Shared),
@@ -420,9 +421,7 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
 fn tokens_that_are_kept_are_those_of_the_reading() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 40);
-    let (draws, places): (Vec<u64>, Vec<usize>) =
-        ((0..40).map(|at| 3 * at + 100).collect(), (0..40).collect());
-    let classes: Vec<_> = (0..40).map(|at| at % CLASSES).collect();
+    let (places, draws, classes) = part();
     let all = (&places[..], &draws[..]);
     let asked = |probe: &Probe, change: Intervention| {
         let spec = MetricsSpec { last: &[1, 5, 12], ..MetricsSpec::default() };

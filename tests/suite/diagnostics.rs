@@ -14,6 +14,11 @@ use ssmprobe::viz::figures::meanings::{MEANINGS, UNTRAINED_ALONE};
 use super::evidence::{fixture, floats, number};
 use crate::close::assert_close;
 
+/// The place of a measure in the list.
+fn place(name: &str) -> usize {
+    MEASURES.iter().position(|m| m.name == name).expect("a listed measure")
+}
+
 #[test]
 pub fn every_measure_equals_the_reference() {
     for case in fixture("diagnostics") {
@@ -90,7 +95,7 @@ fn chance_gives_what_the_paper_publishes_for_sinkhorn() {
     for (name, known, within) in
         [("rank_coverage", 0.61, 0.02), ("argmax_entropy", 0.88, 0.01), ("row_max_p95", 0.051, 0.003)]
     {
-        let at = MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
+        let at = place(name);
         let (low, high) = band[at].band;
         assert!(low < high && high - low < 0.1, "{name}: {low} to {high}");
         assert!(
@@ -108,7 +113,6 @@ fn chance_gives_what_the_paper_publishes_for_sinkhorn() {
 fn what_chance_gives_is_remembered_by_the_routers_settings_and_the_grid() {
     let warm = Sinkhorn { temperature: 0.1, iterations: 20 };
     let bands = NullBands::new(64, 1);
-    let place = |name: &str| MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
     let (path, largest) = (place("path_length"), place("row_max_p95"));
     // Under random scores all orders are equally likely, so the mean step is the mean distance of two patches.
     for grid in [Grid::new(6, 6), Grid::new(3, 12), Grid::new(1, 36)] {
@@ -143,7 +147,6 @@ fn what_chance_gives_is_remembered_by_the_routers_settings_and_the_grid() {
 #[test]
 fn a_plan_that_is_changed_has_a_null_that_is_changed_alike() {
     let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(6, 6));
-    let place = |name: &str| MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
     let patches = (0..36 * 3).map(|i| ((i * i) % 17) as f32).collect();
     let tokens = Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches };
     let bands = NullBands::new(16, 1);
@@ -181,7 +184,7 @@ fn an_untrained_scorer_reads_the_tokens() {
         assert_eq!((alone.values[0], alone.mean, alone.band), (first, first, (first, first)));
         assert!(many.band.0 <= many.mean && many.mean <= many.band.1, "{many:?}");
     }
-    let tau = MEASURES.iter().position(|m| m.name == "kendall_tau").expect("a listed measure");
+    let tau = place("kendall_tau");
     assert!(values[tau].band.1 - values[tau].band.0 > 0.1, "scorers differ: {:?}", values[tau]);
     // Tokens that are all the same have tied scores: every row of the plan is the same.
     let same = Tokens { patches: vec![1.0; 60], ..tokens(0) };
@@ -208,6 +211,6 @@ fn smooth_scores_lie_beyond_random_ones_and_within_those_of_untrained_scorers() 
         bands.band(&router, &Intervention::None, grid),
         bands.untrained(&router, &Intervention::None, &tokens),
     );
-    let path = MEASURES.iter().position(|m| m.name == "path_length").expect("a listed measure");
+    let path = place("path_length");
     assert!(fresh[path].band.1 < random[path].band.0, "{:?} {:?}", fresh[path], random[path]);
 }
