@@ -99,9 +99,7 @@ fn panes_that_were_moved_resized_or_arranged_as_at_first_stand_again_as_they_did
     assert_eq!(window.undo_text(), "Move the pane Rank use");
     let moved = window.place("Reading order");
     assert_ne!(moved, first);
-    window.press(Modifiers::COMMAND, Key::K);
-    window.type_text("reset layout");
-    window.press(Modifiers::NONE, Key::Enter);
+    window.choose_action("reset layout");
     assert_eq!((window.place("Reading order"), window.undo_text()), (first, "Reset layout"));
     window.undo();
     assert_eq!(window.place("Reading order"), moved);
@@ -202,9 +200,7 @@ fn the_tab_of_a_pane_that_is_asked_for_comes_into_sight() {
     window.harness.run();
     let seen = |window: &Window| window.tab("Predictions").is_some_and(|tab| tab.right() <= 853.0);
     assert!(!seen(&window), "the last of many tabs is out of sight");
-    window.press(Modifiers::COMMAND, Key::K);
-    window.type_text("show pane predictions");
-    window.press(Modifiers::NONE, Key::Enter);
+    window.choose_action("show pane predictions");
     assert!(seen(&window));
     // What is scrolled half out leaves no cross without its title.
     let edge = window.harness.get_by_label("Scroll tabs left").rect().right();

@@ -28,12 +28,11 @@ use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, Evaluation, OTHER, OWN};
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{Curve, Mode, RemovalSpec};
-use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::BackboneMeta;
 use ssmprobe::model::probe::head::scan::dynamic_order;
 use ssmprobe::model::probe::head::{self, Config, Dims};
-use ssmprobe::model::trace::{OrderTest, Reading, Routing, Trace};
+use ssmprobe::model::trace::{OrderTest, Routing, Trace};
 use ssmprobe::model::train::classifier::Model;
 use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
@@ -43,6 +42,7 @@ use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
+use crate::pictures::small;
 use crate::run::{assert_ends, done, fixture, program, root};
 use crate::similarity;
 use crate::state;
@@ -385,6 +385,22 @@ pub fn evaluated(window: &mut Window, part: &Arc<EvalSplit>) {
     evaluated_as(window, part, |at| evaluation(part, ["sinkhorn", "gap"][at % 2]));
 }
 
+/// A window in which the dataset [`part`] is open.
+pub fn with_part() -> (Window, Arc<EvalSplit>) {
+    let (mut window, part) = (Window::ready(), part());
+    opened(&mut window, &part);
+    (window, part)
+}
+
+/// Opens the dataset [`part`] in a window, and evaluates the shown probes on it.
+pub fn open_evaluated(window: &mut Window) -> Arc<EvalSplit> {
+    let part = part();
+    opened(window, &part);
+    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
+    evaluated(window, &part);
+    part
+}
+
 /// Answers the window's evaluation requests with `made(at)` for the probe at place `at`.
 pub fn evaluated_as(window: &mut Window, part: &Arc<EvalSplit>, made: impl Fn(usize) -> Arc<Evaluation>) {
     window.answer_with(|request| match request {
@@ -524,20 +540,8 @@ fn a_stability_is_of_the_probe_that_was_measured() {
     let measure =
         |state: &mut State| stability_asked(state.dispatch(Command::MeasureStability(column))).unwrap();
     let answer_stability = |state: &mut State, (job, ask): &(JobId, stability::StabilityRequest)| {
-        let found = Stability {
-            image: "x.png".into(),
-            probe: "a".into(),
-            head: "gap".into(),
-            reading: Reading::default(),
-            tokens: 4,
-            groups: Vec::new(),
-            null: (-0.1, 0.1),
-        };
-        let answer = stability::StabilityAnswer {
-            subject: ask.subject.clone(),
-            image: ask.image,
-            result: Ok(Arc::new(found)),
-        };
+        let (subject, result) = (ask.subject.clone(), Ok(Arc::new(small::stability())));
+        let answer = stability::StabilityAnswer { subject, image: ask.image, result };
         state.apply(Event::StabilityMeasured { job: *job, answer });
         state.apply(Event::Finished(*job));
     };
@@ -656,11 +660,8 @@ fn plot_of(
 
 #[test]
 fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
-    let part = part();
     let mut window = Window::ready();
-    opened(&mut window, &part);
-    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    evaluated(&mut window, &part);
+    open_evaluated(&mut window);
     let focus = window.state().columns.keys().next().copied();
     let gallery_images = |window: &mut Window, filter: GalleryFilter| -> Vec<String> {
         window.harness.state_mut().dispatch(Command::SetGalleryFilter(Box::new(filter)));
@@ -706,9 +707,7 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
 
 #[test]
 fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
-    let part = part();
-    let mut window = Window::ready();
-    opened(&mut window, &part);
+    let (mut window, part) = with_part();
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     // The first probe is wrong on images 0, 4 and 8, the second on 2 alone.
     let first = evaluation(&part, "sinkhorn");
@@ -731,11 +730,8 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
 
 #[test]
 fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is() {
-    let part = part();
     let mut window = Window::ready();
-    opened(&mut window, &part);
-    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    evaluated(&mut window, &part);
+    let part = open_evaluated(&mut window);
     window.show("asked");
     let right = format!("{:.1}", evaluation(&part, "gap").accuracy());
     assert!(window.has("Accuracy (%)") && window.has("True-class probability") && window.has(&right));
@@ -753,9 +749,7 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
 
 #[test]
 fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
-    let part = part();
-    let mut window = Window::ready();
-    opened(&mut window, &part);
+    let (mut window, part) = with_part();
     let (column, probe) = {
         let state = window.state();
         let (id, column) = state.columns.first().expect("a column");
@@ -814,9 +808,7 @@ fn an_evaluation_that_waits_begins_also_where_the_last_opening_fails() {
 
 #[test]
 fn probes_of_one_name_are_told_apart_in_the_table() {
-    let part = part();
-    let mut window = Window::ready();
-    opened(&mut window, &part);
+    let (mut window, part) = with_part();
     window.harness.state_mut().dispatch(Command::OpenProbes(vec!["other/gap.safetensors".into()]));
     window.answer();
     window.harness.state_mut().dispatch(Command::Evaluate { all: true });
@@ -829,9 +821,7 @@ fn probes_of_one_name_are_told_apart_in_the_table() {
 
 #[test]
 fn a_dataset_goes_with_its_images_and_comes_back_with_them() {
-    let part = part();
-    let mut window = Window::ready();
-    opened(&mut window, &part);
+    let (mut window, _) = with_part();
     let count = |window: &Window| window.state().library.images.len();
     assert_eq!(count(&window), 12);
     let id = *window.state().library.datasets.keys().next().unwrap();
@@ -1090,19 +1080,7 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
     assert!(window.has("The device was lost"));
     window.click("Measure again");
     let (job, _) = stability_asked(window.take_requests()).expect("it is asked for again");
-    let found = Stability {
-        image: "a.png".into(),
-        probe: "sinkhorn".into(),
-        head: "sinkhorn".into(),
-        reading: Reading::default(),
-        tokens: 196,
-        groups: vec![Group {
-            name: "Flipped horizontally".into(),
-            taus: vec![("flipped horizontally".into(), 0.4)],
-        }],
-        null: (-0.08, 0.08),
-    };
-    let result = Ok(Arc::new(found));
+    let result = Ok(Arc::new(small::stability()));
     let answer = stability::StabilityAnswer { subject: ask.subject, image: ask.image, result };
     window.deliver([Event::StabilityMeasured { job, answer }, Event::Finished(job)]);
     assert!(window.has("Stability of the order") && window.idle());
@@ -1110,9 +1088,7 @@ fn the_stability_pane_says_what_to_do_is_busy_ready_or_failed() {
 
 #[test]
 fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cost() {
-    let part = part();
-    let mut window = Window::ready();
-    opened(&mut window, &part);
+    let (mut window, part) = with_part();
     window.click("Removal curves…");
     assert!(window.has("Each probe reads each of 9 images once"), "frozen curves are sums");
     window.click("Tokens, rerouted");

@@ -11,7 +11,7 @@ use ssmprobe::app::state::{Sort, State};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::explain::evaluation::Evaluation;
 
-use crate::evaluation::{evaluated_as, evaluation, opened, part};
+use crate::evaluation::{evaluated_as, evaluation, part, with_part};
 use crate::pictures::painted;
 use crate::state;
 use crate::window::{self, Window};
@@ -79,9 +79,7 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
 /// A window with a dataset, evaluated with both probes, and the contact sheet in front; the second probe predicts the
 /// first class for images 5 and 6.
 fn shown() -> Window {
-    let mut window = Window::ready();
-    let part = part();
-    opened(&mut window, &part);
+    let (mut window, part) = with_part();
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     evaluated_as(&mut window, &part, |at| {
         let mut made = Evaluation::clone(&evaluation(&part, ["sinkhorn", "gap"][at % 2]));

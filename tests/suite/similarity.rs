@@ -29,7 +29,7 @@ use ssmprobe::viz::figures::image_map::{ImageMapPlot, ImageMapView};
 use ssmprobe::viz::figures::plot::Plot;
 
 use crate::close::assert_close;
-use crate::evaluation::{evaluated, opened, part};
+use crate::evaluation::{evaluated, open_evaluated, opened, part};
 use crate::pictures::small;
 use crate::run::{self, done};
 use crate::window::Window;
@@ -255,11 +255,8 @@ fn flipped_copies_of_images_find_their_originals() {
 
 /// A window with a dataset on which both probes were evaluated.
 fn shown() -> Window {
-    let part = part();
     let mut window = Window::ready();
-    opened(&mut window, &part);
-    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    evaluated(&mut window, &part);
+    open_evaluated(&mut window);
     window
 }
 

@@ -100,15 +100,21 @@ impl Pane {
         pane
     }
 
+    /// Delivers the plan and starts the training; its job.
+    fn start(&mut self) -> JobId {
+        let plan = self.job_of(|ask| matches!(ask, Fetch::Plan(_)));
+        self.train_event(plan, TrainEvent::Planned(Box::new(preflight())));
+        self.deliver(Event::Finished(plan));
+        self.0.click("Start training");
+        let job = self.job_of(|ask| matches!(ask, Fetch::Begin(_)));
+        self.deliver(Event::Started(job));
+        job
+    }
+
     /// A pane with a running training that has reported no step yet, and its job.
     fn running(heads: &[&str]) -> (Self, JobId) {
         let mut pane = Self::filled();
-        let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
-        pane.train_event(plan, TrainEvent::Planned(Box::new(preflight())));
-        pane.deliver(Event::Finished(plan));
-        pane.0.click("Start training");
-        let job = pane.job_of(|ask| matches!(ask, Fetch::Begin(_)));
-        pane.deliver(Event::Started(job));
+        let job = pane.start();
         pane.train_event(job, TrainEvent::Begun(snapshot(heads)));
         (pane, job)
     }
@@ -253,13 +259,8 @@ fn a_folder_that_was_typed_stays_when_its_training_cannot_begin() {
     let mut pane = Pane::filled();
     let typed = TrainSettings { out: Some("/runs/typed".into()), ..filled() };
     pane.0.dispatch(Command::SetTrainForm(Box::new(typed)));
-    let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
-    pane.train_event(plan, TrainEvent::Planned(Box::new(preflight())));
-    pane.deliver(Event::Finished(plan));
-    pane.0.click("Start training");
+    let job = pane.start();
     assert_eq!(pane.0.state().training.form.out, None, "the next one goes elsewhere");
-    let job = pane.job_of(|ask| matches!(ask, Fetch::Begin(_)));
-    pane.deliver(Event::Started(job));
     pane.deliver(Event::Failed(job, UserError::new("/runs/typed: cannot be written")));
     assert_eq!(pane.0.state().training.form.out, Some("/runs/typed".into()));
     assert!(pane.0.has("/runs/typed: cannot be written"));
@@ -284,11 +285,7 @@ fn a_dataset_that_opens_while_a_field_is_typed_into_stays_in_the_form() {
 #[test]
 fn tokens_are_taken_before_curves_are_drawn() {
     let mut pane = Pane::filled();
-    let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
-    pane.train_event(plan, TrainEvent::Planned(Box::new(preflight())));
-    pane.deliver(Event::Finished(plan));
-    pane.0.click("Start training");
-    let job = pane.job_of(|ask| matches!(ask, Fetch::Begin(_)));
+    let job = pane.start();
     let progress = Progress {
         what: "Extracting tokens".into(),
         done: 500,
@@ -296,7 +293,6 @@ fn tokens_are_taken_before_curves_are_drawn() {
         unit: Unit::Files,
         elapsed: Duration::from_secs(5),
     };
-    pane.deliver(Event::Started(job));
     pane.deliver(Event::Progress(job, progress));
     assert!(pane.0.has("Extracting tokens"));
     pane.train_event(job, TrainEvent::Begun(snapshot(&["gap", "sinkhorn"])));

@@ -127,9 +127,7 @@ fn a_probe_whose_opening_was_cancelled_is_opened_by_a_click_on_it() {
 #[test]
 fn keys_do_nothing_below_a_dialog() {
     let mut window = Window::ready();
-    window.press(Modifiers::COMMAND, Key::K);
-    window.type_text("about ssmprobe");
-    window.press(Modifiers::NONE, Key::Enter);
+    window.choose_action("about ssmprobe");
     window.press(Modifiers::NONE, Key::S);
     assert_eq!(window.state().findings.stars().count(), 0);
     window.press(Modifiers::NONE, Key::Escape);

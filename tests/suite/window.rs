@@ -194,6 +194,13 @@ impl Window {
         self.harness.run();
     }
 
+    /// Chooses the first action that the palette finds for these words.
+    pub fn choose_action(&mut self, words: &str) {
+        self.press(Modifiers::COMMAND, Key::K);
+        self.type_text(words);
+        self.press(Modifiers::NONE, Key::Enter);
+    }
+
     /// The largest widget with this label: a figure rather than its tab.
     pub fn place(&self, label: &str) -> egui::Rect {
         let all = self.harness.query_all_by_label(label);
@@ -426,9 +433,7 @@ fn the_palette_finds_every_action() {
     };
     assert!(top("Show pane Regions").unwrap() < top("Open masks…").unwrap());
     window.press(Modifiers::NONE, Key::Escape);
-    window.press(Modifiers::COMMAND, Key::K);
-    window.type_text("next im");
-    window.press(Modifiers::NONE, Key::Enter);
+    window.choose_action("next im");
     let state = window.state();
     assert_eq!(state.current_image().unwrap().name(), "b.png");
 }
@@ -557,7 +562,7 @@ fn a_figure_is_exported_with_its_trace() {
     }
     let svg = std::fs::read_to_string(&file).unwrap();
     assert!(svg.contains("<svg") && svg.contains("By mean position"));
-    let trace: Trace = serde_json::from_slice(&std::fs::read(&stored).unwrap()).unwrap();
+    let trace: Trace = crate::run::json(&stored);
     assert_eq!(trace, traces::sinkhorn_trace());
     let said = |c: &egui::OutputCommand| matches!(c, egui::OutputCommand::CopyText(t) if t.contains("--figure scan_path"));
     assert!(copied.iter().any(said), "{copied:?}");
@@ -599,9 +604,7 @@ fn panes_close_and_come_back() {
     window.click_role(role, "Predictions");
     window.press(Modifiers::NONE, Key::Escape);
     assert!(!window.has("Predictions"), "a closed pane is still there");
-    window.press(Modifiers::COMMAND, Key::K);
-    window.type_text("show predictions");
-    window.press(Modifiers::NONE, Key::Enter);
+    window.choose_action("show predictions");
     assert!(window.has("Predictions"));
 }
 

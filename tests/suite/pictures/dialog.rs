@@ -265,10 +265,7 @@ fn a_page_too_narrow_for_its_columns_offers_rows_and_a_wider_page() {
 fn what_brings_its_own_data_is_drawn_the_same_by_the_copied_command() {
     let (_outer, folder) = folder();
     let mut window = showing(&[small::planned()]);
-    let part = evaluation::part();
-    evaluation::opened(&mut window, &part);
-    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    evaluation::evaluated(&mut window, &part);
+    evaluation::open_evaluated(&mut window);
     for (pane, title) in [
         ("confusion", "Confusion matrix"),
         ("scatter", "Scatter of two measures"),

@@ -35,10 +35,7 @@ const KNOWN: [(&str, &str); 7] = [
 /// A window with an image explained by two probes, an evaluated dataset, and the stability of an order.
 fn full() -> Window {
     let mut window = showing(&[small::planned()]);
-    let part = evaluation::part();
-    evaluation::opened(&mut window, &part);
-    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    evaluation::evaluated(&mut window, &part);
+    evaluation::open_evaluated(&mut window);
     let columns: Vec<_> = window.state().columns.keys().copied().collect();
     for column in columns {
         window.harness.state_mut().dispatch(Command::MeasureStability(column));
