@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::run::{Desk, assert_resumes_to_the_same, done, program};
+use super::run::{Desk, assert_resumes_to_the_same, done, fixture, inspect, program};
 
 pub fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
@@ -104,11 +104,9 @@ fn a_silent_server_does_not_outlive_a_signal() {
 #[test]
 fn no_temporary_file_is_left() {
     let desk = Desk::new(60, 1);
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect");
     let out = desk.path("out");
-    let mut inspect = program();
-    inspect.args(["inspect", "--device", "cpu", "--null-draws", "20000", "--image"]).arg(desk.data());
-    inspect.arg("--backbone").arg(fixture.join("backbone")).arg("--probe").arg(fixture.join("probes"));
+    let mut inspect = inspect(20_000);
+    inspect.arg("--image").arg(desk.data()).arg("--probe").arg(fixture("probes"));
     let child = start(inspect.arg("--out").arg(&out));
     until("the summary that is being written", || has_temporary(&out));
     signal_twice(&child);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -341,19 +341,15 @@ fn killed_at_twenty_moments_a_run_ends_with_the_same_bits() {
 #[cfg(unix)]
 #[test]
 fn a_stopped_run_keeps_its_probes_and_goes_on() {
+    use crate::interrupts::{end, signal, start, until};
     let desk = Desk::new(36, 12);
     done(&mut desk.train("whole", 200, &[]));
-    let mut command = desk.train("cut", 200, &[]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    let patience = Instant::now();
-    while !desk.path("cut/state/checkpoint.safetensors").exists() {
-        assert!(patience.elapsed() < Duration::from_mins(1), "no checkpoint appears");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let child = start(&mut desk.train("cut", 200, &[]));
+    until("a checkpoint", || desk.path("cut/state/checkpoint.safetensors").exists());
     let mut resume = desk.train("cut", 200, &["--resume"]);
     assert_ends(&mut resume, 1, &["cut is in use by another training process"]);
-    crate::interrupts::signal(&child, "-INT");
-    assert_eq!(child.wait().expect("a child").code(), Some(130));
+    signal(&child, "-INT");
+    assert_eq!(end(child).0, Some(130));
     let kept = files(&desk.path("cut/probes"));
     assert_eq!(kept.len(), 4, "both probes of both heads of the first seed");
     assert_resumes_to_the_same(&desk);
