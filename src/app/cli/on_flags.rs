@@ -64,22 +64,21 @@ impl OnFlags {
         reporter: &mut TerminalReporter,
         tell: &EventSink<'_>,
     ) -> Result<(), JobError> {
-        let remote_error = |error: RemoteError| JobError::failed(error);
-        let mut remote = Remote::start(place, self.remote_program.as_deref()).map_err(remote_error)?;
+        let mut remote = Remote::start(place, self.remote_program.as_deref())?;
         if let Some(hello) = &remote.hello {
             reporter.display.say(&format!("{place}: {hello}"));
         }
         // After a cancellation the worker is waited for: it still sends what it finished.
         let cancel = reporter.cancel().clone();
         let _working = cancel.working();
-        remote.send(&Request::Compute(JOB, job)).map_err(remote_error)?;
+        remote.send(&Request::Compute(JOB, job))?;
         let (mut cancel_sent, mut failure) = (false, None);
         loop {
             if (cancel.is_cancelled() || failure.is_some()) && !cancel_sent {
                 cancel_sent = true;
-                remote.send(&Request::Cancel(JOB)).map_err(remote_error)?;
+                remote.send(&Request::Cancel(JOB))?;
             }
-            let end = match remote.soon(POLL_INTERVAL).map_err(remote_error)? {
+            let end = match remote.soon(POLL_INTERVAL)? {
                 Some(Event::Progress(_, progress)) => {
                     reporter.display.count(&progress);
                     continue;
@@ -93,7 +92,7 @@ impl OnFlags {
                     Err(JobError::Cancelled)
                 }
                 Some(Event::Failed(_, error)) => {
-                    Err(JobError::Failed(anyhow::Error::new(error).context(format!("on {place}"))))
+                    Err(anyhow::Error::new(error).context(format!("on {place}")).into())
                 }
                 Some(Event::Cancelled(_)) => Err(JobError::Cancelled),
                 Some(Event::Finished(_)) => Ok(()),
@@ -104,7 +103,7 @@ impl OnFlags {
                 }
                 Some(_) => continue,
             };
-            return failure.map_or(end, |error| Err(JobError::Failed(error)));
+            return failure.map_or(end, |error| Err(error.into()));
         }
     }
 }

@@ -136,15 +136,14 @@ impl Engine {
         let BackboneSpec { entry, folder, device, options } = &spec;
         let entry = *entry;
         self.close_backbone(entry);
-        let preprocessor = preprocessor(folder, options.pixels).map_err(JobError::failed)?;
-        let choice = (self.env.device)(device).map_err(JobError::failed)?;
+        let preprocessor = preprocessor(folder, options.pixels)?;
+        let choice = (self.env.device)(device)?;
         reporter.cancel().check()?;
         let token_spec = options.token_spec();
-        let reader =
-            TokenReader::open(folder, preprocessor, &token_spec, &choice.device).map_err(JobError::failed)?;
+        let reader = TokenReader::open(folder, preprocessor, &token_spec, &choice.device)?;
         let TokenReader { backbone, preprocessor, layer, .. } = &reader;
         let output = preprocessor.output();
-        output.map(|(height, width)| backbone.grid(height, width)).transpose().map_err(JobError::failed)?;
+        output.map(|(height, width)| backbone.grid(height, width)).transpose()?;
         let adapter = format!("{} ({})", choice.found.adapter, choice.why);
         let info = BackboneInfo::new(backbone, choice.found.name, adapter, output, *options);
         let (order, joined) = (options.mae_order, token_spec.joined());

@@ -133,8 +133,7 @@ pub fn run(
         }
         let Some((_, known)) = &known else { continue };
         let result = JobError::answer(ask(engine, spec, at, known, reporter))?;
-        tell(EvalAnswer { subject: subject.clone(), part: spec.part.clone(), result })
-            .map_err(JobError::Failed)?;
+        tell(EvalAnswer { subject: subject.clone(), part: spec.part.clone(), result })?;
     }
     Ok(())
 }
@@ -157,7 +156,7 @@ fn ask(
     let images = (&places[..], &draws[..]);
     let asked = spec.part.asked.clone();
     let evaluator = Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls);
-    let evaluator = evaluator.map_err(JobError::failed)?.with_vectors();
+    let evaluator = evaluator?.with_vectors();
     let removals =
         RemovalSpec { modes: spec.removals.clone(), seed: spec.settings.seed, ..RemovalSpec::default() };
     let causal = (!removals.modes.is_empty()).then_some(&removals);
@@ -243,7 +242,7 @@ pub fn ask_some(
         let some = next..(next + batch(evaluator)).min(images.end);
         found.extend(answers(engine, evaluator, some, asking, reporter)?);
         reporter.progress(asking.what, found.len() as u64, Some(images.len() as u64), Unit::Files);
-        save(found).map_err(JobError::Failed)?;
+        save(found)?;
         reporter.pause(engine)?;
     }
     Ok(())
@@ -257,7 +256,7 @@ fn answers(
     asking: Asking<'_>,
     reporter: &mut dyn Reporter,
 ) -> Result<Vec<Option<Answer>>, JobError> {
-    let mut found = evaluator.answers(images.clone()).map_err(JobError::failed)?;
+    let mut found = evaluator.answers(images.clone())?;
     for (image, answer) in images.zip(&mut found) {
         if let (Some(left), Some(answer)) = (asking.left, answer) {
             left.remove(engine, evaluator, (image, answer), reporter)?;
@@ -286,14 +285,14 @@ fn tokens(
     })?;
     let tokens = TokenSettings { cache: Some(root), token_spec, ..TokenSettings::default() };
     reporter.progress("Looking for tokens", 0, None, Unit::Files);
-    let plan = Plan::new(ExtractOptions::new(backbone, tokens), &part.dataset).map_err(JobError::failed)?;
+    let plan = Plan::new(ExtractOptions::new(backbone, tokens), &part.dataset)?;
     if plan.complete() {
         let cache = take(engine, (&plan, &part.dataset, &device), reporter)?;
         return Ok((cache, part.samples.clone()));
     }
     let samples = part.samples.iter().map(|at| part.dataset.samples[*at].clone()).collect();
     let own = Dataset { samples, ..(*part.dataset).clone() };
-    let plan = plan.for_dataset(&own).map_err(JobError::failed)?;
+    let plan = plan.for_dataset(&own)?;
     let cache = take(engine, (&plan, &own, &device), reporter)?;
     Ok((cache, (0..part.samples.len()).collect()))
 }

@@ -49,7 +49,7 @@ pub struct FolderEntry {
 /// If it was cancelled, or the folder cannot be read.
 pub fn list(asked: &Path, reporter: &dyn Reporter) -> Result<Folder, JobError> {
     let text = asked.to_str().filter(|text| !text.is_empty()).unwrap_or("~");
-    let path = std::path::absolute(expanded(text)).map_err(JobError::failed)?;
+    let path = std::path::absolute(expanded(text))?;
     let file = path.file_name().filter(|_| path.is_file()).map(|name| name.to_string_lossy().into_owned());
     let path = if file.is_some() { path.parent().unwrap_or(&path).to_owned() } else { path };
     let unread = |error| {

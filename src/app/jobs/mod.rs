@@ -160,7 +160,7 @@ impl Compute {
                 return extract::verb::run(engine, flags, reporter, &tell);
             }
         };
-        tell(found).map_err(JobError::Failed)
+        Ok(tell(found)?)
     }
 
     /// Whether it takes so long that other jobs may run at its pauses; it never runs at theirs.

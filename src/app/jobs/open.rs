@@ -97,7 +97,7 @@ pub fn run(
         Files::OpenImages { paths } => list(job, paths, reporter, tell)?,
         Files::OpenDataset { entry, path, split } => {
             reporter.progress("Reading the lists", 0, None, Unit::Files);
-            let part = Arc::new(EvalSplit::new(data::open(path).map_err(JobError::failed)?, *split));
+            let part = Arc::new(EvalSplit::new(data::open(path)?, *split));
             // Of what matters to a training alone, its plan speaks.
             for note in part.dataset.notes.iter().filter(|note| !data::is_of_training(note)) {
                 reporter.warn(format!("{}: {note}", part.asked.dataset));
@@ -105,7 +105,7 @@ pub fn run(
             tell(Event::DatasetOpened { job, entry: *entry, part });
         }
         Files::Recognise { paths } => {
-            let paths = fetch::probes(paths, reporter).map_err(JobError::Failed)?;
+            let paths = fetch::probes(paths, reporter)?;
             let whole = |path: &PathBuf| path.to_str().map_or_else(|| path.clone(), expanded);
             let found = paths.iter().map(whole).map(|path| (path.clone(), kind_of(&path))).collect();
             tell(Event::Recognised { job, found });
@@ -114,7 +114,7 @@ pub fn run(
             tell(Event::FolderListed { job, folder: Arc::new(folder::list(folder, reporter)?) });
         }
         Files::Receive(file) => {
-            let path = received::keep(file).map_err(JobError::failed)?;
+            let path = received::keep(file)?;
             let kind = kind_of(&path);
             tell(Event::Recognised { job, found: vec![(path, kind)] });
         }
@@ -237,7 +237,7 @@ fn list(
         }
         None if count == 0 => {
             let places: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-            Err(JobError::failed(anyhow::anyhow!("{}: contains no image", places.join(", "))))
+            Err(anyhow::anyhow!("{}: contains no image", places.join(", ")).into())
         }
         None => Ok(()),
     }

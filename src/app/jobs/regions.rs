@@ -78,7 +78,7 @@ pub fn of_samples(
     reporter: &mut dyn Reporter,
 ) -> Result<RegionSet, JobError> {
     let mut set = RegionSet::default();
-    let Some(annotations) = from.of_dataset(dataset).map_err(JobError::failed)? else { return Ok(set) };
+    let Some(annotations) = from.of_dataset(dataset)? else { return Ok(set) };
     if annotations.unlisted > 0 {
         let marks = counted(annotations.unlisted, "mark", "marks");
         reporter.warn(format!("left out: {marks} on images that the dataset does not list"));

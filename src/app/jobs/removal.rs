@@ -58,11 +58,11 @@ fn curves(
     let photo = (engine.env.photo)(place).map_err(|error| UserError::from_file_error(&place.path, error))?;
     let class = match class {
         ClassChoice::Predicted => None,
-        ClassChoice::Named(name) => Some(loaded.probe.class(name).map_err(JobError::failed)?),
+        ClassChoice::Named(name) => Some(loaded.probe.class(name)?),
     };
     let reader = &engine.backbone(backbone)?.reader;
-    let pixels = reader.prepare(&photo).map_err(JobError::Failed)?;
-    let tokens = reader.forward(std::slice::from_ref(&pixels)).map_err(JobError::failed)?.swap_remove(0);
+    let pixels = reader.prepare(&photo)?;
+    let tokens = reader.forward(std::slice::from_ref(&pixels))?.swap_remove(0);
     let reading = Reading { change, tokens: reader.changes(&loaded.probe), ..Reading::default() };
     let image = Image {
         name: place.short(),
@@ -129,8 +129,8 @@ impl<'a> SubsetReader<'a> {
         if let Some(why) = reader.backbone.why_no_subset() {
             return Err(UserError::new(why).remedy("Choose only `frozen` or `rerouted`").into());
         }
-        let pixels = &reader.prepare(&photo).map_err(JobError::Failed)?;
-        let tokens = &reader.forward(std::slice::from_ref(pixels)).map_err(JobError::failed)?.swap_remove(0);
+        let pixels = &reader.prepare(&photo)?;
+        let tokens = &reader.forward(std::slice::from_ref(pixels))?.swap_remove(0);
         let seen = &Picture::default();
         let image = Image { name: String::new(), tokens, pixels, seen, seed, why_no_subset: None };
         let mut passes = EnginePasses { engine, reporter, encoder: self.encoder, pixels, told: false };

@@ -47,8 +47,9 @@ impl JobError {
     }
 }
 
-impl From<UserError> for JobError {
-    fn from(error: UserError) -> Self {
+/// `?` makes any error the job's failure.
+impl<E: Into<anyhow::Error>> From<E> for JobError {
+    fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }

@@ -68,7 +68,7 @@ fn measure(
     let preprocessor = engine.backbone(backbone)?.reader.preprocessor.clone();
     let photo = (engine.env.photo)(&spec.place)
         .map_err(|error| UserError::from_file_error(&spec.place.path, error))?;
-    let seen = preprocessor.picture(&photo).map_err(JobError::failed)?;
+    let seen = preprocessor.picture(&photo)?;
     let kinds = kinds(spec.seed);
     let mut pixels = vec![preprocessor.pixels(&seen)];
     pixels.extend(changed(&preprocessor, &seen, &kinds));
@@ -78,7 +78,7 @@ fn measure(
         reporter.progress("Reading changed images", tokens.len() as u64, total, Unit::Files);
         reporter.pause(engine)?;
         let reader = &engine.backbone(backbone)?.reader;
-        tokens.extend(reader.forward(batch).map_err(JobError::failed)?);
+        tokens.extend(reader.forward(batch)?);
     }
     // Open probes that differ in their seed alone, by their names.
     let peers = engine.probes.values().map(|peer| (peer.name(), &peer.probe)).collect();
@@ -87,7 +87,7 @@ fn measure(
     let reading = Reading { change, tokens: tokens_changed, ..Reading::default() };
     let measurement =
         Measurement { image, name, probe: &loaded.probe, reading, image_seed: spec.draw, peers };
-    measurement.take(&tokens, &kinds).map_err(JobError::failed)
+    Ok(measurement.take(&tokens, &kinds)?)
 }
 
 /// Pixels of the perturbed copies of an image as the backbone saw it.

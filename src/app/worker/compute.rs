@@ -186,7 +186,7 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
             report.flush();
             let summary = summary.map_err(|error| match error {
                 TrainingError::Extract(ExtractError::Stopped { .. }) => JobError::Cancelled,
-                other => JobError::failed(other),
+                other => other.into(),
             });
             return report.end(&summary?, &spec.out);
         }

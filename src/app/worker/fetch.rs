@@ -9,7 +9,7 @@ use crate::app::jobs::engine::BackboneSpec;
 use crate::app::jobs::extract::TRIED;
 use crate::app::jobs::train::{self, TimeSpec, TrainPlan, TrainSettings, TrainSpec, TrainingError};
 use crate::app::jobs::training::TrainEvent;
-use crate::app::jobs::{Cancel, Event, Fetch, JobError, JobId, fetch};
+use crate::app::jobs::{Cancel, Event, Fetch, JobId, fetch};
 use crate::app::paths;
 use crate::app::user_error::UserError;
 use crate::model::backbone::config::Config;
@@ -29,7 +29,7 @@ pub(super) fn fetch(
     let events = JobEvents::new(sender, id, &cancel);
     if kind.is_apart() {
         let done = sender.run_job(id, &cancel, |events| {
-            run_apart(&kind, &events, &cancel, closing).map_err(JobError::Failed)?;
+            run_apart(&kind, &events, &cancel, closing)?;
             cancel.check()
         });
         return done.err().into_iter().for_each(|error| sender.send(Event::Failed(id, error)));

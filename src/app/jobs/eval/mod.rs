@@ -98,13 +98,9 @@ pub fn run(
     reporter: &mut dyn Reporter,
     sink: &EvalSink<'_>,
 ) -> Result<(), JobError> {
-    let probe = distinct(super::fetch::probes(&flags.probe, reporter).map_err(JobError::Failed)?);
+    let probe = distinct(super::fetch::probes(&flags.probe, reporter)?);
     let flags = &EvalFlags { probe, ..flags.clone() };
-    match (Eval { flags, sink }).run(engine, reporter) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(JobError::Cancelled),
-        Err(error) => Err(JobError::Failed(error)),
-    }
+    Eval { flags, sink }.run(engine, reporter)
 }
 
 /// An evaluation under way.
@@ -114,8 +110,7 @@ struct Eval<'a> {
 }
 
 impl Eval<'_> {
-    /// Evaluates every probe; returns whether it ran to its end.
-    fn run(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> anyhow::Result<bool> {
+    fn run(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> Result<(), JobError> {
         let Self { flags, sink } = *self;
         flags.check()?;
         let run = flags.run.as_deref().map(Run::open).transpose()?;
@@ -148,8 +143,7 @@ impl Eval<'_> {
         let encoder = causal.as_ref().filter(|spec| spec.needs_encoder());
         let encoder = encoder.map(|spec| self.encoder(spec, &plan, &device)).transpose()?;
         let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
-        let extracted = JobError::unless_cancelled(extract::run(engine, &spec, reporter))?;
-        let Some(Extracted { cache, .. }) = extracted else { return Ok(false) };
+        let Extracted { cache, .. } = extract::run(engine, &spec, reporter)?;
         let _working = reporter.cancel().working();
         sink(EvalEvent::Begun)?;
         if flags.evaluation.is_some() {
@@ -163,7 +157,7 @@ impl Eval<'_> {
             [&question.evaluated, &question.training].map(|set| readable(set, &cache));
         if evaluated.images.is_empty() {
             let images = counted(question.evaluated.images.len(), "image", "images");
-            bail!("0 of {images} can be read (split {})", question.split);
+            return Err(anyhow!("0 of {images} can be read (split {})", question.split).into());
         }
         let (samples, image_seeds) = (&question.evaluated.images, &question.image_seeds[..]);
         let own = flags.part.map_or(0..samples.len(), |part| part.range(samples.len()));
@@ -172,8 +166,7 @@ impl Eval<'_> {
         let from = RegionSource::new(flags.masks.clone());
         let preprocessor = preprocessor(&options.backbone, options.tokens.token_spec.size)?;
         let images = (&dataset, &own_samples[..]);
-        let regions = of_samples(engine, &from, images, &preprocessor, cache.grid(), reporter);
-        let Some(regions) = JobError::unless_cancelled(regions)? else { return Ok(false) };
+        let regions = of_samples(engine, &from, images, &preprocessor, cache.grid(), reporter)?;
         let set = Arc::new(eval_set(&dataset, question.split, samples));
         let ablations = flags.ablations.then_some(flags.seed);
         let last = &flags.keep_last;
@@ -187,8 +180,7 @@ impl Eval<'_> {
         let names = named(subjects.iter().map(|subject| subject.path.clone()).collect());
         let left = encoder.as_ref().map(|reader| SubsetReader::new(Encoder::Own(reader), &dataset, samples));
         let images = (&dataset, &own_samples[..], image_seeds);
-        let taus = self.stability(engine, &subjects, &plan, images, reporter);
-        let Some(mut taus) = JobError::unless_cancelled(taus)? else { return Ok(false) };
+        let mut taus = self.stability(engine, &subjects, &plan, images, reporter)?;
         for (at, (subject, name)) in subjects.iter().zip(&names).enumerate() {
             let answer = subject.load().and_then(|(probe, file)| {
                 question.check_classes(&probe, &dataset.classes)?;
@@ -239,20 +231,22 @@ impl Eval<'_> {
                 break;
             }
         }
-        let stopped = reporter.cancel().is_cancelled();
+        let end = reporter.cancel().check();
+        let stopped = end.is_err();
         if let Some(part) = flags.part.filter(|_| kept > 0) {
             let images = counted(part.range(samples.len()).len(), "image", "images");
             let how = if stopped { "stopped; saved" } else { "saved" };
             let kept = counted(kept, "probe", "probes");
             sink(EvalEvent::Note(format!("{how} the answers of {kept} on part {part}, {images}")))?;
-            return Ok(!stopped);
+            return end;
         }
         if answered.is_empty() && stopped {
             sink(EvalEvent::Note("stopped before the first probe was evaluated on every image".into()))?;
-            return Ok(false);
+            return end;
         }
         if answered.is_empty() {
-            bail!("0 of {} could be evaluated", counted(subjects.len() + left_out, "probe", "probes"));
+            let all = counted(subjects.len() + left_out, "probe", "probes");
+            return Err(anyhow!("0 of {all} could be evaluated").into());
         }
         let anchors = match flags.anchors && !stopped {
             true => anchors(&cache, &training, &evaluated, dataset.classes.len()),
@@ -269,7 +263,7 @@ impl Eval<'_> {
         if let Some(parts) = flags.join.filter(|_| !stopped) {
             parts::remove(&home, parts as usize)?;
         }
-        Ok(!stopped)
+        end
     }
 
     /// The probes of a run that read the tokens of `plan`; an error if the run was trained on other images or weights.
@@ -297,11 +291,11 @@ impl Eval<'_> {
             "the stability of orders costs {} full encoder passes per image, once for all probes",
             stability::passes(*seed)
         );
-        (self.sink)(EvalEvent::Note(cost)).map_err(JobError::Failed)?;
-        let device = (engine.env.device)(device).map_err(JobError::failed)?.device;
-        let reader = plan.open(&device).map_err(JobError::failed)?;
+        (self.sink)(EvalEvent::Note(cost))?;
+        let device = (engine.env.device)(device)?.device;
+        let reader = plan.open(&device)?;
         if let Some(why) = reader.backbone.why_no_subset() {
-            return Err(JobError::failed(Usage(format!("--stability: {why}"))));
+            return Err(Usage(format!("--stability: {why}")).into());
         }
         let images: Vec<(Option<usize>, u64)> =
             samples.iter().copied().zip(image_seeds.iter().copied()).collect();

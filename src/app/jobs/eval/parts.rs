@@ -96,7 +96,7 @@ impl PartFile {
                 self.write(all)
             });
         if answers.len() > before || !self.path.exists() {
-            self.write(&answers).map_err(JobError::Failed)?;
+            self.write(&answers)?;
         }
         result
     }

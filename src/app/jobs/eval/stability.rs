@@ -38,7 +38,7 @@ pub(super) fn measure(
 ) -> Result<Vec<Vec<Option<Taus>>>, JobError> {
     let (kinds, mut found) = (kinds(seed), vec![Vec::with_capacity(images.len()); subjects.len()]);
     let loaded = subjects.iter().map(|subject| Ok((subject.name(), subject.load()?.0)));
-    let probes = loaded.collect::<anyhow::Result<Vec<(String, Probe)>>>().map_err(JobError::Failed)?;
+    let probes = loaded.collect::<anyhow::Result<Vec<(String, Probe)>>>()?;
     let peers: Vec<Vec<usize>> = probes
         .iter()
         .map(|(_, own)| {
@@ -57,13 +57,13 @@ pub(super) fn measure(
         let place = dataset.samples[sample].source.place();
         let photo =
             (engine.env.photo)(&place).map_err(|error| UserError::from_file_error(&place.path, error))?;
-        let whole = reader.prepare(&photo).map_err(JobError::Failed)?;
+        let whole = reader.prepare(&photo)?;
         let seen = reader.preprocessor.seen(&whole);
         let mut pixels = vec![whole];
         pixels.extend(changed(&reader.preprocessor, &seen, &kinds));
         let mut tokens: Vec<Tokens> = Vec::with_capacity(pixels.len());
         for batch in pixels.chunks(BATCH) {
-            tokens.extend(reader.forward(batch).map_err(JobError::failed)?);
+            tokens.extend(reader.forward(batch)?);
         }
         let taus_of = |(at, (name, probe)): (usize, &(String, Probe))| {
             let peer = |at: &usize| (probes[*at].0.clone(), &probes[*at].1);
@@ -78,7 +78,7 @@ pub(super) fn measure(
             match measurement.take(&tokens, &kinds) {
                 Ok(stability) => Ok(Some(taus(&stability))),
                 Err(OrderError::None { .. }) => Ok(None),
-                Err(error) => Err(JobError::failed(error)),
+                Err(error) => Err(JobError::from(error)),
             }
         };
         let taus = probes.par_iter().enumerate().map(taus_of).collect::<Result<Vec<_>, _>>()?;

@@ -102,6 +102,6 @@ fn job_error(error: ExtractError, reporter: &mut dyn Reporter, dataset: &Dataset
             reporter.extract(&Event::Stopped { done, images }, dataset);
             JobError::Cancelled
         }
-        error => JobError::failed(error),
+        error => error.into(),
     }
 }

@@ -69,12 +69,12 @@ pub fn run(
     reporter: &mut dyn Reporter,
     sink: &ExtractSink<'_>,
 ) -> Result<(), JobError> {
-    let dataset = data::open(&flags.data).map_err(JobError::failed)?;
-    let backbone = fetch::backbone(&flags.backbone, reporter).map_err(JobError::Failed)?;
+    let dataset = data::open(&flags.data)?;
+    let backbone = fetch::backbone(&flags.backbone, reporter)?;
     let tokens = flags.tokens.over(TokenSettings::default());
     let options = ExtractOptions { backbone, tokens, layers: flags.layers.clone() };
-    let plan = Plan::new(options, &dataset).map_err(JobError::failed)?;
-    sink(ExtractEvent::Note(describe(&plan))).map_err(JobError::Failed)?;
+    let plan = Plan::new(options, &dataset)?;
+    sink(ExtractEvent::Note(describe(&plan)))?;
     let mut document = json!({
         "cache": plan.folder(),
         "caches": plan.folders(),
@@ -86,13 +86,13 @@ pub fn run(
         "bytes_free": plan.free,
     });
     plan.check().map_err(|refused| {
-        JobError::Failed(anyhow!(
+        anyhow!(
             "{refused}; or cache none: `ssmprobe train --recompute` runs the backbone again in every epoch"
-        ))
+        )
     })?;
     if !flags.plan {
         let begun = Instant::now();
-        let device = (engine.env.device)(&flags.device).map_err(JobError::failed)?.device;
+        let device = (engine.env.device)(&flags.device)?.device;
         let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
         if let Some(part) = flags.part {
             return super::job::run_part(engine, &spec, part, reporter);
@@ -105,7 +105,7 @@ pub fn run(
         let (read, folder) = (cache.len() - unreadable, plan.folder());
         let folder = folder.display();
         let note = format!("tokens of {read} of {all} in {folder} ({seconds:.1} s)");
-        sink(ExtractEvent::Note(note)).map_err(JobError::Failed)?;
+        sink(ExtractEvent::Note(note))?;
         document["done"] = json!(cache.len());
         document["unreadable"] = json!(unreadable);
         document["seconds"] = json!(seconds);
@@ -113,5 +113,5 @@ pub fn run(
         document["damaged"] = json!(damaged);
         document["changed"] = json!(changed);
     }
-    sink(ExtractEvent::Done(document)).map_err(JobError::Failed)
+    Ok(sink(ExtractEvent::Done(document))?)
 }

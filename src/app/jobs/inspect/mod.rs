@@ -131,8 +131,8 @@ pub fn run(
     reporter: &mut dyn Reporter,
     tell: &InspectSink<'_>,
 ) -> Result<(), JobError> {
-    let spec = &flags.open(engine.env, reporter).map_err(JobError::Failed)?;
-    let preprocessor = preprocessor(&spec.backbone, spec.token_spec.size).map_err(JobError::failed)?;
+    let spec = &flags.open(engine.env, reporter)?;
+    let preprocessor = preprocessor(&spec.backbone, spec.token_spec.size)?;
     let reader = TokenReader::open(&spec.backbone, preprocessor, &spec.token_spec, &spec.device);
     let reader = reader.map_err(|error| match error {
         BackboneError::Layer { layer, layers } => JobError::failed(Usage(format!(
@@ -143,8 +143,8 @@ pub fn run(
         other => JobError::failed(other),
     })?;
     check_fit(&spec.probes, &reader, &spec.token_spec, reporter)?;
-    let marked = spec.masks.as_deref().map(marked::Marked::open).transpose().map_err(JobError::failed)?;
-    tell(InspectEvent::Begun(spec.images.len())).map_err(JobError::Failed)?;
+    let marked = spec.masks.as_deref().map(marked::Marked::open).transpose()?;
+    tell(InspectEvent::Begun(spec.images.len()))?;
     let explainer = Explainer {
         spec,
         tell,
@@ -159,7 +159,7 @@ pub fn run(
         && passes > 0.0
     {
         let cost = format!("Removal curves cost up to {passes:.0} more full encoder passes per image");
-        tell(InspectEvent::Note(cost)).map_err(JobError::Failed)?;
+        tell(InspectEvent::Note(cost))?;
     }
     let mut go_on = |at: Option<(Mode, usize, usize)>| {
         if let Some((mode, done, total)) = at {
@@ -167,7 +167,7 @@ pub fn run(
         }
         reporter.pause(engine)
     };
-    explainer.all(&reader, env, &mut go_on).map_err(JobError::Failed)?;
+    explainer.all(&reader, env, &mut go_on)?;
     explainer.marked.iter().flat_map(marked::Marked::warnings).for_each(|warning| reporter.warn(warning));
     reporter.cancel().check()
 }
@@ -185,10 +185,10 @@ fn check_fit(
     let cls = backbone.config().family.cls;
     // The grid is known beforehand where all images become one size.
     let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose();
-    let grid = grid.map_err(JobError::failed)?;
+    let grid = grid?;
     for Loaded { path, probe, change, .. } in probes {
         let own = probe.arrays.get("order").map_or(2, |order| order.data.len());
-        probe.fits(backbone.width(), grid.map_or(own, Grid::len), cls).map_err(JobError::failed)?;
+        probe.fits(backbone.width(), grid.map_or(own, Grid::len), cls)?;
         grid.map_or(Ok(()), |grid| change.fits(grid.len()))
             .map_err(|error| JobError::failed(Usage(format!("--reading: {error}"))))?;
         if let Some(why) = doubt(probe, backbone.fingerprint(), &token_spec, &preprocessor.key()) {

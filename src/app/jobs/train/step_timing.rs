@@ -39,14 +39,14 @@ pub struct TimeSpec {
 pub fn time(engine: &mut Engine, spec: &TimeSpec, reporter: &mut dyn Reporter) -> Result<Estimate, JobError> {
     let TimeSpec { plan, preflight, tokens, samples } = spec;
     let settings = &plan.settings;
-    let device = (engine.env.device)(&settings.device).map_err(JobError::failed)?.device;
+    let device = (engine.env.device)(&settings.device)?.device;
     let image = match samples.is_empty() {
         true => None,
-        false => tokens.time(samples, &device).map_err(JobError::failed)?,
+        false => tokens.time(samples, &device)?,
     };
     reporter.pause(engine)?;
     let images = settings.batch.min(preflight.train).min(BATCH);
-    let mut trial = StepTiming::new(plan, preflight.dims, images, &device).map_err(JobError::failed)?;
+    let mut trial = StepTiming::new(plan, preflight.dims, images, &device)?;
     trial.prepare();
     reporter.pause(engine)?;
     let step = trial.step();

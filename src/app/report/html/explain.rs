@@ -89,7 +89,7 @@ impl ExplainSpec<'_> {
             (at, *probe, classes_by_image[at].iter().position(|class| *class == trace.evidence.class))
         });
         if found.is_empty() {
-            return Err(JobError::Failed(anyhow::anyhow!("none of the images could be explained")));
+            return Err(anyhow::anyhow!("none of the images could be explained").into());
         }
         Ok(found.into_iter().map(|(_, _, trace)| trace).collect())
     }
@@ -97,13 +97,13 @@ impl ExplainSpec<'_> {
     /// Opens the backbone and the probes in the engine. Returns the dataset; an error if it changed since the training.
     fn open(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> Result<Dataset, JobError> {
         let run = &self.source.run;
-        let settings = TrainSettings::of_run(run).map_err(JobError::failed)?;
+        let settings = TrainSettings::of_run(run)?;
         let dataset = match &self.data {
-            Some(data) => data::open(data).map_err(JobError::failed)?,
-            None => dataset_of(run).map_err(JobError::Failed)?,
+            Some(data) => data::open(data)?,
+            None => dataset_of(run)?,
         };
-        Question::of_run(run, &dataset, settings.selection).map_err(JobError::Failed)?;
-        let folder = fetch::backbone(&settings.backbone, reporter).map_err(JobError::Failed)?;
+        Question::of_run(run, &dataset, settings.selection)?;
+        let folder = fetch::backbone(&settings.backbone, reporter)?;
         let options = BackboneOptions::from_spec(settings.tokens.token_spec);
         let spec = BackboneSpec { entry: BACKBONE, folder, device: self.device.clone(), options };
         engine.open_backbone(spec, reporter)?;
