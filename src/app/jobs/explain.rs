@@ -205,7 +205,7 @@ fn read(
         let read = reader.read(prepared, |error| Ok::<_, JobError>(UserError::from_error(error)))?;
         for ((place, key), read) in files.iter().zip(read) {
             let known = read.map(|(tokens, pixels)| {
-                let rollout = reader.rollout(spec.settings.attributions, &pixels);
+                let rollout = rollout.then(|| reader.rollout(&pixels));
                 let seen = reader.preprocessor.seen(&pixels);
                 let known = Arc::new(CachedTokens { tokens, seen, rollout });
                 memory.put(key.clone(), known.clone());

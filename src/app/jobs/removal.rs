@@ -9,7 +9,6 @@ use super::evaluate::EvalProbe;
 use super::tokens::TokenReader;
 use super::{BackboneId, ClassChoice, JobError, Reporter, Unit};
 use crate::app::user_error::UserError;
-use crate::model::backbone::BackboneError;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::data::{Dataset, ImageSource};
 use crate::model::explain::evaluation::answer::Answer;
@@ -75,7 +74,7 @@ fn curves(
     let subject = Subject { probe: &loaded.probe, name: loaded.name(), reading, class };
     let mut passes =
         EnginePasses { engine, reporter, encoder: Encoder::Open(backbone), pixels: &pixels, told: true };
-    measure(&[subject], &image, spec, &mut passes)?.swap_remove(0).map_err(JobError::failed)
+    Ok(measure(&[subject], &image, spec, &mut passes)?.swap_remove(0)?)
 }
 
 /// The encoder that reads the remaining patches.
@@ -134,18 +133,24 @@ impl<'a> SubsetReader<'a> {
         let seen = &Picture::default();
         let image = Image { name: String::new(), tokens, pixels, seen, seed, why_no_subset: None };
         let mut passes = EnginePasses { engine, reporter, encoder: self.encoder, pixels, told: false };
-        evaluator.remove(at, answer, &image, &mut passes)?.map_err(JobError::failed)
+        Ok(evaluator.remove(at, answer, &image, &mut passes)??)
     }
 }
 
-/// The passes of one image through the engine's encoder, with pauses between them.
-struct EnginePasses<'a> {
-    engine: &'a mut Engine,
-    reporter: &'a mut dyn Reporter,
-    encoder: Encoder<'a>,
-    pixels: &'a Pixels,
-    /// Whether progress is reported: for a single image only.
-    told: bool,
+/// The passes of one image through an encoder, with pauses between them.
+pub(super) struct EnginePasses<'a> {
+    pub(super) engine: &'a mut Engine,
+    pub(super) reporter: &'a mut dyn Reporter,
+    pub(super) encoder: Encoder<'a>,
+    pub(super) pixels: &'a Pixels,
+    /// Whether progress is reported, which counts readings of remaining patches.
+    pub(super) told: bool,
+}
+
+impl EnginePasses<'_> {
+    fn reader(&self) -> Result<&TokenReader, UserError> {
+        self.encoder.reader(self.engine)
+    }
 }
 
 impl Passes for EnginePasses<'_> {
@@ -153,68 +158,22 @@ impl Passes for EnginePasses<'_> {
 
     fn progress(&mut self, mode: Mode, done: usize, total: usize) -> Result<(), JobError> {
         if self.told {
-            self.reporter.progress(&told(mode), done as u64, Some(total as u64), UNIT);
+            let what = format!("Removing tokens ({})", mode.id());
+            self.reporter.progress(&what, done as u64, Some(total as u64), Unit::Files);
         }
         self.reporter.pause(self.engine)
     }
 
     fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, JobError> {
-        Ok(rollout(self.encoder.reader(self.engine)?, self.pixels))
+        Ok(self.reader()?.rollout(self.pixels))
     }
 
     fn left(&mut self, sets: &[&[usize]]) -> Result<Vec<Tokens>, JobError> {
-        left(self.encoder.reader(self.engine)?, self.pixels, sets).map_err(JobError::failed)
+        let reader = self.reader()?;
+        Ok(reader.backbone.forward_subset(self.pixels, sets, reader.layer)?)
     }
 
     fn pictures(&mut self, pictures: &[Pixels]) -> Result<Vec<Tokens>, JobError> {
-        self.encoder.reader(self.engine)?.forward(pictures).map_err(JobError::failed)
-    }
-}
-
-/// The progress message of a mode.
-pub fn told(mode: Mode) -> String {
-    format!("Removing tokens ({})", mode.id())
-}
-
-/// The unit of progress: readings of remaining patches.
-pub const UNIT: Unit = Unit::Files;
-
-/// The passes of one image through an encoder outside the engine.
-pub struct ReaderPasses<'a> {
-    /// The encoder.
-    pub reader: &'a TokenReader,
-    /// The image.
-    pub pixels: &'a Pixels,
-    /// Receives the progress; an error ends the job.
-    pub tell: &'a mut dyn FnMut(Mode, usize, usize) -> Result<(), JobError>,
-}
-
-/// Attention rollout of an image up to the layer that is read, or why there is none.
-fn rollout(reader: &TokenReader, pixels: &Pixels) -> Result<Vec<f32>, String> {
-    reader.backbone.rollout(pixels, reader.layer).map_err(|error| error.to_string())
-}
-
-/// Tokens of an image that keeps only the patches of each list of `left`.
-fn left(reader: &TokenReader, pixels: &Pixels, left: &[&[usize]]) -> Result<Vec<Tokens>, BackboneError> {
-    reader.backbone.forward_subset(pixels, left, reader.layer)
-}
-
-impl Passes for ReaderPasses<'_> {
-    type Error = JobError;
-
-    fn progress(&mut self, mode: Mode, done: usize, total: usize) -> Result<(), JobError> {
-        (self.tell)(mode, done, total)
-    }
-
-    fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, JobError> {
-        Ok(rollout(self.reader, self.pixels))
-    }
-
-    fn left(&mut self, sets: &[&[usize]]) -> Result<Vec<Tokens>, JobError> {
-        left(self.reader, self.pixels, sets).map_err(JobError::failed)
-    }
-
-    fn pictures(&mut self, pictures: &[Pixels]) -> Result<Vec<Tokens>, JobError> {
-        self.reader.forward(pictures).map_err(JobError::failed)
+        Ok(self.reader()?.forward(pictures)?)
     }
 }

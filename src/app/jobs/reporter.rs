@@ -17,11 +17,6 @@ pub enum JobError {
 }
 
 impl JobError {
-    /// A failure without further context.
-    pub fn failed(error: impl Into<anyhow::Error>) -> Self {
-        Self::Failed(error.into())
-    }
-
     /// The result of a job; `None` if it was cancelled.
     ///
     /// # Errors

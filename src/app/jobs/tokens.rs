@@ -15,7 +15,6 @@ use crate::model::backbone::{Backbone, BackboneError};
 use crate::model::data::image::Photo;
 use crate::model::probe::Probe;
 use crate::model::tokens::Tokens;
-use crate::model::trace::{Attribution, AttributionSet};
 
 /// A frozen backbone with its preprocessor. It owns tensors, so that it stays on one thread.
 pub struct TokenReader {
@@ -108,10 +107,9 @@ impl TokenReader {
         self.backbone.forward_layers(pixels, &self.layers, true)
     }
 
-    /// Attention rollout of an image to its tokens, `[N]`, or why there is none; `None` unless `asked` for.
-    pub fn rollout(&self, asked: AttributionSet, pixels: &Pixels) -> Option<Result<Vec<f32>, String>> {
-        let rollout = || self.backbone.rollout(pixels, self.layer).map_err(|error| error.to_string());
-        asked.contains(Attribution::Rollout).then(rollout)
+    /// Attention rollout of an image to its tokens, `[N]`, or why there is none.
+    pub fn rollout(&self, pixels: &Pixels) -> Result<Vec<f32>, String> {
+        self.backbone.rollout(pixels, self.layer).map_err(|error| error.to_string())
     }
 
     /// Tokens and pixels of a batch, in its order, by one forward pass over the images that could be prepared. `failed` turns an error of that

@@ -111,7 +111,7 @@ pub fn modes(text: &str) -> Result<Modes, String> {
 
 impl InspectFlags {
     /// Resolves the flags on this machine: finds the images, opens the probes, fetches the backbone and opens the device.
-    pub(super) fn open(&self, env: WorkerEnv, reporter: &mut dyn Reporter) -> anyhow::Result<Spec> {
+    pub(super) fn open(&self, env: WorkerEnv, reporter: &mut dyn Reporter) -> anyhow::Result<Spec<'_>> {
         let images = sources::images(&self.image)?;
         let probes = self.probes(&fetch::probes(&self.probe, reporter)?)?;
         let backbone = fetch::backbone(&self.backbone, reporter)?;
@@ -120,18 +120,13 @@ impl InspectFlags {
         let token_spec = self.token_spec.of_probes(of_files, &backbone, &device)?;
         let causal = self.causal.clone();
         Ok(Spec {
+            flags: self,
             backbone,
             token_spec,
             device,
-            batch: self.batch,
             probes,
             images,
-            save_tokens: self.save_tokens,
-            save_traces: self.save_traces,
-            save_gif: self.save_gif,
-            stability: self.stability,
             causal: causal.map(|Modes(modes)| RemovalSpec { modes, steps: self.steps, seed: self.seed }),
-            masks: self.masks.clone(),
             settings: ExplainSettings {
                 rho: self.rho,
                 null_draws: self.null_draws,

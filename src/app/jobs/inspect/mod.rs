@@ -6,7 +6,6 @@
 
 mod event;
 pub mod flags;
-mod marked;
 mod read;
 pub mod sources;
 mod summary;
@@ -22,22 +21,22 @@ use rayon::prelude::*;
 
 pub use self::event::{Explained, Failure, InspectEvent, InspectSink};
 pub use self::flags::{InspectFlags, Modes, modes};
-use self::read::{GoOn, Item, Read};
+use self::read::{Item, Pass, Read};
 pub use self::summary::Summary;
-use super::engine::{Engine, WorkerEnv};
+use super::engine::Engine;
 use super::explain::TOP;
-use super::removal;
 use super::result_file::ResultFile;
 use super::tokens::{TokenReader, doubt, prepare_ahead, preprocessor};
 use super::{Cancel, ExplainSettings, JobError, Reporter};
 use crate::app::user_error::{Usage, lines};
+use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::ImageSource;
 use crate::model::explain::attribution::attribute;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::NullBands;
-use crate::model::explain::removal::{Mode, RANKINGS, RemovalSpec};
+use crate::model::explain::removal::{RANKINGS, RemovalSpec};
 use crate::model::explain::stability::perturb::{Perturbation, kinds};
 use crate::model::explain::stability::{Measurement, OrderError, Stability};
 use crate::model::explain::{Question, explain, prepare_nulls};
@@ -75,39 +74,35 @@ pub struct Source {
     pub stem: String,
 }
 
-/// What to explain, and what to write.
-struct Spec {
+impl Source {
+    /// The file's name.
+    fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// What to explain, and what to write: the flags, and what they name on this machine.
+struct Spec<'a> {
+    flags: &'a InspectFlags,
     /// The backbone's folder.
     backbone: PathBuf,
     /// How its tokens are extracted.
     token_spec: TokenSpec,
     /// The device it runs on.
     device: Device,
-    /// Images in one forward pass.
-    batch: usize,
     /// The probes.
     probes: Vec<Loaded>,
     /// The images.
     images: Vec<Source>,
-    /// Whether tokens are written too.
-    save_tokens: bool,
-    /// Whether traces are written too.
-    save_traces: bool,
-    /// Whether the reading is also written as a GIF animation.
-    save_gif: bool,
-    /// Whether the stability of orders is measured.
-    stability: bool,
     /// The removal curves to measure, if any.
     causal: Option<RemovalSpec>,
     /// Further settings of the explanations.
     settings: ExplainSettings,
-    /// Where regions of the images come from.
-    masks: Option<PathBuf>,
 }
 
 /// Turns tokens into files, on the CPU only.
 struct Explainer<'a> {
-    spec: &'a Spec,
+    spec: &'a Spec<'a>,
     tell: &'a InspectSink<'a>,
     /// For each probe, how the tokens differ from those it was trained on, as text.
     tokens_changed: Vec<Vec<String>>,
@@ -115,7 +110,6 @@ struct Explainer<'a> {
     kinds: Vec<(String, Vec<Perturbation>)>,
     /// Null bands of the diagnostics.
     nulls: NullBands,
-    marked: Option<marked::Marked>,
     /// Checked by long computations, so that they stop early.
     cancel: Cancel,
 }
@@ -135,41 +129,34 @@ pub fn run(
     let preprocessor = preprocessor(&spec.backbone, spec.token_spec.size)?;
     let reader = TokenReader::open(&spec.backbone, preprocessor, &spec.token_spec, &spec.device);
     let reader = reader.map_err(|error| match error {
-        BackboneError::Layer { layer, layers } => JobError::failed(Usage(format!(
+        BackboneError::Layer { layer, layers } => JobError::from(Usage(format!(
             "--layer {layer}: {} has layers 1 to {layers}, and 0 for its embeddings",
             flags.backbone
         ))),
-        error @ BackboneError::Blocks { .. } => JobError::failed(Usage(error.to_string())),
-        other => JobError::failed(other),
+        error @ BackboneError::Blocks { .. } => Usage(error.to_string()).into(),
+        other => other.into(),
     })?;
     check_fit(&spec.probes, &reader, &spec.token_spec, reporter)?;
-    let marked = spec.masks.as_deref().map(marked::Marked::open).transpose()?;
+    let annotations = flags.masks.as_deref().map(Annotations::open).transpose()?;
     tell(InspectEvent::Begun(spec.images.len()))?;
     let explainer = Explainer {
         spec,
         tell,
         tokens_changed: spec.probes.iter().map(|loaded| reader.changes(&loaded.probe)).collect(),
-        kinds: if spec.stability { kinds(spec.settings.seed) } else { Vec::new() },
+        kinds: if flags.stability { kinds(spec.settings.seed) } else { Vec::new() },
         nulls: NullBands::new(spec.settings.null_draws, spec.settings.seed),
-        marked,
         cancel: reporter.cancel().clone(),
     };
-    let env = engine.env;
     if let Some(passes) = spec.causal.as_ref().map(|causal| causal.passes(spec.probes.len() * RANKINGS.len()))
         && passes > 0.0
     {
         let cost = format!("Removal curves cost up to {passes:.0} more full encoder passes per image");
         tell(InspectEvent::Note(cost))?;
     }
-    let mut go_on = |at: Option<(Mode, usize, usize)>| {
-        if let Some((mode, done, total)) = at {
-            reporter.progress(&removal::told(mode), done as u64, Some(total as u64), removal::UNIT);
-        }
-        reporter.pause(engine)
-    };
-    explainer.all(&reader, env, &mut go_on)?;
-    explainer.marked.iter().flat_map(marked::Marked::warnings).for_each(|warning| reporter.warn(warning));
-    reporter.cancel().check()
+    let mut pass = Pass { reader: &reader, engine, reporter, annotations, regions: RegionSet::default() };
+    explainer.all(&mut pass)?;
+    pass.regions.warnings().into_iter().for_each(|warning| pass.reporter.warn(warning));
+    pass.reporter.cancel().check()
 }
 
 /// Refuses, before any image is read, probes and readings that do not fit the backbone's tokens; warns of
@@ -190,7 +177,7 @@ fn check_fit(
         let own = probe.arrays.get("order").map_or(2, |order| order.data.len());
         probe.fits(backbone.width(), grid.map_or(own, Grid::len), cls)?;
         grid.map_or(Ok(()), |grid| change.fits(grid.len()))
-            .map_err(|error| JobError::failed(Usage(format!("--reading: {error}"))))?;
+            .map_err(|error| Usage(format!("--reading: {error}")))?;
         if let Some(why) = doubt(probe, backbone.fingerprint(), &token_spec, &preprocessor.key()) {
             reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
         }
@@ -199,14 +186,15 @@ fn check_fit(
 }
 
 impl Explainer<'_> {
-    /// Reads and explains every image on this thread and two more, as long as `go_on` says so.
-    fn all(&self, reader: &TokenReader, env: WorkerEnv, go_on: &mut GoOn<'_>) -> anyhow::Result<()> {
+    /// Reads and explains every image on this thread and two more, until it is cancelled.
+    fn all(&self, pass: &mut Pass<'_>) -> anyhow::Result<()> {
+        let (reader, env) = (pass.reader, pass.engine.env);
         let prepare = |source: &Source| {
             let photo = (env.photo)(&ImageSource::from(source.path.clone()));
             let pixels = photo.map_err(Into::into).and_then(|photo| reader.prepare(&photo));
             pixels.map_err(|error| lines(&error).join(": "))
         };
-        let batch = self.spec.batch;
+        let batch = self.spec.flags.batch;
         std::thread::scope(|scope| {
             // On either side of the batch that is read, one batch waits in the channel and one is being worked on.
             let (send, prepared) = sync_channel(1);
@@ -219,12 +207,12 @@ impl Explainer<'_> {
                 .spawn_scoped(scope, move || self.run(&items))
                 .context("the explaining thread cannot be started")?;
             for (at, prepared) in prepared.into_iter().enumerate() {
-                if go_on(None).is_err() {
+                if pass.reporter.pause(pass.engine).is_err() {
                     break;
                 }
                 let items = {
                     let _working = self.cancel.working();
-                    self.read(reader, at * batch, prepared, go_on)
+                    self.read(pass, at * batch, prepared)
                 };
                 // A closed channel means that explaining has failed; its error comes below.
                 if hand.send(items).is_err() {
@@ -241,14 +229,17 @@ impl Explainer<'_> {
         for items in batches {
             let _working = self.cancel.working();
             self.prepare_nulls(&items);
-            let pairs: Vec<(&Item, Option<usize>)> = items
+            let pairs: Vec<_> = items
                 .iter()
-                .flat_map(|item| match item.1 {
-                    Ok(_) => (0..self.spec.probes.len()).map(|probe| (item, Some(probe))).collect(),
-                    Err(_) => vec![(item, None)],
+                .flat_map(|(index, read)| match read {
+                    Ok(read) => (0..self.spec.probes.len()).map(|at| (*index, Ok((read, at)))).collect(),
+                    Err(why) => vec![(*index, Err(why))],
                 })
                 .collect();
-            let rows = pairs.into_par_iter().map(|(item, probe)| self.explain(item, probe));
+            let rows = pairs.into_par_iter().map(|(index, pair)| match pair {
+                Ok((read, at)) => self.explain(index, read, at),
+                Err(why) => Ok(Err(self.failure(index, None, why.clone()))),
+            });
             for row in rows.collect::<anyhow::Result<Vec<_>>>()? {
                 (self.tell)(row.map_or_else(InspectEvent::Failed, InspectEvent::Explained))?;
             }
@@ -266,68 +257,60 @@ impl Explainer<'_> {
         }
     }
 
+    /// An image that is left out, or only its explanation through `probe`.
+    fn failure(&self, image: usize, probe: Option<&Loaded>, error: String) -> Failure {
+        let path = self.spec.images[image].path.display().to_string();
+        Failure { image, path, probe: probe.map(|loaded| loaded.path.display().to_string()), error }
+    }
+
     /// Explains one image through one probe, and sends its files. An inner error skips this pair; an outer
     /// one (a full disk, say) ends the run.
-    fn explain(&self, item: &Item, probe: Option<usize>) -> anyhow::Result<Result<Explained, Failure>> {
-        let (index, read) = item;
-        let source = &self.spec.images[*index];
-        let image = source.path.display().to_string();
-        let failure = |error: String| Failure {
-            image: *index,
-            path: image.clone(),
-            probe: probe.map(|at| self.spec.probes[at].path.display().to_string()),
-            error,
-        };
-        let of = |error: anyhow::Error| lines(&error).join(": ");
-        let (Read { tokens, seen, rollout, changed, removals, regions }, at) = match (read, probe) {
-            (Ok(read), Some(probe)) => (read, probe),
-            (Err(why), _) => return Ok(Err(failure(why.clone()))),
-            (Ok(_), None) => unreachable!("what was read comes with a probe"),
-        };
-        let loaded = &self.spec.probes[at];
+    fn explain(&self, index: usize, read: &Read, at: usize) -> anyhow::Result<Result<Explained, Failure>> {
+        let Read { tokens, seen, rollout, changed, removals, regions } = read;
+        let (flags, source, loaded) = (self.spec.flags, &self.spec.images[index], &self.spec.probes[at]);
+        let skip = |error: String| Ok(Err(self.failure(index, Some(loaded), error)));
+        let said = |error: anyhow::Error| lines(&error).join(": ");
         let question = Question {
-            image: image.clone(),
+            image: source.path.display().to_string(),
             probe: loaded.path.display().to_string(),
             class: loaded.class,
             rho: self.spec.settings.rho,
-            image_seed: *index as u64,
+            image_seed: index as u64,
             nulls: Some(&self.nulls),
             tokens_changed: self.tokens_changed[at].clone(),
             top: TOP,
         };
         let mut trace = match explain(&loaded.probe, loaded.change.clone(), tokens, seen.clone(), question) {
             Ok(trace) => trace,
-            Err(error) => return Ok(Err(failure(of(error.into())))),
+            Err(error) => return skip(said(error.into())),
         };
         trace.regions.clone_from(regions);
         let (read, asked) = ((&loaded.probe, &loaded.change), self.spec.settings.attributions);
-        attribute(&mut trace, read, tokens, *index as u64, asked, rollout.as_ref());
+        attribute(&mut trace, read, tokens, index as u64, asked, rollout.as_ref());
         let document = write::document(&trace, loaded, self);
         let folder = Path::new(&source.stem);
         let keep = |file: ResultFile| (self.tell)(InspectEvent::File(file));
-        match self.stability(*index, at, changed) {
-            Some(Ok(stability)) => {
-                keep(write::stability(folder, &loaded.stem, &stability)?)?;
-            }
-            Some(Err(error)) => return Ok(Err(failure(of(error.into())))),
-            None => {}
+        match self.stability(index, at, changed) {
+            Ok(Some(stability)) => keep(write::stability(folder, &loaded.stem, &stability)?)?,
+            Ok(None) => {}
+            Err(error) => return skip(said(error.into())),
         }
         match removals.get(at) {
             Some(Ok(removal)) => {
                 write::removal(folder, &loaded.stem, removal)?.into_iter().try_for_each(keep)?;
             }
-            Some(Err(error)) => return Ok(Err(failure(error.clone()))),
+            Some(Err(error)) => return skip(error.clone()),
             None => {}
         }
-        let tokens = self.spec.save_tokens.then_some(tokens);
+        let tokens = flags.save_tokens.then_some(tokens);
         let [npz, json] = write::files(folder, &loaded.stem, &trace, &document, tokens)?;
         let files = [&npz, &json].map(|file| file.path.clone());
         keep(npz)?;
-        if self.spec.save_traces {
+        if flags.save_traces {
             keep(write::trace(folder, &loaded.stem, &trace)?)?;
         }
         keep(json)?;
-        if self.spec.save_gif {
+        if flags.save_gif {
             write::gif(folder, &loaded.stem, trace.clone())?.map_or(Ok(()), keep)?;
         }
         let cells = summary::cells(&trace, &document, &source.stem, &loaded.stem);
@@ -341,18 +324,17 @@ impl Explainer<'_> {
         index: usize,
         at: usize,
         changed: &[Tokens],
-    ) -> Option<Result<Stability, OrderError>> {
-        let name = |loaded: &Loaded| loaded.path.file_stem().map(|_| loaded.name());
+    ) -> Result<Option<Stability>, OrderError> {
         let loaded = &self.spec.probes[at];
-        if loaded.asked > 0 {
-            return None;
+        if changed.is_empty() || loaded.asked > 0 {
+            return Ok(None);
         }
         let is_peer =
             |peer: &&Loaded| peer.asked == 0 && peer.change == loaded.change && peer.path != loaded.path;
         let peers = self.spec.probes.iter().filter(is_peer);
         let measurement = Measurement {
-            image: self.spec.images[index].path.file_name()?.to_string_lossy().into_owned(),
-            name: name(loaded)?,
+            image: self.spec.images[index].name(),
+            name: loaded.name(),
             probe: &loaded.probe,
             reading: Reading {
                 change: loaded.change.clone(),
@@ -360,11 +342,11 @@ impl Explainer<'_> {
                 ..Reading::default()
             },
             image_seed: index as u64,
-            peers: peers.filter_map(|peer| Some((name(peer)?, &peer.probe))).collect(),
+            peers: peers.map(|peer| (peer.name(), &peer.probe)).collect(),
         };
-        match (!changed.is_empty()).then(|| measurement.take(changed, &self.kinds))? {
-            Err(OrderError::None { .. }) => None,
-            found => Some(found),
+        match measurement.take(changed, &self.kinds) {
+            Err(OrderError::None { .. }) => Ok(None),
+            found => found.map(Some),
         }
     }
 }

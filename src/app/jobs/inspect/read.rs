@@ -4,16 +4,18 @@
 use std::convert::Infallible;
 
 use super::Explainer;
-use crate::app::jobs::removal::ReaderPasses;
+use crate::app::jobs::engine::Engine;
+use crate::app::jobs::removal::{Encoder, EnginePasses};
 use crate::app::jobs::tokens::TokenReader;
-use crate::app::jobs::{JobError, stability};
+use crate::app::jobs::{JobError, Reporter, stability};
 use crate::app::user_error::lines;
+use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::preprocess::Pixels;
-use crate::model::explain::removal::{Image, Mode, Removal, RemovalSpec, Subject, measure};
+use crate::model::explain::removal::{Image, Removal, RemovalSpec, Subject, measure};
 use crate::model::reading::Reading;
 use crate::model::regions::Regions;
 use crate::model::tokens::Tokens;
-use crate::model::trace::Picture;
+use crate::model::trace::{Attribution, Picture};
 
 /// What the backbone returned for one image.
 pub(super) struct Read {
@@ -31,8 +33,16 @@ pub(super) struct Read {
     pub removals: Vec<Result<Removal, String>>,
 }
 
-/// Called with the progress of removal curves (mode, done, total), or `None` outside them; an error ends the run.
-pub(super) type GoOn<'a> = dyn FnMut(Option<(Mode, usize, usize)>) -> Result<(), JobError> + 'a;
+/// The backbone, and what else only the thread that owns it uses.
+pub(super) struct Pass<'a> {
+    pub reader: &'a TokenReader,
+    pub engine: &'a mut Engine,
+    pub reporter: &'a mut dyn Reporter,
+    /// The annotations of the images, if requested.
+    pub annotations: Option<Annotations>,
+    /// The regions read from them so far.
+    pub regions: RegionSet,
+}
 
 /// The index of an image, and what was read or why nothing was.
 pub(super) type Item = (usize, Result<Read, String>);
@@ -42,56 +52,63 @@ impl Explainer<'_> {
     /// removal curves. If cancelled, returns the images before the one that was being read.
     pub(super) fn read(
         &self,
-        reader: &TokenReader,
+        pass: &mut Pass<'_>,
         first: usize,
         prepared: Vec<Result<Pixels, String>>,
-        go_on: &mut GoOn<'_>,
     ) -> Vec<Item> {
-        let Ok(read) = reader.read(prepared, |error| Ok::<_, Infallible>(error.to_string()));
-        let more = |index: usize, (tokens, pixels): (Tokens, Pixels), go_on: &mut GoOn<'_>| {
-            let drawn = self.spec.save_traces || self.spec.save_gif;
-            let looked_at = drawn || !self.kinds.is_empty() || self.spec.causal.is_some();
-            let seen = if looked_at { reader.preprocessor.seen(&pixels) } else { Picture::default() };
-            let mut changed = Vec::new();
-            if !self.kinds.is_empty() {
-                changed.push(tokens.clone());
-                for copies in
-                    stability::changed(&reader.preprocessor, &seen, &self.kinds).chunks(self.spec.batch)
-                {
-                    changed.extend(reader.forward(copies).map_err(JobError::failed)?);
-                }
-            }
-            let removals = match &self.spec.causal {
-                Some(causal) => self.removals(reader, (index, &tokens, &pixels, &seen), causal, go_on)?,
-                None => Vec::new(),
+        let Ok(read) = pass.reader.read(prepared, |error| Ok::<_, Infallible>(error.to_string()));
+        let whole = |(index, read): (usize, Result<(Tokens, Pixels), String>)| {
+            let read = match read.map(|(tokens, pixels)| self.read_more(pass, index, tokens, &pixels)) {
+                Ok(Ok(read)) => Ok(read),
+                Ok(Err(JobError::Failed(error))) => Err(lines(&error).join(": ")),
+                Ok(Err(JobError::Cancelled)) => return None,
+                Err(why) => Err(why),
             };
-            let seen = if drawn { seen } else { Picture::default() };
-            let rollout = reader.rollout(self.spec.settings.attributions, &pixels);
-            let image = &self.spec.images[index].path;
-            let regions = self.marked.as_ref().and_then(|marked| marked.read(image, reader, tokens.grid));
-            Ok(Read { tokens, seen, rollout, changed, regions, removals })
-        };
-        let whole = |(index, read): (usize, Result<_, String>)| {
-            let read = match read {
-                Ok(read) => more(index, read, go_on),
-                Err(why) => return Some((index, Err(why))),
-            };
-            match read {
-                Ok(read) => Some((index, Ok(read))),
-                Err(JobError::Failed(error)) => Some((index, Err(lines(&error).join(": ")))),
-                Err(JobError::Cancelled) => None,
-            }
+            Some((index, read))
         };
         (first..).zip(read).map_while(whole).collect()
+    }
+
+    /// What is requested of an image beside its tokens.
+    fn read_more(
+        &self,
+        pass: &mut Pass<'_>,
+        index: usize,
+        tokens: Tokens,
+        pixels: &Pixels,
+    ) -> Result<Read, JobError> {
+        let (reader, flags) = (pass.reader, self.spec.flags);
+        let drawn = flags.save_traces || flags.save_gif;
+        let looked_at = drawn || !self.kinds.is_empty() || self.spec.causal.is_some();
+        let seen = if looked_at { reader.preprocessor.seen(pixels) } else { Picture::default() };
+        let mut changed = Vec::new();
+        if !self.kinds.is_empty() {
+            changed.push(tokens.clone());
+            for copies in stability::changed(&reader.preprocessor, &seen, &self.kinds).chunks(flags.batch) {
+                changed.extend(reader.forward(copies)?);
+            }
+        }
+        let removals = match &self.spec.causal {
+            Some(causal) => self.removals(pass, (index, &tokens, pixels, &seen), causal)?,
+            None => Vec::new(),
+        };
+        let seen = if drawn { seen } else { Picture::default() };
+        let asked = self.spec.settings.attributions;
+        let rollout = asked.contains(Attribution::Rollout).then(|| reader.rollout(pixels));
+        let image = self.spec.images[index].path.as_path();
+        let regions = pass.annotations.as_ref().and_then(|annotations| {
+            pass.regions.read(annotations, &[Some(image)], &reader.preprocessor, tokens.grid);
+            pass.regions.of.last().cloned().flatten()
+        });
+        Ok(Read { tokens, seen, rollout, changed, regions, removals })
     }
 
     /// The removal curves of one image for every probe.
     fn removals(
         &self,
-        reader: &TokenReader,
+        pass: &mut Pass<'_>,
         (index, tokens, pixels, seen): (usize, &Tokens, &Pixels, &Picture),
         causal: &RemovalSpec,
-        go_on: &mut GoOn<'_>,
     ) -> Result<Vec<Result<Removal, String>>, JobError> {
         let subjects = self.spec.probes.iter().zip(&self.tokens_changed).map(|(loaded, changed)| Subject {
             probe: &loaded.probe,
@@ -100,11 +117,12 @@ impl Explainer<'_> {
             class: loaded.class,
         });
         let subjects: Vec<Subject<'_>> = subjects.collect();
-        let name = self.spec.images[index].path.file_name().unwrap_or_default();
-        let (name, why_no_subset) = (name.to_string_lossy().into_owned(), reader.backbone.why_no_subset());
+        let (name, why_no_subset) = (self.spec.images[index].name(), pass.reader.backbone.why_no_subset());
         let image = Image { name, tokens, pixels, seen, seed: index as u64, why_no_subset };
-        let tell = &mut |mode, done, total| go_on(Some((mode, done, total)));
-        let curves = measure(&subjects, &image, causal, &mut ReaderPasses { reader, pixels, tell })?;
+        let encoder = Encoder::Own(pass.reader);
+        let mut passes =
+            EnginePasses { engine: pass.engine, reporter: pass.reporter, encoder, pixels, told: true };
+        let curves = measure(&subjects, &image, causal, &mut passes)?;
         Ok(curves.into_iter().map(|curves| curves.map_err(|error| error.to_string())).collect())
     }
 }

@@ -13,7 +13,7 @@ use crate::model::explain::stability::Stability;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::io::npz;
 use crate::model::tokens::Tokens;
-use crate::model::trace::{Attributed, Attribution, Found, Matrix, Prediction, Routing, Trace};
+use crate::model::trace::{Attributed, Attribution, Found, Matrix, Routing, Trace};
 use crate::viz::animation::{self, Drawn};
 use crate::viz::draw::Theme;
 use crate::viz::export::GIF_DPI;
@@ -161,7 +161,6 @@ fn arrays(trace: &Trace) -> Arrays {
 pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>) -> Value {
     let names = &loaded.probe.meta.classes;
     let class = names.get(trace.evidence.class).cloned().unwrap_or(trace.evidence.class.to_string());
-    let prediction = |p: &Prediction| json!({"index": p.index, "name": p.name, "logit": p.logit, "probability": p.probability});
     let mut document = json!({
         "image": trace.image,
         "probe": trace.probe,
@@ -170,7 +169,7 @@ pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>
         "backbone": trace.backbone,
         "grid": trace.grid,
         "radius": trace.radius,
-        "prediction": trace.top.iter().take(5).map(prediction).collect::<Vec<_>>(),
+        "prediction": trace.top.iter().take(5).collect::<Vec<_>>(),
         "class": {
             "index": trace.evidence.class,
             "name": class,
