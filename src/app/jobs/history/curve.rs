@@ -97,33 +97,25 @@ impl TrainHistory {
         curve
     }
 
-    /// `points` after epochs together with those within epochs, in order.
-    fn with_points_within(
-        &self,
-        line: &Line,
-        value: fn(&Epoch) -> f64,
-        mut points: Vec<(f64, f64)>,
-    ) -> Vec<(f64, f64)> {
+    /// The evaluations of `line` after epochs and within epochs, in order.
+    fn evaluations(&self, line: &Line, value: fn(&Epoch) -> f64) -> Vec<(f64, f64)> {
         let steps = self.about.steps_per_epoch();
-        let point = |epoch: &Epoch| Some((epoch.step? as f64 / steps, value(epoch)));
-        points.extend(line.between.iter().filter_map(point));
+        let at = |epoch: &Epoch| epoch.step.map_or(epoch.epoch as f64, |step| step as f64 / steps);
+        let all = line.epochs.iter().chain(&line.between);
+        let mut points: Vec<(f64, f64)> = all.map(|epoch| (at(epoch), value(epoch))).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         points
     }
 
     /// The points of `line`, one seed's; `lines` are those of all seeds.
     fn points(&self, lines: &[Line], line: &Line, measure: Measure) -> Vec<(f64, f64)> {
-        let epoch = |value: fn(&Epoch) -> f64, shift: f64| {
-            line.epochs.iter().map(move |epoch| (epoch.epoch as f64 - shift, value(epoch))).collect()
+        let middles = |value: fn(&Epoch) -> f64| {
+            line.epochs.iter().map(move |epoch| (epoch.epoch as f64 - 0.5, value(epoch)))
         };
         match measure {
-            Measure::Train => epoch(|epoch| epoch.train, 0.5),
-            Measure::Select => {
-                self.with_points_within(line, |epoch| epoch.select, epoch(|epoch| epoch.select, 0.0))
-            }
-            Measure::Test => {
-                self.with_points_within(line, |epoch| epoch.test, epoch(|epoch| epoch.test, 0.0))
-            }
+            Measure::Train => middles(|epoch| epoch.train).collect(),
+            Measure::Select => self.evaluations(line, |epoch| epoch.select),
+            Measure::Test => self.evaluations(line, |epoch| epoch.test),
             Measure::Loss => {
                 // The position is that of the first seed that has the bin, so that all seeds have the same.
                 let filled =
@@ -135,8 +127,8 @@ impl TrainHistory {
                 let steps: Vec<(f64, f64)> = (0..line.steps.len()).filter_map(point).collect();
                 // Where no losses of steps were recorded yet, the means of epochs take their place.
                 let first_step = steps.first().map_or(f64::INFINITY, |step| step.0);
-                let before: Vec<(f64, f64)> = epoch(|epoch| epoch.loss, 0.5);
-                before.into_iter().filter(|point| point.0 + 0.5 < first_step).chain(steps).collect()
+                let before = middles(|epoch| epoch.loss).filter(|point| point.0 + 0.5 < first_step);
+                before.chain(steps).collect()
             }
         }
     }

@@ -3,19 +3,15 @@
 
 use super::{About, TrainHistory};
 use crate::app::format::shell_path;
+use crate::viz::Info;
 use crate::viz::figures::curves::{Curves, Part, Series, TrainingPlot, average};
 use crate::viz::figures::plot::Caption;
 
 use super::curve::{Band, Curve, Measure};
 
 impl TrainHistory {
-    /// The figure of these heads; of all if `heads` is empty. The loss is that of steps where known, else the mean of
-    /// each epoch at its middle; steps are counted for one seed.
-    pub fn figure(&self, heads: &[String], part: Part, log: bool) -> TrainingPlot {
-        Self::figure_of(&[self], heads, part, log, Band::default())
-    }
-
-    /// The same for several runs on one plot, with bands of a chosen kind; curves are named after head and run.
+    /// The figure of these heads of one run or several; of all if `heads` is empty. The loss is that of steps where known,
+    /// else the mean of each epoch at its middle; steps are counted for one seed.
     pub fn figure_of(runs: &[&Self], heads: &[String], part: Part, log: bool, band: Band) -> TrainingPlot {
         let is_chosen = |name: &String| heads.is_empty() || heads.contains(name);
         let mut series = Vec::new();
@@ -24,30 +20,34 @@ impl TrainHistory {
                 series.push(run.series(head, run.name_among(name, runs.len()), band));
             }
         }
-        let id = part.info().id;
-        let folder = |run: &&Self| format!("--run {}", shell_path(&run.about.folder));
-        let mut command: Vec<String> = runs.iter().map(folder).collect();
-        command.push(format!("--figure {id}"));
-        if !heads.is_empty() {
-            command.push(format!("--heads {}", heads.join(",")));
+        let (mut caption, interval) = (Self::caption(runs, heads, &part.info()), band == Band::Interval);
+        if log {
+            caption.command += " --log";
         }
-        command.extend(log.then(|| "--log".to_owned()));
-        command.extend((band == Band::Interval).then(|| "--band interval".to_owned()));
-        let mut about: Vec<String> = runs.iter().map(|run| run.description()).collect();
-        about.extend((band == Band::Interval).then(|| format!("bands: {}", band.text())));
-        let names: Vec<String> = runs.iter().map(|run| run.about.name()).collect();
-        let caption = Caption {
-            title: part.info().title.to_owned(),
-            file: format!("{}-{id}", names.join("-")),
-            about: about.join("; "),
-            command: command.join(" "),
+        if interval {
+            caption.command += " --band interval";
+            caption.about += &format!("; bands: {}", band.text());
+        }
+        TrainingPlot { curves: Curves { series, interval }, part, log, caption }
+    }
+
+    /// The caption of a figure of these heads of `runs`; of all if `heads` is empty.
+    pub(super) fn caption(runs: &[&Self], heads: &[String], info: &Info) -> Caption {
+        let joined = |text: &dyn Fn(&Self) -> String, between: &str| {
+            runs.iter().map(|run| text(run)).collect::<Vec<_>>().join(between)
         };
-        let curves = Curves { series, interval: band == Band::Interval };
-        TrainingPlot { curves, part, log, caption }
+        let folders = joined(&|run| format!("--run {}", shell_path(&run.about.folder)), " ");
+        let only = if heads.is_empty() { String::new() } else { format!(" --heads {}", heads.join(",")) };
+        Caption {
+            title: info.title.to_owned(),
+            file: format!("{}-{}", joined(&|run| run.about.name(), "-"), info.id),
+            about: joined(&Self::description, "; "),
+            command: format!("{folders} --figure {}{only}", info.id),
+        }
     }
 
     /// The run in words, for a figure's metadata.
-    pub(super) fn description(&self) -> String {
+    fn description(&self) -> String {
         let About { dataset, backbone, epochs, seeds, .. } = &self.about;
         let (name, seeds) = (self.about.name(), seeds.len());
         format!("{name}: heads on {dataset} through {backbone}, {epochs} epochs, {seeds} seeds")
@@ -62,18 +62,15 @@ impl TrainHistory {
     fn series(&self, head: usize, name: String, band: Band) -> Series {
         let steps = self.about.steps_per_epoch();
         let several = self.about.seeds.len() > 1;
-        let line = |measure: Measure, unit: f64| {
-            let curve = self.curve(head, measure);
+        let line = |curve: Curve, unit: f64| {
             let (spread, Curve { at, mean, .. }) = (curve.band(band), curve);
             let points = at.iter().zip(mean).map(|(at, mean)| (at * steps, mean / unit)).collect();
             (points, spread.into_iter().filter(|_| several).map(|spread| spread / unit).collect())
         };
-        let (loss, loss_spread) = line(Measure::Loss, 1.0);
-        let (accuracy, accuracy_spread) = line(Measure::Test, 100.0);
-        let curve = self.curve_of(head, Measure::Loss, |points| average(&points));
-        let (spread, Curve { at, mean, .. }) = (curve.band(band), curve);
-        let average = at.iter().zip(mean).map(|(at, mean)| (at * steps, mean)).collect();
-        let average_spread = spread.into_iter().filter(|_| several).collect();
+        let (loss, loss_spread) = line(self.curve(head, Measure::Loss), 1.0);
+        let (accuracy, accuracy_spread) = line(self.curve(head, Measure::Test), 100.0);
+        let averaged = self.curve_of(head, Measure::Loss, |points| average(&points));
+        let (average, average_spread) = line(averaged, 1.0);
         Series { name, loss, accuracy, loss_spread, accuracy_spread, average, average_spread }
     }
 }
@@ -85,6 +82,10 @@ mod tests {
     use super::*;
     use crate::viz::figures::plot::Plot as _;
 
+    fn loss_of_gap(history: &TrainHistory, log: bool) -> TrainingPlot {
+        TrainHistory::figure_of(&[history], &["gap".to_owned()], Part::Loss, log, Band::default())
+    }
+
     #[test]
     fn noisy_losses_are_averaged_seed_by_seed() {
         let mut history = history(100, 2);
@@ -94,7 +95,7 @@ mod tests {
             let loss = Some(2.0 + seed as f64 + noise);
             history.step(&Steps { seed, at: (at as f64 + 0.5) / 8.0, losses: vec![loss, None] });
         }
-        let figure = history.figure(&["gap".to_owned()], Part::Loss, false);
+        let figure = loss_of_gap(&history, false);
         let [gap] = &figure.curves.series[..] else { panic!("one head") };
         assert_eq!((gap.loss.len(), gap.average.len(), gap.average_spread.len()), (800, 800, 800));
         let middle = 400;
@@ -108,7 +109,7 @@ mod tests {
         let mut history = history(2, 2);
         let metrics = [(0, 1, 1.0, 60.0), (0, 2, 0.5, 50.0), (1, 1, 3.0, 40.0)];
         history.epochs(&metrics.map(|(seed, epoch, loss, test)| metric("gap", seed, epoch, loss, test)));
-        let figure = history.figure(&["gap".to_owned()], Part::Loss, true);
+        let figure = loss_of_gap(&history, true);
         let [gap] = &figure.curves.series[..] else { panic!("one head") };
         assert_eq!(gap.loss, [(1.0, 2.0), (3.0, 0.5)], "8 images in batches of 4 are 2 steps");
         assert_eq!(gap.accuracy, [(2.0, 0.5), (4.0, 0.5)]);
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(interval.table().heads()[4], "interval_95_half_width");
         // 9 images in batches of 4 are 3 steps: the last has one.
         history.about.train = 9;
-        let figure = history.figure(&["gap".to_owned()], Part::Loss, true);
+        let figure = loss_of_gap(&history, true);
         assert_eq!(figure.curves.series[0].accuracy, [(3.0, 0.5), (6.0, 0.5)]);
         assert_eq!(figure.caption.command, "--run run --figure training_loss --heads gap --log");
     }

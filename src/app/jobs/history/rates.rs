@@ -2,9 +2,7 @@
 //! test images. Cells are recognised by the names of their variants, `head[layer=L,rate=R]`.
 
 use super::TrainHistory;
-use crate::app::format::shell_path;
-use crate::viz::figures::plot::Caption;
-use crate::viz::figures::rates::{self, RateCell, RateGrid, RatesPlot};
+use crate::viz::figures::rates::{INFO, RateCell, RateGrid, RatesPlot};
 
 /// Splits a variant's name into head with its other settings, layer and rate; `None` if it has neither of these.
 fn parse(name: &str) -> Option<[String; 3]> {
@@ -65,16 +63,7 @@ impl TrainHistory {
     pub fn rates(&self, heads: &[String]) -> RatesPlot {
         let mut grids = self.grids();
         grids.retain(|grid| heads.is_empty() || heads.contains(&grid.head));
-        let id = rates::INFO.id;
-        let folder = shell_path(&self.about.folder);
-        let only = if heads.is_empty() { String::new() } else { format!(" --heads {}", heads.join(",")) };
-        let caption = Caption {
-            title: rates::INFO.title.to_owned(),
-            file: format!("{}-{id}", self.about.name()),
-            about: self.description(),
-            command: format!("--run {folder} --figure {id}{only}"),
-        };
-        RatesPlot { grids, caption }
+        RatesPlot { grids, caption: Self::caption(&[self], heads, &INFO) }
     }
 }
 

@@ -1,8 +1,6 @@
 //! Results of variants that differ in one number, `head[temperature=0.1]`, as a figure of one run or several.
 
 use super::TrainHistory;
-use crate::app::format::shell_path;
-use crate::viz::figures::plot::Caption;
 use crate::viz::figures::settings::{INFO, SettingLine, SettingPoint, SettingsPlot};
 
 /// Head, setting and value of a variant whose name sets exactly one number.
@@ -42,20 +40,7 @@ impl TrainHistory {
         }
         lines.retain(|line| line.points.len() > 1);
         lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.value.total_cmp(&b.value)));
-        let folder = |run: &&Self| format!("--run {}", shell_path(&run.about.folder));
-        let mut command: Vec<String> = runs.iter().map(folder).collect();
-        command.push(format!("--figure {}", INFO.id));
-        if !heads.is_empty() {
-            command.push(format!("--heads {}", heads.join(",")));
-        }
-        let names: Vec<String> = runs.iter().map(|run| run.about.name()).collect();
-        let caption = Caption {
-            title: INFO.title.to_owned(),
-            file: format!("{}-{}", names.join("-"), INFO.id),
-            about: runs.iter().map(|run| run.description()).collect::<Vec<_>>().join("; "),
-            command: command.join(" "),
-        };
-        SettingsPlot { setting, lines, caption }
+        SettingsPlot { setting, lines, caption: Self::caption(runs, heads, &INFO) }
     }
 }
 
