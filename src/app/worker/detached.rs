@@ -14,12 +14,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::event_sender::JobEvents;
+use super::tasks::absolute;
 use crate::app::jobs::detached::{Detached, LOGS, OWNER_FILE, SWEEP, Said, Started, lock};
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
 use crate::app::jobs::training::{RunSnapshot, TrainEvent};
 use crate::app::jobs::{Cancel, Event, Unit};
-use crate::app::paths::expanded;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, sign};
 use crate::model::io::process::host_name;
@@ -47,8 +47,7 @@ pub(super) fn run(
     cancel: &Cancel,
     closing: &Cancel,
 ) -> anyhow::Result<()> {
-    let out = request.out.to_str().map_or_else(|| request.out.clone(), expanded);
-    let out = std::path::absolute(&out).with_context(|| format!("{}", out.display()))?;
+    let out = absolute(&request.out)?;
     atomic_file::make_folder(&out).with_context(|| format!("{}: cannot be created", out.display()))?;
     let began = match claim(&out)? {
         Some(held)
@@ -90,7 +89,8 @@ pub(super) fn run(
             // A write during the read changes the stamp, so that the folder is read again.
             if let Ok(snapshot) = read(&out) {
                 let snapshot = Arc::new(snapshot);
-                report_progress(events, &snapshot);
+                let (done, total) = history(&snapshot).done();
+                events.progress("Epochs of all heads", done as u64, Some(total as u64), Unit::Files);
                 send(TrainEvent::Begun(snapshot.clone()));
                 send(TrainEvent::Probes(snapshot.probes.clone()));
                 last = Some(snapshot);
@@ -125,15 +125,13 @@ pub(super) fn run(
 /// Acquires the lock to train there; `None` while a training runs.
 fn claim(out: &Path) -> anyhow::Result<Option<ExclusiveLock>> {
     let path = lock(out);
-    for attempt in 0..TRIES {
+    for _ in 0..TRIES {
         let held =
             ExclusiveLock::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))?;
         if held.is_some() {
             return Ok(held);
         }
-        if attempt + 1 < TRIES {
-            sleep(Duration::from_millis(2));
-        }
+        sleep(Duration::from_millis(2));
     }
     Ok(None)
 }
@@ -241,11 +239,6 @@ fn history(snapshot: &RunSnapshot) -> TrainHistory {
     history.epochs(&snapshot.epochs);
     history.failures(&snapshot.failures);
     history
-}
-
-fn report_progress(events: &JobEvents, snapshot: &RunSnapshot) {
-    let (done, total) = history(snapshot).done();
-    events.progress("Epochs of all heads", done as u64, Some(total as u64), Unit::Files);
 }
 
 /// A log file that grows by lines, and the offset up to which it was read.

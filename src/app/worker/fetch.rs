@@ -11,6 +11,7 @@ use crate::app::jobs::train::{self, TimeSpec, TrainPlan, TrainSettings, TrainSpe
 use crate::app::jobs::training::TrainEvent;
 use crate::app::jobs::{Cancel, Event, Fetch, JobId, fetch};
 use crate::app::paths;
+use crate::app::submit::{Plan, hand_in};
 use crate::app::user_error::UserError;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::preprocess::Preprocessor;
@@ -52,8 +53,8 @@ fn run_apart(kind: &Fetch, events: &JobEvents, cancel: &Cancel, closing: &Cancel
     let news = match kind {
         Fetch::PlanTasks(request) => TrainEvent::TasksPlanned(tasks::plan(request)?),
         Fetch::HandIn(request) => TrainEvent::HandedIn(tasks::begin(request)?),
-        Fetch::RetryTasks(folder) => TrainEvent::Retried(tasks::retry(folder)?),
-        Fetch::EndTasks(folder) => return tasks::end(folder),
+        Fetch::RetryTasks(folder) => TrainEvent::Retried(hand_in::again(&mut Plan::open(folder)?)?),
+        Fetch::EndTasks(folder) => return hand_in::end(&Plan::open(folder)?),
         Fetch::Detached(request) => return detached::run(request, events, cancel, closing),
         Fetch::OpenBackbone { .. } | Fetch::Plan(_) | Fetch::Begin(_) | Fetch::Resume { .. } => {
             unreachable!("it is computed here")

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use crate::app::jobs::tasks::{PlannedStage, TaskPhase, TaskRequest, TaskStatus, Tasks, plan_file};
 use crate::app::paths::expanded;
 use crate::app::submit::status::{State, states, tail};
-use crate::app::submit::{Plan, SubmitTarget, Task, hand_in};
+use crate::app::submit::{Plan, SubmitTarget, Task};
 
 /// Last lines of a failed task's log that are shown.
 const MAX_LINES: usize = 8;
@@ -19,7 +19,7 @@ const MAX_LINES: usize = 8;
 /// # Errors
 /// Those of the verb, with its message: if it cannot be trained or cut in this way.
 pub(super) fn plan(request: &TaskRequest) -> anyhow::Result<Vec<PlannedStage>> {
-    let printed = run_train(request, &folder(request)?, &["--dry-run", "--json"])?;
+    let printed = run_train(request, &absolute(&request.out)?, &["--dry-run", "--json"])?;
     serde_json::from_str(&printed).context("this program printed no plan")
 }
 
@@ -28,28 +28,12 @@ pub(super) fn plan(request: &TaskRequest) -> anyhow::Result<Vec<PlannedStage>> {
 /// # Errors
 /// Those of the verb, with its message; Slurm's own where it refuses.
 pub(super) fn begin(request: &TaskRequest) -> anyhow::Result<PathBuf> {
-    let folder = folder(request)?;
+    let folder = absolute(&request.out)?;
     let known = |plan: Plan| plan.place == SubmitTarget::Local || !plan.handed_in.is_empty();
     if !(request.again && Plan::open(&folder).is_ok_and(known)) {
         run_train(request, &folder, &[])?;
     }
     Ok(folder)
-}
-
-/// Submits the tasks that are neither done nor active again; returns how many.
-///
-/// # Errors
-/// As [`hand_in::again`].
-pub(super) fn retry(folder: &Path) -> anyhow::Result<usize> {
-    hand_in::again(&mut Plan::open(folder)?)
-}
-
-/// Cancels all tasks that are not done.
-///
-/// # Errors
-/// As [`hand_in::end`].
-pub(super) fn end(folder: &Path) -> anyhow::Result<()> {
-    hand_in::end(&Plan::open(folder)?)
 }
 
 /// The states of the tasks in a folder, if it has any; if they cannot be read, those of `before` with the reason.
@@ -82,10 +66,10 @@ fn status(plan: &Plan, task: Task, state: &State) -> TaskStatus {
     TaskStatus { name: plan.name(task), phase, state: state.to_string(), said: last_lines }
 }
 
-/// The absolute folder of the run.
-fn folder(request: &TaskRequest) -> anyhow::Result<PathBuf> {
-    let out = request.out.to_str().map_or_else(|| request.out.clone(), expanded);
-    std::path::absolute(&out).with_context(|| out.display().to_string())
+/// The absolute path of a requested folder.
+pub(super) fn absolute(requested: &Path) -> anyhow::Result<PathBuf> {
+    let folder = requested.to_str().map_or_else(|| requested.to_owned(), expanded);
+    std::path::absolute(&folder).with_context(|| folder.display().to_string())
 }
 
 /// The standard output of `ssmprobe train` with the request's flags and `more`.

@@ -1,17 +1,18 @@
 //! The events of a training for the window, rate-limited to what a screen can show.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::event_sender::JobEvents;
 use crate::app::format;
 use crate::app::jobs::extract;
 use crate::app::jobs::history::{Failure, Steps, disk};
+use crate::app::jobs::open::BEST;
 use crate::app::jobs::train::{self, Summary};
 use crate::app::jobs::training::{TrainDelta, TrainEvent};
 use crate::app::jobs::{Event, JobError, Progress, Unit};
 use crate::app::rate;
-use crate::model::train::run::{Metric, ProbeCheckpoint};
+use crate::model::train::run::Metric;
 use crate::model::train::{HeadTrainer, Running, TrainCursor};
 
 /// Shortest time between two reports of steps.
@@ -119,19 +120,14 @@ impl TrainReporter {
         }
         let running = || trainers.iter().map(|trainer| trainer.progress.running);
         let losses = running().zip(&self.last_running).map(|(now, last)| now.loss_since(last)).collect();
-        self.add_steps(Steps { seed, at: f64::midpoint(self.last_position, now), losses });
+        if self.delta.steps.is_some() {
+            self.flush();
+        }
+        self.delta.steps = Some(Steps { seed, at: f64::midpoint(self.last_position, now), losses });
         // The sums begin anew after the last step of an epoch.
         let begins_anew = position.step == steps;
         self.last_running = running().map(|now| if begins_anew { Running::default() } else { now }).collect();
         self.last_position = now;
-    }
-
-    /// Sets the steps to send; earlier ones that were not sent yet are sent first.
-    fn add_steps(&mut self, steps: Steps) {
-        if self.delta.steps.is_some() {
-            self.flush();
-        }
-        self.delta.steps = Some(steps);
     }
 
     fn epoch(&mut self, seed: u64, trainers: &[HeadTrainer]) {
@@ -174,10 +170,13 @@ impl TrainReporter {
         }
     }
 
-    /// Sends the end of a training: its probes in the folder `out`, and the heads that failed.
+    /// Sends the end of a training: its probes in the folder `out`, the best first, and the heads that failed.
     /// [`JobError::Cancelled`] if it was stopped before its end.
     pub(super) fn end(&self, summary: &Summary, out: &Path) -> Result<(), JobError> {
-        self.send_probes(disk::probes(out));
+        let mut probes = disk::probes(out);
+        // They are what is looked at.
+        probes.sort_by_key(|(path, _)| !path.to_string_lossy().ends_with(BEST));
+        self.send(TrainEvent::Probes(probes));
         let failures = summary.outcomes.iter().filter_map(|outcome| {
             let (head, seed) = (outcome.head.clone(), outcome.seed);
             Some(Failure { head, seed, why: outcome.failure.clone()? })
@@ -185,17 +184,6 @@ impl TrainReporter {
         let (finished, failures) = (summary.finished, failures.collect());
         self.send(TrainEvent::Ended { finished, failures });
         if finished { Ok(()) } else { Err(JobError::Cancelled) }
-    }
-
-    /// Sends the probe files that a training has written.
-    fn send_probes(&self, mut probes: Vec<(PathBuf, SystemTime)>) {
-        // Best checkpoints before last ones: they are what is looked at.
-        let is_last = |path: &Path| {
-            path.file_stem()
-                .is_some_and(|stem| stem.to_string_lossy().ends_with(ProbeCheckpoint::Last.name()))
-        };
-        probes.sort_by_key(|(path, _)| is_last(path));
-        self.send(TrainEvent::Probes(probes));
     }
 
     fn send(&self, news: TrainEvent) {
