@@ -35,6 +35,13 @@ pub struct WorkerEnv {
     pub cache_bytes: usize,
 }
 
+impl WorkerEnv {
+    /// Decodes a photograph for a job.
+    pub(super) fn decode(&self, place: &ImageSource) -> Result<Photo, UserError> {
+        (self.photo)(place).map_err(|error| UserError::from_file_error(&place.path, error))
+    }
+}
+
 impl Default for WorkerEnv {
     fn default() -> Self {
         Self {
@@ -55,7 +62,7 @@ pub struct Engine {
     pub(super) backbones: HashMap<BackboneId, LoadedBackbone>,
     /// Backbones to reopen whose device was lost.
     lost: HashMap<BackboneId, BackboneSpec>,
-    nulls: (ExplainSettings, NullBands),
+    nulls: NullBands,
     /// Annotations by their folders.
     annotations: HashMap<PathBuf, Arc<Annotations>>,
 }
@@ -112,7 +119,7 @@ impl Engine {
             probes: HashMap::new(),
             backbones: HashMap::new(),
             lost: HashMap::new(),
-            nulls: (settings, NullBands::new(settings.null_draws, settings.seed)),
+            nulls: NullBands::new(settings.null_draws, settings.seed),
             annotations: HashMap::new(),
         }
     }
@@ -168,13 +175,11 @@ impl Engine {
     /// Reopens a backbone whose device was lost; does nothing for others.
     pub(super) fn reopen(&mut self, entry: BackboneId, reporter: &mut dyn Reporter) -> Result<(), JobError> {
         let Some(spec) = self.lost.get(&entry).cloned() else { return Ok(()) };
-        match self.open_backbone(spec.clone(), reporter) {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                self.lost.insert(entry, spec);
-                Err(error)
-            }
+        let opened = self.open_backbone(spec.clone(), reporter).map(drop);
+        if opened.is_err() {
+            self.lost.insert(entry, spec);
         }
+        opened
     }
 
     /// After a panic: drops state that may be inconsistent; the next job reopens it.
@@ -184,8 +189,7 @@ impl Engine {
             // A lost device may panic once more while it is let go.
             let _ = guard(move || drop(open));
         }
-        let settings = self.nulls.0;
-        self.nulls.1 = NullBands::new(settings.null_draws, settings.seed);
+        self.nulls = NullBands::new(self.nulls.draws(), self.nulls.seed());
     }
 
     /// The device of open backbones, by name.
@@ -230,15 +234,14 @@ impl Engine {
     }
 
     /// Prepares null bands for these settings; they are kept until the settings change.
-    pub(super) fn set_nulls(&mut self, settings: ExplainSettings) {
-        let ExplainSettings { null_draws, seed, .. } = settings;
-        if (self.nulls.0.null_draws, self.nulls.0.seed) != (null_draws, seed) {
-            self.nulls = (settings, NullBands::new(null_draws, seed));
+    pub(super) fn set_nulls(&mut self, ExplainSettings { null_draws, seed, .. }: ExplainSettings) {
+        if (self.nulls.draws(), self.nulls.seed()) != (null_draws, seed) {
+            self.nulls = NullBands::new(null_draws, seed);
         }
     }
 
     /// Null bands for the settings last given to [`set_nulls`](Self::set_nulls).
     pub(super) fn nulls(&self) -> &NullBands {
-        &self.nulls.1
+        &self.nulls
     }
 }

@@ -191,8 +191,7 @@ fn read(
     }
     let reader = &open.reader;
     let prepare = |(place, _): &(&ImageSource, Key)| -> Result<Pixels, UserError> {
-        let photo = (env.photo)(place).map_err(|error| UserError::from_file_error(&place.path, error))?;
-        reader.prepare(&photo).map_err(UserError::from_error)
+        reader.prepare(&env.decode(place)?).map_err(UserError::from_error)
     };
     for (batch, files) in fresh.chunks(BATCH).enumerate() {
         reporter.cancel().check()?;

@@ -54,7 +54,7 @@ fn curves(
     let EvalProbe { probe, backbone, change } = subject.clone();
     // A copy: the probe may be closed meanwhile.
     let loaded = engine.probe(probe)?.clone();
-    let photo = (engine.env.photo)(place).map_err(|error| UserError::from_file_error(&place.path, error))?;
+    let photo = engine.env.decode(place)?;
     let class = match class {
         ClassChoice::Predicted => None,
         ClassChoice::Named(name) => Some(loaded.probe.class(name)?),
@@ -122,8 +122,7 @@ impl<'a> SubsetReader<'a> {
     ) -> Result<(), JobError> {
         let Some(seed) = evaluator.removable(at) else { return Ok(()) };
         let place = self.dataset.samples[self.samples[at]].source.place();
-        let photo =
-            (engine.env.photo)(&place).map_err(|error| UserError::from_file_error(&place.path, error))?;
+        let photo = engine.env.decode(&place)?;
         let reader = self.encoder.reader(engine)?;
         if let Some(why) = reader.backbone.why_no_subset() {
             return Err(UserError::new(why).remedy("Choose only `frozen` or `rerouted`").into());

@@ -66,8 +66,7 @@ fn measure(
     // A copy: the probe may be closed meanwhile.
     let loaded = engine.probe(probe)?.clone();
     let preprocessor = engine.backbone(backbone)?.reader.preprocessor.clone();
-    let photo = (engine.env.photo)(&spec.place)
-        .map_err(|error| UserError::from_file_error(&spec.place.path, error))?;
+    let photo = engine.env.decode(&spec.place)?;
     let seen = preprocessor.picture(&photo)?;
     let kinds = kinds(spec.seed);
     let mut pixels = vec![preprocessor.pixels(&seen)];

@@ -8,7 +8,6 @@ use crate::app::jobs::engine::Engine;
 use crate::app::jobs::stability::changed;
 use crate::app::jobs::tokens::TokenReader;
 use crate::app::jobs::{JobError, Reporter, Unit};
-use crate::app::user_error::UserError;
 use crate::model::data::Dataset;
 use crate::model::explain::evaluation::stability::{Taus, taus};
 use crate::model::explain::stability::perturb::kinds;
@@ -54,9 +53,7 @@ pub(super) fn measure(
             found.iter_mut().for_each(|own| own.push(None));
             continue;
         };
-        let place = dataset.samples[sample].source.place();
-        let photo =
-            (engine.env.photo)(&place).map_err(|error| UserError::from_file_error(&place.path, error))?;
+        let photo = engine.env.decode(&dataset.samples[sample].source.place())?;
         let whole = reader.prepare(&photo)?;
         let seen = reader.preprocessor.seen(&whole);
         let mut pixels = vec![whole];
