@@ -126,12 +126,14 @@ pub fn run(
     let mut known: Option<(BackboneId, Known)> = None;
     for (at, subject) in spec.subjects.iter().enumerate() {
         reporter.cancel().check()?;
-        if known.as_ref().is_none_or(|(backbone, _)| *backbone != subject.backbone) {
-            let (tokens, places) = tokens(engine, &spec.part, subject.backbone, reporter)?;
-            let regions = regions(engine, spec, subject.backbone, (&tokens, &places), reporter)?;
-            known = Some((subject.backbone, (tokens, places, regions)));
-        }
-        let Some((_, known)) = &known else { continue };
+        let known = match &known {
+            Some((backbone, known)) if *backbone == subject.backbone => known,
+            _ => {
+                let (tokens, places) = tokens(engine, &spec.part, subject.backbone, reporter)?;
+                let regions = regions(engine, spec, subject.backbone, (&tokens, &places), reporter)?;
+                &known.insert((subject.backbone, (tokens, places, regions))).1
+            }
+        };
         let result = JobError::answer(ask(engine, spec, at, known, reporter))?;
         tell(EvalAnswer { subject: subject.clone(), part: spec.part.clone(), result })?;
     }
@@ -155,8 +157,7 @@ fn ask(
     let draws: Vec<u64> = spec.part.samples.iter().map(|at| *at as u64).collect();
     let images = (&places[..], &draws[..]);
     let asked = spec.part.asked.clone();
-    let evaluator = Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls);
-    let evaluator = evaluator?.with_vectors();
+    let evaluator = Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls)?.with_vectors();
     let removals =
         RemovalSpec { modes: spec.removals.clone(), seed: spec.settings.seed, ..RemovalSpec::default() };
     let causal = (!removals.modes.is_empty()).then_some(&removals);

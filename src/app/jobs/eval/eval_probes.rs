@@ -60,9 +60,7 @@ impl Subject {
     pub fn name(&self) -> String {
         match &self.of {
             Some((head, seed, _)) => format!("{head}, seed {seed}"),
-            None => {
-                self.path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
-            }
+            None => self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         }
     }
 }

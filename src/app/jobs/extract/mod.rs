@@ -155,8 +155,8 @@ impl Plan {
         let TokenKey { precision, .. } = plan.source;
         let image = image_bytes(plan.grid, plan.backbone.hidden_size, plan.cls, precision);
         let bytes = image * (images * plan.sources.len()) as u64;
-        let cached = plan.sources.iter().map(|source| cached_images(&plan.root, source, images));
-        let cached = cached.collect::<Result<Vec<_>, _>>()?;
+        let cached = |source| Ok(CacheScan::open(&plan.root, source, Some(images))?.done());
+        let cached = plan.sources.iter().map(cached).collect::<Result<Vec<usize>, CacheError>>()?;
         let bytes_missing = bytes - image * cached.iter().sum::<usize>() as u64;
         let done = cached.into_iter().min().unwrap_or(0);
         Ok(Self { dataset: name, images, done, bytes, bytes_missing, ..plan })
@@ -304,11 +304,6 @@ pub fn describe(plan: &Plan) -> String {
         format::bytes(plan.bytes),
         plan.folder().display()
     )
-}
-
-/// Number of images whose tokens are already cached.
-fn cached_images(root: &Path, source: &TokenKey, images: usize) -> Result<usize, CacheError> {
-    Ok(CacheScan::open(root, source, Some(images))?.done())
 }
 
 /// SHA-256 that identifies a dataset's images: their paths (and rows) within it, sizes and modification times, in

@@ -171,8 +171,7 @@ fn check_fit(
     let token_spec = token_spec.settled(backbone.layers(), backbone.model_type());
     let cls = backbone.config().family.cls;
     // The grid is known beforehand where all images become one size.
-    let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose();
-    let grid = grid?;
+    let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose()?;
     for Loaded { path, probe, change, .. } in probes {
         let own = probe.arrays.get("order").map_or(2, |order| order.data.len());
         probe.fits(backbone.width(), grid.map_or(own, Grid::len), cls)?;

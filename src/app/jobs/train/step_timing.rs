@@ -51,9 +51,9 @@ pub fn time(engine: &mut Engine, spec: &TimeSpec, reporter: &mut dyn Reporter) -
     reporter.pause(engine)?;
     let step = trial.step();
     reporter.pause(engine)?;
-    let estimate = Estimate { image, step, evaluation: trial.evaluation(), tried: trial.images() };
+    let evaluation = trial.evaluation();
     reporter.cancel().check()?;
-    Ok(estimate)
+    Ok(Estimate { image, step, evaluation, tried: images })
 }
 
 /// Newly initialised heads and a batch to time them on.
@@ -77,11 +77,6 @@ impl StepTiming {
         let labels = Labels::new(&classes, dims.classes, device);
         let trainers = fresh(plan, dims, 0, device)?;
         Ok(Self { trainers, batch, labels, rate: plan.settings.rate })
-    }
-
-    /// Images of the batch.
-    fn images(&self) -> usize {
-        self.batch.image_seeds.len()
     }
 
     /// Runs untimed steps that prepare the device: one on the CPU, two on a GPU, where the second is recorded.
