@@ -1,6 +1,7 @@
 //! Trains the seeds of a run one after the other, starting from its checkpoint: runs the steps, saves
 //! checkpoints, and writes the files due at the end of each epoch and seed.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -61,23 +62,16 @@ impl Training<'_> {
                 seed,
                 redrawn: self.run.manifest.redraws(),
             };
-            let mut failed = None;
             let (mut last, mut kept) = (position, Instant::now());
-            let end = train(&task, &mut trainers, position, &mut |event| {
-                if let Err(error) = self.claim.beat() {
-                    failed = Some(error.into());
-                    return ControlFlow::Break(());
-                }
-                match event {
+            let mut receive = |event: train::Event| -> Result<ControlFlow<()>, TrainingError> {
+                self.claim.beat()?;
+                Ok(match event {
                     train::Event::Step { position, steps, trainers } => {
                         let progress = pace.at(done(position));
                         last = position;
                         // An epoch may take hours; a kill should cost minutes.
                         if kept.elapsed() > CHECKPOINT_INTERVAL {
-                            if let Err(error) = self.run.save(&checkpoint(index, position, trainers)) {
-                                failed = Some(error.into());
-                                return ControlFlow::Break(());
-                            }
+                            self.run.save(&checkpoint(index, position, trainers))?;
                             kept = Instant::now();
                         }
                         match all_failed(trainers) {
@@ -89,21 +83,22 @@ impl Training<'_> {
                     }
                     train::Event::Evaluation => pace.without(|| tell(Event::Evaluation)),
                     train::Event::Between { trainers, .. } => {
-                        if let Err(error) = self.write_tables(seed, trainers, &outcomes) {
-                            failed = Some(error);
-                            return ControlFlow::Break(());
-                        }
+                        self.write_tables(seed, trainers, &outcomes)?;
                         pace.without(|| tell(Event::Between { seed, trainers }))
                     }
                     train::Event::Epoch { position, trainers } => {
-                        if let Err(error) = self.close_epoch(index, position, trainers, &outcomes) {
-                            failed = Some(error);
-                            return ControlFlow::Break(());
-                        }
+                        self.close_epoch(index, position, trainers, &outcomes)?;
                         (last, kept) = (position, Instant::now());
                         tell(Event::Epoch { seed, position, trainers })
                     }
-                }
+                })
+            };
+            let mut failed = None;
+            let end = train(&task, &mut trainers, position, &mut |event| {
+                receive(event).unwrap_or_else(|error| {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                })
             });
             if let Some(error) = failed {
                 return Err(error);
@@ -143,7 +138,7 @@ impl Training<'_> {
         if saved.is_empty() {
             return Ok(fresh);
         }
-        let mut saved: std::collections::HashMap<String, Saved> = saved.into_iter().collect();
+        let mut saved: HashMap<String, Saved> = saved.into_iter().collect();
         let restored = fresh.into_iter().map(|trainer| {
             let name = trainer.name.clone();
             let own = saved.remove(&name);
