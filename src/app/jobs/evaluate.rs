@@ -11,6 +11,7 @@ use super::engine::Engine;
 use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings};
 use super::regions::{RegionSource, of_samples};
 use super::removal::{Encoder, SubsetReader};
+use super::train::labelled;
 use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter, Unit};
 use crate::app::format::{counted, noun};
 use crate::app::user_error::UserError;
@@ -52,8 +53,7 @@ impl EvalSplit {
     pub fn new(dataset: Dataset, split: Option<Split>) -> Self {
         let split = split.filter(|split| dataset.count(*split) > 0);
         let split = split.or_else(|| dataset.held_out()).unwrap_or(Split::Train);
-        let own = dataset.samples.iter().enumerate().filter(|(_, sample)| sample.split == split);
-        let samples: Vec<usize> = own.map(|(at, _)| at).collect();
+        let samples = labelled(&dataset, split).images;
         let asked = Arc::new(eval_set(&dataset, split.name(), &samples));
         Self { split, samples, asked, dataset: Arc::new(dataset) }
     }

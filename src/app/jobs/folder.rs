@@ -94,7 +94,6 @@ mod tests {
     struct Quiet(Cancel);
 
     impl Reporter for Quiet {
-        fn begin(&mut self) {}
         fn progress(&mut self, _: &str, _: u64, _: Option<u64>, _: Unit) {}
         fn warn(&mut self, _: String) {}
         fn cancel(&self) -> &Cancel {

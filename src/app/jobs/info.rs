@@ -164,13 +164,10 @@ impl ProbeInfo {
 
     /// Whether it can read the tokens of `backbone`.
     pub fn fits(&self, backbone: &BackboneInfo) -> Compatibility {
-        if self.width != backbone.width
-            && self.suits(backbone)
-            && let Some(why) = self.token_mismatch(backbone)
-        {
-            return Compatibility::DoesNot(format!("{why}. Read images as it was trained"));
-        }
         if self.width != backbone.width {
+            if let Some(why) = self.token_mismatch(backbone).filter(|_| self.suits(backbone)) {
+                return Compatibility::DoesNot(format!("{why}. Read images as it was trained"));
+            }
             return Compatibility::DoesNot(format!(
                 "Reads tokens of {} channels; {} gives {}. Open the backbone it was trained on{}",
                 self.width,

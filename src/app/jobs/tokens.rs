@@ -144,21 +144,13 @@ fn read_batch<T, E: Clone, X>(
     forward: impl FnOnce(&[Pixels]) -> Result<Vec<T>, BackboneError>,
     failed: impl FnOnce(BackboneError) -> Result<E, X>,
 ) -> Result<Vec<Read<E, T>>, X> {
-    let (mut pixels, mut faults) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
-    for prepared in batch {
-        match prepared {
-            Ok(ready) => {
-                pixels.push(ready);
-                faults.push(None);
-            }
-            Err(fault) => faults.push(Some(fault)),
-        }
-    }
-    let read = match forward(&pixels) {
-        Ok(tokens) => Ok(tokens),
+    let mut pixels = Vec::with_capacity(batch.len());
+    let keep = |prepared: Result<Pixels, E>| prepared.map(|ready| pixels.push(ready)).err();
+    let faults: Vec<Option<E>> = batch.into_iter().map(keep).collect();
+    let mut read = match forward(&pixels) {
+        Ok(tokens) => Ok(tokens.into_iter().zip(pixels)),
         Err(error) => Err(failed(error)?),
     };
-    let mut read = read.map(|tokens| tokens.into_iter().zip(pixels));
     let one = |fault: Option<E>| match (fault, &mut read) {
         (Some(fault), _) => Err(fault),
         (None, Ok(read)) => Ok(read.next().expect("tokens of every image")),

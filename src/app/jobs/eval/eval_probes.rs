@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::train::{Parts, labelled};
-use crate::model::data::token_cache::{TokenCache, TokenKey};
+use crate::model::data::token_cache::TokenKey;
 use crate::model::data::{self, Dataset, Split};
 use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::probe::Probe;
@@ -162,13 +162,6 @@ fn same_image(one: &str, other: &str) -> bool {
     let names = [one, other].map(|name| name.replace('\\', "/")); // the run may come from another operating system
     let [one, other] = names.each_ref().map(Path::new);
     one == other || ((one.is_absolute() || other.is_absolute()) && one.file_name() == other.file_name())
-}
-
-/// Those of `images` whose tokens are in `cache`, since the images could be read.
-pub fn readable(images: &Labelled, cache: &TokenCache) -> Labelled {
-    let pairs = images.images.iter().zip(&images.classes);
-    let (images, classes) = pairs.filter(|(image, _)| cache.readable(**image)).unzip();
-    Labelled { images, classes }
 }
 
 #[cfg(test)]

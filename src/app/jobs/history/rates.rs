@@ -1,6 +1,8 @@
 //! Grids of layers by learning rates, one per head: the cell chosen on the selection images, and its accuracy on the
 //! test images. Cells are recognised by the names of their variants, `head[layer=L,rate=R]`.
 
+use indexmap::IndexSet;
+
 use super::TrainHistory;
 use crate::viz::figures::rates::{INFO, RateCell, RateGrid, RatesPlot};
 
@@ -27,14 +29,10 @@ impl TrainHistory {
     pub fn grids(&self) -> Vec<RateGrid> {
         let variants: Vec<(usize, [String; 3])> =
             self.about.heads.iter().enumerate().filter_map(|(at, name)| Some((at, parse(name)?))).collect();
-        let distinct = |part: usize, head: &str| {
-            let mut values: Vec<String> = Vec::new();
-            for (_, parts) in variants.iter().filter(|(_, parts)| head.is_empty() || parts[0] == head) {
-                if !values.contains(&parts[part]) {
-                    values.push(parts[part].clone());
-                }
-            }
-            values
+        let distinct = |part: usize, head: &str| -> Vec<String> {
+            let own = variants.iter().filter(|(_, parts)| head.is_empty() || parts[0] == head);
+            let values: IndexSet<&String> = own.map(|(_, parts)| &parts[part]).collect();
+            values.into_iter().cloned().collect()
         };
         let grid = |head: String| {
             let (layers, rates) = (distinct(1, &head), distinct(2, &head));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
 use super::{Loaded, Source, Spec, sources};
@@ -173,14 +174,8 @@ pub fn classes(probe: &Probe, asked: &str) -> anyhow::Result<Vec<usize>> {
     if whole.is_ok() || parts.len() == 1 {
         return Ok(vec![whole?]);
     }
-    let mut found = Vec::new();
-    for part in parts {
-        let class = class(probe, part)?;
-        if !found.contains(&class) {
-            found.push(class);
-        }
-    }
-    Ok(found)
+    let found: anyhow::Result<IndexSet<usize>> = parts.iter().map(|part| class(probe, part)).collect();
+    Ok(found?.into_iter().collect())
 }
 
 /// A class as it appears in file names.

@@ -16,11 +16,6 @@ use crate::model::data::{MASKS, Split};
 /// Names that no result may take, since the summary has them.
 const RESERVED: &[&str] = &["summary.csv"];
 
-/// A distinct name for the results of each file.
-pub fn named(files: Vec<PathBuf>) -> Vec<String> {
-    taken(files.iter().map(PathBuf::as_path), &[])
-}
-
 /// The images among `given`: files as they are, and folders walked recursively in sorted order, skipping the masks
 /// of a dataset. A file given twice is read once.
 pub fn images(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
@@ -95,15 +90,15 @@ pub fn distinct(files: Vec<PathBuf>) -> Vec<PathBuf> {
     files.into_iter().filter(|path| seen.insert(path.canonicalize().unwrap_or(path.clone()))).collect()
 }
 
-/// Drops repeated files and names the others by their stems; see [`taken`].
+/// Drops repeated files and names the others; see [`stems`].
 fn name(files: Vec<PathBuf>, reserved: &[&str]) -> Vec<Source> {
     let fresh = distinct(files);
-    let stems = taken(fresh.iter().map(PathBuf::as_path), reserved);
+    let stems = stems(fresh.iter().map(PathBuf::as_path), reserved);
     fresh.into_iter().zip(stems).map(|(path, stem)| Source { path, stem }).collect()
 }
 
-/// The stem of every file, made distinct by [`numbered`].
-fn taken<'a>(files: impl Iterator<Item = &'a Path>, reserved: &[&str]) -> Vec<String> {
+/// The stem of every file, which names its results, made distinct by [`numbered`].
+pub fn stems<'a>(files: impl Iterator<Item = &'a Path>, reserved: &[&str]) -> Vec<String> {
     numbered(files.map(stem), reserved)
 }
 

@@ -28,7 +28,7 @@ pub use self::plan::TrainPlan;
 pub use self::preflight::{Estimate, Preflight, UNDETECTABLE, assumed, preflight, smallest_difference};
 use self::seeds::{Training, fresh};
 pub use self::settings::{BATCHES, COUNTS, MOST_SEEDS, SEEDS, TrainSettings, is_rate, is_share};
-pub use self::split::{Parts, labelled};
+pub use self::split::{Parts, labelled, readable};
 pub use self::step_timing::{TimeSpec, time};
 use super::extract::{self, ExtractError, Plan};
 use crate::app::rate::Progress;
@@ -161,13 +161,12 @@ pub fn run(
         }
         resume::compare(run, &manifest(plan, &dataset, &token_plan, &parts, 0, &choice.found.name), false)?;
     }
-    let steps = parts.train.images.len().div_ceil(settings.batch) * settings.epochs;
     // Heads are built before the backbone runs, so that a wrong setting is reported at once.
     let dims = token_plan.dims(&dataset);
     plan.check()?;
     fresh(plan, dims, 0, &choice.device)?;
     let shows = smallest_difference(parts.test.images.len(), settings.seeds);
-    let steps = steps * settings.seeds;
+    let steps = parts.train.images.len().div_ceil(settings.batch) * settings.epochs * settings.seeds;
     if tell(Event::Plan { tokens: &token_plan, dataset: &dataset, steps, shows }).is_break() {
         return Err(ExtractError::Stopped { done: token_plan.done, images: token_plan.images }.into());
     }

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use indexmap::IndexSet;
+
 use super::{TrainSettings, TrainingError, heads};
 use crate::app::jobs::extract::{ExtractOptions, Plan};
 use crate::model::backbone::token_spec::Layer;
@@ -57,13 +59,8 @@ impl TrainPlan {
 
     /// The distinct layers whose tokens are read, in order of their first use by a head.
     pub(super) fn layers(&self) -> Vec<Layer> {
-        let mut layers = Vec::new();
-        for layer in self.heads.iter().map(|variant| self.layer_of(variant)) {
-            if !layers.contains(&layer) {
-                layers.push(layer);
-            }
-        }
-        layers
+        let layers: IndexSet<Layer> = self.heads.iter().map(|variant| self.layer_of(variant)).collect();
+        layers.into_iter().collect()
     }
 
     /// Refuses duplicate names, names that cannot be part of a file name, trainings that end within the warm-up, and a head

@@ -28,6 +28,13 @@ pub fn labelled(dataset: &Dataset, split: Split) -> Labelled {
     Labelled { images, classes }
 }
 
+/// Those of `images` that could be read, so that they have tokens.
+pub fn readable(images: &Labelled, tokens: &dyn TokenSource) -> Labelled {
+    let pairs = images.images.iter().zip(&images.classes);
+    let (images, classes) = pairs.filter(|(image, _)| tokens.readable(**image)).unzip();
+    Labelled { images, classes }
+}
+
 impl Parts {
     /// The parts of `dataset`. `share` of every class of train picks the best epoch, if given; else
     /// the validation split where there is a test split beside it; else the test images themselves.
@@ -60,13 +67,9 @@ impl Parts {
     /// # Errors
     /// If a part has no image left.
     pub fn readable(self, tokens: &dyn TokenSource) -> Result<Self, TrainingError> {
-        let keep = |part: Labelled| {
-            let pairs = part.images.into_iter().zip(part.classes);
-            let (images, classes) = pairs.filter(|(image, _)| tokens.readable(*image)).unzip();
-            Labelled { images, classes }
-        };
-        let Self { train, select, test, .. } = self;
-        let parts = Self { train: keep(train), select: keep(select), test: keep(test), ..self };
+        let [train, select, test] =
+            [&self.train, &self.select, &self.test].map(|part| readable(part, tokens));
+        let parts = Self { train, select, test, ..self };
         parts.check()?;
         Ok(parts)
     }
