@@ -205,24 +205,22 @@ impl Plan {
             fingerprint: Some(fingerprint),
             ..BackboneMeta::default()
         };
-        let (layers, cls, free) = (config.layers, config.family.cls, free_space(&root));
-        let (images, done, bytes, bytes_missing) = (0, 0, 0, 0);
         Self {
+            free: free_space(&root),
             options,
             root,
             preprocessor,
-            layers,
+            layers: config.layers,
             source,
             sources,
             backbone,
             dataset: String::new(),
             grid,
-            cls,
-            images,
-            done,
-            bytes,
-            bytes_missing,
-            free,
+            cls: config.family.cls,
+            images: 0,
+            done: 0,
+            bytes: 0,
+            bytes_missing: 0,
         }
         .for_dataset(dataset)
     }

@@ -287,30 +287,31 @@ impl Explainer<'_> {
         let (read, asked) = ((&loaded.probe, &loaded.change), self.spec.settings.attributions);
         attribute(&mut trace, read, tokens, index as u64, asked, rollout.as_ref());
         let document = write::document(&trace, loaded, self);
-        let folder = Path::new(&source.stem);
+        let path = |ending: &str| Path::new(&source.stem).join(format!("{}.{ending}", loaded.stem));
         let keep = |file: ResultFile| (self.tell)(InspectEvent::File(file));
         match self.stability(index, at, changed) {
-            Ok(Some(stability)) => keep(write::stability(folder, &loaded.stem, &stability)?)?,
+            Ok(Some(stability)) => keep(write::json(path("stability.json"), &stability)?)?,
             Ok(None) => {}
             Err(error) => return skip(said(error.into())),
         }
         match removals.get(at) {
             Some(Ok(removal)) => {
-                write::removal(folder, &loaded.stem, removal)?.into_iter().try_for_each(keep)?;
+                keep(write::npz(path("causal.npz"), &write::removal_arrays(removal))?)?;
+                keep(write::json(path("causal.json"), removal)?)?;
             }
             Some(Err(error)) => return skip(error.clone()),
             None => {}
         }
-        let tokens = flags.save_tokens.then_some(tokens);
-        let [npz, json] = write::files(folder, &loaded.stem, &trace, &document, tokens)?;
+        let npz = write::npz(path("npz"), &write::arrays(&trace, flags.save_tokens.then_some(tokens)))?;
+        let json = write::pretty_json(path("json"), &document)?;
         let files = [&npz, &json].map(|file| file.path.clone());
         keep(npz)?;
         if flags.save_traces {
-            keep(write::trace(folder, &loaded.stem, &trace)?)?;
+            keep(write::json(path("trace.json"), &trace)?)?;
         }
         keep(json)?;
         if flags.save_gif {
-            write::gif(folder, &loaded.stem, trace.clone())?.map_or(Ok(()), keep)?;
+            write::gif(path("gif"), trace.clone())?.map_or(Ok(()), keep)?;
         }
         let cells = summary::cells(&trace, &document, &source.stem, &loaded.stem);
         Ok(Ok(Explained { document, cells, files }))

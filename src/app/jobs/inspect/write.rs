@@ -1,6 +1,6 @@
 //! Builds the files of one image and probe.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::{Explainer, Loaded, ResultFile};
 use crate::model::explain::regions::RegionMeasures;
 use crate::model::explain::removal::Removal;
-use crate::model::explain::stability::Stability;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::io::npz;
 use crate::model::tokens::Tokens;
@@ -23,55 +22,27 @@ use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{COLUMN, Figure, Options};
 
-/// `<name>.npz` and `<name>.json` of `folder`.
-pub(super) fn files(
-    folder: &Path,
-    name: &str,
-    trace: &Trace,
-    document: &Value,
-    tokens: Option<&Tokens>,
-) -> anyhow::Result<[ResultFile; 2]> {
-    let mut arrays = arrays(trace);
-    if let Some(tokens) = tokens {
-        let n = tokens.grid.len();
-        arrays.insert("tokens".into(), Array::new([n, tokens.width], tokens.patches.clone()));
-        if let Some(cls) = &tokens.cls {
-            arrays.insert("cls".into(), Array::new([tokens.width], cls.clone()));
-        }
-    }
-    let npz = ResultFile::new(folder.join(format!("{name}.npz")), |file| Ok(npz::write(file, &arrays)?))?;
-    let json = ResultFile::new(folder.join(format!("{name}.json")), |file| {
-        serde_json::to_writer_pretty(&mut *file, document)?;
-        file.push(b'\n');
-        Ok(())
-    })?;
-    Ok([npz, json])
+/// The file `path` with these arrays.
+pub(super) fn npz(path: PathBuf, arrays: &Arrays) -> anyhow::Result<ResultFile> {
+    ResultFile::new(path, |file| Ok(npz::write(file, arrays)?))
 }
 
-/// `<name>.trace.json` of `folder`.
-pub(super) fn trace(folder: &Path, name: &str, trace: &Trace) -> anyhow::Result<ResultFile> {
-    json_file(folder.join(format!("{name}.trace.json")), trace)
-}
-
-/// `<name>.stability.json` of `folder`.
-pub(super) fn stability(folder: &Path, name: &str, stability: &Stability) -> anyhow::Result<ResultFile> {
-    json_file(folder.join(format!("{name}.stability.json")), stability)
-}
-
-/// `<name>.causal.npz` and `<name>.causal.json` of `folder`: the curves as arrays, and all that was found.
-pub(super) fn removal(folder: &Path, name: &str, removal: &Removal) -> anyhow::Result<[ResultFile; 2]> {
-    let arrays = removal_arrays(removal);
-    let npz = folder.join(format!("{name}.causal.npz"));
-    let npz = ResultFile::new(npz, |file| Ok(npz::write(file, &arrays)?))?;
-    Ok([npz, json_file(folder.join(format!("{name}.causal.json")), removal)?])
-}
-
-fn json_file(path: PathBuf, content: &impl Serialize) -> anyhow::Result<ResultFile> {
+/// The file `path` with this content as JSON.
+pub(super) fn json(path: PathBuf, content: &impl Serialize) -> anyhow::Result<ResultFile> {
     ResultFile::new(path, |file| Ok(serde_json::to_writer(file, content)?))
 }
 
+/// The same for people to read: indented.
+pub(super) fn pretty_json(path: PathBuf, document: &Value) -> anyhow::Result<ResultFile> {
+    ResultFile::new(path, |file| {
+        serde_json::to_writer_pretty(&mut *file, document)?;
+        file.push(b'\n');
+        Ok(())
+    })
+}
+
 /// The arrays of removal curves by their names in files.
-fn removal_arrays(removal: &Removal) -> Arrays {
+pub(super) fn removal_arrays(removal: &Removal) -> Arrays {
     let vector = |values: &[f64]| Array::new([values.len()], values.iter().map(|&x| x as f32).collect());
     let mut arrays = Arrays::from([("fraction".to_owned(), vector(&removal.fraction))]);
     for (mode, curves) in &removal.modes {
@@ -98,8 +69,8 @@ fn removal_arrays(removal: &Removal) -> Arrays {
     arrays
 }
 
-/// `<name>.gif` of `folder`: the memory step by step over the evidence; `None` for a head without an order.
-pub(super) fn gif(folder: &Path, name: &str, trace: Trace) -> anyhow::Result<Option<ResultFile>> {
+/// An animation of the memory step by step over the evidence; `None` for a head without an order.
+pub(super) fn gif(path: PathBuf, trace: Trace) -> anyhow::Result<Option<ResultFile>> {
     let shown: [&'static dyn Figure; 2] = [&ScanPath, &Evidence];
     let figures: Vec<_> = shown.into_iter().filter(|figure| figure.lacks(&trace).is_none()).collect();
     let plot = TracePlot::compared(figures, vec![Arc::new(trace)], Options::default());
@@ -109,11 +80,11 @@ pub(super) fn gif(folder: &Path, name: &str, trace: Trace) -> anyhow::Result<Opt
     let (theme, about) = (Theme::print(), plot.caption().about);
     let drawn = Drawn { theme: &theme, width: COLUMN, dpi: GIF_DPI, about: &about };
     let (_, bytes) = animation::gif(&plot, drawn)?;
-    Ok(Some(ResultFile { path: folder.join(format!("{name}.gif")), bytes }))
+    Ok(Some(ResultFile { path, bytes }))
 }
 
-/// The arrays of a trace that the head has, by their names in files.
-fn arrays(trace: &Trace) -> Arrays {
+/// The arrays of a trace that the head has, by their names in files; with the tokens if they are given.
+pub(super) fn arrays(trace: &Trace, tokens: Option<&Tokens>) -> Arrays {
     let vector = |data: &Vec<f32>| Array::new([data.len()], data.clone());
     let matrix = |m: &Matrix| match m.cols {
         1 => Array::new([m.rows], m.data.clone()),
@@ -153,6 +124,10 @@ fn arrays(trace: &Trace) -> Arrays {
     put("evidence_proxy_raster", trace.evidence.proxy_raster.as_ref().map(vector));
     for (method, found) in &trace.attributions {
         put(method.id(), found.found().map(|found| vector(&found.token)));
+    }
+    if let Some(Tokens { grid, width, patches, cls, .. }) = tokens {
+        put("tokens", Some(Array::new([grid.len(), *width], patches.clone())));
+        put("cls", cls.as_ref().map(vector));
     }
     arrays
 }

@@ -78,8 +78,8 @@ impl TrainPlan {
         let joined = self.settings.tokens.token_spec.joined();
         for Variant { name, head, config, .. } in &self.heads {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,.[]".contains(c);
-            let inner_dots = !name.starts_with('.') && name.chars().all(|c| plain(c) || c == '.');
-            if name.is_empty() || !inner_dots || !seen.insert(name) {
+            let allowed = !name.is_empty() && !name.starts_with('.') && name.chars().all(plain);
+            if !allowed || !seen.insert(name) {
                 return Err(TrainingError::Name(name.clone()));
             }
             let blocks = config.blocks.filter(|_| *head == CLS_MEAN.id).unwrap_or(1);
