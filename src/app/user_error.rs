@@ -12,7 +12,7 @@ use crate::model::backbone::BackboneError;
 use crate::model::backbone::hub::HubError;
 use crate::model::data::DataError;
 use crate::model::device::DeviceError;
-use crate::model::io::catch_panic::cut;
+use crate::model::io::catch_panic::{contain, cut};
 use crate::model::train::classifier::ModelError;
 use crate::model::train::run::RunError;
 use crate::viz::export::ExportError;
@@ -64,6 +64,11 @@ impl UserError {
         let report = crash::take().map(|path| format!("a report is in {}", path.display()));
         let lines = ["Stopped by a bug in the program or its driver".into(), cut(message)].into_iter();
         Self { lines: lines.chain(report).collect(), remedy: None, refused: false }
+    }
+
+    /// The result of `work`; its panic is an error too.
+    pub fn contain<T, E: Into<anyhow::Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, Self> {
+        contain(work).map_err(Self::from_panic)?.map_err(Self::from_error)
     }
 
     /// Whether the remedy is to run on the CPU.

@@ -36,8 +36,8 @@ pub struct WorkerEnv {
 }
 
 impl WorkerEnv {
-    /// Decodes a photograph for a job.
-    pub(super) fn decode(&self, place: &ImageSource) -> Result<Photo, UserError> {
+    /// Decodes a photograph; its error for the user.
+    pub fn decode(&self, place: &ImageSource) -> Result<Photo, UserError> {
         (self.photo)(place).map_err(|error| UserError::from_file_error(&place.path, error))
     }
 }

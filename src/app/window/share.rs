@@ -20,7 +20,6 @@ use crate::app::state::share::{Share, ShareKind, ShareTheme};
 use crate::app::state::{Finding, Probe, State};
 use crate::app::user_error::UserError;
 use crate::model::io::atomic_file;
-use crate::model::io::catch_panic::contain;
 use crate::model::trace::Trace;
 use crate::viz::draw::{color32, font};
 
@@ -344,10 +343,7 @@ impl MainWindow {
         let (job, shared) = ready.filter(|_| self.sharing.is_none())?;
         let (cancel, shared) = (Cancel::default(), shared.clone());
         self.sharing = Some((job, cancel.clone()));
-        let work = move || {
-            let written = contain(|| findings::write(&shared, &cancel));
-            Outcome::Shared(job, written.unwrap_or_else(|message| Err(UserError::from_panic(message))))
-        };
+        let work = move || Outcome::Shared(job, UserError::contain(|| findings::write(&shared, &cancel)));
         self.exporter.start(ctx, work).err().map(|why| WindowOrder::Shared(job, Err(UserError::new(why))))
     }
 }

@@ -15,7 +15,6 @@ use crate::app::submit::{Plan, hand_in};
 use crate::app::user_error::UserError;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::preprocess::Preprocessor;
-use crate::model::io::catch_panic::contain;
 use crate::model::train::run::Run;
 
 /// Prepares a request for the compute thread, where the job continues; runs those of other processes to their end.
@@ -35,17 +34,12 @@ pub(super) fn fetch(
         });
         return done.err().into_iter().for_each(|error| sender.send(Event::Failed(id, error)));
     }
-    let error = match contain(|| prepare(&events, kind, &cancel)) {
-        _ if cancel.is_cancelled() => return sender.send(Event::Cancelled(id)),
-        Ok(Ok(kind)) => {
-            // Fails only if the compute thread is gone.
-            let _ = to_compute.send(Some(Task::Run(Job { id, kind, cancel })));
-            return;
-        }
-        Ok(Err(error)) => UserError::from_error(error),
-        Err(message) => UserError::from_panic(message),
-    };
-    sender.send(Event::Failed(id, error));
+    match UserError::contain(|| prepare(&events, kind, &cancel)) {
+        _ if cancel.is_cancelled() => sender.send(Event::Cancelled(id)),
+        // Fails only if the compute thread is gone.
+        Ok(kind) => drop(to_compute.send(Some(Task::Run(Job { id, kind, cancel })))),
+        Err(error) => sender.send(Event::Failed(id, error)),
+    }
 }
 
 /// Runs a request that other processes carry out.

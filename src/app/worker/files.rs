@@ -95,14 +95,10 @@ impl FileReader {
     }
 
     fn thumbnail(&self, image: ImageId, place: &ImageSource, side: u32) -> Event {
-        let photo = self.env.photo;
-        let made = guard(|| photo(place).map(|photo| shrink(photo.picture, side)));
-        match made {
-            Ok(Ok(picture)) => Event::ThumbnailReady { image, picture: Arc::new(picture) },
-            Ok(Err(error)) => {
-                Event::ThumbnailFailed { image, error: UserError::from_file_error(&place.path, error) }
-            }
-            Err(message) => Event::ThumbnailFailed { image, error: UserError::from_panic(message) },
+        let made = guard(|| self.env.decode(place).map(|photo| shrink(photo.picture, side)));
+        match made.map_err(UserError::from_panic).flatten() {
+            Ok(picture) => Event::ThumbnailReady { image, picture: Arc::new(picture) },
+            Err(error) => Event::ThumbnailFailed { image, error },
         }
     }
 }

@@ -13,7 +13,6 @@ use crate::app::jobs::history::disk::{RunSnapshot, Stamp, read};
 use crate::app::jobs::tasks::Tasks;
 use crate::app::jobs::{Cancel, Event};
 use crate::app::user_error::UserError;
-use crate::model::io::catch_panic::contain;
 
 /// Time between two checks of the folders.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -85,10 +84,7 @@ impl RunWatcher {
                 continue;
             }
             // A write during the read changes the stamp, so that the folder is read again.
-            let snapshot = match contain(|| read(folder)) {
-                Ok(snapshot) => snapshot.map_err(UserError::from_error),
-                Err(message) => Err(UserError::from_panic(message)),
-            };
+            let snapshot = UserError::contain(|| read(folder));
             known.failures = if snapshot.is_err() { known.failures + 1 } else { 0 };
             if (1..ATTEMPTS).contains(&known.failures) {
                 continue; // its stamp stays that of before, so that it is read again
