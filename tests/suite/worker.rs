@@ -57,6 +57,10 @@ impl Desk {
         desk
     }
 
+    fn send_all(&mut self, requests: Vec<Request>) {
+        requests.into_iter().for_each(|request| self.worker.send(request));
+    }
+
     /// Events up to and including the first that is `last`.
     pub(super) fn until(&mut self, mut last: impl FnMut(&Event) -> bool) -> Vec<Event> {
         let begun = Instant::now();
@@ -150,7 +154,7 @@ fn settle(desk: &mut Desk, state: &mut State) {
     while state.jobs.values().any(|job| job.error.is_none()) {
         while let Some(event) = desk.worker.event() {
             let requests = state.apply(event);
-            desk.worker.send_all(requests);
+            desk.send_all(requests);
         }
         assert!(begun.elapsed() < PATIENCE, "still at work: {:?}", state.jobs);
         let _ = desk.wakeups.recv_timeout(Duration::from_millis(200));
@@ -223,14 +227,14 @@ fn a_window_sees_what_inspect_writes() {
         Command::OpenImages(vec![fixture("images")]),
     ] {
         let requests = state.dispatch(command);
-        desk.worker.send_all(requests);
+        desk.send_all(requests);
     }
     settle(&mut desk, &mut state);
     assert_eq!(state.columns.len(), 4, "some probes become columns by themselves");
     for id in state.library.probes.keys().copied().collect::<Vec<_>>() {
         if state.columns.values().all(|column| column.probe != id) {
             let change = Intervention::None;
-            desk.worker.send_all(state.dispatch(Command::AddColumn { probe: id, image: None, change }));
+            desk.send_all(state.dispatch(Command::AddColumn { probe: id, image: None, change }));
         }
     }
     settle(&mut desk, &mut state);
@@ -239,8 +243,7 @@ fn a_window_sees_what_inspect_writes() {
     };
     assert!(none(&state), "attributions that nobody asked for");
     let attributions = Attribution::ALL.to_vec().into();
-    desk.worker
-        .send_all(state.dispatch(Command::SetExplainSettings(ExplainSettings { attributions, ..draws })));
+    desk.send_all(state.dispatch(Command::SetExplainSettings(ExplainSettings { attributions, ..draws })));
     settle(&mut desk, &mut state);
     assert_eq!(state.columns.len(), probes().len());
     assert_eq!(state.library.images.len(), 3);
@@ -487,7 +490,7 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
     let mut desk = Desk::new(WorkerEnv::default());
     let mut state = State::new(Settings::default());
     let begun = Instant::now();
-    desk.worker.send_all(state.dispatch(Command::OpenImages(vec![folder.path().to_owned()])));
+    desk.send_all(state.dispatch(Command::OpenImages(vec![folder.path().to_owned()])));
     settle(&mut desk, &mut state);
     assert_eq!(state.library.images.len(), 10_000);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
@@ -559,7 +562,7 @@ fn dropped_files_are_recognised() {
         fixture("images/one.png"),
         folder.path().join("notes.txt"),
     ];
-    desk.worker.send_all(state.dispatch(Command::OpenAny(dropped)));
+    desk.send_all(state.dispatch(Command::OpenAny(dropped)));
     settle(&mut desk, &mut state);
     assert!(matches!(state.library.backbones[0].status, Status::Ready(_)));
     assert!(matches!(state.library.probes[0].status, Status::Ready(_)));

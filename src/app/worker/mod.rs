@@ -146,11 +146,6 @@ impl Worker {
         }
     }
 
-    /// Sends several requests.
-    pub fn send_all(&mut self, requests: impl IntoIterator<Item = Request>) {
-        requests.into_iter().for_each(|request| self.send(request));
-    }
-
     /// The next event, if there is one; never blocks. To be called once a frame until there is none.
     pub fn event(&mut self) -> Option<Event> {
         self.pump();
@@ -186,7 +181,6 @@ impl Worker {
         // First: it tells the follower of a detached training that the cancellation below is not meant for the training.
         self.closing.cancel();
         self.cancels.values().for_each(Cancel::cancel);
-        self.explaining.cancel();
         self.thumbnails.cancel();
         self.compute.close();
         self.files.close();
