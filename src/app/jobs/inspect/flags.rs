@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Loaded, Source, Spec, sources};
 use crate::app::jobs::engine::WorkerEnv;
 use crate::app::jobs::flag_overrides::FlagOverrides;
-use crate::app::jobs::{ExplainSettings, Reporter, fetch};
+use crate::app::jobs::{Reporter, fetch};
 use crate::app::user_error::Usage;
 use crate::app::value_parser::{fraction, whole_number};
 use crate::model::backbone::token_spec::TokenSpec;
@@ -128,12 +128,7 @@ impl InspectFlags {
             probes,
             images,
             causal: causal.map(|Modes(modes)| RemovalSpec { modes, steps: self.steps, seed: self.seed }),
-            settings: ExplainSettings {
-                rho: self.rho,
-                null_draws: self.null_draws,
-                seed: self.seed,
-                attributions: self.attributions.clone().into(),
-            },
+            attributions: self.attributions.clone().into(),
         })
     }
 

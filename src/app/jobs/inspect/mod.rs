@@ -27,7 +27,7 @@ use super::engine::Engine;
 use super::explain::TOP;
 use super::result_file::ResultFile;
 use super::tokens::{TokenReader, doubt, prepare_ahead, preprocessor};
-use super::{Cancel, ExplainSettings, JobError, Reporter};
+use super::{Cancel, JobError, Reporter};
 use crate::app::user_error::{Usage, lines};
 use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::BackboneError;
@@ -44,6 +44,7 @@ use crate::model::grid::Grid;
 use crate::model::probe::Probe;
 use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
+use crate::model::trace::AttributionSet;
 
 /// A probe with its path, the name of its results and the requested class.
 struct Loaded {
@@ -96,8 +97,8 @@ struct Spec<'a> {
     images: Vec<Source>,
     /// The removal curves to measure, if any.
     causal: Option<RemovalSpec>,
-    /// Further settings of the explanations.
-    settings: ExplainSettings,
+    /// The methods of attribution to compute beside evidence.
+    attributions: AttributionSet,
 }
 
 /// Turns tokens into files, on the CPU only.
@@ -143,8 +144,8 @@ pub fn run(
         spec,
         tell,
         tokens_changed: spec.probes.iter().map(|loaded| reader.changes(&loaded.probe)).collect(),
-        kinds: if flags.stability { kinds(spec.settings.seed) } else { Vec::new() },
-        nulls: NullBands::new(spec.settings.null_draws, spec.settings.seed),
+        kinds: if flags.stability { kinds(flags.seed) } else { Vec::new() },
+        nulls: NullBands::new(flags.null_draws, flags.seed),
         cancel: reporter.cancel().clone(),
     };
     if let Some(passes) = spec.causal.as_ref().map(|causal| causal.passes(spec.probes.len() * RANKINGS.len()))
@@ -273,7 +274,7 @@ impl Explainer<'_> {
             image: source.path.display().to_string(),
             probe: loaded.path.display().to_string(),
             class: loaded.class,
-            rho: self.spec.settings.rho,
+            rho: flags.rho,
             image_seed: index as u64,
             nulls: Some(&self.nulls),
             tokens_changed: self.tokens_changed[at].clone(),
@@ -284,7 +285,7 @@ impl Explainer<'_> {
             Err(error) => return skip(said(error.into())),
         };
         trace.regions.clone_from(regions);
-        let (read, asked) = ((&loaded.probe, &loaded.change), self.spec.settings.attributions);
+        let (read, asked) = ((&loaded.probe, &loaded.change), self.spec.attributions);
         attribute(&mut trace, read, tokens, index as u64, asked, rollout.as_ref());
         let document = write::document(&trace, loaded, self);
         let path = |ending: &str| Path::new(&source.stem).join(format!("{}.{ending}", loaded.stem));

@@ -93,8 +93,7 @@ impl Explainer<'_> {
             None => Vec::new(),
         };
         let seen = if drawn { seen } else { Picture::default() };
-        let asked = self.spec.settings.attributions;
-        let rollout = asked.contains(Attribution::Rollout).then(|| reader.rollout(pixels));
+        let rollout = self.spec.attributions.contains(Attribution::Rollout).then(|| reader.rollout(pixels));
         let image = self.spec.images[index].path.as_path();
         let regions = pass.annotations.as_ref().and_then(|annotations| {
             pass.regions.read(annotations, &[Some(image)], &reader.preprocessor, tokens.grid);
