@@ -102,9 +102,8 @@ impl RunMetrics {
                 .map(|which| run.probe(&probe.head, probe.seed, which));
             now.and_then(|path| sha256::of_file(&path).ok()).is_some_and(|now| now != *asked)
         };
-        let (stale, current) = std::mem::take(&mut self.probes).into_iter().partition::<Vec<_>, _>(is_stale);
-        self.probes = current;
-        stale.iter().map(|probe| format!("{}, seed {} ({})", probe.head, probe.seed, probe.which)).collect()
+        let stale = self.probes.extract_if(.., |probe| is_stale(probe));
+        stale.map(|probe| format!("{}, seed {} ({})", probe.head, probe.seed, probe.which)).collect()
     }
 
     /// Merges it into the file in the run's folder; returns the file's path.

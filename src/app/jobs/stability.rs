@@ -19,7 +19,7 @@ use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
 
 /// Pictures of one forward pass.
-const BATCH: usize = 8;
+pub(super) const BATCH: usize = 8;
 
 /// A request to measure the stability of one image's order through one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

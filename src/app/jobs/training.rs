@@ -55,7 +55,7 @@ pub enum TrainEvent {
 }
 
 /// Progress of a training since the last event.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainDelta {
     /// Losses of its steps, if there were any.
     pub steps: Option<Steps>,

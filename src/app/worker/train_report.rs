@@ -41,7 +41,7 @@ impl TrainReporter {
             epochs,
             last_running: Vec::new(),
             last_position: 0.0,
-            delta: empty_delta(),
+            delta: TrainDelta::default(),
             progress: None,
             sent: Instant::now(),
             unreadable: 0,
@@ -164,7 +164,7 @@ impl TrainReporter {
             self.events.sender.send(Event::Progress(self.events.job, progress));
         }
         let TrainDelta { rate, left, .. } = self.delta;
-        let delta = std::mem::replace(&mut self.delta, TrainDelta { rate, left, ..empty_delta() });
+        let delta = std::mem::replace(&mut self.delta, TrainDelta { rate, left, ..TrainDelta::default() });
         if delta.steps.is_some() || !delta.epochs.is_empty() || !delta.failures.is_empty() {
             self.send(TrainEvent::Went(Box::new(delta)));
         }
@@ -189,9 +189,4 @@ impl TrainReporter {
     fn send(&self, news: TrainEvent) {
         self.events.sender.send(Event::Training { job: self.events.job, news });
     }
-}
-
-fn empty_delta() -> TrainDelta {
-    let (steps, epochs, failures) = (None, Vec::new(), Vec::new());
-    TrainDelta { steps, epochs, failures, rate: 0.0, left: Duration::ZERO }
 }

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::Subject;
 use crate::app::jobs::engine::Engine;
-use crate::app::jobs::stability::changed;
+use crate::app::jobs::stability::{BATCH, changed};
 use crate::app::jobs::tokens::TokenReader;
 use crate::app::jobs::{JobError, Reporter, Unit};
 use crate::model::data::Dataset;
@@ -15,9 +15,6 @@ use crate::model::explain::stability::{Measurement, OrderError, differ_in_seed};
 use crate::model::probe::Probe;
 use crate::model::reading::{Intervention, Reading};
 use crate::model::tokens::Tokens;
-
-/// Pictures in one forward pass.
-const BATCH: usize = 8;
 
 /// Number of pictures the backbone reads per image: the image and its perturbed copies.
 pub(super) fn passes(seed: u64) -> usize {

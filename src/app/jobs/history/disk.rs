@@ -36,7 +36,7 @@ impl Stamp {
 }
 
 /// The content of a run's folder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunSnapshot {
     /// The run's description.
     pub about: About,
@@ -57,8 +57,7 @@ impl RunSnapshot {
     /// A run none of whose tasks has begun.
     pub fn waiting(folder: &Path) -> Self {
         let about = About { folder: folder.to_owned(), ..About::default() };
-        let (epochs, losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { about, epochs, losses, failures, probes, tasks: Some(Tasks::default()) }
+        Self { about, tasks: Some(Tasks::default()), ..Self::default() }
     }
 
     /// Adds another part of the same training, without its probes: they become the run's when the parts are joined.

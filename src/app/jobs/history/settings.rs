@@ -18,16 +18,13 @@ impl TrainHistory {
         heads: &[String],
         coverage: &dyn Fn(&Self, &str) -> Option<f64>,
     ) -> SettingsPlot {
-        let (mut setting, mut lines) = (String::new(), Vec::<SettingLine>::new());
+        let (mut setting, mut lines) = (None, Vec::<SettingLine>::new());
         for run in runs {
             for (at, variant) in run.about.heads.iter().enumerate() {
                 let Some((head, field, value)) = parse(variant) else { continue };
                 let is_chosen = heads.is_empty() || heads.iter().any(|own| own == head || own == variant);
                 let Some(score) = run.score(at).filter(|_| is_chosen) else { continue };
-                if setting.is_empty() {
-                    field.clone_into(&mut setting);
-                }
-                if field != setting {
+                if *setting.get_or_insert(field) != field {
                     continue;
                 }
                 let name = run.name_among(head, runs_with(head, runs));
@@ -40,6 +37,7 @@ impl TrainHistory {
         }
         lines.retain(|line| line.points.len() > 1);
         lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.value.total_cmp(&b.value)));
+        let setting = setting.unwrap_or_default().to_owned();
         SettingsPlot { setting, lines, caption: Self::caption(runs, heads, &INFO) }
     }
 }

@@ -167,10 +167,9 @@ impl Folder {
     /// # Errors
     /// If another field differs; the first one is named.
     pub fn resume(folder: &Path, begun: &Manifest, requested: &Manifest) -> anyhow::Result<Self> {
-        let may_differ = |field: &str| {
-            let fields = ["program", "settings.data", "settings.device", "settings.checkpoint_every"];
-            fields.contains(&field) || field == "pictures.name"
-        };
+        let free =
+            ["program", "settings.data", "settings.device", "settings.checkpoint_every", "pictures.name"];
+        let may_differ = |field: &str| free.contains(&field);
         let [found, asked] = [begun, requested].map(serde_json::to_value);
         if let Some((field, found, asked)) = difference("", &found?, &asked?, &may_differ) {
             let why = match field.starts_with("pictures") {

@@ -157,11 +157,8 @@ pub fn run(
             let _ = on_event(Event::Unreadable(error)); // the step's event decides whether to stop
         }
         let step = pretraining.steps_done() + 1;
-        match left_out.into_iter().next() {
-            Some(error) if pictures.is_empty() => {
-                return Err(anyhow::Error::from(error).context(format!("step {step}: no image can be read")));
-            }
-            _ => {}
+        if let Some(error) = left_out.into_iter().next().filter(|_| pictures.is_empty()) {
+            return Err(anyhow::Error::from(error).context(format!("step {step}: no image can be read")));
         }
         let count = pictures.len();
         let rate = plan.rate(step - 1);
