@@ -1,6 +1,6 @@
 //! Explaining images through probes: tokens that are not cached by one forward pass a batch, then every item in parallel.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -116,38 +116,32 @@ pub fn run(
     spec: &Explain,
     reporter: &mut dyn Reporter,
 ) -> Result<Vec<ExplainResult>, JobError> {
-    let mut wanted: Vec<BackboneId> = spec.asked.iter().map(|asked| asked.backbone).collect();
-    wanted.sort();
-    wanted.dedup();
     let mut images = Images::new();
-    for backbone in wanted {
+    for backbone in spec.asked.iter().map(|asked| asked.backbone).collect::<BTreeSet<_>>() {
         engine.reopen(backbone, reporter)?;
         read(engine, spec, backbone, &mut images, reporter)?;
     }
     reporter.cancel().check()?;
     let regions = regions(engine, spec, &images, reporter);
     engine.set_nulls(spec.settings);
-    let changes = |asked: &ExplainItem| match (
-        engine.backbones.get(&asked.backbone),
-        engine.probes.get(&asked.probe),
-    ) {
-        (Some(open), Some(loaded)) => open.reader.changes(&loaded.probe),
-        _ => Vec::new(),
+    let changes = |asked: &ExplainItem| {
+        let open = engine.backbones.get(&asked.backbone).zip(engine.probes.get(&asked.probe));
+        open.map_or_else(Vec::new, |(open, loaded)| open.reader.changes(&loaded.probe))
     };
     let changes: Vec<Vec<String>> = spec.asked.iter().map(changes).collect();
-    let (engine, cancel) = (Shared { probes: &engine.probes, nulls: engine.nulls() }, reporter.cancel());
+    let (probes, nulls, cancel) = (&engine.probes, engine.nulls(), reporter.cancel());
     // Null bands first, each with all cores: within an item they would have one.
     for asked in &spec.asked {
         cancel.check()?;
         if let (Some(loaded), Some(Ok(known))) =
-            (engine.probes.get(&asked.probe), images.get(&(asked.backbone, asked.image.clone())))
+            (probes.get(&asked.probe), images.get(&(asked.backbone, asked.image.clone())))
         {
-            prepare_nulls(&loaded.probe, asked.change.clone(), &known.tokens, engine.nulls);
+            prepare_nulls(&loaded.probe, asked.change.clone(), &known.tokens, nulls);
         }
     }
     let results = spec.asked.par_iter().zip(changes).map(|(asked, changes)| {
         cancel.check()?;
-        let (result, by_hand) = match engine.explain(spec, asked, &images, changes) {
+        let (result, by_hand) = match explain((probes, nulls), spec, asked, &images, changes) {
             Ok((mut trace, by_hand)) => {
                 trace.regions = regions.get(&(asked.backbone, &asked.image)).cloned();
                 (Ok(Arc::new(trace)), by_hand.map(Arc::new))
@@ -243,46 +237,39 @@ fn regions<'a>(
     found
 }
 
-/// The part of the engine that other threads may use: probes and host data, no tensors.
-struct Shared<'a> {
-    probes: &'a HashMap<ProbeId, LoadedProbe>,
-    nulls: &'a NullBands,
-}
-
-impl Shared<'_> {
-    fn explain(
-        &self,
-        spec: &Explain,
-        asked: &ExplainItem,
-        images: &Images,
-        tokens_changed: Vec<String>,
-    ) -> Result<(Trace, Option<HandOrderReader>), UserError> {
-        let loaded = self.probes.get(&asked.probe).ok_or_else(not_open)?;
-        let known = match images.get(&(asked.backbone, asked.image.clone())) {
-            Some(Ok(known)) => known,
-            Some(Err(error)) => return Err(error.clone()),
-            None => return Err(UserError::new("Its backbone is not open").remedy("Open the backbone first")),
-        };
-        let class = match &spec.class {
-            ClassChoice::Predicted => None,
-            ClassChoice::Named(name) => Some(loaded.probe.class(name).map_err(UserError::from_error)?),
-        };
-        let question = Question {
-            image: asked.image.to_string(),
-            probe: loaded.path.display().to_string(),
-            class,
-            rho: spec.settings.rho,
-            image_seed: asked.draw,
-            nulls: Some(self.nulls),
-            tokens_changed,
-            top: TOP,
-        };
-        let (change, tokens) = (&asked.change, &known.tokens);
-        let (mut trace, by_hand) =
-            explain_by_hand(&loaded.probe, change.clone(), tokens, known.seen.clone(), question)
-                .map_err(UserError::from_error)?;
-        let (methods, rollout) = (spec.settings.attributions, known.rollout.as_ref());
-        attribute(&mut trace, (&loaded.probe, change), tokens, asked.draw, methods, rollout);
-        Ok((trace, by_hand))
-    }
+/// Explains one item, with what other threads may use of the engine: probes and host data, no tensors.
+fn explain(
+    (probes, nulls): (&HashMap<ProbeId, LoadedProbe>, &NullBands),
+    spec: &Explain,
+    asked: &ExplainItem,
+    images: &Images,
+    tokens_changed: Vec<String>,
+) -> Result<(Trace, Option<HandOrderReader>), UserError> {
+    let loaded = probes.get(&asked.probe).ok_or_else(not_open)?;
+    let known = match images.get(&(asked.backbone, asked.image.clone())) {
+        Some(Ok(known)) => known,
+        Some(Err(error)) => return Err(error.clone()),
+        None => return Err(UserError::new("Its backbone is not open").remedy("Open the backbone first")),
+    };
+    let class = match &spec.class {
+        ClassChoice::Predicted => None,
+        ClassChoice::Named(name) => Some(loaded.probe.class(name).map_err(UserError::from_error)?),
+    };
+    let question = Question {
+        image: asked.image.to_string(),
+        probe: loaded.path.display().to_string(),
+        class,
+        rho: spec.settings.rho,
+        image_seed: asked.draw,
+        nulls: Some(nulls),
+        tokens_changed,
+        top: TOP,
+    };
+    let (change, tokens) = (&asked.change, &known.tokens);
+    let (mut trace, by_hand) =
+        explain_by_hand(&loaded.probe, change.clone(), tokens, known.seen.clone(), question)
+            .map_err(UserError::from_error)?;
+    let (methods, rollout) = (spec.settings.attributions, known.rollout.as_ref());
+    attribute(&mut trace, (&loaded.probe, change), tokens, asked.draw, methods, rollout);
+    Ok((trace, by_hand))
 }
