@@ -31,10 +31,9 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
     let settings = settings.iter().map(|given| Setting::parse(given, &ids)).collect::<Result<Vec<_>, _>>()?;
     for Setting { given, head, key, .. } in &settings {
         let listed = || HEADS.iter().chain([&ORDER]);
-        let meant =
-            || listed().filter(|kind| head.as_deref().map_or(ids.contains(&kind.id), |id| id == kind.id));
+        let meant = || listed().filter(|kind| head.map_or(ids.contains(&kind.id), |id| id == kind.id));
         if !meant().any(|kind| has(kind, key)) {
-            return Err(TrainingError::Setting { given: given.clone(), why: without(meant(), key) });
+            return Err(TrainingError::Setting { given: (*given).to_owned(), why: without(meant(), key) });
         }
     }
     let mut variants: Vec<Variant> = Vec::new();
@@ -61,35 +60,32 @@ fn of_file(file: &str, config: Config) -> Result<Variant, TrainingError> {
 }
 
 /// One `--config` argument, parsed.
-struct Setting {
-    given: String,
-    head: Option<String>,
-    key: String,
+struct Setting<'a> {
+    given: &'a str,
+    head: Option<&'a str>,
+    key: &'a str,
     value: Value,
 }
 
-impl Setting {
-    fn parse(given: &str, ids: &[&str]) -> Result<Self, TrainingError> {
+impl<'a> Setting<'a> {
+    fn parse(given: &'a str, ids: &[&str]) -> Result<Self, TrainingError> {
         let wrong = |why: &str| TrainingError::Setting { given: given.to_owned(), why: why.to_owned() };
         let (name, value) = given.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
-        let (head, key) = match name.rsplit_once('.') {
-            Some((head, key)) => (Some(head.to_owned()), key),
-            None => (None, name),
-        };
-        if head.as_deref().is_some_and(|head| !ids.contains(&head)) {
+        let (head, key) = name.rsplit_once('.').map_or((None, name), |(head, key)| (Some(head), key));
+        if head.is_some_and(|head| !ids.contains(&head)) {
             return Err(wrong("the head is not among those trained"));
         }
-        Ok(Self { given: given.to_owned(), head, key: key.to_owned(), value: value_of(key, value) })
+        Ok(Self { given, head, key, value: value_of(key, value) })
     }
 }
 
 /// The settings that apply to the head `id`.
-fn config(id: &str, settings: &[Setting]) -> Result<Config, TrainingError> {
+fn config(id: &str, settings: &[Setting<'_>]) -> Result<Config, TrainingError> {
     let mut config = Config::default();
     let mut map = Map::new();
-    for setting in settings.iter().filter(|setting| setting.head.as_deref().is_none_or(|head| head == id)) {
-        let wrong = |why: String| TrainingError::Setting { given: setting.given.clone(), why };
-        map.insert(setting.key.clone(), setting.value.clone());
+    for setting in settings.iter().filter(|setting| setting.head.is_none_or(|head| head == id)) {
+        let wrong = |why: String| TrainingError::Setting { given: setting.given.to_owned(), why };
+        map.insert(setting.key.to_owned(), setting.value.clone());
         config =
             serde_json::from_value(Value::Object(map.clone())).map_err(|error| wrong(error.to_string()))?;
     }

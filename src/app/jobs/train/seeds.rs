@@ -87,7 +87,9 @@ impl Training<'_> {
                         pace.without(|| tell(Event::Between { seed, trainers }))
                     }
                     train::Event::Epoch { position, trainers } => {
-                        self.close_epoch(index, position, trainers, &outcomes)?;
+                        self.write_tables(seed, trainers, &outcomes)?;
+                        self.write_losses(seed, trainers)?;
+                        self.run.save(&checkpoint(index, position, trainers))?;
                         (last, kept) = (position, Instant::now());
                         tell(Event::Epoch { seed, position, trainers })
                     }
@@ -146,20 +148,6 @@ impl Training<'_> {
                 .ok_or(TrainingError::Checkpoint { path: self.run.checkpoint_path(), name })
         });
         restored.collect()
-    }
-
-    /// Writes the tables and losses, then the checkpoint.
-    fn close_epoch(
-        &self,
-        seed_index: usize,
-        position: TrainCursor,
-        trainers: &[HeadTrainer],
-        before: &[Outcome],
-    ) -> Result<(), TrainingError> {
-        let seed = self.plan.seeds()[seed_index];
-        self.write_tables(seed, trainers, before)?;
-        self.write_losses(seed, trainers)?;
-        Ok(self.run.save(&checkpoint(seed_index, position, trainers))?)
     }
 
     /// Writes the tables: `before` (outcomes of finished seeds), then the current state of `trainers`.
