@@ -8,7 +8,7 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
-use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings};
+use super::extract::{self, ExtractOptions, Extracted, Plan, TokenSettings};
 use super::regions::{RegionSource, of_samples};
 use super::removal::{Encoder, SubsetReader};
 use super::train::labelled;
@@ -319,8 +319,7 @@ fn take(
     (plan, dataset, device): (&Plan, &Dataset, &Device),
     reporter: &mut dyn Reporter,
 ) -> Result<TokenCache, JobError> {
-    let Extracted { cache, unreadable, .. } =
-        extract::run(engine, &ExtractSpec { plan, dataset, device }, reporter)?;
+    let Extracted { cache, unreadable, .. } = extract::run(engine, plan, (dataset, device), reporter)?;
     if unreadable > 0 {
         let images = counted(unreadable, "image", "images");
         reporter.warn(format!("left out as unreadable: {images} of {}", dataset.name));

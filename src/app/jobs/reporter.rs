@@ -98,6 +98,6 @@ pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
         | Event::Unknown { .. }
         | Event::Unreadable { .. }
         | Event::Done(_)
-        | Event::Stopped { .. } => {}
+        | Event::Stopped(_) => {}
     }
 }

@@ -24,11 +24,6 @@ pub enum RowFormat {
     Parquet,
 }
 
-impl RowFormat {
-    /// The formats written by default.
-    pub const USUAL: [Self; 1] = [Self::Csv];
-}
-
 /// The files of the probe `name`, read with the intervention `change`: the JSON, and its rows in each of `formats`.
 pub(super) fn survey(
     name: &str,

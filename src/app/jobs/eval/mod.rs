@@ -22,7 +22,7 @@ pub use self::flags::EvalFlags;
 use self::parts::PartFile;
 use super::engine::Engine;
 use super::evaluate::{Asking, ask_all, eval_set};
-use super::extract::{self, ExtractOptions, ExtractSpec, Extracted, Plan, describe};
+use super::extract::{self, ExtractOptions, Extracted, Plan, describe};
 use super::inspect::sources::{distinct, stems};
 use super::part::Part;
 use super::regions::{RegionSource, of_samples};
@@ -141,8 +141,7 @@ impl Eval<'_> {
         let causal = flags.removal();
         let encoder = causal.as_ref().filter(|spec| spec.needs_encoder());
         let encoder = encoder.map(|spec| self.encoder(spec, &plan, &device)).transpose()?;
-        let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
-        let Extracted { cache, .. } = extract::run(engine, &spec, reporter)?;
+        let Extracted { cache, .. } = extract::run(engine, &plan, (&dataset, &device), reporter)?;
         let _working = reporter.cancel().working();
         sink(EvalEvent::Begun)?;
         if flags.evaluation.is_some() {
@@ -209,7 +208,7 @@ impl Eval<'_> {
                 }
                 let metrics = evaluator.metrics().context("none of its images was read")?;
                 let (name, backbone) = (format!("{name}{suffix}"), probe.meta.backbone.id.clone());
-                let formats = if flags.format.is_empty() { &RowFormat::USUAL[..] } else { &flags.format };
+                let formats: &[_] = if flags.format.is_empty() { &[RowFormat::Csv] } else { &flags.format };
                 let files = files.then(|| files::survey(&name, evaluator, backbone, change, formats));
                 Ok(Some((EvaluatedProbe { subject: subject.clone(), file, metrics }, files)))
             });

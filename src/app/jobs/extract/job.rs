@@ -12,16 +12,6 @@ use crate::app::jobs::{JobError, Reporter};
 use crate::model::data::Dataset;
 use crate::model::data::token_cache::TokenCache;
 
-/// The input of [`run`].
-pub struct ExtractSpec<'a> {
-    /// The plan of the extraction.
-    pub plan: &'a Plan,
-    /// The images.
-    pub dataset: &'a Dataset,
-    /// Where the backbone runs.
-    pub device: &'a Device,
-}
-
 /// The result of an extraction.
 pub struct Extracted {
     /// All tokens, including those cached before; with several layers, those of the first.
@@ -36,16 +26,16 @@ pub struct Extracted {
     pub unreadable: usize,
 }
 
-/// Verifies the cached tokens of a plan and extracts the missing ones.
+/// Verifies the cached tokens of a plan for the images of a dataset, and extracts the missing ones on a device.
 ///
 /// # Errors
 /// If it is cancelled, or the tokens cannot be extracted.
 pub fn run(
     engine: &mut Engine,
-    spec: &ExtractSpec<'_>,
+    plan: &Plan,
+    (dataset, device): (&Dataset, &Device),
     reporter: &mut dyn Reporter,
 ) -> Result<Extracted, JobError> {
-    let ExtractSpec { plan, dataset, device } = spec;
     let (mut spent, mut damaged, mut changed, mut unreadable) = (None, Vec::new(), Vec::new(), 0);
     reporter.begin();
     let result = plan.run(dataset, device, &mut |event| {
@@ -70,11 +60,10 @@ pub fn run(
 /// As [`run`].
 pub fn run_part(
     engine: &mut Engine,
-    spec: &ExtractSpec<'_>,
-    part: Part,
+    (plan, part): (&Plan, Part),
+    (dataset, device): (&Dataset, &Device),
     reporter: &mut dyn Reporter,
 ) -> Result<(), JobError> {
-    let ExtractSpec { plan, dataset, device } = spec;
     reporter.begin();
     let result = plan.run_part(part, dataset, device, &mut |event| report(engine, reporter, &event, dataset));
     result.map_err(|error| job_error(error, reporter, dataset))
@@ -98,8 +87,8 @@ fn report(
 /// The job's error for an extraction that did not finish; reports that it was stopped.
 fn job_error(error: ExtractError, reporter: &mut dyn Reporter, dataset: &Dataset) -> JobError {
     match error {
-        ExtractError::Stopped { done, images } => {
-            reporter.extract(&Event::Stopped { done, images }, dataset);
+        ExtractError::Stopped { .. } => {
+            reporter.extract(&Event::Stopped(&error), dataset);
             JobError::Cancelled
         }
         error => error.into(),

@@ -1,6 +1,6 @@
 //! The messages of an extraction besides its progress: the same text on a terminal and from another machine.
 
-use super::{Event, ExtractError};
+use super::Event;
 use crate::app::format::counted;
 
 /// Maximum number of unreadable images that are named; further ones are only counted.
@@ -53,9 +53,7 @@ impl Messages {
                     _ => return None,
                 }
             }
-            Event::Stopped { done, images } => {
-                Line::End(ExtractError::Stopped { done: *done, images: *images }.to_string())
-            }
+            Event::Stopped(error) => Line::End(error.to_string()),
             Event::Progress(_)
             | Event::Looked(_)
             | Event::Verifying { .. }

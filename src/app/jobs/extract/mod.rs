@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 
 pub use self::error::ExtractError;
 pub use self::flow::Spent;
-pub use self::job::{ExtractSpec, Extracted, run};
+pub use self::job::{Extracted, run};
 pub use self::messages::{Line, Messages, out_of_memory};
 pub use self::recompute::Recompute;
 pub use self::settings::{TokenSettings, cache_root};
@@ -106,13 +106,8 @@ pub enum Event<'a> {
     },
     /// The extraction has finished.
     Done(Spent),
-    /// The extraction was stopped on request.
-    Stopped {
-        /// Number of images whose tokens are cached.
-        done: usize,
-        /// Number of all images.
-        images: usize,
-    },
+    /// The extraction was stopped on request, with this error.
+    Stopped(&'a ExtractError),
 }
 
 /// The plan of an extraction: its tokens and their size, known before any image is read.
@@ -251,7 +246,7 @@ impl Plan {
     /// Refuses tokens that exceed the limit or the free disk space. Tokens that are already cached are never refused.
     pub fn check(&self) -> Result<(), ExtractError> {
         let missing = self.bytes_missing;
-        let (bytes, limit) = (self.bytes, self.options.tokens.limit());
+        let (bytes, limit) = (self.bytes, (self.options.tokens.cache_limit * 1e9) as u64);
         if missing > 0 && bytes > limit {
             return Err(ExtractError::Limit { images: self.images, bytes, limit });
         }

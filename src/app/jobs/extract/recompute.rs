@@ -7,15 +7,14 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use burn::tensor::{Device, TensorData};
-use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::flow::{Prepared, batch, prepare};
 use super::{Event, ExtractError, Plan};
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
 use crate::app::rate::RateMeter;
+use crate::model::backbone::preprocess::PreprocessError;
 use crate::model::backbone::preprocess::augment::{Augmentation, RandomCrop, draws};
-use crate::model::backbone::preprocess::{PreprocessError, Preprocessor};
 use crate::model::data::token_cache::{
     Batches, LayerRows, Precision, Rows, TokenSource, TokenSourceError, fits, round,
 };
@@ -142,10 +141,13 @@ impl TokenSource for Recompute {
     }
 
     fn read_changed(&self, batches: Vec<Vec<usize>>, _: &Device, epoch: usize, seed: u64) -> Batches<'_> {
-        let (preprocessor, augmentation) = (self.reader.preprocessor.clone(), self.augmentation);
+        let (preprocessor, (augmentation, crop)) = (self.reader.preprocessor.clone(), self.augmentation);
         self.read_as(batches, move |sample, image| {
-            let mut rng = draws(seed, epoch, 1 + image);
-            augmented(sample, &preprocessor, augmentation, &mut rng)
+            let photo = sample.source.photo().map_err(|error| error.to_string())?;
+            let (height, width) = preprocessor.output().ok_or("its images have no fixed size")?;
+            let (whole, mut rng) = (|| preprocessor.picture(&photo), draws(seed, epoch, 1 + image));
+            let seen = augmentation.apply(&photo.picture, (width, height), crop, whole, &mut rng);
+            Ok(preprocessor.pixels(&seen.map_err(|error: PreprocessError| error.to_string())?))
         })
     }
 }
@@ -189,18 +191,4 @@ impl Recompute {
             Ok(Box::new(layers.into_iter().map(rows)) as LayerRows)
         }))
     }
-}
-
-/// Decodes, augments and preprocesses an image; `rng` draws its augmentation.
-fn augmented(
-    sample: &Sample,
-    preprocessor: &Preprocessor,
-    (augmentation, crop): (Augmentation, RandomCrop),
-    rng: &mut ChaCha8Rng,
-) -> Prepared {
-    let photo = sample.source.photo().map_err(|error| error.to_string())?;
-    let (height, width) = preprocessor.output().ok_or("its images have no fixed size")?;
-    let whole = || preprocessor.picture(&photo);
-    let seen = augmentation.apply(&photo.picture, (width, height), crop, whole, rng);
-    Ok(preprocessor.pixels(&seen.map_err(|error: PreprocessError| error.to_string())?))
 }

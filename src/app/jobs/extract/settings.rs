@@ -41,13 +41,6 @@ impl Default for TokenSettings {
     }
 }
 
-impl TokenSettings {
-    /// Maximum size of a token cache, in bytes.
-    pub(super) fn limit(&self) -> u64 {
-        (self.cache_limit * 1e9) as u64
-    }
-}
-
 /// The folder of all token caches: `chosen` if given, else the default one.
 ///
 /// # Errors

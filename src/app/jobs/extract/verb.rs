@@ -9,7 +9,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ExtractOptions, ExtractSpec, Extracted, Plan, TokenSettings, describe};
+use super::{ExtractOptions, Extracted, Plan, TokenSettings, describe};
 use crate::app::format::counted;
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::flag_overrides::FlagOverrides;
@@ -93,11 +93,11 @@ pub fn run(
     if !flags.plan {
         let begun = Instant::now();
         let device = (engine.env.device)(&flags.device)?.device;
-        let spec = ExtractSpec { plan: &plan, dataset: &dataset, device: &device };
         if let Some(part) = flags.part {
-            return super::job::run_part(engine, &spec, part, reporter);
+            return super::job::run_part(engine, (&plan, part), (&dataset, &device), reporter);
         }
-        let Extracted { cache, spent, damaged, changed, .. } = super::run(engine, &spec, reporter)?;
+        let extracted = super::run(engine, &plan, (&dataset, &device), reporter)?;
+        let Extracted { cache, spent, damaged, changed, .. } = extracted;
         let changed: Vec<String> = changed.iter().map(|&at| dataset.samples[at].source.name()).collect();
         let unreadable = (0..cache.len()).filter(|&image| !cache.readable(image)).count();
         let seconds = begun.elapsed().as_secs_f64();
