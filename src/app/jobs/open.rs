@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::evaluate::EvalSplit;
-use super::history::disk;
+use super::history::disk::{self, RunSnapshot};
 use super::result_file::ResultFile;
 use super::tasks::plan_file;
 use super::{DatasetId, Event, JobError, JobId, Reporter, Unit, fetch, folder, received};
@@ -18,7 +18,7 @@ use crate::app::paths::expanded;
 use crate::app::user_error::UserError;
 use crate::model::data::image::is_named_image;
 use crate::model::data::{self, Split};
-use crate::model::train::run::{Manifest, Run};
+use crate::model::train::run::{Manifest, Run, RunError};
 
 /// Images of one event.
 const IMAGES_PER_EVENT: usize = 1000;
@@ -148,17 +148,18 @@ pub const BEST: &str = "-best.safetensors";
 fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<(), JobError> {
     let (probes, trained) = probe_folder(folder);
     let mut sources = Vec::new();
+    let read = |snapshot: Result<RunSnapshot, RunError>| {
+        let snapshot = snapshot.map(Arc::new).map_err(UserError::from_error);
+        Event::RunRead { job: Some(job), folder: folder.to_owned(), snapshot }
+    };
     if !trained && plan_file(folder).is_file() {
-        let snapshot = disk::read(folder).map(Arc::new).map_err(UserError::from_error);
-        tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), snapshot });
+        tell(read(disk::read(folder)));
         return Ok(());
     }
     if trained {
         let run = Run::open(folder);
         sources = run.as_ref().map_or_else(|_| Vec::new(), trained_on);
-        let snapshot = run.and_then(|run| disk::read_run(&run));
-        let snapshot = snapshot.map(Arc::new).map_err(UserError::from_error);
-        tell(Event::RunRead { job: Some(job), folder: folder.to_owned(), snapshot });
+        tell(read(run.and_then(|run| disk::read_run(&run))));
     }
     let unread = |error| {
         let error = anyhow::anyhow!("{}: the folder cannot be read: {error}", probes.display());

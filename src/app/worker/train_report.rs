@@ -10,7 +10,7 @@ use crate::app::jobs::history::{Failure, Steps, disk};
 use crate::app::jobs::open::BEST;
 use crate::app::jobs::train::{self, Summary};
 use crate::app::jobs::training::{TrainDelta, TrainEvent};
-use crate::app::jobs::{Event, JobError, Progress, Unit};
+use crate::app::jobs::{Event, JobError, Progress, Unit, tell_extract};
 use crate::app::rate;
 use crate::model::train::run::Metric;
 use crate::model::train::{HeadTrainer, Running, TrainCursor};
@@ -60,12 +60,10 @@ impl TrainReporter {
             train::Event::Extract { event: extract::Event::Looked(progress), .. } => {
                 self.advance("Checking the images".into(), progress);
             }
-            train::Event::Extract { event: extract::Event::Verifying { read, total }, .. } => {
-                self.events.progress("Reading cached tokens", read, Some(total), Unit::Bytes);
-            }
-            train::Event::Extract { event: extract::Event::Damaged(damage), .. } => {
-                self.events.warn(format!("Extracted again: {damage}"));
-            }
+            train::Event::Extract {
+                event: event @ (extract::Event::Verifying { .. } | extract::Event::Damaged(_)),
+                ..
+            } => tell_extract(&mut self.events, &event),
             train::Event::Extract { event: extract::Event::Unreadable { sample, why }, dataset } => {
                 self.unreadable += 1;
                 match self.unreadable {
