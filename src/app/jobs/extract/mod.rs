@@ -13,7 +13,6 @@ mod step_timing;
 pub mod verb;
 mod verify;
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -38,7 +37,7 @@ use crate::model::backbone::{self, BackboneError};
 use crate::model::data::token_cache::{CacheError, CacheScan, Damage, TokenKey, image_bytes};
 use crate::model::data::{self, Dataset};
 use crate::model::grid::Grid;
-use crate::model::io::sha256;
+use crate::model::io::{atomic_file, sha256};
 use crate::model::probe::BackboneMeta;
 use crate::model::probe::head::Dims;
 
@@ -331,11 +330,5 @@ fn dataset_key(dataset: &Dataset) -> String {
 
 /// Free bytes on the disk of `folder`, which need not exist yet; `None` if the system does not report them.
 fn free_space(folder: &Path) -> Option<u64> {
-    let mut folder = folder;
-    loop {
-        match fs4::available_space(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }) {
-            Err(error) if error.kind() == ErrorKind::NotFound => folder = folder.parent()?,
-            other => return other.ok(),
-        }
-    }
+    fs4::available_space(atomic_file::nearest_folder(folder).ok()?).ok()
 }
