@@ -305,13 +305,9 @@ mod tests {
     use super::*;
 
     pub(super) fn history(epochs: usize, seeds: u64) -> TrainHistory {
-        let folder = PathBuf::from("run");
-        let (dataset, backbone, device) = ("birds".to_owned(), "tiny".to_owned(), "cpu".to_owned());
         let heads = ["gap", "sinkhorn"].map(str::to_owned).into();
-        let (seeds, train, test, warning, batch) = ((0..seeds).collect(), 8, 4, None, 4);
-        let about =
-            About { folder, dataset, backbone, device, heads, epochs, batch, seeds, train, test, warning };
-        TrainHistory::new(about)
+        let (folder, seeds, train, batch) = (PathBuf::from("run"), (0..seeds).collect(), 8, 4);
+        TrainHistory::new(About { folder, heads, epochs, batch, seeds, train, ..About::default() })
     }
 
     pub(super) fn metric(head: &str, seed: u64, epoch: usize, loss: f64, test: f64) -> Metric {
