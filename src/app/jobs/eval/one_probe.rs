@@ -1,0 +1,92 @@
+//! The evaluation of one probe: on all images, on a part of them, or joined from the parts.
+
+use std::cell::OnceCell;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use super::parts::{self, PartFile};
+use super::setup::Setup;
+use super::{EvalFlags, EvaluatedProbe, RowFormat, Subject, files};
+use crate::app::jobs::engine::Engine;
+use crate::app::jobs::evaluate::{Asking, ask_all};
+use crate::app::jobs::part::Part;
+use crate::app::jobs::removal::SubsetReader;
+use crate::app::jobs::result_file::ResultFile;
+use crate::app::jobs::{JobError, Reporter};
+use crate::model::data::token_cache::{TokenCache, TokenKey};
+use crate::model::explain::evaluation::EvalSet;
+use crate::model::explain::evaluation::evaluator::Evaluator;
+use crate::model::explain::evaluation::metrics::MetricsSpec;
+use crate::model::explain::evaluation::stability::Taus;
+use crate::model::explain::null_model::NullBands;
+
+/// What every probe is evaluated on, and how.
+pub(super) struct Inputs<'a> {
+    pub flags: &'a EvalFlags,
+    pub setup: &'a Setup,
+    pub cache: &'a TokenCache,
+    pub set: Arc<EvalSet>,
+    pub nulls: NullBands,
+    pub metrics: MetricsSpec<'a>,
+    /// Removes patches before the encoder.
+    pub subset_reader: Option<SubsetReader<'a>>,
+    /// Folder of the parts' answers.
+    pub home: &'a Path,
+}
+
+/// A probe's results, and the files that hold them if they are asked for, or why those cannot be made.
+type Evaluated = (EvaluatedProbe, Option<anyhow::Result<Vec<ResultFile>>>);
+
+impl Inputs<'_> {
+    /// The results of a probe, whose files are called `name`, on every image; `None` if it was evaluated on one part
+    /// only, or cancelled before the last image.
+    ///
+    /// # Errors
+    /// If it cannot be evaluated.
+    pub fn evaluate(
+        &self,
+        engine: &mut Engine,
+        (subject, name): (&Subject, &str),
+        taus: Vec<Option<Taus>>,
+        reporter: &mut dyn Reporter,
+    ) -> anyhow::Result<Option<Evaluated>> {
+        let Self { flags, cache, set, nulls, .. } = self;
+        let Setup { dataset, question, plan, .. } = self.setup;
+        let (probe, file) = subject.load()?;
+        question.check_classes(&probe, &dataset.classes)?;
+        let (samples, image_seeds) = (&question.evaluated.images[..], &question.image_seeds[..]);
+        let (reading, images) = (&flags.reading, (samples, image_seeds));
+        let evaluator = Evaluator::new(&probe, reading.clone(), cache, set.clone(), images, nulls)?;
+        let evaluator = evaluator.with_metrics(self.metrics).with_stability(taus);
+        let files = flags.evaluation.is_some();
+        let mut evaluator = if files { evaluator.with_vectors() } else { evaluator };
+        let asking = Asking { what: &subject.name(), left: self.subset_reader };
+        let digest = OnceCell::new(); // covers the names of all images: computed once for all parts
+        let part_of = |part: Part| {
+            let digest = digest.get_or_init(|| {
+                // Without the dataset's hash: the digest covers the images themselves, and the cache may hold more.
+                let tokens = TokenKey { dataset: String::new(), ..plan.source.clone() }.key();
+                parts::question_digest(flags, (&file, &tokens), (set, image_seeds))
+            });
+            PartFile::new(self.home, part, name, digest, samples.len())
+        };
+        let done = match (flags.part, flags.join) {
+            (Some(part), _) => part_of(part).evaluate(engine, &evaluator, asking, reporter),
+            (None, Some(of)) => (0..of as usize).try_for_each(|index| {
+                part_of(Part { index, of: of as usize }).join(engine, &mut evaluator, asking, reporter)
+            }),
+            (None, None) => ask_all(engine, &mut evaluator, asking, reporter),
+        };
+        if JobError::unless_cancelled(done)?.is_none() || flags.part.is_some() {
+            return Ok(None);
+        }
+        let metrics = evaluator.metrics().context("none of its images was read")?;
+        let suffix = if reading.is_none() { String::new() } else { format!("-{}", reading.id()) };
+        let (name, backbone) = (format!("{name}{suffix}"), probe.meta.backbone.id.clone());
+        let formats: &[_] = if flags.format.is_empty() { &[RowFormat::Csv] } else { &flags.format };
+        let files = files.then(|| files::survey(&name, evaluator, backbone, reading, formats));
+        Ok(Some((EvaluatedProbe { subject: subject.clone(), file, metrics }, files)))
+    }
+}
