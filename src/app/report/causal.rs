@@ -1,7 +1,7 @@
 //! Whether the tokens that rank first determine the class: mean heights of deletion and insertion curves over the test images,
 //! from `ssmprobe eval --run --causal` (docs/definitions.md, section 12).
 
-use super::table::{Cell, Column, Row, Table};
+use super::table::{Cell, Column, Row, Table, push_group};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::removals::RemovalHeights;
 use crate::model::explain::removal::{Mode, RANDOM, RANKINGS};
@@ -26,14 +26,12 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let mut rows: Vec<Row> = Vec::new();
     for mode in Mode::ALL {
         for variant in &variants {
-            let first = rows.len();
             let rankings =
                 RANKINGS.iter().map(|ranking| (ranking.id, ranking.name)).chain([(RANDOM, "Random")]);
-            let own = rankings.filter_map(|(id, name)| row(source, variant, reference, mode, (id, name)));
-            rows.extend(own);
-            if let Some(row) = rows.get_mut(first) {
-                row.ruled = first > 0;
-            }
+            push_group(
+                &mut rows,
+                rankings.filter_map(|ranking| row(source, variant, reference, mode, ranking)),
+            );
         }
     }
     let interval = |group: &str| {
@@ -50,17 +48,12 @@ pub fn tables(source: &Source) -> Vec<Table> {
     columns.extend(interval(&format!("Deletion less {}", title(reference))));
     columns.extend(interval("Insertion"));
     columns.extend(interval("Insertion less random"));
-    let heading = format!("Does the evidence cause the class: {}", source.setting());
-    let mut table = source.table("causal", heading, columns, rows);
-    table.notes.push(
-        "Mean height of the curve of an image's true-class probability, in percent, as tokens are removed (deletion: lower \
-         is a faster fall) or inserted (insertion: higher is a faster rise), most important first; means over images and \
-         seeds. Less random: minus random orders on the same images; less another method: minus that method on the same \
-         images, seeds and ranking. Intervals: Student's t over seeds and images, as for paired differences; with one seed, \
-         over images only"
-            .to_owned(),
-    );
-    vec![table]
+    let note = "Mean height of the curve of an image's true-class probability, in percent, as tokens are removed \
+                (deletion: lower is a faster fall) or inserted (insertion: higher is a faster rise), most important \
+                first; means over images and seeds. Less random: minus random orders on the same images; less another \
+                method: minus that method on the same images, seeds and ranking. Intervals: Student's t over seeds and \
+                images, as for paired differences; with one seed, over images only";
+    vec![source.table("causal", "Does the evidence cause the class", columns, rows).with_note(note)]
 }
 
 /// Heights of the deletion and insertion curves of a variant's probes, in percent.
@@ -111,13 +104,13 @@ fn row(
     if deletion.is_empty() {
         return None;
     }
-    let [random_deletion, random_insertion] = heights(source, variant, mode, RANDOM);
-    let none = SeedRows::new();
+    // Nothing is compared with itself.
     let [random_deletion, random_insertion] =
-        if ranking == RANDOM { [&none, &none] } else { [&random_deletion, &random_insertion] };
-    let is_reference = variant.name == reference.name;
-    let others =
-        if is_reference { SeedRows::new() } else { heights(source, reference, mode, ranking)[0].clone() };
+        if ranking == RANDOM { Default::default() } else { heights(source, variant, mode, RANDOM) };
+    let [others, _] = match variant.name == reference.name {
+        true => Default::default(),
+        false => heights(source, reference, mode, ranking),
+    };
     let mut cells = vec![
         Cell::text(mode.id().to_owned()),
         Cell::text(title(variant)),
@@ -125,9 +118,9 @@ fn row(
         Cell::number(deletion.len() as f64, 0),
     ];
     cells.extend(interval_cells(&deletion));
-    cells.extend(interval_cells(&paired_differences(&deletion, random_deletion)));
+    cells.extend(interval_cells(&paired_differences(&deletion, &random_deletion)));
     cells.extend(interval_cells(&paired_differences(&deletion, &others)));
     cells.extend(interval_cells(&insertion));
-    cells.extend(interval_cells(&paired_differences(&insertion, random_insertion)));
+    cells.extend(interval_cells(&paired_differences(&insertion, &random_insertion)));
     Some(Row { ruled: false, cells })
 }

@@ -38,7 +38,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
     );
     let is_marked = |cell: &Cell| matches!(cell, Cell::Text(text) if text.ends_with('†'));
     let any_marked = rows.iter().flat_map(|row| &row.cells).any(is_marked);
-    let mut table = source.table("main", format!("Frozen {}", source.setting()), columns, rows);
+    let mut table = source.table("main", "", columns, rows);
+    table.title = format!("Frozen {}", source.setting());
     table.notes.extend(any_marked.then(|| NOT_IN_PAPER_NOTE.to_owned()));
     table.notes.extend(truth_note(source));
     table.notes.extend(anchor_notes(source));

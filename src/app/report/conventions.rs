@@ -14,9 +14,6 @@ const MAX_ROUNDING_ERROR: f64 = 0.0051;
 /// One table per run with a trained head.
 pub fn tables(source: &Source) -> Vec<Table> {
     let rows: Vec<Row> = tiers::sorted(source.standalone()).into_iter().filter_map(row).collect();
-    if rows.is_empty() {
-        return Vec::new();
-    }
     let [counted, paper] = ["Counted (M)", "The paper's figure (M)"];
     let columns = vec![
         Column::words("Method"),

@@ -21,9 +21,6 @@ pub fn tables(source: &Source) -> Vec<Table> {
     };
     let variants = tiers::sorted(source.standalone());
     let rows: Vec<Row> = variants.iter().filter_map(|variant| row(variant, &dims)).collect();
-    if rows.is_empty() {
-        return Vec::new();
-    }
     let columns = vec![
         Column::words("Method"),
         Column::numbers("parameters").within("Here"),

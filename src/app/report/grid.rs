@@ -9,10 +9,10 @@ use crate::model::train::run::ProbeCheckpoint;
 
 /// One table per head with a grid.
 pub fn tables(source: &Source) -> Vec<Table> {
-    swept_heads(source).iter().filter_map(|head| table(source, head)).collect()
+    swept_heads(source).into_iter().map(|head| table(source, head)).collect()
 }
 
-fn table(source: &Source, head: &str) -> Option<Table> {
+fn table(source: &Source, head: &str) -> Table {
     let position = |point: &Point| Some((point.number("iterations")?, point.number("temperature")?));
     let points: Vec<((f64, f64), Point)> = points(source, head)
         .into_iter()
@@ -26,9 +26,6 @@ fn table(source: &Source, head: &str) -> Option<Table> {
     };
     let iterations = distinct(points.iter().map(|(at, _)| at.0).collect());
     let temperatures = distinct(points.iter().map(|(at, _)| at.1).collect());
-    if points.is_empty() {
-        return None;
-    }
     let mut columns = vec![Column::words("Iterations")];
     columns.extend(temperatures.iter().map(|t| Column::numbers(t.to_string()).within("Temperature")));
     let rows = iterations.iter().map(|&i| {
@@ -42,24 +39,8 @@ fn table(source: &Source, head: &str) -> Option<Table> {
     });
     let rows: Vec<Row> = rows.collect();
     let name = head::find(head).map_or(head, |kind| kind.name);
-    let title = format!("{name}, temperature by iterations, top-1 (%): {}", source.setting());
-    let mut table = source.table(format!("grid-{head}"), title, columns, rows);
-    mark_overall_largest(&mut table);
-    Some(table)
-}
-
-/// Marks the largest number of the whole table as best.
-fn mark_overall_largest(table: &mut Table) {
-    let numbers = || {
-        table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
-            Cell::Number(number) => Some(number.value),
-            _ => None,
-        })
-    };
-    let largest = numbers().fold(f64::NEG_INFINITY, f64::max);
-    for cell in table.rows.iter_mut().flat_map(|row| &mut row.cells) {
-        if let Cell::Number(number) = cell {
-            number.best = number.value == largest;
-        }
-    }
+    let what = format!("{name}, temperature by iterations, top-1 (%)");
+    let mut table = source.table(format!("grid-{head}"), &what, columns, rows);
+    table.mark_overall_largest();
+    table
 }

@@ -1,6 +1,6 @@
 //! Accuracy if only the last tokens of the reading order are kept, by their number, from `ssmprobe eval --keep-last`.
 
-use super::table::{Cell, Column, Row, Table};
+use super::table::{Cell, Column, Row, Table, push_group};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::metrics::LastTokens;
 use crate::model::train::run::Variant;
@@ -10,14 +10,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.run.manifest.heads.iter());
     let mut rows: Vec<Row> = Vec::new();
     for variant in variants {
-        let first = rows.len();
-        rows.extend(rows_of(source, variant));
-        if let Some(row) = rows.get_mut(first) {
-            row.ruled = first > 0;
-        }
-    }
-    if rows.is_empty() {
-        return Vec::new();
+        push_group(&mut rows, rows_of(source, variant));
     }
     let columns = vec![
         Column::shared("Method"),
@@ -26,15 +19,10 @@ pub fn tables(source: &Source) -> Vec<Table> {
         Column::numbers("Change (points)"),
         Column::numbers("Change of the own class's logit"),
     ];
-    let heading = format!("Only the last tokens read: {}", source.setting());
-    let mut table = source.table("last", heading, columns, rows);
-    table.notes.push(
-        "Everything read before the last tokens is dropped, as if the memory were still empty there; nothing was retrained. \
-         Best epoch's probes; means and standard deviations over seeds. In a head with several sweeps, each keeps its own \
-         last tokens"
-            .to_owned(),
-    );
-    vec![table]
+    let note = "Everything read before the last tokens is dropped, as if the memory were still empty there; nothing \
+                was retrained. Best epoch's probes; means and standard deviations over seeds. In a head with several \
+                sweeps, each keeps its own last tokens";
+    vec![source.table("last", "Only the last tokens read", columns, rows).with_note(note)]
 }
 
 /// The rows of one variant, one per number of kept tokens.

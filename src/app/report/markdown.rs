@@ -1,6 +1,6 @@
 //! Tables as Markdown, padded to equal width: numbers right-aligned, those marked as best in bold.
 
-use super::table::{Cell, Number, Table};
+use super::table::{Cell, Table};
 use crate::model::io::escape::shown;
 
 /// Renders the table, its title as a heading, its notes as a list.
@@ -34,16 +34,10 @@ fn cell(cell: &Cell) -> String {
         Cell::None => "–".into(),
         Cell::Text(text) => escape(text),
         Cell::Number(number) => {
-            let text = with_deviation(number);
+            let deviation = number.deviation_text().map(|deviation| format!(" ± {deviation}"));
+            let text = number.text() + &deviation.unwrap_or_default();
             if number.best { format!("**{text}**") } else { text }
         }
-    }
-}
-
-fn with_deviation(number: &Number) -> String {
-    match number.deviation_text() {
-        Some(deviation) => format!("{} ± {deviation}", number.text()),
-        None => number.text(),
     }
 }
 

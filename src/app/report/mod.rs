@@ -71,14 +71,15 @@ pub struct TableKind {
 
 /// The function that builds tables; it returns none if the runs lack the data.
 pub enum Build {
-    /// Called once per run.
+    /// Called once per run; tables without rows are left out.
     Each(fn(&Source) -> Vec<Table>),
     /// Called once with all runs.
     All(fn(&[Source]) -> Vec<Table>),
 }
 
 impl TableKind {
-    /// The tables of these runs. With several runs, `-` and the run's name are appended to the ids of tables of a single run.
+    /// The tables of these runs that have rows. With several runs, `-` and the run's name are appended to the ids of tables of
+    /// a single run.
     pub fn tables(&self, sources: &[Source]) -> Vec<Table> {
         let build = match self.build {
             Each(build) => build,
@@ -86,7 +87,7 @@ impl TableKind {
         };
         let mut tables = Vec::new();
         for source in sources {
-            let own = build(source).into_iter();
+            let own = build(source).into_iter().filter(|table| !table.rows.is_empty());
             match sources.len() {
                 1 => tables.extend(own),
                 _ => tables.extend(own.map(|t| Table { id: format!("{}-{}", t.id, source.name), ..t })),
@@ -204,8 +205,9 @@ impl Source {
         format!("{} on {}", self.run.manifest.backbone.id, self.run.manifest.dataset.name)
     }
 
-    /// A table of this run, with [its notes](Self::notes).
-    fn table(&self, id: impl Into<String>, title: String, columns: Vec<Column>, rows: Vec<Row>) -> Table {
+    /// A table of `what` in this run, with [its notes](Self::notes).
+    fn table(&self, id: impl Into<String>, what: &str, columns: Vec<Column>, rows: Vec<Row>) -> Table {
+        let title = format!("{what}: {}", self.setting());
         Table { id: id.into(), title, columns, rows, notes: self.notes() }
     }
 
@@ -364,11 +366,9 @@ fn marked_title(variant: &Variant) -> String {
 /// The name of a variant in tables: its head's display name, followed by what the variant's name adds to the head's id.
 pub fn title(variant: &Variant) -> String {
     let name = head::find(&variant.head).map_or(variant.head.as_str(), |kind| kind.name);
-    match variant.name == variant.head {
-        true => name.to_owned(),
-        false => match variant.name.strip_prefix(&variant.head) {
-            Some(rest) => format!("{name} {}", rest.trim_start_matches('-').trim()),
-            None => variant.name.clone(),
-        },
+    match variant.name.strip_prefix(&variant.head) {
+        Some("") => name.to_owned(),
+        Some(rest) => format!("{name} {}", rest.trim_start_matches('-').trim()),
+        None => variant.name.clone(),
     }
 }

@@ -16,9 +16,6 @@ pub fn tables(source: &Source) -> Vec<Table> {
         .map(|variant| (variant, order_tests(source, variant)))
         .filter(|(_, seeds)| !seeds.is_empty())
         .collect();
-    if tested.is_empty() {
-        return Vec::new();
-    }
     let shares: Vec<Share> = tested.iter().map(|(_, seeds)| significant_share(seeds)).collect();
     let corrected = holm(&shares.iter().map(|share| share.p).collect::<Vec<_>>());
     let results = tested.iter().zip(&shares).zip(corrected);
@@ -41,19 +38,15 @@ pub fn tables(source: &Source) -> Vec<Table> {
         margin("fixed order"),
         margin("routing"),
     ];
-    let title = format!("Does the order matter: {}", source.setting());
-    let mut table = source.table("order", title, columns, rows.collect());
-    table.notes.push(
-        "Each image's order is tested against all orders of the same tokens, by the margin of its true class over the class \
-         that is strongest beside it for the tokens as a bag; by chance 5 % of images are significant. Interval and p: \
-         Student's t over seeds and images; Holm: corrected for the heads of this table. Untrained: scorers at \
-         initialisation with the same memory, which follow the image's content and need not be at 5 %; random: orders drawn \
-         for each image, which are; both on some of the images. Headroom: share of the gain that the best order would have \
-         over the mean of all orders. The margin is that of the tokens as a bag, plus the contribution of raster order or \
-         the scan, plus that of routing; means over seeds and images"
-            .to_owned(),
-    );
-    vec![table]
+    let note = "Each image's order is tested against all orders of the same tokens, by the margin of its true class \
+                over the class that is strongest beside it for the tokens as a bag; by chance 5 % of images are \
+                significant. Interval and p: Student's t over seeds and images; Holm: corrected for the heads of this \
+                table. Untrained: scorers at initialisation with the same memory, which follow the image's content and \
+                need not be at 5 %; random: orders drawn for each image, which are; both on some of the images. \
+                Headroom: share of the gain that the best order would have over the mean of all orders. The margin is \
+                that of the tokens as a bag, plus the contribution of raster order or the scan, plus that of routing; \
+                means over seeds and images";
+    vec![source.table("order", "Does the order matter", columns, rows.collect()).with_note(note)]
 }
 
 /// The order tests of the probes at the best epoch, one per seed; only seeds with as many images as the first.

@@ -78,17 +78,14 @@ fn table(source: &Source) -> Option<Table> {
     }
     columns
         .extend(["smallest", "largest"].map(|title| Column::numbers(title).within("McNemar p over seeds")));
-    let title = format!("Paired differences from {}: {}", title(reference), source.setting());
-    let mut table = source.table("paired", title, columns, rows);
-    table.notes.push(
-        "Difference: accuracy at the best epoch minus the reference's on the same test images, averaged over seeds. Interval \
-         and p (two-sided) hold for other trainings and other images: variation over seeds by Student's t, over images by a \
-         normal approximation; with one seed, for other images only. Permutation: two-sided, over 9999 draws that reassign \
-         all trainings to the two heads and flip the signs of images; it cannot fall much below 0.05 with three seeds, 0.004 \
-         with five. Holm: corrected for the heads of this table. McNemar: exact, two-sided, between the two probes of a \
-         seed, not corrected"
-            .to_owned(),
-    );
+    let note = "Difference: accuracy at the best epoch minus the reference's on the same test images, averaged over \
+                seeds. Interval and p (two-sided) hold for other trainings and other images: variation over seeds by \
+                Student's t, over images by a normal approximation; with one seed, for other images only. Permutation: \
+                two-sided, over 9999 draws that reassign all trainings to the two heads and flip the signs of images; \
+                it cannot fall much below 0.05 with three seeds, 0.004 with five. Holm: corrected for the heads of \
+                this table. McNemar: exact, two-sided, between the two probes of a seed, not corrected";
+    let what = format!("Paired differences from {}", title(reference));
+    let mut table = source.table("paired", &what, columns, rows).with_note(note);
     table.notes.extend(margin.map(|margin| {
         format!(
             "Equivalence: a small p of {margin} points or more means that the true difference is smaller than that in either \

@@ -11,9 +11,6 @@ use crate::viz::figures::rates::{RateCell, RateGrid};
 pub fn tables(source: &Source) -> Vec<Table> {
     let grids = TrainHistory::of_outcomes(&source.run, &source.outcomes).grids();
     let grids: Vec<RateGrid> = grids.into_iter().filter(|grid| grid.chosen().is_some()).collect();
-    if grids.is_empty() {
-        return Vec::new();
-    }
     let by_head = grids.iter().enumerate().map(|(at, grid)| head_table(source, grid, at));
     std::iter::once(chosen_table(source, &grids)).chain(by_head).collect()
 }
@@ -40,12 +37,10 @@ fn chosen_table(source: &Source, grids: &[RateGrid]) -> Table {
     let mut columns = ["Head", "Layer", "Rate"].map(Column::words).to_vec();
     columns.push(Column::numbers("Selection images (%)"));
     columns.extend(["best", "last"].map(|title| Column::numbers(title).within("Test images (%)")));
-    let title = format!("Every head at its own layer and rate: {}", source.setting());
     let rows = grids.iter().filter_map(row).collect();
-    let mut table = source.table("rates", title, columns, rows);
+    let mut table = source.table("rates", "Every head at its own layer and rate", columns, rows);
     table.mark_largest([4, 5]);
-    table.notes.push(CHOICE_NOTE.to_owned());
-    table
+    table.with_note(CHOICE_NOTE)
 }
 
 const CHOICE_NOTE: &str = "Layer and rate: those with the highest mean accuracy over seeds on the selection images, each at \
@@ -76,8 +71,8 @@ fn head_table(source: &Source, grid: &RateGrid, at: usize) -> Table {
         Row { ruled: false, cells: std::iter::once(layer).chain(select).chain(test).collect() }
     };
     let rows = grid.layers.iter().enumerate().map(row).collect();
-    let title = format!("{} by layer and learning rate, top-1: {}", grid.head, source.setting());
-    let mut table = source.table(format!("rates-{}", at + 1), title, columns, rows);
+    let what = format!("{} by layer and learning rate, top-1", grid.head);
+    let mut table = source.table(format!("rates-{}", at + 1), &what, columns, rows);
     table.notes.extend(grid.verdict().map(|verdict| format!("Chosen (bold): {verdict}")));
     table
 }

@@ -1,7 +1,7 @@
 //! How heads read the regions that are marked in the test images, from `ssmprobe eval --run` (docs/definitions.md, section 15):
 //! one table of all heads and regions, and one per head of the order in which it reads them.
 
-use super::table::{Cell, Column, Row, Table};
+use super::table::{Cell, Column, Row, Table, push_group};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::regions::{RegionMeans, RegionSummary, position};
 use crate::model::stats::mean;
@@ -15,15 +15,11 @@ pub fn tables(source: &Source) -> Vec<Table> {
         .map(|variant| (variant, summaries(source, variant)))
         .filter(|(_, seeds)| !seeds.is_empty())
         .collect();
-    if evaluated.is_empty() {
-        return Vec::new();
-    }
     let mut rows = Vec::new();
     for (variant, seeds) in &evaluated {
-        for at in 0..seeds[0].regions.len() {
-            let means: Vec<&RegionMeans> = seeds.iter().map(|seed| &seed.regions[at]).collect();
-            rows.push(Row { ruled: at == 0 && !rows.is_empty(), cells: cells(variant, &means) });
-        }
+        let means = |at| seeds.iter().map(|seed| &seed.regions[at]).collect::<Vec<&RegionMeans>>();
+        let row = |at| Row { ruled: false, cells: cells(variant, &means(at)) };
+        push_group(&mut rows, (0..seeds[0].regions.len()).map(row));
     }
     let place = |title: &str| Column::numbers(title).within("Read at");
     let columns = vec![
@@ -41,14 +37,11 @@ pub fn tables(source: &Source) -> Vec<Table> {
         Column::numbers("token weights").within("AUC"),
         Column::numbers("evidence").within("AUC"),
     ];
-    let mut table =
-        source.table("regions", format!("How regions are read: {}", source.setting()), columns, rows);
-    table.notes.push(
-        "Means over the images in which a region has a token, and over seeds. Read at: mean expected position, 0 first and 1 \
-         last; interval: Student's t over seeds and images, with one seed over images only. Weight: 1 is an even share. \
-         Evidence: for an image's true class. AUC over tokens, the region's against all others"
-            .to_owned(),
-    );
+    let note = "Means over the images in which a region has a token, and over seeds. Read at: mean expected position, \
+                0 first and 1 last; interval: Student's t over seeds and images, with one seed over images only. \
+                Weight: 1 is an even share. Evidence: for an image's true class. AUC over tokens, the region's against \
+                all others";
+    let table = source.table("regions", "How regions are read", columns, rows).with_note(note);
     let precedences = evaluated.iter().filter_map(|(variant, seeds)| precedence(source, variant, seeds));
     std::iter::once(table).chain(precedences).collect()
 }
@@ -107,12 +100,9 @@ fn precedence(source: &Source, variant: &Variant, seeds: &[&RegionSummary]) -> O
         Row { ruled: false, cells }
     };
     let rows = regions.iter().enumerate().map(row).collect();
-    let heading = format!("Which region {} reads first: {}", title(variant), source.setting());
-    let mut table = source.table(format!("regions-{}", variant.name), heading, columns, rows);
-    table.notes.push(
-        "How often the row's region is read before the column's: share of pairs of tokens, one of each, under the plan; \
-         means over the images that contain both, and over seeds. The two directions and ties sum to 100"
-            .to_owned(),
-    );
-    Some(table)
+    let note = "How often the row's region is read before the column's: share of pairs of tokens, one of each, under \
+                the plan; means over the images that contain both, and over seeds. The two directions and ties sum to \
+                100";
+    let what = format!("Which region {} reads first", title(variant));
+    Some(source.table(format!("regions-{}", variant.name), &what, columns, rows).with_note(note))
 }

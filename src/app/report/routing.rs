@@ -32,8 +32,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     }
     let mut columns = ["Routing mechanism", "Method type", "Ignores order"].map(Column::words).to_vec();
     columns.extend(Column::accuracies());
-    let title = format!("Routing mechanisms: {}", source.setting());
-    let mut table = source.table("routing", title, columns, rows);
+    let mut table = source.table("routing", "Routing mechanisms", columns, rows);
     table.mark_largest([3, 4]);
     vec![table]
 }

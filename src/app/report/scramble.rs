@@ -10,9 +10,6 @@ use crate::model::train::run::Variant;
 pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.run.manifest.heads.iter());
     let rows: Vec<Row> = variants.into_iter().flat_map(|variant| rows(source, variant)).collect();
-    if rows.is_empty() {
-        return Vec::new();
-    }
     let columns = vec![
         Column::shared("Method"),
         Column::words("Configuration"),
@@ -20,14 +17,9 @@ pub fn tables(source: &Source) -> Vec<Table> {
         Column::numbers("Change (points)"),
         Column::numbers("Change of the own class's logit"),
     ];
-    let title = format!("Order disturbed at evaluation: {}", source.setting());
-    let mut table = source.table("scramble", title, columns, rows);
-    table.notes.push(
-        "At evaluation only: nothing was retrained, so a drop shows what the trained probe relies on. Best epoch's probes; \
-         one random permutation per image"
-            .to_owned(),
-    );
-    vec![table]
+    let note = "At evaluation only: nothing was retrained, so a drop shows what the trained probe relies on. Best \
+                epoch's probes; one random permutation per image";
+    vec![source.table("scramble", "Order disturbed at evaluation", columns, rows).with_note(note)]
 }
 
 /// The rows of one variant, one per ablation; none if only the normal order was evaluated.

@@ -1,6 +1,6 @@
 //! Stability of reading orders under small changes of the image and between seeds, from `ssmprobe eval --stability`.
 
-use super::table::{Cell, Column, Row, Table};
+use super::table::{Cell, Column, Row, Table, push_group};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::stability::{COLUMNS, StabilitySummary};
 use crate::model::train::run::Variant;
@@ -10,14 +10,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.run.manifest.heads.iter());
     let mut rows: Vec<Row> = Vec::new();
     for variant in variants {
-        let first = rows.len();
-        rows.extend(COLUMNS.into_iter().filter_map(|(_, name)| row(source, variant, name)));
-        if let Some(row) = rows.get_mut(first) {
-            row.ruled = first > 0;
-        }
-    }
-    if rows.is_empty() {
-        return Vec::new();
+        push_group(&mut rows, COLUMNS.into_iter().filter_map(|(_, name)| row(source, variant, name)));
     }
     let columns = vec![
         Column::shared("Method"),
@@ -28,15 +21,11 @@ pub fn tables(source: &Source) -> Vec<Table> {
         Column::numbers("5 %").within("Random orders"),
         Column::numbers("95 %").within("Random orders"),
     ];
-    let heading = format!("Stability of orders: {}", source.setting());
-    let mut table = source.table("stability", heading, columns, rows);
-    table.notes.push(
-        "Kendall's tau-b between token positions before and after a change, each token compared with the one that shows the \
-         same place: mean over the changes of a kind and over images, then over seeds, with the standard deviation over \
-         seeds. Spread: standard deviation over images, mean over seeds. Random orders: of a single pair"
-            .to_owned(),
-    );
-    vec![table]
+    let note = "Kendall's tau-b between token positions before and after a change, each token compared with the one \
+                that shows the same place: mean over the changes of a kind and over images, then over seeds, with the \
+                standard deviation over seeds. Spread: standard deviation over images, mean over seeds. Random orders: \
+                of a single pair";
+    vec![source.table("stability", "Stability of orders", columns, rows).with_note(note)]
 }
 
 /// The row of the change `name` of one variant; `None` if it was not evaluated.

@@ -1,6 +1,8 @@
 //! Accuracy by setting: the swept variants of one head, named `head[field=value,...]`, as `ssmprobe sweep` trains them. State
 //! sizes have their own table (paper, "Effect of state dimension"), as has the grid of temperature and iterations ([`super::grid`]).
 
+use indexmap::IndexSet;
+
 use super::Source;
 use super::table::{Cell, Column, Row, Table};
 use crate::model::probe::head::{self, mean};
@@ -33,14 +35,9 @@ fn only_layer_or_rate(settings: &[(String, String)]) -> bool {
 }
 
 /// The heads with swept variants, in the order of the run.
-pub fn swept_heads(source: &Source) -> Vec<String> {
-    let mut heads: Vec<String> = Vec::new();
-    for variant in source.run.manifest.heads.iter().filter(|variant| settings(variant).is_some()) {
-        if !heads.contains(&variant.head) {
-            heads.push(variant.head.clone());
-        }
-    }
-    heads
+pub fn swept_heads(source: &Source) -> IndexSet<&str> {
+    let swept = source.run.manifest.heads.iter().filter(|variant| settings(variant).is_some());
+    swept.map(|variant| variant.head.as_str()).collect()
 }
 
 /// The swept variants of `head` with at least one outcome.
@@ -75,16 +72,11 @@ pub fn tables(source: &Source) -> Vec<Table> {
 fn tables_of(source: &Source, wanted: &dyn Fn(&[&str]) -> bool) -> Vec<Table> {
     let mut found = Vec::new();
     for head in swept_heads(source) {
-        let points = points(source, &head);
-        let mut field_lists: Vec<Vec<&str>> = Vec::new();
-        for fields in points.iter().map(Point::fields).filter(|fields| wanted(fields)) {
-            if !field_lists.contains(&fields) {
-                field_lists.push(fields);
-            }
-        }
-        for fields in field_lists {
+        let points = points(source, head);
+        let field_lists = points.iter().map(Point::fields).filter(|fields| wanted(fields));
+        for fields in field_lists.collect::<IndexSet<_>>() {
             let own: Vec<&Point> = points.iter().filter(|point| point.fields() == fields).collect();
-            found.push(table(source, &head, &fields, &own));
+            found.push(table(source, head, &fields, &own));
         }
     }
     found
@@ -118,7 +110,7 @@ fn table(source: &Source, head: &str, fields: &[&str], points: &[&Point]) -> Tab
         ["state_dim"] => (format!("state-size-{head}"), "number of states".to_owned()),
         _ => (format!("sweep-{head}-{}", fields.join("-")), fields.join(" and ")),
     };
-    let mut table = source.table(id, format!("{name} by {what}: {}", source.setting()), columns, rows);
+    let mut table = source.table(id, &format!("{name} by {what}"), columns, rows);
     table.mark_largest([fields.len(), fields.len() + 1]);
     table.without_empty_columns()
 }

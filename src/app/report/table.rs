@@ -157,20 +157,22 @@ impl Number {
 }
 
 impl Table {
+    /// The table with one more note.
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
     /// Marks the largest number of each of these columns as best, all of them if several are equal.
     pub fn mark_largest(&mut self, columns: impl IntoIterator<Item = usize>) {
         for column in columns {
-            let value = |row: &Row| match row.cells.get(column) {
-                Some(Cell::Number(number)) => Some(number.value),
-                _ => None,
-            };
-            let largest = self.rows.iter().filter_map(value).fold(f64::NEG_INFINITY, f64::max);
-            for row in &mut self.rows {
-                if let Some(Cell::Number(number)) = row.cells.get_mut(column) {
-                    number.best = number.value == largest;
-                }
-            }
+            mark_largest(self.rows.iter_mut().filter_map(|row| row.cells.get_mut(column)));
         }
+    }
+
+    /// Marks the largest number of the whole table as best.
+    pub fn mark_overall_largest(&mut self) {
+        mark_largest(self.rows.iter_mut().flat_map(|row| &mut row.cells));
     }
 
     /// The rows as people read them: in [merged](Column::merged) columns, a cell that equals the one above is empty.
@@ -188,15 +190,28 @@ impl Table {
 
     /// The table without the columns that are [`Cell::None`] in every row.
     pub fn without_empty_columns(mut self) -> Self {
-        let kept: Vec<bool> = (0..self.columns.len())
-            .map(|c| self.rows.iter().any(|row| row.cells.get(c).is_some_and(|cell| *cell != Cell::None)))
-            .collect();
-        let mut keep = kept.iter().copied();
-        self.columns.retain(|_| keep.next().unwrap_or(true));
-        for row in &mut self.rows {
-            let mut keep = kept.iter().copied();
-            row.cells.retain(|_| keep.next().unwrap_or(true));
+        for c in (0..self.columns.len()).rev() {
+            if self.rows.iter().all(|row| row.cells[c] == Cell::None) {
+                self.columns.remove(c);
+                self.rows.iter_mut().for_each(|row| drop(row.cells.remove(c)));
+            }
         }
         self
+    }
+}
+
+fn mark_largest<'a>(cells: impl Iterator<Item = &'a mut Cell>) {
+    let number = |cell: &'a mut Cell| if let Cell::Number(number) = cell { Some(number) } else { None };
+    let mut numbers: Vec<&mut Number> = cells.filter_map(number).collect();
+    let largest = numbers.iter().map(|number| number.value).fold(f64::NEG_INFINITY, f64::max);
+    numbers.iter_mut().for_each(|number| number.best = number.value == largest);
+}
+
+/// Adds the rows of a group, with a line above the first one unless the table begins with it.
+pub fn push_group(rows: &mut Vec<Row>, group: impl IntoIterator<Item = Row>) {
+    let first = rows.len();
+    rows.extend(group);
+    if let Some(row) = rows.get_mut(first) {
+        row.ruled = first > 0;
     }
 }
