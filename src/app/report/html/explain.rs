@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use indexmap::IndexSet;
+
 use crate::app::jobs::engine::{BackboneSpec, Engine};
 use crate::app::jobs::eval::{Question, dataset_of};
 use crate::app::jobs::explain::{self, ClassChoice, Explain, ExplainItem, ExplainSettings};
@@ -63,14 +65,8 @@ impl ExplainSpec<'_> {
                     .iter()
                     .filter(|(at, _, _)| *at == image)
                     .map(|(_, _, trace)| trace.evidence.class);
-                let mut classes: Vec<usize> = Vec::new();
-                for class in std::iter::once(truth[image]).chain(predicted) {
-                    if !classes.contains(&class) {
-                        classes.push(class);
-                    }
-                }
-                classes.truncate(MAX_CLASSES[usize::from(self.images.len() > IMAGES)]);
-                classes
+                let classes: IndexSet<usize> = std::iter::once(truth[image]).chain(predicted).collect();
+                classes.into_iter().take(MAX_CLASSES[usize::from(self.images.len() > IMAGES)]).collect()
             })
             .collect();
         let mut found = Vec::new();

@@ -128,11 +128,8 @@ fn image_section(
     let truth = image.truth.map_or_else(String::new, |truth| format!(" <small>is {}</small>", escape(truth)));
     let note = image.note.map(notes::html).filter(|note| !note.is_empty());
     let note = note.map_or_else(String::new, |note| format!("<div class=\"notes\">\n{note}</div>\n"));
-    let columns: String = image
-        .probes
-        .iter()
-        .enumerate()
-        .map(|(column, _)| probe_article(page, image, column, pictures, commands))
+    let columns: String = (0..image.probes.len())
+        .map(|column| probe_article(page, image, column, pictures, commands))
         .collect();
     format!(
         "<section class=\"image\" id=\"image-{at}\" tabindex=\"-1\" aria-labelledby=\"name-{at}\">\n\
@@ -167,21 +164,18 @@ fn probe_article(
     });
     let mut figures = String::new();
     for figure in &page.figures {
-        let (mut numbers, mut texts, mut whys) = (Vec::new(), Vec::new(), Vec::new());
+        // For every class the number of the figure and its text, or why there is none.
+        let mut shown_by_class: Vec<[String; 3]> = Vec::new();
+        let absent = |why: String| [String::new(), String::new(), why];
         for (class, trace) in traces.iter().enumerate() {
             let Some(trace) = trace else {
                 let missing = image.classes[class].as_deref().unwrap_or_default();
-                numbers.push(String::new());
-                texts.push(String::new());
-                whys.push(format!("No evidence for {missing} is stored for this probe"));
+                shown_by_class.push(absent(format!("No evidence for {missing} is stored for this probe")));
                 continue;
             };
             let row: Vec<&Arc<Trace>> = image.probes.iter().filter_map(|(_, all)| all[class]).collect();
-            match pictures.figure(*figure, trace, &row, export::points(WIDTH_MM)) {
+            shown_by_class.push(match pictures.figure(*figure, trace, &row, export::points(WIDTH_MM)) {
                 Ok(number) => {
-                    numbers.push(number.to_string());
-                    texts.push(alt_text(figure.title(), image, name, trace));
-                    whys.push(String::new());
                     let command = plot(*figure, trace, &row).caption().command;
                     let comment = format!(
                         "{} for {}",
@@ -194,23 +188,20 @@ fn probe_article(
                     if !commands.contains(&line) {
                         commands.push(line);
                     }
+                    [number.to_string(), alt_text(figure.title(), image, name, trace), String::new()]
                 }
-                Err(why) => {
-                    numbers.push(String::new());
-                    texts.push(String::new());
-                    whys.push(why.to_string());
-                }
-            }
+                Err(why) => absent(why.to_string()),
+            });
         }
-        let json_list = |values: &[String]| {
-            let values: Vec<_> = values.iter().map(|value| shown(value)).collect();
+        let json_list = |part: usize| {
+            let values: Vec<_> = shown_by_class.iter().map(|parts| shown(&parts[part])).collect();
             escape(&serde_json::to_string(&values).expect("words serialise"))
         };
         figures.push_str(&format!(
             "<figure data-figures=\"{}\" data-texts=\"{}\" data-whys=\"{}\"><figcaption>{}</figcaption></figure>\n",
-            json_list(&numbers),
-            json_list(&texts),
-            json_list(&whys),
+            json_list(0),
+            json_list(1),
+            json_list(2),
             escape(figure.title()),
         ));
     }
