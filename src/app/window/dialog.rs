@@ -21,6 +21,17 @@ impl<T> Answer<T> {
     }
 }
 
+/// Draws a dialog while it is open; with an answer it closes. The value it was confirmed with.
+pub fn ask<D, T>(dialog: &mut Option<D>, ui: impl FnOnce(&mut D) -> Answer<T>) -> Option<T> {
+    let given = match ui(dialog.as_mut()?) {
+        Answer::Open => return None,
+        Answer::Closed => None,
+        Answer::Given(value) => Some(value),
+    };
+    *dialog = None;
+    given
+}
+
 /// A dialog in the middle of the window, `width` wide.
 pub fn show<T>(
     ctx: &Context,

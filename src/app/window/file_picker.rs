@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use eframe::egui;
 use rfd::{AsyncFileDialog, FileHandle};
 
-use super::dialog::Answer;
+use super::dialog::ask;
 use super::path::PathField;
 use crate::app::state::command::FilePrompt;
 use crate::app::state::settings::Recent;
@@ -181,16 +181,9 @@ impl FilePicker {
 
     /// Draws the path field if it is open; what was chosen in it.
     pub fn ui(&mut self, ui: &egui::Ui, recent: &Recent) -> Option<(FileRequest, Vec<PathBuf>)> {
-        let (what, field) = self.field.as_mut()?;
-        let answer = field.ui(ui, &what.recent(recent));
-        if matches!(answer, Answer::Open) {
-            return None;
-        }
-        let (what, _) = self.field.take()?;
-        match answer {
-            Answer::Given(path) => Some((what, vec![path])),
-            Answer::Open | Answer::Closed => None,
-        }
+        let what = self.field.as_ref()?.0.clone();
+        let path = ask(&mut self.field, |(what, field)| field.ui(ui, &what.recent(recent)))?;
+        Some((what, vec![path]))
     }
 }
 

@@ -22,12 +22,6 @@ pub(super) enum Leaving {
     Host(Option<Host>),
 }
 
-/// What to do with unsaved changes.
-enum Choice {
-    Save,
-    Discard,
-}
-
 impl MainWindow {
     /// Goes on to `to`; asks first if the workspace has unsaved changes.
     pub(super) fn leave(&mut self, ctx: &Context, to: Leaving, state: &State, orders: &mut Vec<WindowOrder>) {
@@ -53,13 +47,13 @@ impl MainWindow {
         match ask(ui, &path, &to) {
             Answer::Open => {}
             Answer::Closed => self.leaving = None,
-            Answer::Given(choice) => {
+            Answer::Given(saves) => {
                 self.leaving = None;
-                if matches!(choice, Choice::Save) {
+                if saves {
                     self.save(path, state, orders);
                 }
                 // A failure to save is noted by `save`, and nothing is left.
-                if matches!(choice, Choice::Discard) || !self.is_unsaved(state) {
+                if !saves || !self.is_unsaved(state) {
                     self.proceed(ui.ctx(), to, orders);
                 }
             }
@@ -67,7 +61,8 @@ impl MainWindow {
     }
 }
 
-fn ask(ui: &Ui, path: &Path, to: &Leaving) -> Answer<Choice> {
+/// Draws the question; the answer is whether to save.
+fn ask(ui: &Ui, path: &Path, to: &Leaving) -> Answer<bool> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (verb, otherwise) = match to {
         Leaving::Quit => {
@@ -81,13 +76,13 @@ fn ask(ui: &Ui, path: &Path, to: &Leaving) -> Answer<Choice> {
         let mut answer = Answer::Open;
         ui.horizontal(|ui| {
             if dialog::main_button(ui, &format!("Save and {verb}"), true).clicked() {
-                answer = Answer::Given(Choice::Save);
+                answer = Answer::Given(true);
             }
             if ui
                 .button(if verb == "quit" { "Quit without saving" } else { "Continue without saving" })
                 .clicked()
             {
-                answer = Answer::Given(Choice::Discard);
+                answer = Answer::Given(false);
             }
             if ui.button("Cancel").clicked() {
                 answer = Answer::Closed;

@@ -54,7 +54,7 @@ use eframe::egui;
 use egui::{CentralPanel, Frame, Margin, Ui, UiBuilder};
 
 use self::connect::ConnectDialog;
-use self::dialog::Answer;
+use self::dialog::{Answer, ask};
 use self::export::{Export, ExportStep};
 use self::exporter::Exporter;
 use self::file_picker::{FilePicker, FileRequest};
@@ -65,7 +65,7 @@ use self::layout::Layout;
 use self::leaving::Leaving;
 use self::named_workspace::NamedWorkspace;
 use self::opener::Opener;
-use self::palette::{Chosen, Palette};
+use self::palette::Palette;
 use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, TokenHover, UiAction};
 use self::relink::{Relink, RelinkStep};
 use self::share::ShareDialog;
@@ -224,7 +224,11 @@ impl MainWindow {
         let theme = style::theme(ui);
         let dialog = ui.ctx().memory(egui::Memory::top_modal_layer).is_some();
         self.pinned.keys(ui, dialog);
-        let mut hover = TokenHover::new(state.selection.hover.token, self.pinned.token);
+        let mut hover = TokenHover {
+            token: state.selection.hover.token,
+            pinned: self.pinned.token,
+            ..TokenHover::default()
+        };
         let mut actions = Vec::new();
         let mut cx = PanelContext {
             state,
@@ -261,11 +265,11 @@ impl MainWindow {
         if ui.input(|i| !i.raw.hovered_files.is_empty()) {
             drop_overlay::ui(ui, &theme);
         }
-        if let Some(token) = hover.clicked() {
+        if let Some(token) = hover.clicked {
             self.pinned.click(token);
             ui.ctx().request_repaint();
         }
-        let token = hover.found();
+        let token = hover.found;
         if token != state.selection.hover.token {
             orders.push(WindowOrder::Command(Command::Hover(Hover { token, ..Hover::default() })));
         }
@@ -321,55 +325,16 @@ impl MainWindow {
     }
 
     fn dialogs(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
-        if let Some(palette) = &mut self.palette {
-            let answer = palette.ui(ui, state, &self.panels.0);
-            if !matches!(answer, Answer::Open) {
-                self.palette = None;
-                ui.ctx().request_repaint(); // as `dialog::show` does
-            }
-            match answer {
-                Answer::Given(Chosen::Action(action)) => actions.push(UiAction::chosen(action, state)),
-                Answer::Given(Chosen::Pane(id)) => self.show(id),
-                Answer::Given(Chosen::UiAction(action)) => actions.push(*action),
-                Answer::Open | Answer::Closed => {}
-            }
-        }
-        if let Some(help) = &mut self.help {
-            let answer = help.ui(ui);
-            if !matches!(answer, Answer::Open) {
-                self.help = None;
-            }
-            if let Answer::Given(action) = answer {
-                actions.push(UiAction::chosen(action, state));
-            }
-        }
-        if let Some(text) = &mut self.hub {
-            let answer = hub::ui(ui, text);
-            if !matches!(answer, Answer::Open) {
-                self.hub = None;
-            }
-            if let Answer::Given(source) = answer {
-                actions.push(UiAction::Command(Command::OpenBackbone(source)));
-            }
-        }
-        if let Some(dialog) = &mut self.connect {
-            let answer = dialog.ui(ui, state);
-            if !matches!(answer, Answer::Open) {
-                self.connect = None;
-            }
-            if let Answer::Given(host) = answer {
-                actions.push(UiAction::Connect(host));
-            }
-        }
-        if let Some(dialog) = &mut self.finding {
-            let answer = dialog.ui(ui);
-            if !matches!(answer, Answer::Open) {
-                self.finding = None;
-            }
-            if let Answer::Given(command) = answer {
-                actions.push(UiAction::Command(command));
-            }
-        }
+        let panels = &self.panels.0;
+        actions.extend(ask(&mut self.palette, |palette| palette.ui(ui, state, panels)));
+        let action = ask(&mut self.help, |help| help.ui(ui));
+        actions.extend(action.map(|action| UiAction::chosen(action, state)));
+        let source = ask(&mut self.hub, |text| hub::ui(ui, text));
+        actions.extend(source.map(|source| UiAction::Command(Command::OpenBackbone(source))));
+        let host = ask(&mut self.connect, |dialog| dialog.ui(ui, state));
+        actions.extend(host.map(UiAction::Connect));
+        let command = ask(&mut self.finding, |dialog| dialog.ui(ui));
+        actions.extend(command.map(UiAction::Command));
         self.share_dialog(ui, state, actions);
         match self.relink.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui)) {
             Answer::Open => {}

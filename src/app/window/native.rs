@@ -18,7 +18,13 @@ const DEFAULT_SIZE: [f32; 2] = [1440.0, 900.0];
 pub fn open<A: eframe::App + 'static>(
     build: impl FnOnce(&egui::Context) -> anyhow::Result<A> + 'static,
 ) -> anyhow::Result<()> {
-    check_display()?;
+    // winit's own error would name only libraries that failed to load.
+    if !has_display() {
+        bail!(
+            "no display to open the window on (neither DISPLAY nor WAYLAND_DISPLAY is set); `ssmprobe \
+             inspect` explains images without one, and `xvfb-run ssmprobe` opens the window on a virtual one"
+        );
+    }
     let viewport = egui::ViewportBuilder::default()
         .with_title("SSMProbe")
         .with_app_id("ssmprobe")
@@ -41,15 +47,4 @@ pub fn open<A: eframe::App + 'static>(
 pub fn has_display() -> bool {
     let there = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     cfg!(not(all(unix, not(target_os = "macos")))) || there("DISPLAY") || there("WAYLAND_DISPLAY")
-}
-
-/// Checks for a display before winit does, whose error would name only libraries that failed to load.
-fn check_display() -> anyhow::Result<()> {
-    if !has_display() {
-        bail!(
-            "no display to open the window on (neither DISPLAY nor WAYLAND_DISPLAY is set); `ssmprobe \
-             inspect` explains images without one, and `xvfb-run ssmprobe` opens the window on a virtual one"
-        );
-    }
-    Ok(())
 }

@@ -18,15 +18,6 @@ const LIST_PX: f32 = 360.0;
 /// Most probes, and most images, that are found at once.
 const MAX_FOUND: usize = 30;
 
-/// What was chosen.
-#[derive(Clone)]
-pub enum Chosen {
-    Action(Action),
-    Pane(&'static str),
-    /// An action on something that is open.
-    UiAction(Box<UiAction>),
-}
-
 #[derive(Default)]
 pub struct Palette {
     text: String,
@@ -40,7 +31,13 @@ struct Line {
     words: &'static str,
     key: String,
     enabled: bool,
-    chosen: Chosen,
+    choice: Choice,
+}
+
+/// What choosing a line does. What an action does is found out only when it is chosen.
+enum Choice {
+    Action(Action),
+    UiAction(UiAction),
 }
 
 impl Palette {
@@ -49,7 +46,7 @@ impl Palette {
         Self { text: text.to_owned(), selected: 0 }
     }
 
-    pub fn ui(&mut self, ui: &Ui, state: &State, panels: &[Box<dyn Panel>]) -> Answer<Chosen> {
+    pub fn ui(&mut self, ui: &Ui, state: &State, panels: &[Box<dyn Panel>]) -> Answer<UiAction> {
         let lines = lines(state, panels, &self.text);
         let ctx = ui.ctx();
         let (up, down, enter, escape) = ctx.input_mut(|i| {
@@ -86,17 +83,22 @@ impl Palette {
                         response.scroll_to_me(None);
                     }
                     if response.clicked() || (enter && at == self.selected && line.enabled) {
-                        chosen = Some(line.chosen.clone());
+                        chosen = Some(match &line.choice {
+                            Choice::Action(action) => UiAction::chosen(*action, state),
+                            Choice::UiAction(action) => action.clone(),
+                        });
                     }
                 }
             });
         });
         let outside = shown.backdrop_response.clicked();
-        match chosen {
+        let answer = match chosen {
             Some(chosen) => Answer::Given(chosen),
             None if escape || outside => Answer::Closed,
-            None => Answer::Open,
-        }
+            None => return Answer::Open,
+        };
+        ctx.request_repaint(); // as `dialog::show` does
+        answer
     }
 }
 
@@ -116,14 +118,14 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
         words: action.synonyms(),
         key: action.shortcut().map(Shortcut::text).unwrap_or_default(),
         enabled: action.enabled(state),
-        chosen: Chosen::Action(*action),
+        choice: Choice::Action(*action),
     });
     let panes = panels.iter().filter(|panel| panel.place() != PanelPlace::Left);
     let panes = panes.map(|panel| {
         let attributes = find(panel.id()).is_some_and(|figure| figure.attribution().is_some());
         let words = if attributes { "attribution saliency" } else { "" };
         let title = format!("Show pane {}", panel.title());
-        Line { words, ..line(title, panel.about().to_owned(), Chosen::Pane(panel.id())) }
+        Line { words, ..line(title, panel.about().to_owned(), UiAction::Show(panel.id())) }
     });
     let text = text.to_lowercase();
     let holds = |known: String| {
@@ -145,19 +147,15 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
     lines
 }
 
-fn line(text: String, about: String, chosen: Chosen) -> Line {
-    Line { text, about, words: "", key: String::new(), enabled: true, chosen }
-}
-
-fn chosen(action: UiAction) -> Chosen {
-    Chosen::UiAction(Box::new(action))
+fn line(text: String, about: String, action: UiAction) -> Line {
+    Line { text, about, words: "", key: String::new(), enabled: true, choice: Choice::UiAction(action) }
 }
 
 fn themes() -> impl Iterator<Item = Line> {
     let all = [("Light", ThemeChoice::Light), ("Dark", ThemeChoice::Dark), ("System", ThemeChoice::System)];
     all.into_iter().map(|(name, choice)| {
         let command = UiAction::Command(Command::SetTheme(choice));
-        line(format!("{name} theme"), "Colours of the window".to_owned(), chosen(command))
+        line(format!("{name} theme"), "Colours of the window".to_owned(), command)
     })
 }
 
@@ -172,14 +170,10 @@ fn figures(state: &State) -> impl Iterator<Item = Line> {
                 let about = format!("{} through {}", trace.image, trace.probe);
                 let options = state.views.figure_options(id).within(state.shared_limits(id));
                 let plot = Arc::new(TracePlot::new(*figure, &trace, options));
-                let export = chosen(UiAction::Export(plot.clone()));
-                let copy = chosen(UiAction::CopyImage(plot));
-                let export = Line {
-                    words: "save figure",
-                    ..line(format!("Export {title}…"), about.clone(), export)
-                };
-                let copy = Line { words: "figure", ..line(format!("Copy image of {title}"), about, copy) };
-                [export, copy]
+                let export = UiAction::Export(plot.clone());
+                let export = line(format!("Export {title}…"), about.clone(), export);
+                let copy = line(format!("Copy image of {title}"), about, UiAction::CopyImage(plot));
+                [Line { words: "save figure", ..export }, Line { words: "figure", ..copy }]
             })
             .collect::<Vec<_>>()
     })
@@ -188,8 +182,8 @@ fn figures(state: &State) -> impl Iterator<Item = Line> {
 fn probes(state: &State) -> impl Iterator<Item = Line> {
     state.library.probes.iter().flat_map(|(id, probe)| {
         let (name, about) = (state.library.probe_name(*id), probe.path.display().to_string());
-        let show = chosen(UiAction::Command(Command::ShowProbe(*id)));
-        let add = chosen(UiAction::Command(Command::Compare(vec![*id])));
+        let show = UiAction::Command(Command::ShowProbe(*id));
+        let add = UiAction::Command(Command::Compare(vec![*id]));
         let show = line(format!("Show probe {name}"), about.clone(), show);
         [show, line(format!("Add probe {name} to Compare"), about, add)]
     })
@@ -198,6 +192,6 @@ fn probes(state: &State) -> impl Iterator<Item = Line> {
 fn images(state: &State) -> impl Iterator<Item = Line> {
     state.library.images.iter().map(|(id, image)| {
         let text = format!("Go to image {}/{}", image.folder(), image.name());
-        line(text, image.place.to_string(), chosen(UiAction::Command(Command::SelectImage(*id))))
+        line(text, image.place.to_string(), UiAction::Command(Command::SelectImage(*id)))
     })
 }

@@ -70,7 +70,7 @@ fn visuals(theme: &Theme) -> Visuals {
     let mut v = if theme.dark { Visuals::dark() } else { Visuals::light() };
     let accent = theme.series[0];
     let line = Stroke::new(1.0, color32(theme.faint));
-    let ink = |c: Color| Stroke::new(1.0, color32(c));
+    let ink = Stroke::new(1.0, color32(theme.ink));
     v.override_text_color = None;
     v.weak_text_color = Some(color32(theme.muted));
     v.panel_fill = color32(panel(theme));
@@ -84,22 +84,22 @@ fn visuals(theme: &Theme) -> Visuals {
     v.warn_fg_color = color32(theme.series[1]);
     v.error_fg_color = color32(failed(theme));
     v.selection.bg_fill = color32(panel(theme).mix(accent, if theme.dark { 0.45 } else { 0.28 }));
-    v.selection.stroke = ink(theme.ink);
+    v.selection.stroke = ink;
     v.window_corner_radius = CornerRadius::same(8);
     v.menu_corner_radius = CornerRadius::same(6);
     v.slider_trailing_fill = true;
     let base = panel(theme);
-    for (widget, fill, text) in [
-        (&mut v.widgets.noninteractive, base, theme.ink),
-        (&mut v.widgets.inactive, base.mix(theme.band, 0.55), theme.ink),
-        (&mut v.widgets.hovered, base.mix(theme.band, 0.95), theme.ink),
-        (&mut v.widgets.active, base.mix(accent, 0.45), theme.ink),
-        (&mut v.widgets.open, base.mix(theme.band, 0.7), theme.ink),
+    for (widget, fill) in [
+        (&mut v.widgets.noninteractive, base),
+        (&mut v.widgets.inactive, base.mix(theme.band, 0.55)),
+        (&mut v.widgets.hovered, base.mix(theme.band, 0.95)),
+        (&mut v.widgets.active, base.mix(accent, 0.45)),
+        (&mut v.widgets.open, base.mix(theme.band, 0.7)),
     ] {
         widget.bg_fill = color32(fill);
         widget.weak_bg_fill = color32(fill);
         widget.bg_stroke = line;
-        widget.fg_stroke = ink(text);
+        widget.fg_stroke = ink;
         widget.corner_radius = CornerRadius::same(5);
         widget.expansion = 0.0;
     }

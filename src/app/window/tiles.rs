@@ -20,15 +20,11 @@ use crate::viz::{Figure as _, TabGroup, find};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pane(pub String);
 
-/// Tab groups of one probe's figures: rows, and the shares of width in each.
+/// Tab groups of one probe's figures: rows, and the shares of width in each. Where the room is [`Room::Short`], every row is
+/// one group, beside the other.
 const PROBE_PAGE: [([TabGroup; 3], [f32; 3]); 2] = [
     ([TabGroup::Picture, TabGroup::Order, TabGroup::Plan], [1.0; 3]),
     ([TabGroup::Evidence, TabGroup::Diagnostics, TabGroup::Predictions], [1.25, 0.95, 0.8]),
-];
-/// The same where the room is [`Room::Short`]: two groups, side by side.
-const SHORT_PROBE_PAGE: [[TabGroup; 3]; 2] = [
-    [TabGroup::Picture, TabGroup::Order, TabGroup::Plan],
-    [TabGroup::Evidence, TabGroup::Diagnostics, TabGroup::Predictions],
 ];
 /// Tab groups of a probe's evaluation on a dataset: columns.
 const DATASET_PAGE: [[TabGroup; 2]; 2] =
@@ -71,7 +67,7 @@ pub fn initial(room: Room) -> Tree<Pane> {
             probe
         }
         Room::Short => {
-            let columns = SHORT_PROBE_PAGE.map(|groups| group_tile(&mut tiles, &panels, &groups));
+            let columns = PROBE_PAGE.map(|(groups, _)| group_tile(&mut tiles, &panels, &groups));
             Linear::new(LinearDir::Horizontal, columns.into())
         }
     };

@@ -26,36 +26,9 @@ pub struct TokenHover {
     /// The token pinned by a click, until another click or Escape.
     pub pinned: Option<usize>,
     /// The token hovered in this frame.
-    found: Option<usize>,
+    pub found: Option<usize>,
     /// The token clicked in this frame.
-    clicked: Option<usize>,
-}
-
-impl TokenHover {
-    /// The state at the beginning of a frame.
-    pub fn new(token: Option<usize>, pinned: Option<usize>) -> Self {
-        Self { token, pinned, found: None, clicked: None }
-    }
-
-    /// The token clicked in this frame.
-    pub fn clicked(&self) -> Option<usize> {
-        self.clicked
-    }
-
-    /// Reports a click on a token.
-    pub fn click(&mut self, token: usize) {
-        self.clicked = Some(token);
-    }
-
-    /// The token hovered in this frame.
-    pub fn found(&self) -> Option<usize> {
-        self.found
-    }
-
-    /// Reports that the pointer is over a token.
-    pub fn point(&mut self, token: usize) {
-        self.found = Some(token);
-    }
+    pub clicked: Option<usize>,
 }
 
 /// What to draw.
@@ -111,9 +84,9 @@ impl FigureView {
         if let Some(hover) = painted.hover
             && let Some(token) = hover.token.or_else(|| self.positions.token(trace, hover.position?))
         {
-            cx.hover.point(token);
+            cx.hover.found = Some(token);
             if painted.response.clicked() {
-                cx.hover.click(token);
+                cx.hover.clicked = Some(token);
             }
         }
         if let Some(hover) = painted.hover {

@@ -105,10 +105,10 @@ impl Panel for Tokens {
                 let state = [cx.hover.pinned == Some(token), cx.hover.token == Some(token)];
                 let response = row(ui, width, &rows[token], places, state, at);
                 if response.hovered() {
-                    cx.hover.point(token);
+                    cx.hover.found = Some(token);
                 }
                 if response.clicked() {
-                    cx.hover.click(token);
+                    cx.hover.clicked = Some(token);
                     self.shown = Some(token); // it is visible already
                 }
                 response.context_menu(|ui| {
@@ -136,7 +136,7 @@ fn step_pinned(ui: &Ui, cx: &mut PanelContext<'_>, order: &[usize]) {
     let pressed = |key| ui.input_mut(|i| i.consume_key(egui::Modifiers::NONE, key));
     let by = isize::from(pressed(egui::Key::ArrowDown)) - isize::from(pressed(egui::Key::ArrowUp));
     if let Some(token) = at.checked_add_signed(by).and_then(|at| order.get(at)).filter(|_| by != 0) {
-        cx.hover.click(*token);
+        cx.hover.clicked = Some(*token);
     }
 }
 
