@@ -1,7 +1,7 @@
 //! Choosing files with the system's own dialog, on a thread so that the window goes on. Where the system
 //! has none (no portal, no zenity), the path is typed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -54,6 +54,16 @@ pub enum FileKind {
     Files,
     /// A file to write, with the suggested name.
     Save(String),
+}
+
+impl Question {
+    /// Whether a file of this name can be chosen.
+    pub fn takes(&self, name: &str) -> bool {
+        let ending = Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or("");
+        !matches!(self.kind, FileKind::Folder | FileKind::NewFolder)
+            && (self.endings.is_empty()
+                || self.endings.iter().any(|known| ending.eq_ignore_ascii_case(known)))
+    }
 }
 
 impl FileRequest {

@@ -1,6 +1,6 @@
 //! A file dialog for the machine of a remote worker, whose folders no dialog of this system can list.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui;
@@ -111,14 +111,11 @@ impl FolderBrowser {
         }
         let folder = self.shown.clone();
         let rows = self.rows(&folder);
-        let mut answer = self.keys(ui, &folder, &rows).map_or(Answer::Open, Answer::Given);
-        if let Some(step) = self.fields(ui, &folder) {
-            answer = Answer::Given(step);
-        }
+        let pressed = self.keys(ui, &folder, &rows);
+        let entered = self.fields(ui, &folder);
         ui.add_space(2.0);
-        if let Some(step) = self.list(ui, &folder, &rows) {
-            answer = Answer::Given(step);
-        }
+        let clicked = self.list(ui, &folder, &rows);
+        let answer = clicked.or(entered).or(pressed).map_or(Answer::Open, Answer::Given);
         notes(ui, &folder, rows.len());
         match (&browser.error, browser.asked) {
             (Some(error), _) => {
@@ -180,15 +177,12 @@ impl FolderBrowser {
 
     /// The entries that are listed: those that can be chosen, and folders that may lead to one.
     fn rows<'a>(&self, folder: &'a Folder) -> Vec<&'a FolderEntry> {
-        let files = !matches!(self.question.kind, FileKind::Folder | FileKind::NewFolder);
         let filter = self.filter.trim().to_lowercase();
         let fits = |entry: &FolderEntry| {
-            let ending = Path::new(&entry.name).extension().and_then(|ending| ending.to_str()).unwrap_or("");
-            let endings = self.question.endings;
-            let answer = endings.is_empty() || endings.iter().any(|known| ending.eq_ignore_ascii_case(known));
             // Hidden entries are listed when the filter begins with a dot.
             let hidden = entry.name.starts_with('.') && !filter.starts_with('.');
-            (entry.is_folder || files && answer) && !hidden && entry.name.to_lowercase().contains(&filter)
+            let leads_on = entry.is_folder || self.question.takes(&entry.name);
+            leads_on && !hidden && entry.name.to_lowercase().contains(&filter)
         };
         folder.entries.iter().filter(|entry| fits(entry)).collect()
     }
@@ -249,17 +243,16 @@ impl FolderBrowser {
             let names = self.chosen.iter().filter(move |name| is(name, is_folder));
             names.map(|name| folder.path.join(name)).collect::<Vec<_>>()
         };
-        match self.question.kind {
-            FileKind::NewFolder if !self.path.trim().is_empty() => match chosen(true) {
-                folders if folders.is_empty() => vec![PathBuf::from(self.path.trim())],
-                folders => folders,
-            },
-            FileKind::Folder if !folder.path.as_os_str().is_empty() => match chosen(true) {
-                folders if folders.is_empty() => vec![folder.path.clone()],
-                folders => folders,
-            },
-            FileKind::File | FileKind::Files => chosen(false),
-            FileKind::Folder | FileKind::NewFolder | FileKind::Save(_) => Vec::new(),
+        let own = match self.question.kind {
+            FileKind::NewFolder => PathBuf::from(self.path.trim()),
+            FileKind::Folder => folder.path.clone(),
+            FileKind::File | FileKind::Files => return chosen(false),
+            FileKind::Save(_) => return Vec::new(),
+        };
+        match chosen(true) {
+            _ if own.as_os_str().is_empty() => Vec::new(),
+            folders if folders.is_empty() => vec![own],
+            folders => folders,
         }
     }
 }

@@ -30,9 +30,9 @@ pub struct PathField {
 impl PathField {
     /// A field for `question` that starts in the current folder.
     pub fn new(question: Question) -> Self {
-        let here = std::env::current_dir().unwrap_or_default();
+        let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let name = if let FileKind::Save(name) = &question.kind { name.as_str() } else { "" };
-        let text = format!("{}{}", with_separator(&here), name);
+        let text = here.join(name).display().to_string(); // with a separator at its end where there is no name
         Self { question, text, listed: None }
     }
 
@@ -142,18 +142,13 @@ impl PathField {
 
 /// The entries of a folder that can be chosen or may lead to one that can, folders first.
 fn names(folder: &Path, question: &Question) -> Vec<String> {
-    let files = !matches!(question.kind, FileKind::Folder | FileKind::NewFolder);
-    let fits = |name: &str| {
-        let ending = Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or("");
-        question.endings.is_empty() || question.endings.iter().any(|known| ending.eq_ignore_ascii_case(known))
-    };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let mut names: Vec<(bool, String)> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let is_folder = entry.path().is_dir();
             let text = if is_folder { format!("{name}{}", std::path::MAIN_SEPARATOR) } else { name.clone() };
-            (is_folder || (files && fits(&name))).then_some((!is_folder, text))
+            (is_folder || question.takes(&name)).then_some((!is_folder, text))
         })
         .collect();
     names.sort();
@@ -173,16 +168,6 @@ fn completed(typed: &str, names: &[String]) -> String {
         |a: usize, name: &String| first.chars().zip(name.chars()).take(a).take_while(|(a, b)| a == b).count();
     let length = names.iter().fold(first.chars().count(), common);
     first.chars().take(length).collect()
-}
-
-/// A folder's path with a separator at its end.
-fn with_separator(folder: &Path) -> String {
-    let text = folder.display().to_string();
-    if text.ends_with(std::path::is_separator) {
-        text
-    } else {
-        format!("{text}{}", std::path::MAIN_SEPARATOR)
-    }
 }
 
 #[cfg(test)]
@@ -208,7 +193,7 @@ mod tests {
         crate::model::io::atomic_file::write_with(&file, |_| Ok::<_, std::io::Error>(())).expect("written");
         let mut field =
             PathField::new(Question { title: "Probes", kind: FileKind::Files, endings: &["safetensors"] });
-        field.text = with_separator(folder.path());
+        field.text = folder.path().join("").display().to_string();
         let ui = |ui: &mut Ui, (field, given): &mut (PathField, Option<PathBuf>)| {
             if let Answer::Given(path) = field.ui(ui, &[]) {
                 *given = Some(path);
@@ -240,7 +225,7 @@ mod tests {
         }
         let question = |kind| Question { title: "Probes", kind, endings: &["safetensors"] };
         let mut field = PathField::new(question(FileKind::Files));
-        field.text = with_separator(folder.path());
+        field.text = folder.path().join("").display().to_string();
         let run = format!("run{}", std::path::MAIN_SEPARATOR);
         assert_eq!(field.found(), [run.clone(), "a.safetensors".to_owned()]);
         field.text.push('.');
