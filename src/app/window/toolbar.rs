@@ -7,9 +7,7 @@ use super::{MainWindow, widgets};
 use crate::app::jobs::ClassChoice;
 use crate::app::state::Image;
 use crate::app::state::command::{Action, Command};
-use crate::app::window::panels::{
-    PanelContext, UiAction, interventions, temperature_of_column, true_class_of,
-};
+use crate::app::window::panels::{PanelContext, UiAction, interventions, temperature_of_column};
 use crate::model::data::ImageSource;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Routing;
@@ -86,7 +84,7 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         None => image.name(),
     };
     ui.label(font::fit(&name, 13.5, 190.0 * room.share)).on_hover_text(image.place.to_string());
-    if let Some(class) = true_class_of(cx.state, image) {
+    if let Some(class) = cx.state.library.true_class(image) {
         ui.weak("·");
         ui.label(font::fit(class, 13.5, 110.0 * room.share)).on_hover_text(format!("True class: {class}"));
     }
@@ -205,7 +203,7 @@ fn classes(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if ui.selectable_label(*chosen == ClassChoice::Predicted, "The predicted class").clicked() {
         wanted = Some(ClassChoice::Predicted);
     }
-    if let Some(own) = cx.state.current_image().and_then(|image| true_class_of(cx.state, image)) {
+    if let Some(own) = cx.state.current_image().and_then(|image| cx.state.library.true_class(image)) {
         let own_choice = ClassChoice::Named(own.to_owned());
         if ui.selectable_label(*chosen == own_choice, format!("The true class: {own}")).clicked() {
             wanted = Some(own_choice);

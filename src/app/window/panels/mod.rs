@@ -46,7 +46,6 @@ pub use self::figure_view::TokenHover;
 pub use self::findings::FINDINGS;
 pub use self::probe_table::ACCURACIES;
 pub use self::training::TRAINING;
-pub use self::true_class::class as true_class_of;
 use crate::app::jobs::info::BackboneInfo;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, ColumnId, JobId};

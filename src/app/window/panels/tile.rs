@@ -11,13 +11,11 @@ use egui::{
 use indexmap::IndexMap;
 
 use super::PanelContext;
-use super::true_class::class as true_class;
 use crate::app::jobs::{ColumnId, ImageId};
 use crate::app::state::command::Command;
 use crate::app::state::{Image, ImageMap, Label, Thumbnail};
 use crate::app::window::{style, widgets};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation};
-use crate::model::trace::Picture;
 use crate::viz::draw::overlay::overlaid;
 use crate::viz::draw::{Color, color32, font};
 
@@ -218,7 +216,8 @@ impl Tile {
             }),
             (None, Some(Thumbnail::Ready(picture))) => {
                 let key = Key { column: None, overlay: Overlay::None, ..key };
-                tiles.get(ui, key, Arc::as_ptr(picture).addr(), || whole(picture))
+                let make = || ColorImage::from_rgb([picture.width, picture.height], &picture.rgb);
+                tiles.get(ui, key, Arc::as_ptr(picture).addr(), make)
             }
             (None, Some(Thumbnail::Failed(_))) => return word(ui, rect, "Unreadable", cx.theme.muted),
             (None, None) => return,
@@ -237,7 +236,7 @@ impl Tile {
     /// Draws the tooltip: name, true class, predictions, findings, errors.
     fn about(&self, ui: &mut Ui, cx: &PanelContext<'_>, image: &Image, columns: &[Option<ColumnId>]) {
         ui.label(image.name());
-        match true_class(cx.state, image) {
+        match cx.state.library.true_class(image) {
             Some(class) => drop(ui.weak(format!("True class {class}"))),
             None => drop(ui.weak(image.folder())),
         }
@@ -258,10 +257,6 @@ impl Tile {
             ui.label(why);
         }
     }
-}
-
-fn whole(picture: &Picture) -> ColorImage {
-    ColorImage::from_rgb([picture.width, picture.height], &picture.rgb)
 }
 
 /// The values that are laid over the picture, one for each patch.
@@ -303,13 +298,13 @@ fn predicted(cx: &PanelContext<'_>, id: ImageId, column: ColumnId) -> Option<(St
         return Some((text, evaluation.right(label.at)));
     }
     let best = cx.state.image_map(column, id)?.ok()?.best.as_ref()?;
-    let right = true_class(cx.state, image).map(|class| class == best.name);
+    let right = cx.state.library.true_class(image).map(|class| class == best.name);
     Some((format!("{}, {:.1} %", best.name, 100.0 * best.probability), right))
 }
 
 /// The label of an image for screen readers: its name, true class, and whether that was predicted.
 fn label(cx: &PanelContext<'_>, image: &Image) -> String {
-    let class = true_class(cx.state, image).map(|class| format!(", class {class}"));
+    let class = cx.state.library.true_class(image).map(|class| format!(", class {class}"));
     let known = image.label.and_then(|label| Some((label, evaluated(cx, label, cx.focus?)?)));
     let verdict = known.and_then(|(label, evaluation)| {
         Some(match evaluation.right(label.at)? {

@@ -5,21 +5,16 @@ use egui::{RichText, Ui};
 
 use super::PanelContext;
 use crate::app::jobs::{ClassChoice, ColumnId};
+use crate::app::state::State;
 use crate::app::state::command::Command;
-use crate::app::state::{Image, State};
 use crate::app::window::style;
 use crate::model::trace::Trace;
 use crate::viz::draw::paint::color32;
 
-/// The true class of an image, if its dataset names one.
-pub fn class<'a>(state: &'a State, image: &Image) -> Option<&'a str> {
-    state.library.true_class(image)
-}
-
 /// The true class of the image that a column shows.
 fn of_column(state: &State, column: ColumnId) -> Option<&str> {
     let image = state.columns.get(&column)?.image.or(state.selection.image)?;
-    class(state, state.library.images.get(&image)?)
+    state.library.true_class(state.library.images.get(&image)?)
 }
 
 /// The rank of a class among all logits, from 1, and its probability by softmax.
@@ -83,7 +78,8 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if traces.iter().all(|trace| shown(trace) == shown(first)) {
         return;
     }
-    let image = cx.state.current_image().and_then(|image| class(cx.state, image)).map(str::to_owned);
+    let image =
+        cx.state.current_image().and_then(|image| cx.state.library.true_class(image)).map(str::to_owned);
     let image = image.map(|name| (name, "The true class"));
     let mut offers: Vec<_> = image
         .into_iter()
