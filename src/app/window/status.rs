@@ -132,7 +132,7 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let cancel = ui.add_enabled(!job.cancelling, cancel);
     let cancel = if trains { cancel.on_hover_text(Action::StopTraining.tooltip()) } else { cancel };
     if cancel.clicked() {
-        cx.actions.push(UiAction::Command(Command::Cancel(*id)));
+        cx.send(Command::Cancel(*id));
     }
     if let Some((progress, amounts)) = job.progress.as_ref().zip(cx.state.amounts(*id)) {
         let of = if trains { "Image " } else { "" };

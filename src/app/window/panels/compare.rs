@@ -329,17 +329,12 @@ fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String>
 fn accuracy(cx: &PanelContext<'_>, id: ColumnId) -> Option<String> {
     let column = cx.state.columns.get(&id)?;
     let own = cx.state.evaluation_of(id)?.ok()?.accuracy();
-    if column.change == Intervention::None {
-        return Some(format!("Accuracy {own:.1} %"));
-    }
     let trained = cx.state.evaluation(column.probe, Intervention::None).and_then(Result::ok);
-    Some(match trained {
-        Some(trained) => {
-            let change = format!("{:+.1}", own - trained.accuracy()).replace('-', "−");
-            format!("Accuracy {own:.1} %, {change} points vs as trained")
-        }
-        None => format!("Accuracy {own:.1} %"),
-    })
+    let change =
+        trained.filter(|_| column.change != Intervention::None).map_or_else(String::new, |trained| {
+            format!(", {:+.1} points vs as trained", own - trained.accuracy()).replace('-', "−")
+        });
+    Some(format!("Accuracy {own:.1} %{change}"))
 }
 
 /// The menu of a column: interventions, its image, moving and removing it.

@@ -1,7 +1,7 @@
 //! The list of findings, in the library's place: searched, reordered, edited; a click shows one again.
 
 use eframe::egui;
-use egui::{Align, Button, Frame, Layout, Response, RichText, Role, ScrollArea, Sense, TextEdit, Ui};
+use egui::{Align, Button, Frame, Layout, RichText, Role, ScrollArea, Sense, TextEdit, Ui};
 use egui::{UiBuilder, WidgetInfo};
 
 use super::{Panel, PanelContext, PanelPlace, UiAction, placeholder};
@@ -45,7 +45,8 @@ impl Panel for Findings {
                 if ui.button("Hide").on_hover_text("Show the library").clicked() {
                     cx.actions.push(UiAction::Findings);
                 }
-                if !all.is_empty() && button(ui, cx, Action::Share).clicked() {
+                let share = Button::new(Action::Share.text());
+                if !all.is_empty() && ui.add(share).on_hover_text(Action::Share.tooltip()).clicked() {
                     cx.choose(Action::Share);
                 }
             });
@@ -164,8 +165,4 @@ fn buttons(
     if named(ui, true, "Delete", "Delete") {
         cx.send(Command::DeleteFinding(id));
     }
-}
-
-fn button(ui: &mut Ui, cx: &PanelContext<'_>, action: Action) -> Response {
-    ui.add_enabled(action.enabled(cx.state), Button::new(action.text())).on_hover_text(action.tooltip())
 }

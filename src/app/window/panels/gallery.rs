@@ -95,15 +95,12 @@ impl Gallery {
         let (count, last) = (images.len(), images.last().map(|(id, _)| *id));
         let short = ui.available_height() < FILTER_LINES_PX;
         gallery_filter::ui(ui, cx, short, self.passed.as_ref().map_or(count, |passed| passed.ids.len()));
-        let alike = match cx.state.gallery_filter.sort {
-            Sort::Similarity(image) => gallery_filter::similar_to(ui, cx, image),
-            _ => None,
+        let (alike, other) = match cx.state.gallery_filter.sort {
+            Sort::Similarity(image) => (gallery_filter::similar_to(ui, cx, image), None),
+            Sort::Disagreement(column) => (None, Some(column)),
+            Sort::Opened | Sort::Measure(_) => (None, None),
         };
         let address = |column: ColumnId| Some(Arc::as_ptr(cx.state.evaluation_of(column)?.ok()?).addr());
-        let other = match cx.state.gallery_filter.sort {
-            Sort::Disagreement(column) => Some(column),
-            _ => None,
-        };
         let key = FilterKey {
             filter: cx.state.gallery_filter.clone(),
             focus: cx.focus,
@@ -118,20 +115,20 @@ impl Gallery {
             count,
             last,
         };
-        if self.passed.as_ref().is_none_or(|passed| passed.key != key) {
-            self.tiles.retain(|image| images.contains_key(&image));
-            self.passed = Some(Passed::new(key, cx));
-        }
-        let passed = self.passed.take();
-        if let Some(passed) = &passed {
-            if passed.ids.is_empty() {
-                placeholder::empty(ui, "No image matches the filter");
-            } else {
-                let numbers = passed.similarities.is_some();
-                self.grid(ui, cx, &Sheet { numbers, ..sheet.clone() }, passed);
+        let passed = match self.passed.take() {
+            Some(passed) if passed.key == key => passed,
+            _ => {
+                self.tiles.retain(|image| images.contains_key(&image));
+                Passed::new(key, cx)
             }
+        };
+        if passed.ids.is_empty() {
+            placeholder::empty(ui, "No image matches the filter");
+        } else {
+            let numbers = passed.similarities.is_some();
+            self.grid(ui, cx, &Sheet { numbers, ..sheet.clone() }, &passed);
         }
-        self.passed = passed;
+        self.passed = Some(passed);
     }
 
     fn grid(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, sheet: &Sheet, passed: &Passed) {

@@ -173,23 +173,14 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
         let width = ui.available_width().min(MENU_WIDTH_PX) - button;
         let shown = font::fit(&name(&filter.sort), 13.5, width - 34.0);
         let combo = ComboBox::from_id_salt("order").width(width - 8.0).selected_text(shown);
+        let measures = evaluation.measures.keys().map(|measure| Sort::Measure((*measure).to_owned()));
+        let others = cx.state.columns.keys().filter(|column| Some(**column) != cx.focus);
+        let others = others.filter(|column| found(**column).is_some()).copied().map(Sort::Disagreement);
         let list = combo.show_ui(ui, |ui| {
-            ui.selectable_value(&mut filter.sort, Sort::Opened, name(&Sort::Opened));
-            for measure in evaluation.measures.keys() {
-                let sort = Sort::Measure((*measure).to_owned());
+            let alike = alike.map(Sort::Similarity);
+            for sort in std::iter::once(Sort::Opened).chain(measures).chain(alike).chain(others) {
                 let text = name(&sort);
                 ui.selectable_value(&mut filter.sort, sort, text);
-            }
-            if let Some(sort) = alike.map(Sort::Similarity) {
-                let text = name(&sort);
-                ui.selectable_value(&mut filter.sort, sort, text);
-            }
-            for column in cx.state.columns.keys().filter(|column| Some(**column) != cx.focus) {
-                if found(*column).is_some() {
-                    let sort = Sort::Disagreement(*column);
-                    let text = name(&sort);
-                    ui.selectable_value(&mut filter.sort, sort, text);
-                }
             }
         });
         list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Order of the images"));

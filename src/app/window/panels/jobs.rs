@@ -70,7 +70,7 @@ fn job_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
         if job.error.is_some() {
             ui.label(RichText::new("Failed").color(color32(style::failed(cx.theme))));
             if ui.small_button("Dismiss").clicked() {
-                cx.actions.push(UiAction::Command(Command::Dismiss(id)));
+                cx.send(Command::Dismiss(id));
             }
             return;
         }
@@ -82,7 +82,7 @@ fn job_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
         let cancel = if job.kind == JobKind::Train { "Stop" } else { "Cancel" };
         let cancel = egui::Button::new(if job.cancelling { "Stopping…" } else { cancel }).small();
         if ui.add_enabled(!job.cancelling, cancel).clicked() {
-            cx.actions.push(UiAction::Command(Command::Cancel(id)));
+            cx.send(Command::Cancel(id));
         }
     });
 }

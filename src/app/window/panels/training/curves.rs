@@ -11,15 +11,14 @@ use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Legend, Line, Li
 
 use super::readout::{self, Named};
 use crate::app::format::counted;
-use crate::app::window::panels::plot_view::PlotView;
-use crate::viz::figures::rates::{RateGrid, RatesPlot};
-
 use crate::app::jobs::history::{Band, Curve, Measure, TrainHistory, smooth};
 use crate::app::state::State;
+use crate::app::window::panels::plot_view::PlotView;
 use crate::app::window::panels::{PanelContext, UiAction, placeholder};
 use crate::app::window::widgets::{choice, choice_width};
 use crate::viz::draw::{Scale, Theme, color32, number};
 use crate::viz::figures::curves::{ACCURACY, Dash, LOSS, NO_STEP, Part, TrainingPlot, band};
+use crate::viz::figures::rates::{RateGrid, RatesPlot};
 
 /// From this width the plots are side by side.
 const SIDE_BY_SIDE_PX: f32 = 620.0;
@@ -55,26 +54,23 @@ impl Curves {
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &TrainHistory, height: f32) {
         self.controls(ui, cx, history);
         let runs = self.runs(cx.state, history);
-        if !history.begun() {
-            let size = Vec2::new(ui.available_width(), height);
+        let width = ui.available_width();
+        if !history.begun() || self.show_rates && !history.grids().is_empty() {
+            let size = Vec2::new(width, height);
             ui.allocate_ui(size, |ui| {
                 ui.set_min_size(size);
-                placeholder::empty(ui, NO_STEP);
-            });
-            return;
-        }
-        if self.show_rates && !history.grids().is_empty() {
-            let (plot, size) = (history.rates(&[]), Vec2::new(ui.available_width(), height));
-            ui.allocate_ui(size, |ui| {
-                ui.set_min_size(size);
+                if !history.begun() {
+                    return placeholder::empty(ui, NO_STEP);
+                }
+                let plot = history.rates(&[]);
                 self.rates.fill(ui, cx, plot.grids.clone(), plot, RatesPlot::clone);
             });
             return;
         }
-        let width = ui.available_width();
-        let (across, size) = match width >= SIDE_BY_SIDE_PX {
-            true => (true, Vec2::new((width - 12.0) / 2.0, height)),
-            false => (false, Vec2::new(width, (height - 6.0) / 2.0)),
+        let across = width >= SIDE_BY_SIDE_PX;
+        let size = match across {
+            true => Vec2::new((width - 12.0) / 2.0, height),
+            false => Vec2::new(width, (height - 6.0) / 2.0),
         };
         let both = |ui: &mut Ui| {
             self.plot(ui, cx.theme, &runs, Measure::Loss, size);
@@ -198,10 +194,7 @@ impl Curves {
             .filter(|(_, raw, _)| !raw.at.is_empty())
             .collect();
         let epochs = runs.iter().map(|run| run.about.epochs).max().unwrap_or(0);
-        let read: Vec<Named> = curves
-            .iter()
-            .map(|(.., Named { name, curve })| Named { name: name.clone(), curve: curve.clone() })
-            .collect();
+        let read: Vec<Named> = curves.iter().map(|(.., named)| named.clone()).collect();
         let band_of = self.band;
         let plot = Plot::new((&runs[0].about.folder, loss))
             .width(size.x)
@@ -254,9 +247,8 @@ impl Curves {
             })
         });
         let response = scope.inner;
-        let (role, text) =
-            (egui::Role::Image, format!("{name} of {}", counted(curves.len(), "head", "heads")));
-        response.response.widget_info(|| WidgetInfo::labeled(role, true, &text));
+        let text = format!("{name} of {}", counted(curves.len(), "head", "heads"));
+        response.response.widget_info(|| WidgetInfo::labeled(egui::Role::Image, true, &text));
     }
 }
 

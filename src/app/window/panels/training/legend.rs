@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use eframe::egui;
-use egui::{Align, Layout, Pos2, Rect, RichText, ScrollArea, Sense, Shape, Stroke, Ui, Vec2};
+use egui::{Align, Layout, Pos2, RichText, ScrollArea, Sense, Shape, Stroke, Ui, Vec2};
 use egui_plot::LineStyle;
 
 use super::curves::line_style;
@@ -129,7 +129,7 @@ fn swatch(ui: &mut Ui, theme: &Theme, head: usize, shown: bool) {
         LineStyle::Dashed { length } => Shape::dashed_line(&ends, stroke, length, length * 0.5),
         LineStyle::Dotted { spacing } => Shape::dotted_line(&ends, color, spacing, 1.4),
     };
-    ui.painter().with_clip_rect(Rect::EVERYTHING.intersect(ui.clip_rect())).extend(shapes);
+    ui.painter().extend(shapes);
 }
 
 /// Why a head stopped early, for the first of its seeds that did.

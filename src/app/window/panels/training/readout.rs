@@ -8,6 +8,7 @@ use crate::app::jobs::history::{Band, Curve};
 const MAX_LINES: usize = 14;
 
 /// A curve and its name.
+#[derive(Clone)]
 pub struct Named {
     pub name: String,
     pub curve: Curve,

@@ -141,9 +141,9 @@ fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &WatchedRun, live: Option<&
     let known = live.and_then(|live| cx.state.jobs.get(&live.job)?.progress.as_ref());
     let (fraction, text) = match (live, known) {
         (Some(live), Some(progress)) => {
-            let rest = match (live.paused, live.rate > 0.0) {
-                (false, true) => format!(", {:.0} images/s, {} left", live.rate, format::clock(live.left)),
-                (true, _) | (false, false) => String::new(),
+            let rest = match !live.paused && live.rate > 0.0 {
+                true => format!(", {:.0} images/s, {} left", live.rate, format::clock(live.left)),
+                false => String::new(),
             };
             (progress.fraction().unwrap_or(0.0), format!("{}{rest}", progress.what))
         }
