@@ -38,6 +38,12 @@ pub fn capitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |c| c.to_uppercase().chain(letters).collect())
 }
 
+/// `text` with its first letter in lower case: names in it keep their capitals.
+pub fn uncapitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |c| c.to_lowercase().chain(letters).collect())
+}
+
 fn lines(text: Option<&str>, theme: &Theme, width: f32) -> Vec<String> {
     text.map_or_else(Vec::new, |text| font::wrap(text, theme.label, width))
 }

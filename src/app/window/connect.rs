@@ -1,14 +1,13 @@
 //! The dialog that chooses where to compute: on a machine that ssh reaches, in another process here, or in this program.
 
 use eframe::egui;
-use egui::{Button, Grid, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+use egui::{Button, Grid, ScrollArea, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
 use crate::app::remote::{self, WorkerAddress};
 use crate::app::state::State;
 use crate::app::state::connection::Host;
-use crate::app::window::style;
-use crate::viz::draw::color32;
+use crate::app::window::{style, widgets};
 
 /// Height of the list of hosts.
 const LIST_PX: f32 = 220.0;
@@ -47,9 +46,8 @@ impl ConnectDialog {
             let mut answer = self.list(ui, state);
             ui.add_space(8.0);
             let typed = self.typed();
-            let error = typed.as_ref().err().filter(|_| !self.place.trim().is_empty());
-            if let Some(error) = error {
-                ui.label(RichText::new(error).color(color32(style::failed(&style::theme(ui)))));
+            if let Some(error) = typed.as_ref().err().filter(|_| !self.place.trim().is_empty()) {
+                ui.label(style::failure(ui, error));
             }
             let host = typed.ok();
             let ready = host.is_some();
@@ -70,8 +68,7 @@ impl ConnectDialog {
             ] {
                 ui.label(label);
                 let edit = TextEdit::singleline(text).hint_text(hint).desired_width(f32::INFINITY);
-                let edit = ui.add(edit);
-                edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, label));
+                let edit = widgets::field(ui, label, edit);
                 enter |= edit.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
                 ui.end_row();
             }

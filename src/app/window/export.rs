@@ -10,13 +10,14 @@ use super::dialog::{self, Answer};
 use super::exporter::Outcome;
 use crate::app::format::shell_path;
 use crate::app::paths::expanded;
-use crate::app::window::style;
+use crate::app::window::{style, widgets};
 use crate::model::io::atomic_file;
 use crate::viz::animation::{self, Drawn};
-use crate::viz::draw::{Scene, Theme, color32};
+use crate::viz::draw::{Scene, Theme};
 use crate::viz::export::{self, GIF_DPI, PNG_DPI};
 use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::plot::{Plot, Source};
+use crate::viz::heading::uncapitalised;
 
 /// The animated format.
 const GIF: &str = "gif";
@@ -64,8 +65,7 @@ impl Export {
     /// An export of `plot` to the home folder as SVG: 85 mm wide, or 174 mm for a comparison.
     pub fn new(plot: Arc<dyn Plot>) -> Self {
         let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
-        let name: String =
-            plot.caption().file.chars().map(|c| if c == '/' || c == '\\' { '-' } else { c }).collect();
+        let name = plot.caption().file.replace(['/', '\\'], "-");
         Self {
             path: folder.join(format!("{name}.svg")).display().to_string(),
             width: if plot.is_comparison() { 174.0 } else { 85.0 },
@@ -80,11 +80,7 @@ impl Export {
     }
 
     pub fn ui(&mut self, ui: &Ui) -> Answer<ExportStep> {
-        // Only the first letter: names keep their capitals.
-        let title = self.plot.caption().title;
-        let mut letters = title.chars();
-        let first = letters.next().map(char::to_lowercase).into_iter().flatten().collect::<String>();
-        let title = format!("Export {first}{}", letters.as_str());
+        let title = format!("Export {}", uncapitalised(&self.plot.caption().title));
         dialog::show(ui.ctx(), "export", 540.0, &title, |ui| self.contents(ui))
     }
 
@@ -148,9 +144,8 @@ impl Export {
             }
             ui.label("File");
             ui.horizontal(|ui| {
-                let edit = ui.add(egui::TextEdit::singleline(&mut self.path).desired_width(350.0));
-                edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Export to"));
-                if edit.changed() {
+                let edit = egui::TextEdit::singleline(&mut self.path).desired_width(350.0);
+                if widgets::field(ui, "Export to", edit).changed() {
                     self.sync_format();
                 }
                 if ui.button("Choose…").clicked() {
@@ -215,7 +210,7 @@ impl Export {
             }
             return true;
         };
-        ui.add(error_label(ui, &narrow.why()));
+        ui.add(egui::Label::new(style::failure(ui, narrow.why())).wrap());
         ui.horizontal(|ui| {
             let rows = narrow.in_rows().and_then(|columns| Some((columns, self.plot.in_rows(columns)?)));
             if let Some((columns, plot)) = rows
@@ -242,10 +237,13 @@ impl Export {
                         .err()
                         .map(|error| format!("It cannot be created: {error}"));
                 }
-                ui.add(error_label(ui, &format!("No such folder: {}", folder.display())));
+                let text = format!("No such folder: {}", folder.display());
+                ui.add(egui::Label::new(style::failure(ui, text)).wrap());
             });
         }
-        self.error.iter().for_each(|error| drop(ui.add(error_label(ui, error))));
+        if let Some(error) = &self.error {
+            ui.add(egui::Label::new(style::failure(ui, error)).wrap());
+        }
         missing.is_none()
     }
 
@@ -300,11 +298,11 @@ impl Export {
     fn sources(&self) -> Vec<(Source<'_>, PathBuf)> {
         let sources = self.plot.sources();
         let (path, many) = (self.file(), sources.len() > 1);
-        let file = |(at, source): (usize, Source<'_>)| {
+        let with_files = sources.into_iter().enumerate().map(|(at, source)| {
             let number = if many { format!("{}.", at + 1) } else { String::new() };
-            path.with_extension(format!("{number}{}", source.ending()))
-        };
-        sources.iter().copied().enumerate().map(|(at, source)| (source, file((at, source)))).collect()
+            (source, path.with_extension(format!("{number}{}", source.ending())))
+        });
+        with_files.collect()
     }
 
     /// The command line that draws the same figure from its data.
@@ -357,12 +355,6 @@ impl Export {
         };
         drawn().map_or_else(Outcome::Failed, Outcome::Image)
     }
-}
-
-/// A label in the colour of failures.
-fn error_label(ui: &Ui, text: &str) -> egui::Label {
-    let color = color32(style::failed(&style::theme(ui)));
-    egui::Label::new(egui::RichText::new(text).color(color)).wrap()
 }
 
 /// Whether a format holds the figure's numbers instead of its picture.

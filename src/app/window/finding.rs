@@ -4,6 +4,7 @@ use eframe::egui;
 use egui::{Key, Modifiers, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
+use super::widgets::field;
 use crate::app::state::command::Command;
 use crate::app::state::{Finding, FindingId, MAX_NOTE};
 
@@ -52,9 +53,8 @@ impl FindingDialog {
                 .id_salt(self.id)
                 .desired_rows(LINES);
             let hint = "What makes it worth coming back to. Shared pages show headings (#), lists (-), *emphasis* and `code`";
-            let edit = ui.add(edit.hint_text(hint).desired_width(f32::INFINITY));
-            edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Note"));
-            edit.request_focus();
+            let edit = edit.hint_text(hint).desired_width(f32::INFINITY);
+            field(ui, "Note", edit).request_focus();
             ui.add_space(8.0);
             let given = match self.id {
                 Some(id) => Command::WriteFinding(id, self.finding.note.clone()),

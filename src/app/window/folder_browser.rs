@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Button, Key, Modifiers, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+use egui::{Button, Key, Modifiers, RichText, Role, TextEdit, Ui, WidgetInfo};
 
 use super::dialog::{self, Answer};
 use super::file_picker::{FileKind, FileRequest, Question};
@@ -15,8 +15,7 @@ use crate::app::jobs::folder::{Folder, FolderEntry, MAX_ENTRIES};
 use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::window::panels::UiAction;
-use crate::app::window::style;
-use crate::viz::draw::color32;
+use crate::app::window::{style, widgets};
 
 /// Height of the list.
 const LIST_PX: f32 = 300.0;
@@ -119,9 +118,7 @@ impl FolderBrowser {
         notes(ui, &folder, rows.len());
         match (&browser.error, browser.asked) {
             (Some(error), _) => {
-                let text =
-                    RichText::new(error.lines.join(": ")).color(color32(style::failed(&style::theme(ui))));
-                drop(ui.label(text));
+                drop(ui.label(style::failure(ui, error.lines.join(": "))));
             }
             (None, Some(_)) => drop(ui.weak("Listing…")),
             (None, None) => drop(ui.weak(" ")),
@@ -160,15 +157,14 @@ impl FolderBrowser {
             if ui.add_enabled(above.is_some(), Button::new("Up")).on_hover_text("Alt+Up").clicked() {
                 step = above.map(|above| Step::List(above.to_owned()));
             }
-            let edit = ui.add(TextEdit::singleline(&mut self.path).desired_width(f32::INFINITY));
-            edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Path"));
+            let edit = TextEdit::singleline(&mut self.path).desired_width(f32::INFINITY);
+            let edit = widgets::field(ui, "Path", edit);
             if edit.lost_focus() && ui.input(|i| i.key_pressed(Key::Enter)) {
                 step = Some(Step::List(PathBuf::from(self.path.trim())));
             }
         });
         let edit = TextEdit::singleline(&mut self.filter).hint_text("Filter").desired_width(f32::INFINITY);
-        let edit = ui.add(edit);
-        edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter"));
+        let edit = widgets::field(ui, "Filter", edit);
         if ui.memory(|memory| memory.focused().is_none()) {
             edit.request_focus();
         }
@@ -190,8 +186,7 @@ impl FolderBrowser {
     fn list(&mut self, ui: &mut Ui, folder: &Folder, rows: &[&FolderEntry]) -> Option<Step> {
         let mut step = None;
         let several = self.question.kind == FileKind::Files;
-        let area = ScrollArea::vertical().max_height(LIST_PX).min_scrolled_height(LIST_PX).auto_shrink(false);
-        area.show_rows(ui, ROW_PX, rows.len(), |ui, shown| {
+        widgets::scrolled(LIST_PX).show_rows(ui, ROW_PX, rows.len(), |ui, shown| {
             for entry in &rows[shown] {
                 let chosen = self.chosen.contains(&entry.name);
                 let row = ui.selectable_label(chosen, entry_text(entry));

@@ -1,9 +1,10 @@
 //! The pages of the Help menu: about the program, definitions of its numbers, keyboard shortcuts.
 
 use eframe::egui;
-use egui::{Grid, RichText, ScrollArea, TextEdit, Ui};
+use egui::{Grid, RichText, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
+use super::widgets;
 use crate::app::state::command::{Action, Menu, Shortcut};
 
 /// The definitions, in Markdown.
@@ -49,21 +50,13 @@ impl Help {
         dialog::show(ui.ctx(), "definitions", 680.0, "Definitions", |ui| {
             let edit =
                 TextEdit::singleline(&mut self.text).hint_text("Find a word").desired_width(f32::INFINITY);
-            let edit = ui.add(edit);
-            edit.widget_info(|| {
-                egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Find in definitions")
-            });
+            widgets::field(ui, "Find in definitions", edit);
             ui.add_space(4.0);
             let found = paragraphs(DEFINITIONS, &self.text);
             if found.is_empty() {
                 ui.weak("No paragraph contains these words");
             }
-            ScrollArea::vertical().max_height(430.0).min_scrolled_height(430.0).auto_shrink(false).show(
-                ui,
-                |ui| {
-                    found.into_iter().for_each(|text| paragraph(ui, text));
-                },
-            );
+            widgets::scrolled(430.0).show(ui, |ui| found.into_iter().for_each(|text| paragraph(ui, text)));
             close(ui)
         })
     }
@@ -94,31 +87,26 @@ fn about(ui: &Ui) -> Answer<Action> {
 /// All keyboard shortcuts, menu by menu.
 fn shortcuts(ui: &Ui) -> Answer<Action> {
     dialog::show(ui.ctx(), "shortcuts", 560.0, "Keyboard shortcuts", |ui| {
-        ScrollArea::vertical().max_height(470.0).min_scrolled_height(470.0).auto_shrink(false).show(
-            ui,
-            |ui| {
-                for menu in Menu::ALL {
-                    let own = Action::ALL.iter().filter(|action| action.menu() == *menu);
-                    let own: Vec<(Shortcut, Action)> =
-                        own.filter_map(|action| Some((action.shortcut()?, *action))).collect();
-                    if own.is_empty() {
-                        continue;
-                    }
-                    ui.add_space(6.0);
-                    ui.label(RichText::new(menu.text()).strong());
-                    Grid::new(menu.text()).num_columns(2).spacing([18.0, 4.0]).min_col_width(120.0).show(
-                        ui,
-                        |ui| {
-                            for (key, action) in own {
-                                ui.label(key.text());
-                                ui.label(action.text()).on_hover_text(action.tooltip());
-                                ui.end_row();
-                            }
-                        },
-                    );
+        widgets::scrolled(470.0).show(ui, |ui| {
+            for menu in Menu::ALL {
+                let own = Action::ALL.iter().filter(|action| action.menu() == *menu);
+                let own: Vec<(Shortcut, Action)> =
+                    own.filter_map(|action| Some((action.shortcut()?, *action))).collect();
+                if own.is_empty() {
+                    continue;
                 }
-            },
-        );
+                ui.add_space(6.0);
+                ui.label(RichText::new(menu.text()).strong());
+                let grid = Grid::new(menu.text()).num_columns(2).spacing([18.0, 4.0]).min_col_width(120.0);
+                grid.show(ui, |ui| {
+                    for (key, action) in own {
+                        ui.label(key.text());
+                        ui.label(action.text()).on_hover_text(action.tooltip());
+                        ui.end_row();
+                    }
+                });
+            }
+        });
         close(ui)
     })
 }

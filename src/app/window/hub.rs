@@ -4,6 +4,7 @@ use eframe::egui;
 use egui::Ui;
 
 use super::dialog::{self, Answer};
+use super::widgets::field;
 
 /// Draws the dialog; the answer is a model's id or a folder.
 pub fn ui(ui: &Ui, text: &mut String) -> Answer<String> {
@@ -11,8 +12,7 @@ pub fn ui(ui: &Ui, text: &mut String) -> Answer<String> {
         ui.add_space(2.0);
         ui.weak("A model id, for example facebook/vit-mae-base; a folder path works too");
         let edit = egui::TextEdit::singleline(text).hint_text("owner/name").desired_width(f32::INFINITY);
-        let edit = ui.add(edit);
-        edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Hub id"));
+        let edit = field(ui, "Hub id", edit);
         let enter = edit.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
         if !edit.lost_focus() {
             edit.request_focus();

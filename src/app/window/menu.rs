@@ -10,6 +10,7 @@ use super::MainWindow;
 use crate::app::state::command::{Action, Command, Menu, Shortcut};
 use crate::app::state::settings::ThemeChoice;
 use crate::app::window::panels::{PanelContext, PanelPlace, UiAction};
+use crate::viz::heading::uncapitalised;
 
 /// Files of each kind in the menu Open recent.
 const RECENT: usize = 5;
@@ -64,14 +65,7 @@ fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
 
 /// The text of Undo or Redo with its step: `Undo: close a probe`.
 fn naming(what: &str, step: Option<&str>) -> String {
-    let lower = |step: &str| {
-        let mut letters = step.chars();
-        letters
-            .next()
-            .map(|first| first.to_lowercase().chain(letters).collect::<String>())
-            .unwrap_or_default()
-    };
-    step.map_or_else(|| what.to_owned(), |step| format!("{what}: {}", lower(step)))
+    step.map_or_else(|| what.to_owned(), |step| format!("{what}: {}", uncapitalised(step)))
 }
 
 /// The menu of recent files, each kind by itself; workspaces first, as they hold all other kinds.

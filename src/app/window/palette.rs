@@ -6,6 +6,7 @@ use eframe::egui;
 use egui::{Key, Modifiers, RichText, ScrollArea, Ui, Vec2};
 
 use super::dialog::{self, Answer};
+use super::widgets::field;
 use crate::app::state::State;
 use crate::app::state::command::{Action, Command, Shortcut};
 use crate::app::state::settings::ThemeChoice;
@@ -63,8 +64,7 @@ impl Palette {
                 .hint_text(hint)
                 .desired_width(f32::INFINITY)
                 .margin(egui::Margin::symmetric(8, 6));
-            let edit = ui.add(edit);
-            edit.widget_info(|| egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Find action"));
+            let edit = field(ui, "Find action", edit);
             edit.request_focus();
             if edit.changed() {
                 self.selected = 0;

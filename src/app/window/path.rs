@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use eframe::egui;
 use egui::text::{CCursor, CCursorRange};
-use egui::{Id, Key, Modifiers, RichText, ScrollArea, TextEdit, Ui, WidgetInfo};
+use egui::{Id, Key, Modifiers, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
 use super::file_picker::{FileKind, Question};
 use crate::app::paths::expanded;
-use crate::app::window::style;
-use crate::viz::draw::paint::color32;
+use crate::app::window::{style, widgets};
 
 /// Most entries of a folder that are listed.
 const MAX_ENTRIES: usize = 20_000;
@@ -50,19 +49,14 @@ impl PathField {
         self.field(ui);
         let found = self.found();
         ui.add_space(2.0);
-        ScrollArea::vertical().max_height(LIST_PX).min_scrolled_height(LIST_PX).auto_shrink(false).show_rows(
-            ui,
-            ROW_PX,
-            found.len(),
-            |ui, rows| {
-                for name in &found[rows] {
-                    if ui.add(egui::Button::new(name).frame(false)).clicked() {
-                        let (folder, _) = split(&self.text);
-                        self.text = format!("{folder}{name}");
-                    }
+        widgets::scrolled(LIST_PX).show_rows(ui, ROW_PX, found.len(), |ui, rows| {
+            for name in &found[rows] {
+                if ui.add(egui::Button::new(name).frame(false)).clicked() {
+                    let (folder, _) = split(&self.text);
+                    self.text = format!("{folder}{name}");
                 }
-            },
-        );
+            }
+        });
         if !recent.is_empty() {
             ui.separator();
             ui.weak("Open recent");
@@ -90,8 +84,7 @@ impl PathField {
             state.store(ui.ctx(), id);
         }
         let edit = TextEdit::singleline(&mut self.text).id(id).lock_focus(true).desired_width(f32::INFINITY);
-        let edit = ui.add(edit);
-        edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, "Path"));
+        let edit = widgets::field(ui, "Path", edit);
         if !edit.lost_focus() {
             edit.request_focus();
         }
@@ -117,8 +110,7 @@ impl PathField {
         let enter = ready && verb != "Replace" && ui.input(|i| i.key_pressed(Key::Enter));
         let row = ui.horizontal(|ui| {
             let answer = dialog::buttons(ui, verb, ready, path.clone());
-            let theme = style::theme(ui);
-            ui.label(RichText::new(error).color(color32(style::failed(&theme))));
+            ui.label(style::failure(ui, error));
             answer
         });
         if enter { Answer::Given(path) } else { row.inner }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{ComboBox, Grid, Label, RadioButton, RichText, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+use egui::{ComboBox, Grid, Label, RadioButton, RichText, ScrollArea, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
 use super::exporter::Outcome;
@@ -21,7 +21,7 @@ use crate::app::state::{Finding, Probe, State};
 use crate::app::user_error::UserError;
 use crate::model::io::atomic_file;
 use crate::model::trace::Trace;
-use crate::viz::draw::{color32, font};
+use crate::viz::draw::font;
 
 /// Height of the list of probes.
 const PROBES_PX: f32 = 108.0;
@@ -166,14 +166,14 @@ impl ShareDialog {
         ui.end_row();
         if self.share.kind == ShareKind::Page {
             ui.label("Title");
-            let edit = ui.add(TextEdit::singleline(&mut self.share.title).desired_width(FIELD_PX));
-            edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Title"));
+            let edit = TextEdit::singleline(&mut self.share.title).desired_width(FIELD_PX);
+            widgets::field(ui, "Title", edit);
             ui.end_row();
         }
         ui.label(if self.share.kind == ShareKind::Page { "File" } else { "Folder" });
         ui.horizontal(|ui| {
-            let edit = ui.add(TextEdit::singleline(&mut self.path).desired_width(FIELD_PX));
-            edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Share to"));
+            let edit = TextEdit::singleline(&mut self.path).desired_width(FIELD_PX);
+            widgets::field(ui, "Share to", edit);
             if ui.button("Choose…").clicked() {
                 let name = Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned());
                 let name = name.filter(|_| self.share.kind == ShareKind::Page);
@@ -193,29 +193,18 @@ impl ShareDialog {
             [one] => format!("{own}, and {one}"),
             more => format!("{own}, and {} more", more.len()),
         };
-        let spacing = ui.spacing();
-        let room = CLASSES_PX - 2.0 * spacing.button_padding.x - spacing.icon_width - spacing.icon_spacing;
+        let room = CLASSES_PX - widgets::choice_frame(ui);
         let combo = ComboBox::from_id_salt("share classes")
             .width(CLASSES_PX)
             .selected_text(font::fit(&shown, 13.5, room))
             .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
         let response = combo.show_ui(ui, |ui| {
-            ui.add(TextEdit::singleline(&mut self.class_filter).hint_text("Filter classes"));
-            let text = self.class_filter.to_lowercase();
-            let known = state.library.classes();
-            let found: Vec<&String> =
-                known.iter().filter(|name| name.to_lowercase().contains(&text)).collect();
-            let area = ScrollArea::vertical().max_height(200.0).auto_shrink([false, true]);
-            area.show_rows(ui, ui.spacing().interact_size.y, found.len(), |ui, rows| {
-                for name in &found[rows] {
-                    let at = self.share.classes.iter().position(|chosen| chosen == *name);
-                    let mut on = at.is_some();
-                    ui.checkbox(&mut on, *name);
-                    match (at, on) {
-                        (Some(at), false) => drop(self.share.classes.remove(at)),
-                        (None, true) => self.share.classes.push((*name).clone()),
-                        _ => {}
-                    }
+            let chosen = &mut self.share.classes;
+            widgets::class_list(ui, &state.library.classes(), &mut self.class_filter, 200.0, |ui, name| {
+                let mut on = chosen.contains(name);
+                if ui.checkbox(&mut on, name).changed() {
+                    chosen.retain(|other| other != name);
+                    chosen.extend(on.then(|| name.clone()));
                 }
             });
         });
@@ -288,15 +277,15 @@ impl ShareDialog {
             }
             _ => None,
         };
-        let color = color32(style::failed(&style::theme(ui)));
-        let red = |text: &str| Label::new(RichText::new(text).color(color)).wrap();
         if let Some(folder) = missing
             && ui.button("Create the folder").clicked()
         {
             self.error =
                 atomic_file::make_folder(&folder).err().map(|error| format!("It cannot be created: {error}"));
         }
-        fault.iter().chain(&self.error).for_each(|text| drop(ui.add(red(text))));
+        for text in fault.iter().chain(&self.error) {
+            ui.add(Label::new(style::failure(ui, text)).wrap());
+        }
         fault.is_none() && !self.path.trim().is_empty()
     }
 

@@ -116,7 +116,7 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let text = match failed {
         0 if warned == 0 => RichText::new("Jobs and log").small(),
         0 => RichText::new(format!("Log: {}", counted(warned, "warning", "warnings"))).small(),
-        count => RichText::new(format!("{count} failed")).small().color(color32(style::failed(cx.theme))),
+        count => style::failure(ui, format!("{count} failed")).small(),
     };
     let response = ui.button(text).on_hover_text("Jobs and log");
     if response.clicked() {

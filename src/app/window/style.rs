@@ -4,7 +4,7 @@
 //! differs a little from that of figures, so that a figure looks like a sheet.
 
 use eframe::egui;
-use egui::{CornerRadius, FontFamily, FontId, Stroke, TextStyle, Vec2, Visuals};
+use egui::{CornerRadius, FontFamily, FontId, RichText, Stroke, TextStyle, Vec2, Visuals};
 
 use crate::viz::draw::{Color, Theme, color32};
 
@@ -45,6 +45,11 @@ pub fn panel(theme: &Theme) -> Color {
 /// Colour of failures.
 pub fn failed(theme: &Theme) -> Color {
     theme.series[1]
+}
+
+/// Text in the colour of failures.
+pub fn failure(ui: &egui::Ui, text: impl Into<String>) -> RichText {
+    RichText::new(text).color(color32(failed(&theme(ui))))
 }
 
 /// Colour of what fits or is done.

@@ -8,6 +8,7 @@ use egui::{PointerButton, WidgetInfo, pos2};
 use egui_tiles::TabState;
 
 use super::style;
+use super::widgets::paint_cross;
 
 /// Room beside the title.
 const EDGE_PX: f32 = 10.0;
@@ -57,24 +58,17 @@ impl Tab<'_> {
         (response, closed)
     }
 
-    /// Draws the cross with lines, as fonts may lack it; whether it was clicked.
+    /// Draws the cross; whether it was clicked.
     fn cross(&self, ui: &Ui, id: Id, tab: Rect) -> bool {
         let middle = pos2(tab.right() - EDGE_PX - CROSS_PX / 2.0 + 4.0, tab.center().y);
         let square = Rect::from_center_size(middle, Vec2::splat(CROSS_PX));
         let response = ui.interact(square, id.with("close"), Sense::click());
         let label = format!("Close the pane {}", self.title);
         response.widget_info(|| WidgetInfo::labeled(Role::Button, ui.is_enabled(), &label));
-        let visuals = ui.style().interact(&response);
-        if response.hovered() {
-            ui.painter().rect_filled(square, 4.0, visuals.weak_bg_fill);
-        }
+        paint_cross(ui, &response, 5.0);
         if response.has_focus() {
             style::focus(ui, square, 4.0);
         }
-        let arms = square.shrink(5.0);
-        let stroke = Stroke::new(1.3, visuals.fg_stroke.color);
-        ui.painter().line_segment([arms.left_top(), arms.right_bottom()], stroke);
-        ui.painter().line_segment([arms.right_top(), arms.left_bottom()], stroke);
         response.on_hover_text(&label).clicked()
     }
 }

@@ -1,7 +1,7 @@
 //! The line above the panes: the image, the probe, its reading order and the class evidence is for.
 
 use eframe::egui;
-use egui::{ComboBox, ScrollArea, Ui};
+use egui::{ComboBox, Ui};
 
 use super::{MainWindow, widgets};
 use crate::app::jobs::ClassChoice;
@@ -211,16 +211,10 @@ fn classes(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     }
     let classes = cx.state.library.classes();
     if !classes.is_empty() {
-        ui.add(egui::TextEdit::singleline(&mut window.class_filter).hint_text("Filter classes"));
-        let text = window.class_filter.to_lowercase();
-        let found: Vec<&String> = classes.iter().filter(|name| name.to_lowercase().contains(&text)).collect();
-        let area = ScrollArea::vertical().max_height(280.0).auto_shrink([false, true]);
-        area.show_rows(ui, 24.0, found.len(), |ui, rows| {
-            for name in &found[rows] {
-                let choice = ClassChoice::Named((*name).clone());
-                if ui.selectable_label(*chosen == choice, *name).clicked() {
-                    wanted = Some(choice);
-                }
+        widgets::class_list(ui, &classes, &mut window.class_filter, 280.0, |ui, name| {
+            let choice = ClassChoice::Named(name.clone());
+            if ui.selectable_label(*chosen == choice, name).clicked() {
+                wanted = Some(choice);
             }
         });
     }

@@ -2,13 +2,43 @@
 
 use eframe::egui;
 use egui::epaint::Mesh;
-use egui::{Color32, ComboBox, Pos2, Response, Role, Sense, Shape, Stroke, StrokeKind, Ui, Vec2, WidgetInfo};
+use egui::{Color32, ComboBox, Pos2, Response, Role, ScrollArea, Sense, Shape, Stroke, StrokeKind};
+use egui::{TextEdit, Ui, Vec2, WidgetInfo};
 
 use super::style;
 use crate::viz::draw::{color32, font};
 
 /// Side of a star to click.
 const STAR_PX: f32 = 22.0;
+
+/// A text field, with its `name` for screen readers.
+pub fn field(ui: &mut Ui, name: &str, edit: TextEdit<'_>) -> Response {
+    let response = ui.add(edit);
+    response.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, name));
+    response
+}
+
+/// A scrolled area `height` high, however little is in it.
+pub fn scrolled(height: f32) -> ScrollArea {
+    ScrollArea::vertical().max_height(height).min_scrolled_height(height).auto_shrink(false)
+}
+
+/// A field that filters `classes` by `text`, and below it a list of those that pass, at most `height` high; `row` draws one.
+pub fn class_list(
+    ui: &mut Ui,
+    classes: &[String],
+    text: &mut String,
+    height: f32,
+    mut row: impl FnMut(&mut Ui, &String),
+) {
+    ui.add(TextEdit::singleline(text).hint_text("Filter classes"));
+    let text = text.to_lowercase();
+    let found: Vec<&String> = classes.iter().filter(|name| name.to_lowercase().contains(&text)).collect();
+    let area = ScrollArea::vertical().max_height(height).auto_shrink([false, true]);
+    area.show_rows(ui, ui.spacing().interact_size.y, found.len(), |ui, rows| {
+        found[rows].iter().for_each(|name| row(ui, name));
+    });
+}
 
 /// A combo box that chooses one of `all`.
 pub fn choice<T: PartialEq, const N: usize>(
@@ -35,7 +65,7 @@ pub fn choice_width<'a>(ui: &Ui, names: impl IntoIterator<Item = &'a str>) -> f3
 }
 
 /// The width of a [`choice`] beside its text.
-fn choice_frame(ui: &Ui) -> f32 {
+pub fn choice_frame(ui: &Ui) -> f32 {
     let spacing = ui.spacing();
     2.0 * spacing.button_padding.x + spacing.icon_width + spacing.icon_spacing
 }
@@ -51,6 +81,18 @@ pub fn star(ui: &mut Ui, on: bool, name: &str) -> Response {
         ui.painter().rect_stroke(rect, 4.0, ui.visuals().selection.stroke, StrokeKind::Inside);
     }
     response
+}
+
+/// Paints a button to close something: a cross of lines, as fonts may lack it, `inset` from its edges.
+pub fn paint_cross(ui: &Ui, button: &Response, inset: f32) {
+    let visuals = ui.style().interact(button);
+    if button.hovered() {
+        ui.painter().rect_filled(button.rect, 4.0, visuals.weak_bg_fill);
+    }
+    let arms = button.rect.shrink(inset);
+    let stroke = Stroke::new(1.3, visuals.fg_stroke.color);
+    ui.painter().line_segment([arms.left_top(), arms.right_bottom()], stroke);
+    ui.painter().line_segment([arms.right_top(), arms.left_bottom()], stroke);
 }
 
 /// Paints a five-pointed star, as fonts may lack it.

@@ -7,6 +7,7 @@ use egui::{UiBuilder, WidgetInfo};
 use super::{Panel, PanelContext, PanelPlace, UiAction, placeholder};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Finding, FindingId};
+use crate::app::window::widgets::field;
 use crate::viz::draw::color32;
 use crate::viz::{Info, TabGroup};
 
@@ -74,8 +75,8 @@ impl Panel for Findings {
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 ui.weak(count);
                 let edit = TextEdit::singleline(&mut self.text).hint_text("Find an image, a probe or a word");
-                let edit = ui.add(edit.desired_width(ui.available_width()));
-                edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Find in findings"));
+                let edit = edit.desired_width(ui.available_width());
+                field(ui, "Find in findings", edit);
             });
         });
         ui.add_space(4.0);

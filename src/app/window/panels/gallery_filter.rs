@@ -9,7 +9,7 @@ use super::{PanelContext, similarity};
 use crate::app::jobs::ImageId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Dataset, GalleryFilter, Image, Outcome, Scope, Sort};
-use crate::app::window::widgets::{choice, star};
+use crate::app::window::widgets::{choice, field, star};
 use crate::model::explain::evaluation::similarity::ImageSpace;
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
@@ -41,8 +41,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool, shown: usize) {
         };
         let width = ui.available_width() - 28.0 - beside;
         let hint = "Filter by name, folder or note";
-        let edit = ui.add(TextEdit::singleline(&mut filter.text).hint_text(hint).desired_width(width));
-        edit.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter images"));
+        let edit = TextEdit::singleline(&mut filter.text).hint_text(hint).desired_width(width);
+        field(ui, "Filter images", edit);
         let star = star(ui, filter.starred, "Starred images only");
         if star.on_hover_text("Starred images only").clicked() {
             filter.starred = !filter.starred;

@@ -131,7 +131,7 @@ fn step_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next:
         });
     });
     if let Some(error) = step.error.as_ref().filter(|_| step.done.is_none()) {
-        let text = RichText::new(error).small().color(color32(style::failed(&theme)));
+        let text = style::failure(ui, error).small();
         placeholder::selectable(ui, text);
     }
     ui.add_space(4.0);

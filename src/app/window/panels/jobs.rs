@@ -68,7 +68,7 @@ fn job_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
     ui.horizontal(|ui| {
         ui.label(&job.title);
         if job.error.is_some() {
-            ui.label(RichText::new("Failed").color(color32(style::failed(cx.theme))));
+            ui.label(style::failure(ui, "Failed"));
             if ui.small_button("Dismiss").clicked() {
                 cx.send(Command::Dismiss(id));
             }

@@ -5,6 +5,7 @@ use eframe::egui;
 use egui::{Align2, Color32, FontId, Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
 
 use crate::app::window::style;
+use crate::app::window::widgets::paint_cross;
 use crate::viz::draw::{color32, font};
 
 /// Height of an entry.
@@ -118,18 +119,11 @@ fn compare(ui: &Ui, rect: Rect, name: &str, compared: bool) -> bool {
     response.on_hover_text(if compared { "Remove from Compare" } else { "Add to Compare" }).clicked()
 }
 
-/// Draws the close button, a cross of lines, as fonts may lack it; whether it was clicked.
+/// Draws the close button; whether it was clicked.
 fn close(ui: &Ui, rect: Rect, name: &str) -> bool {
     let square = Rect::from_center_size(Pos2::new(rect.right() - 14.0, rect.center().y), Vec2::splat(18.0));
     let response = ui.interact(square, button_id(ui, "close", name, rect), Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Close {name}")));
-    let visuals = ui.style().interact(&response);
-    if response.hovered() {
-        ui.painter().rect_filled(square, 4.0, visuals.weak_bg_fill);
-    }
-    let cross = square.shrink(6.0);
-    let stroke = egui::Stroke::new(1.3, visuals.fg_stroke.color);
-    ui.painter().line_segment([cross.left_top(), cross.right_bottom()], stroke);
-    ui.painter().line_segment([cross.right_top(), cross.left_bottom()], stroke);
+    paint_cross(ui, &response, 6.0);
     response.on_hover_text("Close").clicked()
 }

@@ -13,7 +13,7 @@ use crate::app::format::{counted, noun};
 use crate::app::jobs::{ColumnId, DatasetId};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Scope, Status};
-use crate::app::window::widgets::choice;
+use crate::app::window::widgets::{choice, field};
 use crate::model::explain::evaluation::Evaluation;
 use crate::viz::Info;
 use crate::viz::draw::font;
@@ -174,8 +174,7 @@ fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
         return;
     }
     let search = TextEdit::singleline(&mut filter.search).hint_text("Search classes").desired_width(110.0);
-    let search = ui.add(search);
-    search.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Search classes"));
+    field(ui, "Search classes", search);
     let orders = [
         (None, "Default order"),
         (Some(ClassSort::Difference), "Top differences"),

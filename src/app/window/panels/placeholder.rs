@@ -6,7 +6,6 @@ use egui::{Align, Layout, ProgressBar, RichText, ScrollArea, Ui};
 use crate::app::jobs::Progress;
 use crate::app::user_error::{ON_CPU, UserError};
 use crate::app::window::style;
-use crate::viz::draw::paint::color32;
 
 /// Maximum width of text in the middle of a panel.
 const MAX_LINE_PX: f32 = 440.0;
@@ -81,10 +80,9 @@ pub fn failed(ui: &mut Ui, error: &UserError, again: Option<&str>) -> Option<Ret
     let mut retry = None;
     ScrollArea::vertical().id_salt("fault").auto_shrink([false, true]).show(ui, |ui| {
         middle(ui, 90.0, |ui| {
-            let color = color32(style::failed(&style::theme(ui)));
             for (at, line) in error.lines.iter().enumerate() {
-                let text = RichText::new(line);
-                selectable(ui, if at == 0 { text.color(color) } else { text.weak() });
+                let text = if at == 0 { style::failure(ui, line) } else { RichText::new(line).weak() };
+                selectable(ui, text);
             }
             if error.wants_cpu() {
                 ui.add_space(4.0);

@@ -15,7 +15,7 @@ use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command, FilePrompt};
 use crate::app::state::settings::DEVICES;
 use crate::app::window::panels::{PanelContext, UiAction, backbone_options};
-use crate::app::window::widgets::choice;
+use crate::app::window::widgets::{choice, field};
 use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::backbone::token_spec::{TokenSpec, joined};
 use crate::model::train::protocol::Protocol;
@@ -179,8 +179,8 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
                 ui.weak("None used recently");
             }
         });
-        let about = draft.data.as_ref().map_or_else(String::new, |path| path.display().to_string());
-        let about = if about.is_empty() { "Labelled images to train and to test on".to_owned() } else { about };
+        let none = || "Labelled images to train and to test on".to_owned();
+        let about = draft.data.as_ref().map_or_else(none, |path| path.display().to_string());
         list.response.labelled_by(label).on_hover_text(about);
         let button = ui.button("Folder…").on_hover_text("A folder with a folder for each class, CUB, Cars or ImageNet as distributed, or a table's folder");
         button.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, "Choose dataset"));
@@ -270,9 +270,8 @@ fn list<T: Display>(
 ) -> bool {
     ui.label(name);
     let mut text = typed.take().unwrap_or_else(|| joined(values));
-    let edit =
-        ui.add(TextEdit::singleline(&mut text).hint_text(hint).desired_width(COMBO_PX)).on_hover_text(about);
-    edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, name));
+    let edit = TextEdit::singleline(&mut text).hint_text(hint).desired_width(COMBO_PX);
+    let edit = field(ui, name, edit).on_hover_text(about);
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
     match words.map(read).collect::<Option<Vec<T>>>() {
         Some(all) => *values = all,
@@ -330,8 +329,7 @@ fn folder(
     ui.horizontal(|ui| {
         let mut typed = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let edit = TextEdit::singleline(&mut typed).hint_text(hint).desired_width(COMBO_PX - 8.0);
-        let edit = ui.add(edit).on_hover_text(if typed.is_empty() { hint } else { &typed });
-        edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, text));
+        let edit = field(ui, text, edit).on_hover_text(if typed.is_empty() { hint } else { &typed });
         // Trimmed only when typing ends, as the next word may follow a space. `~` is expanded only on this machine.
         let here = cx.state.connection.host().is_none();
         let typed = if edit.lost_focus() { typed.trim() } else { &typed };
@@ -369,10 +367,9 @@ fn advanced(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
         let edit = TextEdit::singleline(&mut draft.head_settings)
             .hint_text("sinkhorn.temperature=0.2")
             .desired_width(COMBO_PX);
-        let edit = ui.add(edit).on_hover_text(
+        let edit = field(ui, "Head settings", edit).on_hover_text(
             "KEY=VALUE for all heads that have it, HEAD.KEY=VALUE for one, separated by spaces",
         );
-        edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, "Head settings"));
         settled &= !edit.has_focus();
         ui.end_row();
         let hint = "The user's cache folder";

@@ -110,8 +110,7 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hi
         ui.spacing_mut().item_spacing.x = 8.0;
         compare(ui, cx, run, name);
         if let Some(why) = failure(&run.history, head) {
-            let text =
-                RichText::new(format!("Stopped: {why}")).small().color(color32(style::failed(cx.theme)));
+            let text = style::failure(ui, format!("Stopped: {why}")).small();
             ui.add(egui::Label::new(text).truncate()).on_hover_text(why);
         }
     });

@@ -1,12 +1,13 @@
 //! The choice of where the next training is computed, and its options for Slurm.
 
 use eframe::egui;
-use egui::{ComboBox, Grid, TextEdit, Ui, WidgetInfo};
+use egui::{ComboBox, Grid, TextEdit, Ui};
 
 use crate::app::jobs::tasks::{TaskForm, TrainPlace, TrainPlaceSettings};
 use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::window::panels::PanelContext;
+use crate::app::window::widgets::field;
 
 /// Width of the combo box.
 const COMBO_PX: f32 = 240.0;
@@ -85,8 +86,7 @@ fn fields(ui: &mut Ui, form: &mut TaskForm) -> bool {
         ];
         for (at, (text, hint, about, value)) in all.into_iter().enumerate() {
             ui.label(text).on_hover_text(about);
-            let edit = ui.add(TextEdit::singleline(value).hint_text(hint).desired_width(FIELD_PX));
-            edit.widget_info(|| WidgetInfo::labeled(egui::Role::TextInput, true, text));
+            let edit = field(ui, text, TextEdit::singleline(value).hint_text(hint).desired_width(FIELD_PX));
             settled &= !edit.has_focus();
             edit.on_hover_text(about);
             if at % 2 == 1 {
