@@ -27,6 +27,8 @@ mod tiers;
 
 use std::path::Path;
 
+use indexmap::IndexSet;
+
 use self::Build::{All, Each};
 pub use self::csv::parquet;
 use self::run_metrics::{ProbeMetrics, RunMetrics};
@@ -268,18 +270,10 @@ impl Source {
         let (train::TrainConfig { epochs, batch, rate, protocol, augment, .. }, dataset) =
             (&manifest.config, &manifest.dataset);
         let seeds = manifest.seeds.len();
-        let mut rates: Vec<String> = Vec::new();
-        for rate in manifest.heads.iter().map(|variant| variant.rate.unwrap_or(*rate).to_string()) {
-            if !rates.contains(&rate) {
-                rates.push(rate);
-            }
-        }
-        let rate = if rates.len() > 1 {
-            format!("rates {}", rates.join(", "))
-        } else {
-            format!("rate {}", rates.join(""))
-        };
-        let training = protocol.describe(&rate);
+        let rates = manifest.heads.iter().map(|variant| variant.rate.unwrap_or(*rate).to_string());
+        let rates = Vec::from_iter(rates.collect::<IndexSet<_>>());
+        let what = if rates.len() > 1 { "rates" } else { "rate" };
+        let training = protocol.describe(&format!("{what} {}", rates.join(", ")));
         let augmentation = if augment.is_none() { String::new() } else { format!(", augment {augment}") };
         let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
         let mut notes = vec![
@@ -313,8 +307,7 @@ impl Source {
             },
         ];
         notes.extend(self.non_default_note());
-        for outcome in self.outcomes.iter().filter(|outcome| outcome.failure.is_some()) {
-            let why = outcome.failure.as_deref().unwrap_or_default();
+        for (outcome, why) in self.outcomes.iter().filter_map(|one| Some((one, one.failure.as_ref()?))) {
             notes.push(format!("{}, seed {}, stopped early: {why}", outcome.head, outcome.seed));
         }
         if !self.stale.is_empty() {

@@ -43,10 +43,6 @@ impl Engine for Worker {
         Self::send(self, request);
     }
 
-    fn event(&mut self) -> Option<Event> {
-        Self::event(self)
-    }
-
     fn soon(&mut self, at_most: Duration) -> Option<Event> {
         Self::soon(self, at_most)
     }
