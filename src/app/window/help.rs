@@ -177,12 +177,10 @@ fn table(ui: &mut Ui, text: &str) {
     Grid::new(text).spacing([14.0, 4.0]).striped(true).show(ui, |ui| {
         for (at, row) in rows.enumerate() {
             for cell in cells(row) {
-                let cell = RichText::new(cell);
+                let cell = if at == 0 { RichText::new(cell).weak() } else { RichText::new(cell) };
                 ui.scope(|ui| {
                     ui.set_max_width(400.0);
-                    ui.add(
-                        egui::Label::new(if at == 0 { cell.weak() } else { cell }).wrap().selectable(true),
-                    );
+                    ui.add(egui::Label::new(cell).wrap().selectable(true));
                 });
             }
             ui.end_row();

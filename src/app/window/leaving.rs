@@ -64,24 +64,27 @@ impl MainWindow {
 /// Draws the question; the answer is whether to save.
 fn ask(ui: &Ui, path: &Path, to: &Leaving) -> Answer<bool> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let (verb, otherwise) = match to {
-        Leaving::Quit => {
-            ("quit", "Otherwise the file stays as it is; this session is restored at the next start")
-        }
-        _ => ("continue", "Otherwise the file stays as it is; reopen it later with Open recent"),
+    let (save, discard, otherwise) = match to {
+        Leaving::Quit => (
+            "Save and quit",
+            "Quit without saving",
+            "Otherwise the file stays as it is; this session is restored at the next start",
+        ),
+        Leaving::Demo | Leaving::Workspace(_) | Leaving::Host(_) => (
+            "Save and continue",
+            "Continue without saving",
+            "Otherwise the file stays as it is; reopen it later with Open recent",
+        ),
     };
     dialog::show(ui.ctx(), "save first", 440.0, &format!("Save the changes to {name}?"), |ui| {
         ui.weak(otherwise);
         ui.add_space(6.0);
         let mut answer = Answer::Open;
         ui.horizontal(|ui| {
-            if dialog::main_button(ui, &format!("Save and {verb}"), true).clicked() {
+            if dialog::main_button(ui, save, true).clicked() {
                 answer = Answer::Given(true);
             }
-            if ui
-                .button(if verb == "quit" { "Quit without saving" } else { "Continue without saving" })
-                .clicked()
-            {
+            if ui.button(discard).clicked() {
                 answer = Answer::Given(false);
             }
             if ui.button("Cancel").clicked() {

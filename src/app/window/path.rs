@@ -155,11 +155,10 @@ fn split(text: &str) -> (&str, &str) {
 
 /// Extends `typed` to the longest common prefix of `names`; returns it as it is if there are none.
 fn completed(typed: &str, names: &[String]) -> String {
-    let Some(first) = names.first() else { return typed.to_owned() };
-    let common =
-        |a: usize, name: &String| first.chars().zip(name.chars()).take(a).take_while(|(a, b)| a == b).count();
-    let length = names.iter().fold(first.chars().count(), common);
-    first.chars().take(length).collect()
+    let common = |prefix: String, name: String| -> String {
+        prefix.chars().zip(name.chars()).take_while(|(a, b)| a == b).map(|(letter, _)| letter).collect()
+    };
+    names.iter().cloned().reduce(common).unwrap_or_else(|| typed.to_owned())
 }
 
 #[cfg(test)]

@@ -100,9 +100,8 @@ fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         }
         if let Connection::Connected { host, hello } = &cx.state.connection {
             ui.separator();
-            ui.add(
-                egui::Label::new(RichText::new(format!("{}: {hello}", host.name())).small().weak()).wrap(),
-            );
+            let text = RichText::new(format!("{}: {hello}", host.name()));
+            ui.add(egui::Label::new(text.small().weak()).wrap());
         }
     });
     let about = open.map_or_else(|| "Where tokens are computed".to_owned(), |info| info.adapter.clone());

@@ -124,14 +124,13 @@ pub fn menu(
     }
 }
 
-fn layer_name(layer: Option<usize>, layers: usize) -> String {
-    layer.map_or_else(|| format!("Last layer ({layers})"), |layer| format!("Layer {layer}"))
-}
-
 /// Chooses one of `layers` layers, or `None` for the last, alone or joined with those before it.
 pub fn layers(ui: &mut Ui, layers: usize, layer: &mut Option<usize>, blocks: &mut Option<usize>) {
     let all = std::iter::once(None).chain((0..layers).rev().map(Some));
-    list(ui, all, layer, |layer| layer_name(layer, layers));
+    list(ui, all, layer, |layer| match layer {
+        Some(layer) => format!("Layer {layer}"),
+        None => format!("Last layer ({layers})"),
+    });
     let up_to = layer.unwrap_or(layers) + 1;
     *blocks = blocks.filter(|&blocks| blocks <= up_to);
     let mut joined = blocks.is_some();

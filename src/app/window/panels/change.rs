@@ -1,7 +1,7 @@
 //! Interventions on how a probe reads that the window offers: a list, and the temperature as a number.
 
 use eframe::egui;
-use egui::{DragValue, Response, Ui};
+use egui::{DragValue, Ui};
 
 use super::PanelContext;
 use crate::app::jobs::ColumnId;
@@ -30,19 +30,10 @@ pub fn interventions(info: Option<&ProbeInfo>) -> Vec<Intervention> {
 /// The temperature at which a probe reads under `change`; `None` without a soft router.
 pub fn temperature(info: Option<&ProbeInfo>, change: &Intervention) -> Option<f64> {
     let info = info.filter(|info| info.soft)?;
-    let trained = || info.config.temperature.or_else(|| head::find(&info.head)?.settings().temperature);
     match change {
         Intervention::Temperature(temperature) => Some(*temperature),
-        _ => trained(),
+        _ => info.config.temperature.or_else(|| head::find(&info.head)?.settings().temperature),
     }
-}
-
-/// A field for a temperature, to type or to drag: each pixel changes it by a hundredth of its value.
-pub fn temperature_ui(ui: &mut Ui, temperature: &mut f64) -> Response {
-    let speed = *temperature / 100.0;
-    let number = DragValue::new(temperature).range(TEMPERATURES).speed(speed);
-    let label = ui.label("Temperature").id;
-    ui.add(number.max_decimals(4)).labelled_by(label)
 }
 
 /// The temperature field of a column, which is explained anew while it is dragged.
@@ -51,7 +42,10 @@ pub fn temperature_of_column(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnI
     let info = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
     let Some(mut value) = temperature(info.map(|info| &**info), &column.change) else { return };
     ui.horizontal(|ui| {
-        let response = temperature_ui(ui, &mut value);
+        let label = ui.label("Temperature").id;
+        let speed = value / 100.0; // each pixel changes it by a hundredth
+        let number = DragValue::new(&mut value).range(TEMPERATURES).speed(speed).max_decimals(4);
+        let response = ui.add(number).labelled_by(label);
         let change = Intervention::Temperature(value);
         if response.changed() {
             cx.send(Command::SlideChange(id, change));

@@ -144,11 +144,9 @@ impl Compare {
             cx.state.compared().filter_map(|(_, c)| c.shown.trace().cloned()).collect();
         ui.add_space(10.0);
         let mut shared = cx.state.views.shared;
-        let shared = ui
-            .checkbox(&mut shared, "Shared scales")
-            .on_hover_text("The same colour means the same value everywhere");
-        if shared.clicked() {
-            cx.send(Command::SetShared(!cx.state.views.shared));
+        let about = "The same colour means the same value everywhere";
+        if ui.checkbox(&mut shared, "Shared scales").on_hover_text(about).clicked() {
+            cx.send(Command::SetShared(shared));
         }
         ui.add_space(8.0);
         let mut difference = cx.state.views.difference;
@@ -156,7 +154,7 @@ impl Compare {
         let pinned = cx.state.selection.reference.is_some();
         let about = "Every figure minus that of the pinned column";
         if ui.add_enabled(pinned, checkbox).on_hover_text(about).clicked() {
-            cx.send(Command::SetDifference(!cx.state.views.difference));
+            cx.send(Command::SetDifference(difference));
         }
         ui.add_space(10.0);
         let ready = !traces.is_empty() && !self.rows.is_empty();
@@ -216,10 +214,8 @@ impl Compare {
             ColumnState::Nothing => return placeholder::empty(ui, &cx.state.why_nothing(id)),
         };
         let mut options = cx.options(figure.id());
-        let reference = cx
-            .state
-            .reference()
-            .filter(|_| cx.state.views.difference && cx.state.selection.reference != Some(id));
+        let subtracts = cx.state.views.difference && cx.state.selection.reference != Some(id);
+        let reference = cx.state.reference().filter(|_| subtracts);
         let mut of = None;
         let trace = match reference {
             None => trace,
@@ -288,8 +284,8 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
         }
         if column.change != Intervention::None {
             let text = RichText::new("Not retrained").small().color(color32(cx.theme.series(1)));
-            ui.label(text)
-                .on_hover_text("The probe was trained without this change; only its reading is changed");
+            let about = "The probe was trained without this change; only its reading is changed";
+            ui.label(text).on_hover_text(about);
         }
         if matches!(column.change, Intervention::Temperature(_)) {
             temperature_of_column(ui, cx, id);

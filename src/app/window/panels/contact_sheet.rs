@@ -49,11 +49,8 @@ impl Panel for ContactSheet {
                 ui.horizontal_wrapped(|ui| self.controls(ui, cx));
             }
             let columns = cx.focus.into_iter().chain(self.beside).collect();
-            self.gallery.show(
-                ui,
-                cx,
-                &Sheet { side: self.side, overlay: self.overlay, columns, numbers: false },
-            );
+            let sheet = Sheet { side: self.side, overlay: self.overlay, columns, numbers: false };
+            self.gallery.show(ui, cx, &sheet);
         });
     }
 }

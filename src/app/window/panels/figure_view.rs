@@ -123,9 +123,7 @@ impl FigureView {
         };
         menu(&painted.response, cx, export);
     }
-}
 
-impl FigureView {
     /// The token at a position on the screen, in the figure that was just drawn.
     pub fn token_at(&self, at: Pos2) -> Option<usize> {
         let (scene, place) = self.plot.shown()?;

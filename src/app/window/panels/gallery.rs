@@ -159,12 +159,8 @@ impl Gallery {
                         let is_current = cx.state.selection.image == Some(*id);
                         let scroll_to = is_current && std::mem::take(&mut self.scroll_to_shown);
                         let similarity = passed.similarity(cx, *id);
-                        Tile { id: *id, side, size, scroll_to, similarity }.show(
-                            ui,
-                            cx,
-                            sheet,
-                            &mut self.tiles,
-                        );
+                        let tile = Tile { id: *id, side, size, scroll_to, similarity };
+                        tile.show(ui, cx, sheet, &mut self.tiles);
                     }
                 });
             }

@@ -94,21 +94,14 @@ pub fn header(
     let kept = &cx.state.settings.library;
     let folded = section.is_folded(kept, all);
     ui.horizontal(|ui| {
-        let title = RichText::new(section.name()).size(14.5).strong();
         let width = 18.0 + font::width(section.name(), 14.5) + 6.0;
         let (rect, response) = ui.allocate_exact_size(Vec2::new(width, 24.0), Sense::click());
         let icon = Rect::from_center_size(pos2(rect.left() + 6.0, rect.center().y), Vec2::splat(10.0));
         let small = response.clone().with_new_rect(icon);
         egui::collapsing_header::paint_default_icon(ui, if folded { 0.0 } else { 1.0 }, &small);
-        let text = pos2(rect.left() + 16.0, rect.center().y);
-        let galley = egui::WidgetText::from(title).into_galley(
-            ui,
-            Some(egui::TextWrapMode::Extend),
-            f32::INFINITY,
-            egui::TextStyle::Body,
-        );
-        let at = pos2(text.x, text.y - galley.size().y / 2.0);
-        ui.painter().galley(at, galley, ui.visuals().text_color());
+        let at = pos2(rect.left() + 16.0, rect.center().y);
+        let (font, ink) = (egui::FontId::proportional(14.5), ui.visuals().strong_text_color());
+        ui.painter().text(at, egui::Align2::LEFT_CENTER, section.name(), font, ink);
         let label = format!("{} {}", if folded { "Unfold" } else { "Fold" }, section.name().to_lowercase());
         response.widget_info(|| WidgetInfo::selected(Role::Button, true, !folded, &label));
         if response.has_focus() {

@@ -63,8 +63,8 @@ impl Panel for OverviewPane {
         // Only a scatter marks the current image; the others need not be laid out again for it.
         let selected = selected.filter(|_| self.overview.is_by_image());
         let choice = cx.state.views.overview.clone();
-        let (overview, evaluation) = (self.overview, evaluation.clone());
-        self.draw(ui, cx, EvaluationPlot { overview, evaluation, other, choice, selected }, dataset);
+        let plot = EvaluationPlot { overview: self.overview, evaluation, other, choice, selected };
+        self.draw(ui, cx, plot, dataset);
     }
 }
 

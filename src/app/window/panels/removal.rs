@@ -9,7 +9,6 @@ use super::plot_view::PlotView;
 use super::{Panel, PanelContext, placeholder};
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::Command;
-use crate::app::user_error::UserError;
 use crate::model::explain::removal::{Mode, RANKINGS, Removal, RemovalSpec};
 use crate::viz::Info;
 use crate::viz::figures::removal::{INFO, Quantity, RemovalPlot, RemovalView, ranking_name};
@@ -44,25 +43,19 @@ impl Panel for RemovalPane {
             return cx.busy(ui, "Removing tokens", Some(job));
         }
         let known = cx.state.removal_of(column).map(|answer| answer.cloned().map_err(Clone::clone));
+        if known.is_none() && cx.trace(ui).is_none() {
+            return;
+        }
+        self.request_ui(ui, cx, column, if known.is_some() { "Remove again" } else { "Remove tokens" });
         match known {
             Some(Ok(removal)) => {
-                self.request_ui(ui, cx, column, "Remove again");
                 self.settings(ui, &removal);
-                match self.pinned(ui, cx, column) {
-                    Ok(other) => self.draw(ui, cx, &removal, other),
-                    Err(None) => {}
-                    Err(Some(error)) => cx.failed(ui, &error),
+                if let Ok(other) = self.pinned(ui, cx, column) {
+                    self.draw(ui, cx, &removal, other);
                 }
             }
-            Some(Err(error)) => {
-                self.request_ui(ui, cx, column, "Remove again");
-                cx.failed(ui, &error);
-            }
+            Some(Err(error)) => cx.failed(ui, &error),
             None => {
-                if cx.trace(ui).is_none() {
-                    return;
-                }
-                self.request_ui(ui, cx, column, "Remove tokens");
                 let hint = "See whether the class is lost when the tokens that count most are removed first";
                 placeholder::empty(ui, hint);
             }
@@ -106,14 +99,14 @@ impl RemovalPane {
         });
     }
 
-    /// Offers the difference from the pinned column; its curves if the difference is on. `Err` while it has none: with the
-    /// error if computing them failed, else after drawing progress or a button that computes them.
+    /// Offers the difference from the pinned column; its curves if the difference is on. `Err` while it has none, after
+    /// drawing why: progress, a button that computes them, or the error.
     fn pinned(
         &mut self,
         ui: &mut Ui,
         cx: &mut PanelContext<'_>,
         column: ColumnId,
-    ) -> Result<Option<Arc<Removal>>, Option<UserError>> {
+    ) -> Result<Option<Arc<Removal>>, ()> {
         let Some(pinned) = cx.state.selection.reference.filter(|pinned| *pinned != column) else {
             return Ok(None);
         };
@@ -127,19 +120,19 @@ impl RemovalPane {
         }
         if let Some(job) = cx.state.removing(pinned) {
             cx.busy(ui, "Removing tokens", Some(job));
-            return Err(None);
+            return Err(());
         }
         match cx.state.removal_of(pinned) {
-            Some(Ok(other)) => Ok(Some(other.clone())),
-            Some(Err(error)) => Err(Some(error.clone())),
+            Some(Ok(other)) => return Ok(Some(other.clone())),
+            Some(Err(error)) => cx.failed(ui, error),
             None => {
                 let hint = "The pinned column has no removal curves yet";
                 if placeholder::invite(ui, hint, "Remove its tokens too") {
                     cx.send(Command::RemoveTokens(pinned, self.modes.clone()));
                 }
-                Err(None)
             }
         }
+        Err(())
     }
 
     fn draw(

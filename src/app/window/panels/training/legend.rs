@@ -50,16 +50,10 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, hidden: &mut
             cell(ui, width, Align::Max, |ui| drop(ui.weak(name).on_hover_text(about)));
         }
     });
-    ScrollArea::vertical().id_salt("heads").auto_shrink([false, true]).show_rows(
-        ui,
-        ROW_PX,
-        heads.len(),
-        |ui, rows| {
-            for head in rows {
-                row(ui, cx, run, head, hidden);
-            }
-        },
-    );
+    let area = ScrollArea::vertical().id_salt("heads").auto_shrink([false, true]);
+    area.show_rows(ui, ROW_PX, heads.len(), |ui, rows| {
+        rows.for_each(|head| row(ui, cx, run, head, hidden));
+    });
 }
 
 /// A cell of a row, `width` wide.

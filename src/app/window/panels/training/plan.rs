@@ -133,19 +133,14 @@ fn rows(
 ) -> Vec<(&'static str, String, String)> {
     let steps = preflight.steps(draft);
     let grid = preflight.dims.grid;
+    let all = counted(preflight.images, "image", "images");
     let cached = match preflight.cached {
         _ if preflight.recompute => {
             "None are cached: the backbone reads the images again in every epoch".to_owned()
         }
         done if done == preflight.images => "All of them are cached already".to_owned(),
-        0 => format!(
-            "None are cached yet; the backbone reads {} first",
-            counted(preflight.images, "image", "images")
-        ),
-        done => {
-            let all = counted(preflight.images, "image", "images");
-            format!("Those of {} of {all} are cached already", count(done))
-        }
+        0 => format!("None are cached yet; the backbone reads {all} first"),
+        done => format!("Those of {} of {all} are cached already", count(done)),
     };
     let free =
         preflight.free.map_or(String::new(), |free| format!(", {} free on the disk", format::bytes(free)));
@@ -161,16 +156,14 @@ fn rows(
         }
     };
     let time = match estimate.map(|estimate| preflight.cost(&estimate, draft)) {
-        Some(cost) if cost.tokens.is_zero() => (
-            format!("About {}", format::roughly(cost.whole())),
-            "Estimated from a few steps timed here just now".to_owned(),
-        ),
         Some(cost) => {
             let (tokens, training) = (format::roughly(cost.tokens), format::roughly(cost.training));
-            let parts = format!(
-                "{tokens} for the tokens, {training} for the training, from a few steps timed here just now"
-            );
-            (format!("About {}", format::roughly(cost.whole())), parts)
+            let parts = match cost.tokens.is_zero() {
+                true => "Estimated".to_owned(),
+                false => format!("{tokens} for the tokens, {training} for the training,"),
+            };
+            let details = format!("{parts} from a few steps timed here just now");
+            (format!("About {}", format::roughly(cost.whole())), details)
         }
         None if timing => ("Timing a few steps…".to_owned(), String::new()),
         None => ("Not known".to_owned(), "Timing a few steps was cancelled or failed".to_owned()),

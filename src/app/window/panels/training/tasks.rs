@@ -81,16 +81,10 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
         placeholder::selectable(ui, RichText::new(problem).color(color32(style::failed(cx.theme))));
     }
     let rows = sorted(tasks);
-    ScrollArea::vertical().id_salt("tasks").max_height(LIST_PX).auto_shrink([false, true]).show_rows(
-        ui,
-        ROW_PX,
-        rows.len(),
-        |ui, range| {
-            for task in &rows[range] {
-                row(ui, cx, task);
-            }
-        },
-    );
+    let area = ScrollArea::vertical().id_salt("tasks").max_height(LIST_PX).auto_shrink([false, true]);
+    area.show_rows(ui, ROW_PX, rows.len(), |ui, range| {
+        rows[range].iter().for_each(|task| row(ui, cx, task));
+    });
 }
 
 /// The tasks in order of attention: failed first, then running, idle, waiting, and done last.
@@ -116,14 +110,11 @@ fn row(ui: &mut Ui, cx: &PanelContext<'_>, task: &TaskStatus) {
         ui.set_height(ROW_PX);
         let texts = [RichText::new(&task.name).small(), RichText::new(&task.state).small().color(color)];
         for (text, width) in texts.into_iter().zip(WIDTHS) {
-            ui.allocate_ui_with_layout(
-                egui::vec2(width, ROW_PX),
-                Layout::left_to_right(Align::Center),
-                |ui| {
-                    ui.set_min_width(width);
-                    ui.add(Label::new(text).truncate());
-                },
-            );
+            let layout = Layout::left_to_right(Align::Center);
+            ui.allocate_ui_with_layout(egui::vec2(width, ROW_PX), layout, |ui| {
+                ui.set_min_width(width);
+                ui.add(Label::new(text).truncate());
+            });
         }
         let last = task.said.last().map_or("", String::as_str);
         let last = ui.add(Label::new(RichText::new(last).small().weak()).truncate());
