@@ -34,15 +34,9 @@ pub fn tables(source: &Source) -> Vec<Table> {
             );
         }
     }
-    let interval = |group: &str| {
-        ["mean", "95 % low", "95 % high"].map(|title| Column::numbers(title).within(group.to_owned()))
-    };
-    let mut columns = vec![
-        Column::words("Removed"),
-        Column::words("Method"),
-        Column::words("Ranking"),
-        Column::numbers("Seeds"),
-    ];
+    let interval = |group: &str| Column::group(group, ["mean", "95 % low", "95 % high"]);
+    let mut columns = ["Removed", "Method", "Ranking"].map(Column::words).to_vec();
+    columns.push(Column::numbers("Seeds"));
     columns.extend(interval("Deletion"));
     columns.extend(interval("Deletion less random"));
     columns.extend(interval(&format!("Deletion less {}", title(reference))));

@@ -30,12 +30,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let rows: Vec<Row> = rows.collect();
     let mut columns = vec![Column::shared("Tier"), Column::words("Method")];
     columns.extend(Column::accuracies());
-    columns.extend(
-        ["token weights", "evidence"].map(|title| Column::numbers(title).within("Object found (AUC)")),
-    );
-    columns.extend(
-        ["absolute", "positive"].map(|title| Column::numbers(title).within("Evidence on the object (%)")),
-    );
+    columns.extend(Column::group("Object found (AUC)", ["token weights", "evidence"]));
+    columns.extend(Column::group("Evidence on the object (%)", ["absolute", "positive"]));
     let is_marked = |cell: &Cell| matches!(cell, Cell::Text(text) if text.ends_with('†'));
     let any_marked = rows.iter().flat_map(|row| &row.cells).any(is_marked);
     let mut table = source.table("main", "", columns, rows);

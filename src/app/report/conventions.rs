@@ -11,20 +11,17 @@ use crate::model::train::run::Variant;
 /// Largest difference between a figure with two decimals and the value it rounds, with room for floating-point error.
 const MAX_ROUNDING_ERROR: f64 = 0.0051;
 
+/// The conventions of counting.
+const CONVENTIONS: [&str; 4] = ["multiply-adds", "2 x multiply-adds", "hooks", "2 x hooks"];
+
 /// One table per run with a trained head.
 pub fn tables(source: &Source) -> Vec<Table> {
     let rows: Vec<Row> = tiers::sorted(source.standalone()).into_iter().filter_map(row).collect();
-    let [counted, paper] = ["Counted (M)", "The paper's figure (M)"];
-    let columns = vec![
-        Column::words("Method"),
-        Column::numbers("multiply-adds").within(counted),
-        Column::numbers("2 x multiply-adds").within(counted),
-        Column::numbers("hooks").within(counted),
-        Column::numbers("2 x hooks").within(counted),
-        Column::numbers("as computed here").within(counted),
-        Column::numbers("printed").within(paper),
-        Column::words("which is").within(paper),
-    ];
+    let paper = "The paper's figure (M)";
+    let mut columns = vec![Column::words("Method")];
+    columns.extend(Column::group("Counted (M)", CONVENTIONS));
+    columns.extend(Column::group("Counted (M)", ["as computed here"]));
+    columns.extend([Column::numbers("printed").within(paper), Column::words("which is").within(paper)]);
     let notes = vec![
         "One image at the paper's sizes (d 768, N 196, C 1000), classifier included, with each head written in PyTorch \
          layers: matrix products and convolutions. Hooks: the count of `thop` 0.1.1, which sees layers only, no formulas, \
@@ -47,10 +44,10 @@ fn row(variant: &Variant) -> Option<Row> {
     let counted = [multiply_adds, doubled, hooks, 2 * hooks, cost::flops(&*head, &PAPER)];
     let counted = counted.map(|operations| operations as f64 / 1e6);
     let printed = spec.paper_cost.map(|paper| paper.flops);
-    let names = ["multiply-adds", "2 x multiply-adds", "hooks", "2 x hooks"];
     let matching = |printed: f64| -> String {
         let equal = |(_, count): &(&str, f64)| (count - printed).abs() < MAX_ROUNDING_ERROR;
-        let found: Vec<&str> = names.into_iter().zip(counted).filter(equal).map(|(name, _)| name).collect();
+        let found: Vec<&str> =
+            CONVENTIONS.into_iter().zip(counted).filter(equal).map(|(name, _)| name).collect();
         if found.is_empty() { "none of them".to_owned() } else { found.join(", ") }
     };
     let mut cells = vec![Cell::text(title(variant))];

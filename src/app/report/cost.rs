@@ -21,15 +21,10 @@ pub fn tables(source: &Source) -> Vec<Table> {
     };
     let variants = tiers::sorted(source.standalone());
     let rows: Vec<Row> = variants.iter().filter_map(|variant| row(variant, &dims)).collect();
-    let columns = vec![
-        Column::words("Method"),
-        Column::numbers("parameters").within("Here"),
-        Column::numbers("MFLOPs").within("Here"),
-        Column::numbers("parameters (M)").within("At the paper's sizes"),
-        Column::numbers("MFLOPs").within("At the paper's sizes"),
-        Column::numbers("parameters (M)").within("As the paper says"),
-        Column::numbers("MFLOPs").within("As the paper says"),
-    ];
+    let mut columns = vec![Column::words("Method")];
+    columns.extend(Column::group("Here", ["parameters", "MFLOPs"]));
+    columns.extend(Column::group("At the paper's sizes", ["parameters (M)", "MFLOPs"]));
+    columns.extend(Column::group("As the paper says", ["parameters (M)", "MFLOPs"]));
     let notes = vec![
         format!(
             "Here d {}, N {}, C {}; in the paper d 768, N 196, C 1000. For one image, classifier included: a multiply-add \

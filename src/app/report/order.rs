@@ -20,24 +20,12 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let corrected = holm(&shares.iter().map(|share| share.p).collect::<Vec<_>>());
     let results = tested.iter().zip(&shares).zip(corrected);
     let rows = results.map(|(((variant, seeds), share), corrected)| row(variant, seeds, *share, corrected));
-    let percent = |title: &str| Column::numbers(title).within("Images with p < 0.05 (%)");
-    let margin = |title: &str| Column::numbers(title).within("Margin");
-    let columns = vec![
-        Column::words("Method"),
-        Column::numbers("Seeds"),
-        percent("trained"),
-        percent("95 % low"),
-        percent("95 % high"),
-        percent("untrained"),
-        percent("random"),
-        Column::numbers("raw").within("p of more than 5 %"),
-        Column::numbers("Holm").within("p of more than 5 %"),
-        Column::numbers("z"),
-        Column::numbers("Headroom"),
-        margin("content"),
-        margin("fixed order"),
-        margin("routing"),
-    ];
+    let percent = ["trained", "95 % low", "95 % high", "untrained", "random"];
+    let mut columns = vec![Column::words("Method"), Column::numbers("Seeds")];
+    columns.extend(Column::group("Images with p < 0.05 (%)", percent));
+    columns.extend(Column::group("p of more than 5 %", ["raw", "Holm"]));
+    columns.extend(["z", "Headroom"].map(Column::numbers));
+    columns.extend(Column::group("Margin", ["content", "fixed order", "routing"]));
     let note = "Each image's order is tested against all orders of the same tokens, by the margin of its true class \
                 over the class that is strongest beside it for the tokens as a bag; by chance 5 % of images are \
                 significant. Interval and p: Student's t over seeds and images; Holm: corrected for the heads of this \

@@ -65,19 +65,14 @@ fn table(source: &Source) -> Option<Table> {
         Row { ruled: false, cells }
     };
     let rows = compared.iter().enumerate().map(row).collect();
-    let mut columns = vec![
-        Column::words("Method"),
-        Column::numbers("Seeds"),
-        Column::numbers("Difference (points)"),
-        Column::numbers("low").within("95 % interval"),
-        Column::numbers("high").within("95 % interval"),
-    ];
+    let mut columns = vec![Column::words("Method")];
+    columns.extend(["Seeds", "Difference (points)"].map(Column::numbers));
+    columns.extend(Column::group("95 % interval", ["low", "high"]));
     let equivalence = margin.map(|margin| format!("p of {margin} points or more"));
     for test in ["p", "Permutation p"].map(str::to_owned).into_iter().chain(equivalence) {
-        columns.extend(["raw", "Holm"].map(|title| Column::numbers(title).within(test.clone())));
+        columns.extend(Column::group(&test, ["raw", "Holm"]));
     }
-    columns
-        .extend(["smallest", "largest"].map(|title| Column::numbers(title).within("McNemar p over seeds")));
+    columns.extend(Column::group("McNemar p over seeds", ["smallest", "largest"]));
     let note = "Difference: accuracy at the best epoch minus the reference's on the same test images, averaged over \
                 seeds. Interval and p (two-sided) hold for other trainings and other images: variation over seeds by \
                 Student's t, over images by a normal approximation; with one seed, for other images only. Permutation: \

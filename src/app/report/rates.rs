@@ -36,7 +36,7 @@ fn chosen_table(source: &Source, grids: &[RateGrid]) -> Table {
     };
     let mut columns = ["Head", "Layer", "Rate"].map(Column::words).to_vec();
     columns.push(Column::numbers("Selection images (%)"));
-    columns.extend(["best", "last"].map(|title| Column::numbers(title).within("Test images (%)")));
+    columns.extend(Column::group("Test images (%)", ["best", "last"]));
     let rows = grids.iter().filter_map(row).collect();
     let mut table = source.table("rates", "Every head at its own layer and rate", columns, rows);
     table.mark_largest([4, 5]);

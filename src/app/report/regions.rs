@@ -21,22 +21,12 @@ pub fn tables(source: &Source) -> Vec<Table> {
         let row = |at| Row { ruled: false, cells: cells(variant, &means(at)) };
         push_group(&mut rows, (0..seeds[0].regions.len()).map(row));
     }
-    let place = |title: &str| Column::numbers(title).within("Read at");
-    let columns = vec![
-        Column::words("Method"),
-        Column::words("Region"),
-        Column::numbers("Seeds"),
-        Column::numbers("Images"),
-        Column::numbers("Tokens"),
-        place("mean"),
-        place("95 % low"),
-        place("95 % high"),
-        Column::numbers("Weight"),
-        Column::numbers("all tokens").within("Evidence"),
-        Column::numbers("a token").within("Evidence"),
-        Column::numbers("token weights").within("AUC"),
-        Column::numbers("evidence").within("AUC"),
-    ];
+    let mut columns = ["Method", "Region"].map(Column::words).to_vec();
+    columns.extend(["Seeds", "Images", "Tokens"].map(Column::numbers));
+    columns.extend(Column::group("Read at", ["mean", "95 % low", "95 % high"]));
+    columns.push(Column::numbers("Weight"));
+    columns.extend(Column::group("Evidence", ["all tokens", "a token"]));
+    columns.extend(Column::group("AUC", ["token weights", "evidence"]));
     let note = "Means over the images in which a region has a token, and over seeds. Read at: mean expected position, \
                 0 first and 1 last; interval: Student's t over seeds and images, with one seed over images only. \
                 Weight: 1 is an even share. Evidence: for an image's true class. AUC over tokens, the region's against \

@@ -12,15 +12,9 @@ pub fn tables(source: &Source) -> Vec<Table> {
     for variant in variants {
         push_group(&mut rows, COLUMNS.into_iter().filter_map(|(_, name)| row(source, variant, name)));
     }
-    let columns = vec![
-        Column::shared("Method"),
-        Column::words("Change"),
-        Column::numbers("Tau"),
-        Column::numbers("spread over images").within("Of one seed"),
-        Column::numbers("images").within("Of one seed"),
-        Column::numbers("5 %").within("Random orders"),
-        Column::numbers("95 %").within("Random orders"),
-    ];
+    let mut columns = vec![Column::shared("Method"), Column::words("Change"), Column::numbers("Tau")];
+    columns.extend(Column::group("Of one seed", ["spread over images", "images"]));
+    columns.extend(Column::group("Random orders", ["5 %", "95 %"]));
     let note = "Kendall's tau-b between token positions before and after a change, each token compared with the one \
                 that shows the same place: mean over the changes of a kind and over images, then over seeds, with the \
                 standard deviation over seeds. Spread: standard deviation over images, mean over seeds. Random orders: \

@@ -79,9 +79,14 @@ impl Column {
         Self { merged: true, ..Self::words(title) }
     }
 
+    /// Columns of numbers below the shared heading `group`.
+    pub fn group<const N: usize>(group: &str, titles: [&str; N]) -> [Self; N] {
+        titles.map(|title| Self::numbers(title).within(group))
+    }
+
     /// The columns of top-1 accuracy at the best epoch and after the last, in percent.
     pub fn accuracies() -> [Self; 2] {
-        ["best", "last"].map(|title| Self::numbers(title).within("Top-1 (%)"))
+        Self::group("Top-1 (%)", ["best", "last"])
     }
 
     /// The column below the shared heading `group`.
