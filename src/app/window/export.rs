@@ -1,10 +1,11 @@
 //! Exporting a figure: the dialog for file and format, and the command line that draws the same figure.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{ColorImage, ComboBox, DragValue, Grid, Ui};
+use egui::{ColorImage, DragValue, Grid, Ui};
 
 use super::dialog::{self, Answer};
 use super::exporter::Outcome;
@@ -93,8 +94,7 @@ impl Export {
             let (numbers, moves) = (!self.plot.is_comparison(), self.plot.steps() > 0);
             let offered = |id: &str| (numbers || !is_numbers(id)) && (moves || id != GIF);
             let formats = FORMATS.iter().filter(|(id, _)| offered(id));
-            let combo = ComboBox::from_id_salt("format").width(210.0).selected_text(shown);
-            let list = combo.show_ui(ui, |ui| {
+            let list = widgets::combo(ui, "format", 210.0, shown, |ui| {
                 for (id, name) in formats {
                     if ui.selectable_label(self.format == *id, *name).clicked() {
                         self.set_format(id);
@@ -102,7 +102,7 @@ impl Export {
                     }
                 }
             });
-            list.response.labelled_by(label);
+            list.labelled_by(label);
             ui.end_row();
             if !is_numbers(self.format) {
                 let label = ui.label("Width").id;
@@ -324,36 +324,35 @@ impl Export {
 
     /// Writes the figure, and its data beside it where wanted.
     pub fn write(&self) -> Outcome {
-        let written = || -> Result<(), String> {
+        let written = || -> Result<(), Box<dyn Error>> {
             let path = self.file();
             let (plot, about) = (&*self.plot, self.plot.caption().about);
             if self.format == GIF {
                 let (theme, width) = (Theme::print(), export::points(self.width));
                 let drawn = Drawn { theme: &theme, width, dpi: self.dpi, about: &about };
-                animation::save_gif(plot, &path, drawn).map_err(|error| error.to_string())?;
-                animation::save_stills(plot, &path, self.stills, drawn).map_err(|error| error.to_string())?;
+                animation::save_gif(plot, &path, drawn)?;
+                animation::save_stills(plot, &path, self.stills, drawn)?;
             } else {
-                export::save(&path, &self.scene()?, &plot.table(), &about, self.dpi)
-                    .map_err(|error| error.to_string())?;
+                export::save(&path, &self.scene()?, &plot.table(), &about, self.dpi)?;
             }
             for (source, path) in self.sources().into_iter().filter(|_| self.with_sources) {
-                export::write(&path, source.json()?.as_bytes()).map_err(|error| error.to_string())?;
+                export::write(&path, source.json()?.as_bytes())?;
             }
             Ok(())
         };
-        Outcome::Written(self.file(), written())
+        Outcome::Written(self.file(), written().map_err(|error| error.to_string()))
     }
 
     /// Renders the figure on a white page, for the clipboard.
     pub fn image(&self) -> Outcome {
-        let drawn = || -> Result<ColorImage, String> {
+        let drawn = || -> Result<ColorImage, Box<dyn Error>> {
             let scene = Scene { background: Theme::light().background, ..self.scene()? };
-            let png = export::png(&scene, "", self.dpi).map_err(|error| error.to_string())?;
-            let image = image::load_from_memory(&png).map_err(|error| error.to_string())?.into_rgba8();
+            let png = export::png(&scene, "", self.dpi)?;
+            let image = image::load_from_memory(&png)?.into_rgba8();
             let size = [image.width() as usize, image.height() as usize];
             Ok(ColorImage::from_rgba_unmultiplied(size, &image))
         };
-        drawn().map_or_else(Outcome::Failed, Outcome::Image)
+        drawn().map_or_else(|error| Outcome::Failed(error.to_string()), Outcome::Image)
     }
 }
 

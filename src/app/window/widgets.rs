@@ -3,7 +3,7 @@
 use eframe::egui;
 use egui::epaint::Mesh;
 use egui::{Color32, ComboBox, Pos2, Response, Role, ScrollArea, Sense, Shape, Stroke, StrokeKind};
-use egui::{TextEdit, Ui, Vec2, WidgetInfo};
+use egui::{TextEdit, Ui, Vec2, WidgetInfo, WidgetText};
 
 use super::style;
 use crate::viz::draw::{color32, font};
@@ -40,6 +40,17 @@ pub fn class_list(
     });
 }
 
+/// A combo box `width` wide that says `shown` and opens what `list` draws.
+pub fn combo(
+    ui: &mut Ui,
+    salt: &str,
+    width: f32,
+    shown: impl Into<WidgetText>,
+    list: impl FnOnce(&mut Ui),
+) -> Response {
+    ComboBox::from_id_salt(salt).width(width).selected_text(shown).show_ui(ui, list).response
+}
+
 /// A combo box that chooses one of `all`.
 pub fn choice<T: PartialEq, const N: usize>(
     ui: &mut Ui,
@@ -50,13 +61,11 @@ pub fn choice<T: PartialEq, const N: usize>(
 ) -> Response {
     let shown = all.iter().find(|(known, _)| known == value).map_or("", |(_, name)| *name);
     let room = width - choice_frame(ui);
-    let combo = ComboBox::from_id_salt(salt).width(width).selected_text(font::fit(shown, 13.5, room));
-    let list = |ui: &mut Ui| {
+    combo(ui, salt, width, font::fit(shown, 13.5, room), |ui| {
         for (choice, name) in all {
             ui.selectable_value(value, choice, name);
         }
-    };
-    combo.show_ui(ui, list).response
+    })
 }
 
 /// The width of a [`choice`] of these `names` that shows each of them whole.

@@ -10,7 +10,7 @@ use super::{Panel, PanelContext};
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Sort};
-use crate::app::window::widgets::choice;
+use crate::app::window::widgets::{choice, combo};
 use crate::viz::draw::font;
 use crate::viz::{Info, TabGroup};
 
@@ -77,15 +77,14 @@ impl ContactSheet {
         };
         let label = ui.label("Beside").id;
         let shown = font::fit(&name(self.beside), 13.5, 126.0);
-        let combo = egui::ComboBox::from_id_salt("beside").width(150.0).selected_text(shown);
-        let list = combo.show_ui(ui, |ui| {
+        let list = combo(ui, "beside", 150.0, shown, |ui| {
             ui.selectable_value(&mut self.beside, None, name(None));
             for column in cx.state.columns.keys().filter(|column| Some(**column) != cx.focus) {
                 ui.selectable_value(&mut self.beside, Some(*column), name(Some(*column)));
             }
         });
-        list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Beside"));
-        list.response.labelled_by(label);
+        list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Beside"));
+        list.labelled_by(label);
         self.disagreements(ui, cx);
     }
 

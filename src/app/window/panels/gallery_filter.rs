@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{ComboBox, Role, TextEdit, Ui, WidgetInfo};
+use egui::{Role, TextEdit, Ui, WidgetInfo};
 
 use super::{PanelContext, similarity};
 use crate::app::jobs::ImageId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Dataset, GalleryFilter, Image, Outcome, Scope, Sort};
-use crate::app::window::widgets::{choice, field, star};
+use crate::app::window::widgets::{choice, combo, field, star};
 use crate::model::explain::evaluation::similarity::ImageSpace;
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
@@ -95,13 +95,12 @@ fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
     let before = filter.scope;
     let width = ui.available_width();
     let shown = font::fit(&name(before), 13.5, width - 34.0);
-    let combo = ComboBox::from_id_salt("images of").width(width - 8.0).selected_text(shown);
-    let list = combo.show_ui(ui, |ui| {
+    let list = combo(ui, "images of", width - 8.0, shown, |ui| {
         let datasets = library.datasets.keys().copied().map(Scope::Dataset);
         let all = std::iter::once(Scope::All).chain(datasets).chain(loose.then_some(Scope::Loose));
         all.for_each(|scope| drop(ui.selectable_value(&mut filter.scope, scope, name(scope))));
     });
-    list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Images of"));
+    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Images of"));
     if filter.scope != before {
         match filter.scope {
             Scope::Dataset(id) => {
@@ -135,13 +134,12 @@ fn classes(ui: &mut Ui, names: &[String], filter: &mut GalleryFilter, width: f32
         None => "All classes",
     };
     let shown = font::fit(name(filter.class), 13.5, width - 34.0);
-    let combo = ComboBox::from_id_salt("class of the dataset").width(width - 8.0).selected_text(shown);
-    let list = combo.show_ui(ui, |ui| {
+    let list = combo(ui, "class of the dataset", width - 8.0, shown, |ui| {
         for class in std::iter::once(None).chain((0..names.len() as u32).map(Some)) {
             ui.selectable_value(&mut filter.class, class, name(class));
         }
     });
-    list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Class of the images"));
+    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Class of the images"));
 }
 
 fn outcome(ui: &mut Ui, outcome: &mut Outcome, width: f32) {
@@ -172,18 +170,17 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
         let button = font::width("Descending", 13.5) + 2.0 * ui.spacing().button_padding.x + 6.0;
         let width = ui.available_width().min(MENU_WIDTH_PX) - button;
         let shown = font::fit(&name(&filter.sort), 13.5, width - 34.0);
-        let combo = ComboBox::from_id_salt("order").width(width - 8.0).selected_text(shown);
         let measures = evaluation.measures.keys().map(|measure| Sort::Measure((*measure).to_owned()));
         let others = cx.state.columns.keys().filter(|column| Some(**column) != cx.focus);
         let others = others.filter(|column| found(**column).is_some()).copied().map(Sort::Disagreement);
-        let list = combo.show_ui(ui, |ui| {
+        let list = combo(ui, "order", width - 8.0, shown, |ui| {
             let alike = alike.map(Sort::Similarity);
             for sort in std::iter::once(Sort::Opened).chain(measures).chain(alike).chain(others) {
                 let text = name(&sort);
                 ui.selectable_value(&mut filter.sort, sort, text);
             }
         });
-        list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Order of the images"));
+        list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Order of the images"));
         let text = if filter.rising { "Ascending" } else { "Descending" };
         let enabled = filter.sort != Sort::Opened;
         if ui.add_enabled(enabled, egui::Button::new(text)).on_hover_text("Which end comes first").clicked() {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{ComboBox, Label, RichText, Role, TextEdit, Ui, WidgetInfo};
+use egui::{Label, RichText, Role, TextEdit, Ui, WidgetInfo};
 
 use super::controls::colors;
 use super::plot_view::PlotView;
@@ -13,7 +13,7 @@ use crate::app::format::{counted, noun};
 use crate::app::jobs::{ColumnId, DatasetId};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Scope, Status};
-use crate::app::window::widgets::{choice, field};
+use crate::app::window::widgets::{choice, combo, field};
 use crate::model::explain::evaluation::Evaluation;
 use crate::viz::Info;
 use crate::viz::draw::font;
@@ -142,16 +142,15 @@ impl OverviewPane {
         };
         let label = ui.label("from").id;
         let shown = font::fit(&name(self.against), 13.5, 120.0);
-        let combo = ComboBox::from_id_salt("against").width(130.0).selected_text(shown);
-        let list = |ui: &mut Ui| {
+        let list = combo(ui, "against", 130.0, shown, |ui| {
             ui.selectable_value(&mut self.against, None, name(None));
             for column in cx.state.columns.keys().filter(|column| Some(**column) != cx.focus) {
                 if cx.state.evaluation_of(*column).is_some_and(|found| found.is_ok()) {
                     ui.selectable_value(&mut self.against, Some(*column), name(Some(*column)));
                 }
             }
-        };
-        combo.show_ui(ui, list).response.labelled_by(label);
+        });
+        list.labelled_by(label);
     }
 }
 
@@ -159,13 +158,12 @@ impl OverviewPane {
 fn pick(ui: &mut Ui, text: &str, evaluation: &Evaluation, chosen: &mut String) {
     let id = ui.label(text).id;
     let shown = label(measure(evaluation, chosen));
-    let combo = ComboBox::from_id_salt(text).width(150.0).selected_text(shown);
-    let list = |ui: &mut Ui| {
+    let list = combo(ui, text, 150.0, shown, |ui| {
         for name in evaluation.measures.keys() {
             ui.selectable_value(chosen, (*name).to_owned(), label(name));
         }
-    };
-    combo.show_ui(ui, list).response.labelled_by(id);
+    });
+    list.labelled_by(id);
 }
 
 /// Chooses which classes are drawn and in which order; nothing for up to [`FEW_CLASSES`].
@@ -187,16 +185,15 @@ fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
         Some(most) if most < count => format!("{most} of {count} classes"),
         _ => format!("All {}", counted(count, "class", "classes")),
     };
-    let list = ComboBox::from_id_salt("most classes").width(130.0).selected_text(text(filter.most));
-    let list = list.show_ui(ui, |ui| {
+    let list = combo(ui, "most classes", 130.0, text(filter.most), |ui| {
         for most in [Some(20), Some(40), Some(100)].into_iter().filter(|most| *most < Some(count)) {
             ui.selectable_value(&mut filter.most, most, text(most));
         }
         ui.selectable_value(&mut filter.most, None, text(None));
     });
     let about = "If there are too many, the classes that differ most: the ends of a measure, the maps furthest from all, the most errors";
-    list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Classes shown"));
-    list.response.on_hover_text(about);
+    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Classes shown"));
+    list.on_hover_text(about);
 }
 
 fn maps(ui: &mut Ui, of: &mut MapOf) {

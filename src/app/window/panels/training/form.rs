@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use eframe::egui;
-use egui::{CollapsingHeader, ComboBox, DragValue, Grid, RichText, TextEdit, Ui, WidgetInfo};
+use egui::{CollapsingHeader, DragValue, Grid, RichText, TextEdit, Ui, WidgetInfo};
 use serde_json::{Map, Value};
 
 use super::heads;
@@ -15,7 +15,7 @@ use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command, FilePrompt};
 use crate::app::state::settings::DEVICES;
 use crate::app::window::panels::{PanelContext, UiAction, backbone_options};
-use crate::app::window::widgets::{choice, field};
+use crate::app::window::widgets::{choice, combo, field};
 use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::backbone::token_spec::{TokenSpec, joined};
 use crate::model::train::protocol::Protocol;
@@ -107,9 +107,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
             None if draft.backbone.is_empty() => "None chosen".to_owned(),
             None => name(Path::new(&draft.backbone)),
         };
-        let combo =
-            ComboBox::from_id_salt("backbone").width(COMBO_PX).selected_text(font::fit(&shown, 13.5, 160.0));
-        let list = combo.show_ui(ui, |ui| {
+        let list = combo(ui, "backbone", COMBO_PX, font::fit(&shown, 13.5, 160.0), |ui| {
             for backbone in library.values() {
                 let chosen = backbone.source == draft.backbone;
                 if ui.selectable_label(chosen, backbone.name()).on_hover_text(&backbone.source).clicked() {
@@ -127,7 +125,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
                 ui.weak("Open one first");
             }
         });
-        list.response.labelled_by(label).on_hover_text(&draft.backbone);
+        list.labelled_by(label).on_hover_text(&draft.backbone);
         if ui.button("Open…").on_hover_text(Action::OpenBackbone.text()).clicked() {
             cx.choose(Action::OpenBackbone);
         }
@@ -144,20 +142,18 @@ fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
     let label = ui.label("Tokens").id;
     ui.horizontal(|ui| {
         let (layers, patch) = info.map_or((None, None), |info| (Some(info.layers), Some(info.patch)));
-        let combo = ComboBox::from_id_salt("layer").width(96.0).selected_text(shown);
-        let list = combo.show_ui(ui, |ui| match layers {
+        let list = combo(ui, "layer", 96.0, shown, |ui| match layers {
             Some(layers) => backbone_options::layers(ui, layers, layer, blocks),
             None => drop(ui.weak("Open the backbone to choose its layer")),
         });
-        list.response.labelled_by(label).on_hover_text("The layer whose tokens the heads read");
+        list.labelled_by(label).on_hover_text("The layer whose tokens the heads read");
         let shown = size.map_or("Own size".to_owned(), |size| format!("{size} pixels"));
-        let combo = ComboBox::from_id_salt("size").width(96.0).selected_text(shown);
-        let list = combo.show_ui(ui, |ui| match patch {
+        let list = combo(ui, "size", 96.0, shown, |ui| match patch {
             Some(patch) => backbone_options::sizes(ui, patch, size),
             None => drop(ui.weak("Open the backbone to choose a size")),
         });
-        list.response.widget_info(|| WidgetInfo::labeled(egui::Role::ComboBox, true, "Size of images"));
-        list.response.on_hover_text("Side length of the images the backbone reads");
+        list.widget_info(|| WidgetInfo::labeled(egui::Role::ComboBox, true, "Size of images"));
+        list.on_hover_text("Side length of the images the backbone reads");
     });
     ui.end_row();
 }
@@ -166,9 +162,8 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
     let label = ui.label("Dataset").id;
     ui.horizontal(|ui| {
         let shown = draft.data.as_deref().map_or("None chosen".to_owned(), name);
-        let combo = ComboBox::from_id_salt("dataset").width(COMBO_PX).selected_text(font::fit(&shown, 13.5, 160.0));
         let recent = &cx.state.settings.recent.datasets;
-        let list = combo.show_ui(ui, |ui| {
+        let list = combo(ui, "dataset", COMBO_PX, font::fit(&shown, 13.5, 160.0), |ui| {
             for path in recent {
                 let chosen = draft.data.as_ref() == Some(path);
                 if ui.selectable_label(chosen, name(path)).on_hover_text(path.display().to_string()).clicked() {
@@ -181,7 +176,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
         });
         let none = || "Labelled images to train and to test on".to_owned();
         let about = draft.data.as_ref().map_or_else(none, |path| path.display().to_string());
-        list.response.labelled_by(label).on_hover_text(about);
+        list.labelled_by(label).on_hover_text(about);
         let button = ui.button("Folder…").on_hover_text("A folder with a folder for each class, CUB, Cars or ImageNet as distributed, or a table's folder");
         button.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, "Choose dataset"));
         if button.clicked() {
@@ -215,8 +210,7 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
         number(ui, "Seeds", "All heads are trained once per seed; their spread is the curves' band", seeds);
         settled &= selection(ui, draft);
         let label = ui.label("Device").id;
-        let combo = ComboBox::from_id_salt("train on").width(COMBO_PX).selected_text(&draft.device);
-        let list = combo.show_ui(ui, |ui| {
+        let list = combo(ui, "train on", COMBO_PX, draft.device.clone(), |ui| {
             for (device, about) in DEVICES {
                 let text = format!("{device}: {}", about.to_lowercase());
                 if ui.selectable_label(draft.device == *device, text).clicked() {
@@ -224,7 +218,7 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
                 }
             }
         });
-        list.response.labelled_by(label);
+        list.labelled_by(label);
         ui.end_row();
         settled &= output(ui, cx, draft);
     });

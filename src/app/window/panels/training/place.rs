@@ -1,13 +1,13 @@
 //! The choice of where the next training is computed, and its options for Slurm.
 
 use eframe::egui;
-use egui::{ComboBox, Grid, TextEdit, Ui};
+use egui::{Grid, TextEdit, Ui};
 
 use crate::app::jobs::tasks::{TaskForm, TrainPlace, TrainPlaceSettings};
 use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::window::panels::PanelContext;
-use crate::app::window::widgets::field;
+use crate::app::window::widgets::{combo, field};
 
 /// Width of the combo box.
 const COMBO_PX: f32 = 240.0;
@@ -27,14 +27,13 @@ impl PlaceForm {
         let mut form = self.editing.take().unwrap_or_else(|| known.slurm.clone());
         Grid::new("place").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
             let label = ui.label("Where").id;
-            let combo = ComboBox::from_id_salt("place").width(COMBO_PX).selected_text(name(cx.state, place));
-            let list = combo.show_ui(ui, |ui| {
+            let list = combo(ui, "place", COMBO_PX, name(cx.state, place), |ui| {
                 for other in cx.state.train_places() {
                     let about = about(other);
                     ui.selectable_value(&mut place, other, name(cx.state, other)).on_hover_text(about);
                 }
             });
-            list.response.labelled_by(label).on_hover_text(about(place));
+            list.labelled_by(label).on_hover_text(about(place));
             ui.end_row();
         });
         let settled = place != TrainPlace::Slurm || fields(ui, &mut form);
