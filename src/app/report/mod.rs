@@ -99,57 +99,37 @@ impl TableKind {
     }
 }
 
+const fn each(id: &'static str, what: &'static str, build: fn(&Source) -> Vec<Table>) -> TableKind {
+    TableKind { id, what, build: Each(build) }
+}
+
 /// All kinds of table, in the order of a report.
 pub const TABLES: &[TableKind] = &[
-    TableKind { id: "main", what: "all heads by tier, best and last", build: Each(comparison::tables) },
-    TableKind { id: "paired", what: "each head against one, image by image", build: Each(paired::tables) },
-    TableKind { id: "routing", what: "routing mechanisms against pooling", build: Each(routing::tables) },
+    each("main", "all heads by tier, best and last", comparison::tables),
+    each("paired", "each head against one, image by image", paired::tables),
+    each("routing", "routing mechanisms against pooling", routing::tables),
     TableKind {
         id: "fine-grained",
         what: "heads across backbones and datasets",
         build: All(fine_grained::tables),
     },
-    TableKind { id: "scramble", what: "the order disturbed at evaluation", build: Each(scramble::tables) },
-    TableKind { id: "last", what: "accuracy by number of last tokens kept", build: Each(last::tables) },
-    TableKind {
-        id: "stability",
-        what: "stability of orders under small changes and across seeds",
-        build: Each(stability::tables),
-    },
-    TableKind {
-        id: "order",
-        what: "images whose order beats random orders of their tokens",
-        build: Each(order::tables),
-    },
-    TableKind {
-        id: "causal",
-        what: "removal curves of every ranking, against random orders and another head",
-        build: Each(causal::tables),
-    },
-    TableKind {
-        id: "regions",
-        what: "when marked regions are read, and which of two comes first",
-        build: Each(regions::tables),
-    },
-    TableKind {
-        id: "diagnostics",
-        what: "diagnostics of every router, against chance and untrained scorers",
-        build: Each(diagnostics::tables),
-    },
-    TableKind {
-        id: "rates",
-        what: "layers by learning rates, and the choice on the selection images",
-        build: Each(rates::tables),
-    },
-    TableKind { id: "grid", what: "temperature by iterations", build: Each(grid::tables) },
-    TableKind { id: "state-size", what: "accuracy by number of S4 states", build: Each(sweep::state_size) },
-    TableKind { id: "sweep", what: "accuracy by any other setting", build: Each(sweep::tables) },
-    TableKind { id: "cost", what: "parameters and operations", build: Each(cost::tables) },
-    TableKind {
-        id: "conventions",
-        what: "operations by three conventions, next to the paper's figures",
-        build: Each(conventions::tables),
-    },
+    each("scramble", "the order disturbed at evaluation", scramble::tables),
+    each("last", "accuracy by number of last tokens kept", last::tables),
+    each("stability", "stability of orders under small changes and across seeds", stability::tables),
+    each("order", "images whose order beats random orders of their tokens", order::tables),
+    each("causal", "removal curves of every ranking, against random orders and another head", causal::tables),
+    each("regions", "when marked regions are read, and which of two comes first", regions::tables),
+    each(
+        "diagnostics",
+        "diagnostics of every router, against chance and untrained scorers",
+        diagnostics::tables,
+    ),
+    each("rates", "layers by learning rates, and the choice on the selection images", rates::tables),
+    each("grid", "temperature by iterations", grid::tables),
+    each("state-size", "accuracy by number of S4 states", sweep::state_size),
+    each("sweep", "accuracy by any other setting", sweep::tables),
+    each("cost", "parameters and operations", cost::tables),
+    each("conventions", "operations by three conventions, next to the paper's figures", conventions::tables),
 ];
 
 /// An entry of [`FORMATS`].
