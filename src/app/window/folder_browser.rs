@@ -273,19 +273,15 @@ fn entry_text(entry: &FolderEntry) -> RichText {
     })
 }
 
-/// Notes on entries that are not listed, and why.
+/// Draws notes on entries that are not listed, and why.
 fn notes(ui: &mut Ui, folder: &Folder, rows: usize) {
-    let mut notes = Vec::new();
     if folder.cut {
-        notes.push(format!(
-            "Only {MAX_ENTRIES} of its entries are listed: type the full path to reach others"
-        ));
+        ui.weak(format!("Only {MAX_ENTRIES} of its entries are listed: type the full path to reach others"));
     }
     if folder.unnamed > 0 {
-        notes.push(format!("{} whose names are not valid text are left out", folder.unnamed));
+        ui.weak(format!("{} whose names are not valid text are left out", folder.unnamed));
     }
     if rows == 0 && !folder.path.as_os_str().is_empty() {
-        notes.push("No matching entries".to_owned());
+        ui.weak("No matching entries");
     }
-    notes.into_iter().for_each(|note| drop(ui.weak(note)));
 }

@@ -160,23 +160,19 @@ fn themes() -> impl Iterator<Item = Line> {
 }
 
 /// Export and copy of every figure of the focused probe.
-fn figures(state: &State) -> impl Iterator<Item = Line> {
-    let trace = state.focus().and_then(|id| state.columns.get(&id)?.shown.trace()).cloned();
-    trace.into_iter().flat_map(|trace| {
-        FIGURES
-            .iter()
-            .flat_map(|figure| {
-                let (id, title) = (figure.id(), figure.title());
-                let about = format!("{} through {}", trace.image, trace.probe);
-                let options = state.views.figure_options(id).within(state.shared_limits(id));
-                let plot = Arc::new(TracePlot::new(*figure, &trace, options));
-                let export = UiAction::Export(plot.clone());
-                let export = line(format!("Export {title}…"), about.clone(), export);
-                let copy = line(format!("Copy image of {title}"), about, UiAction::CopyImage(plot));
-                [Line { words: "save figure", ..export }, Line { words: "figure", ..copy }]
-            })
-            .collect::<Vec<_>>()
-    })
+fn figures(state: &State) -> Vec<Line> {
+    let trace = state.focus().and_then(|id| state.columns.get(&id)?.shown.trace());
+    let Some(trace) = trace else { return Vec::new() };
+    let lines = FIGURES.iter().flat_map(|figure| {
+        let (id, title) = (figure.id(), figure.title());
+        let about = format!("{} through {}", trace.image, trace.probe);
+        let options = state.views.figure_options(id).within(state.shared_limits(id));
+        let plot = Arc::new(TracePlot::new(*figure, trace, options));
+        let export = line(format!("Export {title}…"), about.clone(), UiAction::Export(plot.clone()));
+        let copy = line(format!("Copy image of {title}"), about, UiAction::CopyImage(plot));
+        [Line { words: "save figure", ..export }, Line { words: "figure", ..copy }]
+    });
+    lines.collect()
 }
 
 fn probes(state: &State) -> impl Iterator<Item = Line> {

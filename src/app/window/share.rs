@@ -125,20 +125,19 @@ impl ShareDialog {
         });
         ui.end_row();
         let wanted: Vec<Finding> = self.findings(state).cloned().collect();
-        let columns =
-            wanted.iter().filter_map(|finding| finding.view.as_deref()).flat_map(|view| &view.columns);
-        for column in columns {
-            if self.probes.iter().all(|(path, _)| *path != column.probe) {
-                self.probes.push((column.probe.clone(), true));
+        let views = wanted.iter().filter_map(|finding| finding.view.as_deref());
+        let shown: Vec<&PathBuf> = views.flat_map(|view| &view.columns).map(|column| &column.probe).collect();
+        for probe in &shown {
+            if self.probes.iter().all(|(path, _)| path != *probe) {
+                self.probes.push(((*probe).clone(), true));
             }
         }
         ui.label("Probes");
-        let has = |path: &PathBuf| wanted.iter().any(|finding| has_probe(finding, path));
         let list = ScrollArea::vertical().id_salt("probes").min_scrolled_height(PROBES_PX);
         list.max_height(PROBES_PX).show(ui, |ui| {
             ui.vertical(|ui| {
                 ui.spacing_mut().item_spacing.y = 2.0;
-                for (path, on) in self.probes.iter_mut().filter(|(path, _)| has(path)) {
+                for (path, on) in self.probes.iter_mut().filter(|(path, _)| shown.contains(&path)) {
                     ui.checkbox(on, Probe::name_of(path)).on_hover_text(path.display().to_string());
                 }
             });
@@ -301,10 +300,6 @@ impl ShareDialog {
             _ => {}
         }
     }
-}
-
-fn has_probe(finding: &Finding, path: &Path) -> bool {
-    finding.view.iter().flat_map(|view| &view.columns).any(|column| column.probe == path)
 }
 
 impl MainWindow {

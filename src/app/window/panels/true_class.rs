@@ -4,16 +4,16 @@ use eframe::egui;
 use egui::{RichText, Ui};
 
 use super::PanelContext;
-use crate::app::jobs::{ClassChoice, ColumnId};
-use crate::app::state::State;
+use crate::app::jobs::ClassChoice;
 use crate::app::state::command::Command;
+use crate::app::state::{Column, State};
 use crate::app::window::style;
 use crate::model::trace::Trace;
 use crate::viz::draw::paint::color32;
 
 /// The true class of the image that a column shows.
-fn of_column(state: &State, column: ColumnId) -> Option<&str> {
-    let image = state.columns.get(&column)?.image.or(state.selection.image)?;
+fn of_column<'a>(state: &'a State, column: &Column) -> Option<&'a str> {
+    let image = column.image.or(state.selection.image)?;
     state.library.true_class(state.library.images.get(&image)?)
 }
 
@@ -50,10 +50,9 @@ fn verdict(own: &str, found: Option<(usize, f64)>) -> String {
 
 /// A line with the image's true class and its rank under the focused probe.
 pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
-    let Some(column) = cx.focus else { return };
+    let Some(column) = cx.column() else { return };
     let Some(own) = of_column(cx.state, column) else { return };
-    let probe = cx.state.columns.get(&column).and_then(|column| cx.state.library.probes.get(&column.probe));
-    let info = probe.and_then(|probe| probe.status.ready());
+    let info = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
     let index = info.and_then(|info| info.classes.iter().position(|name| name == own));
     let found = index.and_then(|index| rank(&trace.logits, index));
     let text = verdict(own, found);

@@ -108,15 +108,10 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
             None => name(Path::new(&draft.backbone)),
         };
         let list = combo(ui, "backbone", COMBO_PX, font::fit(&shown, 13.5, 160.0), |ui| {
-            for backbone in library.values() {
-                let chosen = backbone.source == draft.backbone;
-                if ui.selectable_label(chosen, backbone.name()).on_hover_text(&backbone.source).clicked() {
-                    draft.backbone.clone_from(&backbone.source);
-                }
-            }
+            let open = library.values().map(|backbone| (backbone.name(), &backbone.source));
             let recent = cx.state.settings.recent.backbones.iter();
-            for source in recent.filter(|source| library.values().all(|b| b.source != **source)) {
-                let text = name(Path::new(source));
+            let recent = recent.filter(|source| library.values().all(|b| b.source != **source));
+            for (text, source) in open.chain(recent.map(|source| (name(Path::new(source)), source))) {
                 if ui.selectable_label(*source == draft.backbone, text).on_hover_text(source).clicked() {
                     draft.backbone.clone_from(source);
                 }
@@ -141,15 +136,14 @@ fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
     let TokenSpec { layer, blocks, size, .. } = &mut draft.tokens.token_spec;
     let label = ui.label("Tokens").id;
     ui.horizontal(|ui| {
-        let (layers, patch) = info.map_or((None, None), |info| (Some(info.layers), Some(info.patch)));
-        let list = combo(ui, "layer", 96.0, shown, |ui| match layers {
-            Some(layers) => backbone_options::layers(ui, layers, layer, blocks),
+        let list = combo(ui, "layer", 96.0, shown, |ui| match info {
+            Some(info) => backbone_options::layers(ui, info.layers, layer, blocks),
             None => drop(ui.weak("Open the backbone to choose its layer")),
         });
         list.labelled_by(label).on_hover_text("The layer whose tokens the heads read");
         let shown = size.map_or("Own size".to_owned(), |size| format!("{size} pixels"));
-        let list = combo(ui, "size", 96.0, shown, |ui| match patch {
-            Some(patch) => backbone_options::sizes(ui, patch, size),
+        let list = combo(ui, "size", 96.0, shown, |ui| match info {
+            Some(info) => backbone_options::sizes(ui, info.patch, size),
             None => drop(ui.weak("Open the backbone to choose a size")),
         });
         list.widget_info(|| WidgetInfo::labeled(egui::Role::ComboBox, true, "Size of images"));
