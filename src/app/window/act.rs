@@ -53,7 +53,7 @@ impl MainWindow {
                 let layout = self.layout.value();
                 orders.push(WindowOrder::Command(Command::ShowFinding { id, layout }));
             }
-            UiAction::EditFinding(id, finding) => self.finding = Some(FindingDialog::edit(id, *finding)),
+            UiAction::EditFinding(id, finding) => self.finding = Some(FindingDialog::new(Some(id), *finding)),
             UiAction::Export(plot) => self.export = Some(Export::new(plot)),
             UiAction::CopyImage(plot) => {
                 let export = Export::new(plot);
@@ -83,7 +83,7 @@ impl MainWindow {
             Prompt::Palette => self.palette = Some(Palette::default()),
             Prompt::KeepFinding => {
                 let now = state.finding_now(self.layout.value(), self.pinned.token);
-                self.finding = now.map(FindingDialog::new);
+                self.finding = now.map(|finding| FindingDialog::new(None, finding));
             }
             Prompt::Share => {
                 let now = state.finding_now(self.layout.value(), self.pinned.token);

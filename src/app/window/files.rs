@@ -28,62 +28,44 @@ impl MainWindow {
         orders: &mut Vec<WindowOrder>,
     ) {
         let first = paths.first().cloned().unwrap_or_default();
+        let prompt = match what {
+            FileRequest::Export(_) => {
+                return self.export.iter_mut().for_each(|export| export.set_path(&first));
+            }
+            FileRequest::Share(_) => return self.share.iter_mut().for_each(|share| share.set_path(&first)),
+            FileRequest::Relink(entry) => {
+                return self.relink.iter_mut().for_each(|relink| relink.found(entry, &first));
+            }
+            FileRequest::Prompt(prompt) => prompt,
+        };
         let draft = |draft: TrainSettings| Command::SetTrainForm(Box::new(draft));
         let mut filled = state.training.form.clone();
-        orders.push(WindowOrder::Command(match what {
-            FileRequest::Export(_) => {
-                if let Some(export) = &mut self.export {
-                    export.set_path(&first);
-                }
-                return;
-            }
-            FileRequest::Share(_) => {
-                if let Some(share) = &mut self.share {
-                    share.set_path(&first);
-                }
-                return;
-            }
-            FileRequest::Relink(entry) => {
-                if let Some(relink) = &mut self.relink {
-                    relink.found(entry, &first);
-                }
-                return;
-            }
-            FileRequest::Prompt(FilePrompt::BackboneFolder) => {
-                Command::OpenBackbone(first.display().to_string())
-            }
-            FileRequest::Prompt(FilePrompt::RunFolder) => Command::OpenRun(first),
+        orders.push(WindowOrder::Command(match prompt {
+            FilePrompt::BackboneFolder => Command::OpenBackbone(first.display().to_string()),
+            FilePrompt::RunFolder => Command::OpenRun(first),
             // A folder cannot be chosen here, but typed: it is a run.
-            FileRequest::Prompt(FilePrompt::ProbeFiles)
-                if state.connection.host().is_none() && first.is_dir() =>
-            {
+            FilePrompt::ProbeFiles if state.connection.host().is_none() && first.is_dir() => {
                 Command::OpenRun(first)
             }
-            FileRequest::Prompt(FilePrompt::ProbeFiles) => Command::OpenProbes(paths),
-            FileRequest::Prompt(FilePrompt::ImageFiles | FilePrompt::ImageFolder) => {
-                Command::OpenImages(paths)
-            }
-            FileRequest::Prompt(FilePrompt::TrainingData) => {
-                draft(TrainSettings { data: Some(first), ..filled })
-            }
-            FileRequest::Prompt(FilePrompt::RunOutput) => draft(TrainSettings { out: Some(first), ..filled }),
-            FileRequest::Prompt(FilePrompt::CacheFolder) => {
+            FilePrompt::ProbeFiles => Command::OpenProbes(paths),
+            FilePrompt::ImageFiles | FilePrompt::ImageFolder => Command::OpenImages(paths),
+            FilePrompt::TrainingData => draft(TrainSettings { data: Some(first), ..filled }),
+            FilePrompt::RunOutput => draft(TrainSettings { out: Some(first), ..filled }),
+            FilePrompt::CacheFolder => {
                 filled.tokens.cache = Some(first);
                 draft(filled)
             }
-            FileRequest::Prompt(FilePrompt::MaskFolder) => Command::SetMasks(Some(first)),
-            FileRequest::Prompt(FilePrompt::DatasetFolder) => Command::OpenDataset(first, None),
-            FileRequest::Prompt(FilePrompt::OpenWorkspace) => {
-                if self.is_unsaved(state) {
-                    return self.leaving = Some(Leaving::Workspace(first));
-                }
-                return self.open(&first, orders);
+            FilePrompt::MaskFolder => Command::SetMasks(Some(first)),
+            FilePrompt::DatasetFolder => Command::OpenDataset(first, None),
+            FilePrompt::OpenWorkspace if self.is_unsaved(state) => {
+                return self.leaving = Some(Leaving::Workspace(first));
             }
-            FileRequest::Prompt(FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs) => {
+            FilePrompt::OpenWorkspace => return self.open(&first, orders),
+            FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs => {
                 return self.save(first, state, orders);
             }
-            FileRequest::Prompt(FilePrompt::OpenOrder) => return order_files::open(&first, state, orders),
-            FileRequest::Prompt(FilePrompt::SaveOrder) => return order_files::save(&first, state, orders),
+            FilePrompt::OpenOrder => return order_files::open(&first, state, orders),
+            FilePrompt::SaveOrder => return order_files::save(&first, state, orders),
         }));
     }
 

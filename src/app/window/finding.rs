@@ -21,14 +21,9 @@ pub struct FindingDialog {
 }
 
 impl FindingDialog {
-    /// Keeps a new finding.
-    pub fn new(finding: Finding) -> Self {
-        Self { id: None, before: finding.note.clone(), finding }
-    }
-
-    /// Edits the note of an existing finding.
-    pub fn edit(id: FindingId, finding: Finding) -> Self {
-        Self { id: Some(id), before: finding.note.clone(), finding }
+    /// Edits the note of the finding `id`, or keeps a new one.
+    pub fn new(id: Option<FindingId>, finding: Finding) -> Self {
+        Self { id, before: finding.note.clone(), finding }
     }
 
     pub fn ui(&mut self, ui: &Ui) -> Answer<Command> {
