@@ -181,8 +181,8 @@ impl MainWindow {
         }
         let far = state.connection.host().is_some();
         orders.extend(paste::orders(ctx, &self.exporter, far));
-        let dropped = ctx.input(|i| i.raw.dropped_files.clone());
-        let mut dropped: Vec<PathBuf> = dropped.into_iter().map(|file| file.path().to_owned()).collect();
+        let mut dropped: Vec<PathBuf> =
+            ctx.input(|i| i.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect());
         // A workspace replaces everything that is open: it is handled as if chosen, which asks first.
         if let Some(at) = dropped.iter().position(|path| is_workspace(path)) {
             let workspace = vec![dropped.remove(at)];

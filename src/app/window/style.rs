@@ -57,6 +57,15 @@ pub fn fine(theme: &Theme) -> Color {
     theme.series[2]
 }
 
+/// Colour of a prediction that is right or wrong, or where that is not known.
+pub fn outcome(theme: &Theme, right: Option<bool>) -> Color {
+    match right {
+        Some(true) => fine(theme),
+        Some(false) => failed(theme),
+        None => theme.muted,
+    }
+}
+
 /// Colour of an image's star.
 pub fn starred(theme: &Theme) -> Color {
     theme.series[4]

@@ -144,9 +144,9 @@ pub fn close(tree: &mut Tree<Pane>, id: &str) {
     }
 }
 
-/// Whether a tile is or contains the pane of a panel.
-fn holds(tiles: &Tiles<Pane>, tile: TileId, id: &str) -> bool {
-    any_pane(tiles, tile, &|pane| pane == id)
+/// Whether a tile is or contains a pane of the page with a probe's evaluation on a dataset.
+fn is_of_dataset(tiles: &Tiles<Pane>, tile: TileId) -> bool {
+    any_pane(tiles, tile, &|pane| pane == Scatter.id())
 }
 
 /// Whether a tile is or contains a pane for which `is` returns true.
@@ -189,7 +189,7 @@ impl Behavior<Pane> for Panes<'_, '_> {
     fn tab_title_for_tile(&mut self, tiles: &Tiles<Pane>, tile: TileId) -> WidgetText {
         match tiles.get(tile) {
             Some(Tile::Pane(pane)) => self.tab_title_for_pane(pane),
-            Some(Tile::Container(_)) if holds(tiles, tile, Scatter.id()) => "Dataset".into(),
+            Some(Tile::Container(_)) if is_of_dataset(tiles, tile) => "Dataset".into(),
             Some(Tile::Container(_)) => "One probe".into(),
             None => "".into(),
         }
@@ -242,7 +242,7 @@ impl Behavior<Pane> for Panes<'_, '_> {
     ) -> egui::Response {
         let about = match tiles.get(tile) {
             Some(Tile::Pane(pane)) => self.panels.iter().find(|p| p.id() == pane.0).map(|p| p.about()),
-            _ if holds(tiles, tile, Scatter.id()) => Some("What the chosen probe makes of a whole dataset"),
+            _ if is_of_dataset(tiles, tile) => Some("What the chosen probe makes of a whole dataset"),
             _ => Some("The figures of the chosen probe"),
         };
         button.on_hover_text(about.unwrap_or_default())

@@ -77,11 +77,12 @@ impl Panel for FigurePane {
 fn offer_attribution(ui: &mut Ui, cx: &mut PanelContext<'_>, method: Attribution, trace: &Trace) -> bool {
     let settings = cx.state.explain;
     let mut on = settings.attributions.contains(method);
-    if on && !trace.attributions.contains_key(&method) {
+    let known = trace.attributions.contains_key(&method);
+    if on && !known {
         cx.busy(ui, "Computing…", None);
         return false;
     }
-    if on || trace.attributions.contains_key(&method) {
+    if known {
         let edge = egui::Margin { left: 8, right: 4, ..egui::Margin::ZERO };
         let label = "For every image";
         egui::Frame::new().inner_margin(edge).show(ui, |ui| ui.checkbox(&mut on, label));

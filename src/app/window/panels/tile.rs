@@ -319,8 +319,10 @@ fn label(cx: &PanelContext<'_>, image: &Image) -> String {
 fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, column: Option<ColumnId>, rect: Rect) {
     let known = image.label.zip(column);
     let right = known.and_then(|(label, column)| evaluated(cx, label, column)?.right(label.at));
-    let Some(right) = right else { return };
-    let color = if right { style::fine(cx.theme) } else { style::failed(cx.theme) };
+    if right.is_none() {
+        return;
+    }
+    let color = style::outcome(cx.theme, right);
     let at = Pos2::new(rect.right() - 11.0, rect.top() + 11.0);
     ui.painter().circle(at, 6.0, color32(color), Stroke::new(1.5, color32(cx.theme.ground)));
 }
@@ -333,12 +335,7 @@ fn number(similarity: f32) -> String {
 /// Draws the prediction below a picture.
 fn prediction(ui: &Ui, cx: &PanelContext<'_>, id: ImageId, column: ColumnId, rect: Rect) {
     if let Some((text, right)) = predicted(cx, id, column) {
-        let color = match right {
-            Some(true) => style::fine(cx.theme),
-            Some(false) => style::failed(cx.theme),
-            None => cx.theme.muted,
-        };
-        word(ui, rect, &text, color);
+        word(ui, rect, &text, style::outcome(cx.theme, right));
     }
 }
 

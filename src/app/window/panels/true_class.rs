@@ -56,11 +56,7 @@ pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
     let index = info.and_then(|info| info.classes.iter().position(|name| name == own));
     let found = index.and_then(|index| rank(&trace.logits, index));
     let text = verdict(own, found);
-    let color = match found {
-        Some((1, _)) => style::fine(cx.theme),
-        Some(_) => style::failed(cx.theme),
-        None => cx.theme.muted,
-    };
+    let color = style::outcome(cx.theme, found.map(|(at, _)| at == 1));
     ui.horizontal(|ui| {
         ui.add_space(8.0);
         ui.add(egui::Label::new(RichText::new(text).color(color32(color))).wrap());
