@@ -80,31 +80,25 @@ impl ShareDialog {
             ui.add_space(4.0);
             let most = ui.ctx().content_rect().height() - 110.0;
             // Without a minimum height the sheet would not grow with a new row, and hide its buttons.
-            ScrollArea::vertical()
-                .max_height(most)
-                .min_scrolled_height(most)
-                .show(ui, |ui| {
-                    let choose = Grid::new("share")
-                        .num_columns(2)
-                        .spacing([14.0, 8.0])
-                        .min_col_width(72.0)
-                        .show(ui, |ui| self.fields(ui, state));
-                    let share = self.request(state);
-                    self.summary(ui, state, &share);
-                    let ready =
-                        self.check_destination(ui) && !share.findings.is_empty() && !state.is_sharing();
-                    if state.is_sharing() {
-                        ui.weak("Something is being shared: see Jobs and log for its progress");
-                    }
-                    ui.add_space(8.0);
-                    let replaces = share.kind == ShareKind::Page && share.to.exists();
-                    let verb = if replaces { "Replace" } else { "Share" };
-                    let done = ui
-                        .horizontal(|ui| dialog::buttons(ui, verb, ready, ShareStep::Share(Box::new(share))));
-                    choose.inner.or(done.inner)
-                })
-                .inner
+            let area = ScrollArea::vertical().max_height(most).min_scrolled_height(most);
+            area.show(ui, |ui| self.contents(ui, state)).inner
         })
+    }
+
+    fn contents(&mut self, ui: &mut Ui, state: &State) -> Answer<ShareStep> {
+        let grid = Grid::new("share").num_columns(2).spacing([14.0, 8.0]).min_col_width(72.0);
+        let chosen = grid.show(ui, |ui| self.fields(ui, state)).inner;
+        let share = self.request(state);
+        self.summary(ui, state, &share);
+        let ready = self.check_destination(ui) && !share.findings.is_empty() && !state.is_sharing();
+        if state.is_sharing() {
+            ui.weak("Something is being shared: see Jobs and log for its progress");
+        }
+        ui.add_space(8.0);
+        let replaces = share.kind == ShareKind::Page && share.to.exists();
+        let verb = if replaces { "Replace" } else { "Share" };
+        let share = ShareStep::Share(Box::new(share));
+        chosen.or(ui.horizontal(|ui| dialog::buttons(ui, verb, ready, share)).inner)
     }
 
     fn fields(&mut self, ui: &mut Ui, state: &State) -> Answer<ShareStep> {

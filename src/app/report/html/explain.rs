@@ -61,10 +61,8 @@ impl ExplainSpec<'_> {
                 if let Some(asked) = &self.classes {
                     return asked.clone();
                 }
-                let predicted = predicted
-                    .iter()
-                    .filter(|(at, _, _)| *at == image)
-                    .map(|(_, _, trace)| trace.evidence.class);
+                let traces = predicted.iter().filter(|(at, ..)| *at == image);
+                let predicted = traces.map(|(.., trace)| trace.evidence.class);
                 let classes: IndexSet<usize> = std::iter::once(truth[image]).chain(predicted).collect();
                 classes.into_iter().take(MAX_CLASSES[usize::from(self.images.len() > IMAGES)]).collect()
             })

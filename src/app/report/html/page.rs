@@ -41,11 +41,9 @@ pub fn html(page: &Page, images: &[Image<'_>], stop: &dyn Fn() -> bool) -> Optio
             "<section id=\"tables\">\n<h2>Tables</h2>\n<p class=\"small\">Click a column name to sort by it; a third click restores the original order.</p>\n{tables}</section>\n"
         )
     };
-    let facts: String = page
-        .facts
-        .iter()
-        .map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value)))
-        .collect();
+    let facts: String = page.facts.iter().map(|(name, value)| fact(name, value)).collect();
+    let meanings = page.figures.iter().map(|figure| fact(figure.title(), &format!("{}.", figure.about())));
+    let meanings: String = meanings.collect();
     let theme = page.theme.map_or_else(String::new, |theme| format!(" data-theme=\"{theme}\""));
     Some(format!(
         "<!DOCTYPE html>\n<html lang=\"en\"{theme}>\n<head>\n<meta charset=\"utf-8\">\n\
@@ -67,7 +65,6 @@ pub fn html(page: &Page, images: &[Image<'_>], stop: &dyn Fn() -> bool) -> Optio
         program = export::MADE_BY,
         nav = nav(images),
         bar = bar(steps),
-        meanings = figure_descriptions(page),
         commands = escape(&commands.join("\n")),
         data = pictures.encoded(),
     ))
@@ -104,11 +101,8 @@ fn bar(steps: usize) -> String {
     )
 }
 
-fn figure_descriptions(page: &Page) -> String {
-    let description = |info: crate::viz::Info| {
-        format!("<div><dt>{}</dt><dd>{}.</dd></div>\n", escape(info.title), escape(info.about))
-    };
-    page.figures.iter().map(|figure| description(figure.info())).collect()
+fn fact(name: &str, value: &str) -> String {
+    format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value))
 }
 
 /// The section of an image, with a column for each probe. Adds its figures to `pictures` and their commands to `commands`.

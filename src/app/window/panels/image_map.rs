@@ -124,10 +124,8 @@ fn lasso(
         return None;
     }
     let scale = scene.width / place.width();
-    let outline: Vec<_> = std::mem::take(line)
-        .into_iter()
-        .map(|at| [(at.x - place.left()) * scale, (at.y - place.top()) * scale])
-        .collect();
+    let in_scene = |at: Pos2| [(at.x - place.left()) * scale, (at.y - place.top()) * scale];
+    let outline: Vec<_> = std::mem::take(line).into_iter().map(in_scene).collect();
     Some(scene.within(&outline)).filter(|images| !images.is_empty())
 }
 

@@ -205,11 +205,8 @@ fn step_of(order: &HandOrder, token: usize) -> Option<usize> {
 /// A line with the logit and, if the order was tested, the margin, z and p value.
 fn summary(trace: &Trace) -> String {
     let class = trace.evidence.class;
-    let name = trace
-        .top
-        .iter()
-        .find(|one| one.index == class)
-        .map_or_else(|| class.to_string(), |one| one.name.clone());
+    let known = trace.top.iter().find(|one| one.index == class);
+    let name = known.map_or_else(|| class.to_string(), |one| one.name.clone());
     // Only numbers get a minus sign: a class's name keeps its hyphens.
     let number = |x: f64, digits: usize| format!("{x:.digits$}").replace('-', "−");
     let logit = trace.logits.get(class).copied().unwrap_or(f32::NAN);

@@ -73,13 +73,10 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if traces.iter().all(|trace| shown(trace) == shown(first)) {
         return;
     }
-    let image =
-        cx.state.current_image().and_then(|image| cx.state.library.true_class(image)).map(str::to_owned);
-    let image = image.map(|name| (name, "The true class"));
-    let mut offers: Vec<_> = image
-        .into_iter()
-        .chain(shown(first).map(|name| (name, "The predicted class of the first column")))
-        .collect();
+    let own = cx.state.current_image().and_then(|image| cx.state.library.true_class(image));
+    let own = own.map(|name| (name.to_owned(), "The true class"));
+    let predicted = shown(first).map(|name| (name, "The predicted class of the first column"));
+    let mut offers: Vec<_> = own.into_iter().chain(predicted).collect();
     offers.dedup_by(|later, earlier| later.0 == earlier.0);
     ui.horizontal_wrapped(|ui| {
         ui.weak("Columns show evidence for different classes. Show one in all:");
