@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::State;
 use super::jobs::JobKind;
 use super::library::{Dataset, Reader};
+use super::{Known, State};
 use crate::app::format::counted;
 use crate::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
 use crate::app::jobs::regions::RegionSource;
@@ -88,11 +88,7 @@ impl State {
 
     /// The evaluation of `probe` with an intervention on the dataset in use; `None` unless it was evaluated with the current
     /// inputs: a result of an earlier file, or of other weights, layer or size, does not count.
-    pub fn evaluation(
-        &self,
-        probe: ProbeId,
-        change: Intervention,
-    ) -> Option<Result<&Arc<Evaluation>, &UserError>> {
+    pub fn evaluation(&self, probe: ProbeId, change: Intervention) -> Known<'_, Evaluation> {
         let (dataset, _) = self.dataset()?;
         self.known_evaluation(dataset, probe, change)
     }
@@ -102,27 +98,22 @@ impl State {
         dataset: DatasetId,
         probe: ProbeId,
         change: Intervention,
-    ) -> Option<Result<&Arc<Evaluation>, &UserError>> {
+    ) -> Known<'_, Evaluation> {
         let key = self.evaluation_key(probe, change)?;
         let known = self.evaluations.known.iter().find(|known| known.dataset == dataset && known.key == key);
         known.map(|known| known.result.as_ref())
     }
 
     /// The evaluation of a column on any open dataset.
-    pub fn evaluation_on(
-        &self,
-        dataset: DatasetId,
-        column: ColumnId,
-    ) -> Option<Result<&Arc<Evaluation>, &UserError>> {
+    pub fn evaluation_on(&self, dataset: DatasetId, column: ColumnId) -> Known<'_, Evaluation> {
         self.library.datasets.get(&dataset)?.status.ready()?;
         let column = self.columns.get(&column)?;
         self.known_evaluation(dataset, column.probe, column.change.clone())
     }
 
     /// The evaluation of a column on the dataset in use.
-    pub fn evaluation_of(&self, column: ColumnId) -> Option<Result<&Arc<Evaluation>, &UserError>> {
-        let column = self.columns.get(&column)?;
-        self.evaluation(column.probe, column.change.clone())
+    pub fn evaluation_of(&self, column: ColumnId) -> Known<'_, Evaluation> {
+        self.evaluation_on(self.evaluations.dataset?, column)
     }
 
     /// The image at an index of a dataset's split.
@@ -130,11 +121,8 @@ impl State {
         self.library.datasets.get(&dataset)?.images.get(at).copied()
     }
 
-    /// Starts the deferred evaluation, once everything is open.
+    /// Starts the deferred evaluation, or defers it again while something is being opened.
     pub(super) fn evaluate_waiting(&mut self) -> Vec<Request> {
-        if self.evaluations.deferred.is_none() || self.library.is_opening() {
-            return Vec::new();
-        }
         self.evaluations.deferred.take().map_or_else(Vec::new, |all| self.evaluate_probes(all))
     }
 
@@ -182,17 +170,14 @@ impl State {
         if self.evaluations.job.is_some() {
             return Vec::new();
         }
-        let mut wanted: Vec<(ProbeId, Intervention)> = Vec::new();
-        for column in self.columns.values().filter(|column| column.change != Intervention::None) {
-            let subject = (column.probe, column.change.clone());
-            let trained = self.evaluation(column.probe, Intervention::None);
-            let key = self.evaluation_key(column.probe, column.change.clone());
-            let unknown = self.evaluation(column.probe, column.change.clone()).is_none()
-                && key.is_some_and(|key| !self.evaluations.abandoned.contains(&key));
-            if unknown && trained.is_some_and(|found| found.is_ok()) && !wanted.contains(&subject) {
-                wanted.push(subject);
-            }
-        }
+        let abandoned = &self.evaluations.abandoned;
+        let is_wanted = |(probe, change): &(ProbeId, Intervention)| {
+            *change != Intervention::None
+                && self.evaluation(*probe, Intervention::None).is_some_and(|trained| trained.is_ok())
+                && self.evaluation(*probe, change.clone()).is_none()
+                && self.evaluation_key(*probe, change.clone()).is_some_and(|key| !abandoned.contains(&key))
+        };
+        let wanted: Vec<_> = self.shown_readings().into_iter().filter(is_wanted).collect();
         if wanted.is_empty() { Vec::new() } else { self.start_evaluation(wanted, Vec::new()) }
     }
 
@@ -204,11 +189,8 @@ impl State {
     ) -> Vec<Request> {
         let Some((_, part)) = self.dataset() else { return Vec::new() };
         let part = part.clone();
-        let subject = |(probe, change): (ProbeId, Intervention)| {
-            let (backbone, _) = self.library.backbone_of(probe)?;
-            Some(EvalProbe { probe, backbone, change })
-        };
-        let mut subjects: Vec<EvalProbe> = wanted.into_iter().filter_map(subject).collect();
+        let subjects = wanted.into_iter().filter_map(|(probe, change)| self.library.subject(probe, change));
+        let mut subjects: Vec<EvalProbe> = subjects.collect();
         // Grouped by backbone, so that its tokens are looked up once.
         subjects.sort_by_key(|subject| subject.backbone);
         if subjects.is_empty() {

@@ -1,5 +1,6 @@
 //! Requests for the explanations that columns show: only those whose inputs have changed, and each once.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -183,12 +184,8 @@ impl State {
         }
         let older = self.explaining.take();
         let mut requests: Vec<Request> = older.map(|older| self.replace_job(older)).into_iter().collect();
-        let images = items
-            .iter()
-            .map(|item: &ExplainItem| &item.image)
-            .collect::<std::collections::HashSet<_>>()
-            .len();
-        let title = match images {
+        let images: HashSet<_> = items.iter().map(|item: &ExplainItem| &item.image).collect();
+        let title = match images.len() {
             1 => format!("Explaining {}", items[0].image.short()),
             several => format!("Explaining {several} images"),
         };

@@ -152,17 +152,15 @@ impl State {
             filter.only.as_ref().map(|(_, images)| images.iter().copied().collect());
         let class =
             |image: &Image| image.label.filter(|label| Some(label.dataset) == dataset).map(|l| l.class);
+        let has_text = |words: &str| words.to_lowercase().contains(&text);
         let passes = |id: &ImageId, image: &Image| {
             self.in_scope(image)
                 && only.as_ref().is_none_or(|only| only.contains(id))
                 && (!filter.starred || self.findings.is_starred(image))
                 && (text.is_empty()
-                    || image.name().to_lowercase().contains(&text)
-                    || image.folder().to_lowercase().contains(&text)
-                    || self
-                        .findings
-                        .of(image)
-                        .any(|(_, finding)| finding.note.to_lowercase().contains(&text)))
+                    || has_text(&image.name())
+                    || has_text(&image.folder())
+                    || self.findings.of(image).any(|(_, finding)| has_text(&finding.note)))
                 && filter.class.is_none_or(|wanted| class(image) == Some(wanted))
                 && has_outcome(filter.outcome, image.label, own(image.label))
                 && (filter.differs.is_none() || differ(image.label, own(image.label), other(image.label)))

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::images::Images;
-use crate::app::jobs::evaluate::EvalSplit;
+use crate::app::jobs::evaluate::{EvalProbe, EvalSplit};
 use crate::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
 use crate::app::jobs::{BackboneId, BackboneOptions, DatasetId, ImageId, JobId, ProbeId};
 use crate::app::user_error::UserError;
 use crate::model::data::{ImageSource, Split};
+use crate::model::explain::intervention::Intervention;
 
 /// The state of an entry.
 #[derive(Clone, Debug, PartialEq)]
@@ -218,8 +219,13 @@ impl Dataset {
 }
 
 impl Library {
+    /// The probe of a file.
+    pub fn probe_at(&self, path: &Path) -> Option<ProbeId> {
+        self.probes.iter().find(|(_, probe)| probe.path == path).map(|(id, _)| *id)
+    }
+
     /// Whether anything is being opened.
-    pub(super) fn is_opening(&self) -> bool {
+    pub fn is_opening(&self) -> bool {
         self.backbones.values().any(|backbone| backbone.status.is_opening())
             || self.probes.values().any(|probe| probe.status.is_opening())
             || self.datasets.values().any(|dataset| dataset.status.is_opening())
@@ -257,6 +263,12 @@ impl Library {
         };
         let ranked = self.open_backbones().filter_map(|(id, backbone)| Some((rank(backbone)?, id, backbone)));
         ranked.min_by_key(|(rank, ..)| *rank).map(|(_, id, backbone)| (id, backbone))
+    }
+
+    /// A probe with an intervention, and the backbone that serves it; `None` if no open one fits.
+    pub(super) fn subject(&self, probe: ProbeId, change: Intervention) -> Option<EvalProbe> {
+        let (backbone, _) = self.backbone_of(probe)?;
+        Some(EvalProbe { probe, backbone, change })
     }
 
     /// The current `Reader` of a probe; `None` if it is not open, or no open backbone fits.

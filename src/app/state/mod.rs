@@ -62,7 +62,7 @@ use self::run_choice::RunChoice;
 use self::share::Sharing;
 pub use self::sheet::{ImageMap, Sheet};
 pub use self::similarity::Similarities;
-pub use self::stability::{RunningStability, Stabilities};
+pub use self::stability::Stabilities;
 pub use self::tasks::TaskPlan;
 pub use self::thumbnails::{Thumbnail, Thumbnails};
 pub use self::training::{ActiveRun, PreflightState, Training};
@@ -70,11 +70,15 @@ use self::undo::Undo;
 pub use self::watched_run::{Phase, WatchedRun};
 use super::jobs::{BackboneOptions, ClassChoice, ColumnId, ExplainSettings, ImageId, JobId, Request};
 use crate::app::state::settings::Settings;
+use crate::app::user_error::UserError;
 use crate::model::trace::Trace;
 use crate::viz::draw::hover::Hover;
 use crate::viz::figures::dataset::Choice;
 use crate::viz::figures::scan_path;
 use crate::viz::{FIGURES, Figure, Options, Shared, shared};
+
+/// What is known of a value that the worker computes: nothing, the value, or why there is none.
+pub type Known<'a, T> = Option<Result<&'a Arc<T>, &'a UserError>>;
 
 /// Everything the window shows.
 #[derive(Default)]

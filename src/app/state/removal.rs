@@ -1,11 +1,8 @@
 //! Removal curves: requests, and the latest results.
 
-use std::sync::Arc;
-
-use super::State;
 use super::explain::Key;
 use super::jobs::JobKind;
-use crate::app::jobs::evaluate::EvalProbe;
+use super::{Known, State};
 use crate::app::jobs::removal::{RemovalAnswer, RemovalRequest};
 use crate::app::jobs::{ColumnId, Compute, ImageId, JobId, Request};
 use crate::app::user_error::UserError;
@@ -30,7 +27,7 @@ impl State {
     }
 
     /// The removal curves of a column, if they were computed with the current inputs.
-    pub fn removal_of(&self, column: ColumnId) -> Option<Result<&Arc<Removal>, &UserError>> {
+    pub fn removal_of(&self, column: ColumnId) -> Known<'_, Removal> {
         let wanted = self.removal_key(column)?.1;
         self.removals.known.iter().find(|(own, _)| *own == wanted).map(|(_, answer)| answer.as_ref())
     }
@@ -44,10 +41,8 @@ impl State {
     /// Requests the removal curves of a column; cancels an earlier request.
     pub(super) fn remove_tokens(&mut self, column: ColumnId, modes: Vec<Mode>) -> Vec<Request> {
         let Some((image, key)) = self.removal_key(column) else { return Vec::new() };
-        let subject = self.columns.get(&column).and_then(|column| {
-            let (backbone, _) = self.library.backbone_of(column.probe)?;
-            Some(EvalProbe { probe: column.probe, backbone, change: column.change.clone() })
-        });
+        let column = self.columns.get(&column);
+        let subject = column.and_then(|column| self.library.subject(column.probe, column.change.clone()));
         let place = self.library.images.get(&image).map(|image| image.place.clone());
         let (Some(subject), Some(place)) = (subject, place) else { return Vec::new() };
         let older = self.removals.running.take();

@@ -172,8 +172,8 @@ impl State {
         let view: FindingView = *finding.view.clone().or_else(now).unwrap_or_default();
         let (mut asked, mut missing) = (Vec::new(), Vec::new());
         for (at, column) in (0..).zip(&view.columns) {
-            let probe = self.library.probes.iter().find(|(_, probe)| probe.path == column.probe);
-            let open = probe.and_then(|(id, _)| Some((*id, self.library.backbone_of(*id)?.0)));
+            let probe = self.library.probe_at(&column.probe);
+            let open = probe.and_then(|id| Some((id, self.library.backbone_of(id)?.0)));
             let Some((probe, backbone)) = open else {
                 missing.push(Probe::name_of(&column.probe));
                 continue;
@@ -198,7 +198,7 @@ impl State {
         let Some(mut sharing) = self.sharing.take_if(|sharing| sharing.explaining() == Some(job)) else {
             return;
         };
-        let (_, asked) = sharing.explaining.take().unwrap_or((job, Vec::new()));
+        let asked = sharing.explaining.as_mut().map(|(_, asked)| std::mem::take(asked)).unwrap_or_default();
         let Some(SharedFinding { finding, traces }) = sharing.findings.last_mut() else { return };
         let earlier = traces.len();
         for (item, answer) in asked.iter().zip(seen) {
@@ -221,7 +221,6 @@ impl State {
                 traces.push(Arc::new(trace));
             }
         }
-        sharing.explaining = Some((job, Vec::new()));
         self.sharing = Some(sharing);
     }
 

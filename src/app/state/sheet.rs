@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::State;
 use super::explain::Key;
 use super::jobs::JobKind;
+use super::{Known, State};
 use crate::app::format::counted;
 use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{ColumnId, Compute, Explain, ExplainItem, ExplainResult, ImageId, JobId, Request};
@@ -63,7 +63,7 @@ pub struct Sheet {
 
 impl State {
     /// The map of a column and an image, if it was computed with the current inputs.
-    pub fn image_map(&self, column: ColumnId, image: ImageId) -> Option<Result<&Arc<ImageMap>, &UserError>> {
+    pub fn image_map(&self, column: ColumnId, image: ImageId) -> Known<'_, ImageMap> {
         let (key, map) = self.sheet.known.get(&(column, image))?;
         (self.key_of(column, image).as_ref() == Some(key)).then_some(map.as_ref())
     }
@@ -96,16 +96,8 @@ impl State {
             return None;
         }
         let unknown = |place: &&MapKey| self.image_map(place.0, place.1).is_none();
-        let mut asked = Vec::new();
-        let mut keys = Vec::new();
-        for place in self.sheet.visible.iter().filter(unknown) {
-            let Some((item, key)) = self.sheet_item(*place) else { continue };
-            asked.push(item);
-            keys.push((*place, key));
-            if asked.len() == MAX_REQUESTED {
-                break;
-            }
-        }
+        let items = self.sheet.visible.iter().filter(unknown).filter_map(|place| self.sheet_item(*place));
+        let (asked, keys): (Vec<_>, Vec<_>) = items.take(MAX_REQUESTED).unzip();
         if asked.is_empty() {
             return None;
         }
@@ -120,14 +112,14 @@ impl State {
     }
 
     /// The request for a map with its inputs; `None` if the column's probe fits no open backbone.
-    fn sheet_item(&self, (id, image): MapKey) -> Option<(ExplainItem, Key)> {
+    fn sheet_item(&self, (id, image): MapKey) -> Option<(ExplainItem, (MapKey, Key))> {
         let column = self.columns.get(&id)?;
         let (backbone, _) = self.library.backbone_of(column.probe)?;
         let place = self.library.images.get(&image)?.place.clone();
         let key = self.key_of(id, image)?;
         let (probe, change) = (column.probe, column.change.clone());
         let draw = self.library.draw(image);
-        Some((ExplainItem { column: id, image: place, backbone, probe, change, draw }, key))
+        Some((ExplainItem { column: id, image: place, backbone, probe, change, draw }, ((id, image), key)))
     }
 
     /// Stores results, which come in the order of the request.

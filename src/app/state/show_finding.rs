@@ -82,11 +82,11 @@ impl State {
 
     /// The id of a file's probe; `parts` adds it to the library if it is not there.
     fn probe_to_show(&mut self, path: &Path, parts: &mut Parts) -> ProbeId {
-        let known = self.library.probes.iter().find(|(_, probe)| probe.path == path).map(|(id, _)| *id);
         let is_added = |(id, entry): (&ProbeId, &Option<(usize, Probe)>)| {
             entry.as_ref().is_some_and(|(_, probe)| probe.path == path).then_some(*id)
         };
-        known.or_else(|| parts.probes.iter().find_map(is_added)).unwrap_or_else(|| {
+        let known = self.library.probe_at(path).or_else(|| parts.probes.iter().find_map(is_added));
+        known.unwrap_or_else(|| {
             let (id, last) = (ProbeId(self.fresh()), self.library.probes.len() + parts.probes.len());
             let probe = Probe { path: path.to_owned(), status: Status::Closed, expected: None, show: false };
             parts.probes.insert(id, Some((last, probe)));

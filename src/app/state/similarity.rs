@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::jobs::JobKind;
-use super::{GalleryFilter, Scope, Sort, State};
+use super::{GalleryFilter, Known, Scope, Sort, State};
 use crate::app::jobs::similarity::SimilarityRequest;
 use crate::app::jobs::{ColumnId, Compute, DatasetId, ImageId, JobId, Request};
 use crate::app::user_error::UserError;
@@ -42,11 +42,7 @@ impl State {
 
     /// The image space of a dataset as the probe of a column reads it, for the chosen vectors and similarity. `None` if it was
     /// not requested yet, or the probe was not evaluated on the dataset.
-    pub fn image_space(
-        &self,
-        dataset: DatasetId,
-        column: ColumnId,
-    ) -> Option<Result<&Arc<ImageSpace>, &UserError>> {
+    pub fn image_space(&self, dataset: DatasetId, column: ColumnId) -> Known<'_, ImageSpace> {
         let wanted = self.similarity_key(dataset, column)?;
         let known = self.similarities.known.iter().find(|(own, _)| *own == wanted);
         known.map(|(_, space)| space.as_ref())

@@ -1,10 +1,8 @@
 //! Measurements of the stability of orders: requests, and the latest results.
 
-use std::sync::Arc;
-
-use super::State;
 use super::jobs::JobKind;
 use super::library::Reader;
+use super::{Known, State};
 use crate::app::jobs::evaluate::EvalProbe;
 use crate::app::jobs::stability::{StabilityAnswer, StabilityRequest};
 use crate::app::jobs::{ColumnId, Compute, ImageId, JobId, Request};
@@ -17,18 +15,18 @@ const MAX_MEASUREMENTS: usize = 64;
 /// The known measurements, and the one under way.
 #[derive(Default)]
 pub struct Stabilities {
-    /// The one under way.
-    pub running: Option<RunningStability>,
+    running: Option<RunningStability>,
     /// The last measurement, if it failed.
-    error: Option<(RunningStability, UserError)>,
-    /// The results, each with the reader and the seed of the perturbations.
-    known: Vec<(Reader, u64, StabilityAnswer)>,
+    failed: Option<KnownStability>,
+    known: Vec<KnownStability>,
 }
 
+/// A result, with the reader and the seed of the perturbations.
+type KnownStability = (Reader, u64, StabilityAnswer);
+
 /// A measurement under way.
-pub struct RunningStability {
-    /// Its job.
-    pub job: JobId,
+struct RunningStability {
+    job: JobId,
     subject: EvalProbe,
     image: ImageId,
     /// The reader at the time of the request.
@@ -41,26 +39,21 @@ impl State {
     /// The probe and the image of a column.
     fn stability_subject(&self, column: ColumnId) -> Option<(EvalProbe, ImageId)> {
         let column = self.columns.get(&column)?;
-        let (backbone, _) = self.library.backbone_of(column.probe)?;
-        let image = column.image.or(self.selection.image)?;
-        Some((EvalProbe { probe: column.probe, backbone, change: column.change.clone() }, image))
+        let subject = self.library.subject(column.probe, column.change.clone())?;
+        Some((subject, column.image.or(self.selection.image)?))
     }
 
     /// The stability of a column's order, if it was measured with the current inputs.
-    pub fn stability_of(&self, column: ColumnId) -> Option<Result<&Arc<Stability>, &UserError>> {
+    pub fn stability_of(&self, column: ColumnId) -> Known<'_, Stability> {
         let wanted = self.stability_subject(column)?;
         let reader = self.library.reader(wanted.0.probe)?;
-        let known = self.stabilities.known.iter().find(|(own, seed, answer)| {
+        let mut all = self.stabilities.known.iter().chain(&self.stabilities.failed);
+        let found = all.find(|(own, seed, answer)| {
             (&answer.subject, answer.image) == (&wanted.0, wanted.1)
                 && *own == reader
                 && *seed == self.explain.seed
         });
-        let failed = self.stabilities.error.as_ref().filter(|(ended, _)| {
-            (&ended.subject, ended.image) == (&wanted.0, wanted.1)
-                && ended.reader == reader
-                && ended.seed == self.explain.seed
-        });
-        known.map(|(.., answer)| answer.result.as_ref()).or(failed.map(|(_, error)| Err(error)))
+        found.map(|(.., answer)| answer.result.as_ref())
     }
 
     /// The job that measures a column, if it runs.
@@ -83,7 +76,7 @@ impl State {
         let (seed, draw) = (self.explain.seed, self.library.draw(image));
         self.stabilities.running =
             Some(RunningStability { job, subject: subject.clone(), image, reader, seed });
-        self.stabilities.error = None;
+        self.stabilities.failed = None;
         requests.push(Request::Compute(
             job,
             Compute::Stability(StabilityRequest { subject, image, place, seed, draw }),
@@ -110,8 +103,10 @@ impl State {
 
     /// The job has ended; `error` says why it failed.
     pub(super) fn end_stability(&mut self, job: JobId, error: Option<&UserError>) {
-        if let Some(ended) = self.stabilities.running.take_if(|running| running.job == job) {
-            self.stabilities.error = error.map(|error| (ended, error.clone()));
+        let ended = self.stabilities.running.take_if(|running| running.job == job);
+        if let Some(RunningStability { subject, image, reader, seed, .. }) = ended {
+            let answer = |error: &UserError| StabilityAnswer { subject, image, result: Err(error.clone()) };
+            self.stabilities.failed = error.map(|error| (reader, seed, answer(error)));
         }
     }
 }

@@ -31,11 +31,6 @@ impl State {
         self.training.runs.is_empty() && self.findings.iter().len() + self.findings.stars().count() == 0
     }
 
-    /// Whether something is being opened, so that comparing workspaces means little yet.
-    pub fn is_opening(&self) -> bool {
-        self.library.is_opening()
-    }
-
     /// The workspace without what changes automatically or with every view: the current image, the selected tabs, fingerprints
     /// of files. Two of them are equal if there is nothing worth saving.
     pub fn essence(&self) -> Workspace {

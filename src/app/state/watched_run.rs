@@ -156,8 +156,7 @@ impl State {
         let changed: Vec<PathBuf> = changed.map(|(path, _)| path).collect();
         let (mut requests, mut new) = (Vec::new(), Vec::new());
         for path in changed {
-            let known = self.library.probes.iter().find(|(_, probe)| probe.path == path).map(|(id, _)| *id);
-            let Some(id) = known else {
+            let Some(id) = self.library.probe_at(&path) else {
                 new.push(path);
                 continue;
             };

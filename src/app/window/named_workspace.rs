@@ -39,7 +39,7 @@ impl NamedWorkspace {
 
     /// Remembers what was opened, once all of it is open.
     pub fn settle(&mut self, state: &State) {
-        if matches!(self.content, Content::Opening) && !state.is_opening() {
+        if matches!(self.content, Content::Opening) && !state.library.is_opening() {
             self.content = Content::Known(Box::new(state.essence()));
         }
     }
