@@ -2,7 +2,7 @@
 //! agree; a user's own choice stays until the probes agree on others.
 
 use super::jobs::Severity;
-use super::library::{Backbone, Status};
+use super::library::Backbone;
 use super::{Column, State};
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
 use crate::app::jobs::{BackboneId, BackboneOptions, Request};
@@ -80,12 +80,8 @@ impl State {
         let source = beside.source.clone();
         let mut known = self.library.backbones.iter();
         let known = known.find(|(_, known)| known.source == source && known.own == Some(options));
-        let id = known.map_or_else(|| BackboneId(self.next), |(id, _)| *id);
-        if known.is_none() {
-            let id = BackboneId(self.fresh());
-            let entry = Backbone { source, status: Status::Closed, expected: None, own: Some(options) };
-            self.library.backbones.insert(id, entry);
-        }
+        let known = known.map(|(id, _)| *id);
+        let id = known.unwrap_or_else(|| self.add_backbone(source, Some(options)));
         self.load_backbone(id)
     }
 
@@ -110,19 +106,14 @@ impl State {
             return (None, Vec::new());
         };
         backbone.own = Some(options);
-        let used = matches!(backbone.status, Status::Opening(_) | Status::Ready(_));
-        let requests = if used { self.load_backbone(id) } else { Vec::new() };
+        let requests = if backbone.status.is_open() { self.load_backbone(id) } else { Vec::new() };
         (Some((id, own)), requests)
     }
 
-    /// Opens the backbones in use again, with the current device and options.
-    pub(super) fn reload_backbone(&mut self) -> Vec<Request> {
-        self.reload(|_| true)
-    }
-
-    fn reload(&mut self, which: impl Fn(&Backbone) -> bool) -> Vec<Request> {
-        let used = |backbone: &Backbone| matches!(backbone.status, Status::Opening(_) | Status::Ready(_));
-        let all = self.library.backbones.iter().filter(|(_, backbone)| used(backbone) && which(backbone));
+    /// Opens those of the open backbones again for which `which` holds, with the current device and options.
+    pub(super) fn reload(&mut self, which: impl Fn(&Backbone) -> bool) -> Vec<Request> {
+        let open = |backbone: &Backbone| backbone.status.is_open() && which(backbone);
+        let all = self.library.backbones.iter().filter(|(_, backbone)| open(backbone));
         let all: Vec<BackboneId> = all.map(|(id, _)| *id).collect();
         all.into_iter().flat_map(|id| self.load_backbone(id)).collect()
     }

@@ -6,9 +6,10 @@ use super::jobs::{JobKind, Severity};
 use super::library::{Backbone, Dataset, Probe, Status};
 use super::recent::{self, RecentItem};
 use super::run_choice::MAX_AUTO_COLUMNS;
-use super::settings::remember;
 use super::{GalleryFilter, Scope, State};
-use crate::app::jobs::{BackboneId, Compute, DatasetId, Fetch, Files, ImageId, PathKind, ProbeId, Request};
+use crate::app::jobs::{
+    BackboneId, BackboneOptions, Compute, DatasetId, Fetch, Files, ImageId, PathKind, ProbeId, Request,
+};
 use crate::model::data::Split;
 
 impl State {
@@ -19,18 +20,21 @@ impl State {
             return Vec::new();
         }
         let known = self.library.backbones.iter().find(|(_, backbone)| backbone.source == source);
-        let id = known.map_or_else(|| BackboneId(self.next), |(id, _)| *id);
-        if known.is_none() {
-            let id = BackboneId(self.fresh());
-            let entry =
-                Backbone { source: source.clone(), status: Status::Closed, expected: None, own: None };
-            self.library.backbones.insert(id, entry);
-        }
+        let known = known.map(|(id, _)| *id);
+        let id = known.unwrap_or_else(|| self.add_backbone(source.clone(), None));
         let requests = self.load_backbone(id);
         if let Status::Opening(job) = self.library.backbones[&id].status {
             self.remember_on_finish(job, vec![RecentItem::Backbone(source)]);
         }
         requests
+    }
+
+    /// Adds a closed backbone to the library, with options of its own if given.
+    pub(super) fn add_backbone(&mut self, source: String, own: Option<BackboneOptions>) -> BackboneId {
+        let id = BackboneId(self.fresh());
+        let backbone = Backbone { source, status: Status::Closed, expected: None, own };
+        self.library.backbones.insert(id, backbone);
+        id
     }
 
     /// Requests that the worker opens a backbone of the library, besides those that are open.
@@ -73,17 +77,17 @@ impl State {
     pub(super) fn open_probes(&mut self, paths: Vec<PathBuf>, show: bool) -> Vec<Request> {
         let mut requests = Vec::new();
         for path in paths {
-            if let Some((&id, probe)) = self.library.probes.iter_mut().find(|(_, probe)| probe.path == path) {
-                if matches!(probe.status, Status::Failed(_) | Status::Closed) {
-                    probe.show |= show;
-                    requests.extend(self.load_probe(id));
-                }
-                continue;
+            let id = self.library.probe_at(&path).unwrap_or_else(|| {
+                let id = ProbeId(self.fresh());
+                let probe = Probe { path, status: Status::Closed, expected: None, show: false };
+                self.library.probes.insert(id, probe);
+                id
+            });
+            let probe = &mut self.library.probes[&id];
+            if !probe.status.is_open() {
+                probe.show |= show;
+                requests.extend(self.load_probe(id));
             }
-            let id = ProbeId(self.fresh());
-            let probe = Probe { path, status: Status::Closed, expected: None, show };
-            self.library.probes.insert(id, probe);
-            requests.extend(self.load_probe(id));
         }
         requests
     }
@@ -212,7 +216,7 @@ impl State {
                 path.display()
             );
             if self.connection.host().is_none() {
-                remember(&mut self.settings.recent.workspaces, path);
+                self.remember_workspace(path);
             }
             self.note(Severity::Info, text);
         }

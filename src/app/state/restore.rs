@@ -28,7 +28,7 @@ impl State {
                 .map(|info| info.fingerprint.clone())
                 .or(backbone.expected.clone()),
             options: backbone.own,
-            open: matches!(backbone.status, Status::Ready(_) | Status::Opening(_)),
+            open: backbone.status.is_open(),
         };
         let probes = self.library.probes.iter().map(|(id, probe)| SavedProbe {
             id: *id,
@@ -90,27 +90,9 @@ impl State {
         requests.extend(self.library.probes.keys().map(|id| Request::CloseProbe(*id)));
         requests.extend(self.library.backbones.keys().map(|id| Request::CloseBackbone(*id)));
         self.next = workspace.ids().max().map_or(0, |id| id + 1).max(self.next);
-        let Workspace {
-            backbones,
-            probes,
-            images,
-            datasets,
-            notes,
-            findings,
-            dataset,
-            columns,
-            selection,
-            views,
-            explain,
-            masks,
-            backbone_options,
-            runs,
-            training,
-            ..
-        } = workspace;
         self.jobs = kept;
         requests.push(Request::Follow(Vec::new())); // resets the watcher, so that a run that stays is sent again
-        requests.push(self.training.restore(training, runs));
+        requests.push(self.training.restore(workspace.training, workspace.runs));
         (self.explaining, self.browser) = (None, super::Browser::default());
         self.undo = Undo::default();
         self.thumbnails = super::Thumbnails::default();
@@ -119,22 +101,23 @@ impl State {
         self.stabilities = super::Stabilities::default();
         self.similarities = super::Similarities::default();
         (self.removals, self.sheet) = (super::Removals::default(), super::Sheet::default());
-        self.restore_findings(findings, notes.into_iter().map(|note| note.place));
-        let open: Vec<BackboneId> =
-            backbones.iter().filter(|backbone| backbone.open).map(|backbone| backbone.id).collect();
+        self.restore_findings(workspace.findings, workspace.notes.into_iter().map(|note| note.place));
+        let open = workspace.backbones.iter().filter(|backbone| backbone.open);
+        let open: Vec<BackboneId> = open.map(|backbone| backbone.id).collect();
         let entry = |saved: SavedBackbone| {
             let (source, expected) = (saved.source, saved.fingerprint);
             (saved.id, Backbone { source, status: Status::Closed, expected, own: saved.options })
         };
-        self.library.backbones = backbones.into_iter().map(entry).collect();
+        self.library.backbones = workspace.backbones.into_iter().map(entry).collect();
         let entry = |saved: SavedProbe| {
             let (path, expected) = (saved.path, saved.fingerprint);
             (saved.id, Probe { path, status: Status::Closed, expected, show: false })
         };
-        self.library.probes = probes.into_iter().map(entry).collect();
+        self.library.probes = workspace.probes.into_iter().map(entry).collect();
         self.library.datasets.clear();
-        self.library.images = images.into_iter().map(|saved| (saved.id, Image::new(saved.place))).collect();
-        let known = columns.into_iter().filter(|column| {
+        let images = workspace.images.into_iter();
+        self.library.images = images.map(|saved| (saved.id, Image::new(saved.place))).collect();
+        let known = workspace.columns.into_iter().filter(|column| {
             let image = column.image.is_none_or(|image| self.library.images.contains_key(&image));
             image && self.library.probes.contains_key(&column.probe)
         });
@@ -143,21 +126,21 @@ impl State {
                 (id, Column { compared, ..Column::new(probe, image, change) })
             })
             .collect();
-        self.selection = selection;
+        self.selection = workspace.selection;
         let there = self.selection.image.filter(|id| self.library.images.contains_key(id));
         self.selection.image = there.or_else(|| self.library.images.keys().next().copied());
         self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
-        (self.views, self.explain, self.backbone_options) = (views, explain, backbone_options);
-        self.masks = masks;
+        (self.views, self.explain, self.masks) = (workspace.views, workspace.explain, workspace.masks);
+        self.backbone_options = workspace.backbone_options;
         self.common_options =
             if self.columns.is_empty() { CommonOptions::Nothing } else { CommonOptions::Restored };
         requests.extend(open.into_iter().flat_map(|id| self.load_backbone(id)));
-        for SavedDataset { id, path, split } in datasets {
+        for SavedDataset { id, path, split } in workspace.datasets {
             let split = split.and_then(|name| name.parse::<Split>().ok());
             self.library.datasets.insert(id, Dataset::new(path, split));
             requests.extend(self.load_dataset(id, split));
         }
-        self.evaluations.dataset = dataset.filter(|id| self.library.datasets.contains_key(id));
+        self.evaluations.dataset = workspace.dataset.filter(|id| self.library.datasets.contains_key(id));
         if let Some(id) = self.evaluations.dataset {
             self.gallery_filter = GalleryFilter::new(Scope::Dataset(id));
         }

@@ -172,13 +172,11 @@ impl State {
             || !(wanted.images.is_empty() && wanted.columns.is_empty());
         let mut needs_traces = compared || !wanted.backbones.is_empty() || wanted.own.is_some();
         if let Some(new) = wanted.preferences {
-            let views = std::mem::replace(&mut self.views, new.views);
-            let explain = std::mem::replace(&mut self.explain, new.explain);
-            let masks = std::mem::replace(&mut self.masks, new.masks);
-            let theme = std::mem::replace(&mut self.settings.theme, new.theme);
-            let scale = std::mem::replace(&mut self.settings.scale, new.scale);
-            needs_traces |= explain != self.explain || masks != self.masks;
-            was.preferences = Some(Preferences { views, explain, masks, theme, scale });
+            let before = self.preferences();
+            needs_traces |= before.explain != new.explain || before.masks != new.masks;
+            was.preferences = Some(before);
+            (self.views, self.explain, self.masks) = (new.views, new.explain, new.masks);
+            (self.settings.theme, self.settings.scale) = (new.theme, new.scale);
         }
         if let Some(layout) = wanted.layout {
             self.arranged += 1;
@@ -189,7 +187,7 @@ impl State {
             let form = &mut self.training.form.device;
             let next = next.filter(|_| *form == before).map(|next| std::mem::replace(form, next));
             was.device = Some((before, next));
-            requests.extend(self.reload_backbone());
+            requests.extend(self.reload(|_| true));
         }
         if let Some(own) = wanted.own {
             let (before, asked) = self.swap_own_options(own);
