@@ -155,38 +155,33 @@ impl State {
     pub fn note(&mut self, severity: Severity, text: impl Into<String>) {
         let text = text.into();
         self.record(severity, text.clone());
+        self.toast(severity, text);
+    }
+
+    /// Shows a note alone; returns its id.
+    fn toast(&mut self, severity: Severity, text: String) -> u64 {
         if self.toasts.len() >= MAX_TOASTS {
             self.toasts.remove(0);
         }
         let id = self.fresh();
         self.toasts.push(Toast { id, severity, text, file: None });
+        id
     }
 
     /// Notes that something could not be opened, with a remedy; several failures share one note while it is shown.
     fn note_failure(&mut self, error: &UserError) {
         let reason = error.lines.join(": ");
-        let remedy = error.remedy.as_deref().unwrap_or("Choose another one, or see Jobs and log");
-        let known = self.failure.take().filter(|known| self.toasts.iter().any(|t| t.id == known.toast));
-        let failure = known.map_or_else(
-            || {
-                let toast = self.fresh();
-                if self.toasts.len() >= MAX_TOASTS {
-                    self.toasts.remove(0);
-                }
-                let (severity, text) = (Severity::Error, format!("Could not be opened: {reason}\n{remedy}"));
-                self.toasts.push(Toast { id: toast, severity, text, file: None });
-                Failure { toast, count: 1, first: reason.clone() }
-            },
-            |known| Failure { count: known.count + 1, ..known },
-        );
-        if failure.count > 1
-            && let Some(toast) = self.toasts.iter_mut().find(|toast| toast.id == failure.toast)
+        if let Some(Failure { toast, count, first }) = &mut self.failure
+            && let Some(toast) = self.toasts.iter_mut().find(|shown| shown.id == *toast)
         {
-            let Failure { count, first, .. } = &failure;
+            *count += 1;
             toast.text =
                 format!("{count} could not be opened; the first: {first}\nJobs and log lists all of them");
+            return;
         }
-        self.failure = Some(failure);
+        let remedy = error.remedy.as_deref().unwrap_or("Choose another one, or see Jobs and log");
+        let toast = self.toast(Severity::Error, format!("Could not be opened: {reason}\n{remedy}"));
+        self.failure = Some(Failure { toast, count: 1, first: reason });
     }
 
     /// Adds an entry to the log alone.
