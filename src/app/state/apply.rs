@@ -52,12 +52,7 @@ impl State {
             Event::Failed(job, error) => return self.end_job(job, Some(&error)),
             Event::Cancelled(job) => return self.end_job(job, None),
             Event::Finished(job) => {
-                self.end_training(job, None);
-                self.end_evaluation(job, None);
-                self.end_stability(job, None);
-                self.end_removal(job, None);
-                self.end_similarity(job, None);
-                self.end_browsing(job, None);
+                self.end_results(job, None);
                 let mut requests = self.evaluate_changes();
                 requests.extend(self.end_sheet(job, None));
                 requests.extend(self.end_shared(job, None));
@@ -89,12 +84,7 @@ impl State {
     /// Ends a job without a result: it failed with `error`, or was cancelled if there is none.
     fn end_job(&mut self, job: JobId, error: Option<&UserError>) -> Vec<Request> {
         self.library.end_opening(job, error);
-        self.end_evaluation(job, error);
-        self.end_stability(job, error);
-        self.end_removal(job, error);
-        self.end_similarity(job, error);
-        self.end_browsing(job, error);
-        self.end_training(job, error);
+        self.end_results(job, error);
         let mut requests = self.show_best_of_run();
         requests.extend(self.adopt_probe_options());
         requests.extend(self.end_sheet(job, error));
@@ -102,6 +92,16 @@ impl State {
         // Columns may have waited for the entry that was being opened.
         requests.extend(self.request_columns());
         requests
+    }
+
+    /// Ends the waiting for a job's results: it failed with `error`, or was cancelled or finished if there is none.
+    fn end_results(&mut self, job: JobId, error: Option<&UserError>) {
+        self.end_training(job, error);
+        self.end_evaluation(job, error);
+        self.end_stability(job, error);
+        self.end_removal(job, error);
+        self.end_similarity(job, error);
+        self.end_browsing(job, error);
     }
 
     fn backbone_opened(&mut self, job: JobId, id: BackboneId, info: BackboneInfo) -> Vec<Request> {
@@ -208,19 +208,17 @@ impl State {
             let label = self.library.images.get(id).and_then(|image| image.label);
             label.is_none_or(|label| label.dataset == dataset)
         });
-        known.unwrap_or_else(|| {
-            let id = ImageId(self.fresh());
-            self.library.images.insert(id, Image::new(place));
-            id
-        })
+        known.unwrap_or_else(|| self.insert_image(place))
     }
 
     /// The id of an image, which is added to the library if it is not there.
     fn add_image(&mut self, place: ImageSource) -> ImageId {
-        self.library.images.at(&place).unwrap_or_else(|| {
-            let id = ImageId(self.fresh());
-            self.library.images.insert(id, Image::new(place));
-            id
-        })
+        self.library.images.at(&place).unwrap_or_else(|| self.insert_image(place))
+    }
+
+    fn insert_image(&mut self, place: ImageSource) -> ImageId {
+        let id = ImageId(self.fresh());
+        self.library.images.insert(id, Image::new(place));
+        id
     }
 }

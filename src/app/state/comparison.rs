@@ -65,17 +65,8 @@ impl State {
         self.explain_columns()
     }
 
-    /// Adds those probes to the comparison that are not in it.
-    pub(super) fn compare_probes(&mut self, probes: &[ProbeId]) -> Vec<Request> {
-        self.set_comparison(probes, false)
-    }
-
-    /// Compares these probes and no others.
-    pub(super) fn compare_only(&mut self, probes: &[ProbeId]) -> Vec<Request> {
-        self.set_comparison(probes, true)
-    }
-
-    fn set_comparison(&mut self, probes: &[ProbeId], only: bool) -> Vec<Request> {
+    /// Adds those probes to the comparison that are not in it; with `only`, removes all others.
+    pub(super) fn compare_probes(&mut self, probes: &[ProbeId], only: bool) -> Vec<Request> {
         let known = probes.iter().filter(|probe| self.library.probes.contains_key(*probe)).count();
         if known == 0 {
             return Vec::new();

@@ -25,15 +25,14 @@ pub(super) struct RunChoice {
 impl State {
     /// Opens the probes of a run; once all of them are open, the best are shown.
     pub(super) fn open_run_probes(&mut self, paths: Vec<PathBuf>, by_user: bool) -> Vec<Request> {
-        let requests = self.open_probes(paths.clone(), false);
+        let mut requests = self.open_probes(paths.clone(), false);
         let own = self.library.probes.iter().filter(|(_, probe)| paths.contains(&probe.path));
         let own: Vec<ProbeId> = own.map(|(id, _)| *id).collect();
         let known = &mut self.run_choice.probes;
         known.extend(own.into_iter().filter(|id| !known.contains(id)).collect::<Vec<_>>());
         self.run_choice.by_user |= by_user;
-        let mut all = requests;
-        all.extend(self.show_best_of_run());
-        all
+        requests.extend(self.show_best_of_run());
+        requests
     }
 
     /// Shows the best probes of a run, once none of them is being opened any more.

@@ -62,13 +62,6 @@ impl Thumbnails {
         self.known.is_empty()
     }
 
-    fn put(&mut self, image: ImageId, thumbnail: Thumbnail) {
-        if self.known.len() >= MAX_THUMBNAILS {
-            self.known.shift_remove_index(0);
-        }
-        self.known.insert(image, thumbnail);
-    }
-
     pub(super) fn forget(&mut self, image: ImageId) {
         self.known.shift_remove(&image);
     }
@@ -87,7 +80,11 @@ impl State {
     pub(super) fn put_thumbnail(&mut self, image: ImageId, thumbnail: Thumbnail) {
         self.thumbnails.requested.retain(|wanted| *wanted != image);
         if self.library.images.contains_key(&image) {
-            self.thumbnails.put(image, thumbnail);
+            let known = &mut self.thumbnails.known;
+            if known.len() >= MAX_THUMBNAILS {
+                known.shift_remove_index(0);
+            }
+            known.insert(image, thumbnail);
         }
     }
 

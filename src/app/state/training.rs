@@ -113,10 +113,6 @@ impl Training {
 }
 
 impl State {
-    pub(super) fn set_train_form(&mut self, form: TrainSettings) {
-        self.training.form = form.bounded();
-    }
-
     /// The form as requests carry it: tokens in the canonical form for its backbone, if that is open. An order chosen for an open
     /// ViT-MAE is thus not requested of another family.
     pub(super) fn train_settings(&self) -> TrainSettings {
@@ -233,8 +229,9 @@ impl State {
 
     /// Applies an event of a training, a preflight or its tasks.
     pub(super) fn training_event(&mut self, job: JobId, news: TrainEvent) -> Vec<Request> {
-        match (news, &mut self.training) {
-            (TrainEvent::Planned(preflight), training) => {
+        let training = &mut self.training;
+        match news {
+            TrainEvent::Planned(preflight) => {
                 if matches!(training.preflight, PreflightState::Asked(asked) if asked == job) {
                     training.slurm = preflight.slurm;
                     let (preflight, estimate, timing) = (Arc::new(*preflight), None, Some(job));
@@ -242,31 +239,26 @@ impl State {
                     let data = training.planned.as_ref().and_then(|form| form.data.clone());
                     self.remember_used(data.into_iter().map(RecentItem::Dataset).collect());
                 }
-                Vec::new()
             }
-            (TrainEvent::Timed(timed), training) => {
-                match &mut training.preflight {
-                    PreflightState::Ready { estimate, timing, .. } if *timing == Some(job) => {
-                        *estimate = Some(timed);
-                    }
-                    _ => {}
+            TrainEvent::Timed(timed) => {
+                if let PreflightState::Ready { estimate, timing, .. } = &mut training.preflight
+                    && *timing == Some(job)
+                {
+                    *estimate = Some(timed);
                 }
-                Vec::new()
             }
-            (TrainEvent::TasksPlanned(stages), _) => {
-                self.tasks_planned(job, stages);
-                Vec::new()
-            }
-            (TrainEvent::HandedIn(folder), _) => self.handed_in(job, folder),
-            (TrainEvent::Retried(tasks), _) => {
+            TrainEvent::TasksPlanned(stages) => self.tasks_planned(job, stages),
+            TrainEvent::HandedIn(folder) => return self.handed_in(job, folder),
+            TrainEvent::Retried(tasks) => {
                 self.note(Severity::Info, format!("{} resubmitted", counted(tasks, "task", "tasks")));
-                Vec::new()
             }
-            (news, training) => match &mut training.active {
-                Some(active) if active.job == job => self.active_run_event(news),
-                _ => Vec::new(),
-            },
+            news => {
+                if training.active.as_ref().is_some_and(|active| active.job == job) {
+                    return self.active_run_event(news);
+                }
+            }
         }
+        Vec::new()
     }
 
     /// Applies an event of the active run.
@@ -281,12 +273,9 @@ impl State {
                 let run = self.training.runs.entry(folder).or_insert_with(|| WatchedRun::new(&snapshot));
                 run.update(&snapshot);
                 run.phase = Phase::Running;
-                vec![self.follow_runs()]
+                return vec![self.follow_runs()];
             }
-            TrainEvent::Paused(paused) => {
-                active.paused = paused;
-                Vec::new()
-            }
+            TrainEvent::Paused(paused) => active.paused = paused,
             TrainEvent::Went(delta) => {
                 let TrainDelta { steps, epochs, failures, rate, left } = *delta;
                 (active.rate, active.left) = (rate, left);
@@ -297,21 +286,19 @@ impl State {
                     run.history.epochs(&epochs);
                     run.history.failures(&failures);
                 }
-                Vec::new()
             }
             TrainEvent::Probes(probes) => {
                 let Some(folder) = active.folder.clone() else { return Vec::new() };
-                self.refresh_probes(&folder, probes)
+                return self.refresh_probes(&folder, probes);
             }
             TrainEvent::Ended { finished, failures } => {
-                let Some(folder) = active.folder.clone() else { return Vec::new() };
-                let Some(run) = self.training.runs.get_mut(&folder) else { return Vec::new() };
+                let run = active.folder.as_ref().and_then(|folder| self.training.runs.get_mut(folder));
+                let Some(run) = run else { return Vec::new() };
                 run.history.failures(&failures);
                 run.phase = if finished { Phase::Done } else { Phase::Stopped };
                 let outcome = if finished { "has finished" } else { "was stopped and saved" };
                 let text = format!("{} {outcome}; its probes are in the library", run.history.about.name());
                 self.note(Severity::Info, text);
-                Vec::new()
             }
             TrainEvent::Detached { folder, pid, began } => {
                 let name = self.machine_name();
@@ -320,15 +307,15 @@ impl State {
                     "The training was {what} as process {pid} on {name}, in {folder}: it keeps running there if this window closes"
                 );
                 self.note(Severity::Info, text);
-                Vec::new()
             }
             TrainEvent::Planned(_)
             | TrainEvent::Timed(_)
             | TrainEvent::TasksPlanned(_)
             | TrainEvent::HandedIn(_)
             | TrainEvent::Retried(_)
-            | TrainEvent::Said(_) => Vec::new(),
+            | TrainEvent::Said(_) => {}
         }
+        Vec::new()
     }
 
     /// The worker is replaced by another one: a detached training is no longer followed, and goes on.

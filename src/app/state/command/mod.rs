@@ -281,8 +281,8 @@ impl State {
                 Vec::new()
             }
             Command::ShowProbe(probe) => self.show_probe(probe),
-            Command::Compare(probes) => self.compare_probes(&probes),
-            Command::CompareOnly(probes) => self.compare_only(&probes),
+            Command::Compare(probes) => self.compare_probes(&probes, false),
+            Command::CompareOnly(probes) => self.compare_probes(&probes, true),
             Command::Uncompare(probes) => self.remove_from_comparison(&probes),
             Command::KeepColumn(id) => self.keep_column(id),
             Command::AddColumn { probe, image, change } => self.add_column(probe, image, change),
@@ -347,7 +347,7 @@ impl State {
             }
             Command::ShowSheet(places) => self.show_sheet(places),
             Command::SetTrainForm(form) => {
-                self.set_train_form(*form);
+                self.training.form = form.bounded();
                 Vec::new()
             }
             Command::PlanTraining => self.plan_training(),
