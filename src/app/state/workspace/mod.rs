@@ -9,7 +9,7 @@
 mod error;
 
 use std::collections::{HashMap, HashSet};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -92,13 +92,8 @@ pub struct Workspace {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_as: Option<PathBuf>,
     /// In a session file: whether it has changes that the workspace file lacks.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsaved: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
-fn is_no(unsaved: &bool) -> bool {
-    !unsaved
 }
 
 /// A backbone of a workspace.
@@ -221,11 +216,10 @@ impl Workspace {
     pub fn load(path: &Path) -> Result<Self, WorkspaceError> {
         let bytes = atomic_file::read(path, FILE_LIMIT)
             .map_err(|source| WorkspaceError::Read { path: path.to_owned(), source })?;
-        let json =
-            |error: serde_json::Error| WorkspaceError::Json { path: path.to_owned(), why: error.to_string() };
+        let invalid = |why: String| WorkspaceError::Json { path: path.to_owned(), why };
+        let json = |error: serde_json::Error| invalid(error.to_string());
         if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
-            let why = "expected a JSON object".into();
-            return Err(WorkspaceError::Json { path: path.to_owned(), why });
+            return Err(invalid("expected a JSON object".into()));
         }
         // The version is checked first, as a later one may have other fields.
         #[derive(Deserialize)]
@@ -238,14 +232,13 @@ impl Workspace {
         }
         let mut workspace: Self = serde_json::from_slice(&bytes).map_err(json)?;
         if let Some(id) = workspace.ids().find(|id| *id > LARGEST_ID) {
-            let why = format!("it has the `id` {id}, and the largest allowed is {LARGEST_ID}");
-            return Err(WorkspaceError::Json { path: path.to_owned(), why });
+            return Err(invalid(format!("it has the `id` {id}, and the largest allowed is {LARGEST_ID}")));
         }
         for (list, ids) in workspace.lists() {
             let mut seen = HashSet::new();
             if let Some(id) = ids.into_iter().find(|id| !seen.insert(*id)) {
                 let why = format!("two entries of `{list}` have the `id` {id}; each needs its own");
-                return Err(WorkspaceError::Json { path: path.to_owned(), why });
+                return Err(invalid(why));
             }
         }
         for SavedNote { place, text, .. } in workspace.notes.iter().filter(|note| !note.text.is_empty()) {
@@ -299,8 +292,7 @@ impl Workspace {
             });
         }
         atomic_file::write_with(path, |file| {
-            serde_json::to_writer_pretty(&mut *file, &stored)
-                .map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))?;
+            serde_json::to_writer_pretty(&mut *file, &stored)?;
             file.write_all(b"\n")
         })
         .map_err(|source| WorkspaceError::Write { path: path.to_owned(), source })
@@ -360,8 +352,8 @@ impl Workspace {
             let mut path = PathBuf::from(&backbone.source);
             change(Entry::Backbone(backbone.id), &mut path);
             // `./` distinguishes a folder beside the workspace from an id of the Hub.
-            let bare = path.is_relative() && !path.starts_with(".") && !path.starts_with("..");
-            backbone.source = if bare { Path::new(".").join(path) } else { path }.display().to_string();
+            let path = if is_explicit(&path) { path } else { Path::new(".").join(path) };
+            backbone.source = path.display().to_string();
         }
         self.probes.iter_mut().for_each(|probe| change(Entry::Probe(probe.id), &mut probe.path));
         self.images.iter_mut().for_each(|image| change(Entry::Image(image.id), &mut image.place.path));
@@ -376,14 +368,9 @@ impl Workspace {
     /// the workspace; others stay as they were typed.
     fn each_form_path(&mut self, change: &dyn Fn(&mut PathBuf)) {
         let TrainSettings { backbone, data, out, tokens, .. } = &mut self.training;
-        let is_workspace_path =
-            |path: &Path| path.is_absolute() || path.starts_with(".") || path.starts_with("..");
-        [data, out, &mut tokens.cache]
-            .into_iter()
-            .flatten()
-            .filter(|path| is_workspace_path(path))
-            .for_each(change);
-        if is_workspace_path(Path::new(backbone)) {
+        let paths = [data, out, &mut tokens.cache].into_iter().flatten();
+        paths.filter(|path| is_explicit(path)).for_each(change);
+        if is_explicit(Path::new(backbone)) {
             let mut path = PathBuf::from(&*backbone);
             change(&mut path);
             *backbone = path.display().to_string();
@@ -394,5 +381,10 @@ impl Workspace {
 /// Whether a backbone's source is a path rather than an id of the Hub, which looks like a relative path.
 fn is_path(source: &str) -> bool {
     let path = Path::new(source);
-    path.is_absolute() || path.starts_with(".") || path.starts_with("..") || path.is_dir()
+    is_explicit(path) || path.is_dir()
+}
+
+/// Whether a path is absolute, or begins with `./` or `../`.
+fn is_explicit(path: &Path) -> bool {
+    path.is_absolute() || path.starts_with(".") || path.starts_with("..")
 }
