@@ -1,9 +1,11 @@
-//! Value parsers for clap: numbers within bounds, as in `value_parser = whole_number(1_usize..)`. The literal's type must be
-//! the field's: clap checks that only when the flag is read.
+//! Value parsers for clap: numbers within bounds, as in `value_parser = whole_number(1_usize..)`, and one of a list. The
+//! literal's type must be the field's: clap checks that only when the flag is read.
 
 use std::fmt::Display;
 use std::ops::{Bound, RangeBounds};
 use std::str::FromStr;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Parses whole numbers of `range`: `1_u8..=9`, or `1_u8..`. The error names the bounds that the range includes.
 pub fn whole_number<T: FromStr + PartialOrd + Display>(
@@ -36,6 +38,28 @@ pub fn number<T: FromStr + Copy>(
 /// Parses numbers from 0 to 1.
 pub fn fraction<T: FromStr + Copy + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
     number("from 0 to 1", |number| (T::from(0)..=T::from(1)).contains(&number))(text)
+}
+
+/// Parses the `id` of one of `all`; the error lists all ids.
+pub fn one_of<T: Copy>(
+    all: impl IntoIterator<Item = T> + Clone,
+    id: fn(T) -> &'static str,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let found = all.clone().into_iter().find(|one| id(*one) == text);
+        found.ok_or_else(|| {
+            let ids: Vec<&str> = all.clone().into_iter().map(id).collect();
+            format!("expected one of {}", ids.join(", "))
+        })
+    }
+}
+
+/// Parses one of `all` by its name; help lists the names.
+pub fn choice_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(all.iter().map(|(name, _)| *name));
+    names.map(|text| all.iter().find(|(name, _)| *name == text).expect("one of the names").1)
 }
 
 #[cfg(test)]

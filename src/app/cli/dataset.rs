@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
 use crate::app::format::noun;
@@ -25,22 +25,11 @@ pub struct DatasetVerb {
     #[arg(value_name = "DIR|TABLE")]
     data: PathBuf,
     /// How thoroughly images are checked.
-    #[arg(long, value_enum, default_value_t = Depth::Bytes)]
-    check: Depth,
+    #[arg(long, value_enum, default_value_t = Check::Bytes)]
+    check: Check,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// How thoroughly images are checked.
-#[derive(Clone, Copy, ValueEnum)]
-enum Depth {
-    /// Only count the listed images.
-    Lists,
-    /// Read every file and check that its first bytes are those of an image.
-    Bytes,
-    /// Decode every file.
-    Pixels,
 }
 
 impl DatasetVerb {
@@ -48,14 +37,9 @@ impl DatasetVerb {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let dataset = data::open(&self.data)?;
-        let check = match self.check {
-            Depth::Lists => Check::Lists,
-            Depth::Bytes => Check::Bytes,
-            Depth::Pixels => Check::Pixels,
-        };
         let display = Mutex::new(Display::new());
         let pace = RateMeter::new(dataset.samples.len(), 0);
-        let report = describe(&dataset, check, &|done, _| -> ControlFlow<()> {
+        let report = describe(&dataset, self.check, &|done, _| -> ControlFlow<()> {
             // Skipped while another thread updates the display.
             if let Ok(mut display) = display.try_lock() {
                 display.show("check", &pace.at(done), "");
@@ -74,7 +58,6 @@ impl DatasetVerb {
                     .collect()
             };
             let classes = report.classes.iter().zip(&report.counts);
-            let unreadable = report.unreadable.iter();
             stdout::text(format_args!(
                 "{:#}\n",
                 json!({
@@ -89,7 +72,8 @@ impl DatasetVerb {
                         .collect::<Vec<_>>(),
                     "skipped": report.skipped,
                     "checked": report.checked,
-                    "unreadable": unreadable
+                    "unreadable": report.unreadable
+                        .iter()
                         .map(|(sample, why)| json!({"image": name(*sample), "error": why}))
                         .collect::<Vec<_>>(),
                     "in_train_and_held_out": report.shared

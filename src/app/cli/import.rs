@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::Args;
 use clap::builder::PossibleValuesParser;
-use clap::{Args, ValueEnum};
 
 use super::scenes::is_free;
 use crate::app::terminal::error::Usage;
@@ -40,7 +40,7 @@ pub struct Import {
     image_size: Option<[usize; 2]>,
     /// Normalisation of pixels, if not the project's own.
     #[arg(long, value_enum, value_name = "BY")]
-    normalize: Option<Normalize>,
+    normalize: Option<Scale>,
     /// Key of the checkpoint that holds the model, such as student or model_ema.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -79,17 +79,6 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.";
 /// The largest edge of an image, in pixels.
 const MAX_EDGE: usize = 16_384;
 
-/// What pixels from 0 to 1 are normalised by.
-#[derive(Clone, Copy, ValueEnum)]
-enum Normalize {
-    /// ImageNet's mean and standard deviation
-    Imagenet,
-    /// To the range -1 to 1
-    Half,
-    /// CLIP's mean and standard deviation
-    Clip,
-}
-
 fn projects() -> PossibleValuesParser {
     let heads = HEAD_PROJECTS.iter().map(|project| project.id);
     PossibleValuesParser::new(PROJECTS.iter().map(|project| project.id).chain(heads))
@@ -125,12 +114,7 @@ impl Import {
             return Err(Usage(format!("{out}: the folder is not empty; choose a new one")).into());
         }
         let project = project::find(&self.project).expect("one of the values that are allowed");
-        let scale = self.normalize.map(|by| match by {
-            Normalize::Imagenet => Scale::Imagenet,
-            Normalize::Half => Scale::Half,
-            Normalize::Clip => Scale::Clip,
-        });
-        let Self { heads, image_size: image, key, prefix, .. } = self;
+        let Self { heads, image_size: image, normalize: scale, key, prefix, .. } = self;
         let options = ImportOptions { heads, image, scale, key, prefix };
         let original = Original::open(&self.checkpoint, project, &options)?;
         original.write(&self.out)?;

@@ -11,7 +11,7 @@ use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
-use crate::app::value_parser::whole_number;
+use crate::app::value_parser::{one_of, whole_number};
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
@@ -44,10 +44,12 @@ pub struct Similar {
 pub struct SimilarityFlags {
     /// What to compare of their tokens: routing (each token's position in the order), evidence (what it adds to the
     /// image's own class) or weight (how much it counts)
-    #[arg(long, default_value = "routing", value_parser = kind, value_name = "NAME")]
+    #[arg(long, default_value = "routing", value_name = "NAME",
+          value_parser = one_of(VectorKind::ALL, VectorKind::id))]
     vectors: VectorKind,
     /// Similarity measure: cosine, or spearman (rank correlation)
-    #[arg(long, default_value = "cosine", value_parser = similarity, value_name = "NAME")]
+    #[arg(long, default_value = "cosine", value_name = "NAME",
+          value_parser = one_of(Similarity::ALL, Similarity::id))]
     similarity: Similarity,
 }
 
@@ -57,10 +59,8 @@ impl SimilarityFlags {
         (self.vectors, self.similarity)
     }
 
-    /// The vectors of an evaluation, scaled for comparison.
-    ///
-    /// # Errors
-    /// Why it has none of this kind, and which other kinds tell its images apart.
+    /// The vectors of an evaluation, scaled for comparison; the error says why it has none of this kind, and which other
+    /// kinds tell its images apart.
     pub fn space(self, evaluation: &Evaluation) -> Result<ImageSpace, String> {
         let space = |kind| evaluation.space(kind, self.similarity);
         space(self.vectors).map_err(|why| {
@@ -73,16 +73,6 @@ impl SimilarityFlags {
             format!("{}: {why}{instead}", self.vectors.id())
         })
     }
-}
-
-fn kind(text: &str) -> Result<VectorKind, String> {
-    let found = VectorKind::ALL.into_iter().find(|kind| kind.id() == text);
-    found.ok_or_else(|| format!("expected one of {}", VectorKind::ALL.map(VectorKind::id).join(", ")))
-}
-
-fn similarity(text: &str) -> Result<Similarity, String> {
-    let found = Similarity::ALL.into_iter().find(|similarity| similarity.id() == text);
-    found.ok_or_else(|| format!("expected one of {}", Similarity::ALL.map(Similarity::id).join(", ")))
 }
 
 const LONG: &str = r#"--json prints for every image {"image", "class", "prediction", "vectors", "similarity", "flipped",

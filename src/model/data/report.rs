@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use clap::ValueEnum;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -15,13 +16,13 @@ use crate::model::io::catch_panic::cut;
 use crate::model::io::escape::shown;
 
 /// How thoroughly the images are checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Check {
-    /// Not at all: the samples are only counted.
+    /// Only count the listed images.
     Lists,
-    /// Every file is read; one whose first bytes are no image's is decoded, too.
+    /// Read every file and check that its first bytes are those of an image.
     Bytes,
-    /// Every file is decoded.
+    /// Decode every file.
     Pixels,
 }
 

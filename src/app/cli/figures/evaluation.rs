@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::super::similar::SimilarityFlags;
 use super::{Figures, source};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
+use crate::app::value_parser::choice_of;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
@@ -50,26 +51,9 @@ pub struct EvaluationFlags {
     #[arg(long, requires = "evaluation", value_name = "NAME")]
     measure: Option<String>,
     /// What maps of classes show: token positions or token weights
-    #[arg(long, value_enum, requires = "evaluation", default_value = "positions")]
-    maps: Maps,
-    #[command(flatten)]
-    classes: ClassFlags,
-    #[command(flatten)]
-    similarity: SimilarityFlags,
-    /// What the dots of an image map are coloured by
-    #[arg(long, value_enum, requires = "evaluation", default_value = "outcome")]
-    color: Color,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Color {
-    Outcome,
-    Class,
-}
-
-/// Which classes are drawn.
-#[derive(Args)]
-pub struct ClassFlags {
+    #[arg(long, requires = "evaluation", default_value = "positions",
+          value_parser = choice_of(&[("positions", MapOf::Positions), ("weights", MapOf::Weights)]))]
+    maps: MapOf,
     /// Maximum number of classes drawn, those that differ most; or "all"
     #[arg(long, requires = "evaluation", default_value = "40", value_parser = class_limit, value_name = "N")]
     classes: ClassLimit,
@@ -77,20 +61,23 @@ pub struct ClassFlags {
     #[arg(long, requires = "evaluation", value_name = "TEXT")]
     class_search: Option<String>,
     /// Order of classes [default: depends on the figure]
-    #[arg(long, value_enum, requires = "evaluation")]
-    class_sort: Option<Sort>,
+    #[arg(long, requires = "evaluation", value_parser = choice_of(CLASS_SORTS))]
+    class_sort: Option<ClassSort>,
+    #[command(flatten)]
+    similarity: SimilarityFlags,
+    /// What the dots of an image map are coloured by
+    #[arg(long, requires = "evaluation", default_value = "outcome",
+          value_parser = choice_of(&[("outcome", ColorBy::Outcome), ("class", ColorBy::Class)]))]
+    color: ColorBy,
 }
+
+/// The orders of classes, by name.
+const CLASS_SORTS: &[(&str, ClassSort)] =
+    &[("dataset", ClassSort::Dataset), ("name", ClassSort::Name), ("difference", ClassSort::Difference)];
 
 /// The most classes drawn; `None` draws all.
 #[derive(Clone, Copy)]
 struct ClassLimit(Option<usize>);
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Sort {
-    Dataset,
-    Name,
-    Difference,
-}
 
 /// Parses a number of classes above 0, or `all`.
 fn class_limit(text: &str) -> Result<ClassLimit, String> {
@@ -99,26 +86,6 @@ fn class_limit(text: &str) -> Result<ClassLimit, String> {
         Ok(0) | Err(_) => Err("expected a number above 0, or all".to_owned()),
         Ok(limit) => Ok(ClassLimit(Some(limit))),
     }
-}
-
-impl ClassFlags {
-    fn filter(&self) -> ClassFilter {
-        ClassFilter {
-            search: self.class_search.clone().unwrap_or_default(),
-            sort: self.class_sort.map(|sort| match sort {
-                Sort::Dataset => ClassSort::Dataset,
-                Sort::Name => ClassSort::Name,
-                Sort::Difference => ClassSort::Difference,
-            }),
-            most: self.classes.0,
-        }
-    }
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Maps {
-    Positions,
-    Weights,
 }
 
 impl EvaluationFlags {
@@ -186,14 +153,10 @@ impl EvaluationFlags {
     fn image_map(&self) -> anyhow::Result<ImageMapPlot> {
         let [path] = &self.evaluation[..] else { bail!(Usage(ONLY_SCATTER_TAKES_TWO.into())) };
         let evaluation = source::evaluation(path)?;
-        let color = match self.color {
-            Color::Outcome => ColorBy::Outcome,
-            Color::Class => ColorBy::Class,
-        };
         let (vectors, similarity) = self.similarity.values();
         let space = self.similarity.space(&evaluation);
         let space = space.map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
-        let view = ImageMapView { vectors, similarity, color, selected: None };
+        let view = ImageMapView { vectors, similarity, color: self.color, selected: None };
         Ok(ImageMapPlot { evaluation: Arc::new(evaluation), space: Arc::new(space), view })
     }
 
@@ -237,6 +200,7 @@ impl Figures {
     }
 
     fn overview(&self) -> anyhow::Result<EvaluationPlot> {
+        let flags = &self.evaluations;
         let overviews = || OVERVIEWS.iter().map(|overview| overview.id());
         let ids = || overviews().chain([image_map::INFO.id]).collect::<Vec<_>>().join(", ");
         let [id] = &self.figure[..] else { bail!(Usage(format!("--figure: name one of {}", ids()))) };
@@ -244,13 +208,13 @@ impl Figures {
             || Usage(format!("--figure {id}: an evaluation has no such figure; expected one of {}", ids()));
         let overview = dataset::find(id).ok_or_else(unknown)?;
         let read = |path: &PathBuf| -> anyhow::Result<_> { Ok(Arc::new(source::evaluation(path)?)) };
-        let evaluations = self.evaluations.evaluation.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+        let evaluations = flags.evaluation.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
         let (evaluation, other) = match &evaluations[..] {
             [one] => (one.clone(), one.clone()),
             [one, other] if overview.is_by_image() => (one.clone(), other.clone()),
             _ => bail!(Usage(ONLY_SCATTER_TAKES_TWO.into())),
         };
-        if let [one, two] = &self.evaluations.evaluation[..]
+        if let [one, two] = &flags.evaluation[..]
             && evaluation.asked.images != other.asked.images
         {
             let describe = |path: &Path, Evaluation { asked, .. }: &Evaluation| {
@@ -262,18 +226,15 @@ impl Figures {
         }
         let default = Choice::default();
         let choice = Choice {
-            measure: EvaluationFlags::measure(
-                &evaluation,
-                self.evaluations.measure.as_ref(),
-                default.measure,
-            )?,
+            measure: EvaluationFlags::measure(&evaluation, flags.measure.as_ref(), default.measure)?,
             against: EvaluationFlags::measure(&other, self.against.as_ref(), default.against)?,
-            maps: match self.evaluations.maps {
-                Maps::Positions => MapOf::Positions,
-                Maps::Weights => MapOf::Weights,
-            },
+            maps: flags.maps,
             map: self.options().map,
-            classes: self.evaluations.classes.filter(),
+            classes: ClassFilter {
+                search: flags.class_search.clone().unwrap_or_default(),
+                sort: flags.class_sort,
+                most: flags.classes.0,
+            },
             ..default
         };
         Ok(EvaluationPlot { overview, evaluation, other, choice, selected: None })

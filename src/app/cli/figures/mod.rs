@@ -12,10 +12,10 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 pub(super) use self::run::history;
+use crate::app::jobs::history::Band;
 use crate::app::terminal::error::Usage;
-use crate::app::terminal::stdout;
-use crate::app::terminal::stdout::say;
-use crate::app::value_parser::{fraction, whole_number};
+use crate::app::terminal::stdout::{self, say};
+use crate::app::value_parser::{choice_of, fraction, whole_number};
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
 use crate::model::probe::router::scan::Scan;
@@ -54,8 +54,9 @@ pub struct Figures {
     #[arg(long, conflicts_with_all = ["trace", "scan"], value_name = "DIR")]
     run: Vec<PathBuf>,
     /// Bands of training curves over seeds: one standard deviation, or the 95 % interval of the mean
-    #[arg(long, value_enum, default_value = "deviation", requires = "run")]
-    band: run::BandArg,
+    #[arg(long, default_value = "deviation", requires = "run",
+          value_parser = choice_of(&[("deviation", Band::Deviation), ("interval", Band::Interval)]))]
+    band: Band,
     #[command(flatten)]
     evaluations: evaluation::EvaluationFlags,
     /// Heads of the run to draw [default: all]
@@ -85,14 +86,16 @@ pub struct Figures {
     #[arg(long, value_enum, default_value = "print")]
     theme: Look,
     /// Colour map of magnitudes
-    #[arg(long, value_enum, default_value = "cividis", conflicts_with_all = ["run", "stability", "causal"])]
-    map: Colors,
+    #[arg(long, default_value = "cividis", conflicts_with_all = ["run", "stability", "causal"],
+          value_parser = choice_of(&[("cividis", Map::Cividis), ("viridis", Map::Viridis)]))]
+    map: Map,
     /// Use a logarithmic scale, if the figure has one
     #[arg(long, conflicts_with_all = ["evaluation", "stability", "causal"])]
     log: bool,
     /// Order of the rows of an assignment matrix
-    #[arg(long, value_enum, default_value = "argmax", conflicts_with_all = NO_TRACE)]
-    rows: Order,
+    #[arg(long, default_value = "argmax", conflicts_with_all = NO_TRACE,
+          value_parser = choice_of(&[("argmax", Rows::Argmax), ("score", Rows::Score), ("raster", Rows::Raster)]))]
+    rows: Rows,
     /// Draw differences from this: the number of a column (--trace) from 1, which comes first, unchanged, or the file
     /// of another trace; for removal curves (--causal), the file of others. For a scatter: the measure on the y axis
     #[arg(long, value_name = "COLUMN|FILE|MEASURE")]
@@ -133,19 +136,6 @@ enum Look {
     Print,
     Light,
     Dark,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Colors {
-    Cividis,
-    Viridis,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Order {
-    Argmax,
-    Score,
-    Raster,
 }
 
 impl Figures {
@@ -332,16 +322,9 @@ impl Figures {
 
     fn options(&self) -> Options {
         Options {
-            map: match self.map {
-                Colors::Cividis => Map::Cividis,
-                Colors::Viridis => Map::Viridis,
-            },
+            map: self.map,
             log: self.log,
-            rows: match self.rows {
-                Order::Argmax => Rows::Argmax,
-                Order::Score => Rows::Score,
-                Order::Raster => Rows::Raster,
-            },
+            rows: self.rows,
             opacity: self.opacity,
             grid: self.grid,
             regions: self.regions,

@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
-use clap::ValueEnum;
+use anyhow::{Context, bail};
 
 use super::Figures;
-use crate::app::jobs::history::{Band, TrainHistory, disk};
+use crate::app::jobs::history::{TrainHistory, disk};
 use crate::app::jobs::run_metrics::{self, ProbeMetrics};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
@@ -46,12 +45,9 @@ impl Figures {
                     .collect()
             }
             [id] => vec![id],
-            _ => {
-                return Err(Usage(
-                    "only one figure of a run can be drawn at a time; \"all\" writes one file each".into(),
-                )
-                .into());
-            }
+            _ => bail!(Usage(
+                "only one figure of a run can be drawn at a time; \"all\" writes one file each".into()
+            )),
         };
         for id in &ids {
             let plot: Box<dyn Plot> = match (Part::find(id), &runs[..]) {
@@ -60,18 +56,17 @@ impl Figures {
                     Box::new(TrainHistory::settings_of(&runs, &self.heads, &coverage))
                 }
                 (None, _) if *id == rates::INFO.id => {
-                    return Err(Usage(format!("--figure {id}: takes only one run")).into());
+                    bail!(Usage(format!("--figure {id}: takes only one run")));
                 }
                 (None, _) => {
                     let parts = Part::ALL.map(|part| part.info().id).join(", ");
                     let more = [rates::INFO.id, settings::INFO.id].join(", ");
-                    return Err(Usage(format!(
+                    bail!(Usage(format!(
                         "--figure {id}: a run has no such figure; expected one of {parts}, {more}"
-                    ))
-                    .into());
+                    )));
                 }
                 (Some(part), _) => {
-                    Box::new(TrainHistory::figure_of(&runs, &self.heads, part, self.log, self.band.into()))
+                    Box::new(TrainHistory::figure_of(&runs, &self.heads, part, self.log, self.band))
                 }
             };
             let path = match ids.len() {
@@ -102,22 +97,6 @@ pub(in crate::app::cli) fn history(folder: &Path) -> anyhow::Result<TrainHistory
     history.epochs(&snapshot.epochs);
     snapshot.losses.iter().for_each(|losses| history.losses(losses));
     Ok(history)
-}
-
-/// [`Band`] as a value of `--band`.
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum BandArg {
-    Deviation,
-    Interval,
-}
-
-impl From<BandArg> for Band {
-    fn from(band: BandArg) -> Self {
-        match band {
-            BandArg::Deviation => Self::Deviation,
-            BandArg::Interval => Self::Interval,
-        }
-    }
 }
 
 /// The path `out` with the figure's id in its name: `curves-training_loss.svg` for `curves.svg`.

@@ -17,10 +17,7 @@ use crate::model::trace::{Routing, Trace};
 /// Largest trace file read: the plan of 4096 tokens as text stays below it.
 const MAX_BYTES: u64 = 512 << 20;
 
-/// Reads a trace.
-///
-/// # Errors
-/// If the file cannot be read, is larger than any trace, or is not one.
+/// Reads a trace; an error if the file cannot be read, is larger than any trace, or is not one.
 pub fn trace(path: &Path) -> anyhow::Result<Trace> {
     let bytes = bytes(path)?;
     serde_json::from_slice(&bytes).map_err(|error| {
@@ -37,27 +34,18 @@ pub fn trace(path: &Path) -> anyhow::Result<Trace> {
     })
 }
 
-/// Reads an evaluation.
-///
-/// # Errors
-/// If the file cannot be read, is too large, or is not one.
+/// Reads an evaluation; an error if the file cannot be read, is too large, or is not one.
 pub fn evaluation(path: &Path) -> anyhow::Result<Evaluation> {
     Evaluation::from_json(&text(path)?).with_context(|| path.display().to_string())
 }
 
-/// Reads a file of text.
-///
-/// # Errors
-/// If it cannot be read, is too large, or is not UTF-8.
+/// Reads a file of text; an error if it cannot be read, is too large, or is not UTF-8.
 pub fn text(path: &Path) -> anyhow::Result<String> {
     String::from_utf8(bytes(path)?).with_context(|| format!("{} is not a text file", path.display()))
 }
 
 /// Reads a file of at most [`MAX_BYTES`].
-///
-/// # Errors
-/// If the file cannot be read, or is larger.
-pub fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     atomic_file::read(path, MAX_BYTES).map_err(|error| read_error(path.display(), error))
 }
 
@@ -76,10 +64,7 @@ pub fn scan_trace(scan: Scan, grid: Grid) -> Trace {
     Trace { head: scan.id().to_owned(), grid, routing, ..Trace::default() }
 }
 
-/// Parses the name of a scan.
-///
-/// # Errors
-/// If there is no such scan; the text lists all names.
+/// Parses the name of a scan; the error lists all names.
 pub fn scan(name: &str) -> Result<Scan, String> {
     Scan::ALL.into_iter().find(|scan| scan.id() == name).ok_or_else(|| {
         let ids: Vec<&str> = Scan::ALL.iter().map(|scan| scan.id()).collect();
@@ -87,10 +72,7 @@ pub fn scan(name: &str) -> Result<Scan, String> {
     })
 }
 
-/// Parses a patch grid such as `14x14`, rows first.
-///
-/// # Errors
-/// If it is not two numbers from 1 to 64; the text says what is expected.
+/// Parses a patch grid such as `14x14`, rows first: two numbers from 1 to 64.
 pub fn grid(text: &str) -> Result<Grid, String> {
     let sides = text.split_once('x').and_then(|(rows, cols)| Some((rows.parse().ok()?, cols.parse().ok()?)));
     match sides {

@@ -19,12 +19,13 @@ use crate::app::terminal::error::Usage;
 use crate::app::terminal::reporter::TerminalReporter;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
+use crate::app::value_parser::one_of;
 use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
 use crate::model::trace::Trace;
 use crate::model::train::run::ProbeCheckpoint;
 use crate::viz::draw::check::check;
-use crate::viz::{Figure, export, find};
+use crate::viz::{self, Figure, export, find};
 
 /// Largest file of notes, in bytes.
 const MAX_NOTES: u64 = 1 << 20;
@@ -56,8 +57,9 @@ pub(super) struct HtmlFlags {
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "html", conflicts_with_all = ["image", "probe", "class"])]
     trace: Vec<PathBuf>,
     /// Figures to show [default: token_map, scan_path, evidence]; `ssmprobe figures --list` lists them.
-    #[arg(long, value_name = "ID", value_delimiter = ',', requires = "html", value_parser = figure)]
-    figure: Vec<FigureArg>,
+    #[arg(long, value_name = "ID", value_delimiter = ',', requires = "html",
+          value_parser = one_of(viz::FIGURES.iter().copied(), Figure::id))]
+    figure: Vec<&'static dyn Figure>,
     /// Your notes, a Markdown file: headings, paragraphs, lists, emphasis and code.
     #[arg(long, value_name = "FILE", requires = "html")]
     notes: Option<PathBuf>,
@@ -78,15 +80,6 @@ pub(super) struct HtmlFlags {
 /// Traces, and the names of their probes.
 type Explained = (Vec<Arc<Trace>>, Vec<String>);
 
-/// A figure that was named by its id.
-#[derive(Clone, Copy)]
-struct FigureArg(&'static dyn Figure);
-
-fn figure(id: &str) -> Result<FigureArg, String> {
-    let known = || crate::viz::FIGURES.iter().map(|figure| figure.id()).collect::<Vec<_>>().join(", ");
-    find(id).map(FigureArg).ok_or_else(|| format!("expected one of {}", known()))
-}
-
 impl HtmlFlags {
     /// Writes the page, with these `tables` of the runs in `sources`.
     pub(super) fn run(&self, sources: &[Source], tables: Vec<Table>) -> anyhow::Result<ExitCode> {
@@ -94,7 +87,7 @@ impl HtmlFlags {
         let notes = self.notes.as_deref().map(notes).transpose()?;
         let figures = match &self.figure[..] {
             [] => FIGURES.iter().filter_map(|id| find(id)).collect(),
-            named => named.iter().map(|figure| figure.0).collect(),
+            named => named.to_vec(),
         };
         let mut page = Page { notes, tables, figures, facts: facts(sources), ..Page::default() };
         page.title = match (&self.title, sources) {
@@ -185,7 +178,7 @@ impl HtmlFlags {
 fn save<'a>(folder: &Path, traces: impl Iterator<Item = &'a Arc<Trace>>) -> anyhow::Result<()> {
     atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be created", folder.display()))?;
     for (number, trace) in (1..).zip(traces) {
-        let stem = |name: &str| crate::viz::figures::plot::stem(name);
+        let stem = |name: &str| viz::figures::plot::stem(name);
         let (image, probe, class) = (stem(&trace.image), stem(&trace.probe), trace.evidence.class);
         let path = folder.join(format!("{number:03}-{image}-{probe}-{class}.trace.json"));
         let bytes = serde_json::to_vec(&**trace).expect("plain data serialises");

@@ -12,9 +12,8 @@ pub(super) use self::html::notes;
 use crate::app::format::counted;
 use crate::app::report::{FORMATS, Format, PARQUET, Source, TABLES, parquet, table::Table};
 use crate::app::terminal::error::Usage;
-use crate::app::terminal::stdout;
-use crate::app::terminal::stdout::say;
-use crate::app::value_parser::number;
+use crate::app::terminal::stdout::{self, say};
+use crate::app::value_parser::{number, one_of};
 use crate::model::io::atomic_file;
 
 /// Make the paper's tables from runs, or an HTML page of tables and explained images.
@@ -33,8 +32,9 @@ pub struct Report {
     #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = format)]
     format: Vec<FormatArg>,
     /// Only these tables.
-    #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = kind)]
-    table: Vec<String>,
+    #[arg(long, value_name = "TABLE", value_delimiter = ',',
+          value_parser = one_of(TABLES.iter().map(|kind| kind.id), |id| id))]
+    table: Vec<&'static str>,
     /// Head that the table `paired` compares the others with [default: sinkhorn, else the best].
     #[arg(long, value_name = "HEAD")]
     against: Option<String>,
@@ -68,12 +68,6 @@ fn format(text: &str) -> Result<FormatArg, String> {
     if found.is_some() || text == PARQUET { Ok(found) } else { Err(format!("expected one of {}", known())) }
 }
 
-fn kind(text: &str) -> Result<String, String> {
-    let known = || TABLES.iter().map(|kind| kind.id).collect::<Vec<_>>().join(", ");
-    let found = TABLES.iter().any(|kind| kind.id == text);
-    if found { Ok(text.to_owned()) } else { Err(format!("expected one of {}", known())) }
-}
-
 /// Whether `points` of accuracy can be an equivalence margin: above 0 and at most 100.
 fn is_margin(points: f64) -> bool {
     points > 0.0 && points <= 100.0
@@ -90,8 +84,7 @@ impl Report {
             sources.iter_mut().for_each(|source| source.reference = Some(asked.clone()));
         }
         sources.iter_mut().for_each(|source| source.equivalence = self.equivalence);
-        let kinds =
-            TABLES.iter().filter(|kind| self.table.is_empty() || self.table.iter().any(|id| id == kind.id));
+        let kinds = TABLES.iter().filter(|kind| self.table.is_empty() || self.table.contains(&kind.id));
         let tables: Vec<Table> = kinds.flat_map(|kind| kind.tables(&sources)).collect();
         if self.html.html.is_some() {
             return self.html.run(&sources, tables);

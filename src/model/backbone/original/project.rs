@@ -1,6 +1,8 @@
 //! The projects whose checkpoints are read, and their differences: prefixes of the weights, tensors besides the encoder,
 //! values that a checkpoint does not contain. Their encoders share the names of timm's vision transformer.
 
+use clap::ValueEnum;
+
 use crate::model::backbone::preprocess::config::{CLIP_MEAN, CLIP_STD, HALF, IMAGENET_MEAN, IMAGENET_STD};
 
 /// A project that publishes checkpoints with its own tensor names.
@@ -28,11 +30,11 @@ pub struct Project {
 }
 
 /// The normalisation of pixels in 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Scale {
     /// ImageNet's mean and standard deviation.
     Imagenet,
-    /// To the range -1 to 1, as in Inception.
+    /// To the range -1 to 1.
     Half,
     /// CLIP's mean and standard deviation.
     Clip,
