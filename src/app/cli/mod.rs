@@ -30,6 +30,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Command, CommandFactory, Parser, Subcommand};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::app::crash;
 use crate::app::devtools::{self, demo};
@@ -121,6 +123,15 @@ impl Verb {
             Self::Bench(verb) => verb.run(),
         }
     }
+}
+
+/// A document of `--json`: what it tells, then the fields of `document`.
+fn event(event: &str, document: impl Serialize) -> Value {
+    let mut all = json!({"event": event});
+    if let (Value::Object(all), Ok(Value::Object(own))) = (&mut all, serde_json::to_value(document)) {
+        all.extend(own);
+    }
+    all
 }
 
 /// Lets a flag take a value such as `-1`, so that its value parser says what is expected; clap alone takes it for a flag.

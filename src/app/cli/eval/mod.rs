@@ -119,9 +119,7 @@ impl Eval {
         })?;
         Ok(if ended { ExitCode::SUCCESS } else { interrupt::code() })
     }
-}
 
-impl Eval {
     /// Submits the evaluation as tasks, each on some of the images; the last one joins their results.
     fn submit(&self, place: SubmitTarget) -> anyhow::Result<ExitCode> {
         let folder = self.asked.home()?;
@@ -168,7 +166,7 @@ impl Report {
                 self.print_json(|| json!({"event": "survey", "probe": probe, "files": files}))
             }
             EvalEvent::Anchor(anchor) => {
-                self.print_json(|| output::anchor(&anchor))?;
+                self.print_json(|| super::event("anchor", &anchor))?;
                 results.anchors.push(anchor);
                 Ok(())
             }

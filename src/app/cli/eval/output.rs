@@ -28,15 +28,6 @@ pub fn document(subject: &Subject, reading: &Intervention, metrics: &Metrics) ->
     })
 }
 
-/// The JSON document of an anchor.
-pub fn anchor(anchor: &Anchor) -> Value {
-    let mut value = json!({"event": "anchor"});
-    if let (Value::Object(all), Ok(Value::Object(own))) = (&mut value, serde_json::to_value(anchor)) {
-        all.extend(own);
-    }
-    value
-}
-
 /// The table of all results in Markdown: a row for each probe, then one for each anchor. `masks` counts images with one.
 pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor], masks: usize) -> String {
     let mut columns = vec![Column::words("Probe"), Column::numbers("Accuracy (%)")];

@@ -1,6 +1,7 @@
 //! The output of `inspect`: a line for every image and probe, a warning for what was left out, and the files.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,6 +10,7 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
+use crate::app::cli::event;
 use crate::app::format::counted;
 use crate::app::jobs::inspect::{Explained, Failure, InspectEvent, Summary};
 use crate::app::terminal::stdout::say;
@@ -49,8 +51,8 @@ impl Report {
     }
 
     /// Prints an event or writes its file, on any thread.
-    pub fn print_event(&self, event: InspectEvent) -> anyhow::Result<()> {
-        match event {
+    pub fn print_event(&self, told: InspectEvent) -> anyhow::Result<()> {
+        match told {
             InspectEvent::Begun(images) => {
                 atomic_file::make_folder(&self.out).with_context(|| {
                     format!("{}: the output folder cannot be created", self.out.display())
@@ -68,7 +70,11 @@ impl Report {
                 progress.summary.as_mut().map_or(Ok(()), |summary| summary.row(&cells))?;
                 let files = files.map(|file| self.out.join(file).display().to_string());
                 document["files"] = files.to_vec().into();
-                self.print(if self.json { json_line("result", document) } else { text_line(&document) })
+                if self.json {
+                    self.print(event("result", document))
+                } else {
+                    self.print(text_line(&document))
+                }
             }
             InspectEvent::Failed(failure) => self.failure(failure),
             InspectEvent::Note(text) => {
@@ -94,7 +100,7 @@ impl Report {
         self.bar.suspend(|| say!("warning: left out: {}", shown(&format!("{place}{error}"))));
         self.progress().failed.insert(image);
         if self.json {
-            self.print(json_line("failure", json!({"image": path, "probe": probe, "error": error})))?;
+            self.print(event("failure", json!({"image": path, "probe": probe, "error": error})))?;
         }
         Ok(())
     }
@@ -110,7 +116,7 @@ impl Report {
         let out = self.out.display().to_string();
         if self.json {
             let end = json!({"out": out, "images": images, "images_done": done, "results": rows});
-            self.print(json_line("end", end))?;
+            self.print(event("end", end))?;
         }
         let (all, results) = (counted(images, "image", "images"), counted(rows, "result", "results"));
         say!("{done} of {all} explained, {results} in {out}");
@@ -118,18 +124,9 @@ impl Report {
     }
 
     /// Prints a line to standard output; a closed pipe does not stop the run.
-    fn print(&self, line: String) -> anyhow::Result<()> {
+    fn print(&self, line: impl Display) -> anyhow::Result<()> {
         self.bar.suspend(|| stdout::line(line))
     }
-}
-
-/// One line of JSON, `event` first.
-fn json_line(event: &str, document: Value) -> String {
-    let mut line = json!({"event": event});
-    if let (Value::Object(line), Value::Object(document)) = (&mut line, document) {
-        line.extend(document);
-    }
-    line.to_string()
 }
 
 /// Image, probe, predicted class, its probability and any reading but the default, with tabs between.

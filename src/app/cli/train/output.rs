@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::TrainArgs;
+use crate::app::cli::event;
 use crate::app::format::{counted, shell_path};
 use crate::app::jobs::extract::describe;
 use crate::app::jobs::history::TrainHistory;
@@ -141,11 +142,7 @@ impl TrainArgs {
 }
 
 fn metric_event(metric: &Metric) -> Value {
-    let mut value = json!({"event": if metric.epoch.step.is_some() { "evaluation" } else { "epoch" }});
-    if let (Value::Object(all), Ok(Value::Object(own))) = (&mut value, serde_json::to_value(metric)) {
-        all.extend(own);
-    }
-    value
+    event(if metric.epoch.step.is_some() { "evaluation" } else { "epoch" }, metric)
 }
 
 /// The cell of a grid that the selection images choose, with its accuracies.
