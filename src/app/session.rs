@@ -83,9 +83,6 @@ impl Session {
     }
 
     /// Saves what is open before something else is opened in its place; returns the path.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn keep_previous(&self, workspace: &Workspace) -> Result<PathBuf, WorkspaceError> {
         let previous = self.path.with_file_name(PREVIOUS);
         save(workspace, &previous).map(|()| previous)
@@ -97,9 +94,6 @@ impl Session {
     }
 
     /// Takes the result of the last write, once it has ended.
-    ///
-    /// # Errors
-    /// If the file could not be written.
     pub fn written(&mut self) -> Result<(), WorkspaceError> {
         match self.writing.as_ref().map(Receiver::try_recv) {
             None | Some(Err(TryRecvError::Empty)) => Ok(()),
@@ -133,9 +127,6 @@ impl Session {
     }
 
     /// Writes the workspace on this thread, before the program ends.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn write_last(&mut self, workspace: &Workspace) -> Result<(), WorkspaceError> {
         if let Some(writing) = self.writing.take() {
             let _ = writing.recv(); // overwritten below

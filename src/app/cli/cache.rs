@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
+use anyhow::bail;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -11,8 +12,7 @@ use serde_json::json;
 use crate::app::format::{self, counted};
 use crate::app::jobs::extract::cache_root;
 use crate::app::terminal::error::Usage;
-use crate::app::terminal::stdout;
-use crate::app::terminal::stdout::say;
+use crate::app::terminal::stdout::{self, say};
 use crate::model::data::token_cache::Names;
 use crate::model::data::token_cache::list::{self, About, Entry};
 
@@ -119,14 +119,8 @@ fn choose(entries: Vec<Entry>, names: &[String]) -> anyhow::Result<Vec<Entry>> {
     for name in names {
         match entries.iter().filter(|entry| entry.name.starts_with(name.as_str())).count() {
             1 => {}
-            0 => {
-                return Err(
-                    Usage(format!("no cache is named {name}; `ssmprobe cache list` shows all")).into()
-                );
-            }
-            more => {
-                return Err(Usage(format!("{more} caches begin with {name}; give a longer prefix")).into());
-            }
+            0 => bail!(Usage(format!("no cache is named {name}; `ssmprobe cache list` shows all"))),
+            more => bail!(Usage(format!("{more} caches begin with {name}; give a longer prefix"))),
         }
     }
     let wanted = |entry: &Entry| names.iter().any(|name| entry.name.starts_with(name.as_str()));

@@ -11,7 +11,7 @@ use super::devices;
 use crate::app::anonymous::anonymous;
 use crate::app::crash;
 use crate::app::demo::{self, DemoInfo};
-use crate::app::format;
+use crate::app::format::{self, counted};
 use crate::app::jobs::extract::cache_root;
 use crate::app::state::settings;
 use crate::app::terminal::stdout;
@@ -148,8 +148,8 @@ fn token_caches() -> anyhow::Result<String> {
     let root = cache_root(None)?;
     let entries = list::entries(&root)?;
     let bytes = entries.iter().map(|entry| entry.bytes).sum();
-    let caches = if entries.len() == 1 { "cache" } else { "caches" };
-    Ok(format!("{} {caches}, {}, in {}", entries.len(), format::bytes(bytes), root.display()))
+    let caches = counted(entries.len(), "cache", "caches");
+    Ok(format!("{caches}, {}, in {}", format::bytes(bytes), root.display()))
 }
 
 /// Total size of the files in the Hub's cache, in bytes, each counted once.

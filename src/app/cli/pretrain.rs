@@ -10,8 +10,7 @@ use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::pretrain::{self, Event, Manifest, Point, PretrainSettings, PretrainSpec};
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
-use crate::app::terminal::stdout;
-use crate::app::terminal::stdout::say;
+use crate::app::terminal::stdout::{self, say};
 
 /// Pre-train a small vision transformer on images, as a masked autoencoder or supervised.
 #[derive(Args)]

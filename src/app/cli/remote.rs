@@ -6,8 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::app::remote::{INSTALLED, WorkerAddress, install};
 use crate::app::terminal::error::Usage;
-use crate::app::terminal::stdout;
-use crate::app::terminal::stdout::say;
+use crate::app::terminal::stdout::{self, say};
 
 /// Install this program on another machine over ssh.
 #[derive(Args)]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -43,18 +44,16 @@ impl Scenes {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let set = Set { seed: self.seed, train: self.train, val: self.val };
         if set.train + set.val == 0 {
-            return Err(Usage(format!(
+            bail!(Usage(format!(
                 "--train {} --val {}: give 1 to {MAX_SCENES} scenes in at least one of them",
                 set.train, set.val
-            ))
-            .into());
+            )));
         }
         if !is_free("--out ", &self.out)? {
-            return Err(Usage(format!(
+            bail!(Usage(format!(
                 "--out {}: the folder is not empty; choose a new one, so that scenes of another set are not mixed in",
                 self.out.display()
-            ))
-            .into());
+            )));
         }
         let bar = ProgressBar::new(set.train + set.val);
         let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} scenes, {eta} left");
@@ -66,10 +65,7 @@ impl Scenes {
     }
 }
 
-/// Whether the folder is empty or does not exist; `flag` stands before its name in the error.
-///
-/// # Errors
-/// If it cannot be read.
+/// Whether the folder is empty or does not exist; an error, with `flag` before its name, if it cannot be read.
 pub(super) fn is_free(flag: &str, folder: &Path) -> Result<bool, Usage> {
     let refused = |why| Usage(format!("{flag}{}: {why}; choose a new folder", folder.display()));
     if atomic_file::nearest_folder(folder).map_err(refused)? != folder {

@@ -25,7 +25,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// What is known of the training.
 struct RemoteTraining {
     host: Host,
-    program: Option<String>,
     /// Its folder and process id, once it runs.
     process: Option<(PathBuf, u32)>,
     /// For each of its logs, the smallest byte offset of a line that is not printed yet.
@@ -42,9 +41,8 @@ pub fn run(host: Host, words: Vec<String>, out: PathBuf) -> anyhow::Result<ExitC
     let mut link = Link::start(host.clone(), Arc::new(|| {})).map_err(anyhow::Error::msg)?;
     link.send(Request::Fetch(JOB, Fetch::Detached(Detached { words, out, again: false })));
     let display = Display::new();
-    let program = host.program.clone();
     let mut training =
-        RemoteTraining { host, program, process: None, printed: [0; LOGS.len()], ended: None, probes: 0 };
+        RemoteTraining { host, process: None, printed: [0; LOGS.len()], ended: None, probes: 0 };
     let mut before = Connection::Connecting(training.host.clone());
     loop {
         if interrupt::flow().is_break() {
@@ -142,11 +140,10 @@ impl RemoteTraining {
 
     /// The command that follows the training again.
     fn follow_command(&self, folder: &Path) -> String {
-        let program = self
-            .program
-            .as_ref()
-            .map_or(String::new(), |path| format!(" --remote-program {}", shell_word(path)));
-        format!("ssmprobe train --on {}{program} --resume --out {}", self.host.place, shell_path(folder))
+        let Host { place, program } = &self.host;
+        let program = program.as_ref().map(|path| format!(" --remote-program {}", shell_word(path)));
+        let program = program.unwrap_or_default();
+        format!("ssmprobe train --on {place}{program} --resume --out {}", shell_path(folder))
     }
 
     fn end(&self, display: &Display) -> ExitCode {

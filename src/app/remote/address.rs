@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::str::FromStr;
 
 /// The program to start if none is named.
-const DEFAULT_PROGRAM: &str = "ssmprobe";
+pub(super) const DEFAULT_PROGRAM: &str = "ssmprobe";
 
 /// The address of a worker. Parsed from, and displayed as, `local` or `ssh://[USER@]HOST[:PORT]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,16 @@ impl FromStr for WorkerAddress {
     }
 }
 
+impl Display for WorkerAddress {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self::Ssh { user, host, port } = self else { return f.write_str("the worker on this machine") };
+        f.write_str("ssh://")?;
+        user.iter().try_for_each(|user| write!(f, "{user}@"))?;
+        if host.contains(':') { write!(f, "[{host}]") } else { f.write_str(host) }?;
+        port.iter().try_for_each(|port| write!(f, ":{port}"))
+    }
+}
+
 impl WorkerAddress {
     /// Splits an address and an optional path: `ssh://gpu1/data/run`, or `ssh://gpu1/~/run` below the remote home.
     ///
@@ -74,19 +84,7 @@ impl WorkerAddress {
     pub fn word(&self) -> String {
         if *self == Self::Local { "local".to_owned() } else { self.to_string() }
     }
-}
 
-impl Display for WorkerAddress {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let Self::Ssh { user, host, port } = self else { return f.write_str("the worker on this machine") };
-        f.write_str("ssh://")?;
-        user.iter().try_for_each(|user| write!(f, "{user}@"))?;
-        if host.contains(':') { write!(f, "[{host}]") } else { f.write_str(host) }?;
-        port.iter().try_for_each(|port| write!(f, ":{port}"))
-    }
-}
-
-impl WorkerAddress {
     /// The command that starts the worker, with all three standard streams piped. The child is in a process group of its
     /// own: Ctrl-C does not reach it, it ends when its standard input is closed.
     ///
@@ -149,11 +147,6 @@ impl WorkerAddress {
             Self::Local => program.unwrap_or(DEFAULT_PROGRAM).to_owned(),
             Self::Ssh { .. } => "ssh".to_owned(),
         }
-    }
-
-    /// The program that runs as the worker, with the default filled in.
-    pub(super) fn worker_program(program: Option<&str>) -> &str {
-        program.unwrap_or(DEFAULT_PROGRAM)
     }
 }
 

@@ -21,6 +21,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::Builder;
 use std::time::Duration;
 
+use self::address::DEFAULT_PROGRAM;
 pub use self::address::WorkerAddress;
 pub use self::error::{RemoteError, RemoteErrorKind};
 use self::frame::FrameError;
@@ -93,7 +94,7 @@ impl Remote {
             .map_err(not_started)?;
         let mut remote = Self {
             place: place.clone(),
-            program: WorkerAddress::worker_program(program).to_owned(),
+            program: program.unwrap_or(DEFAULT_PROGRAM).to_owned(),
             child,
             requests: Some(stdin),
             events,

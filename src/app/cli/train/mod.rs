@@ -193,10 +193,10 @@ impl TrainArgs {
         };
         let mut result = train();
         // The task may still run on a node that the cluster has lost contact with: its work is not done twice.
-        if self.part.is_some() && matches!(result, Err(TrainingError::Run(RunError::Claimed { .. }))) {
-            if let Err(error) = &result {
-                say!("{error}; this task waits for it, and continues where it ends");
-            }
+        if let Err(error @ TrainingError::Run(RunError::Claimed { .. })) = &result
+            && self.part.is_some()
+        {
+            say!("{error}; this task waits for it, and continues where it ends");
             while matches!(result, Err(TrainingError::Run(RunError::Claimed { .. }))) {
                 let refused = Instant::now();
                 while refused.elapsed() < RETRY_INTERVAL {
