@@ -1045,6 +1045,11 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
         _ => None,
     });
     assert!(asked.into_iter().any(|found| found == (backbones[1], wanted)));
+    // Once the shared one is closed, opening its source opens that, not the one beside it.
+    state.dispatch(Command::CloseBackbone(last));
+    let requests = state.dispatch(Command::OpenBackbone("one".into()));
+    let entry = requests.iter().find_map(opened).expect("it is opened");
+    assert!(entry != backbones[1] && state.library.backbones[&entry].own.is_none());
 }
 
 #[test]

@@ -13,13 +13,14 @@ use crate::app::jobs::{
 use crate::model::data::Split;
 
 impl State {
-    /// Opens a backbone, or opens the one of this source again.
+    /// Opens a backbone, or opens the one of this source without options of its own again.
     pub(super) fn open_backbone(&mut self, source: &str) -> Vec<Request> {
         let source = source.trim().to_owned();
         if source.is_empty() {
             return Vec::new();
         }
-        let known = self.library.backbones.iter().find(|(_, backbone)| backbone.source == source);
+        let mut known = self.library.backbones.iter();
+        let known = known.find(|(_, known)| known.source == source && known.own.is_none());
         let known = known.map(|(id, _)| *id);
         let id = known.unwrap_or_else(|| self.add_backbone(source.clone(), None));
         let requests = self.load_backbone(id);
