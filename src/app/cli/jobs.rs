@@ -26,8 +26,6 @@ const LOST_POLLS: u32 = 40;
 const MAX_SILENCE: Duration = Duration::from_mins(5);
 /// The longest delay before the next attempt to submit after Slurm's limit was reached; delays double up to it.
 const MAX_SUBMIT_DELAY: Duration = Duration::from_mins(1);
-/// Time between two checks for Ctrl-C.
-const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Show, wait for, retry or cancel tasks submitted with --submit.
 #[derive(Args)]
@@ -208,17 +206,11 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
                 }
             }
         }
-        let begun = Instant::now();
-        while begun.elapsed() < interval {
-            if interrupt::flow().is_break() {
-                watch.display.clear();
-                let folder = shell_path(&plan.folder);
-                say!(
-                    "the tasks keep running; `ssmprobe jobs {folder}` shows them, --wait waits for them again"
-                );
-                return Ok(interrupt::code());
-            }
-            std::thread::sleep(INTERRUPT_INTERVAL);
+        if interrupt::pause(interval).is_break() {
+            watch.display.clear();
+            let folder = shell_path(&plan.folder);
+            say!("the tasks keep running; `ssmprobe jobs {folder}` shows them, --wait waits for them again");
+            return Ok(interrupt::code());
         }
     }
 }

@@ -31,6 +31,9 @@ const MAX_STEP: Duration = Duration::from_mins(1);
 /// Time between two checks of whether a step is under way.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Time between two checks for a signal while [`pause`] waits.
+const FLOW_INTERVAL: Duration = Duration::from_millis(50);
+
 /// The exit code after Ctrl-C by the convention of shells: 128 + SIGINT.
 const CODE: u8 = 130;
 
@@ -99,6 +102,16 @@ fn end() -> ! {
 /// Whether the work should continue or stop.
 pub fn flow() -> ControlFlow<()> {
     if CANCEL.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+/// Waits for `time`; breaks as soon as the work should stop.
+pub fn pause(time: Duration) -> ControlFlow<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        flow()?;
+        sleep(FLOW_INTERVAL);
+    }
+    ControlFlow::Continue(())
 }
 
 /// The exit code of work that was stopped.

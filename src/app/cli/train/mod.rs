@@ -6,7 +6,7 @@ mod tasks;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, Args};
 
@@ -31,8 +31,6 @@ use crate::model::{backbone, device};
 
 /// Time between two attempts of a task to train a run that another process holds.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-/// Time between two checks for Ctrl-C meanwhile.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Train probes on a dataset, all heads together in one run.
 #[derive(Args)]
@@ -198,12 +196,8 @@ impl TrainArgs {
         {
             say!("{error}; this task waits for it, and continues where it ends");
             while matches!(result, Err(TrainingError::Run(RunError::Claimed { .. }))) {
-                let refused = Instant::now();
-                while refused.elapsed() < RETRY_INTERVAL {
-                    if interrupt::flow().is_break() {
-                        return Ok(interrupt::code());
-                    }
-                    std::thread::sleep(POLL_INTERVAL);
+                if interrupt::pause(RETRY_INTERVAL).is_break() {
+                    return Ok(interrupt::code());
                 }
                 result = train();
             }
