@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
 use super::flags::{SlurmFlags, SubmitTarget};
@@ -127,12 +127,9 @@ impl Plan {
         let (format, largest_array, handed_in) = (FORMAT, usize::MAX, Vec::new());
         let plan =
             Self { format, folder, program, directory, place, slurm, largest_array, stages, handed_in };
-        match plan.fault() {
-            None => Ok(plan),
-            Some(found) => {
-                Err(Usage(format!("{}: {found}; choose fewer with --tasks", plan.folder.display())).into())
-            }
-        }
+        let refused = |found| Usage(format!("{}: {found}; choose fewer with --tasks", plan.folder.display()));
+        plan.check().map_err(refused)?;
+        Ok(plan)
     }
 
     /// Reads the plan of the results' folder.
@@ -166,18 +163,17 @@ impl Plan {
                 plan.format
             );
         }
-        if let Some(found) = plan.fault() {
-            bail!("{shown}: {found}; submit the work again, into another folder");
-        }
+        let invalid = |found| anyhow!("{shown}: {found}; submit the work again, into another folder");
+        plan.check().map_err(invalid)?;
         Ok(Self { folder: std::path::absolute(folder)?, program: program()?, ..plan })
     }
 
-    /// Why the plan is not valid, or `None`.
-    fn fault(&self) -> Option<String> {
+    /// Whether the plan is valid; the error says why not.
+    fn check(&self) -> Result<(), String> {
         let plain =
             |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
         if let Some(stage) = self.stages.iter().find(|stage| !plain(&stage.name)) {
-            return Some(format!("`{}` is not a stage name", stage.name));
+            return Err(format!("`{}` is not a stage name", stage.name));
         }
         let is_subfolder = |out: &&String| {
             let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
@@ -186,11 +182,11 @@ impl Plan {
         if let Some(out) =
             self.stages.iter().filter_map(|stage| stage.out.as_ref()).find(|out| !is_subfolder(out))
         {
-            return Some(format!("`{out}` is not a folder name"));
+            return Err(format!("`{out}` is not a folder name"));
         }
         let tasks = self.stages.iter().fold(0_u64, |sum, stage| sum.saturating_add(stage.tasks() as u64));
         if tasks > MAX_TASKS {
-            return Some(format!("it has {tasks} tasks, and a plan has at most {MAX_TASKS}"));
+            return Err(format!("it has {tasks} tasks, and a plan has at most {MAX_TASKS}"));
         }
         let has_tasks = self.largest_array > 0 && self.stages.iter().all(|stage| stage.tasks() > 0);
         let is_valid = |array: &Array| {
@@ -200,8 +196,8 @@ impl Plan {
             array.tasks.iter().all(is_task)
         };
         match has_tasks && self.handed_in.iter().all(is_valid) {
-            true => None,
-            false => Some("its stages and arrays do not match".to_owned()),
+            true => Ok(()),
+            false => Err("its stages and arrays do not match".to_owned()),
         }
     }
 
