@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_refused_is_named_with_what_is_expected() {
+    fn a_value_that_is_refused_is_named_with_what_is_expected() {
         for (line, flag, expected) in [
             ("inspect --rho -0.1", "--rho", "a number from 0 to 1"),
             ("inspect --layer -1", "--layer", "the number of a layer, from 0, or last"),
@@ -211,6 +211,8 @@ mod tests {
             ("scenes --train -1", "--train", "a whole number from 0 to 100000"),
             ("figures --step -1", "--step", "a whole number from 0"),
             ("figures --opacity -1", "--opacity", "a number from 0 to 1"),
+            ("figures --map grey", "--map", "possible values: cividis, viridis"),
+            ("similar --vectors x", "--vectors", "one of routing, evidence, weight"),
             ("figures --scan raster --out none.svg --width -3", "--width -3", "20 to 2000 mm"),
             ("demo build --layers -1", "--layers", "a whole number from 1 to 64"),
         ] {

@@ -46,19 +46,14 @@ pub struct SimilarityFlags {
     /// image's own class) or weight (how much it counts)
     #[arg(long, default_value = "routing", value_name = "NAME",
           value_parser = one_of(VectorKind::ALL, VectorKind::id))]
-    vectors: VectorKind,
+    pub vectors: VectorKind,
     /// Similarity measure: cosine, or spearman (rank correlation)
     #[arg(long, default_value = "cosine", value_name = "NAME",
           value_parser = one_of(Similarity::ALL, Similarity::id))]
-    similarity: Similarity,
+    pub similarity: Similarity,
 }
 
 impl SimilarityFlags {
-    /// The kind of vectors, and how they are compared.
-    pub fn values(self) -> (VectorKind, Similarity) {
-        (self.vectors, self.similarity)
-    }
-
     /// The vectors of an evaluation, scaled for comparison; the error says why it has none of this kind, and which other
     /// kinds tell its images apart.
     pub fn space(self, evaluation: &Evaluation) -> Result<ImageSpace, String> {
@@ -125,7 +120,7 @@ impl Similar {
 
     /// The images most like image number `image`, as JSON.
     fn to_json(&self, evaluation: &Evaluation, space: &ImageSpace, image: usize) -> serde_json::Value {
-        let (kind, similarity) = self.comparison.values();
+        let SimilarityFlags { vectors: kind, similarity } = self.comparison;
         let neighbour = |(at, similarity): (usize, f32)| {
             let (class, prediction) = classes(evaluation, at);
             let image = &evaluation.asked.images[at];
@@ -148,7 +143,7 @@ impl Similar {
 
     /// The same as a Markdown table.
     fn table(&self, evaluation: &Evaluation, space: &ImageSpace, image: usize) -> String {
-        let (kind, similarity) = self.comparison.values();
+        let SimilarityFlags { vectors: kind, similarity } = self.comparison;
         let columns = vec![
             Column::words("Image"),
             Column::words("Class"),

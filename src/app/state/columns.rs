@@ -152,7 +152,7 @@ impl State {
         {
             self.reveal(RevealTarget::Order);
         }
-        let mut requests = self.edit_column(text, id, |_, column| column.change = change.clone());
+        let mut requests = self.edit_column(text, id, |_, column| column.change = change);
         if !is_hand_made {
             requests.extend(self.evaluate_changes());
         }

@@ -153,7 +153,7 @@ impl EvaluationFlags {
     fn image_map(&self) -> anyhow::Result<ImageMapPlot> {
         let [path] = &self.evaluation[..] else { bail!(Usage(ONLY_SCATTER_TAKES_TWO.into())) };
         let evaluation = source::evaluation(path)?;
-        let (vectors, similarity) = self.similarity.values();
+        let SimilarityFlags { vectors, similarity } = self.similarity;
         let space = self.similarity.space(&evaluation);
         let space = space.map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
         let view = ImageMapView { vectors, similarity, color: self.color, selected: None };
