@@ -47,12 +47,11 @@ pub enum Phase {
 impl WatchedRun {
     /// A run as its folder holds it.
     pub(super) fn new(snapshot: &RunSnapshot) -> Self {
-        let probes = snapshot.probes.iter().cloned().collect();
         let mut run = Self {
             history: TrainHistory::new(snapshot.about.clone()),
             phase: Phase::Open { growing: false },
             tasks: None,
-            probes,
+            probes: snapshot.probes.iter().cloned().collect(),
         };
         run.update(snapshot);
         if run.is_over() {

@@ -169,11 +169,8 @@ impl Figures {
         if self.evaluations.are_named() {
             return self.draw_evaluation();
         }
-        let mut traces = self
-            .trace
-            .iter()
-            .map(|path| source::trace(path).map(Arc::new))
-            .collect::<anyhow::Result<Vec<_>>>()?;
+        let traces = self.trace.iter().map(|path| source::trace(path).map(Arc::new));
+        let mut traces = traces.collect::<anyhow::Result<Vec<_>>>()?;
         traces.extend(self.scan.iter().map(|&scan| Arc::new(source::scan_trace(scan, self.patches))));
         let out = self.out.as_deref().context("--out names no file")?;
         if self.figure.iter().any(|id| id == "all") {

@@ -38,11 +38,8 @@ impl Figures {
             [] => vec![Part::Both.info().id],
             [all] if all == "all" => {
                 let grids = matches!(&runs[..], [one] if !one.grids().is_empty());
-                Part::ALL
-                    .map(|part| part.info().id)
-                    .into_iter()
-                    .chain(grids.then_some(rates::INFO.id))
-                    .collect()
+                let parts = Part::ALL.map(|part| part.info().id).into_iter();
+                parts.chain(grids.then_some(rates::INFO.id)).collect()
             }
             [id] => vec![id],
             _ => bail!(Usage(
@@ -69,10 +66,7 @@ impl Figures {
                     Box::new(TrainHistory::figure_of(&runs, &self.heads, part, self.log, self.band))
                 }
             };
-            let path = match ids.len() {
-                1 => out.to_owned(),
-                _ => path_with_id(out, id)?,
-            };
+            let path = if ids.len() == 1 { out.to_owned() } else { path_with_id(out, id)? };
             self.save(&*plot, &path)?;
             say!("wrote {}", path.display());
         }
