@@ -85,7 +85,8 @@ impl Doctor {
         line("tokens", &or_reason(token_caches()))?;
         if let Some(folder) = crash::folder() {
             let reports = std::fs::read_dir(&folder).map_or(0, |entries| entries.flatten().count());
-            line("crashes", &format_args!("{reports} reports in {}", folder.display()))?;
+            let reports = counted(reports, "report", "reports");
+            line("crashes", &format_args!("{reports} in {}", folder.display()))?;
         }
         match Hub::from_env() {
             Ok(hub) => {

@@ -133,10 +133,10 @@ impl State {
 
     /// Stores a map as the latest used.
     fn keep_map(&mut self, place: MapKey, key: Key, map: Result<Arc<ImageMap>, UserError>) {
-        if self.sheet.known.len() >= MAX_KNOWN {
+        self.sheet.known.insert(place, (key, map));
+        if self.sheet.known.len() > MAX_KNOWN {
             self.sheet.known.shift_remove_index(0);
         }
-        self.sheet.known.insert(place, (key, map));
     }
 
     /// The job has ended: maps without a result have failed, and are not requested again with the same inputs. Requests the

@@ -81,10 +81,10 @@ impl State {
         self.thumbnails.requested.retain(|wanted| *wanted != image);
         if self.library.images.contains_key(&image) {
             let known = &mut self.thumbnails.known;
-            if known.len() >= MAX_THUMBNAILS {
+            known.insert(image, thumbnail);
+            if known.len() > MAX_THUMBNAILS {
                 known.shift_remove_index(0);
             }
-            known.insert(image, thumbnail);
         }
     }
 

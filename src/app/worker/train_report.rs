@@ -60,10 +60,6 @@ impl TrainReporter {
             train::Event::Extract { event: extract::Event::Looked(progress), .. } => {
                 self.advance("Checking the images".into(), progress);
             }
-            train::Event::Extract {
-                event: event @ (extract::Event::Verifying { .. } | extract::Event::Damaged(_)),
-                ..
-            } => tell_extract(&mut self.events, &event),
             train::Event::Extract { event: extract::Event::Unreadable { sample, why }, dataset } => {
                 self.unreadable += 1;
                 match self.unreadable {
@@ -100,8 +96,8 @@ impl TrainReporter {
             }
             train::Event::Evaluation => self.flush_if_due(),
             train::Event::Seed(_) => self.flush(),
-            // The end of token extraction, and the comparison of images, which the window never requests.
-            train::Event::Plan { .. } | train::Event::Extract { .. } => {}
+            train::Event::Extract { event, .. } => tell_extract(&mut self.events, &event),
+            train::Event::Plan { .. } => {}
         }
     }
 
@@ -186,5 +182,28 @@ impl TrainReporter {
 
     fn send(&self, news: TrainEvent) {
         self.events.sender.send(Event::Training { job: self.events.job, news });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::app::jobs::{Cancel, JobId};
+    use crate::app::worker::event_sender::EventSender;
+    use crate::model::data::Dataset;
+
+    #[test]
+    fn a_device_that_runs_out_of_memory_is_warned_of() {
+        let (sender, events) = sync_channel(1);
+        let sender = EventSender::new(sender, Arc::new(|| {}));
+        let mut reporter = TrainReporter::new(JobEvents::new(&sender, JobId(1), &Cancel::default()), 1);
+        let event = extract::Event::OutOfMemory { images: 4 };
+        reporter.receive(train::Event::Extract { event, dataset: &Dataset::default() });
+        assert!(
+            matches!(events.try_recv(), Ok(Event::Warning { text, .. }) if text.contains("out of memory"))
+        );
     }
 }

@@ -162,7 +162,7 @@ pub fn is_of_training(note: &str) -> bool {
 }
 
 /// A labelled set of images.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dataset {
     /// The folder's name.
     pub name: String,
