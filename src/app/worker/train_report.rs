@@ -168,7 +168,7 @@ impl TrainReporter {
     /// [`JobError::Cancelled`] if it was stopped before its end.
     pub(super) fn end(&self, summary: &Summary, out: &Path) -> Result<(), JobError> {
         let mut probes = disk::probes(out);
-        // They are what is looked at.
+        // The best are what is looked at.
         probes.sort_by_key(|(path, _)| !path.to_string_lossy().ends_with(BEST));
         self.send(TrainEvent::Probes(probes));
         let failures = summary.outcomes.iter().filter_map(|outcome| {

@@ -24,7 +24,7 @@ pub(super) struct Setup {
     pub device: Device,
     /// How the tokens are extracted.
     pub options: ExtractOptions,
-    /// The images whose tokens are extracted: without anchors, those of `question` alone if no others are cached.
+    /// The images whose tokens are extracted: with anchors or if all are cached the whole dataset, else those of `question`.
     pub dataset: Dataset,
     /// Which of them are evaluated.
     pub question: Question,
