@@ -47,11 +47,11 @@ pub(crate) fn arg(tensor: &CubeTensor) -> BufferArg {
     tensor.clone().into_buffer_arg()
 }
 
-/// Numbers per read of a tensor of which every line begins at a multiple of these `starts`, with a number every `along`: four if all
-/// begin at whole vectors, else one.
-pub(crate) fn read_size(tensor: &CubeTensor, along: usize, starts: &[usize]) -> usize {
+/// Numbers per read of a tensor whose lines have a number every `along`: four if every line holds whole vectors and begins at a
+/// multiple of one, else one. `lengths` are that of a line and the strides between lines.
+pub(crate) fn read_size(tensor: &CubeTensor, along: usize, lengths: &[usize]) -> usize {
     let is_aligned = along == 1
-        && starts.iter().all(|start| start.is_multiple_of(VECTOR_SIZE))
+        && lengths.iter().all(|length| length.is_multiple_of(VECTOR_SIZE))
         && tensor.handle.offset_start.unwrap_or(0).is_multiple_of(16);
     if is_aligned { VECTOR_SIZE } else { 1 }
 }

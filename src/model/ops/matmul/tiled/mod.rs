@@ -88,8 +88,8 @@ impl<'a> Factor<'a> {
         let is_inner = inner.stride == 1 || (free.stride != 1 && inner.stride < free.stride);
         let (contiguous, along, across) =
             if is_inner { (Contiguous::Inner, inner, free) } else { (Contiguous::Free, free, inner) };
-        let starts = [along.length, across.stride, middle.stride, outer.stride];
-        let size = read_size(tensor, along.stride, &starts);
+        let lengths = [along.length, across.stride, middle.stride, outer.stride];
+        let size = read_size(tensor, along.stride, &lengths);
         Self {
             tensor,
             contiguous,
