@@ -200,7 +200,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// The elementwise product `a b`, rounded to the precision of the sums.
+    /// The elementwise product `a b`, rounded to the type of `into`.
     pub(super) fn products<const FUSED: bool, T: Real>(a: &[f64], b: &[f64], into: &mut [T]) {
         into.iter_mut().zip(a).zip(b).for_each(|((into, a), b)| *into = T::from_f64(a * b));
     }
