@@ -34,8 +34,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
     columns.extend(Column::group("Evidence on the object (%)", ["absolute", "positive"]));
     let is_marked = |cell: &Cell| matches!(cell, Cell::Text(text) if text.ends_with('†'));
     let any_marked = rows.iter().flat_map(|row| &row.cells).any(is_marked);
-    let mut table = source.table("main", "", columns, rows);
-    table.title = format!("Frozen {}", source.setting());
+    let title = format!("Frozen {}", source.setting());
+    let mut table = Table { id: "main".to_owned(), title, columns, rows, notes: source.notes() };
     table.notes.extend(any_marked.then(|| NOT_IN_PAPER_NOTE.to_owned()));
     table.notes.extend(truth_note(source));
     table.notes.extend(anchor_notes(source));
