@@ -80,8 +80,7 @@ pub enum Build {
 }
 
 impl TableKind {
-    /// The tables of these runs that have rows. With several runs, `-` and the run's name are appended to the ids of tables of
-    /// a single run.
+    /// The tables of these runs. With several runs, `-` and the run's name are appended to the ids of tables of a single run.
     pub fn tables(&self, sources: &[Source]) -> Vec<Table> {
         let build = match self.build {
             Each(build) => build,
