@@ -30,9 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const MAX_STEP: Duration = Duration::from_mins(1);
 /// Time between two checks of whether a step is under way.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
 /// Time between two checks for a signal while [`pause`] waits.
-const FLOW_INTERVAL: Duration = Duration::from_millis(50);
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The exit code after Ctrl-C by the convention of shells: 128 + SIGINT.
 const CODE: u8 = 130;
@@ -109,7 +108,7 @@ pub fn pause(time: Duration) -> ControlFlow<()> {
     let begun = Instant::now();
     while begun.elapsed() < time {
         flow()?;
-        sleep(FLOW_INTERVAL);
+        sleep(SIGNAL_INTERVAL);
     }
     ControlFlow::Continue(())
 }

@@ -187,16 +187,14 @@ fn probe_article(
                 Err(why) => absent(why.to_string()),
             });
         }
-        let json_list = |part: usize| {
+        let [numbers, texts, whys] = [0, 1, 2].map(|part| {
             let values: Vec<_> = shown_by_class.iter().map(|parts| shown(&parts[part])).collect();
             escape(&serde_json::to_string(&values).expect("words serialise"))
-        };
+        });
+        let title = escape(figure.title());
         figures.push_str(&format!(
-            "<figure data-figures=\"{}\" data-texts=\"{}\" data-whys=\"{}\"><figcaption>{}</figcaption></figure>\n",
-            json_list(0),
-            json_list(1),
-            json_list(2),
-            escape(figure.title()),
+            "<figure data-figures=\"{numbers}\" data-texts=\"{texts}\" data-whys=\"{whys}\">\
+             <figcaption>{title}</figcaption></figure>\n"
         ));
     }
     format!(
