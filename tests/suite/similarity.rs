@@ -329,8 +329,7 @@ fn the_gallery_shows_the_images_like_one_with_their_similarity() {
     let note = "All images are alike by this measure: they are in the order of the dataset";
     assert!(!window.has(note));
     let choice = Choice { similarity: Similarity::Spearman, ..Choice::default() };
-    window.harness.state_mut().dispatch(Command::SetOverview(Box::new(choice)));
-    window.harness.run();
+    window.dispatch(Command::SetOverview(Box::new(choice)));
     window.answer_with(|request| match request {
         Request::Compute(job, Compute::Similarity(ask)) => {
             let alike = ImageSpace::new(&half(vec![1.0; 9 * ask.grid.len()]), ask.grid, Similarity::Cosine);

@@ -211,11 +211,9 @@ fn regions_come_with_an_explanation() {
 fn a_window_sees_what_inspect_writes() {
     let out = TempDir::new().expect("a folder");
     let mut inspect = run::inspect(DRAWS);
-    inspect
-        .args(["--save-traces", "--attributions", "gradient,integrated,rollout"])
-        .arg("--out")
-        .arg(out.path());
-    run::done(inspect.arg("--image").arg(fixture("images/one.png")).arg("--probe").args(probes()));
+    inspect.args(["--save-traces", "--attributions", "gradient,integrated,rollout", "--image"]);
+    inspect.arg(fixture("images/one.png")).arg("--probe").args(probes());
+    run::done(inspect.arg("--out").arg(out.path()));
 
     let mut desk = Desk::new(WorkerEnv::default());
     let mut state = State::new(Settings { device: "cpu".into(), ..Settings::default() });
