@@ -1,5 +1,5 @@
 //! Statistics for comparing probes: spread over seeds, tests over trainings and images, and the AUC of a map that
-//! locates an object.
+//! locates an object; and the means, ranks and random orders that others are made of.
 
 mod comparison;
 mod crossed;

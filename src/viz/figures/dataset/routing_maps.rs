@@ -115,8 +115,8 @@ impl Overview for RoutingMaps {
 
     fn heeds(&self, view: View<'_>, control: Control) -> bool {
         // Signed values have a colour map of their own.
-        let bar = |maps: &ClassMaps| bar(maps, &classes(view, maps).classes, view.choice.maps);
-        control != Control::Map || !maps(view).is_ok_and(|maps| bar(maps).scale.lo < 0.0)
+        let scale = |maps| bar(maps, &classes(view, maps).classes, view.choice.maps).scale;
+        control != Control::Map || !maps(view).is_ok_and(|maps| scale(maps).lo < 0.0)
     }
 
     fn height(&self, view: View<'_>, width: f32) -> f32 {

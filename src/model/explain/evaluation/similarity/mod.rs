@@ -85,9 +85,8 @@ impl ImageSpace {
     pub fn is_uniform(&self) -> bool {
         let rows = self.rows.chunks_exact(self.grid.len()).zip(&self.known);
         let mut known = rows.filter_map(|(row, known)| known.then_some(row));
-        let first = known.next();
-        let mut others = known.peekable();
-        others.peek().is_some() && others.all(|row| Some(row) == first)
+        let [first, second] = [known.next(), known.next()];
+        second.is_some() && second == first && known.all(|row| Some(row) == first)
     }
 
     /// Similarity of every image to `image`, -1 to 1, `[M]`; NaN if either has no vector. If `flipped`, the larger of the
