@@ -26,10 +26,15 @@ pub fn positions(trace: &Trace) -> Option<Vec<f64>> {
     Some(inverse(&single(trace)?).into_iter().map(|step| step as f64).collect())
 }
 
-/// The step at which an order reads each token.
+/// The step at which an order reads each token. Passes over tokens that do not exist: the readout also shows
+/// inconsistent traces.
 pub fn inverse(order: &[usize]) -> Vec<usize> {
     let mut steps = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(step, &token)| steps[token] = step);
+    for (step, &token) in order.iter().enumerate() {
+        if let Some(own) = steps.get_mut(token) {
+            *own = step;
+        }
+    }
     steps
 }
 
@@ -108,6 +113,12 @@ mod tests {
 
     fn trace(expected: Option<Vec<f64>>) -> Trace {
         Trace { head: "sinkhorn".into(), grid: Grid::new(1, 2), expected, ..Trace::default() }
+    }
+
+    #[test]
+    fn an_order_is_inverted_whatever_it_holds() {
+        assert_eq!(inverse(&[2, 0, 1]), [1, 2, 0]);
+        assert_eq!(inverse(&[9, 0]), [1, 0]);
     }
 
     #[test]
