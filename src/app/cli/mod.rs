@@ -125,9 +125,9 @@ impl Verb {
     }
 }
 
-/// A document of `--json`: what it tells, then the fields of `document`.
-fn event(event: &str, document: impl Serialize) -> Value {
-    let mut all = json!({"event": event});
+/// A document of `--json`: the name of the event, then the fields of `document`.
+fn event(name: &str, document: impl Serialize) -> Value {
+    let mut all = json!({"event": name});
     if let (Value::Object(all), Ok(Value::Object(own))) = (&mut all, serde_json::to_value(document)) {
         all.extend(own);
     }

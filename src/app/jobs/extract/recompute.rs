@@ -145,7 +145,8 @@ impl TokenSource for Recompute {
         self.read_as(batches, move |sample, image| {
             let photo = sample.source.photo().map_err(|error| error.to_string())?;
             let (height, width) = preprocessor.output().ok_or("its images have no fixed size")?;
-            let (whole, mut rng) = (|| preprocessor.picture(&photo), draws(seed, epoch, 1 + image));
+            let mut rng = draws(seed, epoch, 1 + image);
+            let whole = || preprocessor.picture(&photo);
             let seen = augmentation.apply(&photo.picture, (width, height), crop, whole, &mut rng);
             Ok(preprocessor.pixels(&seen.map_err(|error: PreprocessError| error.to_string())?))
         })

@@ -20,7 +20,8 @@ impl TrainHistory {
                 series.push(run.series(head, run.name_among(name, runs.len()), band));
             }
         }
-        let (mut caption, interval) = (Self::caption(runs, heads, &part.info()), band == Band::Interval);
+        let mut caption = Self::caption(runs, heads, &part.info());
+        let interval = band == Band::Interval;
         if log {
             caption.command += " --log";
         }
