@@ -182,7 +182,7 @@ impl Link {
     fn up(&mut self, mut remote: Box<Remote>) {
         let hello = remote.hello.as_ref().map(ToString::to_string).unwrap_or_default();
         match remote.queue() {
-            Ok(mut requests) => {
+            Ok(requests) => {
                 let reopening = self.pending.reopen_requests();
                 let all = reopening.into_iter().chain(self.pending.deferred_requests());
                 all.for_each(|request| requests.send(request));

@@ -21,6 +21,7 @@ pub struct ConnectDialog {
     recent: Vec<Host>,
     /// Hosts of the user's ssh configuration.
     known: Vec<String>,
+    is_new: bool,
 }
 
 impl ConnectDialog {
@@ -29,7 +30,7 @@ impl ConnectDialog {
         let known = remote::user_config().map(|config| remote::hosts(&config)).unwrap_or_default();
         let recent: Vec<Host> =
             state.settings.recent.hosts.iter().filter(|host| host.place != "local").cloned().collect();
-        Self { place: String::new(), program: String::new(), recent, known }
+        Self { place: String::new(), program: String::new(), recent, known, is_new: true }
     }
 
     /// Draws the dialog; the answer `None` is this program.
@@ -69,6 +70,9 @@ impl ConnectDialog {
                 ui.label(label);
                 let edit = TextEdit::singleline(text).hint_text(hint).desired_width(f32::INFINITY);
                 let edit = widgets::field(ui, label, edit);
+                if label == "Host" {
+                    dialog::focus_first(&edit, &mut self.is_new);
+                }
                 enter |= edit.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
                 ui.end_row();
             }
@@ -139,7 +143,7 @@ mod tests {
     fn a_host_is_typed_with_or_without_its_scheme() {
         let typed = |place: &str, program: &str| {
             let (place, program) = (place.to_owned(), program.to_owned());
-            ConnectDialog { place, program, recent: Vec::new(), known: Vec::new() }.typed()
+            ConnectDialog { place, program, recent: Vec::new(), known: Vec::new(), is_new: true }.typed()
         };
         let host = |place: &str, program: Option<&str>| Host {
             place: place.to_owned(),

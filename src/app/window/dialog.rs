@@ -32,6 +32,14 @@ pub fn ask<D, T>(dialog: &mut Option<D>, ui: impl FnOnce(&mut D) -> Answer<T>) -
     given
 }
 
+/// Gives a new dialog's first field the focus, until it has had it once.
+pub fn focus_first(field: &Response, is_new: &mut bool) {
+    *is_new &= !field.has_focus();
+    if *is_new {
+        field.request_focus();
+    }
+}
+
 /// A dialog in the middle of the window, `width` wide.
 pub fn show<T>(
     ctx: &Context,

@@ -144,7 +144,9 @@ impl Export {
             }
             ui.label("File");
             ui.horizontal(|ui| {
-                let edit = egui::TextEdit::singleline(&mut self.path).desired_width(350.0);
+                // Typing another ending may show or hide rows above: an id by place would lose the focus.
+                let id = egui::Id::unique("export file");
+                let edit = egui::TextEdit::singleline(&mut self.path).desired_width(350.0).id(id);
                 if widgets::field(ui, "Export to", edit).changed() {
                     self.sync_format();
                 }

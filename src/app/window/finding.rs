@@ -18,12 +18,13 @@ pub struct FindingDialog {
     finding: Finding,
     /// Its note before editing.
     before: String,
+    is_new: bool,
 }
 
 impl FindingDialog {
     /// Edits the note of the finding `id`, or keeps a new one.
     pub fn new(id: Option<FindingId>, finding: Finding) -> Self {
-        Self { id, before: finding.note.clone(), finding }
+        Self { id, before: finding.note.clone(), finding, is_new: true }
     }
 
     pub fn ui(&mut self, ui: &Ui) -> Answer<Command> {
@@ -49,7 +50,7 @@ impl FindingDialog {
                 .desired_rows(LINES);
             let hint = "What makes it worth coming back to. Shared pages show headings (#), lists (-), *emphasis* and `code`";
             let edit = edit.hint_text(hint).desired_width(f32::INFINITY);
-            field(ui, "Note", edit).request_focus();
+            dialog::focus_first(&field(ui, "Note", edit), &mut self.is_new);
             ui.add_space(8.0);
             let given = match self.id {
                 Some(id) => Command::WriteFinding(id, self.finding.note.clone()),

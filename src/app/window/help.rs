@@ -7,6 +7,8 @@ use super::dialog::{self, Answer};
 use super::widgets;
 use crate::app::state::command::{Action, Menu, Shortcut};
 
+/// Space between the columns of a table.
+const COLUMN_GAP_PX: f32 = 14.0;
 /// The definitions, in Markdown.
 const DEFINITIONS: &str = include_str!("../../../docs/definitions.md");
 /// What the program is, in two sentences.
@@ -165,21 +167,24 @@ fn items(text: &str) -> Vec<String> {
     items
 }
 
-/// The text without Markdown's marks of code and emphasis.
+/// The text without Markdown's marks of code and emphasis; a star in code is one of its characters.
 fn plain(text: &str) -> String {
-    text.replace("**", "").replace('`', "")
+    let part = |(at, part): (usize, &str)| if at % 2 == 0 { part.replace('*', "") } else { part.to_owned() };
+    text.split('`').enumerate().map(part).collect()
 }
 
 fn table(ui: &mut Ui, text: &str) {
     let rows = text.lines().filter(|line| !line.starts_with("|-"));
     let cells =
         |row: &str| row.trim_matches('|').split(" | ").map(|cell| plain(cell.trim())).collect::<Vec<_>>();
-    Grid::new(text).spacing([14.0, 4.0]).striped(true).show(ui, |ui| {
+    let columns = text.lines().next().map_or(1, |row| cells(row).len());
+    let width = ui.available_width() / columns as f32 - COLUMN_GAP_PX;
+    Grid::new(text).spacing([COLUMN_GAP_PX, 4.0]).striped(true).show(ui, |ui| {
         for (at, row) in rows.enumerate() {
             for cell in cells(row) {
                 let cell = if at == 0 { RichText::new(cell).weak() } else { RichText::new(cell) };
                 ui.scope(|ui| {
-                    ui.set_max_width(400.0);
+                    ui.set_max_width(width);
                     ui.add(egui::Label::new(cell).wrap().selectable(true));
                 });
             }
@@ -199,6 +204,7 @@ mod tests {
         assert_eq!(paragraphs(page, "").len(), 5);
         assert!(paragraphs(page, "bird").is_empty());
         assert_eq!(items("* a\n  b\n* c"), ["• a b", "• c"]);
+        assert_eq!(plain("*By class* is **a `b * c`**"), "By class is a b * c");
         assert!(
             !paragraphs(DEFINITIONS, "temperature").is_empty() || !paragraphs(DEFINITIONS, "tau").is_empty()
         );

@@ -1,9 +1,8 @@
 //! Long work before the compute thread is needed, as downloading a backbone: each request has a thread of its own.
 
-use std::sync::mpsc::SyncSender;
-
 use super::compute::{Job, Kind, Task};
 use super::event_sender::{EventSender, JobEvents};
+use super::task_queue::TaskQueue;
 use super::{detached, tasks};
 use crate::app::jobs::engine::BackboneSpec;
 use crate::app::jobs::extract::TRIED;
@@ -20,7 +19,7 @@ use crate::model::train::run::Run;
 /// Prepares a request for the compute thread, where the job continues; runs those of other processes to their end.
 pub(super) fn fetch(
     sender: &EventSender,
-    to_compute: &SyncSender<Option<Task>>,
+    to_compute: &TaskQueue<Task>,
     id: JobId,
     kind: Fetch,
     cancel: Cancel,
@@ -36,8 +35,7 @@ pub(super) fn fetch(
     }
     match UserError::contain(|| prepare(&events, kind, &cancel)) {
         _ if cancel.is_cancelled() => sender.send(Event::Cancelled(id)),
-        // Fails only if the compute thread is gone.
-        Ok(kind) => drop(to_compute.send(Some(Task::Run(Job { id, kind, cancel })))),
+        Ok(kind) => to_compute.send_blocking(Task::Run(Job { id, kind, cancel })),
         Err(error) => sender.send(Event::Failed(id, error)),
     }
 }

@@ -137,7 +137,7 @@ impl Worker {
     /// Prepares a request on a thread of its own, as a download may take an hour, then passes it on to the compute thread.
     /// A shutdown does not wait for the thread: the part of a download that has arrived is kept.
     fn fetch(&self, job: JobId, kind: Fetch, cancel: Cancel) {
-        let (Some(to_compute), sender) = (self.compute.sender(), self.sender.clone()) else { return };
+        let (to_compute, sender) = (self.compute.clone(), self.sender.clone());
         let fetching = Builder::new().name("fetch".into());
         let closing = self.closing.clone();
         let fetch = move || fetch::fetch(&sender, &to_compute, job, kind, cancel, &closing);
