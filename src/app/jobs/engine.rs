@@ -235,8 +235,9 @@ impl Engine {
 
     /// Prepares null bands for these settings; they are kept until the settings change.
     pub(super) fn set_nulls(&mut self, ExplainSettings { null_draws, seed, .. }: ExplainSettings) {
-        if (self.nulls.draws(), self.nulls.seed()) != (null_draws.max(1), seed) {
-            self.nulls = NullBands::new(null_draws, seed);
+        let asked = NullBands::new(null_draws, seed);
+        if (self.nulls.draws(), self.nulls.seed()) != (asked.draws(), asked.seed()) {
+            self.nulls = asked;
         }
     }
 

@@ -3,6 +3,7 @@
 use super::table::{Cell, Column, Row, Table, push_group};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::stability::{COLUMNS, StabilitySummary};
+use crate::model::stats;
 use crate::model::train::run::Variant;
 
 /// One table per run that was evaluated with `--stability`.
@@ -29,8 +30,7 @@ fn row(source: &Source, variant: &Variant, name: &str) -> Option<Row> {
         probes.filter_map(|probe| probe.metrics.stability.iter().find(|kind| kind.name == name)).collect();
     let first = seeds.first()?;
     let mean = |value: &dyn Fn(&StabilitySummary) -> Option<f64>| {
-        let values = seeds.iter().map(|seed| value(seed)).collect::<Option<Vec<f64>>>();
-        values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
+        seeds.iter().map(|seed| value(seed)).collect::<Option<Vec<f64>>>().and_then(stats::mean)
     };
     let taus: Vec<f64> = seeds.iter().map(|seed| seed.mean).collect();
     let cells = vec![

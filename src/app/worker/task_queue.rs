@@ -40,7 +40,7 @@ impl<T> TaskQueue<T> {
     }
 
     pub(in crate::app) fn send(&self, task: T) {
-        self.replace(task, |_| false);
+        self.ends().send(task);
     }
 
     /// Sends a task and waits until the channel has room for it: for a thread that may block.
@@ -55,8 +55,7 @@ impl<T> TaskQueue<T> {
     pub(in crate::app) fn replace(&self, task: T, is_old: impl Fn(&T) -> bool) {
         let mut ends = self.ends();
         ends.backlog.retain(|task| !is_old(task));
-        ends.backlog.push_back(task);
-        ends.pump();
+        ends.send(task);
     }
 
     /// Moves tasks from the backlog into the channel while it has room; whether none is left.
@@ -77,6 +76,11 @@ impl<T> TaskQueue<T> {
 }
 
 impl<T> Ends<T> {
+    fn send(&mut self, task: T) {
+        self.backlog.push_back(task);
+        self.pump();
+    }
+
     fn pump(&mut self) {
         let Some(sender) = &self.sender else { return self.backlog.clear() };
         while let Some(task) = self.backlog.pop_front() {
