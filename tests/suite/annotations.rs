@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::close::assert_close;
 use crate::real;
+use crate::run::root;
 
 /// Four by four patches of 8 pixels.
 const GRID: Grid = Grid::new(4, 4);
@@ -315,7 +316,7 @@ fn a_broken_line_of_cub_is_named() {
 /// The size read from a photograph's header is that of the decoded image, also where its orientation tag turns it.
 #[test]
 fn the_size_of_every_image_is_that_of_its_pixels() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/images/files");
+    let folder = root().join("tests/fixtures/images/files");
     let mut turned = 0;
     for entry in fs::read_dir(folder).expect("the fixtures") {
         let path = entry.expect("an entry").path();

@@ -1,24 +1,24 @@
 //! `ssmprobe bench` from the command line, in tiny sizes: names, units and signs of its figures are checked, not times.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::process::Command;
 
-use assert_cmd::Command;
 use serde_json::Value;
+
+use crate::run::{assert_ends, done, program, root};
 
 const TINY: &[&str] =
     &["--batch", "2", "--tokens", "6", "--width", "24", "--classes", "3", "--rounds", "2", "--device", "cpu"];
 
 fn bench(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("ssmprobe").expect("the program is built beside its tests");
+    let mut command = program();
     command.arg("bench").args(arguments);
     command
 }
 
 /// Value and unit of every figure that `ssmprobe bench` reports in JSON, by name.
 fn figures(arguments: &[&str]) -> HashMap<String, (f64, String)> {
-    let output = bench(TINY).args(arguments).arg("--json").assert().success().get_output().clone();
-    let list: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let list: Vec<Value> = serde_json::from_str(&done(bench(TINY).args(arguments).arg("--json"))).unwrap();
     let figure = |value: Value| {
         assert_eq!(value["device"], "cpu");
         let text = |key: &str| value[key].as_str().unwrap().to_owned();
@@ -29,7 +29,7 @@ fn figures(arguments: &[&str]) -> HashMap<String, (f64, String)> {
 
 #[test]
 fn every_figure_has_a_name_a_positive_value_and_its_unit() {
-    let backbone = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/backbone");
+    let backbone = root().join("tests/fixtures/inspect/backbone");
     let backbone = backbone.to_str().unwrap();
     let figures = figures(&["--heads", "gap,sinkhorn", "--longest", "196", "--backbone", backbone]);
     let mut expected = HashMap::from([
@@ -72,8 +72,7 @@ fn only_what_is_asked_for_is_measured() {
 
 #[test]
 fn the_table_names_sizes_and_heads() {
-    let output = bench(TINY).args(["--heads", "gap,cls", "--only", "head/*/step"]).assert().success();
-    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    let text = done(bench(TINY).args(["--heads", "gap,cls", "--only", "head/*/step"]));
     assert!(
         text.starts_with("cpu: ") && text.contains("2 images of 6 tokens of width 24, 3 classes"),
         "{text}"
@@ -105,9 +104,7 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
         (&["--rounds", "0"], 2, "whole number from 1"),
         (LARGE, 2, "--batch, --tokens, --width and --classes"),
     ] {
-        let output = bench(arguments).assert().code(code).get_output().clone();
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert!(text.contains(said), "{text}");
+        assert_ends(&mut bench(arguments), code, &[said]);
     }
 }
 
@@ -147,13 +144,10 @@ fn a_short_soak_looks_asks_trains_and_judges() {
 #[test]
 #[cfg(target_os = "linux")]
 fn the_window_is_measured_over_a_worker_whose_messages_are_delayed() {
-    let few = bench(&["remote", "--looks", "2", "--images", "20"]).assert().code(2).get_output().clone();
-    let said = String::from_utf8_lossy(&few.stderr).into_owned();
-    assert!(said.contains("--images") && said.contains("1000"), "{said}");
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+    assert_ends(&mut bench(&["remote", "--looks", "2", "--images", "20"]), 2, &["--images", "1000"]);
+    let assets = root().join("assets");
     let arguments = ["remote", "--delay", "5", "--looks", "3"];
-    let output = bench(&arguments).env("SSMPROBE_ASSETS", assets).assert().success().get_output().clone();
-    let printed = String::from_utf8(output.stdout).expect("text");
+    let printed = done(bench(&arguments).env("SSMPROBE_ASSETS", assets));
     let rows: Vec<Vec<&str>> = printed
         .lines()
         .filter(|line| line.starts_with('|'))

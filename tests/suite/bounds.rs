@@ -1,7 +1,8 @@
 //! The bounds in the table of SECURITY.md equal the constants of the code.
 
 use std::fs;
-use std::path::Path;
+
+use crate::run::root;
 
 /// The rows of the table: what is bounded, by how much, and the file and name of the constant.
 fn rows(page: &str) -> Vec<(&str, &str, &str, &str)> {
@@ -42,7 +43,7 @@ fn coded(source: &str, name: &str) -> Option<u64> {
 
 #[test]
 fn bounds_that_are_told_are_those_of_the_code() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root();
     let page = fs::read_to_string(root.join("SECURITY.md")).unwrap();
     let rows = rows(&page);
     assert!(rows.len() > 20, "{} bounds are listed", rows.len());

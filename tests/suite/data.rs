@@ -8,9 +8,10 @@ use ssmprobe::model::data::{Check, Dataset, LAYOUTS, ONE_CLASS, Split, describe,
 use ssmprobe::model::io::columns::{self, Column, Values};
 
 use crate::real;
+use crate::run::root;
 
 fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+    root().join("tests/fixtures").join(name)
 }
 
 /// A folder to build a dataset in.

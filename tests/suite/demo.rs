@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use assert_cmd::Command;
 use burn::tensor::Device;
 use ssmprobe::app::demo::{self, DemoInfo};
 use ssmprobe::model::backbone::Backbone;
@@ -18,10 +18,10 @@ use ssmprobe::model::probe::head::HEADS;
 
 use crate::close::assert_close;
 use crate::faults::tree;
-use crate::run::root;
+use crate::run::{self, assert_ends, done, root, succeeds};
 
 fn program() -> Command {
-    let mut program = Command::cargo_bin("ssmprobe").unwrap();
+    let mut program = run::program();
     program.env_remove(demo::ASSETS_VARIABLE);
     program
 }
@@ -38,14 +38,14 @@ fn alone_and_without_a_display_it_writes_the_demos_results() {
     let folder = tempfile::tempdir().unwrap();
     let mut alone = program();
     alone.current_dir(folder.path()).env_remove("DISPLAY").env("WAYLAND_DISPLAY", "");
-    let output = alone.assert().success().get_output().clone();
-    assert!(String::from_utf8_lossy(&output.stderr).starts_with("no display found: writing"), "{output:?}");
+    let (_, said) = succeeds(&mut alone);
+    assert!(said.starts_with("no display found: writing"), "{said}");
     for backbone in ["mae", "vit"] {
         let figure = folder.path().join("demo-results").join(backbone).join("00000-compare.svg");
         assert!(std::fs::read_to_string(figure).unwrap().starts_with("<svg"));
     }
     // A window that is asked for by name and cannot be opened stays an error.
-    program().args(["open", "--demo"]).env_remove("DISPLAY").env("WAYLAND_DISPLAY", "").assert().code(1);
+    assert_ends(program().args(["open", "--demo"]).env_remove("DISPLAY").env("WAYLAND_DISPLAY", ""), 1, &[]);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_folder_that_is_no_demo_is_left_alone() {
     let own = folder.path().join("scenes/precious.txt");
     std::fs::create_dir(own.parent().unwrap()).unwrap();
     std::fs::write(&own, "mine").unwrap();
-    program().args(["demo", "build", "--out"]).arg(folder.path()).assert().code(2);
+    assert_ends(program().args(["demo", "build", "--out"]).arg(folder.path()), 2, &[]);
     assert_eq!(std::fs::read_to_string(own).unwrap(), "mine");
 }
 
@@ -64,7 +64,7 @@ fn the_same_seed_gives_the_same_dataset() {
     let [first, second, other] = ["first", "second", "other"].map(|name| folder.path().join(name));
     for (out, seed) in [(&first, "4"), (&second, "4"), (&other, "5")] {
         let sizes = ["scenes", "--train", "13", "--val", "12", "--seed", seed, "--out"];
-        program().args(sizes).arg(out).assert().success();
+        done(program().args(sizes).arg(out));
     }
     assert!(tree(&first) == tree(&second));
     assert!(tree(&first) != tree(&other));
@@ -90,8 +90,7 @@ fn mask(path: &Path) -> Vec<bool> {
 fn a_folder_in_use_is_not_mixed_with_other_scenes() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("note.txt"), "mine").unwrap();
-    let refused = program().args(["scenes", "--out"]).arg(folder.path()).assert().code(2);
-    assert!(String::from_utf8_lossy(&refused.get_output().stderr).contains("not empty"));
+    assert_ends(program().args(["scenes", "--out"]).arg(folder.path()), 2, &["not empty"]);
     assert_eq!(tree(folder.path()).len(), 1);
 }
 
@@ -168,7 +167,7 @@ fn the_auc_that_the_demo_tells_is_that_of_its_probe_on_its_scenes() {
 fn results_of_the_demo_are_written_without_a_display() {
     let out = tempfile::tempdir().unwrap();
     let mut command = program();
-    command.args(["demo", "results", "--scenes", "1", "--out"]).arg(out.path()).assert().success();
+    done(command.args(["demo", "results", "--scenes", "1", "--out"]).arg(out.path()));
     let written = tree(out.path());
     for backbone in ["mae", "vit"] {
         let file = |name: &str| String::from_utf8(written[&format!("{backbone}/{name}")].clone()).unwrap();
@@ -188,9 +187,7 @@ fn a_demo_that_is_elsewhere_or_nowhere() {
         .env(demo::ASSETS_VARIABLE, empty.path())
         .args(["demo", "results", "--out"])
         .arg(empty.path().join("x"));
-    let failed = command.assert().code(1);
-    let text = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-    assert!(text.contains("demo build") && text.contains(demo::ASSETS_VARIABLE), "{text}");
+    assert_ends(&mut command, 1, &["demo build", demo::ASSETS_VARIABLE]);
 }
 
 #[test]
@@ -199,7 +196,7 @@ fn a_demo_is_built_and_built_again_to_the_same_bytes() {
     let build = || {
         let settings =
             "demo build --mae-steps 2 --vit-steps 2 --layers 1 --train 24 --val 24 --epochs 1 --batch 12";
-        program().args(settings.split(' ')).arg("--out").arg(out.path()).assert().success();
+        done(program().args(settings.split(' ')).arg("--out").arg(out.path()));
         tree(out.path())
     };
     let first = build();

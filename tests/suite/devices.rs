@@ -1,26 +1,27 @@
 //! `ssmprobe devices` from the command line.
 
-use assert_cmd::Command;
+use std::process::Command;
+
 use serde_json::Value;
 
+use crate::run::{assert_ends, done, program};
+
 fn devices(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("ssmprobe").expect("the program is built beside its tests");
+    let mut command = program();
     command.arg("devices").args(arguments);
     command
 }
 
 #[test]
 fn lists_the_processor_and_says_what_auto_takes() {
-    let output = devices(&[]).assert().success().get_output().clone();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = done(&mut devices(&[]));
     assert!(text.lines().next().unwrap().starts_with("cpu "), "{text}");
     assert!(text.lines().any(|line| line.starts_with("auto selects ")), "{text}");
 }
 
 #[test]
 fn json_has_every_limit_and_a_check_of_each_device() {
-    let output = devices(&["--json", "--check"]).assert().success().get_output().clone();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = serde_json::from_str(&done(&mut devices(&["--json", "--check"]))).unwrap();
     let listed = report["devices"].as_array().unwrap();
     let names: Vec<_> = listed.iter().map(|device| device["name"].as_str().unwrap()).collect();
     assert_eq!(names[0], "cpu");
@@ -46,8 +47,7 @@ fn a_machine_without_any_driver_still_has_the_processor() {
     for variable in ["VK_ICD_FILENAMES", "VK_DRIVER_FILES", "__EGL_VENDOR_LIBRARY_FILENAMES"] {
         command.env(variable, "/nonexistent");
     }
-    let output = command.assert().success().get_output().clone();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = serde_json::from_str(&done(&mut command)).unwrap();
     assert_eq!(report["devices"].as_array().unwrap().len(), 1, "{report:#}");
     assert_eq!(report["auto"]["name"], "cpu");
     assert_eq!(report["auto"]["why"], "no GPU here");
@@ -55,5 +55,5 @@ fn a_machine_without_any_driver_still_has_the_processor() {
 
 #[test]
 fn an_unknown_flag_is_wrong_usage() {
-    devices(&["--cheque"]).assert().code(2);
+    assert_ends(&mut devices(&["--cheque"]), 2, &[]);
 }

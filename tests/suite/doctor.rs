@@ -3,21 +3,19 @@
 use std::fs;
 use std::path::Path;
 
-use assert_cmd::Command;
-
 use crate::hub::{Server, usual_hub};
+use crate::run::{done, program};
 
 /// The report of user alice with this home folder, a token for the Hub at `endpoint`, and these arguments.
 fn page(home: &Path, endpoint: &str, arguments: &[&str]) -> String {
-    let mut command = Command::cargo_bin("ssmprobe").unwrap();
+    let mut command = program();
     command.arg("doctor").args(arguments).env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap()).env("XDG_RUNTIME_DIR", home);
     command.env("HOME", home).env("USER", "alice").env("WAYLAND_DISPLAY", "wayland-7");
     command.env("SSMPROBE_CACHE", home.join("data/alice/tokens"));
     command.env("HF_TOKEN", "hf_secret").env("HF_ENDPOINT", endpoint);
     command.env("https_proxy", "").env("NO_PROXY", "*");
-    let output = command.assert().success().get_output().stdout.clone();
-    String::from_utf8(output).unwrap()
+    done(&mut command)
 }
 
 #[test]

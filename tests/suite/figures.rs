@@ -1,19 +1,20 @@
 //! `ssmprobe figures`: files drawn from stored traces, runs, removal curves and fixed scans.
 
 use std::path::Path;
-
-use assert_cmd::Command;
+use std::process::{Command, Stdio};
 
 use ssmprobe::model::train::run::{Run, Selection, Truth};
 
 use crate::close::assert_close;
 use crate::pictures::differences::has_difference;
 use crate::pictures::small;
+use crate::run::{assert_ends, done, program, succeeds};
 use crate::{report, traces};
 
-fn figures(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
-    let program = env!("CARGO_BIN_EXE_ssmprobe");
-    Command::new(program).current_dir(folder).arg("figures").args(arguments).assert()
+fn figures(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = program();
+    command.current_dir(folder).arg("figures").args(arguments);
+    command
 }
 
 /// A folder with the traces `sinkhorn.json` and `gap.json`.
@@ -31,8 +32,10 @@ fn a_stored_trace_is_drawn_in_every_format() {
     let folder = stored();
     for ending in ["svg", "pdf", "png", "csv", "npz"] {
         let out = format!("plan.{ending}");
-        figures(folder.path(), &["--trace", "sinkhorn.json", "--figure", "assignment", "--out", &out])
-            .success();
+        done(&mut figures(
+            folder.path(),
+            &["--trace", "sinkhorn.json", "--figure", "assignment", "--out", &out],
+        ));
         assert!(std::fs::metadata(folder.path().join(out)).unwrap().len() > 1000, "{ending}");
     }
     let svg = std::fs::read_to_string(folder.path().join("plan.svg")).unwrap();
@@ -47,7 +50,7 @@ fn a_stored_trace_is_drawn_in_every_format() {
 fn a_png_for_print_stands_on_white_in_a_folder_that_is_made() {
     let folder = stored();
     let out = "new/folder/plan.png";
-    figures(folder.path(), &["--trace", "sinkhorn.json", "--figure", "assignment", "--out", out]).success();
+    done(&mut figures(folder.path(), &["--trace", "sinkhorn.json", "--figure", "assignment", "--out", out]));
     let picture = image::open(folder.path().join(out)).unwrap().to_rgba8();
     assert_eq!(picture.get_pixel(0, 0).0, [255; 4]);
     let bytes = std::fs::read(folder.path().join(out)).unwrap();
@@ -62,8 +65,7 @@ fn letters_that_the_typeface_lacks_are_told_of_where_they_become_boxes() {
     std::fs::write(folder.path().join("a.json"), serde_json::to_vec(&trace).unwrap()).unwrap();
     for (out, warned) in [("a.png", true), ("a.pdf", true), ("a.svg", false)] {
         let shown = ["--trace", "a.json", "--figure", "predictions", "--width", "174", "--out", out];
-        let done = figures(folder.path(), &shown).success();
-        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        let (_, said) = succeeds(&mut figures(folder.path(), &shown));
         assert_eq!(said.contains("SVG shows them: 中文\n"), warned, "{out}: {said}");
     }
 }
@@ -74,7 +76,7 @@ fn wrong_usage_has_its_own_exit_code() {
     let opacities = ["2", "-1", "nan"].map(|opacity| ["--opacity", opacity]);
     for wrong in [["--width", "1"], ["--dpi", "1"], ["--figure", "none"]].into_iter().chain(opacities) {
         let plan = ["--trace", "sinkhorn.json", "--figure", "assignment", "--out", "plan.svg"];
-        figures(folder.path(), &[&plan[..], &wrong[..]].concat()).code(2);
+        assert_ends(&mut figures(folder.path(), &[&plan[..], &wrong[..]].concat()), 2, &[]);
     }
 }
 
@@ -89,21 +91,14 @@ fn what_a_source_does_not_heed_is_refused_beside_it() {
         ("--run", "--columns=2"),
         ("--run", "--own-scales"),
     ] {
-        let failed =
-            figures(folder.path(), &[source, "none", flag, "--figure", "a", "--out", "a.svg"]).code(2);
-        let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-        assert!(said.contains("cannot be used with"), "{source} {flag}: {said}");
+        let mut both = figures(folder.path(), &[source, "none", flag, "--figure", "a", "--out", "a.svg"]);
+        assert_ends(&mut both, 2, &["cannot be used with"]);
     }
 }
 
 #[test]
 fn who_stops_reading_does_not_fail_the_program() {
-    let program = env!("CARGO_BIN_EXE_ssmprobe");
-    let mut running = std::process::Command::new(program)
-        .args(["figures", "--list"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut running = program().args(["figures", "--list"]).stdout(Stdio::piped()).spawn().unwrap();
     drop(running.stdout.take()); // long before it writes
     assert!(running.wait().unwrap().success());
 }
@@ -111,44 +106,42 @@ fn who_stops_reading_does_not_fail_the_program() {
 #[test]
 fn all_figures_and_comparisons_are_written() {
     let folder = stored();
-    let all =
-        figures(folder.path(), &["--trace", "gap.json", "--figure", "all", "--out", "gap.svg"]).success();
-    let said = String::from_utf8(all.get_output().stderr.clone()).unwrap();
+    let all = |out| figures(folder.path(), &["--trace", "gap.json", "--figure", "all", "--out", out]);
+    let (_, said) = succeeds(&mut all("gap.svg"));
     assert!(said.contains("skipped scan_path: gap reads no order"), "{said}");
     assert!(folder.path().join("gap-token_map.svg").exists());
     // A file that cannot be written, because a folder has its name, ends the command.
     std::fs::create_dir(folder.path().join("new-token_map.svg")).unwrap();
-    let failed =
-        figures(folder.path(), &["--trace", "gap.json", "--figure", "all", "--out", "new.svg"]).code(1);
-    let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-    assert!(said.contains("cannot write") && said.contains("new-token_map.svg"), "{said}");
+    assert_ends(&mut all("new.svg"), 1, &["cannot write", "new-token_map.svg"]);
     let both =
         ["--trace", "sinkhorn.json", "--trace", "gap.json", "--figure", "photo", "--figure", "evidence"];
-    figures(
+    done(&mut figures(
         folder.path(),
         &[&both[..], &["--width", "174", "--theme", "dark", "--out", "both.png"]].concat(),
-    )
-    .success();
-    figures(folder.path(), &[&both[..], &["--out", "both.csv"]].concat()).failure();
+    ));
+    assert_ends(&mut figures(folder.path(), &[&both[..], &["--out", "both.csv"]].concat()), 2, &[]);
 }
 
 #[test]
 fn fixed_scans_need_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let four = ["--scan", "raster,vmamba,diagonal,snake", "--width", "174"];
-    figures(folder.path(), &[&four[..], &["--out", "scans.svg"]].concat()).success();
+    done(&mut figures(folder.path(), &[&four[..], &["--out", "scans.svg"]].concat()));
     let svg = std::fs::read_to_string(folder.path().join("scans.svg")).unwrap();
     assert!(svg.contains("diagonal over 14 x 14 patches") && svg.contains("4 of 4"));
     let numbers = ["--scan", "snake", "--patches", "2x3", "--out", "snake.csv"];
-    figures(folder.path(), &numbers).success();
+    done(&mut figures(folder.path(), &numbers));
     let csv = std::fs::read_to_string(folder.path().join("snake.csv")).unwrap();
     let forth: Vec<&str> = csv.lines().skip(4).filter_map(|line| line.split(',').nth(1)).collect();
     assert_eq!(forth, ["0", "1", "2", "5", "4", "3"]);
     for (value, words) in [("vmamba2", "expected one of raster"), ("", "expected one of raster")] {
-        let failed = figures(folder.path(), &["--scan", value, "--out", "a.svg"]).code(2);
-        assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains(words));
+        assert_ends(&mut figures(folder.path(), &["--scan", value, "--out", "a.svg"]), 2, &[words]);
     }
-    figures(folder.path(), &["--scan", "snake", "--patches", "0x3", "--out", "a.svg"]).code(2);
+    assert_ends(
+        &mut figures(folder.path(), &["--scan", "snake", "--patches", "0x3", "--out", "a.svg"]),
+        2,
+        &[],
+    );
 }
 
 #[test]
@@ -169,7 +162,7 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
     for ending in ["svg", "pdf", "png", "npz"] {
         let files = ["a", "b"].map(|name| format!("{name}.{ending}"));
         for file in &files {
-            figures(folder.path(), &["--run", "run", "--figure", "training_loss", "--out", file]).success();
+            done(&mut figures(folder.path(), &["--run", "run", "--figure", "training_loss", "--out", file]));
         }
         let [a, b] = files.map(|file| std::fs::read(folder.path().join(file)).unwrap());
         assert!(a == b && a.len() > 500, "{ending} differs");
@@ -177,7 +170,7 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
     let svg = std::fs::read_to_string(folder.path().join("a.svg")).unwrap();
     assert!(svg.contains("Training loss") && svg.contains("sinkhorn") && !svg.contains("Accuracy"));
     assert!(svg.contains("heads on birds through tiny"), "the metadata says what made it");
-    figures(folder.path(), &["--run", "run", "--heads", "gap", "--out", "both.csv"]).success();
+    done(&mut figures(folder.path(), &["--run", "run", "--heads", "gap", "--out", "both.csv"]));
     let csv = std::fs::read_to_string(folder.path().join("both.csv")).unwrap();
     assert!(
         csv.starts_with("# title: Training curves\n# made of: run: heads on birds through tiny"),
@@ -196,7 +189,7 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
         .unwrap();
     std::fs::write(twin.join("metrics.jsonl"), all("gap")).unwrap();
     let shown = ["--figure", "training_accuracy", "--heads", "gap", "--band", "interval", "--out", "two.csv"];
-    figures(folder.path(), &[&["--run", "run", "--run", "twin"], &shown[..]].concat()).success();
+    done(&mut figures(folder.path(), &[&["--run", "run", "--run", "twin"], &shown[..]].concat()));
     let csv = std::fs::read_to_string(folder.path().join("two.csv")).unwrap();
     assert!(csv.contains("twin: heads on birds") && csv.contains("95 % interval of the mean"), "{csv}");
     let rows: Vec<&str> = csv.lines().filter(|line| line.starts_with("gap · ")).collect();
@@ -211,22 +204,21 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
     for seed in [0, 1] {
         run.write_losses(seed, [("gap", &points[..]), ("sinkhorn", &[])].into_iter()).unwrap();
     }
-    figures(folder.path(), &["--run", "run", "--heads", "gap", "--out", "steps.csv"]).success();
+    done(&mut figures(folder.path(), &["--run", "run", "--heads", "gap", "--out", "steps.csv"]));
     let csv = std::fs::read_to_string(folder.path().join("steps.csv")).unwrap();
     let rows: Vec<&str> = csv.lines().skip(4).collect();
     assert_eq!(rows.len(), 10 + 2, "{csv}");
     let first: Vec<f64> = rows[0].split(',').skip(2).map(|cell| cell.parse().unwrap()).collect();
     assert_eq!(first, [0.5, 2.0, 0.0], "the middle of a step: {csv}");
     std::fs::write(folder.path().join("run/losses/s1.safetensors"), b"no losses").unwrap();
-    let failed = figures(folder.path(), &["--run", "run", "--out", "a.svg"]).failure();
-    assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains("s1.safetensors"));
+    assert_ends(&mut figures(folder.path(), &["--run", "run", "--out", "a.svg"]), 1, &["s1.safetensors"]);
     std::fs::remove_dir_all(folder.path().join("run/losses")).unwrap();
-    figures(folder.path(), &["--run", "run", "--figure", "all", "--out", "all.svg"]).success();
+    done(&mut figures(folder.path(), &["--run", "run", "--figure", "all", "--out", "all.svg"]));
     assert!(folder.path().join("all-training_accuracy.svg").exists());
     for (heads, unknown) in [("cls", "cls"), ("gap,sinkhron", "sinkhron")] {
-        let failed = figures(folder.path(), &["--run", "run", "--heads", heads, "--out", "a.svg"]).code(2);
-        let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-        assert!(said.contains(&format!("--heads {unknown}: the run trains gap, sinkhorn")), "{said}");
+        let words = format!("--heads {unknown}: the run trains gap, sinkhorn");
+        let mut drawn = figures(folder.path(), &["--run", "run", "--heads", heads, "--out", "a.svg"]);
+        assert_ends(&mut drawn, 2, &[&words]);
     }
 }
 
@@ -235,7 +227,7 @@ fn the_training_of_a_run_without_its_metrics_is_drawn_from_its_answers() {
     let folder = tempfile::tempdir().unwrap();
     let run = crate::run::root().join("docs/runs/scenes-mae");
     assert!(!run.join("metrics.jsonl").exists());
-    figures(folder.path(), &["--run", run.to_str().unwrap(), "--heads", "gap", "--out", "a.csv"]).success();
+    done(&mut figures(folder.path(), &["--run", run.to_str().unwrap(), "--heads", "gap", "--out", "a.csv"]));
     let csv = std::fs::read_to_string(folder.path().join("a.csv")).unwrap();
     let rows = |what: &str| csv.lines().filter(|line| line.starts_with(what)).count();
     assert_eq!((rows("gap,loss,"), rows("gap,accuracy,")), (30, 30), "{csv}");
@@ -256,13 +248,11 @@ fn what_cannot_be_drawn_is_said() {
         (["result.json", "photo", "a.svg"], 2, "pass result.trace.json, which it writes with --save-traces"),
     ] {
         let [trace, figure, out] = arguments;
-        let failed = figures(folder.path(), &["--trace", trace, "--figure", figure, "--out", out]).code(code);
-        let said = String::from_utf8(failed.get_output().stderr.clone()).unwrap();
-        assert!(said.contains(words), "{said}");
+        let mut drawn = figures(folder.path(), &["--trace", trace, "--figure", figure, "--out", out]);
+        assert_ends(&mut drawn, code, &[words]);
         assert!(!folder.path().join(out).exists());
     }
-    let list = figures(folder.path(), &["--list"]).success();
-    let list = String::from_utf8(list.get_output().stdout.clone()).unwrap();
+    let list = done(&mut figures(folder.path(), &["--list"]));
     assert_eq!(list.lines().count(), ssmprobe::viz::figures::all().count());
     let wide = ssmprobe::viz::figures::all().map(|(info, _)| info.id.len()).max().unwrap() + 2;
     assert!(
@@ -283,12 +273,18 @@ fn differences_are_drawn_against_a_column_or_a_file() {
     std::fs::write(folder.path().join("softsort.json"), serde_json::to_vec(&other).unwrap()).unwrap();
     let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     let one = ["--trace", "sinkhorn.json", "--figure", "photo"];
-    figures(folder.path(), &[&one[..], &["--against", "softsort.json", "--out", "a.svg"]].concat()).success();
+    done(&mut figures(
+        folder.path(),
+        &[&one[..], &["--against", "softsort.json", "--out", "a.svg"]].concat(),
+    ));
     let svg = text("a.svg");
     let head = "Difference (Δ) of sinkhorn from softsort";
     assert!(svg.contains(head) && svg.contains("Δ weight in the sum"), "{svg}");
     assert!(svg.contains("differences from grosbeak.jpg through softsort.safetensors"));
-    figures(folder.path(), &[&one[..], &["--against", "softsort.json", "--out", "a.csv"]].concat()).success();
+    done(&mut figures(
+        folder.path(),
+        &[&one[..], &["--against", "softsort.json", "--out", "a.csv"]].concat(),
+    ));
     let csv = text("a.csv");
     let row: Vec<&str> = csv.lines().find(|line| line.starts_with("0,")).unwrap().split(',').collect();
     let half = f64::from(other.token_weight.as_ref().unwrap()[0]);
@@ -296,7 +292,7 @@ fn differences_are_drawn_against_a_column_or_a_file() {
     assert_close("half of it", row[3].parse::<f64>().unwrap(), half, 1e-9);
     let both =
         ["--trace", "sinkhorn.json", "--trace", "softsort.json", "--figure", "photo", "--width", "174"];
-    figures(folder.path(), &[&both[..], &["--against", "2", "--out", "b.svg"]].concat()).success();
+    done(&mut figures(folder.path(), &[&both[..], &["--against", "2", "--out", "b.svg"]].concat()));
     let svg = text("b.svg");
     assert!(svg.contains(">Weight in the sum<") && svg.contains(">Δ weight in the<"), "either scale");
     assert!(svg.contains("Picture: of softsort, and the difference (Δ) of the others from it"), "{svg}");
@@ -306,15 +302,12 @@ fn differences_are_drawn_against_a_column_or_a_file() {
     ] {
         let [figure, against] = arguments;
         let traces = ["--trace", "sinkhorn.json", "--trace", "softsort.json", "--out", "c.svg"];
-        let failed =
-            figures(folder.path(), &[&traces[..], &["--figure", figure, "--against", against]].concat())
-                .code(code);
-        let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-        assert!(said.contains(words), "{said}");
+        let arguments = [&traces[..], &["--figure", figure, "--against", against]].concat();
+        assert_ends(&mut figures(folder.path(), &arguments), code, &[words]);
     }
-    let itself = figures(folder.path(), &[&one[..], &["--against", "1", "--out", "c.svg"]].concat()).code(2);
-    let said = String::from_utf8_lossy(&itself.get_output().stderr).into_owned();
-    assert!(said.contains("no difference from itself") && !folder.path().join("c.svg").exists(), "{said}");
+    let itself = [&one[..], &["--against", "1", "--out", "c.svg"]].concat();
+    assert_ends(&mut figures(folder.path(), &itself), 2, &["no difference from itself"]);
+    assert!(!folder.path().join("c.svg").exists());
 }
 
 #[test]
@@ -322,26 +315,22 @@ fn columns_that_do_not_fit_end_with_what_would_do() {
     let folder = stored();
     let four = ["--trace", "sinkhorn.json"].repeat(4);
     let four = [&four[..], &["--figure", "evidence", "--out", "four.svg"]].concat();
-    let failed = figures(folder.path(), &[&four[..], &["--width", "85"]].concat()).code(2);
-    let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-    assert!(said.contains("4 columns side by side need") && said.contains("--columns 2"), "{said}");
+    let narrow = [&four[..], &["--width", "85"]].concat();
+    assert_ends(&mut figures(folder.path(), &narrow), 2, &["4 columns side by side need", "--columns 2"]);
     assert!(!folder.path().join("four.svg").exists());
-    figures(folder.path(), &[&four[..], &["--width", "85", "--columns", "2"]].concat()).success();
+    done(&mut figures(folder.path(), &[&four[..], &["--width", "85", "--columns", "2"]].concat()));
     // By default, it is as wide as they need.
-    figures(folder.path(), &four).success();
+    done(&mut figures(folder.path(), &four));
 }
 
 #[test]
 fn every_figure_is_drawn_as_a_difference_or_says_why_not() {
     let folder = stored();
-    let said = |arguments: &[&str], code: i32| {
-        let done = figures(folder.path(), arguments).code(code);
-        String::from_utf8_lossy(&done.get_output().stderr).into_owned()
-    };
+    let said = |arguments: &[&str]| succeeds(&mut figures(folder.path(), arguments)).1;
     let text = serde_json::to_vec(&traces::neuralsort_trace()).unwrap();
     std::fs::write(folder.path().join("neuralsort.json"), text).unwrap();
     let all = ["--figure", "all", "--out", "d.csv", "--trace", "sinkhorn.json", "--against"];
-    let notes = said(&[&all[..], &["neuralsort.json"]].concat(), 0);
+    let notes = said(&[&all[..], &["neuralsort.json"]].concat());
     for figure in ssmprobe::viz::FIGURES.iter().filter(|figure| has_difference(**figure)) {
         let path = folder.path().join(format!("d-{}.csv", figure.id()));
         let csv = std::fs::read_to_string(&path).unwrap_or_else(|_| panic!("{}: {notes}", figure.id()));
@@ -349,7 +338,7 @@ fn every_figure_is_drawn_as_a_difference_or_says_why_not() {
     }
     std::fs::create_dir(folder.path().join("none")).unwrap();
     let gap = [&all[..3], &["none/d.csv"], &all[4..], &["gap.json"]].concat();
-    let notes = said(&gap, 0);
+    let notes = said(&gap);
     for (id, why) in [
         ("assignment", "gap reads no order"),
         ("scan_path", "gap reads no order"),
@@ -365,19 +354,23 @@ fn every_figure_is_drawn_as_a_difference_or_says_why_not() {
         "{notes}"
     );
     let scan = ["--scan", "raster,snake", "--out", "s.svg", "--against", "1"];
-    assert!(said(&scan, 2).contains("--against: fixed scans have no trace"));
+    assert_ends(&mut figures(folder.path(), &scan), 2, &["--against: fixed scans have no trace"]);
     let run = ["--run", ".", "--out", "s.svg", "--against", "1"];
-    assert!(said(&run, 2).contains("--against: runs share one plot"));
+    assert_ends(&mut figures(folder.path(), &run), 2, &["--against: runs share one plot"]);
     let stability = ["--stability", "none.json", "--out", "s.svg", "--against", "1"];
-    assert!(said(&stability, 2).contains("--against: each tau of a stability file compares"));
+    assert_ends(
+        &mut figures(folder.path(), &stability),
+        2,
+        &["--against: each tau of a stability file compares"],
+    );
     let overview = ["--evaluation", "none.json", "--figure", "confusion", "--out", "s.svg", "--against", "1"];
-    assert!(said(&overview, 2).contains("names the y axis of a scatter"));
+    assert_ends(&mut figures(folder.path(), &overview), 2, &["names the y axis of a scatter"]);
     let [own, other] = [small::removal(), small::other_removal()].map(|removal| {
         let path = folder.path().join(format!("{}.causal.json", removal.probe));
         std::fs::write(&path, serde_json::to_vec(&removal).unwrap()).unwrap();
         path.display().to_string()
     });
-    said(&["--causal", &own, "--against", &other, "--out", "c.csv"], 0);
+    said(&["--causal", &own, "--against", &other, "--out", "c.csv"]);
     let csv = std::fs::read_to_string(folder.path().join("c.csv")).unwrap();
     assert!(csv.contains("\nfraction,delta_deletion_evidence,delta_insertion_evidence,"), "{csv}");
     assert!(csv.contains("\n0,1.5,0.5,"), "{csv}");

@@ -25,6 +25,7 @@ use ssmprobe::viz::Options;
 
 use crate::html::{between, figures, photograph, ssmprobe};
 use crate::pictures::screen::{SMOOTHED, blocks};
+use crate::run::{done, root};
 use crate::state::{column, does, story};
 use crate::traces;
 use crate::window::{Window, succeed};
@@ -391,7 +392,7 @@ fn figures_of_findings_are_those_of_the_program_to_the_byte() {
             let mut words: Vec<&str> = line.split(' ').skip(1).collect();
             let file = words.pop().expect("a file");
             assert!(line.contains(&format!("--theme {name} ")) && words.pop() == Some("--out"), "{line}");
-            ssmprobe(&to, &[&words[..], &["--out", "again.svg"]].concat()).success();
+            done(&mut ssmprobe(&to, &[&words[..], &["--out", "again.svg"]].concat()));
             let [kept, again] =
                 [file, "again.svg"].map(|file| fs::read_to_string(to.join(file)).expect("an SVG"));
             assert!(kept == again, "{file} is another than `figures` writes");
@@ -626,8 +627,7 @@ fn the_list_looks_as_it_was_kept_in_both_themes() {
         };
         let image = image::DynamicImage::from(image).to_rgb8();
         let pane = image::imageops::crop_imm(&image, 0, 34, 300, 420).to_image();
-        let path =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/suite/snapshots/findings-{name}.png"));
+        let path = root().join(format!("tests/suite/snapshots/findings-{name}.png"));
         if update {
             pane.save(&path).expect("written");
         }

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use ssmprobe::model::data::open;
 
+use crate::run::root;
+
 /// Peak memory that a run may use, in kB.
 const MAX_MEMORY: u64 = 200_000;
 /// Processor time that a run may use, in seconds.
@@ -17,12 +19,8 @@ const MAX_SECONDS: f64 = 1.0;
 /// Time after which a run is killed and the test fails.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-fn root(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
 fn fixture(name: &str) -> PathBuf {
-    root("tests/fixtures/hostile").join(name)
+    root().join("tests/fixtures/hostile").join(name)
 }
 
 /// Peak memory in kB and processor time in seconds, so far, of a running process of the program.
@@ -102,9 +100,9 @@ fn assert_inspect_refuses(replaced: &str, path: &Path, why: &str) {
     let out = tempfile::tempdir().unwrap();
     let out = out.path().join("out");
     let demo = [
-        ("--backbone", root("assets/demo/mae")),
-        ("--probe", root("assets/demo/probes/mae/gap.safetensors")),
-        ("--image", root("assets/demo/scenes/val/disc-dots/00002.png")),
+        ("--backbone", root().join("assets/demo/mae")),
+        ("--probe", root().join("assets/demo/probes/mae/gap.safetensors")),
+        ("--image", root().join("assets/demo/scenes/val/disc-dots/00002.png")),
         ("--out", out),
     ];
     let mut verb = vec!["inspect", "--device", "cpu"];
@@ -137,7 +135,7 @@ fn parquet_that_claims_what_is_not_there_is_refused() {
         assert_refused(&["dataset", "--check", "pixels"], &fixture(&format!("{name}.parquet")), why);
     }
     // `extract` refuses it too.
-    let backbone = root("assets/demo/mae");
+    let backbone = root().join("assets/demo/mae");
     let cache = tempfile::tempdir().unwrap();
     let verb = ["extract", "--device", "cpu", "--backbone", backbone.to_str().unwrap(), "--cache"];
     let verb = [&verb[..], &[cache.path().to_str().unwrap(), "--data"]].concat();
@@ -188,7 +186,7 @@ fn files_of_any_length_are_refused_by_their_length() {
     fs::create_dir(&backbone).unwrap();
     for name in ["config.json", "preprocessor_config.json"] {
         for file in ["config.json", "preprocessor_config.json", "model.safetensors"] {
-            fs::copy(root("assets/demo/mae").join(file), backbone.join(file)).unwrap();
+            fs::copy(root().join("assets/demo/mae").join(file), backbone.join(file)).unwrap();
         }
         File::create(backbone.join(name)).unwrap().set_len(20 << 30).unwrap();
         assert_inspect_refuses("--backbone", &backbone, "it is larger than 16777216 bytes");
@@ -210,7 +208,7 @@ fn what_a_file_repeats_is_cut_in_a_message() {
     let backbone = folder.path().join("backbone");
     fs::create_dir(&backbone).unwrap();
     for file in ["config.json", "preprocessor_config.json"] {
-        fs::copy(root("assets/demo/mae").join(file), backbone.join(file)).unwrap();
+        fs::copy(root().join("assets/demo/mae").join(file), backbone.join(file)).unwrap();
     }
     let tensor = serde_json::json!({"dtype": "F32", "shape": [0], "data_offsets": [0, 0]});
     let header = format!("{{\"{name}\": {tensor}}}");

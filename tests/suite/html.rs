@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -17,12 +18,13 @@ use ssmprobe::model::trace::{Picture, Prediction, Trace};
 use ssmprobe::model::train::run::Outcome;
 use ssmprobe::viz::find;
 
-use crate::run::root;
+use crate::run::{self, assert_ends, done, program, root};
 use crate::{frozen, traces};
 
-pub(super) fn ssmprobe(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
-    command.current_dir(folder).args(arguments).assert()
+pub(super) fn ssmprobe(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = program();
+    command.current_dir(folder).args(arguments);
+    command
 }
 
 /// The text between the first `from` and the `to` after it.
@@ -91,7 +93,10 @@ fn pictures_of_a_page_are_those_of_figures_to_the_byte() {
     let files = all.each_ref().map(|trace| format!("{}.json", trace.head));
     let [sinkhorn, vmamba, gap] = files.each_ref().map(String::as_str);
     let asked = ["report", "--html", "page.html", "--trace", sinkhorn, vmamba, gap];
-    ssmprobe(folder.path(), &[&asked[..], &["--figure", "token_map,evidence,assignment"]].concat()).success();
+    done(&mut ssmprobe(
+        folder.path(),
+        &[&asked[..], &["--figure", "token_map,evidence,assignment"]].concat(),
+    ));
     let html = fs::read_to_string(folder.path().join("page.html")).unwrap();
     let shown: BTreeSet<String> = figures(&html).into_iter().collect();
     let mut drawn = BTreeSet::new();
@@ -104,8 +109,7 @@ fn pictures_of_a_page_are_those_of_figures_to_the_byte() {
             for theme in ["light", "dark"] {
                 let asked =
                     [&["figures", "--trace", file][..], &command, &["--theme", theme, "--out", "one.svg"]];
-                let code = ssmprobe(folder.path(), &asked.concat()).get_output().status.code();
-                if code == Some(0) {
+                if run::run(&mut ssmprobe(folder.path(), &asked.concat())).0 == 0 {
                     drawn.insert(fs::read_to_string(folder.path().join("one.svg")).unwrap());
                 }
             }
@@ -338,9 +342,7 @@ fn what_cannot_be_shown_or_written_leaves_the_page_that_was_there() {
         (2, &["--trace", "gap.json"], "--html"),
     ];
     for (code, arguments, said) in failures {
-        let failed = ssmprobe(folder.path(), &[&["report"], arguments].concat()).code(code);
-        let error = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-        assert!(error.contains(said), "{arguments:?}: {error}");
+        assert_ends(&mut ssmprobe(folder.path(), &[&["report"], arguments].concat()), code, &[said]);
         assert_eq!(fs::read_to_string(at("page.html")).unwrap(), "as it was", "{arguments:?}");
     }
 }
@@ -354,9 +356,8 @@ fn a_place_that_cannot_be_written_to_is_named() {
     for (place, said) in
         [("gap.json/page.html", "gap.json: cannot be created"), ("folder", "folder: cannot be written")]
     {
-        let failed = ssmprobe(folder.path(), &["report", "--html", place, "--trace", "gap.json"]).code(1);
-        let error = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-        assert!(error.contains(said), "{place}: {error}");
+        let mut report = ssmprobe(folder.path(), &["report", "--html", place, "--trace", "gap.json"]);
+        assert_ends(&mut report, 1, &[said]);
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
 }
@@ -367,7 +368,7 @@ fn images_of_a_run_are_explained_through_its_probes() {
     fs::write(desk.path().join("notes.md"), "Look at *this*.").unwrap();
     let asked = ["report", "run", "--html", "pages/page.html", "--device", "cpu", "--notes", "notes.md"];
     let more = ["--save-traces", "traces", "--probe", "sinkhorn,gap-s1"];
-    ssmprobe(desk.path(), &[&asked[..], &more].concat()).success();
+    done(&mut ssmprobe(desk.path(), &[&asked[..], &more].concat()));
     let html = fs::read_to_string(desk.path().join("pages/page.html")).unwrap();
     let place = desk.path().to_str().unwrap();
     assert!(!html.contains(place) && !data(&html).to_string().contains(place), "it says where it was made");
@@ -392,21 +393,21 @@ fn images_of_a_run_are_explained_through_its_probes() {
         .collect();
     files.sort();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    ssmprobe(desk.path(), &[&["report", "run", "--html", "again.html", "--trace"], &files[..]].concat())
-        .success();
+    done(&mut ssmprobe(
+        desk.path(),
+        &[&["report", "run", "--html", "again.html", "--trace"], &files[..]].concat(),
+    ));
     let again = fs::read_to_string(desk.path().join("again.html")).unwrap();
     assert_eq!(between(&again, "id=\"data\">", "</script>"), between(&html, "id=\"data\">", "</script>"));
     assert!(again.contains("(true)</option>"));
     for (asked, said) in [(["--probe", "moon"], "choose one of"), (["--image", "moon"], "images are called")]
     {
-        let failed =
-            ssmprobe(desk.path(), &[&["report", "run", "--html", "x.html"], &asked[..]].concat()).code(2);
-        assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains(said));
+        let arguments = [&["report", "run", "--html", "x.html"], &asked[..]].concat();
+        assert_ends(&mut ssmprobe(desk.path(), &arguments), 2, &[said]);
     }
     fs::rename(desk.path().join("data"), desk.path().join("moved")).unwrap();
-    let failed = ssmprobe(desk.path(), &["report", "run", "--html", "x.html"]).code(1);
-    let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-    assert!(said.contains("run.json") && said.contains("`--data DIR`"), "{said}");
+    let mut report = ssmprobe(desk.path(), &["report", "run", "--html", "x.html"]);
+    assert_ends(&mut report, 1, &["run.json", "`--data DIR`"]);
 }
 
 #[test]
@@ -418,13 +419,13 @@ fn classes_of_one_inspection_are_chosen_on_its_page() {
     let asked =
         ["inspect", "--device", "cpu", "--null-draws", "4", "--backbone", &backbone, "--image", &image];
     let more = ["--probe", &gap, &sinkhorn, "--class", "tench,Owl", "--save-traces", "--out", "seen"];
-    ssmprobe(desk.path(), &[&asked[..], &more].concat()).success();
+    done(&mut ssmprobe(desk.path(), &[&asked[..], &more].concat()));
     let probes = ["gap", "sinkhorn"].iter();
     let files: Vec<String> = probes
         .flat_map(|probe| ["tench", "Owl"].map(|class| format!("seen/one/{probe}-for-{class}.trace.json")))
         .collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    ssmprobe(desk.path(), &[&["report", "--html", "page.html", "--trace"], &files[..]].concat()).success();
+    done(&mut ssmprobe(desk.path(), &[&["report", "--html", "page.html", "--trace"], &files[..]].concat()));
     let html = fs::read_to_string(desk.path().join("page.html")).unwrap();
     assert_eq!(
         between(&html, "<select>", "</select>"),
@@ -448,7 +449,7 @@ fn classes_that_are_asked_for_are_stored_of_every_image() {
     let names = &source.run.manifest.dataset.classes;
     let asked = format!("{},2", names[0]);
     let page = ["report", "run", "--html", "page.html", "--device", "cpu", "--probe", "sinkhorn,gap"];
-    ssmprobe(desk.path(), &[&page[..], &["--class", &asked]].concat()).success();
+    done(&mut ssmprobe(desk.path(), &[&page[..], &["--class", &asked]].concat()));
     let html = fs::read_to_string(desk.path().join("page.html")).unwrap();
     let selects: Vec<&str> = html.split("<select>").skip(1).collect();
     assert_eq!(selects.len(), choose::IMAGES);
@@ -459,8 +460,8 @@ fn classes_that_are_asked_for_are_stored_of_every_image() {
     assert!(
         html.contains(&format!("--class {asked} ")) || html.contains(&format!("--class &#39;{asked}&#39; "))
     );
-    let failed = ssmprobe(desk.path(), &[&page[..], &["--class", "unicorn"]].concat()).code(2);
-    assert!(String::from_utf8_lossy(&failed.get_output().stderr).contains("`unicorn`"));
+    let unknown = [&page[..], &["--class", "unicorn"]].concat();
+    assert_ends(&mut ssmprobe(desk.path(), &unknown), 2, &["`unicorn`"]);
 }
 
 #[test]

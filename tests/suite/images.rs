@@ -12,10 +12,11 @@ use ssmprobe::model::data::image::{ImageError, Photo};
 use ssmprobe::model::trace::Picture;
 
 use crate::close::assert_close;
+use crate::run::root;
 use crate::{npz, real};
 
 fn fixtures() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/images")
+    root().join("tests/fixtures/images")
 }
 
 fn arrays(name: &str) -> npz::Arrays {

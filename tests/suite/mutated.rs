@@ -23,6 +23,7 @@ use rand_chacha::ChaCha8Rng;
 use ssmprobe::app::{process_memory, processor_time};
 
 use crate::readers::{READERS, Reader};
+use crate::run::root;
 
 /// Environment variable that names the reader to its child process.
 const READER: &str = "SSMPROBE_TEST_READER";
@@ -123,7 +124,7 @@ fn read_damaged(reader: &Reader) {
         most = most.max(process_memory::peak().expect("memory").saturating_sub(whole));
         assert!(most < MEMORY, "it holds {most} bytes");
     };
-    let known = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/regressions").join(reader.name);
+    let known = root().join("tests/fixtures/regressions").join(reader.name);
     for entry in fs::read_dir(known).into_iter().flatten() {
         let path = entry.expect("an entry").path();
         take(&path.display().to_string(), &fs::read(&path).expect("a file"));

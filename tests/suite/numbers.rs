@@ -3,15 +3,15 @@
 //! the page of the bundled demo its `demo.json`; in other tables, columns of differences are recomputed.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
+use crate::run::{done, program, root};
 use crate::skip;
 
 fn text(name: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect(name)
+    fs::read_to_string(root().join(name)).expect(name)
 }
 
 /// A table's header and rows.
@@ -256,7 +256,7 @@ fn the_page_of_speed_says_what_was_measured() {
 
 #[test]
 fn the_page_of_scale_says_what_its_script_prints() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root();
     let Ok(output) = Command::new("python3").arg(root.join("scripts/scale")).output() else {
         return skip::missing("there is no python3");
     };
@@ -301,7 +301,7 @@ fn the_page_of_the_demo_says_what_its_json_says() {
 #[test]
 fn no_command_of_a_page_writes_into_a_run_that_is_there() {
     let mut seen = 0;
-    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).expect("pages").flatten() {
+    for entry in fs::read_dir(root().join("docs")).expect("pages").flatten() {
         let path = entry.path();
         let text = if path.is_file() { fs::read_to_string(&path).expect("a page") } else { String::new() };
         let writes = |line: &&str| {
@@ -324,8 +324,7 @@ fn tables_of_runs_are_those_the_runs_make() {
         let mut lines = text.lines();
         while let Some(command) = lines.find(|line| line.starts_with("./scripts/run report docs/runs/")) {
             let words: Vec<&str> = command.split_whitespace().skip(1).collect();
-            let output = crate::html::ssmprobe(Path::new(env!("CARGO_MANIFEST_DIR")), &words).success();
-            let made = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+            let made = done(program().current_dir(root()).args(words));
             let rows = |line: &&str| line.starts_with(['|', '*']);
             let made: Vec<&str> = made.lines().filter(rows).collect();
             let said: Vec<&str> = lines.by_ref().filter(rows).take(made.len()).collect();

@@ -7,10 +7,12 @@ use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use ssmprobe::model::data::{Check, Dataset, Source, Split, describe, open};
 
+use crate::run::root;
+
 type Expected = BTreeMap<String, Vec<(serde_json::Value, Option<String>)>>;
 
 fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet").join(name)
+    root().join("tests/fixtures/parquet").join(name)
 }
 
 fn expected() -> Expected {

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 use std::mem::discriminant;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -46,6 +46,7 @@ use ssmprobe::model::train::run::{ProbeCheckpoint, StepLosses};
 
 use crate::evaluation;
 use crate::pictures::small;
+use crate::run::root;
 use crate::state::{backbone, probe, trace};
 use crate::training_window::{metric, preflight, snapshot};
 
@@ -98,7 +99,7 @@ fn flags<T: Args + FromArgMatches>(line: &str) -> T {
 
 /// The test images of a Parquet dataset, which keeps its file open.
 fn rows() -> EvalSplit {
-    let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
+    let hub = root().join("tests/fixtures/parquet/hub");
     EvalSplit::new(data::open(hub).expect("a dataset"), Some(Split::Test))
 }
 
@@ -439,7 +440,7 @@ fn messages<T: Serialize>(greeting: &Hello, values: &[T]) -> Vec<u8> {
 
 /// The messages of a fixture, which is first written with [`FREEZE`].
 fn frozen<T: DeserializeOwned>(name: &str, written: &[u8]) -> Vec<T> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/remote").join(name);
+    let path = root().join("tests/fixtures/remote").join(name);
     if std::env::var_os(FREEZE).is_some() {
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         std::fs::write(&path, written).expect("a file");

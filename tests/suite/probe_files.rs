@@ -13,9 +13,10 @@ use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
 
 use crate::close::assert_close;
+use crate::run::root;
 
 fn fixture(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/heads").join(name);
+    let path = root().join("tests/fixtures/heads").join(name);
     std::fs::read(path).expect("a fixture")
 }
 
@@ -308,7 +309,7 @@ fn the_pytorch_example_writes_a_probe_that_loads() {
     let Some(python) = python() else {
         return crate::skip::because("there is no Python with torch and safetensors (set SSMPROBE_PYTHON)");
     };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/examples/write_probe.py");
+    let script = root().join("assets/examples/write_probe.py");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("mine.safetensors");
     let output = Command::new(&python).arg(&script).arg(&path).output().expect("Python runs");

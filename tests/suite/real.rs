@@ -1,13 +1,14 @@
 //! Real data, which is too large for the repository: tests that need it are skipped where it is not.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::run::root;
 use crate::skip;
 
 /// The path of `name` in the folder of real data; `None`, with a note, without it. A folder named by `SSMPROBE_DATA` must hold it.
 pub fn data(name: &str) -> Option<PathBuf> {
     let named = std::env::var_os("SSMPROBE_DATA").map(PathBuf::from);
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+    let beside = || root().join("../shared/data");
     let path = named.clone().unwrap_or_else(beside).join(name);
     if path.exists() {
         return Some(path);

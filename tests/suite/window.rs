@@ -26,6 +26,7 @@ use ssmprobe::model::probe::head::Config;
 use ssmprobe::model::trace::{Picture, Trace};
 use ssmprobe::viz::FIGURES;
 
+use crate::run::{done, program};
 use crate::traces;
 
 /// The requests that a window sent, and the events that it is still to receive.
@@ -568,14 +569,9 @@ fn a_figure_is_exported_with_its_trace() {
     assert!(copied.iter().any(said), "{copied:?}");
     // The same command draws the same file.
     let again = folder.path().join("again.svg");
-    let status = assert_cmd::Command::cargo_bin("ssmprobe")
-        .unwrap()
-        .args(["figures", "--figure", "scan_path", "--width", "85", "--trace"])
-        .arg(&stored)
-        .arg("--out")
-        .arg(&again)
-        .ok();
-    assert!(status.is_ok(), "{status:?}");
+    let mut figures = program();
+    figures.args(["figures", "--figure", "scan_path", "--width", "85", "--trace"]).arg(&stored);
+    done(figures.arg("--out").arg(&again));
     assert_eq!(std::fs::read_to_string(&again).unwrap(), svg);
 }
 

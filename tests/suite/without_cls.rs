@@ -13,11 +13,12 @@ use ssmprobe::model::data::token_cache::TokenCache;
 use ssmprobe::model::probe::Probe;
 
 use super::run::{Desk, done, lines, run};
+use crate::run::root;
 
 /// A backbone folder laid out as on the Hub: the family's fixture and a preprocessor.
 fn backbone(desk: &Desk) -> PathBuf {
     let folder = desk.path("jepa");
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/backbones/ijepa");
+    let fixture = root().join("tests/fixtures/backbones/ijepa");
     std::fs::create_dir(&folder).expect("a folder");
     for name in ["config.json", "model.safetensors"] {
         std::fs::copy(fixture.join(name), folder.join(name)).expect("a copy");

@@ -20,7 +20,7 @@ use ssmprobe::model::train::run::Run;
 use tempfile::TempDir;
 
 use self::compare::Slack;
-use crate::run::{backbone, done, json, lines, program};
+use crate::run::{backbone, done, json, lines, program, root};
 
 /// Environment variable with the source revision; where it is set, a step replaces its frozen files by new ones.
 const FREEZE: &str = "SSMPROBE_FREEZE";
@@ -53,7 +53,7 @@ struct Step {
 }
 
 fn frozen(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen").join(name)
+    root().join("tests/fixtures/frozen").join(name)
 }
 
 fn manifest() -> IndexMap<String, Step> {

@@ -17,6 +17,8 @@ use ssmprobe::model::backbone::weights::Weights;
 pub use server::Server;
 use server::{Reply, Request};
 
+use crate::run::root;
+
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const CONFIG: &[u8] = b"{\"model_type\": \"vit\"}\n";
 /// An endpoint at which nothing listens.
@@ -161,7 +163,7 @@ fn a_backbone_is_fetched_once() {
 #[test]
 fn what_a_repository_lacks_is_asked_for_once() {
     let cache = tempfile::tempdir().unwrap();
-    let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/weights/bin-shards");
+    let bin = root().join("tests/fixtures/weights/bin-shards");
     let read = |name: &str| fs::read(bin.join(name)).unwrap();
     let names = [
         "pytorch_model.bin.index.json",

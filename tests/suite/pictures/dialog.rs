@@ -2,8 +2,8 @@
 //! has a space and an apostrophe in its name, and a shell runs the command.
 
 use std::path::Path;
+use std::process;
 
-use assert_cmd::Command as Program;
 use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::state::command::Command;
@@ -15,6 +15,7 @@ use ssmprobe::viz::{Options, Rows};
 use super::pointer::{self, showing};
 use super::small;
 use crate::evaluation;
+use crate::run::done;
 use crate::window::Window;
 
 /// The leftmost figure with this title; text with the same label is small.
@@ -59,7 +60,7 @@ fn run(command: &str) {
     let program = Path::new(env!("CARGO_BIN_EXE_ssmprobe")).parent().expect("a folder").to_owned();
     let others = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(program).chain(std::env::split_paths(&others)));
-    Program::new("sh").args(["-c", command]).env("PATH", path.expect("a path")).assert().success();
+    done(process::Command::new("sh").args(["-c", command]).env("PATH", path.expect("a path")));
 }
 
 /// Exports, runs the copied command, and asserts that both files are equal; the file, and the command.

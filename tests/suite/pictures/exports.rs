@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use assert_cmd::Command;
 use ssmprobe::viz::FIGURES;
 use ssmprobe::viz::draw::table::{Column, Table};
 
@@ -11,6 +10,7 @@ use super::small::{
     USED, WEIGHTS,
 };
 use crate::close::assert_close;
+use crate::run::{done, program};
 
 /// A folder with the small trace.
 fn stored() -> tempfile::TempDir {
@@ -21,9 +21,9 @@ fn stored() -> tempfile::TempDir {
 }
 
 fn export(folder: &Path, figure: &str, out: &str, more: &[&str]) -> Vec<u8> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
+    let mut command = program();
     command.current_dir(folder).args(["figures", "--trace", "pond.json", "--figure", figure, "--out", out]);
-    command.args(more).assert().success();
+    done(command.args(more));
     std::fs::read(folder.join(out)).expect("a file")
 }
 

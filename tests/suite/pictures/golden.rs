@@ -24,6 +24,7 @@ use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, export, find};
 
 use super::differences::has_difference;
 use super::{looks, many, small};
+use crate::run::root;
 
 /// Dots per inch.
 pub const DPI: f32 = 96.0;
@@ -33,7 +34,7 @@ const LEVELS: u8 = 1;
 const MAX_BYTES: u64 = 5_000_000;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/pictures/golden")
+    root().join("tests/suite/pictures/golden")
 }
 
 /// Every picture with its name.

@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use assert_cmd::Command as Program;
 use eframe::egui::{self, Key, Modifiers};
 use image::codecs::gif::GifDecoder;
 use image::{AnimationDecoder, Frame};
@@ -17,6 +16,7 @@ use super::marks::{Marks, apart, middle, near};
 use super::pointer::{painted, showing};
 use super::small::{self, GRID, N};
 use super::{drawn, looks};
+use crate::run::{assert_ends, done, program};
 
 /// The tips of the pointers: the corner apart from the other two.
 fn tips(marks: &Marks, theme: &Theme) -> Vec<Point> {
@@ -157,13 +157,11 @@ fn frame_k_of_a_reading_marks_the_kth_token_that_is_read() {
     let trace = serde_json::to_vec(&small::planned()).expect("JSON");
     std::fs::write(folder.path().join("t.json"), trace).expect("written");
     let figures = |more: &[&str]| {
-        Program::new(env!("CARGO_BIN_EXE_ssmprobe"))
-            .current_dir(folder.path())
-            .args(["figures", "--trace", "t.json"])
-            .args(more)
-            .assert()
+        let mut command = program();
+        command.current_dir(folder.path()).args(["figures", "--trace", "t.json"]).args(more);
+        command
     };
-    figures(&["--figure", "scan_path", "--out", "reading.gif", "--stills", "3"]).success();
+    done(&mut figures(&["--figure", "scan_path", "--out", "reading.gif", "--stills", "3"]));
     let frames = animation(&folder.path().join("reading.gif"));
     assert_eq!(frames.len(), N, "a frame a token");
     let delays: Vec<Duration> = frames.iter().map(|frame| frame.delay().into()).collect();
@@ -196,18 +194,16 @@ fn frame_k_of_a_reading_marks_the_kth_token_that_is_read() {
         let still = image::open(folder.path().join(format!("reading-step-{step}.png"))).expect("a still");
         assert_eq!(still.width(), 1004, "85 mm at 300 dots an inch");
     }
-    figures(&["--figure", "scan_path", "--out", "page.svg", "--stills", "2"]).success();
+    done(&mut figures(&["--figure", "scan_path", "--out", "page.svg", "--stills", "2"]));
     let still = std::fs::read_to_string(folder.path().join("page-step-06.svg")).expect("a still");
     assert!(still.contains("Memory after 6 of 12 steps"));
-    figures(&["--figure", "scan_path", "--out", "again.gif"]).success();
+    done(&mut figures(&["--figure", "scan_path", "--out", "again.gif"]));
     let bytes = |name: &str| std::fs::read(folder.path().join(name)).expect("a file");
     assert!(bytes("reading.gif") == bytes("again.gif"), "the same input gives the same bytes");
     assert!(bytes("reading.gif").windows(8).any(|part| part == b"pond.png"), "what it was made of");
     // Several figures are animated together; one without steps is not.
-    figures(&["--figure", "scan_path", "--figure", "evidence", "--out", "both.gif"]).success();
+    done(&mut figures(&["--figure", "scan_path", "--figure", "evidence", "--out", "both.gif"]));
     assert!(animation(&folder.path().join("both.gif"))[0].buffer().height() > frames[0].buffer().height());
-    let refused = figures(&["--figure", "photo", "--out", "photo.gif"]).failure();
-    let stderr = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
-    assert!(stderr.contains("step by step"), "{stderr}");
-    figures(&["--figure", "kernel", "--out", "kernel.csv", "--stills", "2"]).code(2);
+    assert_ends(&mut figures(&["--figure", "photo", "--out", "photo.gif"]), 1, &["step by step"]);
+    assert_ends(&mut figures(&["--figure", "kernel", "--out", "kernel.csv", "--stills", "2"]), 2, &[]);
 }

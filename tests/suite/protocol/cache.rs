@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 use ssmprobe::app::jobs::extract::{ExtractOptions, Plan, TokenSettings};
@@ -12,6 +11,7 @@ use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data::token_cache::Precision;
 
 use super::Desk;
+use crate::run::root;
 
 /// A copy of the desk's backbone with some fields of its preprocessing changed.
 fn copy(desk: &Desk, name: &str, changes: &Value) -> ExtractOptions {
@@ -73,7 +73,7 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
     all.push(("weights".into(), weights));
     // Only ViT-MAE gives its tokens in more than one order.
     for mae_order in [MaeOrder::Kept, MaeOrder::Shuffled(0), MaeOrder::Shuffled(1), MaeOrder::Redrawn] {
-        let backbone = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/mae");
+        let backbone = root().join("assets/demo/mae");
         all.push((
             format!("{mae_order:?}"),
             ExtractOptions { backbone, ..taken(TokenSpec { mae_order, ..TokenSpec::default() }) },

@@ -14,7 +14,7 @@ mod shuffle;
 use std::cell::RefCell;
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use burn::tensor::{Device, TensorData};
 use half::f16;
@@ -33,6 +33,8 @@ use ssmprobe::model::train::TrainConfig;
 use ssmprobe::model::train::run::Run;
 use tempfile::TempDir;
 
+use crate::run::root;
+
 pub const GRID: Grid = Grid::new(4, 4);
 pub const WIDTH: usize = 24;
 /// The seeds of the peer's run.
@@ -41,7 +43,7 @@ const SEEDS: [u64; 2] = [0, 1];
 const STATES: &str = "state_dim=8";
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/protocol")
+    root().join("tests/fixtures/protocol")
 }
 
 /// The peer's results other than arrays.

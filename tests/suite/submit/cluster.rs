@@ -2,14 +2,13 @@
 //! partition whose jobs preempt others.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use super::{assert_same, jobs, process, states, sweep};
-use crate::run::{Desk, assert_ends, done, succeeds};
+use crate::run::{Desk, assert_ends, done, root, succeeds};
 use crate::skip;
 
 /// A Slurm that is stopped on drop.
@@ -18,7 +17,7 @@ pub struct Slurm {
 }
 
 fn starter() -> Command {
-    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/slurm"))
+    Command::new(root().join("scripts/slurm"))
 }
 
 impl Slurm {

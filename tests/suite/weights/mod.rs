@@ -13,11 +13,11 @@ use sha2::{Digest, Sha256};
 use ssmprobe::model::backbone::weights::{Weights, WeightsError};
 use tempfile::TempDir;
 
-use crate::run::json;
+use crate::run::{json, root};
 use headers::safetensors;
 
 fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/weights")
+    root().join("tests/fixtures/weights")
 }
 
 /// A folder with one file.
