@@ -96,7 +96,7 @@ pub(super) fn batch_of(task: &Task, mut rows: Rows, images: &[usize], pass: Pass
         Pass::Step(done) => Some(done as u64),
         Pass::Evaluation(_) => None,
     };
-    device.staging(iter::once(&mut rows.patches)); // into page-locked memory, which a GPU reads by DMA
+    device.staging(iter::once(&mut rows.patches)); // into page-locked memory, which a GPU reads by DMA, unless they are there
     let patches = widened::<3>(rows.patches, device);
     let cls = rows.cls.map(|cls| Tensor::<2>::from_data(TensorData::new(cls, [images.len(), width]), device));
     // Seeds of different steps are far apart, and differ from those of an evaluation.

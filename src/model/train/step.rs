@@ -7,13 +7,15 @@
 
 use std::time::Instant;
 
-use burn::tensor::{Gradients, Tensor, TensorData};
+use burn::tensor::{DType, Gradients, Tensor, TensorData};
+use burn_cubecl::cubecl::client::Client;
 
 use super::batches::Labels;
 use super::cross_entropy::loss_and_gradients;
 use super::{HeadTrainer, RecordedStep};
 use crate::model::io::failpoint;
 use crate::model::ops::cpu;
+use crate::model::ops::gpu::{copy_to_host, cube};
 use crate::model::ops::pooling::Pooling;
 use crate::model::ops::pooling::pass::{Gradient, Pass};
 use crate::model::probe::head::Batch;
@@ -134,7 +136,9 @@ fn step_on_gpu<'a>(
     if trainers.iter().any(|trainer| !trainer.solo.are_done()) {
         for trainer in trainers {
             let begun = Instant::now();
-            let trainer = launch(trainer).finish(labels);
+            let pending = launch(trainer);
+            let outcome = outcome(pending.loss_and_right.clone());
+            let trainer = pending.finish(outcome, labels);
             let seconds = begun.elapsed().as_secs_f64();
             trainer.progress.seconds += seconds;
             trainer.solo.add(labels.count, seconds);
@@ -143,8 +147,11 @@ fn step_on_gpu<'a>(
     }
     let begun = Instant::now();
     let pending: Vec<PendingStep> = trainers.into_iter().map(launch).collect();
+    let gpu = cube(batch.patches.clone()).client;
+    let read = read_outcomes(&gpu, &pending);
     overlap();
-    let trainers: Vec<_> = pending.into_iter().map(|step| step.finish(labels)).collect();
+    let trainers: Vec<_> =
+        pending.into_iter().zip(read()).map(|(step, outcome)| step.finish(outcome, labels)).collect();
     let seconds = begun.elapsed().as_secs_f64();
     let solo_total: f64 = trainers.iter().map(|trainer| trainer.solo.fastest()).sum();
     for trainer in trainers {
@@ -185,10 +192,9 @@ impl<'a> PendingStep<'a> {
         Self { trainer, loss_and_right, before }
     }
 
-    /// Waits for its loss, and restores the state before the step if that is not finite.
-    fn finish(self, labels: &Labels) -> &'a mut HeadTrainer {
-        let Self { trainer, loss_and_right, before } = self;
-        let outcome = outcome(loss_and_right);
+    /// Adds its loss and the number of correct images to the sums, and restores the state before the step if the loss is not finite.
+    fn finish(self, outcome: (f64, usize), labels: &Labels) -> &'a mut HeadTrainer {
+        let Self { trainer, before, .. } = self;
         if !outcome.0.is_finite() {
             (trainer.model, trainer.optimizer, trainer.last_finite) = before;
         }
@@ -197,9 +203,28 @@ impl<'a> PendingStep<'a> {
     }
 }
 
+/// Enqueues the copy of every step's loss and number of correct images to the host, behind these steps alone: a later copy would
+/// also wait for the next batch's upload. The result waits for the copies.
+fn read_outcomes<'a>(
+    gpu: &'a Client,
+    pending: &[PendingStep],
+) -> impl FnOnce() -> Vec<(f64, usize)> + use<'a> {
+    let copies: Vec<_> = pending.iter().map(|step| copy_to_host(step.loss_and_right.clone())).collect();
+    let read = (!copies.is_empty()).then(|| gpu.read_tensor_async(copies));
+    || {
+        let read = read.map(|read| pollster::block_on(read).unwrap_or_else(|error| panic!("{error:?}")));
+        let pair = |bytes| TensorData::from_bytes(bytes, [2], DType::F32);
+        read.into_iter().flatten().map(|bytes| on_host(pair(bytes))).collect()
+    }
+}
+
 /// Reads the loss and the number of correct images; waits for the device.
 fn outcome(loss_and_right: Tensor<1>) -> (f64, usize) {
-    let loss_and_right = loss_and_right.into_data().try_into_vec::<f32>().expect("float32 numbers");
+    on_host(loss_and_right.into_data())
+}
+
+fn on_host(loss_and_right: TensorData) -> (f64, usize) {
+    let loss_and_right = loss_and_right.try_into_vec::<f32>().expect("float32 numbers");
     (f64::from(loss_and_right[0]), loss_and_right[1] as usize)
 }
 

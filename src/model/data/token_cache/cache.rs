@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use burn::tensor::{Bytes, DType, TensorData};
+use burn::tensor::{Bytes, DType, Device, TensorData};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use memmap2::Mmap;
@@ -17,6 +17,7 @@ use super::{
     shard_path,
 };
 use crate::model::grid::Grid;
+use crate::model::ops::gpu::page_locked;
 use crate::model::tokens::Tokens;
 
 /// One memory-mapped shard.
@@ -137,26 +138,36 @@ impl TokenCache {
 
     /// Patch tokens of `images`, `[B, N, d]` row-major, in float32.
     pub fn patches(&self, images: &[usize]) -> Vec<f32> {
-        let row = self.manifest.grid.len() * self.manifest.width;
-        self.gather(images, row, |shard| shard.patches, self.decode())
+        self.decoded(images, self.image_numbers(), |shard| shard.patches)
     }
 
-    /// Patch tokens of `images`, `[B, N, d]`, in the precision of the cache.
-    pub(super) fn patches_as_stored(&self, images: &[usize]) -> TensorData {
-        let shape = [images.len(), self.manifest.grid.len(), self.manifest.width];
-        match self.manifest.source.precision {
-            Precision::Float32 => TensorData::new(self.patches(images), shape),
-            Precision::Float16 => {
-                let words = |bytes: &[u8], out: &mut [u16]| {
-                    out.iter_mut()
-                        .zip(bytes.as_chunks::<2>().0)
-                        .for_each(|(x, b)| *x = u16::from_le_bytes(*b));
-                };
-                // As plain integers: a vector of zeros is allocated without being written first.
-                let halves = self.gather(images, shape[1] * shape[2], |shard| shard.patches, words);
-                TensorData::from_bytes(Bytes::from_elems(halves), shape, DType::F16)
-            }
-        }
+    /// Numbers of an image's patch tokens, N d.
+    fn image_numbers(&self) -> usize {
+        self.manifest.grid.len() * self.manifest.width
+    }
+
+    /// Memory for the patch tokens of `count` images [as stored](Self::patches_as_stored), from which they are uploaded to `device`.
+    pub(super) fn buffer(&self, count: usize, device: &Device) -> Bytes {
+        let numbers = count * self.image_numbers();
+        let precision = self.manifest.source.precision;
+        // Not as bytes, which could be less aligned.
+        page_locked(numbers * precision.bytes() as usize, device).unwrap_or_else(|| match precision {
+            Precision::Float32 => Bytes::from_elems(vec![0_u32; numbers]),
+            Precision::Float16 => Bytes::from_elems(vec![0_u16; numbers]),
+        })
+    }
+
+    /// Patch tokens of `images`, `[B, N, d]`, in the precision of the cache, in a [`buffer`](Self::buffer) for as many images.
+    pub(super) fn patches_as_stored(&self, images: &[usize], mut buffer: Bytes) -> TensorData {
+        let dtype = match self.manifest.source.precision {
+            Precision::Float32 => DType::F32,
+            Precision::Float16 => DType::F16,
+        };
+        // The bytes as they are: little-endian, as all hosts of GPUs are.
+        let size = self.image_numbers() * dtype.size();
+        let stored = self.stored(images, self.image_numbers(), |shard| shard.patches);
+        buffer.par_chunks_mut(size).zip(stored).for_each(|(out, bytes)| out.copy_from_slice(bytes));
+        TensorData::from_bytes(buffer, [images.len(), self.manifest.grid.len(), self.manifest.width], dtype)
     }
 
     /// CLS tokens of `images`, `[B, d]` row-major; absent where the backbone has none.
@@ -164,7 +175,7 @@ impl TokenCache {
         let has_cls = self.manifest.has_cls;
         has_cls.then(|| {
             let cls = |shard: &Shard| shard.cls.expect("checked on opening");
-            self.gather(images, self.manifest.width, cls, self.decode())
+            self.decoded(images, self.manifest.width, cls)
         })
     }
 
@@ -174,31 +185,35 @@ impl TokenCache {
         Tokens { grid: self.grid(), width: self.width(), cls, registers: Vec::new(), patches }
     }
 
-    /// The values of `images`, `row` per image, `[B, row]`: decoded by `decode` from a tensor that begins at byte
-    /// `start` of each shard.
-    fn gather<T: Default + Clone + Send>(
+    /// The values of `images`, `numbers` per image, `[B, numbers]`, of a tensor that begins at byte `start` of each shard.
+    fn decoded(
         &self,
         images: &[usize],
-        row: usize,
-        start: impl Fn(&Shard) -> usize + Sync,
-        decode: impl Fn(&[u8], &mut [T]) + Sync,
-    ) -> Vec<T> {
-        let mut values = vec![T::default(); images.len() * row];
-        let size = self.manifest.source.precision.bytes() as usize;
-        values.par_chunks_mut(row).zip(images).for_each(|(out, &image)| {
-            let shard = &self.shards[image / SHARD];
-            let from = start(shard) + (image % SHARD) * row * size;
-            decode(&shard.map[from..from + row * size], out);
-        });
+        numbers: usize,
+        start: impl Fn(&Shard) -> usize + Sync + Send,
+    ) -> Vec<f32> {
+        let decode = match self.manifest.source.precision {
+            Precision::Float32 => decode_single,
+            Precision::Float16 => decode_half,
+        };
+        let mut values = vec![0.0; images.len() * numbers];
+        let stored = self.stored(images, numbers, start);
+        values.par_chunks_mut(numbers).zip(stored).for_each(|(out, bytes)| decode(bytes, out));
         values
     }
 
-    /// The conversion of stored bytes to float32.
-    fn decode(&self) -> fn(&[u8], &mut [f32]) {
-        match self.manifest.source.precision {
-            Precision::Float32 => decode_single,
-            Precision::Float16 => decode_half,
-        }
+    /// The stored bytes of each of `images`, `numbers` values of a tensor that begins at byte `start` of each shard.
+    fn stored(
+        &self,
+        images: &[usize],
+        numbers: usize,
+        start: impl Fn(&Shard) -> usize + Sync + Send,
+    ) -> impl IndexedParallelIterator<Item = &[u8]> {
+        let size = numbers * self.manifest.source.precision.bytes() as usize;
+        images.par_iter().map(move |&image| {
+            let shard = &self.shards[image / SHARD];
+            &shard.map[start(shard) + (image % SHARD) * size..][..size]
+        })
     }
 }
 

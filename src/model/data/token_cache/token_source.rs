@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use burn::tensor::{Device, TensorData};
+use burn::tensor::{Bytes, Device, TensorData};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
@@ -99,7 +99,8 @@ impl TokenSource for Vec<TokenCache> {
 }
 
 /// On the CPU each layer is read when it is needed, so that only one of a batch is in memory. For a GPU, the next layer is read
-/// in the background while the current one is being processed.
+/// in the background while the current one is being processed, into memory that this thread has allocated: while a GPU records a step,
+/// no other thread may call its driver.
 fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device) -> Batches<'a> {
     if on_cpu(device) {
         return Box::new(batches.into_iter().map(|images| {
@@ -115,10 +116,15 @@ fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device)
         let images = Arc::<[usize]>::from(images);
         caches.iter().map(move |cache| (cache.clone(), images.clone()))
     });
-    let mut pending = requests.next().map(start);
+    let device = device.clone();
+    let start = move |(cache, images): (TokenCache, Arc<[usize]>)| {
+        let buffer = cache.buffer(images.len(), &device);
+        start(cache, images, buffer)
+    };
+    let mut pending = requests.next().map(&start);
     let prefetch = Rc::new(RefCell::new(std::iter::from_fn(move || {
         let rows = pending.take()?.recv().expect("who was asked answers");
-        pending = requests.next().map(start);
+        pending = requests.next().map(&start);
         Some(rows)
     })));
     Box::new((0..count).map(move |_| {
@@ -128,11 +134,11 @@ fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device)
     }))
 }
 
-/// Starts reading the tokens of `images` in their stored precision, on a worker thread.
-fn start((cache, images): (TokenCache, Arc<[usize]>)) -> Receiver<Rows> {
+/// Starts reading the tokens of `images` in their stored precision into `buffer`, on a worker thread.
+fn start(cache: TokenCache, images: Arc<[usize]>, buffer: Bytes) -> Receiver<Rows> {
     let (sender, receiver) = sync_channel(1);
     rayon::spawn(move || {
-        let rows = Rows { patches: cache.patches_as_stored(&images), cls: cache.cls(&images) };
+        let rows = Rows { patches: cache.patches_as_stored(&images, buffer), cls: cache.cls(&images) };
         let _ = sender.send(rows); // nobody receives them if training was stopped
     });
     receiver

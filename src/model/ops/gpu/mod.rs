@@ -1,9 +1,11 @@
 //! What kernels written by hand share: primitives of GPU tensors, and whether kernels take them; reductions within a workgroup
-//! ([`fold`]); sums of [`columns`]; one launch over tensors of different lengths ([`multi_tensor`]).
+//! ([`fold`]); sums of [`columns`]; one launch over tensors of different lengths ([`multi_tensor`]); host memory for uploads
+//! ([`page_locked`]).
 
 pub(crate) mod columns;
 pub(crate) mod fold;
 pub(crate) mod multi_tensor;
+mod page_locked;
 
 use burn::backend::cubecl::Device as CubeDevice;
 use burn::backend::{Cube, DispatchDevice};
@@ -13,6 +15,8 @@ use burn_cubecl::cubecl::server::CopyDescriptor;
 use burn_cubecl::kernel::into_contiguous_aligned;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
+
+pub(crate) use self::page_locked::page_locked;
 
 /// Numbers of a vector: 16 bytes, the most that a thread reads at once.
 pub(crate) const VECTOR_SIZE: usize = 4;

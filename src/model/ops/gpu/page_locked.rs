@@ -1,0 +1,46 @@
+//! Page-locked memory of the host, which a GPU reads by DMA, for data that are yet to be written into it.
+
+use std::iter;
+use std::mem::MaybeUninit;
+
+use burn::tensor::{Bytes, DType, Device, TensorData};
+use burn_cubecl::cubecl::bytes::{AccessError, AccessPolicy, AllocationController, AllocationProperty};
+
+/// `size` bytes of page-locked memory with arbitrary contents, for an upload to `device`; `None` where uploads need none, as on
+/// the CPU and through Vulkan, or if it cannot be allocated.
+pub(crate) fn page_locked(size: usize, device: &Device) -> Option<Bytes> {
+    #[expect(unsafe_code, reason = "its bytes are never read: staging copies nothing from it")]
+    let nothing = unsafe { Bytes::from_controller(Box::new(Nothing(size)), size) };
+    let mut data = TensorData::from_bytes(nothing, [size], DType::U8);
+    device.staging(iter::once(&mut data));
+    let (bytes, ..) = data.into_parts();
+    (bytes.property() == AllocationProperty::Pinned).then_some(bytes)
+}
+
+/// This many bytes without contents: burn allocates page-locked memory only for a copy, and this one copies nothing.
+struct Nothing(usize);
+
+#[expect(unsafe_code, reason = "the trait's methods")]
+impl AllocationController for Nothing {
+    fn alloc_align(&self) -> usize {
+        1
+    }
+
+    fn property(&self) -> AllocationProperty {
+        AllocationProperty::Native
+    }
+
+    unsafe fn memory_mut(&mut self, _: AccessPolicy) -> Result<&mut [MaybeUninit<u8>], AccessError> {
+        Err(AccessError::Read("memory without contents".to_owned()))
+    }
+
+    fn memory(&self, _: AccessPolicy) -> Result<&[MaybeUninit<u8>], AccessError> {
+        Err(AccessError::Read("memory without contents".to_owned()))
+    }
+
+    fn capacity(&self) -> usize {
+        self.0
+    }
+
+    unsafe fn copy_into(&self, _: &mut [u8]) {}
+}
