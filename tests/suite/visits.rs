@@ -271,7 +271,18 @@ fn figures_are_exported_from_the_file_menu_and_the_empty_card_trains() {
     window.click("File");
     choose(&mut window, "Export figure…");
     assert!(window.has("Export Reading order…") && window.has("Export Predictions…"));
-    assert!(!window.has("Zoom in"), "nothing but exports");
+    assert!(!window.has("Zoom in") && !window.has("Export figure…"), "nothing but exports");
+    // On its own scale, as in its pane, and not on that of all columns.
+    window.press(Modifiers::NONE, Key::Escape);
+    window.choose_action("export assignment");
+    window.harness.get_by_label("Copy the command line").click();
+    let mut copied = Vec::new();
+    for _ in 0..6 {
+        window.harness.step();
+        copied.extend(window.harness.output().platform_output.commands.clone());
+    }
+    let copied = format!("{copied:?}");
+    assert!(copied.contains("--figure assignment") && !copied.contains("--limits"), "{copied}");
     let mut window = Window::new();
     window.click_first("Train…");
     assert!(window.has("Dataset") && window.has("Epochs"), "the form of a training");

@@ -401,7 +401,7 @@ fn a_failure_stays_readable() {
 #[test]
 fn the_palette_finds_every_action() {
     let mut window = Window::ready();
-    for action in Action::ALL.iter().filter(|action| **action != Action::Palette) {
+    for action in Action::ALL.iter().filter(|action| !matches!(action, Action::Palette | Action::Export)) {
         let shown = |window: &Window| window.harness.query_all_by_label_contains(action.text()).count();
         let before = shown(&window);
         window.press(Modifiers::COMMAND, Key::K);

@@ -112,7 +112,9 @@ fn line_ui(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
 /// All lines whose text, synonyms or explanation contain every typed word. Enabled lines come first; among them those
 /// whose text begins with what is typed, then those with all words in the text, then in text and synonyms.
 fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
-    let actions = Action::ALL.iter().filter(|action| **action != Action::Palette).map(|action| Line {
+    // Not those that only open the palette.
+    let actions = Action::ALL.iter().filter(|action| !matches!(action, Action::Palette | Action::Export));
+    let actions = actions.map(|action| Line {
         text: action.text().to_owned(),
         about: action.tooltip().to_owned(),
         words: action.synonyms(),
@@ -166,8 +168,8 @@ fn figures(state: &State) -> Vec<Line> {
     let lines = FIGURES.iter().flat_map(|figure| {
         let (id, title) = (figure.id(), figure.title());
         let about = format!("{} through {}", trace.image, trace.probe);
-        let options = state.views.figure_options(id).within(state.shared_limits(id));
-        let plot = Arc::new(TracePlot::new(*figure, trace, options));
+        // As in the figure's own pane: one probe fills its own scale.
+        let plot = Arc::new(TracePlot::new(*figure, trace, state.views.figure_options(id)));
         let export = line(format!("Export {title}…"), about.clone(), UiAction::Export(plot.clone()));
         let copy = line(format!("Copy image of {title}"), about, UiAction::CopyImage(plot));
         [Line { words: "save figure", ..export }, Line { words: "figure", ..copy }]
