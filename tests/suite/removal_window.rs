@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use eframe::egui::{self, Role};
+use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::evaluate::EvalProbe;
 use ssmprobe::app::jobs::removal::{RemovalAnswer, RemovalRequest};
 use ssmprobe::app::jobs::{BackboneId, ClassChoice, Compute, Event, JobId, ProbeId, Request};
@@ -14,7 +16,7 @@ use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{Mode, Removal, RemovalSpec};
 
 use crate::close::assert_close;
-use crate::pictures::small;
+use crate::pictures::{painted, small};
 use crate::run::fixture;
 use crate::state;
 use crate::window::Window;
@@ -120,6 +122,21 @@ fn the_removal_pane_says_what_to_do_is_busy_ready_or_failed() {
     let answer = Ok(Arc::new(small::removal()));
     window.deliver([Event::RemovalMeasured { job, answer }, Event::Finished(job)]);
     assert!(window.has("Removal curves") && window.has("Step") && window.idle());
+    // The controls wrap where they do not fit into a line; the last of them is the value of the slider.
+    for size in [egui::vec2(1440.0, 900.0), egui::vec2(1280.0, 720.0), egui::vec2(960.0, 600.0)] {
+        window.harness.set_size(size);
+        window.harness.run();
+        window.show("removal");
+        let slider = window.harness.get_by_role_and_label(Role::Slider, "Step").rect();
+        let values = window.harness.query_all_by_role(Role::SpinButton).map(|node| node.rect());
+        let beside = values.filter(|value| (value.center().y - slider.center().y).abs() < 8.0);
+        let value =
+            beside.filter(|value| value.left() > slider.left()).min_by(|a, b| a.left().total_cmp(&b.left()));
+        let value = value.expect("a value");
+        let mut numbers =
+            painted(window.harness.output()).into_iter().filter(|(.., whole)| value.contains_rect(*whole));
+        assert!(numbers.any(|(_, seen, whole)| seen.contains_rect(whole)), "{size:?}: {value:?} is cut");
+    }
 }
 
 #[test]

@@ -2,14 +2,18 @@
 
 use eframe::egui;
 use egui::epaint::Mesh;
-use egui::{Color32, ComboBox, Pos2, Response, Role, ScrollArea, Sense, Shape, Stroke, StrokeKind};
-use egui::{TextEdit, Ui, Vec2, WidgetInfo, WidgetText};
+use egui::{Color32, ComboBox, Frame, Margin, Pos2, Response, Role, ScrollArea, Sense, Shape, Slider};
+use egui::{Stroke, StrokeKind, TextEdit, Ui, Vec2, WidgetInfo, WidgetText};
 
 use super::style;
 use crate::viz::draw::{color32, font};
 
 /// Side of a star to click.
 const STAR_PX: f32 = 22.0;
+/// Least width of a slider, without its value.
+const MIN_SLIDER_PX: f32 = 60.0;
+/// Room for the value of a slider.
+const SLIDER_VALUE_PX: f32 = 80.0;
 
 /// A text field, with its `name` for screen readers.
 pub fn field(ui: &mut Ui, name: &str, edit: TextEdit<'_>) -> Response {
@@ -77,6 +81,29 @@ pub fn choice_width<'a>(ui: &Ui, names: impl IntoIterator<Item = &'a str>) -> f3
 pub fn choice_frame(ui: &Ui) -> f32 {
     let spacing = ui.spacing();
     2.0 * spacing.button_padding.x + spacing.icon_width + spacing.icon_spacing
+}
+
+/// Draws controls above a figure, inset from the sides of its pane.
+pub fn inset<R>(ui: &mut Ui, controls: impl FnOnce(&mut Ui) -> R) -> R {
+    let margin = Margin { left: 8, right: 4, ..Margin::ZERO };
+    Frame::new().inner_margin(margin).show(ui, controls).inner
+}
+
+/// A slider for a step from 0 to `last`, as wide as the rest of a wrapped line, or the next line where that is too little.
+/// In a narrow one its `name` is a tooltip.
+pub fn step_slider(ui: &mut Ui, name: &str, step: &mut usize, last: usize) -> Response {
+    // A slider does not wrap by itself.
+    if ui.available_size_before_wrap().x < MIN_SLIDER_PX + SLIDER_VALUE_PX {
+        ui.end_row();
+    }
+    let label = (ui.available_size_before_wrap().x > 230.0).then(|| ui.label(name).id);
+    let room = ui.available_size_before_wrap().x - SLIDER_VALUE_PX;
+    ui.spacing_mut().slider_width = room.clamp(MIN_SLIDER_PX, 260.0);
+    let slider = ui.add(Slider::new(step, 0..=last));
+    match label {
+        Some(label) => slider.labelled_by(label),
+        None => slider.accessible_name(name).on_hover_text(name),
+    }
 }
 
 /// A star to click: filled where `on`.

@@ -5,7 +5,7 @@ use egui::{Slider, Ui};
 
 use super::PanelContext;
 use crate::app::state::command::Command;
-use crate::app::window::widgets::choice;
+use crate::app::window::widgets::{choice, inset, step_slider};
 use crate::model::trace::Trace;
 use crate::viz::draw::colormap::Map;
 use crate::viz::{Control, Figure, Options, Rows};
@@ -28,8 +28,7 @@ pub fn show(
     }
     let before = cx.state.views.figure_options(figure.id());
     let mut options = before.clone();
-    let edge = egui::Margin { left: 8, right: 4, ..egui::Margin::ZERO };
-    egui::Frame::new().inner_margin(edge).show(ui, |ui| {
+    inset(ui, |ui| {
         ui.horizontal_wrapped(|ui| {
             ui.spacing_mut().slider_width = 90.0;
             for control in controls {
@@ -99,15 +98,7 @@ fn scrub(ui: &mut Ui, options: &mut Options, tokens: usize, playing: &mut Option
             None => Some((now, if step >= tokens { 0 } else { step })),
         };
     }
-    let name = "Tokens read";
-    let label = (ui.available_size_before_wrap().x > 230.0).then(|| ui.label(name).id);
-    ui.spacing_mut().slider_width = (ui.available_size_before_wrap().x - 80.0).clamp(60.0, 260.0);
-    let slider = ui.add(Slider::new(&mut step, 0..=tokens));
-    let slider = match label {
-        Some(label) => slider.labelled_by(label),
-        None => slider.on_hover_text(name),
-    };
-    if slider.changed() {
+    if step_slider(ui, "Tokens read", &mut step, tokens).changed() {
         *playing = None;
     }
     options.step = (step < tokens).then_some(step);

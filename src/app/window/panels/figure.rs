@@ -9,6 +9,7 @@ use super::plot_view::{EDGE_PX, zoom};
 use super::{Panel, PanelContext, controls, placeholder, true_class};
 use crate::app::jobs::ExplainSettings;
 use crate::app::state::command::Command;
+use crate::app::window::widgets::inset;
 use crate::model::trace::{Attribution, Trace};
 use crate::viz::figures::scan_path;
 use crate::viz::{Figure, Info};
@@ -83,9 +84,7 @@ fn offer_attribution(ui: &mut Ui, cx: &mut PanelContext<'_>, method: Attribution
         return false;
     }
     if known {
-        let edge = egui::Margin { left: 8, right: 4, ..egui::Margin::ZERO };
-        let label = "For every image";
-        egui::Frame::new().inner_margin(edge).show(ui, |ui| ui.checkbox(&mut on, label));
+        inset(ui, |ui| ui.checkbox(&mut on, "For every image"));
     } else {
         let (hint, name) = match method {
             Attribution::Gradient => (

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{ComboBox, Role, Slider, Ui, WidgetInfo};
+use egui::{ComboBox, Role, Ui, WidgetInfo};
 
 use super::plot_view::PlotView;
 use super::{Panel, PanelContext, placeholder};
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::Command;
+use crate::app::window::widgets::{inset, step_slider};
 use crate::model::explain::removal::{Mode, RANKINGS, Removal, RemovalSpec};
 use crate::viz::Info;
 use crate::viz::figures::removal::{INFO, Quantity, RemovalPlot, RemovalView, ranking_name};
@@ -46,10 +47,16 @@ impl Panel for RemovalPane {
         if known.is_none() && cx.trace(ui).is_none() {
             return;
         }
-        self.request_ui(ui, cx, column, if known.is_some() { "Remove again" } else { "Remove tokens" });
+        let button = if known.is_some() { "Remove again" } else { "Remove tokens" };
+        let line = |ui: &mut Ui| {
+            self.request_ui(ui, cx, column, button);
+            if let Some(Ok(removal)) = &known {
+                self.settings(ui, removal);
+            }
+        };
+        inset(ui, |ui| ui.horizontal_wrapped(line));
         match known {
             Some(Ok(removal)) => {
-                self.settings(ui, &removal);
                 if let Ok(other) = self.pinned(ui, cx, column) {
                     self.draw(ui, cx, &removal, other);
                 }
@@ -66,17 +73,15 @@ impl Panel for RemovalPane {
 impl RemovalPane {
     /// Draws the choice of modes, the button that computes the curves and, if the encoder takes part, the cost.
     fn request_ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, column: ColumnId, button: &str) {
-        ui.horizontal_wrapped(|ui| {
-            choose_modes(ui, &mut self.modes);
-            if ui.add_enabled(!self.modes.is_empty(), egui::Button::new(button)).clicked() {
-                cx.send(Command::RemoveTokens(column, self.modes.clone()));
-            }
-            let spec = RemovalSpec { modes: self.modes.clone(), ..RemovalSpec::default() };
-            let passes = spec.passes(RANKINGS.len());
-            if passes > 0.0 {
-                ui.weak(format!("Costs the encoder up to {passes:.0} whole images"));
-            }
-        });
+        choose_modes(ui, &mut self.modes);
+        if ui.add_enabled(!self.modes.is_empty(), egui::Button::new(button)).clicked() {
+            cx.send(Command::RemoveTokens(column, self.modes.clone()));
+        }
+        let spec = RemovalSpec { modes: self.modes.clone(), ..RemovalSpec::default() };
+        let passes = spec.passes(RANKINGS.len());
+        if passes > 0.0 {
+            ui.weak(format!("Costs the encoder up to {passes:.0} whole images"));
+        }
     }
 
     /// Draws the choices of what is shown of the curves.
@@ -85,18 +90,16 @@ impl RemovalPane {
         if !removal.modes.contains_key(&view.mode) || removal.rankings.get(&view.ranking).is_none() {
             *view = RemovalView::new(removal);
         }
-        ui.horizontal_wrapped(|ui| {
-            let modes = removal.modes.keys().map(|mode| (*mode, mode.name()));
-            choose(ui, "Where tokens are removed", &mut view.mode, modes);
-            let quantities = Quantity::ALL.into_iter().map(|quantity| (quantity, quantity.name()));
-            choose(ui, "What is read", &mut view.quantity, quantities);
-            let rankings = removal.rankings.iter().filter(|(_, ranked)| ranked.found().is_some());
-            let rankings = rankings.map(|(id, _)| (id.clone(), ranking_name(id)));
-            choose(ui, "Which tokens go first", &mut view.ranking, rankings);
-            let last = removal.fraction.len().saturating_sub(1);
-            view.step = view.step.min(last);
-            ui.add(Slider::new(&mut view.step, 0..=last).text("Step"));
-        });
+        let modes = removal.modes.keys().map(|mode| (*mode, mode.name()));
+        choose(ui, "Where tokens are removed", &mut view.mode, modes);
+        let quantities = Quantity::ALL.into_iter().map(|quantity| (quantity, quantity.name()));
+        choose(ui, "What is read", &mut view.quantity, quantities);
+        let rankings = removal.rankings.iter().filter(|(_, ranked)| ranked.found().is_some());
+        let rankings = rankings.map(|(id, _)| (id.clone(), ranking_name(id)));
+        choose(ui, "Which tokens go first", &mut view.ranking, rankings);
+        let last = removal.fraction.len().saturating_sub(1);
+        view.step = view.step.min(last);
+        step_slider(ui, "Step", &mut view.step, last);
     }
 
     /// Offers the difference from the pinned column; its curves if the difference is on. `Err` while it has none, after
@@ -112,7 +115,8 @@ impl RemovalPane {
         };
         let mut on = cx.state.views.difference;
         let about = "The curves minus those of the pinned column";
-        if ui.checkbox(&mut on, "Difference from pinned").on_hover_text(about).clicked() {
+        let checkbox = inset(ui, |ui| ui.checkbox(&mut on, "Difference from pinned"));
+        if checkbox.on_hover_text(about).clicked() {
             cx.send(Command::SetDifference(on));
         }
         if !on {
