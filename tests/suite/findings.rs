@@ -591,6 +591,11 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     crate::interrupts::until("what opens the page", || opened.metadata().is_ok_and(|about| about.len() > 0));
     assert_eq!(fs::read_to_string(opened).expect("its words").trim_end(), page.to_str().expect("text"));
     assert!(!window.has("Wrote "), "the note has done its work");
+    // The dialog names a page that it will replace.
+    window.click("File");
+    window.click("Share…");
+    typed(&mut window, &page);
+    assert!(window.has("Exists and will be replaced: page.html") && window.has("Replace"));
 }
 
 /// Probes that know two classes.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use ssmprobe::app::jobs::evaluate::EvalAnswer;
 use ssmprobe::app::jobs::{Compute, Event, Files, JobId, Request};
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::{Sort, State};
@@ -111,6 +112,8 @@ fn the_contact_sheet_lays_a_probe_over_every_image_and_sets_two_side_by_side() {
     let (_, asked) = sheet(&window.wire.borrow().requests).expect("the images in sight");
     assert!(asked.len() >= 9, "{asked:?}");
     window.answer();
+    let written = painted(window.harness.output());
+    assert!(written.iter().any(|(text, ..)| text == "Token weights"), "the choice is cut");
     choose(&mut window, "Beside", "gap");
     let (_, asked) = sheet(&window.wire.borrow().requests).expect("the other probe");
     let columns: Vec<u64> = window.state().columns.keys().map(|id| id.0).collect();
@@ -135,6 +138,28 @@ fn the_contact_sheet_lays_a_probe_over_every_image_and_sets_two_side_by_side() {
     window.click("Disagreements");
     assert!(window.state().gallery_filter.differs.is_none());
     assert!(window.idle(), "all is shown, but the window repaints");
+}
+
+#[test]
+fn the_gallery_says_why_a_probe_could_not_be_evaluated() {
+    let (mut window, part) = with_part();
+    let width = |list: &str| window.harness.get_by_role_and_label(egui::Role::ComboBox, list).rect().width();
+    let [class, scope] = ["Class of the images", "Images of"].map(width);
+    assert!((class - scope).abs() < 1.0, "alone in its line: {class} of {scope}");
+    window.dispatch(Command::Evaluate { all: false });
+    let why = "the probe has none of the 3 classes of birds";
+    window.answer_with(|request| match request {
+        Request::Compute(job, Compute::Evaluate(ask)) => {
+            let failed = ask.subjects.into_iter().map(|subject| {
+                let answer = EvalAnswer { subject, part: part.clone(), result: Err(UserError::new(why)) };
+                Event::Evaluated { job, answer }
+            });
+            failed.chain([Event::Finished(job)]).collect()
+        }
+        other => window::succeed(other),
+    });
+    window.show("gallery");
+    assert!(window.has(why));
 }
 
 #[test]

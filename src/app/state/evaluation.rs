@@ -24,7 +24,7 @@ pub struct Evaluations {
     /// The evaluation job under way.
     pub job: Option<JobId>,
     /// Why the last evaluation failed.
-    pub error: Option<UserError>,
+    error: Option<UserError>,
     known: Vec<KnownEvaluation>,
     /// The readings of the job under way without a result yet, each with its inputs at the time of the request.
     requested: Vec<(EvalProbe, Key)>,
@@ -114,6 +114,14 @@ impl State {
     /// The evaluation of a column on the dataset in use.
     pub fn evaluation_of(&self, column: ColumnId) -> Known<'_, Evaluation> {
         self.evaluation_on(self.evaluations.dataset?, column)
+    }
+
+    /// Why a column has no evaluation on the dataset in use: its own error, or that of the last evaluation.
+    pub fn evaluation_error(&self, column: Option<ColumnId>) -> Option<&UserError> {
+        match column.and_then(|column| self.evaluation_of(column)) {
+            Some(known) => known.err(),
+            None => self.evaluations.error.as_ref(),
+        }
     }
 
     /// The image at an index of a dataset's split.

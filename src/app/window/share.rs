@@ -95,8 +95,11 @@ impl ShareDialog {
             ui.weak("Something is being shared: see Jobs and log for its progress");
         }
         ui.add_space(8.0);
-        let replaces = share.kind == ShareKind::Page && share.to.exists();
-        let verb = if replaces { "Replace" } else { "Share" };
+        let replaced = share.to.file_name().filter(|_| share.kind == ShareKind::Page && share.to.is_file());
+        if let Some(name) = replaced {
+            ui.label(format!("Exists and will be replaced: {}", name.to_string_lossy()));
+        }
+        let verb = if replaced.is_some() { "Replace" } else { "Share" };
         let share = ShareStep::Share(Box::new(share));
         chosen.or(ui.horizontal(|ui| dialog::buttons(ui, verb, ready, share)).inner)
     }

@@ -10,7 +10,7 @@ use super::{Panel, PanelContext};
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Sort};
-use crate::app::window::widgets::{choice, combo};
+use crate::app::window::widgets::{choice, choice_width, combo};
 use crate::viz::draw::font;
 use crate::viz::{Info, TabGroup};
 
@@ -68,7 +68,8 @@ impl ContactSheet {
             (Overlay::Weight, "Token weights"),
             (Overlay::Evidence, "Evidence"),
         ];
-        let list = choice(ui, "overlay", 120.0, &mut self.overlay, names);
+        let width = choice_width(ui, names.map(|(_, name)| name));
+        let list = choice(ui, "overlay", width, &mut self.overlay, names);
         list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Overlay"));
         list.on_hover_text("What is overlaid on each picture, each on its own scale");
         let name = |column: Option<ColumnId>| match column {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Role, TextEdit, Ui, WidgetInfo};
+use egui::{Label, Role, TextEdit, Ui, WidgetInfo};
 
 use super::{PanelContext, similarity};
 use crate::app::jobs::ImageId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Dataset, GalleryFilter, Image, Outcome, Scope, Sort};
+use crate::app::window::style;
 use crate::app::window::widgets::{choice, combo, field, star};
 use crate::model::explain::evaluation::similarity::ImageSpace;
 use crate::viz::draw::font;
@@ -62,6 +63,10 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool, shown: usize) {
     scope(ui, cx, &mut filter);
     if !short && !wide {
         choices(ui, cx, &mut filter);
+    }
+    if let Some(error) = cx.state.evaluation_error(cx.focus).filter(|_| offered) {
+        let text = style::failure(ui, error.lines.join(": ")).small();
+        ui.add(Label::new(text).wrap()).on_hover_text(error.to_string());
     }
     if !filter.is_open() {
         ui.horizontal(|ui| {
@@ -119,9 +124,11 @@ fn choices(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
     let Some(part) = dataset.and_then(|dataset| dataset.status.ready()) else { return };
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
-        let half = (ui.available_width().min(MENU_WIDTH_PX) - 4.0) / 2.0;
-        classes(ui, &part.asked.classes, filter, half);
-        if cx.evaluation().is_some() {
+        let whole = ui.available_width().min(MENU_WIDTH_PX);
+        let half = (whole - 4.0) / 2.0;
+        let evaluated = cx.evaluation().is_some();
+        classes(ui, &part.asked.classes, filter, if evaluated { half } else { whole });
+        if evaluated {
             outcome(ui, &mut filter.outcome, half);
         }
     });

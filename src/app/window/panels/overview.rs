@@ -226,18 +226,17 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
         }
         return None;
     };
-    let found = cx.focus.and_then(|column| state.evaluation_of(column));
-    if let Some(Ok(evaluation)) = found {
+    if let Some(evaluation) = cx.evaluation() {
         return Some((dataset, evaluation.clone()));
     }
     if let Some(job) = state.evaluations.job {
         cx.busy(ui, "Evaluating…", Some(job));
         return None;
     }
-    match (found, &state.evaluations.error) {
-        (Some(Err(error)), _) | (None, Some(error)) => cx.failed(ui, error),
-        _ if state.columns.is_empty() => cx.hint(ui),
-        _ => {
+    match state.evaluation_error(cx.focus) {
+        Some(error) => cx.failed(ui, error),
+        None if state.columns.is_empty() => cx.hint(ui),
+        None => {
             let hint = format!(
                 "Not evaluated yet on the {} {} {} of {}",
                 part.samples.len(),
