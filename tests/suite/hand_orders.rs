@@ -610,9 +610,23 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     let drawn = order(&window);
     let at = |token: u32| drawn.iter().position(|read| *read == token).expect("a step");
     assert_eq!((drawn[0], at(0) > at(23)), (23, true), "{drawn:?}");
-    window.click("Read as trained");
+    // A second path goes before the first.
+    window.drag(first, second);
+    assert_eq!(order(&window)[..3], [0, 1, drawn[0]]);
+    // The controls leave the figure its room on a small screen: they are in one line.
+    window.harness.set_size(egui::vec2(1280.0, 720.0));
+    window.harness.run();
+    let [brush, more] = ["Brush", "More"].map(|name| window.place(name).center().y);
+    assert!((brush - more).abs() < 12.0, "{brush} and {more}");
+    choose_more(&mut window, "Read as trained");
     window.answer_with(answer);
     assert!(window.state().made_order(id).is_none());
+}
+
+/// Chooses from the menu of an order by hand.
+fn choose_more(window: &mut Window, item: &str) {
+    window.click("More");
+    window.click(item);
 }
 
 /// An order by hand is saved, changed, and opened again; both buttons ask for a path.
@@ -642,7 +656,7 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
     };
     for name in ["mine.npz", "mine.csv"] {
         let path = folder.path().join(name);
-        window.click("Save order…");
+        choose_more(&mut window, "Save order…");
         assert!(window.has("Save order") && window.has("Type the path"), "{name}");
         path_is(&mut window, &path);
         window.press(Modifiers::NONE, Key::Enter);
@@ -657,7 +671,7 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
         let before = logit(&window);
         set(&mut window, mine.with_moved(&[1, 2, 22], 11));
         assert!(logit(&window) != before && made(&window).tokens() != mine.tokens(), "{name}");
-        window.click("Open order…");
+        choose_more(&mut window, "Open order…");
         path_is(&mut window, &path);
         window.press(Modifiers::NONE, Key::Enter);
         window.answer_with(answer);
@@ -666,7 +680,7 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
     }
     // An existing file is replaced only by the button "Replace", and a file that is no order changes nothing.
     let path = folder.path().join("mine.csv");
-    window.click("Save order…");
+    choose_more(&mut window, "Save order…");
     path_is(&mut window, &path);
     window.press(Modifiers::NONE, Key::Enter);
     assert!(window.has("It already exists"), "Enter does not replace");
@@ -674,7 +688,7 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
     assert!(!window.has("It already exists"));
     std::fs::write(&path, "0\n0\n").expect("written");
     let kept = made(&window);
-    window.click("Open order…");
+    choose_more(&mut window, "Open order…");
     path_is(&mut window, &path);
     window.press(Modifiers::NONE, Key::Enter);
     assert!(window.has("token 0 is read twice"));

@@ -2,12 +2,13 @@
 //! draws a path through them. Every edit is an intervention on the column, and can be undone as any other.
 
 use eframe::egui;
-use egui::{Button, DragValue, Rect, Response, Sense, Ui};
+use egui::{Button, DragValue, Label, Rect, Response, RichText, Sense, Ui};
 
+use super::PanelContext;
 use super::figure_view::FigureView;
-use super::{PanelContext, UiAction};
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::{Action, Command};
+use crate::app::window::widgets::inset;
 use crate::model::explain::intervention::Intervention;
 use crate::model::hand_order::HandOrder;
 use crate::model::trace::{OrderTest, Routing, Trace};
@@ -45,8 +46,7 @@ impl OrderEditor {
         if self.column != Some(id) {
             *self = Self { column: Some(id), tool: self.tool, ..Self::default() };
         }
-        let edge = egui::Margin { left: 8, right: 4, ..egui::Margin::ZERO };
-        egui::Frame::new().inner_margin(edge).show(ui, |ui| {
+        inset(ui, |ui| {
             ui.horizontal_wrapped(|ui| match cx.state.made_order(id).cloned() {
                 Some(order) => self.edits(ui, cx, id, &order),
                 None => {
@@ -59,7 +59,7 @@ impl OrderEditor {
                 }
             });
             if cx.state.made_order(id).is_some() {
-                ui.weak(summary(trace));
+                ui.add(Label::new(RichText::new(summary(trace)).small().weak()).truncate());
             }
         });
     }
@@ -72,7 +72,11 @@ impl OrderEditor {
                 "Brush",
                 "Drag over patches to choose them (Shift adds); drag the chosen ones onto another, or onto Read first or Read last",
             ),
-            (Tool::Path, "Path", "Drag over patches: they are read first, in the order you draw"),
+            (
+                Tool::Path,
+                "Path",
+                "Drag over patches: they are read first, in the order you draw (Shift continues the last path)",
+            ),
         ] {
             if ui.selectable_label(self.tool == tool, name).on_hover_text(about).clicked() {
                 (self.tool, self.chosen) = (tool, Vec::new());
@@ -97,14 +101,17 @@ impl OrderEditor {
                 cx.send(Command::SlideChange(id, Intervention::Order(order.with_moved(&tokens, step))));
             }
         }
-        for action in [Action::OpenOrder, Action::SaveOrder] {
-            if ui.add(Button::new(action.text()).small()).on_hover_text(action.tooltip()).clicked() {
-                cx.actions.push(UiAction::chosen(action, cx.state));
+        // A second line of buttons would take the room of the figure.
+        ui.menu_button("More", |ui| {
+            for action in [Action::OpenOrder, Action::SaveOrder] {
+                if ui.button(action.text()).on_hover_text(action.tooltip()).clicked() {
+                    cx.choose(action);
+                }
             }
-        }
-        if ui.add(Button::new("Read as trained").small()).clicked() {
-            cx.send(Command::SetChange(id, Intervention::None));
-        }
+            if ui.button("Read as trained").clicked() {
+                cx.send(Command::SetChange(id, Intervention::None));
+            }
+        });
     }
 
     /// Senses drags in `rect`. Call it before the figure is drawn there, so that the figure lies above and gets clicks.
@@ -147,13 +154,13 @@ impl OrderEditor {
         }
     }
 
-    /// Begins a drag: moves the chosen tokens if it starts on one, else starts a new choice or adds to it.
+    /// Begins a drag: moves the chosen tokens if it starts on one, else starts a new choice or path, or adds to it.
     fn begin_drag(&mut self, ui: &Ui, view: &FigureView) {
         let (from, adds) = ui.input(|input| (input.pointer.press_origin(), input.modifiers.shift));
         let token = from.and_then(|at| view.token_at(at));
         self.is_moving = self.tool == Tool::Brush && token.is_some_and(|token| self.chosen.contains(&token));
         if !self.is_moving {
-            if !adds && self.tool == Tool::Brush {
+            if !adds {
                 self.chosen.clear();
             }
             self.chosen.extend(token.filter(|token| !self.chosen.contains(token)));
