@@ -310,6 +310,11 @@ fn what_cannot_be_read_is_not_counted_as_open() {
     assert!(window.has("0 probes") && window.has("0 images") && !window.has("2 probes"));
     assert!(window.has("sinkhorn could not be opened: holds no probe"));
     assert!(window.has("Open images, or drop them here"));
+    let first = *window.state().library.images.keys().next().expect("an image");
+    window.dispatch(Command::CloseImages(vec![first]));
+    assert_eq!(window.state().readable_images(), 0);
+    window.dispatch(Command::Undo);
+    assert_eq!(window.state().readable_images(), 1, "it is not known yet whether it can be read");
 }
 
 #[test]

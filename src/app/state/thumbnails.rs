@@ -34,6 +34,8 @@ pub struct Thumbnails {
     known: IndexMap<ImageId, Thumbnail>,
     /// The images of the latest request that have no thumbnail yet.
     requested: Vec<ImageId>,
+    /// How many of the known ones failed.
+    failed: usize,
 }
 
 /// The first [`MAX_VISIBLE`] of these images.
@@ -63,27 +65,30 @@ impl Thumbnails {
     }
 
     pub(super) fn forget(&mut self, image: ImageId) {
-        self.known.shift_remove(&image);
+        if let Some(Thumbnail::Failed(_)) = self.known.shift_remove(&image) {
+            self.failed -= 1;
+        }
     }
 }
 
 impl State {
     /// The number of images in the library, without those that are known to be unreadable.
     pub fn readable_images(&self) -> usize {
-        let unreadable = self.thumbnails.known.iter().filter(|(image, thumbnail)| {
-            matches!(thumbnail, Thumbnail::Failed(_)) && self.library.images.contains_key(*image)
-        });
-        self.library.images.len() - unreadable.count()
+        self.library.images.len() - self.thumbnails.failed // images that leave the library are forgotten
     }
 
     /// Stores the thumbnail of an image, if it is still in the library.
     pub(super) fn put_thumbnail(&mut self, image: ImageId, thumbnail: Thumbnail) {
-        self.thumbnails.requested.retain(|wanted| *wanted != image);
+        let thumbnails = &mut self.thumbnails;
+        thumbnails.requested.retain(|wanted| *wanted != image);
         if self.library.images.contains_key(&image) {
-            let known = &mut self.thumbnails.known;
-            known.insert(image, thumbnail);
-            if known.len() > MAX_THUMBNAILS {
-                known.shift_remove_index(0);
+            thumbnails.forget(image);
+            thumbnails.failed += usize::from(matches!(thumbnail, Thumbnail::Failed(_)));
+            thumbnails.known.insert(image, thumbnail);
+            if let Some(oldest) = thumbnails.known.keys().next().copied()
+                && thumbnails.known.len() > MAX_THUMBNAILS
+            {
+                thumbnails.forget(oldest);
             }
         }
     }
