@@ -128,9 +128,26 @@ fn a_checkpoint_of_another_project_is_refused_with_the_names_that_do_not_fit() {
         ),
         ("timm-eva02", "mae", &["missing", "norm.weight", "unused", "blocks.0.attn.q_bias", "misshapen"]),
         ("eva02", "timm", &["unused", "rope.freqs_cos", "lm_head.weight"]),
+        ("timm-eva02-norms", "dinov2", &["missing", "blocks.0.ls1.gamma", "unused", "weights of DINOv2"]),
     ] {
         let error = open(&checkpoint(case), project).map(|_| ()).expect_err(&format!("{case} as {project}"));
         assert!(words.iter().all(|word| error.contains(word)), "{case} as {project}: {error}");
+    }
+    // Of all pairs, only projects whose encoders have the same names and shapes accept each other's.
+    let accepted = |case: &str, project: &str| match case {
+        "timm" => matches!(project, "mae" | "dino" | "mocov3"),
+        "dino" => matches!(project, "mae" | "timm" | "mocov3"),
+        "timm-registers" => project == "dinov2",
+        "dinov2" | "beit-tuned" => project == "timm",
+        "timm-eva02" | "timm-eva02-norms" => project == "eva02",
+        _ => false,
+    };
+    for (case, own, ..) in CASES {
+        for project in PROJECTS.iter().map(|project| project.id) {
+            let opened = open(&checkpoint(case), project).map(|_| ());
+            let expected = project == *own || accepted(case, project);
+            assert_eq!(opened.is_ok(), expected, "{case} as {project}: {opened:?}");
+        }
     }
     let hub = root().join("tests/fixtures/backbones/vit/model.safetensors");
     let error = open(&hub, "mae").unwrap_err();

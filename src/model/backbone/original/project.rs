@@ -12,8 +12,8 @@ pub struct Project {
     pub id: &'static str,
     /// Its name for display.
     pub name: &'static str,
-    /// The `model_type` it is imported as; `None`: derived from the weights (timm has several).
-    pub model_type: Option<&'static str>,
+    /// Each `model_type` that its encoders are imported as; the first where the weights look like none of them.
+    pub model_types: &'static [&'static str],
     /// Prefixes of the encoder to import, the most likely first, for files with several encoders.
     pub encoders: &'static [&'static str],
     /// Prefixes of names that are left out: heads, decoders, the other of two encoders. An entry that begins with a dot
@@ -65,7 +65,7 @@ const SIZES: &[(usize, usize)] = &[(192, 3), (384, 6), (768, 12), (1024, 16), (1
 pub const MAE: Project = Project {
     id: "mae",
     name: "MAE",
-    model_type: Some("vit_mae"),
+    model_types: &["vit_mae"],
     encoders: &[""],
     left_out: &["decoder_", "mask_token", "head."],
     heads: &[(768, 12), (1024, 16), (1280, 16)],
@@ -79,7 +79,7 @@ pub const MAE: Project = Project {
 pub const TIMM: Project = Project {
     id: "timm",
     name: "timm",
-    model_type: None,
+    model_types: &["vit", "deit", "beit", "eva02", "dinov2", "dinov2_with_registers"],
     left_out: &["head.", "head_dist.", "pre_logits.", "fc_norm."],
     heads: SIZES,
     scale: None,
@@ -90,7 +90,7 @@ pub const TIMM: Project = Project {
 pub const DINO: Project = Project {
     id: "dino",
     name: "DINO",
-    model_type: Some("vit"),
+    model_types: &["vit"],
     encoders: &["teacher.backbone.", "backbone.", "module.backbone."],
     left_out: &["student.", "head."],
     heads: &[(192, 3), (384, 6), (768, 12)],
@@ -102,7 +102,7 @@ pub const DINO: Project = Project {
 pub const DINOV2: Project = Project {
     id: "dinov2",
     name: "DINOv2",
-    model_type: None,
+    model_types: &["dinov2", "dinov2_with_registers"],
     left_out: &["student.", "dino_head.", "ibot_head.", "head."],
     heads: &[(384, 6), (768, 12), (1024, 16), (1536, 24)],
     edge: Some(224),
@@ -124,7 +124,7 @@ pub const MOCO_V3: Project = Project {
 pub const BEIT: Project = Project {
     id: "beit",
     name: "BEiT",
-    model_type: Some("beit"),
+    model_types: &["beit"],
     left_out: &["head.", "lm_head.", "fc_norm.", "cls_pt_layers."],
     heads: &[(768, 12), (1024, 16)],
     scale: Some(Scale::Half),
@@ -135,7 +135,7 @@ pub const BEIT: Project = Project {
 pub const EVA02: Project = Project {
     id: "eva02",
     name: "EVA-02",
-    model_type: Some("eva02"),
+    model_types: &["eva02"],
     left_out: &[
         "head.",
         "lm_head.",

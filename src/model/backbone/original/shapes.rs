@@ -106,14 +106,17 @@ impl Encoder<'_> {
         let own = if self.has(".attn.q_proj.bias") { "_proj.bias" } else { "_bias" };
         let eva02 = gated && (split_qkv || self.has(".attn.q_bias"));
         let beit = relative || shared || self.has(".attn.q_bias");
-        let model_type = self.project.model_type.unwrap_or(match extra {
+        let seen = match extra {
             _ if eva02 => "eva02",
             Some("dist_token") => "deit",
             Some(_) => "dinov2_with_registers",
             None if beit => "beit",
             None if scales.is_some() => "dinov2",
             None => "vit",
-        });
+        };
+        // Weights that look like another project's are held against its first: the error lists what does not fit.
+        let types = self.project.model_types;
+        let model_type = if types.contains(&seen) { seen } else { types[0] };
         let table = match relative {
             true => format!("{first}attn.relative_position_bias_table"),
             false => "rel_pos_bias.relative_position_bias_table".to_owned(),
