@@ -83,16 +83,31 @@ fn wrong_usage_has_its_own_exit_code() {
 #[test]
 fn what_a_source_does_not_heed_is_refused_beside_it() {
     let folder = tempfile::tempdir().unwrap();
-    for (source, flag) in [
-        ("--causal", "--stills=2"),
-        ("--stability", "--step=1"),
-        ("--evaluation", "--log"),
-        ("--evaluation", "--limits=0:1"),
-        ("--run", "--columns=2"),
-        ("--run", "--own-scales"),
+    for (source, flags) in [
+        (
+            "--trace=none",
+            "--heads=gap --patches=2x2 --mode=pixels --measure=loss --vectors=weight --color=class",
+        ),
+        (
+            "--scan=raster",
+            "--figure=a --log --rows=score --limits=0:1 --regions --opacity=0.5 --band=interval",
+        ),
+        (
+            "--run=none",
+            "--columns=2 --own-scales --map=viridis --patches=2x2 --class-sort=name --quantity=margin",
+        ),
+        ("--evaluation=none", "--log --limits=0:1 --step=1 --heads=gap --ranking=evidence --run=none"),
+        ("--stability=none", "--step=1 --map=viridis --similarity=spearman --maps=weights --trace=none"),
+        (
+            "--causal=none",
+            "--stills=2 --classes=3 --class-search=a --grid --proxy-limits=0:1 --stability=none",
+        ),
     ] {
-        let mut both = figures(folder.path(), &[source, "none", flag, "--figure", "a", "--out", "a.svg"]);
-        assert_ends(&mut both, 2, &["cannot be used with"]);
+        for flag in flags.split(' ') {
+            let mut both = figures(folder.path(), &[source, flag, "--out", "a.svg"]);
+            let [name, source] = [flag, source].map(|word| word.split('=').next().unwrap());
+            assert_ends(&mut both, 2, &["cannot be used with", name, source]);
+        }
     }
 }
 

@@ -29,44 +29,44 @@ const ONLY_SCATTER_TAKES_TWO: &str = "--evaluation: only a scatter takes two";
 pub struct EvaluationFlags {
     /// Evaluation of a dataset by a probe: `<probe>.survey.json` from `ssmprobe eval --evaluation`, or the file that
     /// the window saves beside a figure; a second one is on the y axis of a scatter
-    #[arg(long, alias = "survey", conflicts_with_all = ["trace", "scan", "run"], value_name = "FILE")]
+    #[arg(long, alias = "survey", value_name = "FILE")]
     evaluation: Vec<PathBuf>,
     /// Stability of one image's order: `<probe>.stability.json` from `ssmprobe inspect --stability`, or the file that
     /// the window saves beside its figure
-    #[arg(long, conflicts_with_all = ["trace", "scan", "run", "evaluation"], value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     stability: Option<PathBuf>,
     /// Removal curves of one image, as written by `ssmprobe inspect --causal` and the window (JSON)
-    #[arg(long, conflicts_with_all = ["trace", "scan", "run", "evaluation", "stability"], value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     causal: Option<PathBuf>,
     /// Where tokens were removed: frozen, rerouted, patches or pixels [default: the first in the file]
-    #[arg(long, requires = "causal", value_name = "MODE")]
+    #[arg(long, value_name = "MODE")]
     mode: Option<String>,
     /// Score of the class: logit, margin or probability
-    #[arg(long, requires = "causal", default_value = "logit", value_name = "NAME")]
+    #[arg(long, default_value = "logit", value_name = "NAME")]
     quantity: String,
     /// Ranking whose picture is drawn, at the step given by --step [default: the first in the file]
-    #[arg(long, requires = "causal", value_name = "ID")]
+    #[arg(long, value_name = "ID")]
     ranking: Option<String>,
     /// Measure shown by class, and on the x axis of a scatter
-    #[arg(long, requires = "evaluation", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     measure: Option<String>,
     /// What maps of classes show: token positions or token weights
-    #[arg(long, requires = "evaluation", default_value = "positions",
+    #[arg(long, default_value = "positions",
           value_parser = choice_of(&[("positions", MapOf::Positions), ("weights", MapOf::Weights)]))]
     maps: MapOf,
     /// Maximum number of classes drawn, those that differ most; or "all"
-    #[arg(long, requires = "evaluation", default_value = "40", value_parser = class_limit, value_name = "N")]
+    #[arg(long, default_value = "40", value_parser = class_limit, value_name = "N")]
     classes: ClassLimit,
     /// Draw only classes whose names contain this text
-    #[arg(long, requires = "evaluation", value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT")]
     class_search: Option<String>,
     /// Order of classes [default: depends on the figure]
-    #[arg(long, requires = "evaluation", value_parser = choice_of(CLASS_SORTS))]
+    #[arg(long, value_parser = choice_of(CLASS_SORTS))]
     class_sort: Option<ClassSort>,
     #[command(flatten)]
     similarity: SimilarityFlags,
     /// What the dots of an image map are coloured by
-    #[arg(long, requires = "evaluation", default_value = "outcome",
+    #[arg(long, default_value = "outcome",
           value_parser = choice_of(&[("outcome", ColorBy::Outcome), ("class", ColorBy::Class)]))]
     color: ColorBy,
 }

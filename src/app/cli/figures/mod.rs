@@ -32,38 +32,35 @@ use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, export, figures, f
 /// Width of a column of a page, in mm.
 const COLUMN_MM: f32 = 85.0;
 
-/// Flags of sources that are no traces; they conflict with flags that only affect figures of traces.
-const NO_TRACE: [&str; 4] = ["run", "evaluation", "stability", "causal"];
-
 /// Draw figures of traces, scans, runs and evaluations, or write their numbers.
 ///
 /// Drawings are SVG, PDF, PNG or GIF, numbers CSV or NPZ. The same input gives the same bytes.
 #[derive(Args)]
+#[command(mut_args(source::beside_those_that_heed_it))]
 pub struct Figures {
     /// Trace to draw (JSON); several are drawn side by side on shared scales
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// Fixed scans to draw instead of a trace, side by side; needs no weights and no image
-    #[arg(long, conflicts_with_all = ["trace", "figure"], value_parser = source::scan,
-          value_delimiter = ',', value_name = "NAME")]
+    #[arg(long, value_parser = source::scan, value_delimiter = ',', value_name = "NAME")]
     scan: Vec<Scan>,
     /// Folder of a run whose training curves to draw: --figure training (loss and accuracy), training_loss (as in the
     /// paper) or training_accuracy; several runs share one plot. Or rates: layers by learning rates, for a run that
     /// compares them; or settings: accuracy and coverage by the one number that variants differ in, for several runs
     /// on one plot
-    #[arg(long, conflicts_with_all = ["trace", "scan"], value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     run: Vec<PathBuf>,
     /// Bands of training curves over seeds: one standard deviation, or the 95 % interval of the mean
-    #[arg(long, default_value = "deviation", requires = "run",
+    #[arg(long, default_value = "deviation",
           value_parser = choice_of(&[("deviation", Band::Deviation), ("interval", Band::Interval)]))]
     band: Band,
     #[command(flatten)]
     evaluations: evaluation::EvaluationFlags,
     /// Heads of the run to draw [default: all]
-    #[arg(long, value_delimiter = ',', requires = "run", value_name = "NAME")]
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
     heads: Vec<String>,
     /// Rows and columns of the patch grid that a scan reads
-    #[arg(long, default_value = "14x14", value_parser = source::grid, requires = "scan", value_name = "RxC")]
+    #[arg(long, default_value = "14x14", value_parser = source::grid, value_name = "RxC")]
     patches: Grid,
     /// Figure to draw; several are stacked in one file, "all" with --trace or --run writes one file each
     #[arg(long, value_name = "ID")]
@@ -86,14 +83,14 @@ pub struct Figures {
     #[arg(long, value_enum, default_value = "print")]
     theme: Look,
     /// Colour map of magnitudes
-    #[arg(long, default_value = "cividis", conflicts_with_all = ["run", "stability", "causal"],
+    #[arg(long, default_value = "cividis",
           value_parser = choice_of(&[("cividis", Map::Cividis), ("viridis", Map::Viridis)]))]
     map: Map,
     /// Use a logarithmic scale, if the figure has one
-    #[arg(long, conflicts_with_all = ["evaluation", "stability", "causal"])]
+    #[arg(long)]
     log: bool,
     /// Order of the rows of an assignment matrix
-    #[arg(long, default_value = "argmax", conflicts_with_all = NO_TRACE,
+    #[arg(long, default_value = "argmax",
           value_parser = choice_of(&[("argmax", Rows::Argmax), ("score", Rows::Score), ("raster", Rows::Raster)]))]
     rows: Rows,
     /// Draw differences from this: the number of a column (--trace) from 1, which comes first, unchanged, or the file
@@ -101,33 +98,33 @@ pub struct Figures {
     #[arg(long, value_name = "COLUMN|FILE|MEASURE")]
     against: Option<String>,
     /// Number of probes side by side, the others below [default: all]
-    #[arg(long, value_name = "N", conflicts_with_all = NO_TRACE, value_parser = whole_number(1_u16..))]
+    #[arg(long, value_name = "N", value_parser = whole_number(1_u16..))]
     columns: Option<u16>,
     /// Give each of several probes side by side its own scale
-    #[arg(long, conflicts_with_all = NO_TRACE)]
+    #[arg(long)]
     own_scales: bool,
     /// Draw the patch grid
-    #[arg(long, conflicts_with_all = NO_TRACE)]
+    #[arg(long)]
     grid: bool,
     /// Outline marked regions over pictures
-    #[arg(long, conflicts_with_all = NO_TRACE)]
+    #[arg(long)]
     regions: bool,
     /// Opacity of overlays on a picture, 0 to 1
-    #[arg(long, default_value_t = 0.7, conflicts_with_all = NO_TRACE, value_parser = fraction::<f32>)]
+    #[arg(long, default_value_t = 0.7, value_parser = fraction::<f32>)]
     opacity: f32,
     /// Limits of the values shown, to share scales between figures
-    #[arg(long, value_name = "LOW:HIGH", conflicts_with_all = NO_TRACE, value_parser = limits, allow_hyphen_values = true)]
+    #[arg(long, value_name = "LOW:HIGH", value_parser = limits, allow_hyphen_values = true)]
     limits: Option<(f64, f64)>,
     /// Limits of evidence by the paper's proxy
-    #[arg(long, value_name = "LOW:HIGH", conflicts_with_all = NO_TRACE, value_parser = limits, allow_hyphen_values = true)]
+    #[arg(long, value_name = "LOW:HIGH", value_parser = limits, allow_hyphen_values = true)]
     proxy_limits: Option<(f64, f64)>,
     /// Show what the memory holds after this many steps of the reading order; evidence, kernel and assignment mark
     /// the token that is read then
-    #[arg(long, conflicts_with_all = ["run", "evaluation", "stability"], value_parser = whole_number(0_usize..))]
+    #[arg(long, value_parser = whole_number(0_usize..))]
     step: Option<usize>,
     /// Also write this many stills, evenly spaced over the steps: NAME-step-STEP beside the file, in its format (PNG
     /// for a GIF)
-    #[arg(long, value_name = "COUNT", conflicts_with_all = NO_TRACE, value_parser = whole_number(0_usize..))]
+    #[arg(long, value_name = "COUNT", value_parser = whole_number(0_usize..))]
     stills: Option<usize>,
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Context;
+use clap::Arg;
 use serde_json::Value;
 
 use crate::app::terminal::error::Usage;
@@ -16,6 +17,34 @@ use crate::model::trace::{Routing, Trace};
 
 /// Largest trace file read: the plan of 4096 tokens as text stays below it.
 const MAX_BYTES: u64 = 512 << 20;
+
+/// The flags of the sources, one of which is drawn.
+const SOURCES: [&str; 6] = ["trace", "scan", "run", "evaluation", "stability", "causal"];
+
+/// Flags that not every source heeds, a source's own among them, and the sources that do.
+const HEEDED: &[(&[&str], &[&str])] = &[
+    (&["trace", "rows", "regions", "opacity", "limits", "proxy_limits"], &["trace"]),
+    (&["scan", "patches"], &["scan"]),
+    (&["run", "heads", "band"], &["run"]),
+    (&["evaluation", "measure", "maps", "classes", "class_search", "class_sort"], &["evaluation"]),
+    (&["vectors", "similarity", "color"], &["evaluation"]),
+    (&["stability"], &["stability"]),
+    (&["causal", "mode", "quantity", "ranking"], &["causal"]),
+    (&["columns", "own_scales", "grid", "stills"], &["trace", "scan"]),
+    (&["step"], &["trace", "scan", "causal"]),
+    (&["map"], &["trace", "scan", "evaluation"]),
+    (&["log"], &["trace", "run"]),
+    (&["figure"], &["trace", "run", "evaluation", "stability", "causal"]),
+];
+
+/// A flag that conflicts with the sources that do not heed it. `requires` would not do: clap drops it where what is
+/// required conflicts with another flag, as sources do.
+pub(super) fn beside_those_that_heed_it(flag: Arg) -> Arg {
+    let heeded = HEEDED.iter().find(|(flags, _)| flags.contains(&flag.get_id().as_str()));
+    let others =
+        |sources: &[&str]| SOURCES.into_iter().filter(|source| !sources.contains(source)).collect::<Vec<_>>();
+    flag.conflicts_with_all(heeded.map_or_else(Vec::new, |(_, sources)| others(sources)))
+}
 
 /// Reads a trace; an error if the file cannot be read, is larger than any trace, or is not one.
 pub fn trace(path: &Path) -> anyhow::Result<Trace> {
