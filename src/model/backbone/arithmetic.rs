@@ -63,7 +63,7 @@ impl Arithmetic {
     }
 
     /// Fails if the device does not support it; the error lists what it supports.
-    pub(super) fn check(self, device: &Device) -> Result<(), BackboneError> {
+    pub fn check(self, device: &Device) -> Result<(), BackboneError> {
         if self.on(device) {
             return Ok(());
         }

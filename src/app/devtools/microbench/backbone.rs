@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -13,12 +13,13 @@ use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize_to_file};
 
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, Sizes, at_folder, noise};
+use super::{Bench, Group, Measured, OnTurn, Sizes, at_folder, check_memory, noise};
+use crate::app::terminal::error::Usage;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::backbone::{self, Backbone, config::Config, keys};
 
-pub(super) const GROUP: Group = Group { names, min_memory, measure };
+pub(super) const GROUP: Group = Group { names, check, measure };
 
 /// Side of an image in pixels.
 const SIDE: usize = 224;
@@ -46,8 +47,16 @@ fn names(sizes: &Sizes) -> Vec<String> {
     ["forward", "rate"].map(|what| format!("backbone/{name}{precision}/{what}")).into()
 }
 
-fn min_memory(bench: &Bench) -> (u64, &'static str) {
-    (4 * (bench.sizes.photos * 3 * SIDE * SIDE) as u64, "--photos")
+fn check(bench: &Bench) -> anyhow::Result<()> {
+    let Sizes { photos, arithmetic, .. } = *bench.sizes;
+    match &bench.sizes.backbone {
+        Some(folder) if !folder.is_dir() => {
+            bail!(Usage(format!("--backbone {}: no such folder; check the path", folder.display())));
+        }
+        Some(folder) => _ = Backbone::check(folder, bench.device, arithmetic)?.grid_of(SIDE, SIDE)?,
+        None => arithmetic.check(bench.device)?,
+    }
+    check_memory(4 * (photos * 3 * SIDE * SIDE) as u64, "--photos")
 }
 
 fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {

@@ -16,7 +16,7 @@ use super::{Bench, Group, Measured, OnTurn, at_folder, noise};
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::image::Photo;
 
-pub const GROUP: Group = Group { names: |_| vec![RATE.to_owned()], min_memory: |_| (0, "no flag"), measure };
+pub const GROUP: Group = Group { names: |_| vec![RATE.to_owned()], check: |_| Ok(()), measure };
 
 const RATE: &str = "decode/rate";
 

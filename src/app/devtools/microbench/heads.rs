@@ -9,13 +9,13 @@ use std::cell::RefCell;
 use burn::tensor::{Tensor, TensorData};
 
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, Sizes, noise};
+use super::{Bench, Group, Measured, OnTurn, Sizes, check_memory, noise};
 use crate::app::process_memory;
 use crate::model::probe::head::{self, Batch, Config, Dims, HeadSpec};
 use crate::model::train::classifier::Model;
 use crate::model::train::{HeadTrainer, Labels, TrainConfig, step_all};
 
-pub const GROUP: Group = Group { names, min_memory, measure };
+pub const GROUP: Group = Group { names, check, measure };
 
 const JOINT: &str = "heads/joint/step";
 const JOINT_RATE: &str = "heads/joint/rate";
@@ -31,9 +31,9 @@ fn names(sizes: &Sizes) -> Vec<String> {
     names
 }
 
-fn min_memory(bench: &Bench) -> (u64, &'static str) {
+fn check(bench: &Bench) -> anyhow::Result<()> {
     let Sizes { images, grid, .. } = *bench.sizes;
-    (bench.sizes.bytes(images, grid.len()), "--batch, --tokens, --width and --classes")
+    check_memory(bench.sizes.bytes(images, grid.len()), "--batch, --tokens, --width and --classes")
 }
 
 /// One batch with its labels, and the dimensions of the heads that train on it.

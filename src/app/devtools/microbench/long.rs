@@ -4,11 +4,11 @@
 
 use super::heads::{Step, peak};
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, Sizes, grid_of};
+use super::{Bench, Group, Measured, OnTurn, Sizes, check_memory, grid_of};
 use crate::app::process_memory;
 use crate::model::probe::head::{self, Dims};
 
-pub const GROUP: Group = Group { names, min_memory, measure };
+pub const GROUP: Group = Group { names, check, measure };
 
 /// Images of a step.
 const IMAGES: usize = 8;
@@ -38,9 +38,9 @@ fn wanted(bench: &Bench) -> Vec<usize> {
     lengths(bench.sizes).into_iter().filter(wanted).collect()
 }
 
-fn min_memory(bench: &Bench) -> (u64, &'static str) {
+fn check(bench: &Bench) -> anyhow::Result<()> {
     let longest = wanted(bench).into_iter().max().unwrap_or(0);
-    (bench.sizes.bytes(IMAGES, longest), "--longest, --width and --classes")
+    check_memory(bench.sizes.bytes(IMAGES, longest), "--longest, --width and --classes")
 }
 
 fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {

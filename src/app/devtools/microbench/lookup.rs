@@ -8,7 +8,7 @@
 use rayon::prelude::*;
 
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, Sizes, grid_of, long, noise};
+use super::{Bench, Group, Measured, OnTurn, Sizes, check_memory, grid_of, long, noise};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::explain::{Question, explain, prepare_nulls};
@@ -18,7 +18,7 @@ use crate::model::tokens::Tokens;
 use crate::model::trace::{Picture, Trace};
 use crate::model::train::classifier::Model;
 
-pub const GROUP: Group = Group { names, min_memory, measure };
+pub const GROUP: Group = Group { names, check, measure };
 
 /// The heads of the 16 probes: every kind the paper routes, scans and pools by, and its recurrent one.
 const PROBES: [&str; 16] = [
@@ -52,11 +52,11 @@ fn names(sizes: &Sizes) -> Vec<String> {
     [WARM, FIRST].map(str::to_owned).into_iter().chain(lengths).collect()
 }
 
-fn min_memory(bench: &Bench) -> (u64, &'static str) {
+fn check(bench: &Bench) -> anyhow::Result<()> {
     let usual = [WARM, FIRST].iter().any(|name| bench.wanted.holds(name)).then(|| bench.sizes.grid.len());
     let lengths = long::lengths(bench.sizes).into_iter().filter(|n| bench.wanted.holds(&length_name(*n)));
     let longest = lengths.chain(usual).max().unwrap_or(0);
-    (bench.sizes.bytes(1, longest), "--tokens, --longest, --width and --classes")
+    check_memory(bench.sizes.bytes(1, longest), "--tokens, --longest, --width and --classes")
 }
 
 fn probe(head: &str, dims: Dims, bench: &Bench) -> anyhow::Result<Probe> {

@@ -16,7 +16,7 @@ mod timing;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -131,8 +131,8 @@ pub type Measured = Vec<(String, f64, &'static str)>;
 pub struct Group {
     /// Names of all its figures.
     pub names: fn(&Sizes) -> Vec<String>,
-    /// Lower bound in bytes of the memory the wanted figures take, and the flags that set it.
-    pub min_memory: fn(&Bench) -> (u64, &'static str),
+    /// Refuses what cannot be measured: what does not fit in memory, or a backbone that does not open.
+    pub check: fn(&Bench) -> anyhow::Result<()>,
     /// Measures the wanted figures, and perhaps others.
     pub measure: fn(&Bench, OnTurn) -> anyhow::Result<Measured>,
 }
@@ -146,7 +146,7 @@ impl Bench<'_> {
         let mut figures = Vec::new();
         let wanted = |group: &&Group| (group.names)(self.sizes).iter().any(|name| self.wanted.holds(name));
         let groups: Vec<&Group> = GROUPS.iter().filter(wanted).collect();
-        groups.iter().try_for_each(|group| self.check(group))?;
+        groups.iter().try_for_each(|group| (group.check)(self))?;
         for group in groups {
             let measured = (group.measure)(self, on_turn)?;
             let own = measured.into_iter().filter(|(name, ..)| self.wanted.holds(name));
@@ -161,23 +161,22 @@ impl Bench<'_> {
         Ok(figures)
     }
 
-    /// Refuses works that do not fit in memory: a failed allocation ends the program.
-    fn check(&self, group: &Group) -> Result<(), Usage> {
-        let ((bytes, flags), memory) =
-            ((group.min_memory)(self), device::main_memory().unwrap_or(ADDRESSABLE));
-        if bytes <= memory {
-            return Ok(());
-        }
-        let [bytes, memory] = [bytes, memory].map(format::bytes);
-        Err(Usage(format!(
-            "{flags}: works of these sizes take {bytes} or more, and this machine has {memory}; give smaller ones"
-        )))
-    }
-
     fn wait(&self, work: &str) -> anyhow::Result<()> {
         let failed = |error| anyhow!("the device failed while `{work}` was measured: {error:?}");
         self.device.sync().map_err(failed)
     }
+}
+
+/// Refuses works of `bytes` or more, which `flags` set, where they do not fit in memory: a failed allocation ends the program.
+fn check_memory(bytes: u64, flags: &str) -> anyhow::Result<()> {
+    let memory = device::main_memory().unwrap_or(ADDRESSABLE);
+    if bytes <= memory {
+        return Ok(());
+    }
+    let [bytes, memory] = [bytes, memory].map(format::bytes);
+    bail!(Usage(format!(
+        "{flags}: works of these sizes take {bytes} or more, and this machine has {memory}; give smaller ones"
+    )))
 }
 
 /// Seeded noise in `[-1, 1)`.
