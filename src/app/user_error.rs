@@ -1,6 +1,7 @@
 //! Errors for the user: a chain of messages, a remedy, and whether the command line is to blame.
 
-use std::io::ErrorKind;
+use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use crate::app::jobs::extract::ExtractError;
 use crate::app::jobs::train::TrainingError;
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::hub::HubError;
+use crate::model::backbone::preprocess::PreprocessError;
 use crate::model::data::DataError;
 use crate::model::device::DeviceError;
 use crate::model::io::catch_panic::{contain, cut};
@@ -103,6 +105,7 @@ pub fn refused(error: &anyhow::Error) -> bool {
         | TrainingError::Name { .. }
         | TrainingError::Order(_)
         | TrainingError::NoOrderFile
+        | TrainingError::NoCls { .. }
         | TrainingError::Setting { .. }
         | TrainingError::Grid { .. }
         | TrainingError::Twice { .. }
@@ -124,34 +127,50 @@ pub fn refused(error: &anyhow::Error) -> bool {
         || error.downcast_ref().is_some_and(no_such_device)
         || error.downcast_ref().is_some_and(no_such_run)
         || error.downcast_ref().is_some_and(no_such_tokens)
+        || error.downcast_ref().is_some_and(not_of_backbone)
+        || error.downcast_ref().is_some_and(no_such_size)
         || error.downcast_ref().is_some_and(no_such_format)
         || data
+        || error.chain().any(is_file_for_folder)
         || matches!(
             error.downcast_ref(),
             Some(HubError::NoFolder(_) | HubError::NotAFolder(_) | HubError::NotAnId(_))
         )
 }
 
+/// Whether a file stands where a folder was named, or above it.
+fn is_file_for_folder(cause: &(dyn Error + 'static)) -> bool {
+    cause.downcast_ref().is_some_and(|error: &io::Error| error.kind() == ErrorKind::NotADirectory)
+}
+
 fn no_such_run(error: &RunError) -> bool {
-    match error {
-        RunError::Exists { .. } | RunError::Absent { .. } => true,
-        RunError::Io { source, .. } => source.kind() == ErrorKind::NotADirectory,
-        _ => false,
-    }
+    matches!(error, RunError::Exists { .. } | RunError::Absent { .. })
 }
 
 fn no_such_data(error: &DataError) -> bool {
-    matches!(error, DataError::Absent { .. })
+    matches!(error, DataError::Absent { .. } | DataError::Layout { .. })
 }
 
 fn no_such_tokens(error: &ExtractError) -> bool {
-    use BackboneError::{Blocks, Layer, Order};
-    let asked = |error: &BackboneError| matches!(error, Layer { .. } | Blocks { .. } | Order { .. });
     match error {
         ExtractError::SameLayer { .. } => true,
-        ExtractError::Backbone(error) => asked(error),
+        ExtractError::Backbone(error) => not_of_backbone(error),
+        ExtractError::Preprocess(error) => no_such_size(error),
         _ => false,
     }
+}
+
+/// Whether something was requested that this backbone, or its device, does not have.
+fn not_of_backbone(error: &BackboneError) -> bool {
+    use BackboneError::{Arithmetic, Blocks, Layer, Order, Patches, Size};
+    matches!(
+        error,
+        Layer { .. } | Blocks { .. } | Order { .. } | Size { .. } | Patches { .. } | Arithmetic { .. }
+    )
+}
+
+fn no_such_size(error: &PreprocessError) -> bool {
+    matches!(error, PreprocessError::Size { .. })
 }
 
 fn no_such_format(error: &ExportError) -> bool {

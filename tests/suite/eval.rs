@@ -524,7 +524,7 @@ fn what_cannot_be_asked_is_said() {
     }
     let thawed = ["--causal", "frozen,thawed"];
     assert_ends(&mut eval(&scenes, &thawed), 2, &["`thawed` is not one of frozen"]);
-    assert_ends(&mut eval(&scenes, &["--split", "test"]), 1, &["no test images"]);
+    assert_ends(&mut eval(&scenes, &["--split", "test"]), 2, &["no test images"]);
     // A dataset of a class that the probe does not know.
     let other = desk.path("other");
     save(&other.join("val/comet/a.png"), &[7; scenes::SIDE * scenes::SIDE], image::ColorType::L8);
@@ -537,7 +537,7 @@ fn what_cannot_be_asked_is_said() {
     let image = &entries(class)[0];
     fs::rename(image, image.with_extension("other.png")).unwrap();
     for data in [&other, &scenes] {
-        assert_ends(desk.eval_run().arg("--data").arg(data), 1, &["no longer the dataset"]);
+        assert_ends(desk.eval_run().arg("--data").arg(data), 2, &["no longer the dataset"]);
     }
     fs::rename(image.with_extension("other.png"), image).unwrap();
     // A run whose dataset has moved.

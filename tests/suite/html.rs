@@ -353,11 +353,11 @@ fn a_place_that_cannot_be_written_to_is_named() {
     let folder = tempfile::tempdir().unwrap();
     keep(folder.path(), &[traces::gap_trace()]);
     fs::create_dir(folder.path().join("folder")).unwrap();
-    for (place, said) in
-        [("gap.json/page.html", "gap.json: cannot be created"), ("folder", "folder: cannot be written")]
+    for (place, code, said) in
+        [("gap.json/page.html", 2, "gap.json: cannot be created"), ("folder", 1, "folder: cannot be written")]
     {
         let mut report = ssmprobe(folder.path(), &["report", "--html", place, "--trace", "gap.json"]);
-        assert_ends(&mut report, 1, &[said]);
+        assert_ends(&mut report, code, &[said]);
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
 }

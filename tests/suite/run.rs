@@ -513,21 +513,28 @@ fn a_file_where_a_folder_is_expected_is_called_one() {
     let folder = TempDir::new().expect("a folder");
     let place = |path: PathBuf| path.display().to_string();
     let [file, run_] = [folder.path().join("file"), root().join("docs/runs/scenes-mae")].map(place);
+    let [backbone, probe, photo] = ["backbone", "probes/gap.safetensors", "images/one.png"]
+        .map(|part| place(root().join("tests/fixtures/inspect").join(part)));
     fs::write(&file, "").expect("a file");
-    for (code, words) in [
-        (2, &["report", &file][..]),
-        (2, &["eval", "--run", &file]),
-        (2, &["jobs", &file]),
-        (2, &["scenes", "--out", &file]),
-        (1, &["report", &run_, "--table", "cost", "--out", &file]),
-        (1, &["cache", "list", "--cache", &file]),
+    let inspect =
+        ["inspect", "--device", "cpu", "--backbone", &backbone, "--probe", &probe, "--image", &photo];
+    for words in [
+        &["report", &file][..],
+        &["eval", "--run", &file],
+        &["jobs", &file],
+        &["scenes", "--out", &file],
+        &["report", &run_, "--table", "cost", "--out", &file],
+        &["cache", "list", "--cache", &file],
+        &["figures", "--scan", "raster", "--out", &format!("{file}/scan.svg")],
+        &["pretrain", "--objective", "masked", "--data", &run_, "--out", &file],
+        &[&inspect[..], &["--out", &file]].concat()[..],
     ] {
         let (found, _, stderr) = run(program().args(words));
         let advised = ["resumed", "check the disk", "not empty", "holds no", "has no", "is not a run"]
             .iter()
             .any(|word| stderr.contains(word));
         assert!(
-            found == code && stderr.contains("is a file, expected a folder") && !advised,
+            found == 2 && stderr.contains("is a file, expected a folder") && !advised,
             "{words:?}: {stderr}"
         );
     }
@@ -596,8 +603,11 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         ("similar --evaluation survey", "--image none", "--image none: survey has no such image"),
         ("dataset", "none", "none: cannot be read: no such file or folder"),
         (extract, "none", "none: cannot be read"),
+        (extract, "scenes --size 13", "does not divide into patches"),
         (extract, "scenes --layers 1,1", "layer 1 is requested twice"),
         (train, "none", "none: cannot be read"),
+        (train, "MAE", "not a dataset of a known layout"),
+        (train, "scenes --size 13", "does not divide into patches"),
         (train, "scenes --layers 1,1", "--layers: 1 is given twice"),
         (train, "scenes --layers 1,9 --select-split 0.3", "layer 9 requested"),
         (train, "scenes --rates 0.1,0.2", "--select-split 0.1"),
@@ -607,6 +617,8 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         (eval, "scenes --probe GAP --masks none", "none: is not a folder"),
         (inspect, "none", "--probe none: no such file or folder"),
         (inspect, "GAP --masks none", "none: is not a folder"),
+        (inspect, "GAP --size 13", "does not divide into patches"),
+        (inspect, "GAP --arithmetic float16", "does not support float16"),
         ("import --as mae", "none out", "none: no such file or folder"),
         ("import --as dinov2-linear --backbone MAE", "GAP out", "already a probe, with the head `gap`"),
         ("report RUN --html a.html", "--notes none", "--notes none: no such file"),

@@ -199,6 +199,6 @@ fn the_flag_writes_along_and_mixes_no_runs() {
     assert!(!desk.path("elsewhere").exists());
     fs::write(desk.path("file"), "").expect("room");
     let file = desk.path("file").display().to_string();
-    assert_ends(&mut desk.train("other", 2, &["--tensorboard", &file]), 1, &["--tensorboard"]);
+    assert_ends(&mut desk.train("other", 2, &["--tensorboard", &file]), 2, &["--tensorboard"]);
     assert!(!desk.path("other").exists());
 }

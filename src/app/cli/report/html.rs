@@ -85,6 +85,10 @@ impl HtmlFlags {
     pub(super) fn run(&self, sources: &[Source], tables: Vec<Table>) -> anyhow::Result<ExitCode> {
         let out = self.html.as_deref().context("--html names no file")?;
         let notes = self.notes.as_deref().map(notes).transpose()?;
+        if let Some(folder) = out.parent() {
+            atomic_file::make_folder(folder)
+                .with_context(|| format!("{}: cannot be created", folder.display()))?;
+        }
         let figures = match &self.figure[..] {
             [] => FIGURES.iter().filter_map(|id| find(id)).collect(),
             named => named.to_vec(),
@@ -140,10 +144,6 @@ impl HtmlFlags {
             save(folder, page.traces())?;
         }
         let html = page.html();
-        if let Some(folder) = out.parent() {
-            atomic_file::make_folder(folder)
-                .with_context(|| format!("{}: cannot be created", folder.display()))?;
-        }
         atomic_file::write(out, html.as_bytes())
             .with_context(|| format!("{}: cannot be written", out.display()))?;
         let traces = counted(page.traces().count(), "explanation", "explanations");

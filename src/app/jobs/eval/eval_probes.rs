@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::train::{Parts, labelled};
+use crate::app::user_error::Usage;
 use crate::model::data::token_cache::TokenKey;
 use crate::model::data::{self, Dataset, Split};
 use crate::model::explain::evaluation::metrics::Metrics;
@@ -109,7 +110,7 @@ impl Question {
         )?;
         let evaluated = labelled(dataset, split);
         if evaluated.images.is_empty() {
-            bail!("{}: has no {} images", dataset.name, split.name());
+            bail!(Usage(format!("{}: has no {} images", dataset.name, split.name())));
         }
         let image_seeds = evaluated.images.iter().map(|&image| image as u64).collect();
         Ok(Self { split: split.name(), evaluated, image_seeds, training: labelled(dataset, Split::Train) })
@@ -125,11 +126,11 @@ impl Question {
         if !truth.indices.iter().zip(&truth.classes).zip(&truth.images).all(same)
             || dataset.classes != run.manifest.dataset.classes
         {
-            bail!(
+            bail!(Usage(format!(
                 "{}: is no longer the dataset that {} was trained on; give the right one with --data",
                 dataset.root.display(),
                 run.folder().display()
-            );
+            )));
         }
         let image_seeds = truth.indices.iter().map(|&image| image as u64).collect();
         let evaluated = Labelled { images: truth.indices, classes: truth.classes };

@@ -134,7 +134,6 @@ pub fn run(
             "--layer {layer}: {} has layers 1 to {layers}, and 0 for its embeddings",
             flags.backbone
         ))),
-        error @ BackboneError::Blocks { .. } => Usage(error.to_string()).into(),
         other => other.into(),
     })?;
     check_fit(&spec.probes, &reader, &spec.token_spec, reporter)?;

@@ -120,8 +120,10 @@ impl Folder {
     /// files of a killed process.
     ///
     /// # Errors
-    /// If it holds other files, or a manifest that cannot be read.
+    /// If it cannot be written to, or holds other files, or a manifest that cannot be read.
     pub fn begun(folder: &Path) -> anyhow::Result<Option<Manifest>> {
+        atomic_file::can_write(folder)
+            .with_context(|| format!("--out {}: cannot be written to", folder.display()))?;
         let path = folder.join(MANIFEST);
         if path.exists() {
             let bytes = atomic_file::read(&path, MAX_BYTES).map_err(failed("read", &path))?;
