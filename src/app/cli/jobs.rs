@@ -73,7 +73,11 @@ impl Jobs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let mut plan = Plan::open(&self.folder)?;
         if self.work {
-            return Ok(if local::work(&plan)? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            if local::work(&plan)? {
+                return Ok(ExitCode::SUCCESS);
+            }
+            print_list(&plan)?;
+            return Ok(ExitCode::FAILURE);
         }
         if let Some(chain) = &self.join {
             let chain = Some(chain.as_str()).filter(|chain| !chain.is_empty());

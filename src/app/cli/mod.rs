@@ -175,6 +175,8 @@ pub fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use clap::Command;
+
     use super::{command, run};
 
     /// clap breaks lines at 100 columns: a paragraph that is broken by hand at more is broken twice.
@@ -189,6 +191,27 @@ mod tests {
                 assert!(!pair.iter().any(|line| is_long(line)), "{}: {pair:?}", verb.get_name());
             }
         }
+    }
+
+    /// The parsers of Rust's own types say "invalid digit found in string", and no bounds.
+    #[test]
+    fn flags_of_numbers_say_what_they_expect() {
+        fn check(verb: &Command, words: &[String]) {
+            let flags = verb.get_arguments().filter(|arg| arg.get_action().takes_values());
+            for flag in flags.filter_map(|arg| arg.get_long()) {
+                let line = [words, &[format!("--{flag}=x")]].concat();
+                let error =
+                    command().try_get_matches_from(&line).err().map_or_else(String::new, |e| e.to_string());
+                assert!(
+                    !error.contains("invalid digit") && !error.contains("invalid float"),
+                    "{line:?}: {error}"
+                );
+            }
+            for verb in verb.get_subcommands() {
+                check(verb, &[words, &[verb.get_name().to_owned()]].concat());
+            }
+        }
+        check(&command(), &["ssmprobe".to_owned()]);
     }
 
     #[test]
@@ -213,8 +236,11 @@ mod tests {
             ("figures --opacity -1", "--opacity", "a number from 0 to 1"),
             ("figures --map grey", "--map", "possible values: cividis, viridis"),
             ("similar --vectors x", "--vectors", "one of routing, evidence, weight"),
-            ("figures --scan raster --out none.svg --width -3", "--width -3", "20 to 2000 mm"),
+            ("figures --scan raster --out none.svg --width -3", "--width", "a number from 20 to 2000 mm"),
+            ("figures --dpi x", "--dpi", "a number from 10 to 2400 dots per inch"),
             ("demo build --layers -1", "--layers", "a whole number from 1 to 64"),
+            ("train --cpus x", "--cpus", "a whole number from 1"),
+            ("train --time foo", "--time", "minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS"),
         ] {
             let words = ["ssmprobe"].into_iter().chain(line.split(' '));
             let error = run(words).expect_err(line).to_string();

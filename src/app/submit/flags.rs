@@ -67,6 +67,17 @@ fn without_own(typed: Vec<String>) -> Vec<String> {
     others
 }
 
+/// Parses a time limit in one of Slurm's formats: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS.
+fn time(text: &str) -> Result<String, String> {
+    let (days, clock) = text.split_once('-').map_or((None, text), |(days, clock)| (Some(days), clock));
+    let numbers: Vec<&str> = days.into_iter().chain(clock.split(':')).collect();
+    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match numbers.iter().all(is_number) && clock.split(':').count() <= 3 {
+        true => Ok(text.to_owned()),
+        false => Err("expected minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS".to_owned()),
+    }
+}
+
 /// What Slurm is told of every task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
 pub struct SlurmFlags {
@@ -76,15 +87,15 @@ pub struct SlurmFlags {
     /// Account to charge.
     #[arg(long, value_name = "NAME", requires = "submit")]
     pub account: Option<String>,
-    /// Time limit of a task, in Slurm's format (D-HH:MM:SS, HH:MM:SS or minutes); a task that needs more is queued
+    /// Time limit of a task, in Slurm's format (such as D-HH:MM:SS, HH:MM:SS or minutes); a task that needs more is queued
     /// again and continues.
-    #[arg(long, value_name = "TIME", requires = "submit")]
+    #[arg(long, value_name = "TIME", requires = "submit", value_parser = time)]
     pub time: Option<String>,
     /// GPUs per task.
     #[arg(long, value_name = "N", requires = "submit")]
     pub gpus: Option<String>,
     /// CPU cores per task.
-    #[arg(long, value_name = "N", requires = "submit")]
+    #[arg(long, value_name = "N", requires = "submit", value_parser = whole_number(1_u32..))]
     pub cpus: Option<u32>,
     /// Memory per task, such as `32G`.
     #[arg(long, value_name = "SIZE", requires = "submit")]
@@ -119,6 +130,16 @@ impl SlurmFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_limit_has_a_format_of_slurm() {
+        for text in ["90", "90:30", "4:00:00", "1-12", "1-12:30", "1-12:30:00"] {
+            assert_eq!(time(text).as_deref(), Ok(text));
+        }
+        for text in ["", "foo", "4h", "-1", "1-", ":30", "1:2:3:4", "1-2:3:4:5", "1-2-3", "4:00:00 "] {
+            assert!(time(text).unwrap_err().contains("D-HH:MM:SS"), "{text}");
+        }
+    }
 
     #[test]
     fn what_is_typed_beside_these_flags_stays() {

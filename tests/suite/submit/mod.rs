@@ -421,6 +421,9 @@ fn several_backbones_are_a_run_each_in_one_plan() {
     assert_ends(&mut desk.train("again", 1, &submit), 1, &["train-backbone-1 failed"]);
     let how = states(&mut jobs(&desk.path("again"), &["--json"]));
     assert_eq!((how["join-other"].as_str(), how["join-backbone"].as_str()), ("done", "not-handed-in"));
+    let words =
+        ["train-backbone-1 failed", "train-backbone-1.txt ends with:", "--retry` submits what is not done"];
+    assert_ends(&mut jobs(&desk.path("again"), &["--work"]), 1, &words);
     assert_ends(&mut jobs(&desk.path("again"), &["--retry", "--wait"]), 0, &["submitted 2 tasks"]);
     assert_same(&desk.path("again/backbone"), &desk.path("one"));
 }

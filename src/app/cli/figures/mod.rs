@@ -15,7 +15,7 @@ pub(super) use self::run::history;
 use crate::app::jobs::history::Band;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::{self, say};
-use crate::app::value_parser::{choice_of, fraction, whole_number};
+use crate::app::value_parser::{choice_of, fraction, number, whole_number};
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
 use crate::model::probe::router::scan::Scan;
@@ -74,10 +74,10 @@ pub struct Figures {
     list: bool,
     /// Width in mm: 85 for one column, 174 for a two-column page [default: 85, or what traces side by side need to be
     /// legible]
-    #[arg(long, value_name = "MM")]
+    #[arg(long, value_name = "MM", value_parser = number("from 20 to 2000 mm", |mm| (20.0..=2000.0).contains(&mm)))]
     width: Option<f32>,
     /// Resolution of a PNG or GIF, in dots per inch [default: 300, GIF 150]
-    #[arg(long)]
+    #[arg(long, value_parser = number("from 10 to 2400 dots per inch", |dpi| (10.0..=2400.0).contains(&dpi)))]
     dpi: Option<f32>,
     /// Theme; print draws no background
     #[arg(long, value_enum, default_value = "print")]
@@ -149,12 +149,6 @@ impl Figures {
         self.check()?;
         if let Some(why) = self.against.as_ref().and_then(|_| self.no_difference()) {
             return Err(Usage(format!("--against: {why}")).into());
-        }
-        if let Some(width) = self.width.filter(|width| !(20.0..=2000.0).contains(width)) {
-            return Err(Usage(format!("--width {width}: give 20 to 2000 mm")).into());
-        }
-        if let Some(dpi) = self.dpi.filter(|dpi| !(10.0..=2400.0).contains(dpi)) {
-            return Err(Usage(format!("--dpi {dpi}: give 10 to 2400 dots per inch")).into());
         }
         if let Some(folder) = self.out.as_deref().and_then(Path::parent) {
             atomic_file::make_folder(folder)

@@ -11,9 +11,10 @@ use indicatif::MultiProgress;
 
 use super::{backbones, heads};
 use crate::app::demo::{DemoBackbone, DemoInfo};
+use crate::app::jobs::train::SEEDS;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
-use crate::app::value_parser::whole_number;
+use crate::app::value_parser::{number, whole_number};
 use crate::model::data::scenes;
 use crate::model::data::scenes::folder::Set;
 use crate::model::device;
@@ -31,7 +32,7 @@ pub struct Build {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Seed of everything: backbones draw scenes from it, probes from the next seed
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = whole_number(SEEDS))]
     seed: u64,
     /// Optimiser steps of the masked autoencoder, 64 scenes each
     #[arg(long, value_name = "STEPS", default_value_t = 1500, value_parser = whole_number(1_u64..=10_000_000))]
@@ -40,7 +41,7 @@ pub struct Build {
     #[arg(long, value_name = "STEPS", default_value_t = 700, value_parser = whole_number(1_u64..=10_000_000))]
     vit_steps: u64,
     /// Hidden size of the backbones, a multiple of 96
-    #[arg(long, default_value_t = 96)]
+    #[arg(long, default_value_t = 96, value_parser = whole_number(96_usize..=6144))]
     width: usize,
     /// Transformer layers of the backbones
     #[arg(long, default_value_t = 4, value_parser = whole_number(1_u16..=64))]
@@ -58,7 +59,7 @@ pub struct Build {
     #[arg(long, default_value_t = 64, value_parser = whole_number(1_u64..=10_000))]
     batch: u64,
     /// Learning rate of the probes at the start of the cosine
-    #[arg(long, default_value_t = 3e-3)]
+    #[arg(long, default_value_t = 3e-3, value_parser = number("from 1e-6 to 1", |rate| (1e-6..=1.0).contains(&rate)))]
     rate: f64,
     /// Build only this backbone and its probes; those of the other in the folder are kept
     #[arg(long, value_parser = ["mae", "vit"])]
@@ -76,11 +77,8 @@ The same settings on the same kind of processor give the same demo.";
 
 impl Build {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        if !(96..=6144).contains(&self.width) || !self.width.is_multiple_of(96) {
+        if !self.width.is_multiple_of(96) {
             return Err(Usage(format!("--width {}: give a multiple of 96 up to 6144", self.width)).into());
-        }
-        if !(1e-6..=1.0).contains(&self.rate) {
-            return Err(Usage(format!("--rate {}: give 1e-6 to 1", self.rate)).into());
         }
         self.check_out()?;
         let device = device::open(&self.device)?;

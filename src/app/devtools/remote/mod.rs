@@ -32,7 +32,7 @@ const FRAME_MS: f64 = 33.0;
 #[derive(Args)]
 pub struct Remote {
     /// Delay of every message each way, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 25)]
+    #[arg(long, value_name = "MS", default_value_t = 25, value_parser = whole_number(0_u64..))]
     delay: u64,
     /// Images in the library, at least 1000, so that there is enough to scroll through
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole_number(1000_u32..))]

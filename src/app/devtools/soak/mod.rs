@@ -35,7 +35,7 @@ pub struct Soak {
     #[arg(long, value_name = "N", default_value_t = 3600, value_parser = whole_number(10_u64..))]
     seconds: u64,
     /// Seed of the random actions in the window
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(long, value_name = "SEED", default_value_t = 0, value_parser = whole_number(0_u64..))]
     seed: u64,
     /// Run without a screen: everything except painting
     #[arg(long)]

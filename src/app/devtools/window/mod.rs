@@ -22,6 +22,7 @@ use self::load::SyntheticLibrary;
 use self::metrics::Sheet;
 use super::demo_window;
 use crate::app::terminal::stdout;
+use crate::app::value_parser::whole_number;
 use crate::app::window::native;
 
 /// Open the window on the demo, drive it, and print how fast it was.
@@ -31,10 +32,10 @@ pub struct Window {
     #[arg(long)]
     json: bool,
     /// Also fill the library with this many images, and scroll through them
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole_number(0_usize..))]
     images: usize,
     /// And with this many probes
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole_number(0_usize..))]
     probes: usize,
 }
 
