@@ -53,7 +53,7 @@ use crate::worker::{DRAWS, Desk, end, look, look_at, seen};
 const CLASSES: [&str; 3] = ["church", "crane", "lynx"];
 
 /// An image folder with `each` images per class and split; `val/church/00.png` is no image.
-fn dataset(each: usize) -> TempDir {
+pub fn dataset(each: usize) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for split in ["train", "val"] {
         for (class, name) in CLASSES.iter().enumerate() {
@@ -382,7 +382,7 @@ pub fn opened(window: &mut Window, part: &Arc<EvalSplit>) {
 
 /// Answers the window's evaluation requests with those of [`evaluation`], for sinkhorn and gap in turn.
 pub fn evaluated(window: &mut Window, part: &Arc<EvalSplit>) {
-    evaluated_as(window, part, |at| evaluation(part, ["sinkhorn", "gap"][at % 2]));
+    evaluated_as(window, |at| evaluation(part, ["sinkhorn", "gap"][at % 2]));
 }
 
 /// A window in which the dataset [`part`] is open.
@@ -402,11 +402,11 @@ pub fn open_evaluated(window: &mut Window) -> Arc<EvalSplit> {
 }
 
 /// Answers the window's evaluation requests with `made(at)` for the probe at place `at`.
-pub fn evaluated_as(window: &mut Window, part: &Arc<EvalSplit>, made: impl Fn(usize) -> Arc<Evaluation>) {
+pub fn evaluated_as(window: &mut Window, made: impl Fn(usize) -> Arc<Evaluation>) {
     window.answer_with(|request| match request {
         Request::Compute(job, Compute::Evaluate(ask)) => {
             let answers = ask.subjects.into_iter().enumerate().map(|(at, subject)| {
-                let answer = EvalAnswer { subject, part: part.clone(), result: Ok(made(at)) };
+                let answer = EvalAnswer { subject, result: Ok(made(at)) };
                 Event::Evaluated { job, answer }
             });
             answers.chain([Event::Finished(job)]).collect()
@@ -466,10 +466,10 @@ fn request_evaluation(state: &mut State) -> (JobId, EvalRequest) {
 }
 
 /// Answers an evaluation request for all its subjects, and finishes the job.
-fn answer_evaluation(state: &mut State, (job, ask): &(JobId, EvalRequest), part: &Arc<EvalSplit>) {
+fn answer_evaluation(state: &mut State, (job, ask): &(JobId, EvalRequest)) {
     let made = evaluation(&self::part(), "gap");
     for subject in &ask.subjects {
-        let answer = EvalAnswer { subject: subject.clone(), part: part.clone(), result: Ok(made.clone()) };
+        let answer = EvalAnswer { subject: subject.clone(), result: Ok(made.clone()) };
         state.apply(Event::Evaluated { job: *job, answer });
     }
     state.apply(Event::Finished(*job));
@@ -491,7 +491,7 @@ fn an_evaluation_is_of_the_probe_and_the_backbone_that_were_asked() {
     let (mut state, part) = with_dataset();
     let [first, second] = [0, 1].map(|at| state::column(&state, at));
     let ask = request_evaluation(&mut state);
-    answer_evaluation(&mut state, &ask, &part);
+    answer_evaluation(&mut state, &ask);
     assert!(state.evaluation_of(first).is_some() && state.evaluation_of(second).is_some());
     reopen_rewritten(&mut state, first);
     assert!(state.evaluation_of(first).is_none(), "figures of the file as it was");
@@ -499,13 +499,22 @@ fn an_evaluation_is_of_the_probe_and_the_backbone_that_were_asked() {
     // An answer that arrives after the reopening may be of either file.
     let ask = request_evaluation(&mut state);
     reopen_rewritten(&mut state, first);
-    answer_evaluation(&mut state, &ask, &part);
+    answer_evaluation(&mut state, &ask);
     assert!(state.evaluation_of(first).is_none() && state.evaluation_of(second).is_some());
     // The answer of a job that another has replaced is dropped too.
     let [older, newer] = [request_evaluation(&mut state), request_evaluation(&mut state)];
-    answer_evaluation(&mut state, &older, &part);
+    answer_evaluation(&mut state, &older);
     assert!(state.evaluation_of(first).is_none() && state.evaluations.job == Some(newer.0));
-    answer_evaluation(&mut state, &newer, &part);
+    answer_evaluation(&mut state, &newer);
+    assert!(state.evaluation_of(first).is_some());
+    // And that of a dataset that is opened again meanwhile, maybe with another split.
+    let ask = request_evaluation(&mut state);
+    let (job, entry) = dataset_asked(&state.dispatch(Command::OpenDataset("birds".into(), None)));
+    state.apply(Event::DatasetOpened { job, entry, part });
+    answer_evaluation(&mut state, &ask);
+    assert!(state.evaluation_of(first).is_none());
+    let ask = request_evaluation(&mut state);
+    answer_evaluation(&mut state, &ask);
     assert!(state.evaluation_of(first).is_some());
     // Null bands from another seed or number of draws are others.
     let before = state.explain;
@@ -715,7 +724,7 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
         Evaluation { predicted: vec![0, 0, 1, 1, 1, 1, 2, OTHER, 2], ..(*evaluation(&part, "gap")).clone() };
     let row = format!("gap, accuracy {:.1} %", second.accuracy());
     let made = [first, Arc::new(second)];
-    evaluated_as(&mut window, &part, |at| made[at].clone());
+    evaluated_as(&mut window, |at| made[at].clone());
     let wrong = GalleryFilter { outcome: Outcome::Wrong, ..GalleryFilter::default() };
     window.dispatch(Command::SetGalleryFilter(Box::new(wrong)));
     let shown = |window: &Window| ["0", "2", "4", "8"].map(|name| window.has(&format!("{name}.png, class")));
@@ -775,10 +784,10 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
 
 #[test]
 fn a_change_whose_evaluation_was_called_off_is_evaluated_once_that_is_asked_for() {
-    let (mut state, part) = with_dataset();
+    let (mut state, _) = with_dataset();
     let ask = request_evaluation(&mut state);
     assert!(!Action::EvaluateShown.enabled(&state), "it would begin again");
-    answer_evaluation(&mut state, &ask, &part);
+    answer_evaluation(&mut state, &ask);
     let column = state::column(&state, 0);
     state.dispatch(Command::SetChange(column, Intervention::NoRouting));
     let job = state.evaluations.job.expect("by itself");
@@ -896,10 +905,10 @@ fn an_image_does_not_come_back_into_another_split() {
 
 #[test]
 fn evaluations_stay_for_who_takes_the_last_closing_back() {
-    let (mut state, part) = with_dataset();
+    let (mut state, _) = with_dataset();
     let column = state::column(&state, 0);
     let ask = request_evaluation(&mut state);
-    answer_evaluation(&mut state, &ask, &part);
+    answer_evaluation(&mut state, &ask);
     let id = *state.library.datasets.keys().next().unwrap();
     state.dispatch(Command::CloseDataset(id));
     state.dispatch(Command::Undo);

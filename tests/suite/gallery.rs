@@ -82,7 +82,7 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
 fn shown() -> Window {
     let (mut window, part) = with_part();
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
-    evaluated_as(&mut window, &part, |at| {
+    evaluated_as(&mut window, |at| {
         let mut made = Evaluation::clone(&evaluation(&part, ["sinkhorn", "gap"][at % 2]));
         if at % 2 == 1 {
             made.predicted[5..7].fill(0);

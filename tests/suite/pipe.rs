@@ -280,7 +280,7 @@ fn verb_events() -> Vec<Event> {
 fn every_event_survives_a_pipe() {
     let fault = || UserError::new("no order").remedy("Choose another probe");
     let part = evaluation::part();
-    let evaluated = |result| EvalAnswer { subject: subject(), part: part.clone(), result };
+    let evaluated = |result| EvalAnswer { subject: subject(), result };
     let found = Stability {
         image: "x.png".into(),
         probe: "a".into(),

@@ -110,8 +110,6 @@ pub struct EvalProbe {
 pub struct EvalAnswer {
     /// The probe.
     pub subject: EvalProbe,
-    /// The images.
-    pub part: Arc<EvalSplit>,
     /// The evaluation, or why it failed.
     pub result: Result<Arc<Evaluation>, UserError>,
 }
@@ -135,7 +133,7 @@ pub fn run(
             }
         };
         let result = JobError::answer(ask(engine, spec, at, known, reporter))?;
-        tell(EvalAnswer { subject: subject.clone(), part: spec.part.clone(), result })?;
+        tell(EvalAnswer { subject: subject.clone(), result })?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::jobs::JobKind;
-use super::library::{Dataset, Reader};
+use super::library::Reader;
 use super::{Known, State};
 use crate::app::format::counted;
 use crate::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
@@ -36,9 +36,11 @@ pub struct Evaluations {
     pub revision: u64,
 }
 
-/// The inputs of an evaluation besides the images.
+/// The inputs of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 struct Key {
+    /// The dataset, whose evaluations are forgotten when it is opened again.
+    dataset: DatasetId,
     reader: Reader,
     change: Intervention,
     /// The null bands: the number of draws, and the seed.
@@ -49,7 +51,6 @@ struct Key {
 
 /// The result of an evaluation.
 struct KnownEvaluation {
-    dataset: DatasetId,
     key: Key,
     result: Result<Arc<Evaluation>, UserError>,
 }
@@ -58,7 +59,7 @@ impl Evaluations {
     /// Stores a result in place of an earlier one of the same dataset, probe and intervention.
     fn put(&mut self, known: KnownEvaluation) {
         let subject =
-            |known: &KnownEvaluation| (known.dataset, known.key.reader.probe, known.key.change.clone());
+            |known: &KnownEvaluation| (known.key.dataset, known.key.reader.probe, known.key.change.clone());
         let own = subject(&known);
         self.known.retain(|k| subject(k) != own);
         self.known.push(known);
@@ -66,9 +67,10 @@ impl Evaluations {
         self.revision += 1;
     }
 
-    /// Forgets the evaluations on a dataset.
+    /// Forgets the evaluations on a dataset, also those that are not done yet.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
-        self.known.retain(|known| known.dataset != dataset);
+        self.known.retain(|known| known.key.dataset != dataset);
+        self.requested.retain(|(_, key)| key.dataset != dataset);
         self.revision += 1;
     }
 }
@@ -81,9 +83,9 @@ impl State {
     }
 
     /// The inputs of an evaluation of `probe` with an intervention, as they are now.
-    fn evaluation_key(&self, probe: ProbeId, change: Intervention) -> Option<Key> {
+    fn evaluation_key(&self, dataset: DatasetId, probe: ProbeId, change: Intervention) -> Option<Key> {
         let nulls = (self.explain.null_draws, self.explain.seed);
-        Some(Key { reader: self.library.reader(probe)?, change, nulls, masks: self.masks.clone() })
+        Some(Key { dataset, reader: self.library.reader(probe)?, change, nulls, masks: self.masks.clone() })
     }
 
     /// The evaluation of `probe` with an intervention on the dataset in use; `None` unless it was evaluated with the current
@@ -99,8 +101,8 @@ impl State {
         probe: ProbeId,
         change: Intervention,
     ) -> Known<'_, Evaluation> {
-        let key = self.evaluation_key(probe, change)?;
-        let known = self.evaluations.known.iter().find(|known| known.dataset == dataset && known.key == key);
+        let key = self.evaluation_key(dataset, probe, change)?;
+        let known = self.evaluations.known.iter().find(|known| known.key == key);
         known.map(|known| known.result.as_ref())
     }
 
@@ -175,15 +177,17 @@ impl State {
     /// without another click, unless that evaluation was cancelled or failed before. One evaluation runs at a time; the next
     /// follows when it has finished.
     pub(super) fn evaluate_changes(&mut self) -> Vec<Request> {
-        if self.evaluations.job.is_some() {
+        let Some(dataset) = self.evaluations.dataset.filter(|_| self.evaluations.job.is_none()) else {
             return Vec::new();
-        }
+        };
         let abandoned = &self.evaluations.abandoned;
         let is_wanted = |(probe, change): &(ProbeId, Intervention)| {
             *change != Intervention::None
                 && self.evaluation(*probe, Intervention::None).is_some_and(|trained| trained.is_ok())
                 && self.evaluation(*probe, change.clone()).is_none()
-                && self.evaluation_key(*probe, change.clone()).is_some_and(|key| !abandoned.contains(&key))
+                && self
+                    .evaluation_key(dataset, *probe, change.clone())
+                    .is_some_and(|key| !abandoned.contains(&key))
         };
         let wanted: Vec<_> = self.shown_readings().into_iter().filter(is_wanted).collect();
         if wanted.is_empty() { Vec::new() } else { self.start_evaluation(wanted, Vec::new()) }
@@ -195,7 +199,7 @@ impl State {
         wanted: Vec<(ProbeId, Intervention)>,
         removals: Vec<Mode>,
     ) -> Vec<Request> {
-        let Some((_, part)) = self.dataset() else { return Vec::new() };
+        let Some((dataset, part)) = self.dataset() else { return Vec::new() };
         let part = part.clone();
         let subjects = wanted.into_iter().filter_map(|(probe, change)| self.library.subject(probe, change));
         let mut subjects: Vec<EvalProbe> = subjects.collect();
@@ -215,7 +219,8 @@ impl State {
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Evaluate, title);
         let with_key = |subject: &EvalProbe| {
-            Some((subject.clone(), self.evaluation_key(subject.probe, subject.change.clone())?))
+            let key = self.evaluation_key(dataset, subject.probe, subject.change.clone())?;
+            Some((subject.clone(), key))
         };
         self.evaluations.requested = subjects.iter().filter_map(with_key).collect();
         (self.evaluations.job, self.evaluations.error) = (Some(job), None);
@@ -226,22 +231,20 @@ impl State {
         requests
     }
 
-    /// Stores a result. Ignores one of a job that was replaced, of a split that is no longer open, or of a probe or backbone
-    /// that was opened again since the request: it is unknown which version was evaluated.
+    /// Stores a result. Ignores one of a job that was replaced, or of a dataset, probe or backbone that was opened again since
+    /// the request: it is unknown which version was evaluated.
     pub(super) fn evaluated(&mut self, job: JobId, answer: EvalAnswer) {
         if self.evaluations.job != Some(job) {
             return;
         }
-        let EvalAnswer { subject, part, result } = answer;
-        let own = |dataset: &Dataset| dataset.status.ready().is_some_and(|known| Arc::ptr_eq(known, &part));
-        let dataset = self.library.datasets.iter().find(|(_, dataset)| own(dataset)).map(|(id, _)| *id);
-        let key = self.evaluation_key(subject.probe, subject.change.clone());
-        let requested = &mut self.evaluations.requested;
-        let unchanged =
-            requested.iter().position(|(own, then)| *own == subject && Some(then) == key.as_ref());
-        if let (Some(dataset), Some(key), Some(at)) = (dataset, key, unchanged) {
-            requested.swap_remove(at);
-            self.evaluations.put(KnownEvaluation { dataset, key, result });
+        let EvalAnswer { subject, result } = answer;
+        let is_unchanged = |(own, then): &(EvalProbe, Key)| {
+            *own == subject
+                && self.evaluation_key(then.dataset, own.probe, own.change.clone()).as_ref() == Some(then)
+        };
+        if let Some(at) = self.evaluations.requested.iter().position(is_unchanged) {
+            let (_, key) = self.evaluations.requested.swap_remove(at);
+            self.evaluations.put(KnownEvaluation { key, result });
         }
     }
 
@@ -258,6 +261,8 @@ impl State {
     /// A dataset was closed. Its evaluations are kept until another one is closed, in case that is undone.
     pub(super) fn forget_evaluations(&mut self, closed: DatasetId) {
         let open = &self.library.datasets;
-        self.evaluations.known.retain(|known| known.dataset == closed || open.contains_key(&known.dataset));
+        self.evaluations
+            .known
+            .retain(|known| known.key.dataset == closed || open.contains_key(&known.key.dataset));
     }
 }

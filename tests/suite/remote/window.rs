@@ -17,6 +17,7 @@ use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::connection::{Connection, Host};
 use ssmprobe::app::state::{ColumnState, Phase, PreflightState, State};
 use ssmprobe::app::worker::{Worker, WorkerEnv};
+use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::trace::Trace;
 use tempfile::TempDir;
 
@@ -24,6 +25,7 @@ use super::errors::greeting;
 use super::sshd::Sshd;
 use super::train::training_pid;
 use super::{children, fixture, is_alive, kill, read_pid, worker, write_script};
+use crate::evaluation;
 use crate::faults::{child, is_child};
 use crate::run::Desk;
 use crate::training_window::File;
@@ -212,6 +214,23 @@ fn what_a_window_shows_over_a_pipe_is_what_it_shows_without_one() {
     assert_eq!(there.state().settings.recent.workspaces.len(), 1);
     there.open();
     assert_eq!(text(there.trace().expect("a trace")), own);
+}
+
+#[test]
+fn a_dataset_is_evaluated_over_a_pipe() {
+    let data = evaluation::dataset(2);
+    let (mut there, _) = Sitting::connected();
+    there.open();
+    there.wants(Command::OpenDataset(data.path().to_owned(), None));
+    there.until("a dataset", |s| s.state().dataset().is_some());
+    there.wants(Command::Evaluate { all: false });
+    let found = |s: &Sitting| -> Option<Arc<Evaluation>> {
+        s.state().evaluation_of(*s.state().columns.keys().next()?)?.ok().cloned()
+    };
+    there.until("an evaluation", |s| found(s).is_some());
+    let evaluation = found(&there).expect("an evaluation");
+    assert_eq!(evaluation.len(), 6);
+    assert!(there.has(&format!("sinkhorn, accuracy {:.1} %", evaluation.accuracy())));
 }
 
 #[test]

@@ -214,11 +214,7 @@ fn evaluated(job: JobId, ask: &evaluate::EvalRequest) -> Vec<Event> {
         regions: None,
     });
     let answer = |subject: &evaluate::EvalProbe| {
-        let answer = evaluate::EvalAnswer {
-            subject: subject.clone(),
-            part: ask.part.clone(),
-            result: Ok(evaluation.clone()),
-        };
+        let answer = evaluate::EvalAnswer { subject: subject.clone(), result: Ok(evaluation.clone()) };
         Event::Evaluated { job, answer }
     };
     ask.subjects.iter().map(answer).chain([Event::Finished(job)]).collect()
