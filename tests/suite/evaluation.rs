@@ -29,6 +29,7 @@ use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, Evaluation, OT
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{Curve, Mode, RemovalSpec};
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::probe::BackboneMeta;
 use ssmprobe::model::probe::head::scan::dynamic_order;
 use ssmprobe::model::probe::head::{self, Config, Dims};
@@ -780,6 +781,45 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     window.click("Compare");
     assert!(window.has("vs as trained") && window.has("Not retrained"));
     assert!(window.state().evaluation_of(column).is_some());
+}
+
+#[test]
+fn of_a_control_that_is_dragged_the_final_value_alone_is_evaluated_and_an_order_on_request() {
+    let (mut state, _) = with_dataset();
+    let ask = request_evaluation(&mut state);
+    answer_evaluation(&mut state, &ask);
+    let column = state::column(&state, 0);
+    let hot = Intervention::Temperature;
+    for value in [0.5, 0.25] {
+        let look = state::does(&mut state, Command::SlideChange(column, hot(value))).expect("a look");
+        assert!(evaluation_asked(state::answer(&mut state, &look)).is_none(), "{value} is passed through");
+    }
+    let ask = evaluation_asked(state.dispatch(Command::SetChange(column, hot(0.25)))).expect("asked");
+    assert_eq!(ask.1.subjects.iter().map(|subject| &subject.change).collect::<Vec<_>>(), [&hot(0.25)]);
+    answer_evaluation(&mut state, &ask);
+    assert!(state.evaluation_of(column).is_some());
+    let order = Intervention::Order(HandOrder::new(vec![3, 1, 2, 0]).expect("an order"));
+    let look = state::does(&mut state, Command::SetChange(column, order.clone())).expect("a look");
+    assert!(evaluation_asked(state::answer(&mut state, &look)).is_none());
+    assert!(request_evaluation(&mut state).1.subjects.iter().any(|subject| subject.change == order));
+}
+
+#[test]
+fn of_evaluations_that_are_not_on_screen_the_latest_are_kept() {
+    let (mut state, _) = with_dataset();
+    let ask = request_evaluation(&mut state);
+    answer_evaluation(&mut state, &ask);
+    let column = state::column(&state, 0);
+    // Whether the dataset is evaluated for it.
+    let evaluates = |state: &mut State, seed: u64| {
+        let asked = evaluation_asked(state.dispatch(Command::SetChange(column, Intervention::Random(seed))));
+        asked.inspect(|ask| answer_evaluation(state, ask)).is_some()
+    };
+    assert!((0..20).all(|seed| evaluates(&mut state, seed)));
+    assert!(!evaluates(&mut state, 3) && evaluates(&mut state, 2));
+    assert!(
+        state.columns.values().all(|column| state.evaluation(column.probe, Intervention::None).is_some())
+    );
 }
 
 #[test]

@@ -145,17 +145,14 @@ impl State {
 
     pub(super) fn set_change(&mut self, id: ColumnId, change: Intervention) -> Vec<Request> {
         let text = self.naming("Change how", id) + " reads";
-        // A hand-made order is edited in many small steps: the dataset is evaluated with it only on request.
-        let is_hand_made = matches!(change, Intervention::Order(_));
         if let Intervention::Order(order) = &change
             && self.made_order(id).is_none_or(|now| now == order)
         {
             self.reveal(RevealTarget::Order);
         }
         let mut requests = self.edit_column(text, id, |_, column| column.change = change);
-        if !is_hand_made {
-            requests.extend(self.evaluate_changes());
-        }
+        self.evaluations.sliding = None;
+        requests.extend(self.evaluate_changes());
         requests
     }
 
@@ -169,6 +166,7 @@ impl State {
         // Without the intervention, which differs between the changes: steps are merged by their text.
         let name = self.library.probe_name(column.probe);
         let text = format!("Adjust how {name} reads, column {}", place + 1);
+        self.evaluations.sliding = Some((column.probe, change.clone()));
         let columns = [(id, Some((place, Column { change, ..column.clone() })))].into_iter().collect();
         self.slide(text, |p| p.columns = columns)
     }

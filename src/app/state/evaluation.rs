@@ -16,6 +16,9 @@ use crate::model::explain::evaluation::vectors::{MAX_BYTES, keep_latest};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::removal::Mode;
 
+/// Most evaluations that are kept without being on screen.
+const MAX_HIDDEN: usize = 16;
+
 /// The known evaluations, and the one under way.
 #[derive(Default)]
 pub struct Evaluations {
@@ -25,6 +28,7 @@ pub struct Evaluations {
     pub job: Option<JobId>,
     /// Why the last evaluation failed.
     error: Option<UserError>,
+    /// The least recently shown come first.
     known: Vec<KnownEvaluation>,
     /// The readings of the job under way without a result yet, each with its inputs at the time of the request.
     requested: Vec<(EvalProbe, Key)>,
@@ -32,6 +36,8 @@ pub struct Evaluations {
     abandoned: Vec<Key>,
     /// An evaluation to start once everything is open: of the shown columns (`false`), or of all probes (`true`).
     deferred: Option<bool>,
+    /// What a control that is dragged has reached: it is not evaluated before the control is let go.
+    pub(super) sliding: Option<(ProbeId, Intervention)>,
     /// Incremented at every change, so that derived values can be cached.
     pub revision: u64,
 }
@@ -56,17 +62,6 @@ struct KnownEvaluation {
 }
 
 impl Evaluations {
-    /// Stores a result in place of an earlier one of the same dataset, probe and intervention.
-    fn put(&mut self, known: KnownEvaluation) {
-        let subject =
-            |known: &KnownEvaluation| (known.key.dataset, known.key.reader.probe, known.key.change.clone());
-        let own = subject(&known);
-        self.known.retain(|k| subject(k) != own);
-        self.known.push(known);
-        keep_latest(self.known.iter_mut().filter_map(|known| known.result.as_mut().ok()), MAX_BYTES);
-        self.revision += 1;
-    }
-
     /// Forgets the evaluations on a dataset, also those that are not done yet.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
         self.known.retain(|known| known.key.dataset != dataset);
@@ -174,15 +169,18 @@ impl State {
     }
 
     /// Evaluates columns with an intervention whose probe was evaluated without one, so that the change of the accuracy shows
-    /// without another click, unless that evaluation was cancelled or failed before. One evaluation runs at a time; the next
-    /// follows when it has finished.
+    /// without another click, unless that evaluation was cancelled or failed before. A hand-made order is edited in many small
+    /// steps: it is evaluated only on request, and of a control that is dragged only the final value. One evaluation runs at a
+    /// time; the next follows when it has finished.
     pub(super) fn evaluate_changes(&mut self) -> Vec<Request> {
         let Some(dataset) = self.evaluations.dataset.filter(|_| self.evaluations.job.is_none()) else {
             return Vec::new();
         };
         let abandoned = &self.evaluations.abandoned;
-        let is_wanted = |(probe, change): &(ProbeId, Intervention)| {
-            *change != Intervention::None
+        let is_wanted = |reading: &(ProbeId, Intervention)| {
+            let (probe, change) = reading;
+            !matches!(change, Intervention::None | Intervention::Order(_))
+                && self.evaluations.sliding.as_ref() != Some(reading)
                 && self.evaluation(*probe, Intervention::None).is_some_and(|trained| trained.is_ok())
                 && self.evaluation(*probe, change.clone()).is_none()
                 && self
@@ -244,7 +242,31 @@ impl State {
         };
         if let Some(at) = self.evaluations.requested.iter().position(is_unchanged) {
             let (_, key) = self.evaluations.requested.swap_remove(at);
-            self.evaluations.put(KnownEvaluation { key, result });
+            self.keep_evaluation(KnownEvaluation { key, result });
+        }
+    }
+
+    /// Stores a result in place of an earlier one of the same dataset, probe and intervention. Of those that are not on screen
+    /// only [`MAX_HIDDEN`] stay.
+    fn keep_evaluation(&mut self, new: KnownEvaluation) {
+        let mut known = std::mem::take(&mut self.evaluations.known);
+        let subject = |key: &Key| (key.dataset, key.reader.probe, key.change.clone());
+        known.retain(|known| subject(&known.key) != subject(&new.key));
+        known.sort_by_key(|known| self.is_on_screen(&known.key));
+        let hidden = known.partition_point(|known| !self.is_on_screen(&known.key));
+        known.drain(..hidden.saturating_sub(MAX_HIDDEN));
+        known.push(new);
+        keep_latest(known.iter_mut().filter_map(|known| known.result.as_mut().ok()), MAX_BYTES);
+        self.evaluations.known = known;
+        self.evaluations.revision += 1;
+    }
+
+    /// Whether an evaluation is shown: of an open probe as trained in the lists of probes, of any other reading in its columns.
+    fn is_on_screen(&self, key: &Key) -> bool {
+        let probe = key.reader.probe;
+        match key.change {
+            Intervention::None => self.library.probes.contains_key(&probe),
+            _ => self.columns.values().any(|column| (column.probe, &column.change) == (probe, &key.change)),
         }
     }
 

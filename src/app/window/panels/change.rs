@@ -47,9 +47,11 @@ pub fn temperature_of_column(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnI
         let number = DragValue::new(&mut value).range(TEMPERATURES).speed(speed).max_decimals(4);
         let response = ui.add(number).labelled_by(label);
         let change = Intervention::Temperature(value);
+        let is_own = response.changed() || column.change == change;
         if response.changed() {
-            cx.send(Command::SlideChange(id, change));
-        } else if column.change == change && (response.drag_stopped() || response.lost_focus()) {
+            cx.send(Command::SlideChange(id, change.clone()));
+        }
+        if is_own && (response.drag_stopped() || response.lost_focus()) {
             // Only the final value is evaluated on the dataset.
             cx.send(Command::SetChange(id, change));
         }
