@@ -25,7 +25,7 @@ use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::worker::WorkerEnv;
 use ssmprobe::model::data::{self, ImageSource};
 use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
-use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, Evaluation, OTHER, OWN};
+use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, Evaluation, Means, OTHER, OWN};
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{Curve, Mode, RemovalSpec};
 use ssmprobe::model::grid::Grid;
@@ -366,6 +366,7 @@ pub fn evaluation(part: &EvalSplit, probe: &str) -> Arc<Evaluation> {
             pairs: vec![vec![2]],
         }),
         vectors: similarity::vectors(probe),
+        means: Means::default(),
     })
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OWN};
+use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, Means, OWN};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::viz::COLUMN;
 use ssmprobe::viz::draw::theme::Theme;
@@ -70,6 +70,7 @@ fn evaluation(classes: usize) -> Arc<Evaluation> {
         nulls: IndexMap::new(),
         mean_nulls: IndexMap::new(),
         vectors: IndexMap::new(),
+        means: Means::default(),
         positions: Some(ClassMaps {
             values: values.collect(),
             counts: vec![IMAGES_PER_CLASS as u32; classes],

@@ -19,7 +19,7 @@ use ssmprobe::app::state::State;
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::data::{Dataset, Sample, Source, Split};
-use ssmprobe::model::explain::evaluation::Evaluation;
+use ssmprobe::model::explain::evaluation::{Evaluation, Means};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::Picture;
 
@@ -209,6 +209,7 @@ fn evaluated(job: JobId, ask: &evaluate::EvalRequest) -> Vec<Event> {
         nulls: IndexMap::new(),
         mean_nulls: IndexMap::new(),
         vectors: IndexMap::new(),
+        means: Means::default(),
         positions: None,
         weights: None,
         regions: None,

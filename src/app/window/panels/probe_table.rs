@@ -12,7 +12,6 @@ use crate::app::state::command::Command;
 use crate::app::state::{RevealTarget, State};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
-use crate::model::stats;
 use crate::viz::draw::{Table, number};
 use crate::viz::figures::dataset::label;
 use crate::viz::{Info, TabGroup, export};
@@ -186,10 +185,7 @@ fn row_values(state: &State, probe: ProbeId, change: Intervention) -> Option<Vec
 
 /// The accuracy of an evaluation in percent, then the means over its images; NaN if unknown.
 fn values(evaluation: &Arc<Evaluation>) -> Vec<f64> {
-    let mean = |measure: &&str| {
-        let all = evaluation.values(measure).unwrap_or_default().iter().map(|v| f64::from(*v));
-        stats::mean(all.filter(|v| v.is_finite())).unwrap_or(f64::NAN)
-    };
+    let mean = |measure: &&str| evaluation.mean(measure).unwrap_or(f64::NAN);
     std::iter::once(evaluation.accuracy()).chain(MEANS.iter().map(mean)).collect()
 }
 

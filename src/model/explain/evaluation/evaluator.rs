@@ -19,7 +19,7 @@ use super::regions::RegionSummary;
 use super::removals::{self, Heights, RemovalHeights};
 use super::stability::{self, Taus};
 use super::vectors::{ImageVectors, VectorCollector, to_f16};
-use super::{CONFIDENCE, EvalSet, Evaluation, ORDER, OTHER, OWN};
+use super::{CONFIDENCE, EvalSet, Evaluation, Means, ORDER, OTHER, OWN};
 use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::intervention::{Intervention, InterventionError};
@@ -364,6 +364,7 @@ impl<'a> Evaluator<'a> {
             weights: self.weights.mean(),
             vectors: self.vectors.map(VectorCollector::finish).unwrap_or_default(),
             asked: self.asked,
+            means: Means::default(),
         }
     }
 }

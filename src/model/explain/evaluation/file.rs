@@ -10,7 +10,7 @@ use super::regions::RegionSummary;
 use super::removals::COLUMNS;
 use super::stability;
 use super::vectors::{KeptVectors, VectorKind};
-use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
+use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, Means, ORDER, OTHER, OWN};
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::null_model::MeanNull;
 use crate::model::grid::Grid;
@@ -148,6 +148,7 @@ impl TryFrom<Stored> for Evaluation {
             weights: stored.weights,
             regions: stored.regions,
             vectors: stored.vectors,
+            means: Means::default(),
         })
     }
 }
@@ -188,6 +189,7 @@ mod tests {
                 ),
                 (VectorKind::Weight, KeptVectors::None("by channel".into())),
             ]),
+            means: Means::default(),
         }
     }
 

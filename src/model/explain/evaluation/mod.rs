@@ -8,6 +8,7 @@ pub mod answer;
 pub mod evaluator;
 mod file;
 pub mod maps;
+mod means;
 pub mod metrics;
 pub mod orders;
 pub mod regions;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use self::file::Stored;
 pub use self::file::{ENDING, FileError};
+pub use self::means::Means;
 use self::regions::RegionSummary;
 pub use self::summary::{ClassRow, Confusion, spearman};
 use self::vectors::{KeptVectors, VectorKind};
@@ -93,6 +95,9 @@ pub struct Evaluation {
     /// Values of every token of every image, by kind, or why they are not stored. Empty in files of earlier versions.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub vectors: IndexMap<VectorKind, KeptVectors>,
+    /// Accuracy and means of the columns.
+    #[serde(skip)]
+    pub means: Means,
 }
 
 /// One map over the grid for every class.
@@ -149,12 +154,6 @@ impl Evaluation {
     /// Whether the predicted class of an image is right; `None` if it could not be read.
     pub fn right(&self, image: usize) -> Option<bool> {
         self.readable(image).then(|| self.predicted[image] == self.asked.class[image])
-    }
-
-    /// Top-1 accuracy in percent, over the images that could be read.
-    pub fn accuracy(&self) -> f64 {
-        let answers: Vec<bool> = (0..self.len()).filter_map(|image| self.right(image)).collect();
-        100.0 * answers.iter().filter(|right| **right).count() as f64 / answers.len().max(1) as f64
     }
 
     /// The name of the predicted class of an image; empty if it could not be read.

@@ -91,7 +91,7 @@ mod tests {
 
     use indexmap::IndexMap;
 
-    use super::super::{CONFIDENCE, ClassMaps, EvalSet, OWN, disagreement};
+    use super::super::{CONFIDENCE, ClassMaps, EvalSet, Means, OWN, disagreement};
     use super::*;
     use crate::model::grid::Grid;
 
@@ -119,13 +119,18 @@ mod tests {
             weights: None,
             regions: None,
             vectors: IndexMap::new(),
+            means: Means::default(),
         }
     }
 
     #[test]
     fn what_cannot_be_read_counts_nowhere() {
         let evaluation = evaluation([0.9, 0.2, 0.7, 0.0, f32::NAN]);
-        assert_eq!(evaluation.accuracy(), 50.0);
+        assert_eq!((evaluation.accuracy(), evaluation.mean("rank_coverage")), (50.0, None));
+        let own: f64 = [0.9f32, 0.2, 0.7, 0.0].into_iter().map(f64::from).sum();
+        assert_eq!(evaluation.mean(OWN), Some(own / 4.0));
+        let better = Evaluation { predicted: vec![0, 0, 1, 1, OTHER], ..evaluation.clone() };
+        assert_eq!((better.accuracy(), evaluation.accuracy()), (100.0, 50.0), "each by its own columns");
         let confusion = evaluation.confusion();
         assert_eq!(confusion.counts, BTreeMap::from([((0, 0), 1), ((0, 1), 1), ((1, 1), 1), ((1, 2), 1)]));
         assert_eq!((confusion.total(0), confusion.count(1, 2)), (2, 1));
