@@ -8,9 +8,9 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use ssmprobe::app::jobs::evaluate::EvalAnswer;
 use ssmprobe::app::jobs::{Compute, Event, Files, JobId, Request};
 use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::{Sort, State};
+use ssmprobe::app::state::{GalleryFilter, Sort, State};
 use ssmprobe::app::user_error::UserError;
-use ssmprobe::model::explain::evaluation::Evaluation;
+use ssmprobe::model::explain::evaluation::{CONFIDENCE, Evaluation};
 
 use crate::evaluation::{evaluated_as, evaluation, part, with_part};
 use crate::pictures::painted;
@@ -151,7 +151,7 @@ fn the_gallery_says_why_a_probe_could_not_be_evaluated() {
     window.answer_with(|request| match request {
         Request::Compute(job, Compute::Evaluate(ask)) => {
             let failed = ask.subjects.into_iter().map(|subject| {
-                let answer = EvalAnswer { subject, part: part.clone(), result: Err(UserError::new(why)) };
+                let answer = EvalAnswer { subject, result: Err(UserError::new(why)) };
                 Event::Evaluated { job, answer }
             });
             failed.chain([Event::Finished(job)]).collect()
@@ -160,6 +160,22 @@ fn the_gallery_says_why_a_probe_could_not_be_evaluated() {
     });
     window.show("gallery");
     assert!(window.has(why));
+}
+
+#[test]
+fn disagreements_with_a_column_go_with_it() {
+    let mut window = shown();
+    let other = *window.state().columns.keys().nth(1).expect("a column");
+    let sort = Sort::Measure(CONFIDENCE.to_owned());
+    let filter = GalleryFilter {
+        differs: Some(other),
+        sort,
+        ..GalleryFilter::new(window.state().gallery_filter.scope)
+    };
+    window.dispatch(Command::SetGalleryFilter(Box::new(filter)));
+    assert!(window.has("5.png, class") && window.has("6.png, class") && !window.has("0.png, class"));
+    window.dispatch(Command::RemoveColumn(other));
+    assert!(!window.has("5.png, class") && window.has("No image matches the filter"));
 }
 
 #[test]

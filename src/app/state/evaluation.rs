@@ -108,6 +108,12 @@ impl State {
         self.known_evaluation(dataset, column.probe, column.change.clone())
     }
 
+    /// The evaluations of a column on all open datasets.
+    pub fn evaluations_of(&self, column: ColumnId) -> impl Iterator<Item = (DatasetId, &Arc<Evaluation>)> {
+        let all = self.library.datasets.keys();
+        all.filter_map(move |id| Some((*id, self.evaluation_on(*id, column)?.ok()?)))
+    }
+
     /// The evaluation of a column on the dataset in use.
     pub fn evaluation_of(&self, column: ColumnId) -> Known<'_, Evaluation> {
         self.evaluation_on(self.evaluations.dataset?, column)

@@ -138,10 +138,7 @@ impl State {
     /// The images that pass the filter, in order. `focus` is the column whose evaluation is used.
     pub fn gallery_images(&self, focus: Option<ColumnId>) -> Vec<ImageId> {
         let filter = &self.gallery_filter;
-        let of_all = |column: ColumnId| -> HashMap<DatasetId, &Arc<Evaluation>> {
-            let all = self.library.datasets.keys();
-            all.filter_map(|id| Some((*id, self.evaluation_on(*id, column)?.ok()?))).collect()
-        };
+        let of_all = |column: ColumnId| -> HashMap<_, _> { self.evaluations_of(column).collect() };
         let evaluations_of = focus.map(of_all).unwrap_or_default();
         let own = |label: Option<Label>| evaluations_of.get(&label?.dataset).copied();
         let others_of = filter.differs.map(of_all).unwrap_or_default();

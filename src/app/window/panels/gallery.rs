@@ -67,7 +67,7 @@ struct FilterKey {
     focus: Option<ColumnId>,
     evaluations: u64,
     /// Addresses of the evaluations and the similarities that are used: they change with layer, size or seed.
-    sources: [Option<usize>; 3],
+    sources: Vec<usize>,
     flipped: bool,
     findings: u64,
     count: usize,
@@ -100,16 +100,14 @@ impl Gallery {
             Sort::Disagreement(column) => (None, Some(column)),
             Sort::Opened | Sort::Measure(_) => (None, None),
         };
-        let address = |column: ColumnId| Some(Arc::as_ptr(cx.state.evaluation_of(column)?.ok()?).addr());
+        let columns = [cx.focus, other, cx.state.gallery_filter.differs].into_iter().flatten();
+        let evaluations = columns.flat_map(|column| cx.state.evaluations_of(column));
+        let addresses = evaluations.map(|(_, evaluation)| Arc::as_ptr(evaluation).addr());
         let key = FilterKey {
             filter: cx.state.gallery_filter.clone(),
             focus: cx.focus,
             evaluations: cx.state.evaluations.revision,
-            sources: [
-                cx.focus.and_then(address),
-                other.and_then(address),
-                alike.map(|space| Arc::as_ptr(&space).addr()),
-            ],
+            sources: addresses.chain(alike.map(|space| Arc::as_ptr(&space).addr())).collect(),
             flipped: cx.state.views.overview.flipped,
             findings: cx.state.findings.revision,
             count,
