@@ -8,7 +8,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use ssmprobe::app::jobs::evaluate::EvalAnswer;
 use ssmprobe::app::jobs::{Compute, Event, Files, JobId, Request};
 use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::{GalleryFilter, Sort, State};
+use ssmprobe::app::state::{GalleryFilter, Outcome, Sort, State};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, Evaluation};
 
@@ -176,6 +176,42 @@ fn disagreements_with_a_column_go_with_it() {
     assert!(window.has("5.png, class") && window.has("6.png, class") && !window.has("0.png, class"));
     window.dispatch(Command::RemoveColumn(other));
     assert!(!window.has("5.png, class") && window.has("No image matches the filter"));
+}
+
+#[test]
+fn a_step_leads_to_the_next_image_that_the_gallery_shows_in_its_order() {
+    let mut window = shown();
+    let images = window.state().library.datasets.values().next().expect("a dataset").images.clone();
+    // The most confident first: 8, 4, 0.
+    let sort = Sort::Measure(CONFIDENCE.to_owned());
+    let scope = window.state().gallery_filter.scope;
+    let wrong = GalleryFilter { outcome: Outcome::Wrong, sort, ..GalleryFilter::new(scope) };
+    window.dispatch(Command::SetGalleryFilter(Box::new(wrong)));
+    // Images 5, 2, 7 (of unknown confidence) and 6 are not shown.
+    for (from, by, to) in [
+        (8, 1, 4),
+        (4, 1, 0),
+        (0, 1, 0),
+        (0, -1, 4),
+        (4, isize::MIN, 8),
+        (4, isize::MAX, 0),
+        (5, 1, 4),
+        (5, -1, 8),
+        (2, 2, 0),
+        (7, 1, 0),
+        (7, -1, 0),
+        (6, isize::MIN, 8),
+        (6, isize::MAX, 0),
+    ] {
+        window.dispatch(Command::SelectImage(images[from]));
+        window.dispatch(Command::Step(by));
+        assert_eq!(window.state().selection.image, Some(images[to]), "{by} from {from}");
+    }
+    // Nothing is shown: the image stays.
+    let none = GalleryFilter { text: "no such image".to_owned(), ..GalleryFilter::new(scope) };
+    window.dispatch(Command::SetGalleryFilter(Box::new(none)));
+    window.dispatch(Command::Step(1));
+    assert_eq!(window.state().selection.image, Some(images[0]));
 }
 
 #[test]

@@ -125,18 +125,26 @@ impl State {
         }
     }
 
-    /// Selects the image `by` positions further among those in scope, clamped to the first and last.
+    /// Selects the image `by` positions further in the gallery, clamped to the first and last.
     pub(super) fn step(&mut self, by: isize) -> Vec<Request> {
-        let images = self.library.images.iter().filter(|(_, image)| self.in_scope(image));
-        let images: Vec<ImageId> = images.map(|(id, _)| *id).collect();
+        let current = self.selection.image;
+        let mut images = self.gallery_order(self.focus(), current);
+        let from = images.iter().position(|(id, _)| Some(*id) == current);
+        // One that does not pass the filter makes room for the next one.
+        let hidden = from.filter(|from| !images[*from].1).map(|from| images.remove(from)).is_some();
+        let by = if hidden && by > 0 { by - 1 } else { by };
         let Some(last) = images.len().checked_sub(1) else { return Vec::new() };
-        let from = self.selection.image.and_then(|id| images.iter().position(|other| *other == id));
         let to = from.map_or(0, |from| from.saturating_add_signed(by).min(last));
-        self.select_image(images[to])
+        self.select_image(images[to].0)
     }
 
     /// The images that pass the filter, in order. `focus` is the column whose evaluation is used.
     pub fn gallery_images(&self, focus: Option<ColumnId>) -> Vec<ImageId> {
+        self.gallery_order(focus, None).into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// [`gallery_images`](Self::gallery_images) with one more image where the order places it; whether each passes the filter.
+    fn gallery_order(&self, focus: Option<ColumnId>, more: Option<ImageId>) -> Vec<(ImageId, bool)> {
         let filter = &self.gallery_filter;
         let of_all = |column: ColumnId| -> HashMap<_, _> { self.evaluations_of(column).collect() };
         let evaluations_of = focus.map(of_all).unwrap_or_default();
@@ -162,7 +170,6 @@ impl State {
                 && has_outcome(filter.outcome, image.label, own(image.label))
                 && (filter.differs.is_none() || differ(image.label, own(image.label), other(image.label)))
         };
-        let passed = self.library.images.iter().filter(|(id, image)| passes(id, image));
         let other = match filter.sort {
             Sort::Disagreement(column) => of_all(column),
             _ => HashMap::new(),
@@ -188,14 +195,18 @@ impl State {
                 }
             }
         };
-        let mut keyed: Vec<(f32, ImageId)> = passed.map(|(id, image)| (value(image.label), *id)).collect();
+        let keyed = self.library.images.iter().filter_map(|(id, image)| {
+            let passes = passes(id, image);
+            (passes || Some(*id) == more).then(|| (value(image.label), (*id, passes)))
+        });
+        let mut keyed: Vec<(f32, (ImageId, bool))> = keyed.collect();
         if filter.sort != Sort::Opened {
             // Images without a value come last in both directions.
             let sign = if filter.rising { 1.0 } else { -1.0 };
             let key = |value: f32| if value.is_nan() { f32::INFINITY } else { sign * value };
             keyed.sort_by(|a, b| key(a.0).total_cmp(&key(b.0)));
         }
-        keyed.into_iter().map(|(_, id)| id).collect()
+        keyed.into_iter().map(|(_, image)| image).collect()
     }
 }
 

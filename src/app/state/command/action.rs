@@ -90,9 +90,9 @@ actions! {
         .key(plain("ArrowRight")).when(|state| !state.library.images.is_empty()),
     PreviousImage: View.gives("Previous image", "The one before the current one", |_| Command::Step(-1))
         .key(plain("ArrowLeft")).when(|state| !state.library.images.is_empty()),
-    FirstImage: View.gives("First image", "The first in the library", |_| Command::Step(isize::MIN))
+    FirstImage: View.gives("First image", "The first in the gallery", |_| Command::Step(isize::MIN))
         .key(plain("Home")).when(|state| !state.library.images.is_empty()),
-    LastImage: View.gives("Last image", "The last in the library", |_| Command::Step(isize::MAX))
+    LastImage: View.gives("Last image", "The last in the gallery", |_| Command::Step(isize::MAX))
         .key(plain("End")).when(|state| !state.library.images.is_empty()),
     StarImage: View.gives("Star or unstar image", "The gallery can show only starred images", star)
         .key(plain("S")).when(|state| state.selection.image.is_some()).also("favourite mark"),
