@@ -142,7 +142,7 @@ fn the_contact_sheet_lays_a_probe_over_every_image_and_sets_two_side_by_side() {
 
 #[test]
 fn the_gallery_says_why_a_probe_could_not_be_evaluated() {
-    let (mut window, part) = with_part();
+    let (mut window, _) = with_part();
     let width = |list: &str| window.harness.get_by_role_and_label(egui::Role::ComboBox, list).rect().width();
     let [class, scope] = ["Class of the images", "Images of"].map(width);
     assert!((class - scope).abs() < 1.0, "alone in its line: {class} of {scope}");
