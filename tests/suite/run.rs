@@ -581,6 +581,22 @@ fn a_dataset_is_described() {
 }
 
 #[test]
+fn images_that_are_trained_on_and_tested_on_are_warned_of() {
+    let desk = Desk::new(24, 12);
+    let one = entries(&entries(&desk.data().join("train"))[0])[0].clone();
+    fs::copy(&one, entries(&desk.data().join("val"))[0].join("twin.png")).expect("a copy");
+    let text = done(program().arg("dataset").arg(desk.data()));
+    assert!(text.contains("1 in both") && text.contains("remove one image of each pair"), "{text}");
+    let expected = "warning: 1 image is in both the training and the held-out part, which makes accuracies too high; \
+                    the first: train/";
+    // Tokens extracted now, tokens cached before, and none.
+    for (out, more) in [("first", &["--seeds", "1"][..]), ("second", &[]), ("third", &["--recompute"])] {
+        let (_, stderr) = succeeds(&mut desk.train(out, 1, more));
+        assert!(stderr.contains(expected) && stderr.contains("twin.png; remove one"), "{stderr}");
+    }
+}
+
+#[test]
 fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb() {
     let desk = Desk::new(24, 12);
     fs::write(desk.path("survey"), small::evaluation().to_json().expect("JSON")).expect("a file");

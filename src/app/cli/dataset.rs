@@ -92,6 +92,9 @@ impl DatasetVerb {
                 let pairs = noun(more, "pair", "pairs");
                 stdout::line(format_args!("  and {more} more {pairs} (`--json` lists all)"))?;
             }
+            if !report.shared.is_empty() {
+                stdout::line("accuracies on such images are too high: remove one image of each pair")?;
+            }
         }
         match interrupt::flow() {
             ControlFlow::Continue(()) => Ok(ExitCode::SUCCESS),

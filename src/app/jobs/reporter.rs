@@ -90,6 +90,7 @@ pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
             reporter.progress("Extracting tokens", done, Some(total), Unit::Files);
         }
         Event::Damaged(damage) => reporter.warn(format!("Extracted again: {damage}")),
+        Event::Shared(text) => reporter.warn(text.clone()),
         Event::OutOfMemory { images } => reporter.warn(out_of_memory(*images)),
         Event::Looked(_)
         | Event::Adopted { .. }

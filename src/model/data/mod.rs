@@ -28,7 +28,7 @@ use crate::model::data::image::{ImageError, Photo};
 pub use holdout::hold_out;
 pub use parquet::Row;
 pub use place::ImageSource;
-pub use report::{Check, Report, describe};
+pub use report::{Check, Report, describe, shared};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 

@@ -1,8 +1,9 @@
-//! A dataset's report: how many images each class and split has, which cannot be read, and which occur
-//! byte for byte in both the training and the held-out part.
+//! A dataset's report: how many images each class and split has, which cannot be read, and which are in
+//! both the training and the held-out part.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -14,6 +15,7 @@ use super::{Dataset, Split};
 use crate::model::data::image::{Photo, looks_like_image};
 use crate::model::io::catch_panic::cut;
 use crate::model::io::escape::shown;
+use crate::model::trace::Picture;
 
 /// How thoroughly the images are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -22,7 +24,7 @@ pub enum Check {
     Lists,
     /// Read every file and check that its first bytes are those of an image.
     Bytes,
-    /// Decode every file.
+    /// Decode every file, and compare pixels instead of bytes.
     Pixels,
 }
 
@@ -39,7 +41,7 @@ pub struct Report {
     pub skipped: usize,
     /// Indices of samples that cannot be read, and why.
     pub unreadable: Vec<(usize, String)>,
-    /// Pairs of samples with the same bytes: a training sample and a held-out one.
+    /// Pairs of samples with the same bytes, or pixels if these were checked: a training sample and a held-out one.
     pub shared: Vec<(usize, usize)>,
     /// Number of images checked: fewer than there are if it was stopped.
     pub checked: usize,
@@ -60,7 +62,7 @@ pub fn describe(
     }
     let (done, stopped) = (AtomicUsize::new(0), AtomicBool::new(check == Check::Lists));
     let all = dataset.samples.len();
-    // SHA-256 of every image, or why it cannot be read; `None` if it was not checked.
+    // SHA-256 of the bytes or pixels of every image, or why it cannot be read; `None` if it was not checked.
     let checks: Vec<Option<Result<[u8; 32], String>>> = dataset
         .samples
         .par_iter()
@@ -71,7 +73,14 @@ pub fn describe(
             let check_image = || {
                 let bytes = sample.source.bytes().map_err(|error| error.to_string())?;
                 if check == Check::Pixels || !looks_like_image(&bytes[..bytes.len().min(64)]) {
-                    Photo::decode(sample.source.name(), &bytes).map_err(|error| error.to_string())?;
+                    let photo = Photo::decode(sample.source.name(), &bytes);
+                    let Picture { width, rgb, .. } = photo.map_err(|error| error.to_string())?.picture;
+                    if check == Check::Pixels {
+                        return Ok(Sha256::new_with_prefix(width.to_le_bytes())
+                            .chain_update(rgb)
+                            .finalize()
+                            .into());
+                    }
                 }
                 Ok(Sha256::digest(&bytes).into())
             };
@@ -82,19 +91,11 @@ pub fn describe(
             Some(result)
         })
         .collect();
-    let (mut unreadable, mut train) = (Vec::new(), HashMap::new());
-    for (i, check) in checks.iter().enumerate() {
-        match check {
-            Some(Err(why)) => unreadable.push((i, cut(why.clone()))),
-            Some(Ok(digest)) if dataset.samples[i].split == Split::Train => {
-                train.entry(digest).or_insert(i);
-            }
-            _ => {}
-        }
-    }
-    let held_out = checks.iter().enumerate().filter(|(i, _)| dataset.samples[*i].split != Split::Train);
-    let shared =
-        held_out.filter_map(|(i, check)| Some((*train.get(check.as_ref()?.as_ref().ok()?)?, i))).collect();
+    let failed =
+        checks.iter().enumerate().filter_map(|(i, check)| Some((i, check.as_ref()?.as_ref().err()?)));
+    let unreadable = failed.map(|(i, why)| (i, cut(why.clone()))).collect();
+    let digests: Vec<Option<&[u8; 32]>> = checks.iter().map(|check| check.as_ref()?.as_ref().ok()).collect();
+    let shared = shared(dataset, &digests);
     Report {
         title: format!("{} ({})", dataset.name, dataset.layout),
         classes: dataset.classes.clone(),
@@ -105,6 +106,18 @@ pub fn describe(
         checked: checks.iter().flatten().count(),
         notes: dataset.notes.clone(),
     }
+}
+
+/// Pairs of a training sample and a held-out one with the same digest; `digests` are those of all samples, where known.
+pub fn shared(dataset: &Dataset, digests: &[Option<impl Eq + Hash>]) -> Vec<(usize, usize)> {
+    let known = || digests.iter().enumerate().filter_map(|(i, digest)| Some((i, digest.as_ref()?)));
+    let is_train = |i: usize| dataset.samples[i].split == Split::Train;
+    let mut train = HashMap::new();
+    for (i, digest) in known().filter(|(i, _)| is_train(*i)) {
+        train.entry(digest).or_insert(i);
+    }
+    let held_out = known().filter(|(i, _)| !is_train(*i));
+    held_out.filter_map(|(i, digest)| Some((*train.get(digest)?, i))).collect()
 }
 
 impl Report {

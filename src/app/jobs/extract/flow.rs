@@ -220,7 +220,7 @@ fn preprocess(photo: Result<Photo, String>, preprocessor: &Preprocessor) -> Prep
 }
 
 /// [`prepare`], with the SHA-256 of the very bytes that were decoded.
-fn load(sample: &Sample, preprocessor: &Preprocessor) -> Image {
+pub(super) fn load(sample: &Sample, preprocessor: &Preprocessor) -> Image {
     let bytes = match sample.source.bytes() {
         Ok(bytes) => bytes,
         Err(error) => return (Err(error.to_string()), None),

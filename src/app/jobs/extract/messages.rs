@@ -1,7 +1,10 @@
 //! The messages of an extraction besides its progress: the same text on a terminal and from another machine.
 
+use std::hash::Hash;
+
 use super::Event;
 use crate::app::format::counted;
+use crate::model::data::{self, Dataset};
 
 /// Maximum number of unreadable images that are named; further ones are only counted.
 const MAX_NAMED: usize = 20;
@@ -53,6 +56,7 @@ impl Messages {
                     _ => return None,
                 }
             }
+            Event::Shared(text) => Line::Warning(text.clone()),
             Event::Stopped(error) => Line::End(error.to_string()),
             Event::Progress(_)
             | Event::Looked(_)
@@ -66,6 +70,19 @@ impl Messages {
 /// The error `why` prefixed with the sample's name, unless it contains that already.
 fn prefixed(name: &str, why: &str) -> String {
     if why.contains(name) { why.to_owned() } else { format!("{name}: {why}") }
+}
+
+/// The warning that images are in both the training and the held-out part, by the digests of all images, where known.
+pub fn shared_images(dataset: &Dataset, digests: &[Option<impl Eq + Hash>]) -> Option<String> {
+    let shared = data::shared(dataset, digests);
+    let (train, held_out) = *shared.first()?;
+    Some(format!(
+        "{} in both the training and the held-out part, which makes accuracies too high; the first: {} and {}; remove one \
+         image of each pair (`ssmprobe dataset` lists them)",
+        counted(shared.len(), "image is", "images are"),
+        dataset.name_of_image(train),
+        dataset.name_of_image(held_out)
+    ))
 }
 
 /// The message that the device ran out of memory.

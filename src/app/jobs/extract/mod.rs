@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 pub use self::error::ExtractError;
 pub use self::flow::Spent;
 pub use self::job::{Extracted, run};
-pub use self::messages::{Line, Messages, out_of_memory};
+pub use self::messages::{Line, Messages, out_of_memory, shared_images};
 pub use self::recompute::Recompute;
 pub use self::settings::{TokenSettings, cache_root};
 pub use self::step_timing::TRIED;
@@ -34,7 +34,7 @@ use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::backbone::token_spec::{Layer, TokenSpec};
 use crate::model::backbone::weights::Weights;
 use crate::model::backbone::{self, BackboneError};
-use crate::model::data::token_cache::{CacheError, CacheScan, Damage, TokenKey, image_bytes};
+use crate::model::data::token_cache::{CacheError, CacheScan, Damage, TokenKey, image_bytes, image_digests};
 use crate::model::data::{self, Dataset};
 use crate::model::grid::Grid;
 use crate::model::io::{atomic_file, sha256};
@@ -103,6 +103,8 @@ pub enum Event<'a> {
         /// The error.
         why: &'a str,
     },
+    /// Images are in both the training and the held-out part, in the words of [`shared_images`].
+    Shared(String),
     /// The extraction has finished.
     Done(Spent),
     /// The extraction was stopped on request, with this error.
@@ -222,6 +224,12 @@ impl Plan {
     /// Whether all tokens are cached already.
     pub fn complete(&self) -> bool {
         self.done == self.images
+    }
+
+    /// What is to be said of images in both the training and the held-out part, by the digests beside the cached tokens;
+    /// `None` if there are none.
+    pub fn shared_images(&self, dataset: &Dataset) -> Option<String> {
+        shared_images(dataset, &image_digests(&self.root, &self.source, self.images))
     }
 
     /// The sizes that heads are built for: those of these tokens, and the classes of `dataset`.

@@ -9,8 +9,8 @@ use std::sync::mpsc::sync_channel;
 use burn::tensor::{Device, TensorData};
 use rayon::prelude::*;
 
-use super::flow::{Prepared, batch, prepare};
-use super::{Event, ExtractError, Plan};
+use super::flow::{Prepared, batch, load, prepare};
+use super::{Event, ExtractError, Plan, shared_images};
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
 use crate::app::rate::RateMeter;
 use crate::model::backbone::preprocess::PreprocessError;
@@ -50,12 +50,16 @@ impl Plan {
         on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Vec<usize>, ExtractError> {
         let images = dataset.samples.len();
-        let (mut unreadable, mut first_error) = (Vec::new(), None);
+        let (mut unreadable, mut first_error, mut digests) = (Vec::new(), None, Vec::with_capacity(images));
         let mut meter = RateMeter::new(images, 0);
         for (at, part) in dataset.samples.chunks(CHECKED_AT_ONCE).enumerate() {
-            let check = |sample: &Sample| prepare(sample, &self.preprocessor).err();
-            let errors: Vec<Option<String>> = part.par_iter().map(check).collect();
-            for (index, why) in errors.into_iter().enumerate() {
+            let check = |sample: &Sample| {
+                let (prepared, digest) = load(sample, &self.preprocessor);
+                (prepared.err(), digest)
+            };
+            let checked: Vec<(Option<String>, Option<String>)> = part.par_iter().map(check).collect();
+            for (index, (why, digest)) in checked.into_iter().enumerate() {
+                digests.push(digest);
                 let Some(why) = why else { continue };
                 let sample = at * CHECKED_AT_ONCE + index;
                 let _ = on_event(Event::Unreadable { sample, why: &why }); // the next progress event decides
@@ -67,6 +71,9 @@ impl Plan {
             if meter.without(|| on_event(Event::Looked(progress))).is_break() && done < images {
                 return Err(ExtractError::Stopped { done: 0, images });
             }
+        }
+        if let Some(text) = shared_images(dataset, &digests) {
+            let _ = on_event(Event::Shared(text)); // the first step decides
         }
         match first_error {
             Some(why) if unreadable.len() == images => Err(ExtractError::Unreadable { images, why }),

@@ -136,6 +136,7 @@ pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), Trainin
         return Err(crate::model::train::run::RunError::Exists { folder: out }.into());
     }
     let dims = tokens.dims(&dataset);
+    let notes = dataset.notes.iter().cloned().chain(settings.config().left_out());
     let preflight = Preflight {
         dataset: dataset.name.clone(),
         layout: dataset.layout,
@@ -152,7 +153,7 @@ pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), Trainin
         cache: tokens.folder(),
         free: tokens.free,
         out,
-        notes: dataset.notes.iter().cloned().chain(settings.config().left_out()).collect(),
+        notes: notes.chain(tokens.shared_images(&dataset)).collect(),
         slurm: has_slurm(),
     };
     Ok((preflight, tokens, dataset))

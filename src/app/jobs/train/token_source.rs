@@ -47,6 +47,9 @@ pub(super) fn supply(
             changed = changed.take().or(image);
             if stops { ControlFlow::Break(()) } else { flow }
         });
+        if let (Ok(_), Some(text)) = (&cache, tokens.shared_images(dataset)) {
+            let _ = tell(Event::Shared(text)); // the first step decides
+        }
         return match (cache, changed) {
             (Err(ExtractError::Stopped { .. }), Some(image)) => Err(TrainingError::Changed(image)),
             (cache, _) => Ok(Box::new(cache?)),

@@ -29,6 +29,7 @@ mod writer;
 
 pub use cache::TokenCache;
 pub use cache_scan::{CacheScan, Damage};
+pub use record::image_digests;
 pub use token_source::{Batches, LayerRows, Rows, TokenSource, TokenSourceError, round};
 pub use verify::Verified;
 pub use writer::{Writer, fits};

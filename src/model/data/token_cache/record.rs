@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{CacheError, write_whole};
+use super::{CacheError, SHARD, TokenKey, count, write_whole};
 use crate::model::io::atomic_file;
 
 /// Longest record that is read, in bytes.
@@ -28,6 +28,18 @@ pub(super) struct Record {
 /// Path of the record of shard `index`.
 pub(super) fn path(folder: &Path, index: usize) -> PathBuf {
     folder.join(format!("tokens-{index:06}.json"))
+}
+
+/// SHA-256 of the file (or Parquet row) of each of the `images` of the cache for `source` under `root`; `None` where
+/// none is on record.
+pub fn image_digests(root: &Path, source: &TokenKey, images: usize) -> Vec<Option<String>> {
+    let (key, shards) = (source.key(), images.div_ceil(SHARD));
+    let of_shard = |index| {
+        let count = count(images, index);
+        let record = Record::read(&root.join(&key), &key, index, count).ok().flatten();
+        record.and_then(|record| record.images).unwrap_or_else(|| vec![None; count])
+    };
+    (0..shards).flat_map(of_shard).collect()
 }
 
 impl Record {
