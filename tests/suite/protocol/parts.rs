@@ -8,7 +8,7 @@ use ssmprobe::app::jobs::train::{Event, Parts};
 use ssmprobe::model::data::{Split, hold_out};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::Labelled;
-use ssmprobe::model::train::run::Selection;
+use ssmprobe::model::train::run::{Run, Selection};
 
 use super::Desk;
 
@@ -104,4 +104,17 @@ fn what_is_set_aside_is_not_trained_on() {
     assert_eq!((data.train, data.select, data.test), (18, 8, 13));
     assert_eq!(losses.len(), 2 * 4 * 3, "two seeds, four epochs of 18 images in batches of 8");
     assert!(losses.iter().all(|loss| *loss < 5.0), "{losses:?}");
+}
+
+#[test]
+fn parts_that_were_trained_with_the_same_head_and_seed_are_not_joined() {
+    let desk = Desk::new();
+    let mut plan = desk.train_plan(&["gap"]);
+    let one = desk.trained(&plan, "one");
+    plan.settings.first_seed = 1;
+    let other = desk.trained(&plan, "other");
+    let parts = [one.folder(), other.folder()].map(std::path::Path::to_owned);
+    let error = Run::join(&desk.path("whole"), &parts).expect_err("both have seed 1").to_string();
+    assert!(error.contains("other and ") && error.contains("one both trained `gap` with seed 1"), "{error}");
+    assert!(!desk.path("whole").exists());
 }

@@ -33,6 +33,8 @@ pub enum RunError {
          same command"
     )]
     OtherPart { folder: PathBuf, first: PathBuf, field: String },
+    #[error("{folder} and {other} both trained `{head}` with seed {seed}; join only one of them")]
+    SamePart { folder: PathBuf, other: PathBuf, head: String, seed: u64 },
     #[error("{path}: `format` is {found}; this program reads {FORMAT}, use the one that wrote it")]
     Format { path: PathBuf, found: u64 },
 }

@@ -41,7 +41,7 @@ impl Run {
     /// Joins finished `parts` into a run in `folder`, leaving the parts unchanged. If killed, it may be repeated.
     ///
     /// # Errors
-    /// If a part is not finished, damaged, or of another training; if `folder` holds another run or cannot be written.
+    /// If a part is not finished, damaged, of another training, or overlaps another; if `folder` holds another run or cannot be written.
     pub fn join(folder: &Path, parts: &[PathBuf]) -> Result<Self, RunError> {
         let open = |part: &PathBuf| match Self::open(part) {
             Err(RunError::Absent { folder }) => Err(RunError::Unfinished { folder }),
@@ -54,8 +54,18 @@ impl Run {
         let seeds = seeds.into_iter().collect();
         let mut manifest = Manifest { seeds, heads: Vec::new(), ..first.manifest.clone() };
         let truth = first.truth()?;
-        for part in &parts {
+        for (at, part) in parts.iter().enumerate() {
             let path = || part.folder.clone();
+            for other in &parts[..at] {
+                if let Some((head, seed)) = overlap(&other.manifest, &part.manifest) {
+                    return Err(RunError::SamePart {
+                        folder: path(),
+                        other: other.folder.clone(),
+                        head,
+                        seed,
+                    });
+                }
+            }
             if let Some(field) = differing_field(&first.manifest, &part.manifest) {
                 return Err(RunError::OtherPart { folder: path(), first: first.folder.clone(), field });
             }
@@ -127,6 +137,13 @@ impl Run {
         });
         files.collect()
     }
+}
+
+/// A head and a seed that two runs have both trained.
+fn overlap(one: &Manifest, other: &Manifest) -> Option<(String, u64)> {
+    let seed = one.seeds.iter().find(|seed| other.seeds.contains(seed))?;
+    let head = one.heads.iter().find(|head| other.heads.iter().any(|own| own.name == head.name))?;
+    Some((head.name.clone(), *seed))
 }
 
 /// The first field in which two manifests differ though parts of one training must not.
