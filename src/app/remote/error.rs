@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Formatter};
 
+use super::HELLO_PATIENCE;
 use super::hello::PROTOCOL;
 
 /// Why a worker could not be started, or the connection to it failed.
@@ -48,6 +49,11 @@ pub enum RemoteErrorKind {
          it when there is no terminal"
     )]
     Foreign { found: String },
+    #[error(
+        "its `{program}` has not answered within {} s. Log in there and run `{program} devices`: if that hangs too, a \
+         start-up file, the disk or a GPU driver does", HELLO_PATIENCE.as_secs()
+    )]
+    Silent { program: String },
     #[error(
         "it speaks protocol {found} (version {version}), this program {PROTOCOL} (version {}). Update the program \
          {}", env!("CARGO_PKG_VERSION"), if *found < PROTOCOL { "there" } else { "here" }

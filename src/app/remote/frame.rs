@@ -33,6 +33,9 @@ pub enum FrameError {
     /// The pipe ended in the middle of a message.
     #[error("the connection ended in the middle of a message")]
     Torn,
+    /// Nothing arrived in the time allowed.
+    #[error("the other end does not answer")]
+    Silent,
     /// The message is longer than [`LARGEST`].
     #[error("a message of {found} bytes, expected at most {LARGEST}")]
     Large {

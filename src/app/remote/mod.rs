@@ -37,6 +37,8 @@ use super::worker::task_queue::TaskQueue;
 
 /// Capacity of the queue of events that were received and not fetched; when it is full, the far worker waits.
 const EVENT_CAPACITY: usize = 16;
+/// How long a worker may take to say hello: over ssh it logs in, starts from a shared disk and looks for devices.
+const HELLO_PATIENCE: Duration = Duration::from_mins(2);
 /// How long a worker may take to exit after its input is closed, before it is killed.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How long to wait for the rest of the standard error of a process that has ended.
@@ -66,7 +68,8 @@ impl Remote {
     /// Starts a worker, by default `ssmprobe`, or this executable if local, and waits for its hello.
     ///
     /// # Errors
-    /// If the machine is not reached, the program is missing or speaks another protocol; the message says what to do.
+    /// If the machine is not reached, the program is missing, does not answer or speaks another protocol; the message says
+    /// what to do.
     pub fn start(place: &WorkerAddress, program: Option<&str>) -> Result<Self, RemoteError> {
         Self::with_waker(place, program, Arc::new(|| {}))
     }
@@ -103,7 +106,7 @@ impl Remote {
             waker,
             hello: None,
         };
-        let hello = hello.recv().unwrap_or(Err(FrameError::Torn)).map_err(|error| remote.failed(error))?;
+        let hello = greeting(&hello, HELLO_PATIENCE).map_err(|error| remote.failed(error))?;
         // From here on a closed pipe is a lost connection, no longer a failed start.
         remote.hello = Some(hello);
         let greeted = remote
@@ -166,8 +169,9 @@ impl Remote {
     /// Closes the pipe, waits for the process to end, and finds the cause of a failure.
     fn failed(&mut self, error: FrameError) -> RemoteError {
         self.requests = None;
-        // Another program may not exit when its input is closed.
-        let patience = if matches!(error, FrameError::Foreign { .. }) { Duration::ZERO } else { PATIENCE };
+        // Another program, or one that hangs, may not exit when its input is closed.
+        let exits = !matches!(error, FrameError::Foreign { .. } | FrameError::Silent);
+        let patience = if exits { PATIENCE } else { Duration::ZERO };
         let status = wait_or_kill(&mut self.child, patience);
         let said = self.stderr.lines(STDERR_PATIENCE);
         let code = status.and_then(|status| status.code());
@@ -176,6 +180,7 @@ impl Remote {
         let status = status.map_or_else(|| "exit status unknown".into(), |status| status.to_string());
         let fault = match error {
             FrameError::Foreign { found } => RemoteErrorKind::Foreign { found },
+            FrameError::Silent => RemoteErrorKind::Silent { program },
             FrameError::Protocol { found, version } => RemoteErrorKind::Protocol { found, version },
             FrameError::Large { .. } | FrameError::Damaged { .. } | FrameError::Unwritable { .. } => {
                 RemoteErrorKind::Damaged { found: error.to_string() }
@@ -233,6 +238,14 @@ fn write_requests(
     }
 }
 
+/// Waits up to `patience` for the hello.
+fn greeting(hello: &Receiver<Result<Hello, FrameError>>, patience: Duration) -> Result<Hello, FrameError> {
+    hello.recv_timeout(patience).unwrap_or_else(|error| match error {
+        RecvTimeoutError::Timeout => Err(FrameError::Silent),
+        RecvTimeoutError::Disconnected => Err(FrameError::Torn),
+    })
+}
+
 /// Reads the hello, then events, until the pipe fails or is closed: the last item sent is that error.
 fn read_events(
     mut from: impl BufRead,
@@ -255,5 +268,18 @@ fn read_events(
         if !goes_on {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_never_says_hello_is_not_waited_for_without_end() {
+        let (sender, hello) = sync_channel(1);
+        assert!(matches!(greeting(&hello, Duration::ZERO), Err(FrameError::Silent)));
+        drop(sender);
+        assert!(matches!(greeting(&hello, HELLO_PATIENCE), Err(FrameError::Torn)));
     }
 }
