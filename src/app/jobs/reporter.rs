@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::engine::Engine;
-use super::extract::{Event, out_of_memory};
+use super::extract::{Event, ExtractError, out_of_memory};
 use super::{Cancel, Unit};
 use crate::app::user_error::UserError;
 use crate::model::data::Dataset;
@@ -42,10 +42,14 @@ impl JobError {
     }
 }
 
-/// `?` makes any error the job's failure.
+/// `?` makes any error the job's failure, except that of a stopped extraction, which only cancelling it stops.
 impl<E: Into<anyhow::Error>> From<E> for JobError {
     fn from(error: E) -> Self {
-        Self::Failed(error.into())
+        let error = error.into();
+        match error.downcast_ref() {
+            Some(ExtractError::Stopped { .. }) => Self::Cancelled,
+            _ => Self::Failed(error),
+        }
     }
 }
 
@@ -100,5 +104,16 @@ pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
         | Event::Unreadable { .. }
         | Event::Done(_)
         | Event::Stopped(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stopped_extraction_is_no_failure() {
+        assert!(matches!(JobError::from(ExtractError::Stopped { done: 1, images: 2 }), JobError::Cancelled));
+        assert!(matches!(JobError::from(ExtractError::NoCache), JobError::Failed(_)));
     }
 }

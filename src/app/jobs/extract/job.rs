@@ -86,11 +86,8 @@ fn report(
 
 /// The job's error for an extraction that did not finish; reports that it was stopped.
 fn job_error(error: ExtractError, reporter: &mut dyn Reporter, dataset: &Dataset) -> JobError {
-    match error {
-        ExtractError::Stopped { .. } => {
-            reporter.extract(&Event::Stopped(&error), dataset);
-            JobError::Cancelled
-        }
-        error => error.into(),
+    if matches!(error, ExtractError::Stopped { .. }) {
+        reporter.extract(&Event::Stopped(&error), dataset);
     }
+    error.into()
 }
