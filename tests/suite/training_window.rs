@@ -67,7 +67,6 @@ fn about(heads: &[&str], epochs: usize) -> About {
         seeds: vec![0, 1],
         train: 12_000,
         test: 500,
-        warning: None,
     }
 }
 

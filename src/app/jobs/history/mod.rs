@@ -39,14 +39,12 @@ pub struct About {
     pub train: usize,
     /// Number of test images, on which the reported accuracy is measured.
     pub test: usize,
-    /// A caveat about the numbers.
-    pub warning: Option<String>,
 }
 
 impl About {
     /// The description of a run, from its manifest.
     pub fn from_run(run: &Run) -> Self {
-        let Manifest { backbone, dataset, heads, config, seeds, warning, device, .. } = &run.manifest;
+        let Manifest { backbone, dataset, heads, config, seeds, device, .. } = &run.manifest;
         Self {
             folder: run.folder().to_owned(),
             dataset: dataset.name.clone(),
@@ -58,7 +56,6 @@ impl About {
             seeds: seeds.clone(),
             train: dataset.train,
             test: dataset.test,
-            warning: warning.clone(),
         }
     }
 
