@@ -45,11 +45,15 @@ pub fn expanded(text: &str) -> PathBuf {
     }
 }
 
-/// An unused folder for a run: `ssmprobe-runs/NAME` in the user's home folder, followed by a number if it exists; `None`
-/// if the user has no home folder.
+/// The folder of runs that were given no other: `ssmprobe-runs` in the user's home folder; `None` if there is none.
+pub fn runs() -> Option<PathBuf> {
+    Some(directories::UserDirs::new()?.home_dir().join("ssmprobe-runs"))
+}
+
+/// An unused folder for a run: `NAME` in [`runs`], followed by a number if it exists; `None` if the user has no home
+/// folder.
 pub fn run(name: &str) -> Option<PathBuf> {
-    let home = directories::UserDirs::new()?.home_dir().join("ssmprobe-runs");
-    Some(unused(&home, name))
+    Some(unused(&runs()?, name))
 }
 
 /// `name` in `folder`, or the first of `name-2`, `name-3`... that does not exist.

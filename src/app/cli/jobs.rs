@@ -1,5 +1,7 @@
 //! `ssmprobe jobs`: shows, awaits, resubmits, cancels and joins submitted tasks.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -8,10 +10,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::app::format::{counted, shell_path};
-use crate::app::jobs::tasks::PlannedStage;
+use crate::app::jobs::tasks::{PlannedStage, plan_file};
+use crate::app::paths;
 use crate::app::submit::script::script;
 use crate::app::submit::status::{State, are_done, states, tail};
 use crate::app::submit::{Plan, SlurmError, Stage, SubmitFlags, SubmitTarget, Task, hand_in, join, local};
+use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
@@ -31,17 +35,17 @@ const MAX_SUBMIT_DELAY: Duration = Duration::from_mins(1);
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Jobs {
-    /// Folder that their results go to.
+    /// Folder that their results go to; without it, all folders with tasks here and in ~/ssmprobe-runs are listed.
     #[arg(value_name = "RUN")]
-    folder: PathBuf,
+    folder: Option<PathBuf>,
     /// Wait until everything is joined; Ctrl-C leaves the tasks running.
-    #[arg(long, conflicts_with_all = ["cancel", "join", "work"])]
+    #[arg(long, requires = "folder", conflicts_with_all = ["cancel", "join", "work"])]
     wait: bool,
     /// Resubmit tasks that failed, were stopped or got lost, and those that waited for them. Their progress is kept.
-    #[arg(long, conflicts_with_all = ["cancel", "join", "work"])]
+    #[arg(long, requires = "folder", conflicts_with_all = ["cancel", "join", "work"])]
     retry: bool,
     /// Cancel all tasks. Their progress is kept; --retry continues from it.
-    #[arg(long, conflicts_with_all = ["join", "work"])]
+    #[arg(long, requires = "folder", conflicts_with_all = ["join", "work"])]
     cancel: bool,
     /// Join the parts of a training into RUN, as the last task does; with several backbones, those of the run in
     /// RUN/NAME.
@@ -51,14 +55,15 @@ pub struct Jobs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "",
+        requires = "folder",
         conflicts_with = "work"
     )]
     join: Option<String>,
     /// Run the tasks in this process, as --submit local does in a separate one.
-    #[arg(long)]
+    #[arg(long, requires = "folder")]
     work: bool,
     /// Print one JSON document to standard output.
-    #[arg(long, conflicts_with_all = ["wait", "retry", "cancel", "join", "work"])]
+    #[arg(long, requires = "folder", conflicts_with_all = ["wait", "retry", "cancel", "join", "work"])]
     json: bool,
 }
 
@@ -71,7 +76,8 @@ Exit codes: 0 done, 1 failed, or an awaited task failed, 2 wrong usage, 130 Ctrl
 impl Jobs {
     /// Does what the flags ask for, or lists the tasks.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let mut plan = Plan::open(&self.folder)?;
+        let Some(folder) = self.folder else { return list_all() };
+        let mut plan = Plan::open(&folder)?;
         if self.work {
             if local::work(&plan)? {
                 return Ok(ExitCode::SUCCESS);
@@ -84,7 +90,7 @@ impl Jobs {
             for note in join::join(&plan, chain)? {
                 say!("warning: {note}");
             }
-            let folder = chain.map_or_else(|| self.folder.clone(), |chain| self.folder.join(chain));
+            let folder = chain.map_or_else(|| folder.clone(), |chain| folder.join(chain));
             say!("the run is in {}", folder.display());
             return Ok(ExitCode::SUCCESS);
         }
@@ -94,7 +100,7 @@ impl Jobs {
                 return Ok(ExitCode::SUCCESS);
             }
             hand_in::end(&plan)?;
-            say!("cancelled; `ssmprobe jobs {} --retry` continues", shell_path(&self.folder));
+            say!("cancelled; `ssmprobe jobs {} --retry` continues", shell_path(&folder));
             return Ok(ExitCode::SUCCESS);
         }
         if self.retry {
@@ -295,6 +301,30 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 /// Whether Slurm refused a task because its limit is reached.
 fn is_limit(error: &anyhow::Error) -> bool {
     error.downcast_ref::<SlurmError>().is_some_and(SlurmError::is_limit)
+}
+
+/// Prints a line for each folder with tasks: in the current folder and in the one for the window's runs.
+fn list_all() -> anyhow::Result<ExitCode> {
+    let places: Vec<PathBuf> =
+        [Some(std::env::current_dir()?), paths::runs()].into_iter().flatten().collect();
+    let below =
+        |place: &PathBuf| fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path());
+    let runs = places.iter().flat_map(below).chain(places.clone());
+    let folders =
+        runs.flat_map(|run| [run.join("evaluation"), run]).filter(|folder| plan_file(folder).exists());
+    let folders: BTreeSet<PathBuf> = folders.collect();
+    if folders.is_empty() {
+        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        let why = "there are no tasks; name the folder that was passed as --out, or for an evaluation RUN/evaluation";
+        return Err(Usage(format!("{}: {why}", places.join(", "))).into());
+    }
+    for folder in folders {
+        let summary = Plan::open(&folder).and_then(|plan| Ok(summary(&states(&plan)?)));
+        let text = summary.unwrap_or_else(|error| format!("{error:#}"));
+        stdout::line(format_args!("{}: {text}", shell_path(&folder)))?;
+    }
+    say!("`ssmprobe jobs RUN` lists the tasks of one folder");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints a line for each task, with the last line of its log.

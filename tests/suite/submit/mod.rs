@@ -103,6 +103,15 @@ fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
     assert!(states(&mut jobs(&desk.path("parts"), &["--json"])).values().all(|state| state == "done"));
     let (code, _, stderr) = run(&mut jobs(&desk.path("parts"), &["--cancel"]));
     assert!(code == 0 && stderr.contains("all tasks are done") && !stderr.contains("--retry"), "{stderr}");
+    // Without a folder, those with tasks in the current folder are listed, or it is said which to name.
+    let all = |home: &str| {
+        let mut command = program();
+        command.arg("jobs").current_dir(desk.path(home)).env("HOME", desk.path("whole"));
+        command
+    };
+    assert!(done(&mut all("")).ends_with("/parts: 9 of 9 tasks done\n"));
+    assert_ends(&mut all("whole"), 2, &["there are no tasks; name the folder that was passed as --out"]);
+    assert_ends(all("").arg("--retry"), 2, &["<RUN>"]);
     // The result is a run like any other, to which seeds can be added.
     for name in ["parts", "whole"] {
         done(&mut desk.resume(name, &["--seeds", "3"]));
