@@ -61,28 +61,42 @@ impl Name {
     }
 }
 
+/// A file of a dataset, and what its name says.
+struct File {
+    path: PathBuf,
+    name: Name,
+    /// Its metadata, or why it cannot be read.
+    shard: Result<Shard, String>,
+}
+
+impl File {
+    fn open(path: PathBuf) -> Self {
+        Self { name: Name::from_path(&path), shard: Shard::open(&path), path }
+    }
+}
+
 fn read(root: &Path) -> Result<Dataset, DataError> {
     let mut files = files(root)?;
     let mut notes = Vec::new();
-    let known = files.iter().filter(|(_, place)| place.split.is_some()).count();
+    let known = files.iter().filter(|file| file.name.split.is_some()).count();
     if known > 0 && known < files.len() {
-        let names = files.iter().filter(|(_, place)| place.split.is_none()).map(|(path, _)| walk::name(path));
-        let names: Vec<String> = names.take(5).collect();
+        let unknown = files.iter().filter(|file| file.name.split.is_none());
+        let names: Vec<String> = unknown.map(|file| walk::name(&file.path)).take(5).collect();
         notes.push(format!("files whose names give no split were left out: {}", names.join(", ")));
-        files.retain(|(_, place)| place.split.is_some());
+        files.retain(|file| file.name.split.is_some());
     }
     notes.extend(missing(&files));
 
     let mut rows: Vec<(Row, Label, Split)> = Vec::new();
     let (mut unlabelled, mut names, mut first) = (0, None, None);
-    for (path, place) in &files {
+    for File { path, name, shard } in files {
         let failed = |why: String| {
             DataError::file(
-                path,
+                &path,
                 format!("cannot be read as Parquet: {why}; if it is damaged, download it again"),
             )
         };
-        let shard = Arc::new(Shard::open(path).map_err(failed)?);
+        let shard = Arc::new(shard.map_err(failed)?);
         let labels = shard.labels().map_err(failed)?;
         match &first {
             None => (names, first) = (shard.columns.names.clone(), Some(shard.clone())),
@@ -92,7 +106,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
             {
                 let why =
                     format!("has other classes than {}; open one dataset at a time", first.path().display());
-                return Err(DataError::file(path, why));
+                return Err(DataError::file(&path, why));
             }
             Some(_) => {}
         }
@@ -101,7 +115,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
             match label {
                 Some(Label::Number(..0)) if names.is_some() => unlabelled += 1, // negative: a hidden label
                 Some(label) => {
-                    rows.push((first_row.sibling(row), label, place.split.unwrap_or(Split::Train)));
+                    rows.push((first_row.sibling(row), label, name.split.unwrap_or(Split::Train)));
                 }
                 None => unlabelled += 1,
             }
@@ -136,10 +150,10 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     Ok(Dataset::new(root, LAYOUT.id, classes, samples, notes))
 }
 
-/// All files of the dataset, in the order of their paths; they lie in one folder, or in folders named after splits.
-fn files(root: &Path) -> Result<Vec<(PathBuf, Name)>, DataError> {
+/// All files of the dataset, opened, in the order of their paths; they lie in one folder, or in folders named after splits.
+fn files(root: &Path) -> Result<Vec<File>, DataError> {
     if root.is_file() {
-        return Ok(vec![(root.into(), Name::from_path(root))]);
+        return Ok(vec![File::open(root.into())]);
     }
     let first =
         walk::find(root, DEPTH, &holds_images).ok_or_else(|| DataError::Layout { path: root.into() })?;
@@ -154,17 +168,19 @@ fn files(root: &Path) -> Result<Vec<(PathBuf, Name)>, DataError> {
     };
     let mut found = Vec::new();
     for folder in folders {
-        found.extend(walk::entries(&folder)?.into_iter().filter(|path| holds_images(path)));
+        found.extend(walk::entries(&folder)?.into_iter().filter(|path| is_parquet(path)).map(File::open));
     }
-    Ok(found.into_iter().map(|path| (path.clone(), Name::from_path(&path))).collect())
+    // Of files that hold images the metadata is not read a second time.
+    found.retain(|file| file.shard.is_ok() || holds_images(&file.path));
+    Ok(found)
 }
 
 /// A note on files that are missing according to the names of the others; `None` if none is.
-fn missing(files: &[(PathBuf, Name)]) -> Option<String> {
+fn missing(files: &[File]) -> Option<String> {
     let mut parts: BTreeMap<(Option<Split>, usize), BTreeSet<usize>> = BTreeMap::new();
-    for place in files.iter().map(|(_, place)| place) {
-        if let Some((number, all)) = place.part {
-            parts.entry((place.split, all)).or_default().insert(number);
+    for name in files.iter().map(|file| &file.name) {
+        if let Some((number, all)) = name.part {
+            parts.entry((name.split, all)).or_default().insert(number);
         }
     }
     let gaps = parts.iter().filter(|((_, all), there)| there.len() < *all).map(|((split, all), there)| {
