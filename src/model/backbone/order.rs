@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::model::backbone::preprocess::Pixels;
+use crate::model::stats::argsort;
 
 /// The order of ViT-MAE's patch tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -69,9 +70,8 @@ impl MaeOrder {
 
     /// The order for an image of `patches` patches: `order[k]` is the patch of the `k`-th token.
     pub fn permutation(self, patches: usize, pixels: &Pixels) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..patches).collect();
         let seed = match self {
-            Self::Kept => return order,
+            Self::Kept => return (0..patches).collect(),
             Self::Shuffled(seed) => seed,
             Self::Redrawn => 0,
         };
@@ -79,7 +79,6 @@ impl MaeOrder {
         pixels.values.iter().for_each(|x| hash.update(x.to_le_bytes()));
         let mut rng = ChaCha8Rng::from_seed(hash.finalize().into());
         let noise: Vec<f64> = (0..patches).map(|_| rng.random()).collect();
-        order.sort_by(|&a, &b| noise[a].total_cmp(&noise[b]));
-        order
+        argsort(&noise)
     }
 }

@@ -1,6 +1,6 @@
 //! Tests over images: of a share of them, and of two probes on the same ones; correction of several p values.
 
-use super::{mean_and_deviation, student_quantile, student_tail};
+use super::{argsort, mean_and_deviation, student_quantile, student_tail};
 
 /// A share of images, estimated over trainings and images.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,10 +44,8 @@ pub fn share(rows: &[Vec<bool>], chance: f64) -> Share {
 
 /// p values corrected for multiple testing by Holm's step-down method, in the order of `p`.
 pub fn holm(p: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..p.len()).collect();
-    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
     let (mut corrected, mut largest) = (vec![0.0; p.len()], 0.0f64);
-    for (rank, at) in order.into_iter().enumerate() {
+    for (rank, at) in argsort(p).into_iter().enumerate() {
         largest = largest.max(((p.len() - rank) as f64 * p[at]).min(1.0));
         corrected[at] = largest;
     }

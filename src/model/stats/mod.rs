@@ -23,6 +23,13 @@ pub fn argmax(values: &[f64]) -> usize {
     (0..values.len()).fold(0, |best, at| if values[at] > values[best] { at } else { best })
 }
 
+/// The indices of the values from the lowest up; ties by index.
+pub fn argsort(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    order
+}
+
 /// Mean and sample standard deviation (n - 1), which is absent for a single value.
 pub fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
     let n = values.len() as f64;
@@ -73,11 +80,9 @@ pub fn quantiles<const M: usize>(values: &[f64], at: [f64; M]) -> [f64; M] {
 
 /// Ranks from 0, ties at their mean.
 pub fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     let mut ranks = vec![0.0; values.len()];
     let mut start = 0;
-    for tie in order.chunk_by(|&a, &b| values[a] == values[b]) {
+    for tie in argsort(values).chunk_by(|&a, &b| values[a] == values[b]) {
         let rank = start as f64 + (tie.len() - 1) as f64 / 2.0;
         tie.iter().for_each(|&at| ranks[at] = rank);
         start += tie.len();

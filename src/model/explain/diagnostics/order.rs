@@ -3,6 +3,7 @@
 use crate::model::grid::Grid;
 use crate::model::ops::simd::vectorised;
 use crate::model::probe::head_output::Plan;
+use crate::model::stats::argsort;
 
 /// The tokens sorted by expected position; ties to the lower token. `order[k]` is the token at step `k` of the hard order
 /// that approximates the plan.
@@ -115,10 +116,8 @@ vectorised! {
 
 /// The tokens sorted by position; ties to the lower token.
 pub(super) fn order_of(positions: &[f64]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..positions.len()).collect();
-    // Stable: ties to the lower token. The sum turns -0 into 0, so that the two tie.
-    order.sort_by(|&a, &b| (positions[a] + 0.0).total_cmp(&(positions[b] + 0.0)));
-    order
+    // The sum turns -0 into 0, so that the two tie.
+    argsort(&positions.iter().map(|position| position + 0.0).collect::<Vec<_>>())
 }
 
 /// Number of pairs out of order, by merge sort; sorts `items`. `buffer` must be at least as long.

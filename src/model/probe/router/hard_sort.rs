@@ -8,6 +8,7 @@ use burn::tensor::Tensor;
 use super::columns::gpu;
 use super::{Routed, Router, RouterSpec, softsort::SoftSort, sort, temperature, weigh};
 use crate::model::probe::settings::Config;
+use crate::model::stats::argsort;
 
 /// Its entry in [`ROUTERS`](super::ROUTERS).
 pub const SPEC: RouterSpec = RouterSpec {
@@ -84,7 +85,7 @@ impl Router for HardSort {
 
     fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed> {
         let soft = SoftSort { power: 1, temperature: self.temperature };
-        Box::new(StraightThrough { order: sort::ascending(scores), soft: soft.route(scores, image_seed) })
+        Box::new(StraightThrough { order: argsort(scores), soft: soft.route(scores, image_seed) })
     }
 
     fn plans(&self, scores: Tensor<2>, _: Option<&[u64]>) -> Tensor<3> {

@@ -19,6 +19,7 @@ use super::columns::{Columns, Logits};
 use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::settings::Config;
+use crate::model::stats::argsort;
 
 /// Its entry in [`ROUTERS`](super::ROUTERS).
 pub const SPEC: RouterSpec = RouterSpec {
@@ -56,7 +57,7 @@ impl Router for NeuralSort {
     /// Uses the logits of the paper as they are: float64 leaves them twelve digits after the point.
     fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
         let (n, tau) = (scores.len(), self.temperature);
-        let order = sort::ascending(scores);
+        let order = argsort(scores);
         let slopes = (0..n).map(|k| (2 * k + 1) as f64 / tau - n as f64 / tau).collect(); // r = N - k
         // sum_j |s_i - s_j| in one pass by rank, from the sums of the scores below and above.
         let total: f64 = scores.iter().sum();

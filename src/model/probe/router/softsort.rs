@@ -11,6 +11,7 @@ use super::columns::gpu::{self, Family};
 use super::columns::{Columns, Logits};
 use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
 use crate::model::probe::settings::{Config, within};
+use crate::model::stats::argsort;
 
 /// Its entry in [`ROUTERS`](super::ROUTERS).
 pub const SPEC: RouterSpec = RouterSpec {
@@ -54,7 +55,7 @@ impl Router for SoftSort {
     /// With `p = 2` the term `a_k^2` is constant within a column and cancels in the softmax: the logits are lines.
     fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
         let (n, tau, power) = (scores.len(), self.temperature, self.power);
-        let order = sort::ascending(scores);
+        let order = argsort(scores);
         let sorted = order.iter().map(|&i| scores[i]);
         let logits = match power {
             1 => Logits::Distances { centres: sorted.collect(), temperature: tau },

@@ -6,13 +6,6 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// Token indices in ascending order of their scores; ties by index.
-pub fn ascending(scores: &[f64]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
-    order
-}
-
 /// The sorting permutation, detached from the graph: 1 where token `i` has rank `k`, else 0.
 /// `scores`: `[B, N]`; returns `[B, N, N]`.
 pub fn places(scores: Tensor<2>) -> Tensor<3> {
