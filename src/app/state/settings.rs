@@ -103,7 +103,7 @@ impl Default for Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file cannot be read or written.
-    #[error("{}: settings cannot be {what}: {source}", path.display())]
+    #[error("{path}: settings cannot be {what}: {source}")]
     Io {
         /// The file.
         path: PathBuf,
@@ -113,7 +113,9 @@ pub enum SettingsError {
         source: std::io::Error,
     },
     /// The file is no settings file.
-    #[error("{}: not a settings file ({why}); the defaults are used, and nothing is saved until the file is fixed or deleted", path.display())]
+    #[error(
+        "{path}: not a settings file ({why}); the defaults are used, and nothing is saved until the file is fixed or deleted"
+    )]
     Json {
         /// The file.
         path: PathBuf,

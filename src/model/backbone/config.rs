@@ -24,11 +24,13 @@ const FILE_LIMIT: u64 = 16 << 20;
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("cannot read {}: {source}; a backbone folder needs the config.json from the Hugging Face Hub", path.display())]
+    #[error(
+        "cannot read {path}: {source}; a backbone folder needs the config.json from the Hugging Face Hub"
+    )]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{} is not a JSON object ({why}); download it again", path.display())]
+    #[error("{path} is not a JSON object ({why}); download it again")]
     Json { path: PathBuf, why: String },
-    #[error("{}: `{field}` is {found}; supported: {supported}", path.display())]
+    #[error("{path}: `{field}` is {found}; supported: {supported}")]
     Field { path: PathBuf, field: String, found: String, supported: String },
 }
 

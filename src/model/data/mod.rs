@@ -259,19 +259,18 @@ impl Dataset {
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
+    #[error("{path}: cannot be read: {source}; check the path and its permissions")]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{path}: {why}", path = path.display())]
+    #[error("{path}: {why}")]
     Absent { path: PathBuf, why: &'static str },
     #[error(
         "{path} is not a dataset of a known layout; expected one of:\n{known}",
-        path = path.display(),
         known = LAYOUTS.iter().map(|layout| format!("  {}: {}", layout.id, layout.what)).collect::<Vec<_>>().join("\n")
     )]
     Layout { path: PathBuf },
-    #[error("{file}, line {line}: found {found:?}, expected {expected}", file = file.display())]
+    #[error("{file}, line {line}: found {found:?}, expected {expected}")]
     Line { file: PathBuf, line: usize, found: String, expected: String },
-    #[error("{file}: {why}", file = file.display())]
+    #[error("{file}: {why}")]
     File { file: PathBuf, why: String },
 }
 

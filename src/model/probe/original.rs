@@ -85,15 +85,15 @@ pub fn find(id: &str) -> Option<&'static HeadProject> {
 pub enum HeadError {
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    #[error("{}: {found} of {project}: its names are {names}; --key and --prefix choose among several", path.display())]
+    #[error("{path}: {found} of {project}: its names are {names}; --key and --prefix choose among several")]
     NoHead { path: PathBuf, project: &'static str, found: &'static str, names: String },
-    #[error("{}: these are not weights of {project}{keys}", path.display())]
+    #[error("{path}: these are not weights of {project}{keys}")]
     Keys { path: PathBuf, project: &'static str, keys: KeyErrors },
-    #[error("{}: {name:?} is {found:?}: {expected}", path.display())]
+    #[error("{path}: {name:?} is {found:?}: {expected}")]
     Shape { path: PathBuf, name: String, found: Vec<usize>, expected: String },
-    #[error("{}: invalid head settings", path.display())]
+    #[error("{path}: invalid head settings")]
     Config { path: PathBuf, source: ConfigError },
-    #[error("{}: values of {name:?} must not be negative, but element {index} is {value}", path.display())]
+    #[error("{path}: values of {name:?} must not be negative, but element {index} is {value}")]
     Variance { path: PathBuf, name: String, index: usize, value: f32 },
     #[error(
         "{project}: the weights do not record the token width: give --backbone FOLDER, the backbone they \

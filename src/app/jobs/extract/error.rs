@@ -57,7 +57,7 @@ pub enum ExtractError {
     #[error(
         "{root}: the tokens still to be extracted need {} and the disk has {} left; free some space (`ssmprobe cache \
          clear`), choose a folder on another disk (--cache), or keep them in float16 (--precision float16)",
-        format::bytes(*bytes), format::bytes(*free), root = root.display()
+        format::bytes(*bytes), format::bytes(*free)
     )]
     Disk {
         /// Folder of all caches.
@@ -70,8 +70,7 @@ pub enum ExtractError {
     /// Preprocessed images would differ in size, hence in their number of tokens.
     #[error(
         "{folder}: its preprocessor_config.json neither crops nor resizes to one size, so images have \
-         different numbers of tokens; probes are trained on one grid: add a crop_size",
-        folder = folder.display()
+         different numbers of tokens; probes are trained on one grid: add a crop_size"
     )]
     Sizes {
         /// The backbone's folder.

@@ -51,7 +51,7 @@ pub enum TrainingError {
     #[error(transparent)]
     Probe(#[from] ProbeError),
     /// The run's folder cannot be written into.
-    #[error("--out {folder}: the run cannot be written there: {source}", folder = folder.display())]
+    #[error("--out {folder}: the run cannot be written there: {source}")]
     Out {
         /// Which.
         folder: PathBuf,
@@ -175,7 +175,7 @@ pub enum TrainingError {
         remedy: &'static str,
     },
     /// The run in the folder was begun with another setting.
-    #[error("{run} was started with another `{field}`: {found} there, {asked} now; {remedy}", run = run.display())]
+    #[error("{run} was started with another `{field}`: {found} there, {asked} now; {remedy}")]
     Differs {
         /// The run's folder.
         run: PathBuf,
@@ -195,7 +195,7 @@ pub enum TrainingError {
     )]
     Changed(String),
     /// The checkpoint holds no state that fits this variant.
-    #[error("{path}: has no state that fits `{name}`; train into another folder", path = path.display())]
+    #[error("{path}: has no state that fits `{name}`; train into another folder")]
     Checkpoint {
         /// The file.
         path: PathBuf,

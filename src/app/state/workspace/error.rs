@@ -8,7 +8,7 @@ use super::FORMAT;
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
     /// The file cannot be read.
-    #[error("{}: the workspace cannot be read: {source}; check the path and its permissions", path.display())]
+    #[error("{path}: the workspace cannot be read: {source}; check the path and its permissions")]
     Read {
         /// The file.
         path: PathBuf,
@@ -16,7 +16,7 @@ pub enum WorkspaceError {
         source: std::io::Error,
     },
     /// The file cannot be written.
-    #[error("{}: the workspace cannot be written: {source}; any previous file is unchanged", path.display())]
+    #[error("{path}: the workspace cannot be written: {source}; any previous file is unchanged")]
     Write {
         /// The file.
         path: PathBuf,
@@ -24,7 +24,7 @@ pub enum WorkspaceError {
         source: std::io::Error,
     },
     /// The file is no workspace.
-    #[error("{}: not an SSMProbe workspace ({why})", path.display())]
+    #[error("{path}: not an SSMProbe workspace ({why})")]
     Json {
         /// The file.
         path: PathBuf,
@@ -32,7 +32,7 @@ pub enum WorkspaceError {
         why: String,
     },
     /// The file has another version of the format.
-    #[error("{}: has version {found} of the workspace format; this program supports {FORMAT}: update it", path.display())]
+    #[error("{path}: has version {found} of the workspace format; this program supports {FORMAT}: update it")]
     Format {
         /// The file.
         path: PathBuf,

@@ -11,9 +11,11 @@ use crate::model::backbone::weights::WeightsError;
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, Error)]
 pub enum HubError {
-    #[error("folder {} does not exist: give an existing folder, or a Hugging Face Hub id such as facebook/vit-mae-base", .0.display())]
+    #[error(
+        "folder {0} does not exist: give an existing folder, or a Hugging Face Hub id such as facebook/vit-mae-base"
+    )]
     NoFolder(PathBuf),
-    #[error("{} is not a folder: give the folder that holds config.json and model.safetensors", .0.display())]
+    #[error("{0} is not a folder: give the folder that holds config.json and model.safetensors")]
     NotAFolder(PathBuf),
     #[error(
         "{0:?} is neither a folder nor a Hugging Face Hub id (organisation/name or organisation/name@revision)"
@@ -21,9 +23,9 @@ pub enum HubError {
     NotAnId(String),
     #[error("no home folder for the Hub cache: set HF_HOME")]
     NoHome,
-    #[error("{} (SSL_CERT_FILE) is not a PEM certificate file: {what}", path.display())]
+    #[error("{path} (SSL_CERT_FILE) is not a PEM certificate file: {what}")]
     Certificates { path: PathBuf, what: String },
-    #[error("{id} is incomplete in {}, and HF_HUB_OFFLINE forbids downloading {}; {}", cache.display(), missing.join(", "), by_hand(id, page))]
+    #[error("{id} is incomplete in {cache}, and HF_HUB_OFFLINE forbids downloading {}; {}", missing.join(", "), by_hand(id, page))]
     Offline { id: String, page: String, missing: Vec<String>, cache: PathBuf },
     #[error("{url} cannot be reached: {reason}; {}", by_hand(id, page))]
     Network { id: String, page: String, url: String, reason: String },
@@ -66,14 +68,16 @@ pub enum HubError {
         "{file} arrived damaged (its SHA-256 is {found}, expected {expected}): it was discarded, start again"
     )]
     Damaged { file: String, found: String, expected: String },
-    #[error("{} in the Hub cache: {source}; check its permissions and the free space, or set HF_HOME to another folder", path.display())]
+    #[error(
+        "{path} in the Hub cache: {source}; check its permissions and the free space, or set HF_HOME to another folder"
+    )]
     Io { path: PathBuf, source: io::Error },
     #[error(
         "{0:?} is not a file on the Hugging Face Hub (hf:organisation/name/file or \
          hf:organisation/name@revision/file)"
     )]
     NotAFile(String),
-    #[error("{asked} is not in {}, and HF_HUB_OFFLINE forbids downloading it: give a local file", cache.display())]
+    #[error("{asked} is not in {cache}, and HF_HUB_OFFLINE forbids downloading it: give a local file")]
     OfflineFile { asked: String, cache: PathBuf },
     #[error("{id} has no file {file}: {page}/tree/main lists its files")]
     NoSuchFile { id: String, page: String, file: String },

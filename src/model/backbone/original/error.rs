@@ -12,24 +12,32 @@ use crate::model::backbone::weights::{KeyErrors, WeightsError};
 pub enum OriginalError {
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    #[error("{}: invalid backbone description", path.display())]
+    #[error("{path}: invalid backbone description")]
     Config { path: PathBuf, source: ConfigError },
-    #[error("{}: these are not weights of {project}: no tensor is named patch_embed.proj.weight, with or without a prefix{names}", path.display())]
+    #[error(
+        "{path}: these are not weights of {project}: no tensor is named patch_embed.proj.weight, with or without a prefix{names}"
+    )]
     NoEncoder { path: PathBuf, project: &'static str, names: String },
-    #[error("{}: several encoders, under {found}: choose one with --prefix", path.display())]
+    #[error("{path}: several encoders, under {found}: choose one with --prefix")]
     Encoders { path: PathBuf, found: String },
-    #[error("{}: these are not weights of {project}{keys}; choose another project with --as", path.display())]
+    #[error("{path}: these are not weights of {project}{keys}; choose another project with --as")]
     Keys { path: PathBuf, project: &'static str, keys: KeyErrors },
-    #[error("{}: tensor {name:?} is {found:?}, expected {expected}", path.display())]
+    #[error("{path}: tensor {name:?} is {found:?}, expected {expected}")]
     Shape { path: PathBuf, name: String, found: Vec<usize>, expected: String },
-    #[error("{}: the number of attention heads of {project} at width {width} is not in the weights: give --heads N, a divisor of {width}", path.display())]
+    #[error(
+        "{path}: the number of attention heads of {project} at width {width} is not in the weights: give --heads N, a divisor of {width}"
+    )]
     Heads { path: PathBuf, project: &'static str, width: usize },
-    #[error("{}: {what}: give --image-size, the edge in pixels of the images it was trained on, or HEIGHTxWIDTH", path.display())]
+    #[error(
+        "{path}: {what}: give --image-size, the edge in pixels of the images it was trained on, or HEIGHTxWIDTH"
+    )]
     Image { path: PathBuf, what: String },
-    #[error("{}: the pixel normalisation of {project} differs between models and is not in the weights: give --normalize imagenet, half or clip", path.display())]
+    #[error(
+        "{path}: the pixel normalisation of {project} differs between models and is not in the weights: give --normalize imagenet, half or clip"
+    )]
     Scale { path: PathBuf, project: &'static str },
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("{} cannot be written: {source}", path.display())]
+    #[error("{path} cannot be written: {source}")]
     Write { path: PathBuf, source: io::Error },
 }

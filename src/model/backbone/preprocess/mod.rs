@@ -32,11 +32,10 @@ pub struct Pixels {
 pub enum PreprocessError {
     #[error(
         "{folder} has no preprocessor_config.json, which says how images are resized and normalised; copy it \
-         from the model's page on the Hub and put it next to config.json",
-        folder = folder.display()
+         from the model's page on the Hub and put it next to config.json"
     )]
     Missing { folder: PathBuf },
-    #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
+    #[error("{path}: cannot be read: {source}; check the path and its permissions")]
     Read { path: PathBuf, source: std::io::Error },
     #[error("{file}: is not a JSON object: {why}; copy the file from the model's page on the Hub again")]
     Json { file: String, why: String },

@@ -9,37 +9,51 @@ use thiserror::Error;
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, Error)]
 pub enum WeightsError {
-    #[error("folder {} does not exist: give a folder in the Hugging Face layout (config.json, model.safetensors)", .0.display())]
+    #[error(
+        "folder {0} does not exist: give a folder in the Hugging Face layout (config.json, model.safetensors)"
+    )]
     NoFolder(PathBuf),
-    #[error("{} is not a folder: give the folder that holds config.json and model.safetensors", .0.display())]
+    #[error("{0} is not a folder: give the folder that holds config.json and model.safetensors")]
     NotAFolder(PathBuf),
-    #[error("no weights in {}: expected model.safetensors, model.safetensors.index.json, pytorch_model.bin or pytorch_model.bin.index.json{found}", dir.display())]
+    #[error(
+        "no weights in {dir}: expected model.safetensors, model.safetensors.index.json, pytorch_model.bin or pytorch_model.bin.index.json{found}"
+    )]
     NoWeights { dir: PathBuf, found: String },
-    #[error("{} cannot be read: {source}", path.display())]
+    #[error("{path} cannot be read: {source}")]
     Io { path: PathBuf, source: io::Error },
-    #[error("{} is not a regular file: put the weights file itself there", .0.display())]
+    #[error("{0} is not a regular file: put the weights file itself there")]
     NotAFile(PathBuf),
-    #[error("{} is empty: download it again", .0.display())]
+    #[error("{0} is empty: download it again")]
     Empty(PathBuf),
-    #[error("{} is a Git LFS pointer, not the weights: run `git lfs pull` in its repository, or download the file from the Hub", .0.display())]
+    #[error(
+        "{0} is a Git LFS pointer, not the weights: run `git lfs pull` in its repository, or download the file from the Hub"
+    )]
     LfsPointer(PathBuf),
-    #[error("{} is a web page, not the weights: download the file itself (on the Hub: the download button, not the page)", .0.display())]
+    #[error(
+        "{0} is a web page, not the weights: download the file itself (on the Hub: the download button, not the page)"
+    )]
     WebPage(PathBuf),
-    #[error("{} is damaged or not a {format} file: {what}; download it again", path.display())]
+    #[error("{path} is damaged or not a {format} file: {what}; download it again")]
     Damaged { path: PathBuf, format: &'static str, what: String },
-    #[error("{} cannot be read: {what}; save it as model.safetensors instead", path.display())]
+    #[error("{path} cannot be read: {what}; save it as model.safetensors instead")]
     Unsupported { path: PathBuf, what: String },
-    #[error("{} tries to load `{name}`, which is neither a tensor nor plain data: the file was not executed and nothing in it was used; get the weights as model.safetensors, or as a plain state dict from a source you trust", path.display())]
+    #[error(
+        "{path} tries to load `{name}`, which is neither a tensor nor plain data: the file was not executed and nothing in it was used; get the weights as model.safetensors, or as a plain state dict from a source you trust"
+    )]
     Refused { path: PathBuf, name: String },
-    #[error("{}: {what}", path.display())]
+    #[error("{path}: {what}")]
     Index { path: PathBuf, what: String },
-    #[error("{}: these are not the weights of the model that config.json describes{keys}", path.display())]
+    #[error("{path}: these are not the weights of the model that config.json describes{keys}")]
     Keys { path: PathBuf, keys: KeyErrors },
-    #[error("{} has no tensor {name:?}", path.display())]
+    #[error("{path} has no tensor {name:?}")]
     Missing { path: PathBuf, name: String },
-    #[error("tensor {name:?} of {} holds {value} at flat index {index} (as float32): the backbone would output only NaN; use an earlier checkpoint, or download the weights again", path.display())]
+    #[error(
+        "tensor {name:?} of {path} holds {value} at flat index {index} (as float32): the backbone would output only NaN; use an earlier checkpoint, or download the weights again"
+    )]
     NotFinite { path: PathBuf, name: String, index: usize, value: f32 },
-    #[error("tensor {name:?} of {} is stored as {dtype}: expected float32, float16, bfloat16, float64 or integers", path.display())]
+    #[error(
+        "tensor {name:?} of {path} is stored as {dtype}: expected float32, float16, bfloat16, float64 or integers"
+    )]
     Dtype { path: PathBuf, name: String, dtype: String },
 }
 

@@ -40,11 +40,11 @@ pub struct Photo {
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
+    #[error("{path}: cannot be read: {source}; check the path and its permissions")]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{path}: is {found}; expected an image file", path = path.display())]
+    #[error("{path}: is {found}; expected an image file")]
     NoFile { path: PathBuf, found: &'static str },
-    #[error("{path}: {bytes} bytes are more than the limit of {FILE_LIMIT} for an image file", path = path.display())]
+    #[error("{path}: {bytes} bytes are more than the limit of {FILE_LIMIT} for an image file")]
     TooLong { path: PathBuf, bytes: u64 },
     #[error("{name}: cannot be read: {why}")]
     Row { name: String, why: String },

@@ -45,9 +45,9 @@ pub struct About {
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum SceneError {
-    #[error("{} cannot be written; check that the folder is writable and the disk has free space", path.display())]
+    #[error("{path} cannot be written; check that the folder is writable and the disk has free space")]
     Write { path: PathBuf, source: std::io::Error },
-    #[error("{} cannot be encoded", path.display())]
+    #[error("{path} cannot be encoded")]
     Encode { path: PathBuf, source: ImageError },
 }
 

@@ -135,11 +135,10 @@ pub fn image_bytes(grid: Grid, width: usize, has_cls: bool, precision: Precision
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    #[error("{path}: cannot {what}; {remedy}", path = path.display(), remedy = remedy(what))]
+    #[error("{path}: cannot {what}; {remedy}", remedy = remedy(what))]
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error(
-        "{path}: {found}; `ssmprobe extract` rebuilds what is damaged (a manifest only after `ssmprobe cache clear`)",
-        path = path.display()
+        "{path}: {found}; `ssmprobe extract` rebuilds what is damaged (a manifest only after `ssmprobe cache clear`)"
     )]
     Damaged { path: PathBuf, found: String },
     #[error("image {image} has {found} tokens of width {width}; the cache has {expected}")]
