@@ -203,10 +203,11 @@ fn remove_stale(path: &Path, dead: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()), // another was faster
         renamed => renamed?,
     }
-    if atomic_file::read(&aside, MAX_BYTES).is_ok_and(|content| content != dead) {
-        let _ = fs::hard_link(&aside, path); // fails if another has been created, which its owner notices
+    let is_alive = atomic_file::read(&aside, MAX_BYTES).is_ok_and(|content| content != dead);
+    if is_alive && fs::hard_link(&aside, path).is_err() && !path.exists() {
+        return fs::rename(&aside, path); // a file system without hard links
     }
-    fs::remove_file(&aside)
+    fs::remove_file(&aside) // if another has been created meanwhile, the owner notices
 }
 
 #[cfg(test)]
@@ -290,6 +291,17 @@ mod tests {
             assert!(asked.join().unwrap());
         });
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_was_renewed_before_it_could_be_removed_is_put_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("owner.json");
+        atomic_file::write(&path, &other(4)).unwrap();
+        remove_stale(&path, &other(3)).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), other(4));
+        remove_stale(&path, &other(4)).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]
