@@ -30,14 +30,19 @@ macro_rules! numbers {
     )+};
 }
 
-numbers!(u8, f32, f64);
+numbers!(u8, u32, f32, f64);
+
+/// The little-endian bytes of all numbers, one after the other.
+pub fn bytes<T: Number>(numbers: &[T]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.bytes()).collect()
+}
 
 /// Writes the numbers.
 pub fn serialize<T: Number, S: Serializer>(numbers: &[T], serializer: S) -> Result<S::Ok, S::Error> {
     if serializer.is_human_readable() {
         return numbers.serialize(serializer);
     }
-    serializer.serialize_bytes(&numbers.iter().flat_map(|number| number.bytes()).collect::<Vec<u8>>())
+    serializer.serialize_bytes(&bytes(numbers))
 }
 
 /// Reads the numbers from a list or a byte string: inside an untagged enum the format is not known.

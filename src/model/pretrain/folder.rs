@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Objective, Plan};
 use crate::model::io::array::{Array, Arrays};
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, block};
 
 /// The precision of weights in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(super) fn serialise(
 fn bytes(values: &[f32], precision: Precision) -> Vec<u8> {
     match precision {
         Precision::Half => values.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect(),
-        Precision::Single => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Precision::Single => block::bytes(values),
     }
 }
 

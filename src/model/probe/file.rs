@@ -15,7 +15,7 @@ use super::meta::{FORMAT, Meta};
 use super::{Classifier, MAX_KERNELS, Probe, ProbeError, known_heads};
 use crate::model::grid::{Grid, MAX_TOKENS};
 use crate::model::io::array::{Array, Arrays};
-use crate::model::io::{atomic_file, sha256};
+use crate::model::io::{atomic_file, block, sha256};
 use crate::model::memo::Memo;
 use crate::model::probe::head::{self, Dims};
 use crate::model::probe::params::{Constraint, STEP_BOUNDS, Spec};
@@ -116,13 +116,13 @@ impl Probe {
             let (dtype, bytes) = match name.as_str() {
                 // Indices are int64 in PyTorch.
                 "order" => (Dtype::I64, array.data.iter().flat_map(|&i| (i as i64).to_le_bytes()).collect()),
-                _ => (Dtype::F32, little_endian(&array.data)),
+                _ => (Dtype::F32, block::bytes(&array.data)),
             };
             named.push((name, array.shape.clone(), dtype, bytes));
         }
         let Classifier { weight, bias } = &self.classifier;
-        named.push(("classifier.weight", vec![classes, features], Dtype::F32, little_endian(weight)));
-        named.push(("classifier.bias", vec![classes], Dtype::F32, little_endian(bias)));
+        named.push(("classifier.weight", vec![classes, features], Dtype::F32, block::bytes(weight)));
+        named.push(("classifier.bias", vec![classes], Dtype::F32, block::bytes(bias)));
         let views = named.iter().map(|(name, shape, dtype, bytes)| {
             TensorView::new(*dtype, shape.clone(), bytes).map(|view| (*name, view))
         });
@@ -178,10 +178,6 @@ fn gather(tensors: &SafeTensors, specs: &[Spec]) -> Result<Arrays, String> {
     unused.sort_unstable();
     problems.extend(unused.iter().map(|name| format!("`{name}` is unused")));
     if problems.is_empty() { Ok(arrays) } else { Err(problems.join("; ")) }
-}
-
-fn little_endian(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
 /// The values of a tensor in float32; `None` for types other than those below.

@@ -5,7 +5,6 @@
 //! with others gives the same bits. [`HeadTrainer`] and [`TrainCursor`] hold the whole state of a run; a
 //! caller that saves both can be killed at any moment.
 
-mod alone;
 mod batches;
 pub mod classifier;
 mod cross_entropy;
@@ -19,6 +18,7 @@ mod recorded;
 mod redraw;
 pub mod run;
 mod saved;
+mod solo_steps;
 mod step;
 
 use std::ops::ControlFlow;
@@ -33,7 +33,6 @@ use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
 use crate::model::train::optim::Optimizer;
 use crate::model::train::protocol::Protocol;
-use alone::SoloSteps;
 pub use batches::Labels;
 use batches::{LayerBatch, epoch_order, layer_batches};
 pub use evaluate::accuracy;
@@ -41,6 +40,7 @@ use evaluate::{close_epoch, evaluate_within_epoch};
 use losses::Losses;
 use recorded::RecordedStep;
 pub use saved::Saved;
+use solo_steps::SoloSteps;
 pub use step::step_all;
 use step::step_all_overlapping;
 

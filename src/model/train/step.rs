@@ -343,8 +343,8 @@ mod gpu_tests {
     use crate::close::assert_close;
     use crate::model::grid::Grid;
     use crate::model::probe::head::{Config, Dims, find};
-    use crate::model::train::alone::{SOLO_STEPS, SoloSteps};
     use crate::model::train::gpus_alone::gpus_alone;
+    use crate::model::train::solo_steps::{SOLO_STEPS, SoloSteps};
 
     const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
 

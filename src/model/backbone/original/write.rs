@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::layout::{Source, Target};
 use super::{Original, OriginalError};
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, block};
 
 impl Original {
     /// Writes the folder atomically; an empty one may exist already.
@@ -46,8 +46,7 @@ impl Original {
         file.write_all(&(header.len() as u64).to_le_bytes())?;
         file.write_all(header.as_bytes())?;
         for target in &self.targets {
-            let bytes: Vec<u8> = self.values(target)?.iter().flat_map(|x| x.to_le_bytes()).collect();
-            file.write_all(&bytes)?;
+            file.write_all(&block::bytes(&self.values(target)?))?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Run, RunError, error, write};
 use crate::model::io::array::{Array, Arrays};
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, block};
 use crate::model::train::losses::Losses;
 use crate::model::train::{Epoch, HeadProgress, Running, Saved, Snapshot, TrainCursor};
 
@@ -84,33 +84,30 @@ fn serialise(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
         let mut add = |part: &str, shape: &[usize], dtype: Dtype, bytes: Vec<u8>| {
             tensors.push((format!("{name}/{part}"), shape.to_vec(), dtype, bytes));
         };
-        let floats = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-        let doubles = |values: &[f64]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-        let indices = |values: &[u32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
         let groups = [("params", Some(params)), ("good", Some(last_finite)), ("adam", Some(adam))];
         for (part, arrays) in groups.into_iter().chain([("best", best.map(|best| &best.arrays))]) {
             for (key, array) in arrays.into_iter().flatten() {
-                add(&format!("{part}/{key}"), &array.shape, Dtype::F32, floats(&array.data));
+                add(&format!("{part}/{key}"), &array.shape, Dtype::F32, block::bytes(&array.data));
             }
         }
         let rows: Vec<f64> =
             history.iter().flat_map(|e| [e.epoch as f64, e.loss, e.train, e.select, e.test]).collect();
-        add("history", &[history.len(), 5], Dtype::F64, doubles(&rows));
+        add("history", &[history.len(), 5], Dtype::F64, block::bytes(&rows));
         if !between.is_empty() {
             let step = |e: &Epoch| e.step.unwrap_or(0) as f64;
             let rows: Vec<f64> = between
                 .iter()
                 .flat_map(|e| [e.epoch as f64, step(e), e.loss, e.train, e.select, e.test])
                 .collect();
-            add("between", &[between.len(), 6], Dtype::F64, doubles(&rows));
+            add("between", &[between.len(), 6], Dtype::F64, block::bytes(&rows));
         }
         let [loss, right, images] = running.to_values();
-        add("running", &[4], Dtype::F64, doubles(&[loss, right, images, *seconds]));
-        add("losses", &[losses.points.len()], Dtype::F32, floats(&losses.points));
-        add("since", &[3], Dtype::F64, doubles(&losses.since.to_values()));
-        add("answers", &[predictions.len()], Dtype::U32, indices(predictions));
+        add("running", &[4], Dtype::F64, block::bytes(&[loss, right, images, *seconds]));
+        add("losses", &[losses.points.len()], Dtype::F32, block::bytes(&losses.points));
+        add("since", &[3], Dtype::F64, block::bytes(&losses.since.to_values()));
+        add("answers", &[predictions.len()], Dtype::U32, block::bytes(predictions));
         if let Some(best) = best {
-            add("best-answers", &[best.predictions.len()], Dtype::U32, indices(&best.predictions));
+            add("best-answers", &[best.predictions.len()], Dtype::U32, block::bytes(&best.predictions));
         }
         let failure = failure.clone();
         trainers.push(Entry { name: name.clone(), best: best.map(|best| best.epoch), failure });

@@ -7,8 +7,7 @@ use indexmap::IndexSet;
 use serde_json::Value;
 
 use super::checkpoint::Checkpoint;
-use super::unreadable::UNREADABLE;
-use super::{Manifest, Outcome, ProbeCheckpoint, Run, RunError, StepLosses, error, write};
+use super::{Manifest, Outcome, ProbeCheckpoint, Run, RunError, StepLosses, UNREADABLE, error, write};
 use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::checkpoint::{Tensor, arrays, from_bytes, to_bytes};
 use super::{Run, RunError, error, write};
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, block};
 use crate::model::train::losses::parts;
 
 const KEY: &str = "ssmprobe-losses";
@@ -58,9 +58,9 @@ impl Run {
         let steps = self.manifest.dataset.train.div_ceil(config.batch.max(1));
         let header =
             Header { format: FORMAT, seed, epochs: config.epochs, steps, parts: parts(config.epochs, steps) };
-        let bytes = |points: &[f32]| points.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-        let tensor =
-            |(name, points): (&str, &[f32])| (name.to_owned(), vec![points.len()], Dtype::F32, bytes(points));
+        let tensor = |(name, points): (&str, &[f32])| {
+            (name.to_owned(), vec![points.len()], Dtype::F32, block::bytes(points))
+        };
         let tensors: Vec<Tensor> = heads.map(tensor).collect();
         let bytes = to_bytes(&tensors, KEY, &header)
             .map_err(|found| RunError::Damaged { path: path.clone(), found })?;

@@ -24,7 +24,6 @@ mod join;
 mod lock;
 mod losses;
 mod outcome;
-mod unreadable;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,6 +48,8 @@ use crate::model::probe::head::Config;
 
 /// The version of the folder's format.
 pub const FORMAT: u64 = 1;
+/// The images that cannot be read, below the folder.
+const UNREADABLE: &str = "state/unreadable.json";
 /// Largest JSON file of a run, in bytes: predictions for a hundred million images.
 const MAX_JSON_BYTES: u64 = 1 << 30;
 
@@ -268,6 +269,27 @@ impl Run {
     /// Its path.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The folder of token caches that the run started with, if it still exists.
+    pub fn cache(&self) -> Option<PathBuf> {
+        self.manifest.cache.clone().filter(|cache| cache.is_dir())
+    }
+
+    /// Replaces the run's seeds by `seeds`, the old ones and new ones, in the manifest.
+    pub fn grow(&mut self, seeds: &[u64]) -> Result<(), RunError> {
+        self.manifest.seeds = seeds.to_vec();
+        write_json(&self.manifest_path(), &self.manifest)
+    }
+
+    /// Stores the indices of the dataset's images that cannot be read, so that a resumed run need not try them.
+    pub fn keep_unreadable(&self, images: &[usize]) -> Result<(), RunError> {
+        write_json(&self.folder.join(UNREADABLE), &images)
+    }
+
+    /// The indices of images that cannot be read, if they were stored.
+    pub fn unreadable(&self) -> Option<Vec<usize>> {
+        read_json(&self.folder.join(UNREADABLE)).ok()
     }
 
     /// The test images.
