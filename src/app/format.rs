@@ -3,9 +3,16 @@
 use std::path::Path;
 use std::time::Duration;
 
-/// A number with its noun: `1 class`, `12 classes`.
+use indicatif::HumanCount;
+
+/// A number with thousands separators: `12,345`.
+pub fn count(number: usize) -> HumanCount {
+    HumanCount(number as u64)
+}
+
+/// A number with its noun: `1 class`, `12,345 images`.
 pub fn counted(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", noun(number, one, many))
+    format!("{} {}", count(number), noun(number, one, many))
 }
 
 /// The noun of a number that is formatted otherwise.
@@ -86,6 +93,10 @@ mod tests {
     #[test]
     fn one_thing_is_singular() {
         assert_eq!([0, 1, 2].map(|n| counted(n, "class", "classes")), ["0 classes", "1 class", "2 classes"]);
+        assert_eq!(
+            [999, 1_234_567].map(|n| counted(n, "image", "images")),
+            ["999 images", "1,234,567 images"]
+        );
     }
 
     #[test]

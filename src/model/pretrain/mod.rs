@@ -338,17 +338,19 @@ impl Pretraining {
         let share = pictures.len() as f32 / batch.len() as f32;
         let part = batch.part(plan, pictures.clone());
         let tracked = self.params.tracked();
-        let (loss, accuracy) = match plan.objective {
+        let (loss, right) = match plan.objective {
             Objective::Masked => {
                 (masked::masked_loss(&tracked, plan, part.patches, &orders[pictures], device), None)
             }
             Objective::Supervised => {
                 let (loss, right) = supervised::supervised_loss(&tracked, plan, part, device);
-                (loss, Some(right * share))
+                (loss, Some(right))
             }
         };
         let loss = loss * share;
         let gradients = gradients(&tracked, &[&loss.backward()]);
+        // Read last: a value is waited for until the GPU has done the work before it.
+        let accuracy = right.map(|right| right.into_scalar::<f32>() * share);
         Part { loss: loss.inner().into_scalar::<f32>(), accuracy, gradients }
     }
 

@@ -4,7 +4,7 @@ use eframe::egui;
 use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
 
 use super::tasks;
-use crate::app::format::{self, noun};
+use crate::app::format::{self, count, counted};
 use crate::app::jobs::tasks::TrainPlace;
 use crate::app::jobs::train::{
     Estimate, Preflight, TrainSettings, UNDETECTABLE, assumed, smallest_difference,
@@ -215,32 +215,4 @@ fn rows(
             "Probes, curves and results; stopping keeps what is done".to_owned(),
         ),
     ]
-}
-
-/// A number with thousands separators and its noun: `12,345 images`.
-fn counted(number: usize, one: &str, many: &str) -> String {
-    format!("{} {}", count(number), noun(number, one, many))
-}
-
-/// A number with thousands separators: `12,345`.
-fn count(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn numbers_are_read_at_a_glance() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(super::count(number), text);
-        }
-    }
 }
