@@ -230,33 +230,6 @@ def causal():
     return rows
 
 
-def shares():
-    """The share of images of a kind against 5 %: mean over trainings and images, its 95 % interval, one-sided p."""
-    own = np.random.default_rng(13)
-    cases = []
-    for seeds, n, rate, apart in ((1, 40, 0.3, 0.0), (2, 30, 0.5, 0.8), (3, 60, 0.1, 0.3), (5, 50, 0.05, 0.0), (2, 20, 0.0, 0.0)):
-        odds = np.log(rate / (1 - rate)) if rate else -50.0
-        logit = odds + own.normal(0, 1.0, n) + own.normal(0, apart, (seeds, 1))
-        rows = own.random((seeds, n)) < 1 / (1 + np.exp(-logit))
-        mean = rows.mean()
-        # The variance of images is at least that of the share with two more images of either kind.
-        softer = (rows.mean() * n + 2) / (n + 4)
-        images = max(rows.mean(0).var(ddof=1) / n, softer * (1 - softer) / (n + 4))
-        trainings = rows.mean(1).var(ddof=1) / seeds if seeds > 1 else 0.0
-        total = images + trainings
-        freedom = total**2 / (images**2 / (n - 1) + (trainings**2 / (seeds - 1) if seeds > 1 else 0.0))
-        reach = stats.t.ppf(0.975, freedom) * np.sqrt(total)
-        cases.append(
-            {
-                "rows": ["".join("01"[int(is_)] for is_ in row) for row in rows],
-                "mean": float(mean),
-                "interval": [max(0.0, float(mean - reach)), min(1.0, float(mean + reach))],
-                "p": float(stats.t.sf((mean - 0.05) / np.sqrt(total), freedom)),
-            }
-        )
-    return cases
-
-
 def truths():
     """A pool of 12 tokens and an object that covers some of them: AUC of weights and evidence, and their share on it."""
     cases = []
@@ -303,7 +276,6 @@ document = {
     "crossed": crossed(),
     "detectables": detectables(),
     "causal": causal(),
-    "shares": shares(),
 }
 out = FIXTURES / "stats"
 out.mkdir(parents=True, exist_ok=True)

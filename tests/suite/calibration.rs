@@ -181,6 +181,39 @@ fn a_difference_that_a_training_can_show_is_found_four_times_of_five() {
     }
 }
 
+/// A share of images as `report --table order` counts it. Chance draws it anew in every training; of a larger share, half of the
+/// images are alike in all trainings.
+#[test]
+fn the_interval_of_a_share_of_images_is_as_wide_as_it_must_be() {
+    const TESTED: usize = 500;
+    println!("| true share (%) | seeds | p below 0.05 (%) | interval covers (%) |\n|---|---|---|---|");
+    for (share, alike) in [(0.05, 0.0), (0.3, 0.5)] {
+        for seeds in [1, 3, 5] {
+            let variance = share * (1.0 - share) * (alike + (1.0 - alike) / seeds as f64) / TESTED as f64;
+            let [rejects, covers, wide] = rates((1000.0 * share) as u64 + seeds as u64, |rng| {
+                let draw = |rng: &mut ChaCha8Rng| f64::from(rng.random::<f64>() < share);
+                let mut rows: Rows = vec![vec![0.0; TESTED]; seeds];
+                for image in 0..TESTED {
+                    let (same, all) = (rng.random::<f64>() < alike, draw(rng));
+                    rows.iter_mut().for_each(|row| row[image] = if same { all } else { draw(rng) });
+                }
+                let found = CrossedMean::new(&rows, 1.0 / (TESTED + 2) as f64);
+                let (low, high) = found.interval();
+                [
+                    found.p_above(share) < 0.05,
+                    low < share && share < high,
+                    found.error() > 1.8 * variance.sqrt(),
+                ]
+            });
+            println!("| {:.0} | {seeds} | {rejects:.1} | {covers:.1} |", 100.0 * share);
+            assert!(rejects <= 5.0 + slack(0.05), "{share}, {seeds} seeds: {rejects} %");
+            // The binomial distribution of a small share is skewed: one training covers it in 94 % of runs.
+            assert!(covers >= 93.0 - slack(0.05), "{share}, {seeds} seeds: {covers} %");
+            assert!(wide < 10.0 + slack(0.1), "{share}, {seeds} seeds: too wide in {wide} %");
+        }
+    }
+}
+
 /// An untrained probe of this head with random classifier weights.
 fn untrained(head: &str, seed: u64) -> Probe {
     let dims = Dims { width: 12, grid: Grid::new(7, 7), classes: 4 };

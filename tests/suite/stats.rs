@@ -19,7 +19,7 @@ use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::probe::router::{Routed, Router};
 use ssmprobe::model::probe::settings::Config;
 use ssmprobe::model::stats::{
-    CrossedMean, holm, mcnemar, mean_and_deviation, normal_tail, permutation, quantiles, roc_auc, share,
+    CrossedMean, holm, mcnemar, mean_and_deviation, normal_tail, permutation, quantiles, roc_auc,
     student_quantile, student_tail,
 };
 use ssmprobe::model::tokens::Tokens;
@@ -98,20 +98,6 @@ fn tails_are_those_of_scipy() {
 fn corrected_p_values_are_those_of_holms_steps() {
     for case in cases("holms") {
         assert_close("Holm", holm(&floats(&case["p"])), floats(&case["corrected"]), 1e-12);
-    }
-}
-
-#[test]
-fn a_share_of_images_is_as_sure_as_scipy_says() {
-    for case in cases("shares") {
-        let rows = case["rows"].as_array().expect("rows").iter();
-        let row = |row: &Value| row.as_str().expect("letters").chars().map(|c| c == '1').collect();
-        let rows: Vec<Vec<bool>> = rows.map(row).collect();
-        let (name, found) = (format!("{} trainings", rows.len()), share(&rows, 0.05));
-        assert_close(&name, found.mean, number(&case["mean"]), 1e-12);
-        let (low, high) = found.interval;
-        assert_close(format!("{name}, interval"), [low, high], floats(&case["interval"]), 1e-4);
-        assert_close(format!("{name}, p"), found.p, number(&case["p"]), 1e-4 * number(&case["p"]));
     }
 }
 

@@ -5,7 +5,7 @@ use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::orders::OrderTests;
 use crate::model::explain::order_test::SIGNIFICANT;
-use crate::model::stats::{Share, holm, share};
+use crate::model::stats::{CrossedMean, holm};
 use crate::model::train::run::Variant;
 
 /// One table per run whose evaluation has an order test.
@@ -16,10 +16,10 @@ pub fn tables(source: &Source) -> Vec<Table> {
         .map(|variant| (variant, order_tests(source, variant)))
         .filter(|(_, seeds)| !seeds.is_empty())
         .collect();
-    let shares: Vec<Share> = tested.iter().map(|(_, seeds)| significant_share(seeds)).collect();
-    let corrected = holm(&shares.iter().map(|share| share.p).collect::<Vec<_>>());
+    let shares: Vec<CrossedMean> = tested.iter().map(|(_, seeds)| significant_share(seeds)).collect();
+    let corrected = holm(&shares.iter().map(|share| share.p_above(SIGNIFICANT)).collect::<Vec<_>>());
     let results = tested.iter().zip(&shares).zip(corrected);
-    let rows = results.map(|(((variant, seeds), share), corrected)| row(variant, seeds, *share, corrected));
+    let rows = results.map(|(((variant, seeds), share), corrected)| row(variant, seeds, share, corrected));
     let percent = ["trained", "95 % low", "95 % high", "untrained", "random"];
     let mut columns = vec![Column::words("Method"), Column::numbers("Seeds")];
     columns.extend(Column::group("Images with p < 0.05 (%)", percent));
@@ -46,13 +46,17 @@ fn order_tests<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a OrderTests>
     found
 }
 
-fn significant_share(seeds: &[&OrderTests]) -> Share {
-    let rows: Vec<Vec<bool>> =
-        seeds.iter().map(|seed| seed.significant.chars().map(|digit| digit == '1').collect()).collect();
-    share(&rows, SIGNIFICANT)
+/// The share of significant images, 0 to 1.
+fn significant_share(seeds: &[&OrderTests]) -> CrossedMean {
+    let row = |seed: &&OrderTests| -> Vec<f64> {
+        seed.significant.chars().map(|digit| f64::from(digit == '1')).collect()
+    };
+    let rows: Vec<Vec<f64>> = seeds.iter().map(row).collect();
+    // The smallest standard error: that of two more images, one of them significant.
+    CrossedMean::new(&rows, 1.0 / (rows[0].len() + 2) as f64)
 }
 
-fn row(variant: &Variant, seeds: &[&OrderTests], share: Share, corrected: f64) -> Row {
+fn row(variant: &Variant, seeds: &[&OrderTests], share: &CrossedMean, corrected: f64) -> Row {
     let percent = |value: &dyn Fn(&OrderTests) -> Option<f64>| {
         let shares: Option<Vec<f64>> = seeds.iter().map(|seed| value(seed)).collect();
         Cell::maybe(shares.map(|shares| 100.0 * shares.iter().sum::<f64>() / shares.len() as f64), 1)
@@ -60,15 +64,16 @@ fn row(variant: &Variant, seeds: &[&OrderTests], share: Share, corrected: f64) -
     let signed = |value: &dyn Fn(&OrderTests) -> f64| {
         Cell::signed_over(&seeds.iter().map(|seed| value(seed)).collect::<Vec<_>>(), 2)
     };
+    let (low, high) = share.interval();
     let cells = vec![
         Cell::text(title(variant)),
         Cell::number(seeds.len() as f64, 0),
         Cell::number(100.0 * share.mean, 1),
-        Cell::number(100.0 * share.interval.0, 1),
-        Cell::number(100.0 * share.interval.1, 1),
+        Cell::number(100.0 * low.max(0.0), 1),
+        Cell::number(100.0 * high.min(1.0), 1),
         percent(&|seed| seed.untrained),
         percent(&|seed| seed.random),
-        Cell::number(share.p, 4),
+        Cell::number(share.p_above(SIGNIFICANT), 4),
         Cell::number(corrected, 4),
         signed(&|seed| seed.z),
         signed(&|seed| seed.headroom),

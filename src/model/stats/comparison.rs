@@ -1,46 +1,6 @@
-//! Tests over images: of a share of them, and of two probes on the same ones; correction of several p values.
+//! A test of two probes on the same images; correction of several p values.
 
-use super::{argsort, mean_and_deviation, student_quantile, student_tail};
-
-/// A share of images, estimated over trainings and images.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Share {
-    /// Mean over both, 0 to 1.
-    pub mean: f64,
-    /// Its 95 % interval.
-    pub interval: (f64, f64),
-    /// One-sided p against the share that chance gives.
-    pub p: f64,
-}
-
-/// The share of images of a kind, tested against `chance`. `rows[s][i]`: whether image `i` is of the kind in training `s`. Both
-/// other trainings and other images would change the share: its variance is that over trainings plus that over images, by
-/// Student's t with Welch-Satterthwaite degrees of freedom. The variance over images is at least that of a share with two
-/// more images of either kind, so that images that all agree give no certainty.
-pub fn share(rows: &[Vec<bool>], chance: f64) -> Share {
-    let (trainings, images) = (rows.len() as f64, rows.first().map_or(0, Vec::len) as f64);
-    let ratio = |row: &Vec<bool>| row.iter().filter(|is| **is).count() as f64 / images;
-    let training_means: Vec<f64> = rows.iter().map(ratio).collect();
-    let mean = training_means.iter().sum::<f64>() / trainings;
-    let image_mean = |at: usize| rows.iter().filter(|row| row[at]).count() as f64 / trainings;
-    let image_means: Vec<f64> = (0..images as usize).map(image_mean).collect();
-    let variance = |values: &[f64]| {
-        mean_and_deviation(values).1.map_or(0.0, |deviation| deviation.powi(2) / values.len() as f64)
-    };
-    let smoothed = (mean * images + 2.0) / (images + 4.0);
-    let over_images = variance(&image_means).max(smoothed * (1.0 - smoothed) / (images + 4.0));
-    let over_trainings = variance(&training_means);
-    let total = over_images + over_trainings;
-    let parts =
-        over_images.powi(2) / (images - 1.0).max(1.0) + over_trainings.powi(2) / (trainings - 1.0).max(1.0);
-    let df = total.powi(2) / parts;
-    let half_width = student_quantile(0.025, df) * total.sqrt();
-    Share {
-        mean,
-        interval: ((mean - half_width).max(0.0), (mean + half_width).min(1.0)),
-        p: student_tail((mean - chance) / total.sqrt(), df),
-    }
-}
+use super::argsort;
 
 /// p values corrected for multiple testing by Holm's step-down method, in the order of `p`.
 pub fn holm(p: &[f64]) -> Vec<f64> {
@@ -78,21 +38,6 @@ mod tests {
 
     fn answers(text: &str) -> Vec<bool> {
         text.chars().map(|c| c == '1').collect()
-    }
-
-    #[test]
-    fn a_share_of_images_is_as_sure_as_its_trainings_and_images() {
-        let kind = |every: usize| (0..400).map(|i| i % every == 0).collect::<Vec<bool>>();
-        let chance = share(&[kind(20)], 0.05);
-        assert!(chance.mean == 0.05 && chance.interval.0 < 0.05 && chance.interval.1 > 0.05, "{chance:?}");
-        assert!((chance.p - 0.5).abs() < 1e-6, "{chance:?}");
-        let many = share(&[kind(5)], 0.05);
-        assert!(many.interval.0 > 0.15 && many.interval.1 < 0.25 && many.p < 1e-9, "{many:?}");
-        // Two trainings that disagree give less certainty than one.
-        let unsure = share(&[kind(20), kind(2)], 0.05);
-        assert!(unsure.interval == (0.0, 1.0) && unsure.p > 0.05, "{unsure:?}");
-        let all = share(&[vec![true; 10]], 0.05);
-        assert!(all.mean == 1.0 && all.interval.0 < 0.9 && all.p > 0.0, "{all:?}");
     }
 
     #[test]

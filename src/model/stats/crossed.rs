@@ -140,6 +140,11 @@ impl CrossedMean {
         (2.0 * self.tail(self.mean.abs())).min(1.0)
     }
 
+    /// One-sided p of the hypothesis that the true mean is `value` or less.
+    pub fn p_above(&self, value: f64) -> f64 {
+        self.tail(self.mean - value)
+    }
+
     /// p of the hypothesis that the true mean is `margin` or more from 0: the larger of two one-sided tests (TOST).
     pub fn equivalence(&self, margin: f64) -> f64 {
         self.tail(margin - self.mean.abs())
@@ -232,6 +237,18 @@ mod tests {
         // One training tells nothing about others: only the least error of images is left.
         let alone = CrossedMean::new(&rows[2..], 0.1);
         assert!((alone.interval().1 + 12.0 - 0.1 * 1.972_017_5).abs() < 1e-5, "{alone:?}");
+    }
+
+    #[test]
+    fn a_share_of_images_is_tested_against_chance() {
+        let one_in = |every: usize| (0..400).map(|i| f64::from(i % every == 0)).collect::<Vec<f64>>();
+        let share = |rows: &[Vec<f64>]| CrossedMean::new(rows, 1.0 / 402.0);
+        assert!((share(&[one_in(20)]).p_above(0.05) - 0.5).abs() < 1e-9);
+        assert!(share(&[one_in(5)]).p_above(0.05) < 1e-9 && share(&[one_in(40)]).p_above(0.05) > 0.9);
+        // Two trainings that disagree give less certainty than one.
+        assert!(share(&[one_in(20), one_in(2)]).p_above(0.05) > 0.05);
+        let all = share(&[one_in(1)]);
+        assert!(all.mean == 1.0 && all.interval().0 < 0.996 && all.p_above(0.99) > 1e-6, "{all:?}");
     }
 
     /// Against integrals with four million steps: far tails come from trainings that happen to agree.

@@ -8,7 +8,7 @@ mod tails;
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-pub use self::comparison::{Share, holm, mcnemar, share};
+pub use self::comparison::{holm, mcnemar};
 pub use self::crossed::{CrossedMean, permutation};
 pub use self::tails::{normal_tail, student_quantile, student_tail};
 
