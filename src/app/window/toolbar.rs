@@ -123,6 +123,7 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         for id in cx.state.columns.keys() {
             if ui.selectable_label(cx.focus == Some(*id), cx.state.column_title(*id)).clicked() {
                 cx.send(Command::Focus(*id));
+                ui.close();
             }
         }
     });

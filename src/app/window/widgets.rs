@@ -2,7 +2,7 @@
 
 use eframe::egui;
 use egui::epaint::Mesh;
-use egui::{Color32, ComboBox, Frame, Margin, Pos2, Response, Role, ScrollArea, Sense, Shape, Slider};
+use egui::{Color32, ComboBox, Frame, Key, Margin, Pos2, Response, Role, ScrollArea, Sense, Shape, Slider};
 use egui::{Stroke, StrokeKind, TextEdit, Ui, Vec2, WidgetInfo, WidgetText};
 
 use super::style;
@@ -44,7 +44,7 @@ pub fn class_list(
     });
 }
 
-/// A combo box `width` wide that says `shown` and opens what `list` draws.
+/// A combo box `width` wide that says `shown` and opens what `list` draws, until an entry is chosen.
 pub fn combo(
     ui: &mut Ui,
     salt: &str,
@@ -52,7 +52,20 @@ pub fn combo(
     shown: impl Into<WidgetText>,
     list: impl FnOnce(&mut Ui),
 ) -> Response {
-    ComboBox::from_id_salt(salt).width(width).selected_text(shown).show_ui(ui, list).response
+    let button = ui.make_persistent_id(salt);
+    // egui closes it at a click alone, and leaves the focus to an entry that is gone.
+    let by_key = |ui: &Ui| {
+        let on_entry = ui.memory(|memory| memory.focused().is_some_and(|id| id != button));
+        on_entry && ui.input(|i| i.key_pressed(Key::Enter) || i.key_pressed(Key::Space))
+    };
+    let shown = ComboBox::from_id_salt(salt).width(width).selected_text(shown).show_ui(ui, |ui| {
+        list(ui);
+        if by_key(ui) {
+            ui.close();
+            ui.memory_mut(|memory| memory.request_focus(button));
+        }
+    });
+    shown.response
 }
 
 /// A combo box that chooses one of `all`.

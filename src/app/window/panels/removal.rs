@@ -204,6 +204,7 @@ fn choose<'a, T: PartialEq>(
             let on = own == *value;
             if ui.selectable_label(on, name).clicked() {
                 *value = own;
+                ui.close();
             }
         }
     });
