@@ -8,6 +8,9 @@ use egui::{CornerRadius, FontFamily, FontId, RichText, Stroke, TextStyle, Vec2, 
 
 use crate::viz::draw::{Color, Theme, color32};
 
+/// Width of the outline of the widget with keyboard focus.
+const FOCUS_PX: f32 = 2.0;
+
 /// Installs the light and the dark style in `ctx`; egui chooses between them (light, dark, or the system's).
 pub fn install(ctx: &egui::Context) {
     ctx.set_visuals_of(egui::Theme::Light, visuals(&Theme::light()));
@@ -76,8 +79,8 @@ pub fn focus(ui: &egui::Ui, rect: egui::Rect, radius: f32) {
     let (ink, ground) = (ui.visuals().text_color(), ui.visuals().extreme_bg_color);
     let painter = ui.painter();
     // Two lines of different brightness: one contrasts with any picture.
-    painter.rect_stroke(rect, radius, Stroke::new(3.5, ground), egui::StrokeKind::Inside);
-    painter.rect_stroke(rect, radius, Stroke::new(2.0, ink), egui::StrokeKind::Inside);
+    painter.rect_stroke(rect, radius, Stroke::new(FOCUS_PX + 1.5, ground), egui::StrokeKind::Inside);
+    painter.rect_stroke(rect, radius, Stroke::new(FOCUS_PX, ink), egui::StrokeKind::Inside);
 }
 
 fn visuals(theme: &Theme) -> Visuals {
@@ -107,7 +110,7 @@ fn visuals(theme: &Theme) -> Visuals {
         (&mut v.widgets.noninteractive, base),
         (&mut v.widgets.inactive, base.mix(theme.band, 0.55)),
         (&mut v.widgets.hovered, base.mix(theme.band, 0.95)),
-        (&mut v.widgets.active, base.mix(accent, 0.45)),
+        (&mut v.widgets.active, base.mix(theme.band, 0.95)),
         (&mut v.widgets.open, base.mix(theme.band, 0.7)),
     ] {
         widget.bg_fill = color32(fill);
@@ -118,5 +121,24 @@ fn visuals(theme: &Theme) -> Visuals {
         widget.expansion = 0.0;
     }
     v.widgets.inactive.bg_stroke = Stroke::NONE;
+    // What has the focus is outlined; a fill in the accent would make it look chosen.
+    let outline = Stroke::new(FOCUS_PX, ink.color);
+    (v.widgets.active.bg_stroke, v.widgets.active.fg_stroke) = (outline, outline);
     v
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_focus_is_an_outline_and_what_is_chosen_a_fill() {
+        for theme in [Theme::light(), Theme::dark()] {
+            let v = visuals(&theme);
+            let (focused, hovered) = (v.widgets.active, v.widgets.hovered);
+            assert_eq!((focused.bg_fill, focused.weak_bg_fill), (hovered.bg_fill, hovered.weak_bg_fill));
+            assert!(focused.bg_stroke.width > hovered.bg_stroke.width);
+            assert_ne!(focused.bg_fill, v.selection.bg_fill);
+        }
+    }
 }
