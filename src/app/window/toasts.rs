@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use eframe::egui;
-use egui::{Align, Align2, Frame, Label, Layout, Order, RichText, Role, Stroke, Ui, Vec2, WidgetInfo};
+use egui::text::LayoutJob;
+use egui::{Align, Align2, Frame, Label, Layout, Order, Role, Stroke, TextStyle, Ui, Vec2, WidgetInfo};
 
 use crate::app::state::command::Command;
 use crate::app::state::{Severity, State};
@@ -20,6 +21,8 @@ const INFO_SECS: f64 = 5.0;
 const WARNING_SECS: f64 = 12.0;
 /// Width of a note.
 const NOTE_PX: f32 = 380.0;
+/// Most lines of a note that are shown; pointing at it shows the rest.
+const MAX_LINES: usize = 6;
 
 /// The toasts on the screen.
 #[derive(Default)]
@@ -101,7 +104,10 @@ fn note(ui: &mut Ui, text: &str, severity: Severity, file: bool, theme: &Theme) 
                     response = open.clicked().then_some(ToastResponse::Open).or(response);
                 }
                 ui.with_layout(Layout::top_down(Align::LEFT), |ui| {
-                    ui.add(Label::new(RichText::new(text)).wrap().selectable(true));
+                    let (font, color) = (TextStyle::Body.resolve(ui.style()), ui.visuals().text_color());
+                    let mut job = LayoutJob::simple(text.to_owned(), font, color, 0.0);
+                    job.wrap.max_rows = MAX_LINES;
+                    ui.add(Label::new(job).wrap().selectable(true));
                 });
                 response
             })
