@@ -16,6 +16,7 @@ mod data;
 mod demo;
 mod devices;
 mod diagnostics;
+mod dialogs;
 mod doctor;
 mod eval;
 mod evaluation;

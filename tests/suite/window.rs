@@ -538,7 +538,7 @@ fn a_figure_is_exported_with_its_trace() {
         window.type_text(&path.display().to_string());
         if path == &deep {
             assert!(window.has("No such folder"));
-            window.click("Create it");
+            window.click("Create the folder");
             assert!(deep.parent().unwrap().is_dir() && !window.has("No such folder"));
         }
     }

@@ -63,10 +63,9 @@ impl CloseConfirm {
     fn ask(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
         let answer = dialog::show(ui.ctx(), "leave", 420.0, "A training is running", |ui| {
             ui.weak("It was saved after its last epoch. If stopped, it is saved where it is and can be resumed later");
-            ui.add_space(6.0);
-            let mut answer = Answer::Open;
-            ui.horizontal(|ui| {
-                if dialog::main_button(ui, "Stop, save and quit", true).clicked() {
+            dialog::row(ui, |ui| {
+                let mut answer = Answer::Open;
+                if dialog::confirmed(ui, "Stop, save and quit", true) {
                     actions.push(UiAction::chosen(Action::StopTraining, state));
                     answer = Answer::Given(Self::Saving);
                 }
@@ -77,8 +76,8 @@ impl CloseConfirm {
                 if ui.button("Keep training").clicked() {
                     answer = Answer::Closed;
                 }
-            });
-            answer
+                answer
+            })
         });
         match answer {
             Answer::Open => {}

@@ -1,7 +1,7 @@
 //! The dialog that chooses where to compute: on a machine that ssh reaches, in another process here, or in this program.
 
 use eframe::egui;
-use egui::{Button, Grid, ScrollArea, TextEdit, Ui};
+use egui::{Button, ScrollArea, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
 use crate::app::remote::{self, WorkerAddress};
@@ -21,7 +21,6 @@ pub struct ConnectDialog {
     recent: Vec<Host>,
     /// Hosts of the user's ssh configuration.
     known: Vec<String>,
-    is_new: bool,
 }
 
 impl ConnectDialog {
@@ -30,7 +29,7 @@ impl ConnectDialog {
         let known = remote::user_config().map(|config| remote::hosts(&config)).unwrap_or_default();
         let recent: Vec<Host> =
             state.settings.recent.hosts.iter().filter(|host| host.place != "local").cloned().collect();
-        Self { place: String::new(), program: String::new(), recent, known, is_new: true }
+        Self { place: String::new(), program: String::new(), recent, known }
     }
 
     /// Draws the dialog; the answer `None` is this program.
@@ -42,42 +41,30 @@ impl ConnectDialog {
                  What is open here is put aside",
             );
             ui.add_space(4.0);
-            let enter = self.fields(ui);
+            self.fields(ui);
             ui.add_space(4.0);
-            let mut answer = self.list(ui, state);
-            ui.add_space(8.0);
+            let answer = self.list(ui, state);
             let typed = self.typed();
             if let Some(error) = typed.as_ref().err().filter(|_| !self.place.trim().is_empty()) {
                 ui.label(style::failure(ui, error));
             }
             let host = typed.ok();
-            let ready = host.is_some();
-            if enter && ready {
-                answer = Answer::Given(host.clone());
-            }
-            answer.or(ui.horizontal(|ui| dialog::buttons(ui, "Connect", ready, host)).inner)
+            answer.or(dialog::buttons(ui, "Connect", host.is_some(), host))
         })
     }
 
-    /// Draws the text fields; whether Enter was pressed.
-    fn fields(&mut self, ui: &mut Ui) -> bool {
-        let mut enter = false;
-        Grid::new("connect fields").num_columns(2).show(ui, |ui| {
+    fn fields(&mut self, ui: &mut Ui) {
+        dialog::fields("connect fields").show(ui, |ui| {
             for (label, text, hint) in [
                 ("Host", &mut self.place, "HOST, or ssh://[USER@]HOST[:PORT]"),
                 ("Program there", &mut self.program, "if `ssmprobe` is not on the PATH there"),
             ] {
                 ui.label(label);
                 let edit = TextEdit::singleline(text).hint_text(hint).desired_width(f32::INFINITY);
-                let edit = widgets::field(ui, label, edit);
-                if label == "Host" {
-                    dialog::focus_first(&edit, &mut self.is_new);
-                }
-                enter |= edit.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
+                widgets::field(ui, label, edit);
                 ui.end_row();
             }
         });
-        enter
     }
 
     /// Draws the list of hosts; a click on a remote one only fills the fields.
@@ -87,7 +74,7 @@ impl ConnectDialog {
         let local = Host { place: "local".to_owned(), program: None };
         ScrollArea::vertical().max_height(LIST_PX).auto_shrink([false, true]).show(ui, |ui| {
             let row = |ui: &mut Ui, text: &str, about: &str| {
-                ui.add(Button::new(text).frame(false)).on_hover_text(about).clicked()
+                ui.add(Button::new(text).frame_when_inactive(false)).on_hover_text(about).clicked()
             };
             let now = state.connection.host();
             if now.is_some() && row(ui, "This program", "Compute here again") {
@@ -143,7 +130,7 @@ mod tests {
     fn a_host_is_typed_with_or_without_its_scheme() {
         let typed = |place: &str, program: &str| {
             let (place, program) = (place.to_owned(), program.to_owned());
-            ConnectDialog { place, program, recent: Vec::new(), known: Vec::new(), is_new: true }.typed()
+            ConnectDialog { place, program, recent: Vec::new(), known: Vec::new() }.typed()
         };
         let host = |place: &str, program: Option<&str>| Host {
             place: place.to_owned(),

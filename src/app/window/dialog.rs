@@ -1,9 +1,27 @@
-//! What all dialogs share: a modal sheet over the dimmed window, closed by Escape or a click beside it.
+//! What all dialogs share: a modal sheet over the dimmed window. One that comes to the top takes the focus, for its first
+//! control; Tab moves within it, Enter in a one-line field confirms it, Escape or a click beside it closes it.
 
 use std::mem;
+use std::path::Path;
 
 use eframe::egui;
-use egui::{Align2, Button, Context, Frame, Id, Margin, Modal, ModalResponse, Response, RichText, Ui, Vec2};
+use egui::util::IdTypeMap;
+use egui::{Align2, Button, Context, FocusDirection, Frame, Grid, Id, Key, Label, LayerId, Margin, Memory};
+use egui::{Modal, Popup, Response, RichText, Ui, Vec2};
+
+use super::style;
+use crate::model::io::atomic_file;
+
+/// The text of a default button that overwrites files, which Enter alone does not do.
+pub const REPLACE: &str = "Replace";
+/// Width of a field for a path or a title.
+pub const FIELD_PX: f32 = 350.0;
+/// Space below the title.
+const TITLE_GAP_PX: f32 = 4.0;
+/// Space above the buttons.
+const BUTTONS_GAP_PX: f32 = 8.0;
+/// The dialog that was given the focus last, in egui's memory.
+const FOCUSED: &str = "focused dialog";
 
 /// What came of a dialog in this frame.
 pub enum Answer<T> {
@@ -32,14 +50,6 @@ pub fn ask<D, T>(dialog: &mut Option<D>, ui: impl FnOnce(&mut D) -> Answer<T>) -
     given
 }
 
-/// Gives a new dialog's first field the focus, until it has had it once.
-pub fn focus_first(field: &Response, is_new: &mut bool) {
-    *is_new &= !field.has_focus();
-    if *is_new {
-        field.request_focus();
-    }
-}
-
 /// A dialog in the middle of the window, `width` wide.
 pub fn show<T>(
     ctx: &Context,
@@ -48,53 +58,121 @@ pub fn show<T>(
     title: &str,
     add: impl FnOnce(&mut Ui) -> Answer<T>,
 ) -> Answer<T> {
-    let modal = Modal::new(Id::unique(id)).frame(frame(ctx, 18)).show(ctx, |ui| {
+    sheet(ctx, Modal::new(Id::unique(id)), 18, |ui| {
         ui.set_width(width);
         ui.heading(title);
+        ui.add_space(TITLE_GAP_PX);
         add(ui)
-    });
+    })
+}
+
+/// A dialog anchored at the top, so that its head stays in place as it grows and shrinks.
+pub fn show_at_top<T>(ctx: &Context, id: &str, add: impl FnOnce(&mut Ui) -> Answer<T>) -> Answer<T> {
+    let id = Id::unique(id);
+    let area = Modal::default_area(id).anchor(Align2::CENTER_TOP, Vec2::new(0.0, 70.0));
+    sheet(ctx, Modal::new(id).area(area), 12, add)
+}
+
+fn sheet<T>(ctx: &Context, modal: Modal, margin: i8, add: impl FnOnce(&mut Ui) -> Answer<T>) -> Answer<T> {
+    let top = ctx.memory(Memory::top_modal_layer);
+    let focused = |data: &mut IdTypeMap| mem::replace(data.get_temp_mut_or_default(Id::unique(FOCUSED)), top);
+    if top == Some(modal.area.layer()) && ctx.data_mut(focused) != top {
+        ctx.memory_mut(|memory| {
+            memory.stop_text_input();
+            memory.move_focus(FocusDirection::Next); // where nothing has the focus: to the first control that is drawn
+        });
+    }
+    let frame = Frame::window(&ctx.global_style()).inner_margin(Margin::same(margin));
+    let modal = modal.frame(frame).show(ctx, add);
     let answer = if modal.should_close() { Answer::Closed } else { modal.inner };
     if !matches!(answer, Answer::Open) {
+        forget_focused(ctx); // a dialog that stays gets the focus anew
         ctx.request_repaint(); // the window below handles keys again from the next frame on
     }
     answer
 }
 
+fn forget_focused(ctx: &Context) {
+    ctx.data_mut(|data| data.remove::<Option<LayerId>>(Id::unique(FOCUSED)));
+}
+
 /// Runs `draw`, which draws the window below any dialog. While a dialog is open egui's pointer is hidden from it: a
 /// tooltip below would stay, above the dialog.
 pub fn draw_below(ctx: &Context, draw: impl FnOnce()) {
-    let covered = ctx.memory(egui::Memory::top_modal_layer).is_some();
-    let pointer = covered.then(|| ctx.input_mut(|input| mem::take(&mut input.pointer)));
-    draw();
-    if let Some(pointer) = pointer {
-        ctx.input_mut(|input| input.pointer = pointer);
+    if ctx.memory(Memory::top_modal_layer).is_none() {
+        forget_focused(ctx);
+        return draw();
     }
+    let pointer = ctx.input_mut(|input| mem::take(&mut input.pointer));
+    draw();
+    ctx.input_mut(|input| input.pointer = pointer);
 }
 
-/// A dialog anchored at the top, so that its head stays in place as it grows and shrinks.
-pub fn show_at_top<T>(ctx: &Context, id: &str, add: impl FnOnce(&mut Ui) -> T) -> ModalResponse<T> {
-    let id = Id::unique(id);
-    let area = Modal::default_area(id).anchor(Align2::CENTER_TOP, Vec2::new(0.0, 70.0));
-    Modal::new(id).area(area).frame(frame(ctx, 12)).show(ctx, add)
-}
-
-fn frame(ctx: &Context, margin: i8) -> Frame {
-    Frame::window(&ctx.global_style()).inner_margin(Margin::same(margin))
-}
-
-/// The default button of a dialog, highlighted.
+/// The default button, highlighted.
 pub fn main_button(ui: &mut Ui, text: &str, enabled: bool) -> Response {
     let fill = ui.visuals().selection.bg_fill;
     let button = Button::new(RichText::new(text).strong()).fill(fill).min_size(Vec2::new(84.0, 26.0));
     ui.add_enabled(enabled, button)
 }
 
+/// Whether Enter was pressed for the dialog itself, once its fields are drawn: a one-line field gives up its focus on
+/// Enter, any other control that has the focus takes the key for itself.
+pub fn entered(ui: &Ui) -> bool {
+    let free = |memory: &Memory| memory.focused().is_none() && memory.allows_interaction(ui.layer_id());
+    ui.input(|i| i.key_pressed(Key::Enter)) && ui.memory(free) && !Popup::is_any_open(ui.ctx())
+}
+
+/// Draws the default button of a dialog; whether it was clicked, or Enter was pressed for it.
+pub fn confirmed(ui: &mut Ui, text: &str, enabled: bool) -> bool {
+    main_button(ui, text, enabled).clicked() || (enabled && text != REPLACE && entered(ui))
+}
+
 /// The default button, which gives `answer`, and a Cancel button.
 pub fn buttons<T>(ui: &mut Ui, text: &str, enabled: bool, answer: T) -> Answer<T> {
-    let given = main_button(ui, text, enabled).clicked();
-    match (given, ui.button("Cancel").clicked()) {
-        (true, _) => Answer::Given(answer),
-        (false, true) => Answer::Closed,
-        (false, false) => Answer::Open,
+    buttons_with(ui, text, enabled, answer, |_| Answer::Open)
+}
+
+/// The default button, which gives `answer`, what `more` draws, and a Cancel button.
+pub fn buttons_with<T>(
+    ui: &mut Ui,
+    text: &str,
+    enabled: bool,
+    answer: T,
+    more: impl FnOnce(&mut Ui) -> Answer<T>,
+) -> Answer<T> {
+    row(ui, |ui| {
+        let given = if confirmed(ui, text, enabled) { Answer::Given(answer) } else { Answer::Open };
+        let given = given.or(more(ui));
+        if ui.button("Cancel").clicked() { Answer::Closed } else { given }
+    })
+}
+
+/// The row of buttons at the end of a dialog.
+pub fn row<T>(ui: &mut Ui, add: impl FnOnce(&mut Ui) -> T) -> T {
+    ui.add_space(BUTTONS_GAP_PX);
+    ui.horizontal(add).inner
+}
+
+/// Rows of a label and a field each.
+pub fn fields(id: &str) -> Grid {
+    Grid::new(id).num_columns(2).spacing([14.0, 8.0]).min_col_width(72.0)
+}
+
+/// Whether the folder of `file` exists; if not, offers to create it. Shows the last `error`.
+pub fn check_folder(ui: &mut Ui, file: &Path, error: &mut Option<String>) -> bool {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir());
+    if let Some(folder) = folder {
+        ui.horizontal(|ui| {
+            if ui.button("Create the folder").clicked() {
+                let made = atomic_file::make_folder(folder);
+                *error = made.err().map(|error| format!("It cannot be created: {error}"));
+            }
+            let text = format!("No such folder: {}", folder.display());
+            ui.add(Label::new(style::failure(ui, text)).wrap());
+        });
     }
+    if let Some(error) = error {
+        ui.add(Label::new(style::failure(ui, &*error)).wrap());
+    }
+    folder.is_none()
 }

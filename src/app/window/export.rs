@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{ColorImage, DragValue, Grid, Ui};
+use egui::{ColorImage, DragValue, Ui};
 
 use super::dialog::{self, Answer};
 use super::exporter::Outcome;
 use crate::app::format::shell_path;
 use crate::app::paths::expanded;
 use crate::app::window::{style, widgets};
-use crate::model::io::atomic_file;
 use crate::viz::animation::{self, Drawn};
 use crate::viz::draw::{Scene, Theme};
 use crate::viz::export::{self, GIF_DPI, PNG_DPI};
@@ -87,8 +86,7 @@ impl Export {
 
     fn contents(&mut self, ui: &mut Ui) -> Answer<ExportStep> {
         let mut answer = Answer::Open;
-        ui.add_space(4.0);
-        Grid::new("export").num_columns(2).spacing([14.0, 8.0]).min_col_width(72.0).show(ui, |ui| {
+        dialog::fields("export").show(ui, |ui| {
             let label = ui.label("Format").id;
             let shown = FORMATS.iter().find(|(id, _)| *id == self.format).map_or("", |(_, name)| *name);
             let (numbers, moves) = (!self.plot.is_comparison(), self.plot.steps() > 0);
@@ -146,7 +144,7 @@ impl Export {
             ui.horizontal(|ui| {
                 // Typing another ending may show or hide rows above: an id by place would lose the focus.
                 let id = egui::Id::unique("export file");
-                let edit = egui::TextEdit::singleline(&mut self.path).desired_width(350.0).id(id);
+                let edit = egui::TextEdit::singleline(&mut self.path).desired_width(dialog::FIELD_PX).id(id);
                 if widgets::field(ui, "Export to", edit).changed() {
                     self.sync_format();
                 }
@@ -158,7 +156,7 @@ impl Export {
             });
             ui.end_row();
         });
-        let ready = self.check_folder(ui) & self.check_width(ui);
+        let ready = dialog::check_folder(ui, &self.file(), &mut self.error) & self.check_width(ui);
         let sources = self.plot.sources();
         if let Some(first) = sources.first() {
             let text = match (first, sources.len()) {
@@ -170,15 +168,13 @@ impl Export {
                 "With it, `ssmprobe figures` draws the same figure again, without weights or a window",
             );
         }
-        ui.add_space(10.0);
         let replaced = self.replaced();
         if !replaced.is_empty() {
             let s = if replaced.len() == 1 { "s" } else { "" };
             ui.label(format!("Exist{s} and will be replaced: {}", replaced.join(", ")));
         }
-        let row = ui.horizontal(|ui| {
-            let verb = if replaced.is_empty() { "Export" } else { "Replace" };
-            let done = dialog::buttons(ui, verb, ready, ExportStep::Write);
+        let verb = if replaced.is_empty() { "Export" } else { dialog::REPLACE };
+        answer.or(dialog::buttons_with(ui, verb, ready, ExportStep::Write, |ui| {
             let copy = egui::Button::new("Copy the command line");
             let can = !self.plot.caption().command.is_empty() && (self.with_sources || sources.is_empty());
             let copy = ui.add_enabled(can, copy).on_hover_text("Draws the same figure without a window");
@@ -186,9 +182,8 @@ impl Export {
             if copy.on_disabled_hover_text(why).clicked() {
                 ui.ctx().copy_text(self.command_line());
             }
-            answer.or(done)
-        });
-        row.inner
+            Answer::Open
+        }))
     }
 
     /// Whether the figure fits the width; if not, shows why, with buttons for what would fit.
@@ -225,28 +220,6 @@ impl Export {
             }
         });
         false
-    }
-
-    /// Whether the file's folder exists; if not, offers to create it. Shows the last error.
-    fn check_folder(&mut self, ui: &mut Ui) -> bool {
-        let file = self.file();
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let missing = folder.filter(|folder| !folder.is_dir()).map(Path::to_owned);
-        if let Some(folder) = &missing {
-            ui.horizontal(|ui| {
-                if ui.button("Create it").clicked() {
-                    self.error = atomic_file::make_folder(folder)
-                        .err()
-                        .map(|error| format!("It cannot be created: {error}"));
-                }
-                let text = format!("No such folder: {}", folder.display());
-                ui.add(egui::Label::new(style::failure(ui, text)).wrap());
-            });
-        }
-        if let Some(error) = &self.error {
-            ui.add(egui::Label::new(style::failure(ui, error)).wrap());
-        }
-        missing.is_none()
     }
 
     /// Sets the format, and the default resolution where it changes to or from GIF.

@@ -18,13 +18,12 @@ pub struct FindingDialog {
     finding: Finding,
     /// Its note before editing.
     before: String,
-    is_new: bool,
 }
 
 impl FindingDialog {
     /// Edits the note of the finding `id`, or keeps a new one.
     pub fn new(id: Option<FindingId>, finding: Finding) -> Self {
-        Self { id, before: finding.note.clone(), finding, is_new: true }
+        Self { id, before: finding.note.clone(), finding }
     }
 
     pub fn ui(&mut self, ui: &Ui) -> Answer<Command> {
@@ -37,7 +36,6 @@ impl FindingDialog {
         let enter = ui.input_mut(|input| input.consume_key(Modifiers::COMMAND, Key::Enter));
         let mut cancelled = false;
         let answer = dialog::show(ui.ctx(), "finding", 500.0, &title, |ui| {
-            ui.add_space(2.0);
             let probes: Vec<String> = self.finding.probes().into_iter().collect();
             let with = if probes.is_empty() { String::new() } else { format!(" with {}", probes.join(", ")) };
             let restores = format!("Clicking the finding restores this view: the image{with}");
@@ -50,19 +48,17 @@ impl FindingDialog {
                 .desired_rows(LINES);
             let hint = "What makes it worth coming back to. Shared pages show headings (#), lists (-), *emphasis* and `code`";
             let edit = edit.hint_text(hint).desired_width(f32::INFINITY);
-            dialog::focus_first(&field(ui, "Note", edit), &mut self.is_new);
-            ui.add_space(8.0);
+            field(ui, "Note", edit);
             let given = match self.id {
                 Some(id) => Command::WriteFinding(id, self.finding.note.clone()),
                 None => Command::KeepFinding(Box::new(self.finding.clone())),
             };
-            let answer = ui.horizontal(|ui| {
-                let answer = dialog::buttons(ui, "Keep", true, given.clone());
+            let answer = dialog::buttons_with(ui, "Keep", true, given.clone(), |ui| {
                 ui.weak(if cfg!(target_os = "macos") { "Cmd+Enter" } else { "Ctrl+Enter" });
-                answer
+                Answer::Open
             });
-            cancelled = matches!(answer.inner, Answer::Closed);
-            if enter { Answer::Given(given) } else { answer.inner }
+            cancelled = matches!(answer, Answer::Closed);
+            if enter { Answer::Given(given) } else { answer }
         });
         match answer {
             // Only the Cancel button discards what was typed; Escape or a click beside it does not.

@@ -19,8 +19,6 @@ use crate::app::window::{style, widgets};
 
 /// Height of the list.
 const LIST_PX: f32 = 300.0;
-/// Height of an entry.
-const ROW_PX: f32 = 22.0;
 
 /// The open dialog: its question, and what is listed and chosen.
 pub struct FolderBrowser {
@@ -111,10 +109,13 @@ impl FolderBrowser {
         let folder = self.shown.clone();
         let rows = self.rows(&folder);
         let pressed = self.keys(ui, &folder, &rows);
-        let entered = self.fields(ui, &folder);
+        let up = self.fields(ui, &folder);
+        // With a typed path, Enter means that path.
+        let opens = self.typed_path(&folder).is_none() && dialog::entered(ui);
+        let opened = self.last_chosen(&rows).filter(|_| opens).map(|at| enter(&folder, rows[at]));
         ui.add_space(2.0);
         let clicked = self.list(ui, &folder, &rows);
-        let answer = clicked.or(entered).or(pressed).map_or(Answer::Open, Answer::Given);
+        let answer = clicked.or(up).or(opened).or(pressed).map_or(Answer::Open, Answer::Given);
         notes(ui, &folder, rows.len());
         match (&browser.error, browser.asked) {
             (Some(error), _) => {
@@ -123,7 +124,6 @@ impl FolderBrowser {
             (None, Some(_)) => drop(ui.weak("Listing…")),
             (None, None) => drop(ui.weak(" ")),
         }
-        ui.add_space(6.0);
         let paths = self.answer(&folder);
         let (verb, typed) = match self.question.kind {
             FileKind::NewFolder => ("Choose", None),
@@ -132,7 +132,7 @@ impl FolderBrowser {
         // A typed path is listed first: only the worker knows what lies there.
         let ready = typed.is_some() || !paths.is_empty();
         let given = typed.map_or(Step::Choose(paths), Step::List);
-        answer.or(ui.horizontal(|ui| dialog::buttons(ui, verb, ready, given)).inner)
+        answer.or(dialog::buttons(ui, verb, ready, given))
     }
 
     /// The typed path, if it differs from that of the listed folder.
@@ -149,26 +149,18 @@ impl FolderBrowser {
         self.shown = folder;
     }
 
-    /// Draws the Up button, the path and the filter.
+    /// Draws the filter, which comes first so that it has the focus, the Up button and the path.
     fn fields(&mut self, ui: &mut Ui, folder: &Folder) -> Option<Step> {
-        let mut step = None;
-        ui.horizontal(|ui| {
-            let above = folder.path.parent();
-            if ui.add_enabled(above.is_some(), Button::new("Up")).on_hover_text("Alt+Up").clicked() {
-                step = above.map(|above| Step::List(above.to_owned()));
-            }
-            let edit = TextEdit::singleline(&mut self.path).desired_width(f32::INFINITY);
-            let edit = widgets::field(ui, "Path", edit);
-            if edit.lost_focus() && ui.input(|i| i.key_pressed(Key::Enter)) {
-                step = Some(Step::List(PathBuf::from(self.path.trim())));
-            }
-        });
         let edit = TextEdit::singleline(&mut self.filter).hint_text("Filter").desired_width(f32::INFINITY);
-        let edit = widgets::field(ui, "Filter", edit);
-        if ui.memory(|memory| memory.focused().is_none()) {
-            edit.request_focus();
-        }
-        step
+        widgets::field(ui, "Filter", edit);
+        let row = ui.horizontal(|ui| {
+            let above = folder.path.parent();
+            let up = ui.add_enabled(above.is_some(), Button::new("Up")).on_hover_text("Alt+Up").clicked();
+            let edit = TextEdit::singleline(&mut self.path).desired_width(f32::INFINITY);
+            widgets::field(ui, "Path", edit);
+            above.filter(|_| up).map(|above| Step::List(above.to_owned()))
+        });
+        row.inner
     }
 
     /// The entries that are listed: those that can be chosen, and folders that may lead to one.
@@ -186,7 +178,8 @@ impl FolderBrowser {
     fn list(&mut self, ui: &mut Ui, folder: &Folder, rows: &[&FolderEntry]) -> Option<Step> {
         let mut step = None;
         let several = self.question.kind == FileKind::Files;
-        widgets::scrolled(LIST_PX).show_rows(ui, ROW_PX, rows.len(), |ui, shown| {
+        let high = ui.spacing().interact_size.y;
+        widgets::scrolled(LIST_PX).show_rows(ui, high, rows.len(), |ui, shown| {
             for entry in &rows[shown] {
                 let chosen = self.chosen.contains(&entry.name);
                 let row = ui.selectable_label(chosen, entry_text(entry));
@@ -207,13 +200,19 @@ impl FolderBrowser {
         step
     }
 
-    /// Handles keys: arrows move through the list, Enter opens the chosen entry, Alt+Up the parent folder.
+    /// The row of the last chosen entry.
+    fn last_chosen(&self, rows: &[&FolderEntry]) -> Option<usize> {
+        let name = self.chosen.last()?;
+        rows.iter().position(|entry| entry.name == *name)
+    }
+
+    /// Handles keys: arrows move through the list, Alt+Up opens the parent folder.
     fn keys(&mut self, ui: &Ui, folder: &Folder, rows: &[&FolderEntry]) -> Option<Step> {
         let pressed = |modifiers, key| ui.input_mut(|i| i.consume_key(modifiers, key));
         if pressed(Modifiers::ALT, Key::ArrowUp) {
             return folder.path.parent().map(|above| Step::List(above.to_owned()));
         }
-        let at = self.chosen.last().and_then(|name| rows.iter().position(|entry| entry.name == *name));
+        let at = self.last_chosen(rows);
         let moved = match (pressed(Modifiers::NONE, Key::ArrowDown), pressed(Modifiers::NONE, Key::ArrowUp)) {
             (true, _) => Some(at.map_or(0, |at| at + 1)),
             (_, true) => Some(at.unwrap_or(1).saturating_sub(1)),
@@ -222,10 +221,7 @@ impl FolderBrowser {
         if let Some(entry) = moved.and_then(|to| rows.get(to)) {
             self.chosen = vec![entry.name.clone()];
         }
-        // With a typed path, Enter means that path.
-        let confirmed = self.typed_path(folder).is_none() && ui.input(|i| i.key_pressed(Key::Enter));
-        let entry = at.and_then(|at| rows.get(at)).filter(|_| confirmed)?;
-        Some(enter(folder, entry))
+        None
     }
 
     /// The paths that confirming gives: the chosen entries that the list shows, or the folder itself where a folder is asked for.

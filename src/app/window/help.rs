@@ -66,23 +66,16 @@ impl Help {
 
 fn about(ui: &Ui) -> Answer<Action> {
     dialog::show(ui.ctx(), "about", 520.0, "SSMProbe", |ui| {
-        ui.add_space(4.0);
         for sentence in ABOUT {
             ui.add(egui::Label::new(sentence).wrap());
             ui.add_space(4.0);
         }
         ui.weak(format!("Version {}", env!("CARGO_PKG_VERSION")));
-        ui.add_space(8.0);
-        let mut answer = Answer::Open;
-        ui.horizontal(|ui| {
-            if dialog::main_button(ui, Action::Tour.text(), true).clicked() {
-                answer = Answer::Given(Action::Tour);
-            }
-            if ui.button("Close").clicked() {
-                answer = Answer::Closed;
-            }
-        });
-        answer
+        dialog::row(ui, |ui| {
+            let given = dialog::confirmed(ui, Action::Tour.text(), true);
+            let answer = if given { Answer::Given(Action::Tour) } else { Answer::Open };
+            if ui.button("Close").clicked() { Answer::Closed } else { answer }
+        })
     })
 }
 
@@ -114,8 +107,11 @@ fn shortcuts(ui: &Ui) -> Answer<Action> {
 }
 
 fn close(ui: &mut Ui) -> Answer<Action> {
-    ui.add_space(8.0);
-    if dialog::main_button(ui, "Close", true).clicked() { Answer::Closed } else { Answer::Open }
+    if dialog::row(ui, |ui| dialog::main_button(ui, "Close", true)).clicked() {
+        Answer::Closed
+    } else {
+        Answer::Open
+    }
 }
 
 /// The paragraphs of a page that hold every word of `text`, under their headings; all if `text` is empty.

@@ -78,19 +78,8 @@ fn ask(ui: &Ui, path: &Path, to: &Leaving) -> Answer<bool> {
     };
     dialog::show(ui.ctx(), "save first", 440.0, &format!("Save the changes to {name}?"), |ui| {
         ui.weak(otherwise);
-        ui.add_space(6.0);
-        let mut answer = Answer::Open;
-        ui.horizontal(|ui| {
-            if dialog::main_button(ui, save, true).clicked() {
-                answer = Answer::Given(true);
-            }
-            if ui.button(discard).clicked() {
-                answer = Answer::Given(false);
-            }
-            if ui.button("Cancel").clicked() {
-                answer = Answer::Closed;
-            }
-        });
-        answer
+        dialog::buttons_with(ui, save, true, true, |ui| {
+            if ui.button(discard).clicked() { Answer::Given(false) } else { Answer::Open }
+        })
     })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Key, Modifiers, RichText, ScrollArea, Ui, Vec2};
+use egui::{Key, Modifiers, RichText, ScrollArea, Sense, Ui, Vec2};
 
 use super::dialog::{self, Answer};
 use super::widgets::field;
@@ -50,23 +50,20 @@ impl Palette {
     pub fn ui(&mut self, ui: &Ui, state: &State, panels: &[Box<dyn Panel>]) -> Answer<UiAction> {
         let lines = lines(state, panels, &self.text);
         let ctx = ui.ctx();
-        let (up, down, enter, escape) = ctx.input_mut(|i| {
+        let (up, down, enter) = ctx.input_mut(|i| {
             let mut key = |key| i.consume_key(Modifiers::NONE, key);
-            (key(Key::ArrowUp), key(Key::ArrowDown), key(Key::Enter), key(Key::Escape))
+            (key(Key::ArrowUp), key(Key::ArrowDown), key(Key::Enter))
         });
         self.selected = (self.selected + usize::from(down)).min(lines.len().saturating_sub(1));
         self.selected = self.selected.saturating_sub(usize::from(up));
-        let mut chosen = None;
-        let shown = dialog::show_at_top(ctx, "palette", |ui| {
+        dialog::show_at_top(ctx, "palette", |ui| {
             ui.set_width(560.0);
             let hint = "Type a few letters of what you want to do";
             let edit = egui::TextEdit::singleline(&mut self.text)
                 .hint_text(hint)
                 .desired_width(f32::INFINITY)
                 .margin(egui::Margin::symmetric(8, 6));
-            let edit = field(ui, "Find action", edit);
-            edit.request_focus();
-            if edit.changed() {
+            if field(ui, "Find action", edit).changed() {
                 self.selected = 0;
             }
             ui.separator();
@@ -75,6 +72,7 @@ impl Palette {
             }
             // Without a minimum height the list would stay as low as after a search without results.
             let area = ScrollArea::vertical().auto_shrink([false, true]);
+            let mut answer = Answer::Open;
             area.max_height(LIST_PX).min_scrolled_height(LIST_PX).show(ui, |ui| {
                 ui.spacing_mut().item_spacing.y = 1.0;
                 for (at, line) in lines.iter().enumerate() {
@@ -83,27 +81,22 @@ impl Palette {
                         response.scroll_to_me(None);
                     }
                     if response.clicked() || (enter && at == self.selected && line.enabled) {
-                        chosen = Some(match &line.choice {
+                        answer = Answer::Given(match &line.choice {
                             Choice::Action(action) => UiAction::chosen(*action, state),
                             Choice::UiAction(action) => action.clone(),
                         });
                     }
                 }
             });
-        });
-        let outside = shown.backdrop_response.clicked();
-        let answer = match chosen {
-            Some(chosen) => Answer::Given(chosen),
-            None if escape || outside => Answer::Closed,
-            None => return Answer::Open,
-        };
-        ctx.request_repaint(); // as `dialog::show` does
-        answer
+            answer
+        })
     }
 }
 
 fn line_ui(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
+    // The arrow keys choose a line: the focus stays in the field.
     let button = egui::Button::selectable(selected, &line.text)
+        .sense(Sense::CLICK)
         .right_text(RichText::new(&line.key).small().weak())
         .min_size(Vec2::new(ui.available_width(), 26.0));
     ui.add_enabled(line.enabled, button).on_hover_text(&line.about)

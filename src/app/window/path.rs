@@ -16,8 +16,6 @@ use crate::app::window::{style, widgets};
 const MAX_ENTRIES: usize = 20_000;
 /// Height of the list.
 const LIST_PX: f32 = 220.0;
-/// Height of an entry.
-const ROW_PX: f32 = 22.0;
 
 pub struct PathField {
     question: Question,
@@ -45,13 +43,12 @@ impl PathField {
         ui.weak(
             "This system has no file dialog (xdg-desktop-portal or zenity). Type the path; Tab completes it",
         );
-        ui.add_space(4.0);
         self.field(ui);
         let found = self.found();
         ui.add_space(2.0);
-        widgets::scrolled(LIST_PX).show_rows(ui, ROW_PX, found.len(), |ui, rows| {
+        widgets::scrolled(LIST_PX).show_rows(ui, ui.spacing().interact_size.y, found.len(), |ui, rows| {
             for name in &found[rows] {
-                if ui.add(egui::Button::new(name).frame(false)).clicked() {
+                if ui.add(egui::Button::new(name).frame_when_inactive(false)).clicked() {
                     let (folder, _) = split(&self.text);
                     self.text = format!("{folder}{name}");
                 }
@@ -62,32 +59,29 @@ impl PathField {
             ui.weak("Open recent");
             for path in recent.iter().take(4) {
                 let text = path.display().to_string();
-                if ui.add(egui::Button::new(&text).frame(false).truncate()).clicked() {
+                if ui.add(egui::Button::new(&text).frame_when_inactive(false).truncate()).clicked() {
                     self.text = text;
                 }
             }
         }
-        ui.add_space(8.0);
         self.buttons(ui)
     }
 
     fn field(&mut self, ui: &mut Ui) {
         let id = Id::unique("path field");
-        let tab = ui.input_mut(|i| i.consume_key(Modifiers::NONE, Key::Tab));
-        if tab {
-            let (folder, typed) = split(&self.text);
-            let (folder, typed) = (folder.to_owned(), typed.to_owned());
-            self.text = format!("{folder}{}", completed(&typed, &self.found()));
+        let (found, (folder, typed)) = (self.found(), split(&self.text));
+        let text = format!("{folder}{}", completed(typed, &found));
+        // Where there is nothing to complete, Tab moves on as in any field.
+        let completes = text != self.text && ui.memory(|memory| memory.has_focus(id));
+        if completes && ui.input_mut(|i| i.consume_key(Modifiers::NONE, Key::Tab)) {
+            self.text = text;
             let mut state = TextEdit::load_state(ui.ctx(), id).unwrap_or_default();
             let end = CCursor::new(self.text.chars().count());
             state.cursor.set_char_range(Some(CCursorRange::one(end)));
             state.store(ui.ctx(), id);
         }
-        let edit = TextEdit::singleline(&mut self.text).id(id).lock_focus(true).desired_width(f32::INFINITY);
-        let edit = widgets::field(ui, "Path", edit);
-        if !edit.lost_focus() {
-            edit.request_focus();
-        }
+        let edit = TextEdit::singleline(&mut self.text).id(id).lock_focus(completes);
+        widgets::field(ui, "Path", edit.desired_width(f32::INFINITY));
     }
 
     fn buttons(&mut self, ui: &mut Ui) -> Answer<PathBuf> {
@@ -103,17 +97,11 @@ impl PathField {
             FileKind::Save(_) if path.parent().is_none_or(|parent| !parent.is_dir()) => {
                 ("No such folder", "Save")
             }
-            FileKind::Save(_) if there => ("It already exists", "Replace"),
+            FileKind::Save(_) if there => ("It already exists", dialog::REPLACE),
             FileKind::Save(_) => ("", "Save"),
         };
-        let ready = error.is_empty() || verb == "Replace";
-        let enter = ready && verb != "Replace" && ui.input(|i| i.key_pressed(Key::Enter));
-        let row = ui.horizontal(|ui| {
-            let answer = dialog::buttons(ui, verb, ready, path.clone());
-            ui.label(style::failure(ui, error));
-            answer
-        });
-        if enter { Answer::Given(path) } else { row.inner }
+        ui.label(style::failure(ui, error));
+        dialog::buttons(ui, verb, error.is_empty() || verb == dialog::REPLACE, path)
     }
 
     /// The entries of the typed folder that begin with the typed name.
@@ -199,7 +187,7 @@ mod tests {
         harness.run();
         assert_eq!(Path::new(&harness.state().0.text), file);
         assert!(harness.query_by_label("No such file").is_none());
-        harness.get_by_label("Open").click();
+        harness.key_press(Key::Enter);
         harness.run();
         assert_eq!(harness.state().1.as_ref(), Some(&file));
     }

@@ -65,9 +65,8 @@ impl Relink {
                     }
                 }
             });
-            ui.add_space(6.0);
             let text = if self.missing.is_empty() { "Open workspace" } else { "Open without them" };
-            answer.or(ui.horizontal(|ui| dialog::buttons(ui, text, true, RelinkStep::Open)).inner)
+            answer.or(dialog::buttons(ui, text, true, RelinkStep::Open))
         })
     }
 }

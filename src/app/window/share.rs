@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{ComboBox, Grid, Label, RadioButton, RichText, ScrollArea, TextEdit, Ui};
+use egui::{ComboBox, Label, RadioButton, RichText, ScrollArea, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
 use super::exporter::Outcome;
@@ -19,7 +19,6 @@ use crate::app::state::command::Command;
 use crate::app::state::share::{Share, ShareKind, ShareTheme};
 use crate::app::state::{Finding, Probe, State};
 use crate::app::user_error::UserError;
-use crate::model::io::atomic_file;
 use crate::model::trace::Trace;
 use crate::viz::draw::font;
 
@@ -27,8 +26,6 @@ use crate::viz::draw::font;
 const PROBES_PX: f32 = 108.0;
 /// The width of the list of classes.
 const CLASSES_PX: f32 = 280.0;
-/// The width of fields.
-const FIELD_PX: f32 = 350.0;
 
 /// The share dialog.
 pub struct ShareDialog {
@@ -77,7 +74,6 @@ impl ShareDialog {
 
     pub fn ui(&mut self, ui: &Ui, state: &State) -> Answer<ShareStep> {
         dialog::show(ui.ctx(), "share", 540.0, "Share with others", |ui| {
-            ui.add_space(4.0);
             let most = ui.ctx().content_rect().height() - 110.0;
             // Without a minimum height the sheet would not grow with a new row, and hide its buttons.
             let area = ScrollArea::vertical().max_height(most).min_scrolled_height(most);
@@ -86,22 +82,20 @@ impl ShareDialog {
     }
 
     fn contents(&mut self, ui: &mut Ui, state: &State) -> Answer<ShareStep> {
-        let grid = Grid::new("share").num_columns(2).spacing([14.0, 8.0]).min_col_width(72.0);
-        let chosen = grid.show(ui, |ui| self.fields(ui, state)).inner;
+        let chosen = dialog::fields("share").show(ui, |ui| self.fields(ui, state)).inner;
         let share = self.request(state);
         self.summary(ui, state, &share);
         let ready = self.check_destination(ui) && !share.findings.is_empty() && !state.is_sharing();
         if state.is_sharing() {
             ui.weak("Something is being shared: see Jobs and log for its progress");
         }
-        ui.add_space(8.0);
         let replaced = share.to.file_name().filter(|_| share.kind == ShareKind::Page && share.to.is_file());
         if let Some(name) = replaced {
             ui.label(format!("Exists and will be replaced: {}", name.to_string_lossy()));
         }
-        let verb = if replaced.is_some() { "Replace" } else { "Share" };
+        let verb = if replaced.is_some() { dialog::REPLACE } else { "Share" };
         let share = ShareStep::Share(Box::new(share));
-        chosen.or(ui.horizontal(|ui| dialog::buttons(ui, verb, ready, share)).inner)
+        chosen.or(dialog::buttons(ui, verb, ready, share))
     }
 
     fn fields(&mut self, ui: &mut Ui, state: &State) -> Answer<ShareStep> {
@@ -162,13 +156,13 @@ impl ShareDialog {
         ui.end_row();
         if self.share.kind == ShareKind::Page {
             ui.label("Title");
-            let edit = TextEdit::singleline(&mut self.share.title).desired_width(FIELD_PX);
+            let edit = TextEdit::singleline(&mut self.share.title).desired_width(dialog::FIELD_PX);
             widgets::field(ui, "Title", edit);
             ui.end_row();
         }
         ui.label(if self.share.kind == ShareKind::Page { "File" } else { "Folder" });
         ui.horizontal(|ui| {
-            let edit = TextEdit::singleline(&mut self.path).desired_width(FIELD_PX);
+            let edit = TextEdit::singleline(&mut self.path).desired_width(dialog::FIELD_PX);
             widgets::field(ui, "Share to", edit);
             if ui.button("Choose…").clicked() {
                 let name = Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned());
@@ -259,30 +253,20 @@ impl ShareDialog {
     /// Whether the destination can be written to; if not, shows why. Offers to create a missing folder.
     fn check_destination(&mut self, ui: &mut Ui) -> bool {
         let path = expanded(self.path.trim());
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let missing = folder.filter(|folder| !folder.is_dir()).map(Path::to_owned);
+        let there = dialog::check_folder(ui, &path, &mut self.error);
         let full = |path: &Path| std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-        let fault = match (self.share.kind, &missing) {
-            (_, Some(folder)) => Some(format!("No such folder: {}", folder.display())),
-            (ShareKind::Page, None) if path.is_dir() => Some("This is a folder: add a file name".to_owned()),
-            (ShareKind::Figures, None) if path.is_file() => {
-                Some("This is a file: choose a folder, which may be new".to_owned())
-            }
-            (ShareKind::Figures, None) if full(&path) => {
-                Some("This folder is not empty: choose an empty or a new one".to_owned())
+        let fault = match self.share.kind {
+            ShareKind::Page if path.is_dir() => Some("This is a folder: add a file name"),
+            ShareKind::Figures if path.is_file() => Some("This is a file: choose a folder, which may be new"),
+            ShareKind::Figures if full(&path) => {
+                Some("This folder is not empty: choose an empty or a new one")
             }
             _ => None,
         };
-        if let Some(folder) = missing
-            && ui.button("Create the folder").clicked()
-        {
-            self.error =
-                atomic_file::make_folder(&folder).err().map(|error| format!("It cannot be created: {error}"));
+        if let Some(fault) = fault {
+            ui.add(Label::new(style::failure(ui, fault)).wrap());
         }
-        for text in fault.iter().chain(&self.error) {
-            ui.add(Label::new(style::failure(ui, text)).wrap());
-        }
-        fault.is_none() && !self.path.trim().is_empty()
+        there && fault.is_none() && !self.path.trim().is_empty()
     }
 
     /// Gives the path of a page the extension `html`, and takes that from a folder's.

@@ -319,7 +319,8 @@ fn files_are_looked_for_where_it_is_computed() {
     };
     sitting.until("the folder above", |s| listed(s, probes.parent().expect("a folder")));
     // By keyboard alone, as the filter has the focus.
-    sitting.fill("Filter", "prob");
+    sitting.harness.event(egui::Event::Text("prob".to_owned()));
+    sitting.harness.run_steps(4);
     sitting.press(Modifiers::NONE, Key::ArrowDown);
     sitting.press(Modifiers::NONE, Key::Enter);
     sitting.until("the folder of probes", |s| listed(s, &probes));

@@ -1,0 +1,93 @@
+//! What all dialogs do alike by keyboard: the focus, Tab, Enter and Escape; combo boxes; and the room that notes take.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use eframe::egui::accesskit::Role;
+use eframe::egui::{self, Key, Modifiers};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use ssmprobe::app::state::Severity;
+
+use crate::window::Window;
+
+/// The label of what has the keyboard focus.
+fn focused(window: &Window) -> Option<String> {
+    let all = window.harness.query_all_by_label_contains("");
+    all.filter(egui_kittest::Node::is_focused).find_map(|node| node.accesskit_node().label())
+}
+
+#[test]
+fn a_dialog_takes_the_focus_keeps_tab_within_it_and_gives_the_focus_up() {
+    let mut window = Window::ready();
+    for (action, first) in [
+        ("open backbone from the hub", "Hub id"),
+        ("connect…", "Host"),
+        ("definitions", "Find in definitions"),
+        ("keep as finding", "Note"),
+        ("export reading order", "Format"),
+        ("about", "Take the tour"),
+    ] {
+        window.harness.get_by_role_and_label(Role::TextInput, "Filter images").focus();
+        window.harness.run();
+        window.choose_action(action);
+        assert_eq!(focused(&window).as_deref(), Some(first), "{action}");
+        let steps = (1..80).find(|_| {
+            window.press(Modifiers::NONE, Key::Tab);
+            let now = focused(&window);
+            assert_ne!(now.as_deref(), Some("Filter images"), "{action}");
+            now.as_deref() == Some(first)
+        });
+        assert!(steps.is_some_and(|steps| steps > 1), "{action}: {steps:?}");
+        window.press(Modifiers::NONE, Key::Escape);
+        assert_eq!(focused(&window), None, "{action}");
+    }
+}
+
+/// Opens the dialog that exports the reading order, and types the path of a file and Enter.
+fn export(window: &mut Window, file: &Path) {
+    window.choose_action("export reading order");
+    window.harness.get_by_role_and_label(Role::TextInput, "Export to").focus();
+    window.harness.run();
+    window.press(Modifiers::COMMAND, Key::A);
+    window.type_text(&file.display().to_string());
+    window.press(Modifiers::NONE, Key::Enter);
+}
+
+#[test]
+fn enter_in_a_field_does_what_the_default_button_says_unless_that_replaces_a_file() {
+    let mut window = Window::ready();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("path.csv");
+    export(&mut window, &file);
+    let begun = Instant::now();
+    while window.has("Export to") {
+        assert!(begun.elapsed() < Duration::from_secs(20), "nothing was written");
+        std::thread::sleep(Duration::from_millis(5));
+        window.harness.step();
+    }
+    assert!(file.is_file());
+    export(&mut window, &file);
+    assert!(window.has("will be replaced"), "only its button replaces a file");
+}
+
+#[test]
+fn a_list_closes_once_an_entry_is_chosen_by_keyboard() {
+    let mut window = Window::ready();
+    window.choose_action("export reading order");
+    for key in [Key::Enter, Key::ArrowDown, Key::ArrowDown] {
+        window.press(Modifiers::NONE, key);
+        assert!(window.has("CSV, the numbers"), "the list is open");
+    }
+    window.press(Modifiers::NONE, Key::Enter);
+    assert!(!window.has("CSV, the numbers") && !window.has("SVG, vectors"), "another one is chosen");
+    assert_eq!(focused(&window).as_deref(), Some("Format"));
+}
+
+#[test]
+fn a_long_note_takes_little_room() {
+    let mut window = Window::new();
+    window.harness.state_mut().state.note(Severity::Error, "a weight that is missing\n".repeat(100));
+    window.harness.run();
+    let area = window.harness.ctx.memory(|memory| memory.area_rect(egui::Id::unique("notes")));
+    assert!(area.expect("a note").height() < 150.0, "{area:?}");
+}
