@@ -3,7 +3,7 @@
 use eframe::egui;
 use egui::epaint::Mesh;
 use egui::{Color32, ComboBox, Frame, Key, Margin, Pos2, Response, Role, ScrollArea, Sense, Shape, Slider};
-use egui::{Stroke, StrokeKind, TextEdit, Ui, Vec2, WidgetInfo, WidgetText};
+use egui::{Stroke, TextEdit, Ui, Vec2, WidgetInfo, WidgetText};
 
 use super::style;
 use crate::viz::draw::{color32, font};
@@ -127,7 +127,7 @@ pub fn star(ui: &mut Ui, on: bool, name: &str) -> Response {
     let fill = if on { color32(style::starred(&style::theme(ui))) } else { Color32::TRANSPARENT };
     paint_star(ui, rect.center(), 7.5, fill, Stroke::new(1.2, if on { fill } else { line }));
     if response.has_focus() {
-        ui.painter().rect_stroke(rect, 4.0, ui.visuals().selection.stroke, StrokeKind::Inside);
+        style::focus(ui, rect, 4.0);
     }
     response
 }
