@@ -1,4 +1,4 @@
-//! What all dialogs share: a modal sheet over the dimmed window. One that comes to the top takes the focus, for its first
+//! What all dialogs share: a modal sheet over the dimmed window. One that comes to the top gives the focus to its first
 //! control; Tab moves within it, Enter in a one-line field confirms it, Escape or a click beside it closes it.
 
 use std::mem;
