@@ -1,29 +1,80 @@
-//! The session: what is open is saved as a workspace beside the settings shortly after every change, atomically, and
-//! opened again at the next start, also after a crash.
+//! Sessions: what is open in a window is saved as a workspace beside the settings shortly after every change, atomically, and
+//! opened again at the next start, also after a crash. Each window writes a file of its own, which the lock of a file beside it
+//! keeps other windows from; what a window leaves behind is an earlier session.
 
+use std::cmp::Reverse;
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread::Builder;
+use std::time::SystemTime;
 
 use crate::app::state::workspace::{Workspace, WorkspaceError};
 use crate::app::user_error::UserError;
 use crate::model::io::atomic_file;
+use crate::model::io::file_lock::{TryLock, try_lock};
 
-/// The file of the last session, beside the settings.
+/// The name of the first session file, beside the settings; others have a number before the extension.
 const FILE: &str = "session.ssmprobe";
-/// The file of the session before something else was opened in its place.
-const PREVIOUS: &str = "previous.ssmprobe";
+/// Most session files: more than the windows that anyone has open at once.
+const MAX_FILES: usize = 64;
+/// How many earlier sessions are kept.
+const EARLIER: usize = 5;
 /// The name given to a session file that could not be read, which is kept for repair.
 const DAMAGED: &str = "session-damaged.ssmprobe";
 
-/// The session file, and what was last written to it.
+/// The session of a window, and what was last written of it.
 pub struct Session {
-    path: PathBuf,
+    /// The folder of the settings.
+    folder: PathBuf,
+    /// The file that this window writes, from the first write on.
+    own: Option<Own>,
     /// The workspace that was last written, or is being written.
     last_written: Option<Workspace>,
     /// The result of the write in progress.
     writing: Option<Receiver<Result<(), WorkspaceError>>>,
+}
+
+/// A session file that no other window uses until this is dropped.
+struct Own {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Own {
+    /// The session file `path`; `None` if another window uses it, or if it cannot be locked because it cannot be written.
+    fn ask(path: PathBuf) -> Option<Self> {
+        let lock = path.with_extension("lock");
+        let lock = File::options().read(true).write(true).create(true).truncate(false).open(lock).ok()?;
+        // Without locks, a file is used as if no other window were open.
+        let free = matches!(try_lock(&lock), Ok(TryLock::Acquired | TryLock::Unsupported));
+        free.then_some(Self { path, _lock: lock })
+    }
+
+    /// When it was last written.
+    fn time(&self) -> Option<SystemTime> {
+        self.path.metadata().and_then(|about| about.modified()).ok()
+    }
+
+    /// How much is lost without it: nothing, the list of what was open, or findings and stars too.
+    fn worth(&self) -> u8 {
+        match Workspace::load(&self.path) {
+            Ok(workspace) if has_notes(&workspace) => 2,
+            Ok(workspace) if count(&workspace) == 0 => 0,
+            _ => 1,
+        }
+    }
+}
+
+/// Whether there is a finding or a star.
+fn has_notes(workspace: &Workspace) -> bool {
+    !workspace.findings.is_empty() || !workspace.notes.is_empty()
+}
+
+/// The number of its entries.
+fn count(workspace: &Workspace) -> usize {
+    workspace.ids().count() + workspace.runs.len() - workspace.columns.len()
 }
 
 /// The last session, as found at the start of the program.
@@ -39,28 +90,31 @@ pub enum Last {
 }
 
 impl Session {
-    /// The session beside the settings file `settings`.
+    /// A session beside the settings file `settings`.
     pub fn beside(settings: &Path) -> Self {
-        Self { path: settings.with_file_name(FILE), last_written: None, writing: None }
+        let folder = settings.parent().unwrap_or(Path::new("")).to_owned();
+        Self { folder, own: None, last_written: None, writing: None }
     }
 
-    /// Reads the last session. A file that cannot be read is renamed.
-    pub fn load(&self) -> Last {
-        match Workspace::load(&self.path) {
+    /// Reads the last session that no other window has, and goes on in its file. A file that cannot be read is renamed.
+    pub fn load(&mut self) -> Last {
+        let Some(newest) = self.earlier().into_iter().next() else { return Last::Nothing };
+        match Workspace::load(&newest.path) {
             Ok(workspace) => {
                 let missing = workspace.missing().len();
-                let all = workspace.ids().count() + workspace.runs.len() - workspace.columns.len();
-                let has_notes = !workspace.findings.is_empty() || !workspace.notes.is_empty();
-                match all {
-                    _ if has_notes || missing < all => Last::Open(Box::new(workspace)),
+                match count(&workspace) {
+                    all if has_notes(&workspace) || missing < all => {
+                        self.own = Some(newest);
+                        Last::Open(Box::new(workspace))
+                    }
                     0 => Last::Nothing,
                     _ => Last::Gone,
                 }
             }
             Err(WorkspaceError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Last::Nothing,
             Err(error) => {
-                let aside = self.path.with_file_name(DAMAGED);
-                let moved = std::fs::rename(&self.path, &aside);
+                let aside = newest.path.with_file_name(DAMAGED);
+                let moved = std::fs::rename(&newest.path, &aside);
                 let remedy = match moved {
                     Ok(()) => format!("The demo is open instead; the file is now {}", aside.display()),
                     Err(_) => "The demo is open instead".to_owned(),
@@ -71,21 +125,65 @@ impl Session {
         }
     }
 
-    /// Renames the file of the last session, as something else is opened in its place; returns its new path, if it existed.
-    pub fn put_aside(&self) -> Option<PathBuf> {
-        let previous = self.path.with_file_name(PREVIOUS);
-        std::fs::rename(&self.path, &previous).ok().map(|()| previous)
+    /// The last session that is not empty and that no other window has.
+    pub fn last(&self) -> Option<PathBuf> {
+        self.earlier().into_iter().find(|file| file.worth() > 0).map(|file| file.path)
     }
 
-    /// Whether a path is the file that [`put_aside`](Self::put_aside) and [`keep_previous`](Self::keep_previous) write.
-    pub fn is_previous(&self, path: &Path) -> bool {
-        path == self.path.with_file_name(PREVIOUS)
+    /// Whether a path is a session file.
+    pub fn is_session(&self, path: &Path) -> bool {
+        self.files().any(|file| file == path)
     }
 
-    /// Saves what is open before something else is opened in its place; returns the path.
-    pub fn keep_previous(&self, workspace: &Workspace) -> Result<PathBuf, WorkspaceError> {
-        let previous = self.path.with_file_name(PREVIOUS);
-        save(workspace, &previous).map(|()| previous)
+    /// Goes on in an earlier session's file, unless another window has it.
+    pub fn go_on_in(&mut self, path: &Path) {
+        let own = self.is_session(path).then(|| Own::ask(path.to_owned())).flatten();
+        self.own = own.or_else(|| self.own.take());
+    }
+
+    /// Saves what is open before something else is opened in its place, which gets another file; returns the path.
+    pub fn put_aside(&mut self, workspace: &Workspace) -> Result<PathBuf, WorkspaceError> {
+        let written = self.write_last(workspace);
+        (self.own, self.last_written) = (None, None);
+        written
+    }
+
+    /// Where session files may be.
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let name = |number| if number == 1 { FILE.to_owned() } else { format!("session-{number}.ssmprobe") };
+        (1..=MAX_FILES).map(move |number| self.folder.join(name(number)))
+    }
+
+    /// The session files that no window has, the last written first.
+    fn earlier(&self) -> Vec<Own> {
+        let mut earlier: Vec<Own> = self.files().filter(|path| path.exists()).filter_map(Own::ask).collect();
+        earlier.sort_by_key(|file| Reverse(file.time()));
+        earlier
+    }
+
+    /// A file for a session: a new one, or that of the earlier session of which least is lost, if it is empty or enough are kept.
+    fn another(&self) -> Option<Own> {
+        let mut earlier = self.earlier();
+        let worth = |at: &usize| (earlier[*at].worth(), earlier[*at].time());
+        let least = (0..earlier.len()).min_by_key(worth);
+        match least.filter(|at| earlier.len() > EARLIER || earlier[*at].worth() == 0) {
+            Some(at) => Some(earlier.swap_remove(at)),
+            None => self.files().filter(|path| !path.exists()).find_map(Own::ask),
+        }
+    }
+
+    /// The file that this window writes from now on.
+    fn path(&mut self) -> PathBuf {
+        if self.own.is_none() {
+            let _ = atomic_file::make_folder(&self.folder); // the write says why
+            self.own = self.another();
+        }
+        self.own.as_ref().map_or_else(|| self.folder.join(FILE), |own| own.path.clone())
+    }
+
+    /// Whether this window has a file.
+    pub fn has_file(&self) -> bool {
+        self.own.is_some()
     }
 
     /// Whether a write is in progress.
@@ -115,7 +213,7 @@ impl Session {
         }
         self.last_written = Some(workspace.clone());
         let (sender, receiver) = sync_channel(1);
-        let path = self.path.clone();
+        let path = self.path();
         let write = move || {
             // Fails if the window is gone.
             sender.send(save(&workspace, &path)).ok();
@@ -127,11 +225,12 @@ impl Session {
     }
 
     /// Writes the workspace on this thread, before the program ends.
-    pub fn write_last(&mut self, workspace: &Workspace) -> Result<(), WorkspaceError> {
+    pub fn write_last(&mut self, workspace: &Workspace) -> Result<PathBuf, WorkspaceError> {
         if let Some(writing) = self.writing.take() {
             let _ = writing.recv(); // overwritten below
         }
-        save(workspace, &self.path)
+        let path = self.path();
+        save(workspace, &path).map(|()| path)
     }
 }
 
@@ -145,7 +244,53 @@ fn save(workspace: &Workspace, path: &Path) -> Result<(), WorkspaceError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
+    use crate::app::state::Finding;
+
+    fn found(note: &str) -> Workspace {
+        let finding = Finding { image: PathBuf::from("a.png").into(), note: note.into(), view: None };
+        Workspace { findings: vec![finding], ..Workspace::default() }
+    }
+
+    #[test]
+    fn windows_write_files_of_their_own_and_go_on_in_one_that_no_other_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = folder.path().join("settings.json");
+        let window = || Session::beside(&settings);
+        let [mut one, mut other] = [window(), window()];
+        let first = one.write_last(&found("one")).unwrap();
+        let second = other.write_last(&found("other")).unwrap();
+        assert_eq!(first, folder.path().join(FILE));
+        assert!(matches!(window().load(), Last::Nothing), "both are open");
+        drop(other);
+        let mut next = window();
+        let Last::Open(restored) = next.load() else { panic!("nothing is restored") };
+        assert_eq!(restored.findings[0].note, "other");
+        assert_eq!(next.write_last(&found("next")).unwrap(), second);
+        // What is put aside is gone on with where it was opened, but not where another window has it.
+        assert_eq!(next.put_aside(&found("next")).unwrap(), second);
+        let third = next.write_last(&found("third")).unwrap();
+        one.go_on_in(&third);
+        one.go_on_in(&second);
+        assert_eq!(one.write_last(&found("one")).unwrap(), second);
+    }
+
+    #[test]
+    fn findings_outlive_later_sessions_without_any_and_empty_ones_make_room_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = folder.path().join("settings.json");
+        let write = |workspace: &Workspace| Session::beside(&settings).write_last(workspace).unwrap();
+        let kept = write(&found("Edge"));
+        let other = Workspace { runs: vec!["run".into()], ..Workspace::default() };
+        let later: HashSet<PathBuf> = (0..4 * EARLIER).map(|_| write(&other)).collect();
+        assert_eq!((later.len(), later.contains(&kept)), (EARLIER, false));
+        let empty = write(&Workspace::default());
+        assert!(Session::beside(&settings).last().is_some_and(|last| last != empty));
+        assert_eq!(write(&other), empty);
+        assert_eq!(Workspace::load(&kept).unwrap().findings[0].note, "Edge");
+    }
 
     #[test]
     fn what_could_not_be_written_is_written_the_next_time() {

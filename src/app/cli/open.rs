@@ -74,10 +74,10 @@ impl Open {
             match (nothing_named, self.demo) {
                 (true, false) => app.resume(),
                 (true, true) => {
-                    app.put_session_aside();
+                    app.remember_last_session();
                     app.start_demo();
                 }
-                (false, _) => app.put_session_aside(),
+                (false, _) => app.remember_last_session(),
             }
             host.into_iter().for_each(|host| app.connect(Some(host)));
             let (workspaces, paths): (Vec<PathBuf>, Vec<PathBuf>) =

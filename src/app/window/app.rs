@@ -14,7 +14,7 @@ use crate::app::demo;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{Compute, Event, Request};
 use crate::app::log;
-use crate::app::session::{Last, Session};
+use crate::app::session::Session;
 use crate::app::state::command::Command;
 use crate::app::state::connection::{Connection, Host};
 use crate::app::state::settings::{Settings, SettingsError, ThemeChoice};
@@ -28,9 +28,6 @@ const EXPLAIN_WAIT: Duration = Duration::from_millis(8);
 /// How long settings must be unchanged before they are written.
 const SAVE_DELAY: Duration = Duration::from_secs(1);
 
-/// How long after a change the session is written: the most work that a crash loses.
-const SESSION_DELAY: Duration = Duration::from_secs(2);
-
 /// The program's window.
 pub struct App {
     /// What the window shows, as plain data.
@@ -43,11 +40,11 @@ pub struct App {
     settings: Option<(PathBuf, Settings)>,
     /// Settings that are not written yet, and since when they have been unchanged.
     unsaved_settings: Option<(Settings, Instant)>,
-    /// The session's file, and when it first differed from what is open.
-    session: Option<Session>,
-    changed: Option<Instant>,
+    /// The session's files, and when what is open first differed from what was written.
+    pub(super) session: Option<Session>,
+    pub(super) changed: Option<Instant>,
     /// Whether a failure to write the session has been reported: a full disk stays full for a while.
-    session_failed: bool,
+    pub(super) session_failed: bool,
     /// Theme and zoom factor that egui was last given.
     shown: Option<(ThemeChoice, f32)>,
 }
@@ -129,11 +126,12 @@ impl App {
             WindowOrder::Command(command) => self.dispatch(command),
             WindowOrder::Note(severity, text) => self.state.note(severity, text),
             WindowOrder::Restore(path, mut workspace) => {
-                // A kept previous session names its workspace file itself; its own path is not that file.
-                if self.session.as_ref().is_none_or(|session| !session.is_previous(&path)) {
+                // An earlier session names its workspace file itself; its own path is not that file.
+                if self.session.as_ref().is_none_or(|session| !session.is_session(&path)) {
                     (workspace.saved_as, workspace.unsaved) = (Some(path.clone()), false);
                 }
                 if self.replace(*workspace) {
+                    self.session.iter_mut().for_each(|session| session.go_on_in(&path));
                     self.state.remember_workspace(path);
                 }
             }
@@ -156,11 +154,11 @@ impl App {
         }
     }
 
-    /// Keeps what is open as the previous session, and replaces the engine unless `host` is the current one.
+    /// Keeps what is open as an earlier session, and replaces the engine unless `host` is the current one.
     /// False, with a note, where a training runs in this process or the new engine cannot start.
     fn attach(&mut self, host: Option<Host>) -> bool {
         if self.state.connection.host() == host.as_ref() {
-            self.keep_previous();
+            self.put_aside();
             return true;
         }
         let wake = self.ctx.clone();
@@ -170,7 +168,7 @@ impl App {
             false => engine::start(host.as_ref(), Arc::new(move || wake.request_repaint())),
         };
         let attached = started.map(|engine| {
-            self.keep_previous();
+            self.put_aside();
             self.state.let_training_go();
             std::mem::replace(&mut self.engine, engine).end();
             self.state.set_connection(host.map_or(Connection::Here, Connection::Connecting));
@@ -200,7 +198,7 @@ impl App {
     }
 
     /// Replaces everything that is open by a workspace, its layout and file name included; whether it could.
-    fn replace(&mut self, workspace: Workspace) -> bool {
+    pub(super) fn replace(&mut self, workspace: Workspace) -> bool {
         let possible = self.attach(workspace.host.clone());
         if possible {
             self.window.resume(&workspace);
@@ -213,29 +211,6 @@ impl App {
         self.changed = Some(Instant::now());
         let requests = self.state.restore(workspace);
         requests.into_iter().for_each(|request| self.engine.send(request));
-    }
-
-    /// Opens the last session; the demo if it is empty, none of its files exist, or it cannot be read.
-    pub fn resume(&mut self) {
-        match self.session.as_ref().map_or(Last::Nothing, Session::load) {
-            Last::Open(workspace) => {
-                let mut datasets = workspace.datasets.iter();
-                let demo = demo::demo().is_ok_and(|demo| datasets.any(|one| one.path.starts_with(&demo)));
-                // The demo is small enough to be evaluated again at once.
-                if self.replace(*workspace) && demo {
-                    self.dispatch(Command::Evaluate { all: false });
-                }
-            }
-            Last::Nothing => self.start_demo(),
-            Last::Gone => {
-                self.put_session_aside();
-                self.start_demo();
-            }
-            Last::Damaged(error) => {
-                self.start_demo();
-                self.state.note(Severity::Error, error.to_string());
-            }
-        }
     }
 
     /// Replaces everything that is open by the bundled demo, which is small enough to be evaluated at once.
@@ -252,46 +227,6 @@ impl App {
         let evaluate = (!opening.is_empty()).then_some(Command::Evaluate { all: false });
         let requests = self.state.open_demo(opening.into_iter().chain(evaluate).collect());
         requests.into_iter().for_each(|request| self.engine.send(request));
-    }
-
-    /// Moves the last session's file aside, as something else is opened; it stays a recent workspace.
-    pub fn put_session_aside(&mut self) {
-        let aside = self.session.as_ref().and_then(Session::put_aside);
-        aside.into_iter().for_each(|path| self.state.remember_workspace(path));
-    }
-
-    /// Writes what is open as the previous session, unless it is empty, the untouched demo, or saved in a file.
-    fn keep_previous(&mut self) {
-        let named = self.window.workspace().is_some();
-        let nothing = self.state.is_empty() || demo::demo().is_ok_and(|demo| self.state.is_untouched(&demo));
-        let kept = nothing || named && !self.window.is_unsaved(&self.state);
-        let Some(session) = self.session.as_ref().filter(|_| !kept) else { return };
-        match session.keep_previous(&self.window.session(&self.state)) {
-            Ok(path) => self.state.remember_workspace(path),
-            Err(error) => self.state.note(Severity::Warning, error.to_string()),
-        }
-    }
-
-    /// Writes the session on another thread, [`SESSION_DELAY`] after its first unwritten change.
-    fn save_session_if_due(&mut self, ctx: &egui::Context) {
-        let Some(session) = &mut self.session else { return };
-        if let Err(error) = session.written() {
-            self.changed.get_or_insert_with(Instant::now); // it is tried again
-            if !std::mem::replace(&mut self.session_failed, true) {
-                self.state.note(Severity::Warning, error.to_string());
-            }
-        }
-        let Some(since) = self.changed else { return };
-        let left = SESSION_DELAY.saturating_sub(since.elapsed());
-        if left > Duration::ZERO {
-            return ctx.request_repaint_after(left);
-        }
-        if session.is_writing() {
-            return; // the write wakes the window when it ends, and that frame comes here again
-        }
-        self.changed = None;
-        let wake = ctx.clone();
-        session.write_beside(self.window.session(&self.state), move || wake.request_repaint());
     }
 
     /// Gives egui the theme and the zoom factor of the settings, if they changed.
@@ -386,8 +321,7 @@ impl eframe::App for App {
         if let Err(error) = self.save_settings() {
             eprintln!("warning: {error}");
         }
-        let session = self.window.session(&self.state);
-        if let Some(Err(error)) = self.session.as_mut().map(|kept| kept.write_last(&session)) {
+        if let Err(error) = self.save_session() {
             eprintln!("warning: {error}");
         }
     }

@@ -34,6 +34,7 @@ mod paste;
 mod path;
 mod pinned;
 mod relink;
+mod session;
 mod share;
 mod status;
 mod style;

@@ -1,0 +1,102 @@
+//! The session of the window: opened at the start, written after every change, and left as an earlier one when something else
+//! is opened in its place.
+
+use std::time::{Duration, Instant};
+
+use eframe::egui;
+
+use super::App;
+use crate::app::demo;
+use crate::app::session::{Last, Session};
+use crate::app::state::Severity;
+use crate::app::state::command::Command;
+use crate::app::state::workspace::{Workspace, WorkspaceError};
+
+/// How long after a change the session is written: the most work that a crash loses.
+const SESSION_DELAY: Duration = Duration::from_secs(2);
+
+impl App {
+    /// Opens the last session; the demo if it is empty, none of its files exist, or it cannot be read.
+    pub fn resume(&mut self) {
+        match self.session.as_mut().map_or(Last::Nothing, Session::load) {
+            Last::Open(workspace) => {
+                let mut datasets = workspace.datasets.iter();
+                let demo = demo::demo().is_ok_and(|demo| datasets.any(|one| one.path.starts_with(&demo)));
+                // The demo is small enough to be evaluated again at once.
+                if self.replace(*workspace) && demo {
+                    self.dispatch(Command::Evaluate { all: false });
+                }
+            }
+            Last::Nothing => self.start_demo(),
+            Last::Gone => {
+                self.remember_last_session();
+                self.start_demo();
+            }
+            Last::Damaged(error) => {
+                self.start_demo();
+                self.state.note(Severity::Error, error.to_string());
+            }
+        }
+    }
+
+    /// Makes the last session a recent workspace, as something else is opened.
+    pub fn remember_last_session(&mut self) {
+        let last = self.session.as_ref().and_then(Session::last);
+        last.into_iter().for_each(|path| self.state.remember_workspace(path));
+    }
+
+    /// Whether what is open is empty, or the untouched demo.
+    fn shows_nothing(&self) -> bool {
+        self.state.is_empty() || demo::demo().is_ok_and(|demo| self.state.is_untouched(&demo))
+    }
+
+    /// Leaves what is open as an earlier session, unless it is empty, the untouched demo, or saved in a file.
+    pub(super) fn put_aside(&mut self) {
+        let named = self.window.workspace().is_some();
+        let kept = self.shows_nothing() || named && !self.window.is_unsaved(&self.state);
+        let Some(session) = self.session.as_mut().filter(|_| !kept) else { return };
+        match session.put_aside(&self.window.session(&self.state)) {
+            Ok(path) => self.state.remember_workspace(path),
+            Err(error) => self.state.note(Severity::Warning, error.to_string()),
+        }
+    }
+
+    /// What is open; `None` if that is nothing to keep, and no file of this window holds anything else.
+    fn session_to_write(&self) -> Option<Workspace> {
+        let has_file = self.session.as_ref().is_some_and(Session::has_file);
+        (has_file || !self.shows_nothing()).then(|| self.window.session(&self.state))
+    }
+
+    /// Writes the session on another thread, [`SESSION_DELAY`] after its first unwritten change.
+    pub(super) fn save_session_if_due(&mut self, ctx: &egui::Context) {
+        let Some(session) = &mut self.session else { return };
+        if let Err(error) = session.written() {
+            self.changed.get_or_insert_with(Instant::now); // it is tried again
+            if !std::mem::replace(&mut self.session_failed, true) {
+                self.state.note(Severity::Warning, error.to_string());
+            }
+        }
+        let Some(since) = self.changed else { return };
+        let left = SESSION_DELAY.saturating_sub(since.elapsed());
+        if left > Duration::ZERO {
+            return ctx.request_repaint_after(left);
+        }
+        if session.is_writing() {
+            return; // the write wakes the window when it ends, and that frame comes here again
+        }
+        self.changed = None;
+        let (wake, now) = (ctx.clone(), self.session_to_write());
+        if let (Some(session), Some(now)) = (&mut self.session, now) {
+            session.write_beside(now, move || wake.request_repaint());
+        }
+    }
+
+    /// Writes the session before the program ends.
+    pub(super) fn save_session(&mut self) -> Result<(), WorkspaceError> {
+        let now = self.session_to_write();
+        match (&mut self.session, now) {
+            (Some(session), Some(now)) => session.write_last(&now).map(drop),
+            _ => Ok(()),
+        }
+    }
+}
