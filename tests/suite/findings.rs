@@ -441,6 +441,25 @@ fn what_cannot_be_written_says_so_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn what_someone_puts_into_the_folder_meanwhile_stays() {
+    let desk = tempfile::tempdir().expect("a folder");
+    let to = desk.path().join("figures");
+    fs::create_dir(&to).expect("a folder");
+    let (all, cancel) = (shared(ShareKind::Figures, ShareTheme::Own, &to), Cancel::default());
+    let entries = |path: &Path| fs::read_dir(path).map_or(0, Iterator::count);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while entries(desk.path()) + entries(&to) < 2 {} // until the first file is written
+            while fs::write(to.join("own.txt"), "mine").is_err() {} // unless the folder is being replaced
+            cancel.cancel();
+        });
+        // Written or called off, whichever is faster.
+        drop(findings::write(&all, &cancel));
+    });
+    assert_eq!(fs::read_to_string(to.join("own.txt")).expect("the file"), "mine");
+}
+
+#[test]
 fn how_large_it_gets_is_told_before() {
     let desk = tempfile::tempdir().expect("a folder");
     for kind in [ShareKind::Page, ShareKind::Figures] {

@@ -20,7 +20,7 @@ use crate::viz::{Figure, export, find};
 /// Longest part of a file name that comes from an image, a probe or a class, in characters.
 const MAX_NAME_CHARS: usize = 60;
 
-/// Writes the findings and returns their path. If that fails or is cancelled, the files written so far are removed.
+/// Writes the findings and returns their path. If that fails or is cancelled, the path stays as it was.
 ///
 /// # Errors
 /// If it was cancelled, or a file cannot be written: which, why, and what to do.
@@ -73,37 +73,31 @@ pub fn page(shared: &Shared) -> Page {
 
 fn write_page(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     let html = page(shared).html_unless(&|| cancel.is_cancelled()).context("Cancelled")?;
-    write_file(&shared.share.to, html.as_bytes())
+    let to = &shared.share.to;
+    atomic_file::write(to, html.as_bytes()).with_context(|| format!("{}: cannot be written", to.display()))
 }
 
 fn write_figures(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     let to = &shared.share.to;
-    // Removed and made again, the folder of a symbolic link stays where it is.
-    let existing = to.canonicalize().ok().filter(|folder| folder.is_dir());
     if std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
         anyhow::bail!("{}: the folder is not empty; choose an empty or new one", to.display());
     }
-    let written = fill_folder(shared, cancel);
-    if written.is_err() {
-        // An incomplete folder could be taken for all findings. Only the first error is reported, not one of removing.
-        std::fs::remove_dir_all(existing.as_deref().unwrap_or(to)).ok();
-        existing.as_deref().map_or(Ok(()), atomic_file::make_folder)?;
-    }
-    written
+    // The folder of a symbolic link is filled where it is.
+    let folder = to.canonicalize().unwrap_or_else(|_| to.clone());
+    atomic_file::write_folder(&folder, |inside| fill_folder(shared, inside, cancel))
+        .with_context(|| format!("{}: cannot be written", to.display()))
 }
 
-fn fill_folder(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
-    let to = &shared.share.to;
+fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()> {
     let (theme_name, theme) = named_theme(shared.share.theme);
     let mut commands = String::new();
     for (number, SharedFinding { finding, traces }) in (1..).zip(&shared.findings) {
         let image = &finding.image;
         let row = image.row.map_or_else(String::new, |row| format!("-row-{row}"));
         let folder = format!("{number:02}-{}{row}", file_safe(&stem(&image.path.to_string_lossy())));
-        atomic_file::make_folder(&to.join(&folder))
-            .with_context(|| format!("{}: cannot be created", to.join(&folder).display()))?;
+        atomic_file::make_folder(&to.join(&folder))?;
         if !finding.note.is_empty() {
-            write_file(&to.join(&folder).join("note.md"), format!("{}\n", finding.note).as_bytes())?;
+            atomic_file::write(&to.join(&folder).join("note.md"), format!("{}\n", finding.note).as_bytes())?;
         }
         for (number, trace) in (1..).zip(traces) {
             let class = match shared.share.classes.is_empty() {
@@ -112,19 +106,19 @@ fn fill_folder(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
             };
             let prefix = format!("{folder}/{number}-{}{class}", file_safe(&probe_name(trace)));
             let row: Vec<&Arc<Trace>> = traces.iter().filter(|other| other.image == trace.image).collect();
-            write_file(&to.join(format!("{prefix}.trace.json")), &json(trace))?;
+            atomic_file::write(&to.join(format!("{prefix}.trace.json")), &json(trace))?;
             for figure in figures() {
                 cancel.check().map_err(|_| anyhow::anyhow!("Cancelled"))?;
                 let Some((svg, command)) = figure_svg(figure, trace, &row, &theme) else { continue };
                 let file = format!("{prefix}-{}.svg", figure.id());
-                write_file(&to.join(&file), svg.as_bytes())?;
+                atomic_file::write(&to.join(&file), svg.as_bytes())?;
                 commands.push_str(&format!(
                     "ssmprobe figures --trace {prefix}.trace.json {command} --width {WIDTH_MM} --theme {theme_name} --out {file}\n"
                 ));
             }
         }
     }
-    write_file(&to.join("commands.txt"), commands.as_bytes())
+    Ok(atomic_file::write(&to.join("commands.txt"), commands.as_bytes())?)
 }
 
 /// A figure on the scale of `row` as `ssmprobe figures` writes it, and its arguments there; `None` if there is nothing to draw.
@@ -155,10 +149,6 @@ fn named_theme(theme: ShareTheme) -> (&'static str, Theme) {
 
 fn json(trace: &Trace) -> Vec<u8> {
     serde_json::to_vec(trace).expect("plain data serialises")
-}
-
-fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    atomic_file::write(path, bytes).with_context(|| format!("{}: cannot be written", path.display()))
 }
 
 /// A name for any file system and shell, in which `-` replaces all but ASCII letters, digits and `_`.

@@ -207,7 +207,7 @@ pub(in crate::model) fn step<T>(call: impl FnOnce() -> io::Result<T>) -> io::Res
                 "make it writable, or choose another folder"
             }
             ErrorKind::NotFound => "its folder does not exist; create it, or choose another",
-            ErrorKind::NotADirectory => "choose another folder",
+            ErrorKind::NotADirectory | ErrorKind::DirectoryNotEmpty => "choose another folder",
             _ => "check the disk, then try again",
         };
         // `tempfile` appends the temporary file's path, which means nothing to the user.
