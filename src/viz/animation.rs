@@ -13,6 +13,9 @@ pub enum AnimationError {
     /// The figure shows no steps, or has nothing to show of this trace.
     #[error(transparent)]
     Empty(#[from] Empty),
+    /// It was cancelled.
+    #[error("Cancelled")]
+    Cancelled,
     /// Encoding failed, or the file could not be written.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -29,11 +32,16 @@ pub struct Drawn<'a> {
     pub dpi: f32,
     /// Where the picture comes from, for the files' metadata.
     pub about: &'a str,
+    /// Whether to draw no more: a reading has hundreds of pictures.
+    pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Drawn<'_> {
     fn scene(&self, plot: &dyn Plot, step: usize) -> Result<Scene, AnimationError> {
-        Ok(plot.draw_step(step, self.theme, self.width)?)
+        match (self.cancelled)() {
+            true => Err(AnimationError::Cancelled),
+            false => Ok(plot.draw_step(step, self.theme, self.width)?),
+        }
     }
 }
 
@@ -80,4 +88,51 @@ pub fn save_stills(
         export::save(&file, &drawn.scene(plot, step)?, &plot.table(), drawn.about, drawn.dpi)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::viz::Size;
+    use crate::viz::draw::Table;
+    use crate::viz::figures::plot::Caption;
+
+    /// An empty page, a hundred times.
+    struct Blank;
+
+    impl Plot for Blank {
+        fn caption(&self) -> Caption {
+            Caption::default()
+        }
+
+        fn height(&self, width: f32) -> f32 {
+            width
+        }
+
+        fn scene(&self, _: &Theme, size: Size) -> Result<Scene, Empty> {
+            Ok(Scene::new(size.width, size.height, "", None))
+        }
+
+        fn table(&self) -> Table {
+            Table::default()
+        }
+
+        fn steps(&self) -> usize {
+            100
+        }
+    }
+
+    #[test]
+    fn an_animation_that_is_cancelled_draws_no_more_and_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("blank.gif");
+        let (theme, asked) = (Theme::print(), AtomicUsize::new(0));
+        let cancelled = || asked.fetch_add(1, Ordering::Relaxed) >= 2;
+        let drawn = Drawn { theme: &theme, width: 60.0, dpi: 72.0, about: "", cancelled: &cancelled };
+        let written = save_gif(&Blank, &path, drawn);
+        assert!(matches!(written, Err(AnimationError::Cancelled)) && !path.exists());
+        assert_eq!(asked.into_inner(), 3);
+    }
 }

@@ -31,9 +31,9 @@ impl MainWindow {
         self.tour = Some(tour);
     }
 
-    /// Opens the file dialog for `what`; a failure becomes a toast.
-    pub(super) fn pick(&mut self, ctx: &egui::Context, what: FileRequest) {
-        self.toasts.error = self.picker.open(ctx, what).err();
+    /// Opens the file dialog for `what`; a failure becomes a note.
+    pub(super) fn pick(&mut self, ctx: &egui::Context, what: FileRequest, orders: &mut Vec<WindowOrder>) {
+        orders.extend(WindowOrder::failure(self.picker.open(ctx, what)));
     }
 
     /// Executes an action that is the window's; turns one of the state or the program into an order.
@@ -57,12 +57,13 @@ impl MainWindow {
             UiAction::Export(plot) => self.export = Some(Export::new(plot)),
             UiAction::CopyImage(plot) => {
                 let export = Export::new(plot);
-                self.toasts.error = self.exporter.start(ctx, move || export.image()).err();
+                let started = self.exporter.start(ctx, "copy the image", move || export.image());
+                orders.extend(WindowOrder::failure(started));
             }
             UiAction::OpenFile(path) => {
                 let opener = self.opener.clone();
                 let work = move || Outcome::Opened(opener.open(&path));
-                self.toasts.error = self.exporter.start(ctx, work).err();
+                orders.extend(WindowOrder::failure(self.exporter.start(ctx, "open the file", work)));
             }
             UiAction::Restore(path, workspace) => orders.push(WindowOrder::Restore(path, workspace)),
             UiAction::OpenWorkspace(path) => self.leave(ctx, Leaving::Workspace(path), state, orders),

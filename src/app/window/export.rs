@@ -10,8 +10,10 @@ use egui::{ColorImage, DragValue, Ui};
 use super::dialog::{self, Answer};
 use super::exporter::Outcome;
 use crate::app::format::shell_path;
+use crate::app::jobs::Cancel;
 use crate::app::paths::expanded;
 use crate::app::window::{style, widgets};
+use crate::model::io::catch_panic::contain;
 use crate::viz::animation::{self, Drawn};
 use crate::viz::draw::{Scene, Theme};
 use crate::viz::export::{self, GIF_DPI, PNG_DPI};
@@ -52,6 +54,8 @@ pub struct Export {
     page: Option<(f32, Option<Narrow>, Vec<String>)>,
     /// Why it could not be written.
     pub error: Option<String>,
+    /// Cancels the writing, while it is under way.
+    pub writing: Option<Cancel>,
 }
 
 /// What a person chose in the dialog.
@@ -76,6 +80,7 @@ impl Export {
             with_sources: true,
             page: None,
             error: None,
+            writing: None,
         }
     }
 
@@ -85,6 +90,32 @@ impl Export {
     }
 
     fn contents(&mut self, ui: &mut Ui) -> Answer<ExportStep> {
+        let writing = self.writing.is_some();
+        let (answer, ready) = ui.add_enabled_ui(!writing, |ui| self.choices(ui)).inner;
+        let replaced = if writing { Vec::new() } else { self.replaced() };
+        if !replaced.is_empty() {
+            let s = if replaced.len() == 1 { "s" } else { "" };
+            ui.label(format!("Exist{s} and will be replaced: {}", replaced.join(", ")));
+        }
+        let verb = if replaced.is_empty() { "Export" } else { dialog::REPLACE };
+        answer.or(dialog::buttons_with(ui, verb, ready && !writing, ExportStep::Write, |ui| {
+            if writing {
+                ui.weak("Writing…");
+            }
+            let copy = egui::Button::new("Copy the command line");
+            let sources = self.with_sources || self.plot.sources().is_empty();
+            let can = !self.plot.caption().command.is_empty() && sources;
+            let copy = ui.add_enabled(can, copy).on_hover_text("Draws the same figure without a window");
+            let why = "It needs the data beside it, and the same settings for all rows";
+            if copy.on_disabled_hover_text(why).clicked() {
+                ui.ctx().copy_text(self.command_line());
+            }
+            Answer::Open
+        }))
+    }
+
+    /// Draws what can be chosen; the answer, and whether the figure can be written so.
+    fn choices(&mut self, ui: &mut Ui) -> (Answer<ExportStep>, bool) {
         let mut answer = Answer::Open;
         dialog::fields("export").show(ui, |ui| {
             let label = ui.label("Format").id;
@@ -168,22 +199,7 @@ impl Export {
                 "With it, `ssmprobe figures` draws the same figure again, without weights or a window",
             );
         }
-        let replaced = self.replaced();
-        if !replaced.is_empty() {
-            let s = if replaced.len() == 1 { "s" } else { "" };
-            ui.label(format!("Exist{s} and will be replaced: {}", replaced.join(", ")));
-        }
-        let verb = if replaced.is_empty() { "Export" } else { dialog::REPLACE };
-        answer.or(dialog::buttons_with(ui, verb, ready, ExportStep::Write, |ui| {
-            let copy = egui::Button::new("Copy the command line");
-            let can = !self.plot.caption().command.is_empty() && (self.with_sources || sources.is_empty());
-            let copy = ui.add_enabled(can, copy).on_hover_text("Draws the same figure without a window");
-            let why = "It needs the data beside it, and the same settings for all rows";
-            if copy.on_disabled_hover_text(why).clicked() {
-                ui.ctx().copy_text(self.command_line());
-            }
-            Answer::Open
-        }))
+        (answer, ready)
     }
 
     /// Whether the figure fits the width; if not, shows why, with buttons for what would fit.
@@ -247,11 +263,13 @@ impl Export {
         expanded(self.path.trim())
     }
 
-    /// Sets the file to one that was chosen in a dialog.
+    /// Sets the file to one that was chosen in a dialog, unless one is being written.
     pub fn set_path(&mut self, path: &Path) {
-        self.path = path.display().to_string();
-        self.sync_format();
-        self.path = path.with_extension(self.format).display().to_string();
+        if self.writing.is_none() {
+            self.path = path.display().to_string();
+            self.sync_format();
+            self.path = path.with_extension(self.format).display().to_string();
+        }
     }
 
     /// Sets the format to that of the path's extension, if it is a known one.
@@ -297,14 +315,20 @@ impl Export {
         self.plot.draw_column(&Theme::print(), export::points(self.width)).map_err(|why| why.0)
     }
 
-    /// Writes the figure, and its data beside it where wanted.
-    pub fn write(&self) -> Outcome {
+    /// Writes the figure, and its data beside it where wanted; only an animation takes so long that it can be cancelled.
+    pub fn write(&self, cancel: &Cancel) -> Outcome {
         let written = || -> Result<(), Box<dyn Error>> {
             let path = self.file();
             let (plot, about) = (&*self.plot, self.plot.caption().about);
             if self.format == GIF {
                 let (theme, width) = (Theme::print(), export::points(self.width));
-                let drawn = Drawn { theme: &theme, width, dpi: self.dpi, about: &about };
+                let drawn = Drawn {
+                    theme: &theme,
+                    width,
+                    dpi: self.dpi,
+                    about: &about,
+                    cancelled: &|| cancel.is_cancelled(),
+                };
                 animation::save_gif(plot, &path, drawn)?;
                 animation::save_stills(plot, &path, self.stills, drawn)?;
             } else {
@@ -315,7 +339,10 @@ impl Export {
             }
             Ok(())
         };
-        Outcome::Written(self.file(), written().map_err(|error| error.to_string()))
+        match contain(written).unwrap_or_else(|panic| Err(panic.into())) {
+            Err(_) if cancel.is_cancelled() => Outcome::Cancelled,
+            done => Outcome::Written(self.file(), done.map_err(|error| error.to_string())),
+        }
     }
 
     /// Renders the figure on a white page, for the clipboard.

@@ -19,6 +19,8 @@ use crate::model::io::catch_panic::contain;
 pub enum Outcome {
     /// A figure was written to this file, or why not.
     Written(PathBuf, Result<(), String>),
+    /// The writing of a figure was cancelled.
+    Cancelled,
     /// The findings of a share job were written to this path, or why not.
     Shared(JobId, Result<PathBuf, UserError>),
     /// The system opened a file, or why not.
@@ -48,20 +50,22 @@ impl Default for Exporter {
 
 impl Exporter {
     /// Runs `work` on a new thread and wakes the window when it is done or has panicked; an error if no thread can be started.
+    /// `what` it does begins the messages: "Cannot open the file: ...".
     pub fn start(
         &self,
         ctx: &egui::Context,
+        what: &'static str,
         work: impl FnOnce() -> Outcome + Send + 'static,
     ) -> Result<(), String> {
         let (sender, ctx) = (self.sender.clone(), ctx.clone());
         let run = move || {
             // Fails only if the window is gone.
-            let failed = |message| Outcome::Failed(format!("Cannot export: {message}"));
+            let failed = |message| Outcome::Failed(format!("Cannot {what}: {message}"));
             sender.send(contain(work).unwrap_or_else(failed)).ok();
             ctx.request_repaint();
         };
         let thread = Builder::new().name("export".into()).spawn(run);
-        thread.map(drop).map_err(|error| format!("Cannot export: {error}"))
+        thread.map(drop).map_err(|error| format!("Cannot {what}: {error}"))
     }
 
     /// Reads files, to be sent to the remote worker; a note where no thread can be started.
@@ -70,7 +74,7 @@ impl Exporter {
             Ok(files) => Outcome::Read(files),
             Err(error) => Outcome::Failed(format!("{error:#}")),
         };
-        self.start(ctx, work).err().map(|why| WindowOrder::Note(Severity::Error, why))
+        WindowOrder::failure(self.start(ctx, "send the files", work))
     }
 
     /// The next outcome, if any work has finished.
@@ -87,7 +91,7 @@ impl MainWindow {
             match outcome {
                 Outcome::Written(path, written) => {
                     // Another export dialog may have been opened since.
-                    let own = self.export.as_mut().filter(|export| export.file() == path);
+                    let own = self.export.as_mut().filter(|own| own.writing.is_some() && own.file() == path);
                     match (written, own) {
                         (Ok(()), own) => {
                             if own.is_some() {
@@ -96,10 +100,11 @@ impl MainWindow {
                             let text = format!("Wrote {}", path.display());
                             orders.push(WindowOrder::Note(Severity::Info, text));
                         }
-                        (Err(why), Some(export)) => export.error = Some(why),
+                        (Err(why), Some(export)) => (export.error, export.writing) = (Some(why), None),
                         (Err(why), None) => orders.push(WindowOrder::Note(Severity::Error, why)),
                     }
                 }
+                Outcome::Cancelled => {}
                 Outcome::Image(image) => {
                     ctx.copy_image(image);
                     orders.push(WindowOrder::Note(Severity::Info, "Copied the image".to_owned()));
@@ -119,5 +124,18 @@ impl MainWindow {
             }
         }
         orders
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_what_was_tried() {
+        let exporter = Exporter::default();
+        exporter.start(&egui::Context::default(), "open the file", || panic!("no reason")).unwrap();
+        let Ok(Outcome::Failed(why)) = exporter.outcomes.recv() else { panic!("it did not fail") };
+        assert_eq!(why, "Cannot open the file: no reason");
     }
 }

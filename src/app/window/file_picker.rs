@@ -210,3 +210,23 @@ async fn files(question: Question) -> Vec<PathBuf> {
     };
     files.iter().map(|file| file.path().to_owned()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::state::Severity;
+    use crate::app::window::{MainWindow, WindowOrder};
+
+    #[test]
+    fn why_no_dialog_opens_is_noted_in_the_log() {
+        let (mut window, mut orders) = (MainWindow::default(), Vec::new());
+        let (_answer, answered) = sync_channel(1);
+        let what = FileRequest::Prompt(FilePrompt::MaskFolder);
+        window.picker.pending = Some((what.clone(), Instant::now(), answered));
+        window.pick(&egui::Context::default(), what, &mut orders);
+        let [WindowOrder::Note(Severity::Error, why)] = &orders[..] else {
+            panic!("{} orders", orders.len())
+        };
+        assert_eq!(why, "A file dialog is already open");
+    }
+}

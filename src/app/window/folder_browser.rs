@@ -49,7 +49,7 @@ impl MainWindow {
         orders: &mut Vec<WindowOrder>,
     ) {
         if state.connection.host().is_none() || !what.is_on_worker() {
-            return self.pick(ctx, what);
+            return self.pick(ctx, what, orders);
         }
         let browser = FolderBrowser::new(what.question());
         self.browser = Some((what, browser));

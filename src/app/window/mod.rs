@@ -104,6 +104,13 @@ pub enum WindowOrder {
     ConnectNow,
 }
 
+impl WindowOrder {
+    /// A note of why something failed, if it did.
+    fn failure(done: Result<(), String>) -> Option<Self> {
+        done.err().map(|why| Self::Note(Severity::Error, why))
+    }
+}
+
 /// Everything that belongs to the window alone.
 #[derive(Default)]
 pub struct MainWindow {
@@ -245,7 +252,7 @@ impl MainWindow {
         let ctx = ui.ctx().clone();
         dialog::draw_below(&ctx, || self.draw_panels(ui, &mut cx));
         let mut orders = Vec::new();
-        self.dialogs(ui, state, &mut actions);
+        self.dialogs(ui, state, &mut actions, &mut orders);
         if let Some((what, paths)) = self.picker.ui(ui, &state.settings.recent) {
             self.handle_files(what, paths, state, &mut orders);
         }
@@ -325,7 +332,13 @@ impl MainWindow {
         }
     }
 
-    fn dialogs(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
+    fn dialogs(
+        &mut self,
+        ui: &Ui,
+        state: &State,
+        actions: &mut Vec<UiAction>,
+        orders: &mut Vec<WindowOrder>,
+    ) {
         let panels = &self.panels.0;
         actions.extend(ask(&mut self.palette, |palette| palette.ui(ui, state, panels)));
         let action = ask(&mut self.help, |help| help.ui(ui));
@@ -336,11 +349,13 @@ impl MainWindow {
         actions.extend(host.map(UiAction::Connect));
         let command = ask(&mut self.finding, |dialog| dialog.ui(ui));
         actions.extend(command.map(UiAction::Command));
-        self.share_dialog(ui, state, actions);
+        self.share_dialog(ui, state, actions, orders);
         match self.relink.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui)) {
             Answer::Open => {}
             Answer::Closed => self.relink = None,
-            Answer::Given(RelinkStep::Choose(entry)) => self.pick(ui.ctx(), FileRequest::Relink(entry)),
+            Answer::Given(RelinkStep::Choose(entry)) => {
+                self.pick(ui.ctx(), FileRequest::Relink(entry), orders);
+            }
             Answer::Given(RelinkStep::Open) => {
                 if let Some(Relink { path, workspace, .. }) = self.relink.take() {
                     actions.push(UiAction::Restore(path, Box::new(workspace)));
@@ -350,12 +365,21 @@ impl MainWindow {
         let Some(dialog) = &mut self.export else { return };
         match dialog.ui(ui) {
             Answer::Open => {}
-            Answer::Closed => self.export = None,
-            Answer::Given(ExportStep::Choose(name)) => self.pick(ui.ctx(), FileRequest::Export(name)),
+            Answer::Closed => {
+                let writing = self.export.take().and_then(|dialog| dialog.writing);
+                writing.iter().for_each(Cancel::cancel);
+            }
+            Answer::Given(ExportStep::Choose(name)) => {
+                self.pick(ui.ctx(), FileRequest::Export(name), orders);
+            }
             // The dialog stays until the figure is written.
             Answer::Given(ExportStep::Write) => {
-                let written = dialog.clone();
-                dialog.error = self.exporter.start(ui.ctx(), move || written.write()).err();
+                let (written, cancel) = (dialog.clone(), Cancel::default());
+                (dialog.error, dialog.writing) = (None, Some(cancel.clone()));
+                let started = self.exporter.start(ui.ctx(), "export", move || written.write(&cancel));
+                if let Err(why) = started {
+                    (dialog.error, dialog.writing) = (Some(why), None);
+                }
             }
         }
     }

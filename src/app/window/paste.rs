@@ -36,7 +36,7 @@ pub fn orders(ctx: &egui::Context, exporter: &Exporter, far: bool) -> Vec<Window
                 Ok(path) => Outcome::Pasted(path),
                 Err(error) => Outcome::Failed(format!("Cannot paste the picture: {error:#}")),
             };
-            exporter.start(ctx, work).err().map(|why| WindowOrder::Note(Severity::Error, why))
+            WindowOrder::failure(exporter.start(ctx, "paste the picture", work))
         }
         _ => None,
     };

@@ -285,11 +285,17 @@ impl ShareDialog {
 
 impl MainWindow {
     /// Draws the dialog if it is open.
-    pub(super) fn share_dialog(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
+    pub(super) fn share_dialog(
+        &mut self,
+        ui: &Ui,
+        state: &State,
+        actions: &mut Vec<UiAction>,
+        orders: &mut Vec<WindowOrder>,
+    ) {
         match self.share.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui, state)) {
             Answer::Open => {}
             Answer::Closed => self.share = None,
-            Answer::Given(ShareStep::Choose(request)) => self.pick(ui.ctx(), request),
+            Answer::Given(ShareStep::Choose(request)) => self.pick(ui.ctx(), request, orders),
             Answer::Given(ShareStep::Share(share)) => {
                 self.share = None;
                 actions.push(UiAction::Command(Command::Share(share)));
@@ -309,6 +315,7 @@ impl MainWindow {
         let (cancel, shared) = (Cancel::default(), shared.clone());
         self.sharing = Some((job, cancel.clone()));
         let work = move || Outcome::Shared(job, UserError::contain(|| findings::write(&shared, &cancel)));
-        self.exporter.start(ctx, work).err().map(|why| WindowOrder::Shared(job, Err(UserError::new(why))))
+        let started = self.exporter.start(ctx, "share", work);
+        started.err().map(|why| WindowOrder::Shared(job, Err(UserError::new(why))))
     }
 }

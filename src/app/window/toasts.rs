@@ -29,15 +29,13 @@ const MAX_LINES: usize = 6;
 pub struct Toasts {
     /// By toast, when it was first drawn, in egui's time.
     since: HashMap<u64, f64>,
-    /// An error of the window itself.
-    pub error: Option<String>,
 }
 
 impl Toasts {
     /// Draws the toasts above everything else, `up` points above the status bar.
     pub fn ui(&mut self, ui: &Ui, state: &State, up: f32, actions: &mut Vec<UiAction>) {
         self.since.retain(|id, _| state.toasts.iter().any(|toast| toast.id == *id));
-        if state.toasts.is_empty() && self.error.is_none() {
+        if state.toasts.is_empty() {
             return;
         }
         let (now, theme) = (ui.input(|i| i.time), style::theme(ui));
@@ -67,11 +65,6 @@ impl Toasts {
                 if response.is_some() {
                     actions.push(UiAction::Command(Command::DismissToast(toast.id)));
                 }
-            }
-            if let Some(error) = &self.error
-                && note(ui, error, Severity::Error, false, &theme).is_some()
-            {
-                self.error = None;
             }
         });
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process;
 
 use eframe::egui::{self, Key, Modifiers};
-use egui_kittest::kittest::Queryable as _;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use ssmprobe::app::state::command::Command;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::trace::Trace;
@@ -130,6 +130,32 @@ fn pixels_are_as_dense_as_the_dialog_says() {
     window.click("PNG, pixels");
     let (_, command) = export_both_ways(&mut window, &folder.join("classes.png"));
     assert!(command.ends_with(" --dpi 300"), "{command}");
+}
+
+#[test]
+fn one_file_is_written_at_a_time_and_an_animation_can_be_cancelled() {
+    let (_outer, folder) = folder();
+    let mut window = showing(&[small::planned()]);
+    open_dialog(&mut window, "Evidence by position");
+    let file = folder.join("evidence.gif");
+    window.click("Export to");
+    window.press(Modifiers::COMMAND, Key::A);
+    window.type_text(&file.display().to_string());
+    // So large that it takes seconds.
+    window.click("Page");
+    window.click_role(egui::accesskit::Role::SpinButton, "Resolution");
+    window.press(Modifiers::COMMAND, Key::A);
+    window.type_text("1200");
+    window.press(Modifiers::NONE, Key::Enter);
+    window.harness.get_by_label("Export").click();
+    let begins = |window: &mut Window| {
+        window.harness.step();
+        window.has("Writing…")
+    };
+    assert!((0..6).any(|_| begins(&mut window)));
+    assert!(window.harness.get_by_label("Export").accesskit_node().is_disabled());
+    window.click("Cancel");
+    assert!(!window.has("Export to") && !file.exists());
 }
 
 #[test]

@@ -259,7 +259,13 @@ impl Figures {
         }
         let about = plot.caption().about;
         if ends_with(out, "gif") {
-            let drawn = Drawn { theme: &theme, width, dpi: self.dpi.unwrap_or(GIF_DPI), about: &about };
+            let drawn = Drawn {
+                theme: &theme,
+                width,
+                dpi: self.dpi.unwrap_or(GIF_DPI),
+                about: &about,
+                cancelled: &|| false,
+            };
             if let Some(note) = export::missing_letters(&plot.draw_column(&theme, width)?) {
                 say!("note: {note}");
             }
@@ -271,7 +277,8 @@ impl Figures {
             if numbers {
                 return Err(Usage("--stills: only pictures have stills, numbers have none".into()).into());
             }
-            let drawn = Drawn { theme: &theme, width, dpi: self.png_dpi(), about: &about };
+            let drawn =
+                Drawn { theme: &theme, width, dpi: self.png_dpi(), about: &about, cancelled: &|| false };
             animation::save_stills(&plot, out, count, drawn).map_err(animation_error)?;
             animation::stills(&plot, out, count)
                 .iter()
@@ -334,6 +341,7 @@ fn animation_error(error: AnimationError) -> anyhow::Error {
     match error {
         AnimationError::Empty(empty) => empty.into(),
         AnimationError::Export(error) => error.into(),
+        AnimationError::Cancelled => error.into(),
     }
 }
 
