@@ -110,7 +110,7 @@ pub(super) fn run(
         sleep(PERIOD);
     }
     let log = atomic_file::text(&logs[0].path, u64::MAX).unwrap_or_default();
-    let failed = log.lines().any(|line| line.starts_with(ERROR_PREFIX));
+    let failed = ends_with_error(&log);
     let finished = !failed && last.as_ref().is_some_and(|snapshot| history(snapshot).finished());
     if !failed && (finished || stopped) {
         let failures = last.map(|snapshot| snapshot.failures.clone()).unwrap_or_default();
@@ -120,6 +120,12 @@ pub(super) fn run(
     let lines: Vec<&str> = log.lines().collect();
     let lines = lines[lines.len().saturating_sub(MAX_LINES)..].join("\n  ");
     bail!("the training in {} ended early; its last output:\n  {lines}", out.display())
+}
+
+/// Whether the log's last message is an error of a verb, whose causes are indented: libraries print errors of their own before.
+fn ends_with_error(log: &str) -> bool {
+    let last = log.lines().rfind(|line| !line.is_empty() && !line.starts_with(' '));
+    last.is_some_and(|line| line.starts_with(ERROR_PREFIX))
 }
 
 /// Acquires the lock to train there; `None` while a training runs.
@@ -292,6 +298,16 @@ mod tests {
         look("one\ntwo\r\n\nthree", true);
         let expected = [("one", 0), ("two", 4), ("", 9), ("three", 10)];
         assert_eq!(told, expected.map(|(line, at)| (line.to_owned(), at)));
+    }
+
+    #[test]
+    fn the_last_message_says_whether_a_training_failed() {
+        // What libwayland prints where there is no desktop.
+        let library = "error: XDG_RUNTIME_DIR is invalid or not set in the environment.\n";
+        assert!(!ends_with_error(&format!("{library}epoch 9 of 9\nthe run is in out\n")));
+        let own = "error: out: the run has other settings\n  because: heads differ\n";
+        assert!(ends_with_error(own) && ends_with_error(&format!("{library}epoch 3 of 9\n{own}")));
+        assert!(!ends_with_error(""));
     }
 
     #[test]
