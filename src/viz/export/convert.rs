@@ -1,7 +1,7 @@
 //! Converts the SVG of a scene to PDF and PNG with usvg, krilla and resvg, and with the bundled
 //! typeface, whatever fonts the machine has.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use krilla::Document;
 use krilla::geom::Size;
@@ -9,17 +9,23 @@ use krilla::metadata::Metadata;
 use krilla::page::PageSettings;
 use krilla_svg::{SurfaceExt as _, SvgSettings};
 use png::PixelDimensions;
+use resvg::usvg::fontdb::{Database, Source};
 use resvg::{tiny_skia, usvg};
 
 use super::{ExportError, MADE_BY, MAX_PIXELS, failed, svg};
 use crate::viz::draw::{Scene, font};
 
+/// The bundled typeface, loaded once: an animation has hundreds of pictures.
+static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
+    let mut fonts = Database::new();
+    fonts.load_font_source(Source::Binary(Arc::new(font::file().as_ref().as_ref().to_vec())));
+    Arc::new(fonts)
+});
+
 /// Parses an SVG for the converters, with the bundled typeface as the only font.
 fn tree(svg: &str, format: &'static str) -> Result<usvg::Tree, ExportError> {
-    let mut fonts = usvg::fontdb::Database::new();
-    fonts.load_font_source(usvg::fontdb::Source::Binary(Arc::new(font::file().as_ref().as_ref().to_vec())));
     let options = usvg::Options {
-        fontdb: Arc::new(fonts),
+        fontdb: FONTS.clone(),
         font_family: font::FAMILY.to_owned(),
         dpi: 72.0, // so that the size of the tree is in points
         ..usvg::Options::default()

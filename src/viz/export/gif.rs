@@ -18,8 +18,12 @@ const DURATION_S: f32 = 8.0;
 const FRAME_CS: (u16, u16) = (4, 50);
 /// Additional time for which the last frame is shown, in hundredths of a second.
 const LAST_EXTRA_CS: u16 = 150;
-/// Frames that are rendered in parallel and held in memory at once.
-const BATCH: usize = 16;
+/// Most frames that are rendered in parallel and held in memory at once.
+const MAX_BATCH: usize = 16;
+/// Most bytes of such frames, unless one alone has more.
+const MAX_BATCH_BYTES: usize = 1 << 29;
+/// Bytes of a pixel while its frame is rendered: with and without its opacity.
+const PIXEL_BYTES: usize = 4 + 3;
 /// Sampling factor of the palette's quantiser: 1 is finest, 30 fastest.
 const PALETTE_SPEED: i32 = 10;
 
@@ -66,12 +70,16 @@ pub fn gif<E: From<ExportError> + Send>(
     let pixels = |step: usize| -> Result<Picture, E> { Ok(Picture::render(&draw(step)?, about, dpi)?) };
     let Animation { steps, delay_cs } = animation;
     let (Some(&first), Some(&last)) = (steps.first(), steps.last()) else { return Ok(Vec::new()) };
-    let samples = [pixels(first)?, pixels(steps[steps.len() / 2])?, pixels(last)?];
-    let size = samples[0].size;
-    let mut palette = Palette::from_pictures(samples);
+    // The first, the middle and the last frame, one above the other.
+    let Picture { size, rgb: mut samples } = pixels(first)?;
+    for step in [steps[steps.len() / 2], last] {
+        samples.extend(pixels(step)?.rgb);
+    }
+    let mut palette = Palette::of(size[0], &samples);
+    drop(samples);
     let mut file = GifWriter::new(size, &palette.colors, about)?;
     let mut shown: Vec<u8> = Vec::new();
-    for batch in steps.chunks(BATCH) {
+    for batch in steps.chunks(batch(size)) {
         let drawn: Vec<Picture> = batch.par_iter().map(|step| pixels(*step)).collect::<Result<_, E>>()?;
         for (step, picture) in batch.iter().zip(drawn) {
             let next = palette.indices(&picture.rgb);
@@ -81,6 +89,12 @@ pub fn gif<E: From<ExportError> + Send>(
         }
     }
     Ok(file.finish()?)
+}
+
+/// How many frames of this size are rendered at once.
+fn batch(size: [u16; 2]) -> usize {
+    let [width, height] = size.map(usize::from);
+    (MAX_BATCH_BYTES / (PIXEL_BYTES * width * height)).clamp(1, MAX_BATCH)
 }
 
 /// Opaque pixels, row by row.
@@ -106,11 +120,8 @@ struct Palette {
 }
 
 impl Palette {
-    /// The palette of sample pictures: the first, the middle and the last frame.
-    fn from_pictures(pictures: [Picture; 3]) -> Self {
-        // The pictures one above the other, cut at the largest height of a frame.
-        let width = pictures[0].size[0];
-        let rgb: Vec<u8> = pictures.into_iter().flat_map(|picture| picture.rgb).collect();
+    /// The palette of a picture in rows of `width` pixels, cut at the largest height of a frame.
+    fn of(width: u16, rgb: &[u8]) -> Self {
         let height = (rgb.len() / (3 * usize::from(width))).min(usize::from(u16::MAX));
         let rgb = &rgb[..3 * usize::from(width) * height];
         let frame = Frame::from_rgb_speed(width, height as u16, rgb, PALETTE_SPEED);
@@ -195,5 +206,10 @@ mod tests {
         assert_eq!(Animation::stills(196, 4), [49, 98, 147, 196]);
         assert_eq!(Animation::stills(3, 9), [1, 2, 3]);
         assert_eq!(Animation::of(0).steps, [0; 0]);
+    }
+
+    #[test]
+    fn frames_held_at_once_are_fewer_the_larger_they_are() {
+        assert_eq!([[502, 420], [4110, 3000], [8220, 8000], [16384, 16384]].map(batch), [16, 6, 1, 1]);
     }
 }
