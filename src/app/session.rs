@@ -135,6 +135,11 @@ impl Session {
         self.files().any(|file| file == path)
     }
 
+    /// Whether a path is the file that this window writes.
+    pub fn is_own(&self, path: &Path) -> bool {
+        self.own.as_ref().is_some_and(|own| own.path == path)
+    }
+
     /// Goes on in an earlier session's file, unless another window has it.
     pub fn go_on_in(&mut self, path: &Path) {
         let own = self.is_session(path).then(|| Own::ask(path.to_owned())).flatten();
@@ -274,6 +279,7 @@ mod tests {
         let third = next.write_last(&found("third")).unwrap();
         one.go_on_in(&third);
         one.go_on_in(&second);
+        assert!(one.is_own(&second) && !next.is_own(&second));
         assert_eq!(one.write_last(&found("one")).unwrap(), second);
     }
 

@@ -125,6 +125,8 @@ impl App {
         match order {
             WindowOrder::Command(command) => self.dispatch(command),
             WindowOrder::Note(severity, text) => self.state.note(severity, text),
+            // This window's own session is open already, and its file may lack the last seconds.
+            WindowOrder::Restore(path, _) if self.session.as_ref().is_some_and(|own| own.is_own(&path)) => {}
             WindowOrder::Restore(path, mut workspace) => {
                 // An earlier session names its workspace file itself; its own path is not that file.
                 if self.session.as_ref().is_none_or(|session| !session.is_session(&path)) {
