@@ -54,6 +54,13 @@ fn look(job: u64) -> Request {
     worker::look(job, &fixture("images/one.png"), 1)
 }
 
+/// The request for the stability of an image's order in the first probe.
+fn stability_request() -> stability::StabilityRequest {
+    let subject = EvalProbe { probe: ProbeId(1), backbone: BackboneId(1), change: Intervention::None };
+    let (image, place) = (ImageId(1), fixture("images/one.png").into());
+    stability::StabilityRequest { subject, image, place, seed: 0, draw: 0 }
+}
+
 fn news(event: &Event) -> Option<&TrainEvent> {
     match event {
         Event::Training { news, .. } => Some(news),
@@ -115,10 +122,7 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     desk.worker.send(Request::Pause(JobId(10), true));
     desk.until(|event| matches!(news(event), Some(TrainEvent::Paused(true))));
     // Another long job waits for the training to end; when cancelled it ends at once.
-    let subject = EvalProbe { probe: ProbeId(1), backbone: BackboneId(1), change: Intervention::None };
-    let (image, place) = (ImageId(1), fixture("images/one.png").into());
-    let ask = stability::StabilityRequest { subject, image, place, seed: 0, draw: 0 };
-    desk.worker.send(Request::Compute(JobId(40), Compute::Stability(ask)));
+    desk.worker.send(Request::Compute(JobId(40), Compute::Stability(stability_request())));
     desk.job(look(41));
     desk.worker.send(Request::Cancel(JobId(40)));
     let events = desk.job(look(42));
@@ -149,6 +153,21 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     let metrics = |run: &str| fs::read_to_string(disk.path(run).join("metrics.jsonl")).expect("metrics");
     assert!(cut < metrics("run").lines().count(), "it was cut before its end");
     assert!(metrics("run") == metrics("alone"), "a look or a rest changed what is trained");
+}
+
+#[test]
+fn a_training_that_was_paused_before_it_began_waits() {
+    let (disk, mut desk) = (run::Desk::new(24, 8), Desk::with(WorkerEnv::default(), &["sinkhorn"]));
+    desk.worker.send(Request::Pause(JobId(10), true));
+    // Another long job finds no task that waits.
+    desk.job(Request::Compute(JobId(40), Compute::Stability(stability_request())));
+    desk.worker.send(begin(10, draft(&disk, 2)));
+    let paused = |event: &Event| matches!(news(event), Some(TrainEvent::Paused(true)));
+    let events = desk.until(|event| paused(event) || end(event) == Some(JobId(10)));
+    assert!(events.last().is_some_and(paused), "{events:?}");
+    desk.worker.send(Request::Pause(JobId(10), false));
+    let events = desk.until(|event| end(event) == Some(JobId(10)));
+    assert!(matches!(events.last(), Some(Event::Finished(_))), "{events:?}");
 }
 
 /// Whether opening a device panics.

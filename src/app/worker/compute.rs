@@ -122,11 +122,7 @@ impl Queue {
             }
             Some(Some(task)) if !self.closing.is_cancelled() => self.handle(engine, task),
             Some(_) => {}
-            None => {
-                // The queue is empty, or its senders are gone and nothing would end a pause.
-                self.paused.clear();
-                return false;
-            }
+            None => return false,
         }
         true
     }
