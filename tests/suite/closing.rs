@@ -211,3 +211,16 @@ fn the_tab_of_a_pane_that_is_asked_for_comes_into_sight() {
         assert!(crosses == 0 || tab.left() + 10.0 >= edge, "{title}");
     }
 }
+
+#[test]
+fn a_text_field_undoes_its_own_text() {
+    let mut window = Window::ready();
+    let column = *window.state().columns.keys().last().expect("a column");
+    window.dispatch(Command::RemoveColumn(column));
+    window.click_role(Role::TextInput, "Filter images");
+    window.undo();
+    assert_eq!(window.undo_text(), "Remove the column gap");
+    window.press(Modifiers::NONE, Key::Escape);
+    window.undo();
+    assert_eq!(window.undo_text(), "");
+}

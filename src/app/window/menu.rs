@@ -12,6 +12,8 @@ use crate::app::state::settings::ThemeChoice;
 use crate::app::window::panels::{PanelContext, PanelPlace, UiAction};
 use crate::viz::heading::uncapitalised;
 
+/// What a text field does with its own text while it has the focus.
+const OF_FIELDS: [Action; 3] = [Action::Undo, Action::Redo, Action::Paste];
 /// Files of each kind in the menu Open recent.
 const RECENT: usize = 5;
 
@@ -141,12 +143,13 @@ fn theme(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 /// Chooses the actions whose keys were pressed.
 pub fn keys(ctx: &egui::Context, cx: &mut PanelContext<'_>) {
     let typing = ctx.egui_wants_keyboard_input() || ctx.memory(|m| m.focused().is_some());
+    let in_field = ctx.text_edit_focused();
     let mut actions: Vec<(Action, Shortcut)> =
         Action::ALL.iter().filter_map(|action| Some((*action, action.shortcut()?))).collect();
     // Ctrl+S also matches Ctrl+Shift+S, so shortcuts with Shift are matched first.
     actions.sort_by_key(|(_, key)| !key.shift);
     for (action, key) in actions {
-        if typing && !key.ctrl {
+        if typing && !key.ctrl || in_field && OF_FIELDS.contains(&action) {
             continue;
         }
         let modifiers = Modifiers { shift: key.shift, ..Modifiers::NONE };
