@@ -385,6 +385,22 @@ fn closing_the_window_asks_what_becomes_of_a_training() {
 }
 
 #[test]
+fn a_hidden_window_is_shown_for_the_question_of_closing() {
+    let (mut pane, _) = Pane::running(&["gap"]);
+    // A minimised window runs its logic alone, and closes unless that cancels it.
+    let mut input = egui::RawInput::default();
+    input.viewports.entry(egui::ViewportId::ROOT).or_default().events.push(egui::ViewportEvent::Close);
+    let ctx = pane.0.harness.ctx.clone();
+    let output = ctx.run_logic(&input, |ctx| pane.0.harness.state_mut().advance(ctx));
+    let sent = &output.viewport_commands[&egui::ViewportId::ROOT];
+    for command in [egui::ViewportCommand::CancelClose, egui::ViewportCommand::Minimized(false)] {
+        assert!(sent.contains(&command), "{sent:?}");
+    }
+    pane.0.harness.run();
+    assert!(pane.0.has("A training is running"));
+}
+
+#[test]
 fn a_training_that_fails_or_a_head_that_breaks_is_told_and_the_window_lives() {
     let (mut pane, job) = Pane::running(&["gap", "sinkhorn"]);
     let why = "the loss became NaN in epoch 1".to_owned();
@@ -506,6 +522,18 @@ fn files_that_are_dropped_are_recognised_and_opened() {
     assert_eq!(known.count(), 1, "{job_of:?}");
     assert!(over, "nothing says that files can be dropped");
     assert!(!window.has("Drop to open"));
+    // While the window is hidden, its input is that of the last frame that was drawn.
+    window.wire.borrow_mut().requests.clear();
+    window.harness.input_mut().dropped_files = vec![Arc::new(File(paths[0].clone()))];
+    window.harness.step();
+    let ctx = window.harness.ctx.clone();
+    for _ in 0..2 {
+        let advance = |ctx: &egui::Context| window.harness.state_mut().advance(ctx);
+        let _ = ctx.run_logic(&egui::RawInput::default(), advance);
+    }
+    window.harness.run();
+    let asked = window.take_requests();
+    assert_eq!(asked.iter().filter(|r| matches!(r, Request::Files(..))).count(), 1, "{asked:?}");
     // A workspace replaces everything that is open.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("work.ssmprobe");

@@ -28,39 +28,32 @@ impl CloseConfirm {
         ctx.send_viewport_cmd(ViewportCommand::Close);
     }
 
-    /// Cancels closing while a training would end with the window, and asks. True if the workspace is
-    /// `unsaved` and the caller must ask whether to save it.
-    pub fn ui(
-        &mut self,
-        ui: &Ui,
-        state: &State,
-        unsaved: impl Fn() -> bool,
-        actions: &mut Vec<UiAction>,
-    ) -> bool {
+    /// Cancels closing while a training would end with the window. True if the workspace is `unsaved` and the caller
+    /// must ask whether to save it. A hidden window draws nothing, and closes unless this is called from its logic.
+    pub fn decide(&mut self, ctx: &Context, state: &State, unsaved: impl Fn() -> bool) -> bool {
         let training = state.training.active.as_ref().is_some_and(|run| !run.detached);
-        let closing = ui.input(|i| i.viewport().close_requested());
-        if closing && training && *self != Self::Closing {
-            ui.ctx().send_viewport_cmd(ViewportCommand::CancelClose);
+        let closing = ctx.input(|i| i.viewport().close_requested()) && *self != Self::Closing;
+        let over = !training && matches!(self, Self::Asking | Self::Saving);
+        if closing && training {
             if *self == Self::Idle {
                 *self = Self::Asking;
             }
-        }
-        let over = !training && matches!(self, Self::Asking | Self::Saving);
-        if (over || closing && !training && *self != Self::Closing) && unsaved() {
+            stay(ctx);
+        } else if (closing || over) && unsaved() {
             *self = Self::Idle;
-            ui.ctx().send_viewport_cmd(ViewportCommand::CancelClose);
+            stay(ctx);
             return true;
-        }
-        if over {
-            self.close_now(ui.ctx());
-        }
-        if *self == Self::Asking {
-            self.ask(ui, state, actions);
+        } else if over {
+            self.close_now(ctx);
         }
         false
     }
 
-    fn ask(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
+    /// Draws the question what becomes of the training, while it is asked.
+    pub fn ui(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
+        if *self != Self::Asking {
+            return;
+        }
         let answer = dialog::show(ui.ctx(), "leave", 420.0, "A training is running", |ui| {
             ui.weak("It was saved after its last epoch. If stopped, it is saved where it is and can be resumed later");
             dialog::row(ui, |ui| {
@@ -84,5 +77,12 @@ impl CloseConfirm {
             Answer::Closed => *self = Self::Idle,
             Answer::Given(next) => *self = next,
         }
+    }
+}
+
+/// Keeps the window open, and brings it to the front for the question.
+fn stay(ctx: &Context) {
+    for command in [ViewportCommand::CancelClose, ViewportCommand::Minimized(false), ViewportCommand::Focus] {
+        ctx.send_viewport_cmd(command);
     }
 }

@@ -180,15 +180,24 @@ impl MainWindow {
         self.start_pane = Some(id.to_owned());
     }
 
-    /// Orders from what arrived since the last frame: finished exports, chosen, pasted and dropped files.
+    /// Orders from what arrived since the last frame: finished exports, chosen files, a request to close the window.
     pub fn drain(&mut self, ctx: &egui::Context, state: &State) -> Vec<WindowOrder> {
         let mut orders = self.take_outcomes(ctx, state);
         orders.extend(self.write_shared(ctx, state));
         if let Some((what, paths)) = self.picker.poll() {
             self.handle_files(what, paths, state, &mut orders);
         }
+        if self.close.decide(ctx, state, || self.named.unsaved(state).is_some()) {
+            self.leaving = Some(Leaving::Quit);
+        }
+        orders
+    }
+
+    /// Orders from what was pasted or dropped on the window. Only a drawn frame has input of its own: a hidden window
+    /// still holds that of the last one.
+    fn take_files(&mut self, ctx: &egui::Context, state: &State) -> Vec<WindowOrder> {
         let far = state.connection.host().is_some();
-        orders.extend(paste::orders(ctx, &self.exporter, far));
+        let mut orders = paste::orders(ctx, &self.exporter, far);
         let mut dropped: Vec<PathBuf> =
             ctx.input(|i| i.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect());
         // A workspace replaces everything that is open: it is handled as if chosen, which asks first.
@@ -228,6 +237,7 @@ impl MainWindow {
         if ui.input(|input| input.pointer.any_pressed() || input.events.iter().any(is_key)) {
             self.start_pane = None;
         }
+        let mut orders = self.take_files(ui.ctx(), state);
         self.reveal(state);
         let theme = style::theme(ui);
         let dialog = ui.ctx().memory(egui::Memory::top_modal_layer).is_some();
@@ -251,7 +261,6 @@ impl MainWindow {
         }
         let ctx = ui.ctx().clone();
         dialog::draw_below(&ctx, || self.draw_panels(ui, &mut cx));
-        let mut orders = Vec::new();
         self.dialogs(ui, state, &mut actions, &mut orders);
         if let Some((what, paths)) = self.picker.ui(ui, &state.settings.recent) {
             self.handle_files(what, paths, state, &mut orders);
@@ -261,9 +270,7 @@ impl MainWindow {
         }
         self.toasts.ui(ui, state, self.jobs_height, &mut actions);
         self.named.settle(state);
-        if self.close.ui(ui, state, || self.named.unsaved(state).is_some(), &mut actions) {
-            self.leaving = Some(Leaving::Quit);
-        }
+        self.close.ui(ui, state, &mut actions);
         self.ask_to_save(ui, state, &mut orders);
         match self.tour.as_mut().map_or(TourResponse::Stay, |tour| tour.ui(ui, self.jobs_height)) {
             TourResponse::Stay => {}
