@@ -26,6 +26,7 @@ mod reveal;
 mod run_choice;
 pub mod settings;
 pub mod share;
+mod shared_limits;
 mod sheet;
 mod show_finding;
 mod similarity;
@@ -60,6 +61,7 @@ pub use self::removal::Removals;
 pub use self::reveal::{Reveal, RevealTarget};
 use self::run_choice::RunChoice;
 use self::share::Sharing;
+use self::shared_limits::KnownLimits;
 pub use self::sheet::{ImageMap, Sheet};
 pub use self::similarity::Similarities;
 pub use self::stability::Stabilities;
@@ -75,7 +77,7 @@ use crate::model::trace::Trace;
 use crate::viz::draw::hover::Hover;
 use crate::viz::figures::dataset::Choice;
 use crate::viz::figures::scan_path;
-use crate::viz::{FIGURES, Figure, Options, Shared, shared};
+use crate::viz::{FIGURES, Figure, Options};
 
 /// What is known of a value that the worker computes: nothing, the value, or why there is none.
 pub type Known<'a, T> = Option<Result<&'a Arc<T>, &'a UserError>>;
@@ -146,6 +148,7 @@ pub struct State {
     undo: Undo,
     /// The options that the shown probes were trained with, when last compared.
     common_options: backbone_options::CommonOptions,
+    known_limits: KnownLimits,
     /// The explanation job under way.
     explaining: Option<JobId>,
     /// The number of explanations that have arrived.
@@ -250,13 +253,6 @@ impl State {
         let known =
             move |figure: &&dyn Figure| figure.attribution().is_none_or(|method| asked.contains(method));
         FIGURES.iter().copied().filter(known)
-    }
-
-    /// The limits of a figure over all columns, if they are shared.
-    pub fn shared_limits(&self, figure: &str) -> Shared {
-        let known = FIGURES.iter().find(|known| known.id() == figure).filter(|_| self.views.shared);
-        let Some(figure) = known else { return [None; 2] };
-        shared(*figure, self.columns.values().filter_map(|column| Some(&**column.shown.trace()?)))
     }
 
     /// Takes the next unused id.
