@@ -7,9 +7,10 @@ use egui::{Key, Modifiers, RichText, ScrollArea, Sense, Ui, Vec2};
 
 use super::dialog::{self, Answer};
 use super::widgets::field;
-use crate::app::state::State;
+use crate::app::jobs::ImageId;
 use crate::app::state::command::{Action, Command, Shortcut};
 use crate::app::state::settings::ThemeChoice;
+use crate::app::state::{Image, State};
 use crate::app::window::panels::{Panel, PanelPlace, UiAction};
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{FIGURES, find};
@@ -23,6 +24,14 @@ const MAX_FOUND: usize = 30;
 pub struct Palette {
     text: String,
     selected: usize,
+    images: FoundImages,
+}
+
+/// The images that were found last; and for what: the typed text, the number of images, and the last of them.
+#[derive(Default)]
+struct FoundImages {
+    query: (String, usize, Option<ImageId>),
+    ids: Vec<ImageId>,
 }
 
 struct Line {
@@ -44,11 +53,11 @@ enum Choice {
 impl Palette {
     /// A palette with `text` already typed.
     pub fn with_text(text: &str) -> Self {
-        Self { text: text.to_owned(), selected: 0 }
+        Self { text: text.to_owned(), ..Self::default() }
     }
 
     pub fn ui(&mut self, ui: &Ui, state: &State, panels: &[Box<dyn Panel>]) -> Answer<UiAction> {
-        let lines = lines(state, panels, &self.text);
+        let lines = lines(state, panels, &self.text, &mut self.images);
         let ctx = ui.ctx();
         let (up, down, enter) = ctx.input_mut(|i| {
             let mut key = |key| i.consume_key(Modifiers::NONE, key);
@@ -104,7 +113,7 @@ fn line_ui(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
 
 /// All lines whose text, synonyms or explanation contain every typed word. Enabled lines come first; among them those
 /// whose text begins with what is typed, then those with all words in the text, then in text and synonyms.
-fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
+fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str, known: &mut FoundImages) -> Vec<Line> {
     // Not those that only open the palette.
     let actions = Action::ALL.iter().filter(|action| !matches!(action, Action::Palette | Action::Export));
     let actions = actions.map(|action| Line {
@@ -135,7 +144,13 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str) -> Vec<Line> {
     if !text.trim().is_empty() {
         // Only the first few of thousands: typing more letters finds the rest.
         lines.extend(probes(state).filter(found).take(MAX_FOUND));
-        lines.extend(images(state).filter(found).take(MAX_FOUND));
+        let images = &state.library.images;
+        let query = (text.clone(), images.len(), images.last().map(|(id, _)| *id));
+        if known.query != query {
+            let ids = images.iter().filter(|(id, image)| found(&image_line(**id, image))).map(|(id, _)| *id);
+            *known = FoundImages { query, ids: ids.take(MAX_FOUND).collect() };
+        }
+        lines.extend(known.ids.iter().filter_map(|id| Some(image_line(*id, images.get(id)?))));
     }
     let begins = |line: &Line| line.text.to_lowercase().starts_with(text.trim());
     lines.sort_by_cached_key(|line| (!line.enabled, !begins(line), !titled(line), !named(line)));
@@ -180,9 +195,7 @@ fn probes(state: &State) -> impl Iterator<Item = Line> {
     })
 }
 
-fn images(state: &State) -> impl Iterator<Item = Line> {
-    state.library.images.iter().map(|(id, image)| {
-        let text = format!("Go to image {}/{}", image.folder(), image.name());
-        line(text, image.place.to_string(), UiAction::Command(Command::SelectImage(*id)))
-    })
+fn image_line(id: ImageId, image: &Image) -> Line {
+    let text = format!("Go to image {}/{}", image.folder(), image.name());
+    line(text, image.place.to_string(), UiAction::Command(Command::SelectImage(id)))
 }
