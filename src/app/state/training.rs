@@ -282,9 +282,10 @@ impl State {
                 if let Some(run) =
                     active.folder.as_ref().and_then(|folder| self.training.runs.get_mut(folder))
                 {
-                    steps.iter().for_each(|steps| run.history.step(steps));
-                    run.history.epochs(&epochs);
-                    run.history.failures(&failures);
+                    let history = Arc::make_mut(&mut run.history);
+                    steps.iter().for_each(|steps| history.step(steps));
+                    history.epochs(&epochs);
+                    history.failures(&failures);
                 }
             }
             TrainEvent::Probes(probes) => {
@@ -294,7 +295,7 @@ impl State {
             TrainEvent::Ended { finished, failures } => {
                 let run = active.folder.as_ref().and_then(|folder| self.training.runs.get_mut(folder));
                 let Some(run) = run else { return Vec::new() };
-                run.history.failures(&failures);
+                Arc::make_mut(&mut run.history).failures(&failures);
                 run.phase = if finished { Phase::Done } else { Phase::Stopped };
                 let outcome = if finished { "has finished" } else { "was stopped and saved" };
                 let text = format!("{} {outcome}; its probes are in the library", run.history.about.name());

@@ -16,8 +16,8 @@ use crate::app::user_error::UserError;
 /// An open run.
 #[derive(Clone, Debug)]
 pub struct WatchedRun {
-    /// Its epochs and failures so far.
-    pub history: TrainHistory,
+    /// Its epochs and failures so far; shared, so that what is drawn of it knows when it changes.
+    pub history: Arc<TrainHistory>,
     /// Its state.
     pub phase: Phase,
     /// Its tasks, if it is cut into some.
@@ -48,7 +48,7 @@ impl WatchedRun {
     /// A run as its folder holds it.
     pub(super) fn new(snapshot: &RunSnapshot) -> Self {
         let mut run = Self {
-            history: TrainHistory::new(snapshot.about.clone()),
+            history: Arc::new(TrainHistory::new(snapshot.about.clone())),
             phase: Phase::Open { growing: false },
             tasks: None,
             probes: snapshot.probes.iter().cloned().collect(),
@@ -67,12 +67,13 @@ impl WatchedRun {
 
     /// Updates the history and the tasks from its folder.
     pub(super) fn update(&mut self, snapshot: &RunSnapshot) {
-        if self.history.about != snapshot.about {
-            self.history = TrainHistory::new(snapshot.about.clone()); // another run is in the folder now
+        let history = Arc::make_mut(&mut self.history);
+        if history.about != snapshot.about {
+            *history = TrainHistory::new(snapshot.about.clone()); // another run is in the folder now
         }
-        self.history.epochs(&snapshot.epochs);
-        snapshot.losses.iter().for_each(|losses| self.history.losses(losses));
-        self.history.failures(&snapshot.failures);
+        history.epochs(&snapshot.epochs);
+        snapshot.losses.iter().for_each(|losses| history.losses(losses));
+        history.failures(&snapshot.failures);
         self.tasks.clone_from(&snapshot.tasks);
     }
 }

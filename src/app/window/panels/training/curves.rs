@@ -1,7 +1,7 @@
 //! The live curves of a run in plots of egui_plot that can be zoomed and read off: loss on the left, accuracy on the
 //! right, a colour and dash for each head. `viz::figures::curves` draws them for export, and has what both share.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,9 +9,10 @@ use eframe::egui;
 use egui::{Button, Color32, RichText, Slider, Ui, Vec2, WidgetInfo};
 use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Legend, Line, LineStyle, Plot, PlotPoints};
 
+use super::head_curves::{HeadCurve, HeadCurves};
 use super::readout::{self, Named};
 use crate::app::format::counted;
-use crate::app::jobs::history::{Band, Curve, Measure, TrainHistory, smooth};
+use crate::app::jobs::history::{Band, Curve, Measure, TrainHistory};
 use crate::app::state::State;
 use crate::app::window::panels::plot_view::PlotView;
 use crate::app::window::panels::{PanelContext, UiAction, placeholder};
@@ -39,19 +40,21 @@ pub struct Curves {
     rates: PlotView<Vec<RateGrid>, RatesPlot>,
     /// Heads that are not drawn, by name.
     pub hidden: HashSet<String>,
+    curves: HashMap<Measure, HeadCurves>,
 }
 
 impl Default for Curves {
     fn default() -> Self {
         let (log, smoothing, accuracy, band) = (true, 0.6, Measure::Test, Band::default());
         let (beside, hidden, rates) = (HashSet::new(), HashSet::new(), PlotView::default());
-        Self { log, smoothing, accuracy, band, beside, show_rates: false, rates, hidden }
+        let (show_rates, curves) = (false, HashMap::new());
+        Self { log, smoothing, accuracy, band, beside, show_rates, rates, hidden, curves }
     }
 }
 
 impl Curves {
     /// Draws the controls, and the plots in `height`.
-    pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &TrainHistory, height: f32) {
+    pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &Arc<TrainHistory>, height: f32) {
         self.controls(ui, cx, history);
         let runs = self.runs(cx.state, history);
         let width = ui.available_width();
@@ -72,7 +75,7 @@ impl Curves {
             true => Vec2::new((width - 12.0) / 2.0, height),
             false => Vec2::new(width, (height - 6.0) / 2.0),
         };
-        let both = |ui: &mut Ui| {
+        let mut both = |ui: &mut Ui| {
             self.plot(ui, cx.theme, &runs, Measure::Loss, size);
             self.plot(ui, cx.theme, &runs, self.accuracy, size);
         };
@@ -87,25 +90,26 @@ impl Curves {
     }
 
     /// The shown curves up to the last finished epoch, as a figure for export.
-    fn figure(&self, runs: &[&TrainHistory]) -> Arc<TrainingPlot> {
+    fn figure(&self, runs: &[&Arc<TrainHistory>]) -> Arc<TrainingPlot> {
+        let runs: Vec<&TrainHistory> = runs.iter().map(|run| &***run).collect();
         let heads = || runs.iter().flat_map(|run| &run.about.heads);
         let hidden = heads().any(|head| self.hidden.contains(head));
         let mut shown: Vec<String> =
             heads().filter(|head| hidden && !self.hidden.contains(*head)).cloned().collect();
         shown.sort();
         shown.dedup();
-        Arc::new(TrainHistory::figure_of(runs, &shown, Part::Both, self.log, self.band))
+        Arc::new(TrainHistory::figure_of(&runs, &shown, Part::Both, self.log, self.band))
     }
 
     /// The shown run, and the other runs whose curves are drawn too.
-    fn runs<'a>(&self, state: &'a State, history: &'a TrainHistory) -> Vec<&'a TrainHistory> {
+    fn runs<'a>(&self, state: &'a State, history: &'a Arc<TrainHistory>) -> Vec<&'a Arc<TrainHistory>> {
         let others = state.training.runs.iter().filter(|(folder, _)| self.beside.contains(*folder));
         let others = others.filter(|(folder, _)| **folder != history.about.folder);
         std::iter::once(history).chain(others.map(|(_, run)| &run.history)).collect()
     }
 
     /// A menu of other runs whose curves to draw too.
-    fn others(&mut self, ui: &mut Ui, state: &State, history: &TrainHistory) {
+    fn others(&mut self, ui: &mut Ui, state: &State, history: &Arc<TrainHistory>) {
         let mut others =
             state.training.runs.keys().filter(|folder| **folder != history.about.folder).peekable();
         if others.peek().is_none() {
@@ -132,7 +136,7 @@ impl Curves {
         ui.add_space(8.0);
     }
 
-    fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &TrainHistory) {
+    fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &Arc<TrainHistory>) {
         ui.horizontal_wrapped(|ui| {
             if !history.grids().is_empty() {
                 let about =
@@ -173,28 +177,28 @@ impl Curves {
         });
     }
 
-    fn plot(&self, ui: &mut Ui, theme: &Theme, runs: &[&TrainHistory], measure: Measure, size: Vec2) {
+    fn plot(
+        &mut self,
+        ui: &mut Ui,
+        theme: &Theme,
+        runs: &[&Arc<TrainHistory>],
+        measure: Measure,
+        size: Vec2,
+    ) {
         let loss = measure == Measure::Loss;
         let log = loss && self.log;
         let name = if loss { LOSS } else { ACCURACY };
         let strength = if loss { self.smoothing } else { 0.0 };
+        if self.curves.get(&measure).is_none_or(|known| !known.are_of(runs, strength)) {
+            self.curves.insert(measure, HeadCurves::new(runs, measure, strength));
+        }
         // Series are numbered over all runs, hidden ones included, so that no colour changes.
-        let heads = runs.iter().flat_map(|run| (0..run.about.heads.len()).map(move |head| (*run, head)));
         let shown =
-            heads.enumerate().filter(|(_, (run, head))| !self.hidden.contains(&run.about.heads[*head]));
-        let curves: Vec<(usize, Curve, Named)> = shown
-            .map(|(series, (run, head))| {
-                let raw = run.curve(head, measure);
-                let curve = match strength > 0.0 {
-                    true => run.curve_of(head, measure, |points| smoothed(&points, strength)),
-                    false => raw.clone(),
-                };
-                (series, raw, Named { name: run.name_among(&run.about.heads[head], runs.len()), curve })
-            })
-            .filter(|(_, raw, _)| !raw.at.is_empty())
-            .collect();
+            |(_, curve): &(usize, &HeadCurve)| !self.hidden.contains(&curve.head) && !curve.raw.at.is_empty();
+        let curves = self.curves[&measure].all.iter().enumerate().filter(shown);
+        let curves: Vec<(usize, &HeadCurve)> = curves.collect();
         let epochs = runs.iter().map(|run| run.about.epochs).max().unwrap_or(0);
-        let read: Vec<Named> = curves.iter().map(|(.., named)| named.clone()).collect();
+        let read: Vec<&Named> = curves.iter().map(|(_, curve)| &curve.named).collect();
         let band_of = self.band;
         let plot = Plot::new((&runs[0].about.folder, loss))
             .width(size.x)
@@ -221,7 +225,7 @@ impl Curves {
         let scope = ui.scope(|ui| {
             ui.visuals_mut().override_text_color = Some(color32(theme.muted));
             plot.show(ui, |plot| {
-                for (series, raw, Named { name, curve }) in &curves {
+                for (series, HeadCurve { raw, named: Named { name, curve }, .. }) in &curves {
                     let color = color32(theme.series(*series));
                     let scale = |value: f64| if log { value.max(1e-12).log10() } else { value };
                     let line = |curve: &Curve| -> PlotPoints<'_> {
@@ -260,12 +264,6 @@ pub fn line_style(head: usize, theme: &Theme) -> LineStyle {
         Dash::Dense => LineStyle::dashed_dense(),
         Dash::Dots => LineStyle::dotted_dense(),
     }
-}
-
-/// Points with smoothed values.
-fn smoothed(points: &[(f64, f64)], strength: f64) -> Vec<(f64, f64)> {
-    let values: Vec<f64> = points.iter().map(|point| point.1).collect();
-    points.iter().map(|point| point.0).zip(smooth(&values, strength)).collect()
 }
 
 fn faint(color: Color32) -> Color32 {

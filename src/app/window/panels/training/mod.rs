@@ -2,6 +2,7 @@
 
 mod curves;
 mod form;
+mod head_curves;
 mod heads;
 mod legend;
 mod place;

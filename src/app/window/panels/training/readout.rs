@@ -8,21 +8,20 @@ use crate::app::jobs::history::{Band, Curve};
 const MAX_LINES: usize = 14;
 
 /// A curve and its name.
-#[derive(Clone)]
 pub struct Named {
     pub name: String,
     pub curve: Curve,
 }
 
 /// The text at `epoch`; `None` if no curve has a point within half an epoch of it.
-pub fn at(curves: &[Named], epoch: f64, loss: bool, band: Band) -> Option<String> {
+pub fn at(curves: &[&Named], epoch: f64, loss: bool, band: Band) -> Option<String> {
     let near = |curve: &Curve| {
         let far = |at: &f64| (at - epoch).abs();
         let place = (0..curve.at.len()).min_by(|a, b| far(&curve.at[*a]).total_cmp(&far(&curve.at[*b])))?;
         (far(&curve.at[place]) <= 0.5).then_some(place)
     };
     let mut found: Vec<(&Named, usize)> =
-        curves.iter().filter_map(|named| Some((named, near(&named.curve)?))).collect();
+        curves.iter().filter_map(|named| Some((*named, near(&named.curve)?))).collect();
     let mean = |(named, place): &(&Named, usize)| named.curve.mean[*place];
     found.sort_by(|a, b| if loss { mean(a).total_cmp(&mean(b)) } else { mean(b).total_cmp(&mean(a)) });
     let (first, place) = found.first()?;
@@ -56,6 +55,7 @@ mod tests {
         };
         let curves = [("gap", curve([40.0, 50.0], 2.0)), ("sinkhorn", curve([30.0, 60.0], 0.0))];
         let curves = curves.map(|(name, curve)| Named { name: name.into(), curve });
+        let curves = curves.each_ref();
         let said = at(&curves, 1.8, false, Band::Deviation).expect("values");
         assert_eq!(said, "Epoch 2.0\nsinkhorn: 60.0 %\ngap: 50.0 ± 2.0 %");
         // 3.182 of Student's t for three degrees of freedom, times 2 over the root of 4.
