@@ -165,15 +165,15 @@ impl Compute {
 
     /// Whether it takes so long that other jobs may run at its pauses; it never runs at theirs.
     pub fn is_long(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::Evaluate(_)
-                | Self::Stability(_)
-                | Self::Removal(_)
-                | Self::Inspect(_)
-                | Self::Eval(_)
-                | Self::Extract(_)
-        )
+            | Self::Stability(_)
+            | Self::Removal(_)
+            | Self::Inspect(_)
+            | Self::Eval(_)
+            | Self::Extract(_) => true,
+            Self::OpenProbe { .. } | Self::Explain(_) | Self::ExplainMany(_) | Self::Similarity(_) => false,
+        }
     }
 
     /// Whether it computes on the device of the open backbones.
