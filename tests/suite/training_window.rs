@@ -542,7 +542,7 @@ fn files_that_are_dropped_are_recognised_and_opened() {
     workspace.views.shared = !shared;
     workspace.save(&file).expect("saved");
     drop_on(&mut window, &[file]);
-    assert_eq!(window.state().views.shared, !shared);
+    window.until(|window| window.state().views.shared != shared);
 }
 
 #[test]

@@ -476,6 +476,7 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     window.press(Modifiers::COMMAND, Key::A);
     window.type_text(&work.display().to_string());
     window.press(Modifiers::NONE, Key::Enter);
+    window.until(|window| window.harness.state().window.workspace() == Some(work.as_path()));
     window.answer();
     is_open(&window, 1, Some(&work));
     // A workspace that cannot be opened leaves everything as it is.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use eframe::egui::accesskit::Role;
 use eframe::egui::{self, Key, Modifiers};
@@ -24,7 +24,7 @@ use ssmprobe::app::{App, Engine};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head::Config;
 use ssmprobe::model::trace::{Picture, Trace};
-use ssmprobe::viz::FIGURES;
+use ssmprobe::viz::{FIGURES, shared};
 
 use crate::run::{done, program};
 use crate::traces;
@@ -213,6 +213,16 @@ impl Window {
         self.harness.run();
     }
 
+    /// Draws frames until `done`, which work on other threads brings about.
+    pub fn until(&mut self, done: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !done(self) {
+            assert!(began.elapsed() < Duration::from_secs(20), "nothing came");
+            std::thread::sleep(Duration::from_millis(10));
+            self.harness.run();
+        }
+    }
+
     pub fn idle(&mut self) -> bool {
         self.harness.step();
         let views = &self.harness.output().viewport_output;
@@ -374,6 +384,24 @@ fn what_is_ready_is_drawn() {
     assert!(window.has("Token 0"));
     window.click("Evidence");
     assert!(window.idle(), "all is shown, but the window repaints");
+}
+
+#[test]
+fn shared_limits_are_those_of_the_traces_that_are_shown() {
+    let mut window = Window::ready();
+    let check = |window: &Window| {
+        let state = window.state();
+        let figure = FIGURES.iter().find(|figure| figure.id() == "assignment").expect("a figure");
+        let traces = state.columns.values().filter_map(|column| Some(&**column.shown.trace()?));
+        assert_eq!(state.shared_limits(figure.id()), shared(*figure, traces));
+    };
+    check(&window);
+    check(&window);
+    let sinkhorn = *window.state().columns.keys().next().expect("a column");
+    window.dispatch(Command::RemoveColumn(sinkhorn));
+    check(&window);
+    window.dispatch(Command::Undo);
+    check(&window);
 }
 
 #[test]
@@ -548,20 +576,20 @@ fn a_figure_is_exported_with_its_trace() {
         window.harness.step();
         copied.extend(window.harness.output().platform_output.commands.clone());
     }
-    // The dialog names a file that it will replace.
+    // The dialog names a file that it will replace; it looks once a second.
     assert!(!window.has("will be replaced"));
     std::fs::write(&file, "of another day").unwrap();
-    window.harness.run();
+    window.harness.run_steps(5);
     assert!(window.has("Exists and will be replaced: path.svg"));
     // And the trace beside it.
     let stored = file.with_extension("trace.json");
     std::fs::write(&stored, "of another day").unwrap();
-    window.harness.run();
+    window.harness.run_steps(5);
     assert!(window.has("Exist and will be replaced: path.svg, path.trace.json"));
     std::fs::remove_file(&stored).unwrap();
     window.harness.run();
     window.click("Replace");
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let written = || file.exists() && stored.exists(); // each is written atomically
     while !written() && began.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(20));

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use eframe::egui;
 
 use super::engine::{self, Engine};
+use super::relink::Relink;
 use super::style;
 use super::{MainWindow, WindowOrder};
 use crate::app::demo;
@@ -114,11 +115,10 @@ impl App {
         requests.into_iter().for_each(|request| self.engine.send(request));
     }
 
-    /// Replaces everything that is open by the workspace in the file `path`.
+    /// Replaces everything that is open by the workspace in the file `path`, before the window is first drawn.
     pub fn open_workspace(&mut self, path: &Path) {
-        let mut orders = Vec::new();
-        self.window.open(path, &mut orders);
-        orders.into_iter().for_each(|order| self.carry_out(order));
+        let order = self.window.open(Relink::load(path.to_owned()));
+        order.into_iter().for_each(|order| self.carry_out(order));
     }
 
     fn carry_out(&mut self, order: WindowOrder) {
@@ -127,6 +127,10 @@ impl App {
             WindowOrder::Note(severity, text) => self.state.note(severity, text),
             // This window's own session is open already, and its file may lack the last seconds.
             WindowOrder::Restore(path, _) if self.session.as_ref().is_some_and(|own| own.is_own(&path)) => {}
+            WindowOrder::Open(path) => {
+                let failed = self.window.load(&self.ctx, path);
+                failed.into_iter().for_each(|order| self.carry_out(order));
+            }
             WindowOrder::Restore(path, mut workspace) => {
                 // An earlier session names its workspace file itself; its own path is not that file.
                 if self.session.as_ref().is_none_or(|session| !session.is_session(&path)) {

@@ -9,6 +9,7 @@ use egui::util::IdTypeMap;
 use egui::{Align2, Button, Context, FocusDirection, Frame, Grid, Id, Key, Label, LayerId, Margin, Memory};
 use egui::{Modal, Popup, Response, RichText, Ui, Vec2};
 
+use super::on_disk::OnDisk;
 use super::style;
 use crate::model::io::atomic_file;
 
@@ -159,13 +160,15 @@ pub fn fields(id: &str) -> Grid {
 }
 
 /// Whether the folder of `file` exists; if not, offers to create it. Shows the last `error`.
-pub fn check_folder(ui: &mut Ui, file: &Path, error: &mut Option<String>) -> bool {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir());
+pub fn check_folder(ui: &mut Ui, disk: &mut OnDisk, file: &Path, error: &mut Option<String>) -> bool {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.filter(|folder| !disk.at(ui, folder).is_folder());
     if let Some(folder) = folder {
         ui.horizontal(|ui| {
             if ui.button("Create the folder").clicked() {
                 let made = atomic_file::make_folder(folder);
                 *error = made.err().map(|error| format!("It cannot be created: {error}"));
+                disk.forget();
             }
             let text = format!("No such folder: {}", folder.display());
             ui.add(Label::new(style::failure(ui, text)).wrap());

@@ -9,6 +9,7 @@ use egui::{ColorImage, DragValue, Ui};
 
 use super::dialog::{self, Answer};
 use super::exporter::Outcome;
+use super::on_disk::{Found, OnDisk};
 use crate::app::format::shell_path;
 use crate::app::jobs::Cancel;
 use crate::app::paths::expanded;
@@ -52,6 +53,7 @@ pub struct Export {
     with_sources: bool,
     /// For the width last checked: why the figure does not fit, and notes on how it will look.
     page: Option<(f32, Option<Narrow>, Vec<String>)>,
+    disk: OnDisk,
     /// Why it could not be written.
     pub error: Option<String>,
     /// Cancels the writing, while it is under way.
@@ -79,6 +81,7 @@ impl Export {
             stills: DEFAULT_STILLS,
             with_sources: true,
             page: None,
+            disk: OnDisk::default(),
             error: None,
             writing: None,
         }
@@ -92,7 +95,7 @@ impl Export {
     fn contents(&mut self, ui: &mut Ui) -> Answer<ExportStep> {
         let writing = self.writing.is_some();
         let (answer, ready) = ui.add_enabled_ui(!writing, |ui| self.choices(ui)).inner;
-        let replaced = if writing { Vec::new() } else { self.replaced() };
+        let replaced = if writing { Vec::new() } else { self.replaced(ui) };
         if !replaced.is_empty() {
             let s = if replaced.len() == 1 { "s" } else { "" };
             ui.label(format!("Exist{s} and will be replaced: {}", replaced.join(", ")));
@@ -187,7 +190,9 @@ impl Export {
             });
             ui.end_row();
         });
-        let ready = dialog::check_folder(ui, &self.file(), &mut self.error) & self.check_width(ui);
+        let file = self.file();
+        let there = dialog::check_folder(ui, &mut self.disk, &file, &mut self.error);
+        let ready = there & self.check_width(ui);
         let sources = self.plot.sources();
         if let Some(first) = sources.first() {
             let text = match (first, sources.len()) {
@@ -280,10 +285,11 @@ impl Export {
     }
 
     /// Names of existing files that would be overwritten.
-    fn replaced(&self) -> Vec<String> {
+    fn replaced(&mut self, ui: &Ui) -> Vec<String> {
         let beside = self.sources().into_iter().filter(|_| self.with_sources).map(|(_, path)| path);
         let own = std::iter::once(self.file()).chain(self.still_files());
-        let there = own.chain(beside).filter(|path| path.exists());
+        let all: Vec<PathBuf> = own.chain(beside).collect();
+        let there = all.iter().filter(|path| self.disk.at(ui, path) != Found::Nothing);
         there.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
     }
 

@@ -1,4 +1,4 @@
-//! Slow work on threads of its own: writing figures, rendering them for the clipboard, reading files to send.
+//! Slow work on threads of its own: writing figures, rendering them for the clipboard, reading workspaces and files to send.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -7,10 +7,12 @@ use std::thread::Builder;
 use eframe::egui;
 use egui::ColorImage;
 
+use super::relink::Relink;
 use super::{MainWindow, WindowOrder};
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::{JobId, received};
 use crate::app::state::command::Command;
+use crate::app::state::workspace::WorkspaceError;
 use crate::app::state::{Severity, State};
 use crate::app::user_error::UserError;
 use crate::model::io::catch_panic::contain;
@@ -29,6 +31,8 @@ pub enum Outcome {
     Image(ColorImage),
     /// A pasted picture was written to this file.
     Pasted(PathBuf),
+    /// A workspace that was read, or why it could not be.
+    Loaded(Box<Result<Relink, WorkspaceError>>),
     /// Files that were read, to be sent to the remote worker.
     Read(Vec<ResultFile>),
     /// The work failed: why.
@@ -117,6 +121,7 @@ impl MainWindow {
                     orders.extend(self.exporter.send(ctx, vec![path]));
                 }
                 Outcome::Pasted(path) => orders.push(WindowOrder::Command(Command::OpenImages(vec![path]))),
+                Outcome::Loaded(read) => orders.extend(self.open(*read)),
                 Outcome::Read(files) => orders.extend(
                     files.into_iter().map(|file| WindowOrder::Command(Command::SendFile(Box::new(file)))),
                 ),

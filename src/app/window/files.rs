@@ -1,7 +1,10 @@
 //! Handles files that were chosen, and loads and saves workspaces.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use eframe::egui::Context;
+
+use super::exporter::Outcome;
 use super::file_picker::FileRequest;
 use super::leaving::Leaving;
 use super::named_workspace::NamedWorkspace;
@@ -10,7 +13,7 @@ use super::{MainWindow, WindowOrder, order_files};
 use crate::app::image_files::WORKSPACE_EXTENSION;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::state::command::{Command, FilePrompt};
-use crate::app::state::workspace::Workspace;
+use crate::app::state::workspace::WorkspaceError;
 use crate::app::state::{Severity, State};
 
 impl MainWindow {
@@ -60,7 +63,7 @@ impl MainWindow {
             FilePrompt::OpenWorkspace if self.is_unsaved(state) => {
                 return self.leaving = Some(Leaving::Workspace(first));
             }
-            FilePrompt::OpenWorkspace => return self.open(&first, orders),
+            FilePrompt::OpenWorkspace => return orders.push(WindowOrder::Open(first)),
             FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs => {
                 return self.save(first, state, orders);
             }
@@ -69,14 +72,21 @@ impl MainWindow {
         }));
     }
 
-    /// Orders a workspace to be restored; opens the dialog for missing files first if there are any.
-    pub fn open(&mut self, path: &Path, orders: &mut Vec<WindowOrder>) {
-        match Workspace::load(path) {
-            Ok(workspace) => match Relink::new(path, &workspace) {
-                Some(relink) => self.relink = Some(relink),
-                None => orders.push(WindowOrder::Restore(path.to_owned(), Box::new(workspace))),
-            },
-            Err(error) => orders.push(WindowOrder::Note(Severity::Error, error.to_string())),
+    /// Reads a workspace on another thread, and then opens it; a note where no thread can be started.
+    pub(super) fn load(&self, ctx: &Context, path: PathBuf) -> Option<WindowOrder> {
+        let work = move || Outcome::Loaded(Box::new(Relink::load(path)));
+        self.exporter.start(ctx, work).err().map(|why| WindowOrder::Note(Severity::Error, why))
+    }
+
+    /// The order to restore a workspace that was read; opens the dialog for missing files first if there are any.
+    pub(super) fn open(&mut self, read: Result<Relink, WorkspaceError>) -> Option<WindowOrder> {
+        match read {
+            Ok(read) if read.is_complete() => Some(WindowOrder::Restore(read.path, Box::new(read.workspace))),
+            Ok(read) => {
+                self.relink = Some(read);
+                None
+            }
+            Err(error) => Some(WindowOrder::Note(Severity::Error, error.to_string())),
         }
     }
 
@@ -103,7 +113,10 @@ impl MainWindow {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::app::state::workspace::Workspace;
 
     #[test]
     fn a_folder_that_was_chosen_for_masks_is_a_command() {
@@ -124,12 +137,7 @@ mod tests {
             window.handle_files(save, vec![path.clone()], &state, &mut orders);
         }
         state.views.shared = !state.views.shared;
-        window.prompt(
-            &eframe::egui::Context::default(),
-            FilePrompt::SaveWorkspace.into(),
-            &state,
-            &mut orders,
-        );
+        window.prompt(&Context::default(), FilePrompt::SaveWorkspace.into(), &state, &mut orders);
         let shared = |path: &Path| Workspace::load(path).expect("a workspace").views.shared;
         assert_eq!([shared(&first), shared(&second)], [!state.views.shared, state.views.shared]);
     }

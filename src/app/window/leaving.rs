@@ -36,7 +36,7 @@ impl MainWindow {
         match to {
             Leaving::Quit => self.close.close_now(ctx),
             Leaving::Demo => orders.push(WindowOrder::Demo),
-            Leaving::Workspace(path) => self.open(&path, orders),
+            Leaving::Workspace(path) => orders.push(WindowOrder::Open(path)),
             Leaving::Host(host) => orders.push(WindowOrder::Connect(host)),
         }
     }

@@ -26,6 +26,7 @@ mod leaving;
 mod menu;
 mod named_workspace;
 pub(crate) mod native;
+mod on_disk;
 pub mod opener;
 mod order_files;
 mod palette;
@@ -90,6 +91,8 @@ pub enum WindowOrder {
     Command(Command),
     /// Add a note to log and toasts.
     Note(Severity, String),
+    /// Read the workspace in this file, and then restore everything from it.
+    Open(PathBuf),
     /// Restore everything from the workspace in this file.
     Restore(PathBuf, Box<Workspace>),
     /// The workspace was saved in this file.

@@ -126,7 +126,9 @@ fn names(folder: &Path, question: &Question) -> Vec<String> {
     let mut names: Vec<(bool, String)> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
-            let is_folder = entry.path().is_dir();
+            // The listing knows what an entry is; only what a link leads to is looked up.
+            let kind = entry.file_type().ok()?;
+            let is_folder = kind.is_dir() || kind.is_symlink() && entry.path().is_dir();
             let text = if is_folder { format!("{name}{}", std::path::MAIN_SEPARATOR) } else { name.clone() };
             (is_folder || question.takes(&name)).then_some((!is_folder, text))
         })

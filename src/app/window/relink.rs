@@ -7,13 +7,13 @@ use eframe::egui;
 use egui::{RichText, ScrollArea, Ui};
 
 use super::dialog::{self, Answer};
-use crate::app::state::workspace::{Entry, Missing, Workspace};
+use crate::app::state::workspace::{Entry, Missing, Workspace, WorkspaceError};
 use crate::viz::draw::font;
 
 /// Height of one missing file.
 const ROW_PX: f32 = 42.0;
 
-/// A workspace whose missing files are being located.
+/// A workspace that was read, and whose missing files are being located if there are any.
 pub struct Relink {
     /// The workspace's own file.
     pub path: PathBuf,
@@ -31,11 +31,15 @@ pub enum RelinkStep {
 }
 
 impl Relink {
-    /// The dialog for the workspace in the file `path`; `None` if nothing is missing.
-    pub fn new(path: &Path, workspace: &Workspace) -> Option<Self> {
-        let missing = workspace.missing();
-        let path = path.to_owned();
-        (!missing.is_empty()).then(|| Self { path, workspace: workspace.clone(), missing })
+    /// Reads the workspace in the file `path`, and looks for what it names: this takes long where that is much.
+    pub fn load(path: PathBuf) -> Result<Self, WorkspaceError> {
+        let workspace = Workspace::load(&path)?;
+        Ok(Self { missing: workspace.missing(), path, workspace })
+    }
+
+    /// Whether nothing is missing.
+    pub fn is_complete(&self) -> bool {
+        self.missing.is_empty()
     }
 
     /// Sets the new place of an entry, and checks again what is missing.

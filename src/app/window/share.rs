@@ -9,6 +9,7 @@ use egui::{ComboBox, Label, RadioButton, RichText, ScrollArea, TextEdit, Ui};
 use super::dialog::{self, Answer};
 use super::exporter::Outcome;
 use super::file_picker::FileRequest;
+use super::on_disk::{Found, OnDisk};
 use super::panels::UiAction;
 use super::{MainWindow, WindowOrder, style, widgets};
 use crate::app::format::{self, counted};
@@ -42,6 +43,7 @@ pub struct ShareDialog {
     path: String,
     /// The last estimate of the size in bytes, with the choices it is for.
     size: Option<((usize, ShareKind, ShareTheme), u64)>,
+    disk: OnDisk,
     error: Option<String>,
 }
 
@@ -63,7 +65,7 @@ impl ShareDialog {
         let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
         let path = folder.join("findings.html").display().to_string();
         let (probes, class_filter, size, error) = (Vec::new(), String::new(), None, None);
-        Self { now, all, probes, class_filter, share, path, size, error }
+        Self { now, all, probes, class_filter, share, path, size, disk: OnDisk::default(), error }
     }
 
     /// Sets the destination to one that was chosen in a dialog.
@@ -89,7 +91,8 @@ impl ShareDialog {
         if state.is_sharing() {
             ui.weak("Something is being shared: see Jobs and log for its progress");
         }
-        let replaced = share.to.file_name().filter(|_| share.kind == ShareKind::Page && share.to.is_file());
+        let found = self.disk.at(ui, &share.to);
+        let replaced = share.to.file_name().filter(|_| share.kind == ShareKind::Page && found == Found::File);
         if let Some(name) = replaced {
             ui.label(format!("Exists and will be replaced: {}", name.to_string_lossy()));
         }
@@ -253,18 +256,18 @@ impl ShareDialog {
     /// Whether the destination can be written to; if not, shows why. Offers to create a missing folder.
     fn check_destination(&mut self, ui: &mut Ui) -> bool {
         let path = expanded(self.path.trim());
-        let there = dialog::check_folder(ui, &path, &mut self.error);
-        let full = |path: &Path| std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-        let fault = match self.share.kind {
-            ShareKind::Page if path.is_dir() => Some("This is a folder: add a file name"),
-            ShareKind::Figures if path.is_file() => Some("This is a file: choose a folder, which may be new"),
-            ShareKind::Figures if full(&path) => {
+        let there = dialog::check_folder(ui, &mut self.disk, &path, &mut self.error);
+        let fault = match (self.share.kind, self.disk.at(ui, &path)) {
+            (ShareKind::Page, found) if found.is_folder() => Some("This is a folder: add a file name"),
+            (ShareKind::Figures, Found::File) => Some("This is a file: choose a folder, which may be new"),
+            (ShareKind::Figures, Found::Folder) => {
                 Some("This folder is not empty: choose an empty or a new one")
             }
             _ => None,
         };
         if let Some(fault) = fault {
             ui.add(Label::new(style::failure(ui, fault)).wrap());
+            self.disk.forget();
         }
         there && fault.is_none() && !self.path.trim().is_empty()
     }
