@@ -9,6 +9,7 @@ use egui::{Id, Key, Modifiers, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
 use super::file_picker::{FileKind, Question};
+use super::on_disk::{Found, OnDisk};
 use crate::app::paths::expanded;
 use crate::app::window::{style, widgets};
 
@@ -22,6 +23,7 @@ pub struct PathField {
     text: String,
     /// The folder last listed and its entries; names of folders end with a separator.
     listed: Option<(PathBuf, Vec<String>)>,
+    disk: OnDisk,
 }
 
 impl PathField {
@@ -30,7 +32,7 @@ impl PathField {
         let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let name = if let FileKind::Save(name) = &question.kind { name.as_str() } else { "" };
         let text = here.join(name).display().to_string(); // with a separator at its end where there is no name
-        Self { question, text, listed: None }
+        Self { question, text, listed: None, disk: OnDisk::default() }
     }
 
     /// Draws the dialog; `recent` are earlier answers to offer.
@@ -86,7 +88,9 @@ impl PathField {
 
     fn buttons(&mut self, ui: &mut Ui) -> Answer<PathBuf> {
         let path = expanded(self.text.trim());
-        let (there, folder) = (path.exists(), path.is_dir());
+        let found = self.disk.at(ui, &path);
+        let (there, folder) = (found != Found::Nothing, found.is_folder());
+        let has_folder = path.parent().is_some_and(|parent| self.disk.at(ui, parent).is_folder());
         let (error, verb) = match &self.question.kind {
             FileKind::Folder if !there => ("No such folder", "Open"),
             FileKind::NewFolder if there && !folder => ("That is a file", "Choose"),
@@ -94,9 +98,7 @@ impl PathField {
             FileKind::Folder | FileKind::Files | FileKind::File if there => ("", "Open"),
             FileKind::Folder | FileKind::Files | FileKind::File => ("No such file", "Open"),
             FileKind::Save(_) if folder => ("A name is missing", "Save"),
-            FileKind::Save(_) if path.parent().is_none_or(|parent| !parent.is_dir()) => {
-                ("No such folder", "Save")
-            }
+            FileKind::Save(_) if !has_folder => ("No such folder", "Save"),
             FileKind::Save(_) if there => ("It already exists", dialog::REPLACE),
             FileKind::Save(_) => ("", "Save"),
         };
