@@ -267,7 +267,6 @@ impl ShareDialog {
         };
         if let Some(fault) = fault {
             ui.add(Label::new(style::failure(ui, fault)).wrap());
-            self.disk.forget();
         }
         there && fault.is_none() && !self.path.trim().is_empty()
     }
