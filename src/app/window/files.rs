@@ -75,7 +75,7 @@ impl MainWindow {
     /// Reads a workspace on another thread, and then opens it; a note where no thread can be started.
     pub(super) fn load(&self, ctx: &Context, path: PathBuf) -> Option<WindowOrder> {
         let work = move || Outcome::Loaded(Box::new(Relink::load(path)));
-        self.exporter.start(ctx, work).err().map(|why| WindowOrder::Note(Severity::Error, why))
+        WindowOrder::failure(self.exporter.start(ctx, "open the workspace", work))
     }
 
     /// The order to restore a workspace that was read; opens the dialog for missing files first if there are any.
