@@ -215,6 +215,23 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_needs_another_one_whatever_conflicts_with_that() {
+        for (line, needed) in [
+            ("train --resume --out RUN --time 5", "--submit"),
+            ("sweep --resume --out RUN --tasks 2", "--submit"),
+            ("report RUN --out DIR --image x", "--html"),
+            ("report RUN --format md --title x", "--html"),
+            ("eval --probe x --last", "--run"),
+            ("eval --split val --last", "--run"),
+            ("open --demo --remote-program x", "--on"),
+        ] {
+            let words = ["ssmprobe"].into_iter().chain(line.split(' '));
+            let error = command().try_get_matches_from(words).expect_err(line).to_string();
+            assert!(error.contains("required") && error.contains(needed), "{line}: {error}");
+        }
+    }
+
+    #[test]
     fn a_value_that_is_refused_is_named_with_what_is_expected() {
         for (line, flag, expected) in [
             ("inspect --rho -0.1", "--rho", "a number from 0 to 1"),

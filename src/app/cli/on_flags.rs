@@ -22,10 +22,11 @@ pub struct OnFlags {
     /// Compute on another machine that `ssh` reaches without asking for a password and that has this program. Paths
     /// are on that machine. Results of `inspect` and `eval` are written here; tokens (`extract`) and runs (`train`,
     /// `sweep`) stay there. local: in a separate process on this machine.
-    #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|local")]
+    // Required as a group: clap drops the requirement of a flag where that flag conflicts with another one.
+    #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|local", group = "place")]
     on: Option<WorkerAddress>,
     /// Path of the program on that machine, if it is not on the PATH there.
-    #[arg(long, value_name = "PATH", requires = "on")]
+    #[arg(long, value_name = "PATH", requires = "place")]
     remote_program: Option<String>,
 }
 

@@ -23,16 +23,17 @@ pub struct SubmitFlags {
     /// Split the work into tasks, submitted to Slurm or run as processes on this machine, and a last task that joins
     /// them; `ssmprobe jobs` shows their progress. --json prints the tasks on one line as `ssmprobe jobs --json` does, and
     /// again after --wait.
-    #[arg(long, value_name = "WHERE")]
+    // Required as a group: clap drops the requirement of a flag where that flag conflicts with another one.
+    #[arg(long, value_name = "WHERE", group = "submission")]
     pub submit: Option<SubmitTarget>,
     /// Number of tasks [default for `train` and `sweep`: one per seed; required for `eval` and `extract`].
-    #[arg(long, value_name = "N", requires = "submit", value_parser = whole_number(1_u32..))]
+    #[arg(long, value_name = "N", requires = "submission", value_parser = whole_number(1_u32..))]
     pub tasks: Option<u32>,
     /// Wait until everything is joined; Ctrl-C leaves the tasks running.
-    #[arg(long, requires = "submit", conflicts_with = "dry_run")]
+    #[arg(long, requires = "submission", conflicts_with = "dry_run")]
     pub wait: bool,
     /// Print what `sbatch` would get, and submit nothing.
-    #[arg(long, requires = "submit")]
+    #[arg(long, requires = "submission")]
     pub dry_run: bool,
     /// What Slurm is told.
     #[command(flatten)]
@@ -82,30 +83,30 @@ fn time(text: &str) -> Result<String, String> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
 pub struct SlurmFlags {
     /// Partition of the cluster.
-    #[arg(long, value_name = "NAME", requires = "submit")]
+    #[arg(long, value_name = "NAME", requires = "submission")]
     pub partition: Option<String>,
     /// Account to charge.
-    #[arg(long, value_name = "NAME", requires = "submit")]
+    #[arg(long, value_name = "NAME", requires = "submission")]
     pub account: Option<String>,
     /// Time limit of a task, in Slurm's format (such as D-HH:MM:SS, HH:MM:SS or minutes); a task that needs more is queued
     /// again and continues.
-    #[arg(long, value_name = "TIME", requires = "submit", value_parser = time)]
+    #[arg(long, value_name = "TIME", requires = "submission", value_parser = time)]
     pub time: Option<String>,
     /// GPUs per task.
-    #[arg(long, value_name = "N", requires = "submit")]
+    #[arg(long, value_name = "N", requires = "submission")]
     pub gpus: Option<String>,
     /// CPU cores per task.
-    #[arg(long, value_name = "N", requires = "submit", value_parser = whole_number(1_u32..))]
+    #[arg(long, value_name = "N", requires = "submission", value_parser = whole_number(1_u32..))]
     pub cpus: Option<u32>,
     /// Memory per task, such as `32G`.
-    #[arg(long, value_name = "SIZE", requires = "submit")]
+    #[arg(long, value_name = "SIZE", requires = "submission")]
     pub memory: Option<String>,
     /// Maximum number of tasks of one array that run at a time; several --backbone, --retry and the cluster's limits
     /// make several arrays [default: Slurm's; 1 on this machine].
-    #[arg(long, value_name = "N", requires = "submit", value_parser = whole_number(1_u32..))]
+    #[arg(long, value_name = "N", requires = "submission", value_parser = whole_number(1_u32..))]
     pub array_limit: Option<u32>,
     /// Any other option of `sbatch`, without its dashes; can be given several times.
-    #[arg(long = "slurm", value_name = "KEY=VALUE", requires = "submit")]
+    #[arg(long = "slurm", value_name = "KEY=VALUE", requires = "submission")]
     pub others: Vec<String>,
 }
 

@@ -38,42 +38,43 @@ pub(super) const LONG: &str = "--html writes one self-contained file that any br
 #[derive(Args)]
 pub(super) struct HtmlFlags {
     /// HTML file to write, which any browser shows offline: images through probes side by side, and the tables.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "format"])]
+    // Required as a group: clap drops the requirement of a flag where that flag conflicts with another one.
+    #[arg(long, value_name = "FILE", group = "page", conflicts_with_all = ["out", "format"])]
     pub(super) html: Option<PathBuf>,
     /// Test images of the first run to show, named as in `eval --evaluation`, or by file name [default: 6 on which
     /// the probes disagree].
-    #[arg(long, value_name = "NAME", num_args = 1.., requires = "html")]
+    #[arg(long, value_name = "NAME", num_args = 1.., requires = "page")]
     image: Vec<String>,
     /// Heads of the first run to show, each with its best seed, or HEAD-sSEED [default: the best of 4 kinds, routers
     /// first].
-    #[arg(long, value_name = "HEAD", value_delimiter = ',', num_args = 1.., requires = "html")]
+    #[arg(long, value_name = "HEAD", value_delimiter = ',', num_args = 1.., requires = "page")]
     probe: Vec<String>,
     /// Classes to store evidence for, comma-separated names or numbers; readers of the page choose among them
     /// [default: the image's own, and those that the probes predict].
-    #[arg(long, value_name = "CLASS", requires = "html")]
+    #[arg(long, value_name = "CLASS", requires = "page")]
     class: Option<String>,
     /// Traces to show instead of explaining images (inspect --save-traces); no run is needed then. Several traces of
     /// one image and probe offer a choice of classes.
-    #[arg(long, value_name = "FILE", num_args = 1.., requires = "html", conflicts_with_all = ["image", "probe", "class"])]
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "page", conflicts_with_all = ["image", "probe", "class"])]
     trace: Vec<PathBuf>,
     /// Figures to show [default: token_map, scan_path, evidence]; `ssmprobe figures --list` lists them.
-    #[arg(long, value_name = "ID", value_delimiter = ',', requires = "html",
+    #[arg(long, value_name = "ID", value_delimiter = ',', requires = "page",
           value_parser = one_of(viz::FIGURES.iter().copied(), Figure::id))]
     figure: Vec<&'static dyn Figure>,
     /// Your notes, a Markdown file: headings, paragraphs, lists, emphasis and code.
-    #[arg(long, value_name = "FILE", requires = "html")]
+    #[arg(long, value_name = "FILE", requires = "page")]
     notes: Option<PathBuf>,
     /// Title of the page [default: backbone and dataset].
-    #[arg(long, value_name = "TEXT", requires = "html")]
+    #[arg(long, value_name = "TEXT", requires = "page")]
     title: Option<String>,
     /// Dataset of the first run, if it has moved.
-    #[arg(long, value_name = "DIR", requires = "html")]
+    #[arg(long, value_name = "DIR", requires = "page")]
     data: Option<PathBuf>,
     /// Where to compute: cpu, wgpu, cuda or auto.
-    #[arg(long, default_value = "auto", requires = "html")]
+    #[arg(long, default_value = "auto", requires = "page")]
     device: String,
     /// Also save the traces that the page is made of, which `ssmprobe figures` draws.
-    #[arg(long, value_name = "DIR", requires = "html", conflicts_with = "trace")]
+    #[arg(long, value_name = "DIR", requires = "page", conflicts_with = "trace")]
     save_traces: Option<PathBuf>,
 }
 

@@ -31,7 +31,8 @@ use crate::model::train::run::Run;
 pub struct EvalFlags {
     /// Folder of a run: evaluate its probes on its test images, with its backbone and dataset. Results are saved
     /// there, for `ssmprobe report`.
-    #[arg(long, value_name = "RUN")]
+    // Required as a group: clap drops the requirement of a flag where that flag conflicts with another one.
+    #[arg(long, value_name = "RUN", group = "evaluated_run")]
     pub run: Option<PathBuf>,
     /// Backbone: a folder, or an id on the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
     #[arg(long, value_name = "DIR|HUB_ID")]
@@ -43,7 +44,7 @@ pub struct EvalFlags {
     #[arg(long, value_name = "P.safetensors", conflicts_with = "run", num_args = 1..)]
     pub probe: Vec<PathBuf>,
     /// With --run, evaluate the probes after the last epoch instead of those of the best one.
-    #[arg(long, requires = "run")]
+    #[arg(long, requires = "evaluated_run")]
     pub last: bool,
     /// Without --run, the split to evaluate on: train, val or test [default: test, or val if there is no test split].
     #[arg(long, value_name = "SPLIT", conflicts_with = "run")]
