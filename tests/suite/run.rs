@@ -512,7 +512,8 @@ fn a_place_that_cannot_be_written_is_refused_before_tokens_are_taken() {
 fn a_file_where_a_folder_is_expected_is_called_one() {
     let folder = TempDir::new().expect("a folder");
     let place = |path: PathBuf| path.display().to_string();
-    let [file, run_] = [folder.path().join("file"), root().join("docs/runs/scenes-mae")].map(place);
+    let [run_, scenes] = ["docs/runs/scenes-mae", "assets/demo/scenes"].map(|part| place(root().join(part)));
+    let file = place(folder.path().join("file"));
     let [backbone, probe, photo] = ["backbone", "probes/gap.safetensors", "images/one.png"]
         .map(|part| place(root().join("tests/fixtures/inspect").join(part)));
     fs::write(&file, "").expect("a file");
@@ -525,6 +526,8 @@ fn a_file_where_a_folder_is_expected_is_called_one() {
         &["scenes", "--out", &file],
         &["report", &run_, "--table", "cost", "--out", &file],
         &["cache", "list", "--cache", &file],
+        &["extract", "--plan", "--backbone", &backbone, "--data", &scenes, "--cache", &file],
+        &["demo", "build", "--out", &file],
         &["figures", "--scan", "raster", "--out", &format!("{file}/scan.svg")],
         &["pretrain", "--objective", "masked", "--data", &run_, "--out", &file],
         &[&inspect[..], &["--out", &file]].concat()[..],

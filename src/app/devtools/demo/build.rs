@@ -18,6 +18,7 @@ use crate::app::value_parser::{number, whole_number};
 use crate::model::data::scenes;
 use crate::model::data::scenes::folder::Set;
 use crate::model::device;
+use crate::model::io::atomic_file;
 use crate::model::pretrain::{Objective, Plan, Recipe};
 use crate::model::train::TrainConfig;
 
@@ -82,7 +83,7 @@ impl Build {
         }
         self.check_out()?;
         let device = device::open(&self.device)?;
-        crate::model::io::atomic_file::make_folder(&self.out)
+        atomic_file::make_folder(&self.out)
             .with_context(|| format!("{}: the folder cannot be created", self.out.display()))?;
         let scenes = Set { seed: self.seed + 1, train: self.train, val: self.val };
         clear(&self.out.join("scenes"))?;
@@ -119,6 +120,8 @@ impl Build {
 
     /// Refuses a folder with files in it, unless it is an earlier demo: `scenes` and `probes` in it are deleted.
     fn check_out(&self) -> anyhow::Result<()> {
+        atomic_file::can_write(&self.out)
+            .with_context(|| format!("--out {}: cannot be written to", self.out.display()))?;
         let mut entries = match std::fs::read_dir(&self.out) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -205,6 +208,5 @@ fn clear(folder: &Path) -> anyhow::Result<()> {
 
 /// Writes a file atomically: whole, or not at all.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    crate::model::io::atomic_file::write(path, bytes)
-        .with_context(|| format!("{} cannot be written", path.display()))
+    atomic_file::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))
 }

@@ -39,6 +39,14 @@ pub enum ExtractError {
     /// No folder was given for the tokens, and the user has no home folder.
     #[error("this user has no home folder to cache tokens in; give a folder for them (--cache)")]
     NoCache,
+    /// The folder for the tokens cannot be one.
+    #[error("{folder}: tokens cannot be cached there: {source}; choose another folder (--cache)")]
+    CacheFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// The error.
+        source: std::io::Error,
+    },
     /// The cache would exceed the limit on its size.
     #[error(
         "the tokens of {} take {} and the limit is {}; allow more (--cache-limit), keep them in \

@@ -10,6 +10,7 @@ use crate::app::paths;
 use crate::app::value_parser::number;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::token_cache::Precision;
+use crate::model::io::atomic_file;
 
 /// How tokens are extracted and cached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
@@ -44,7 +45,12 @@ impl Default for TokenSettings {
 /// The folder of all token caches: `chosen` if given, else the default one.
 ///
 /// # Errors
-/// [`ExtractError::NoCache`] if there is no default one, because the user has no home folder.
+/// [`ExtractError::NoCache`] if there is no default one, because the user has no home folder; if it, or what it would be
+/// in, is a file.
 pub fn cache_root(chosen: Option<&Path>) -> Result<PathBuf, ExtractError> {
-    chosen.map(Path::to_owned).or_else(paths::tokens).ok_or(ExtractError::NoCache)
+    let folder = chosen.map(Path::to_owned).or_else(paths::tokens).ok_or(ExtractError::NoCache)?;
+    match atomic_file::nearest_folder(&folder) {
+        Ok(_) => Ok(folder),
+        Err(source) => Err(ExtractError::CacheFolder { folder, source }),
+    }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{CacheError, MANIFEST, Names, SHARD, TokenKey, count, io_error, read_manifest};
 use crate::model::grid::Grid;
-use crate::model::io::{atomic_file, temporary};
+use crate::model::io::temporary;
 
 /// A cache on disk, complete or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,7 +43,7 @@ pub struct About {
 
 /// The caches in `root`, sorted by name; empty if there is no such folder.
 pub fn entries(root: &Path) -> Result<Vec<Entry>, CacheError> {
-    let mut listed = match atomic_file::nearest_folder(root).and_then(|_| inside(root)) {
+    let mut listed = match inside(root) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(io_error("list it", root))?,
     };
