@@ -729,10 +729,10 @@ fn an_image_gets_a_star_and_the_gallery_shows_the_starred_alone() {
     assert!(state.is_starred(current));
     window.click("Starred images only");
     assert_eq!(window.state().gallery_images(None), [current]);
-    assert!(window.has(&format!("1 of {all}")));
+    assert!(window.has(&format!("1 of {all}: filtered")) && window.has("1 of 1"));
     window.click("Star this image");
     assert!(!window.state().is_starred(current));
-    assert!(window.has("No image matches the filter"));
+    assert!(window.has("No image matches the filter") && window.has("– of 0"));
 }
 
 #[test]

@@ -112,17 +112,9 @@ impl State {
         }
     }
 
-    /// The index of the current image among those in scope, from 0, and their number.
-    pub fn image_place(&self) -> (usize, usize) {
-        let images = &self.library.images;
-        let at = self.selection.image.and_then(|id| images.get_index_of(&id)).unwrap_or(0);
-        match self.gallery_filter.scope {
-            Scope::All => (at, images.len()),
-            _ => {
-                let before = images.values().take(at).filter(|image| self.in_scope(image)).count();
-                (before, before + images.values().skip(at).filter(|image| self.in_scope(image)).count())
-            }
-        }
+    /// The number of images in scope.
+    pub fn images_in_scope(&self) -> usize {
+        self.library.images.values().filter(|image| self.in_scope(image)).count()
     }
 
     /// Selects the image `by` positions further in the gallery, clamped to the first and last.

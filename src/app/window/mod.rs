@@ -51,6 +51,7 @@ pub use self::app::App;
 pub use self::engine::Engine;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use eframe::egui;
 use egui::{CentralPanel, Frame, Margin, Ui, UiBuilder};
@@ -68,7 +69,7 @@ use self::leaving::Leaving;
 use self::named_workspace::NamedWorkspace;
 use self::opener::Opener;
 use self::palette::Palette;
-use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, TokenHover, UiAction};
+use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, ShownImages, TokenHover, UiAction};
 use self::relink::{Relink, RelinkStep};
 use self::share::ShareDialog;
 use self::tour::{Tour, TourResponse};
@@ -119,6 +120,8 @@ impl WindowOrder {
 pub struct MainWindow {
     panels: Panels,
     layout: Layout,
+    /// The images that the gallery showed in the last frame.
+    shown: Option<Arc<ShownImages>>,
     /// The count of the state's reveal requests that was last handled.
     revealed: u64,
     /// The pane requested on the command line, until the user acts.
@@ -251,10 +254,12 @@ impl MainWindow {
             ..TokenHover::default()
         };
         let mut actions = Vec::new();
+        let shown = ShownImages::of(state, self.shown.take());
         let mut cx = PanelContext {
             state,
             theme: &theme,
             focus: state.focus(),
+            shown: &shown,
             hover: &mut hover,
             actions: &mut actions,
         };
@@ -264,6 +269,7 @@ impl MainWindow {
         }
         let ctx = ui.ctx().clone();
         dialog::draw_below(&ctx, || self.draw_panels(ui, &mut cx));
+        self.shown = Some(shown);
         self.dialogs(ui, state, &mut actions, &mut orders);
         if let Some((what, paths)) = self.picker.ui(ui, &state.settings.recent) {
             self.handle_files(what, paths, state, &mut orders);

@@ -77,7 +77,6 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
             cx.choose(action);
         }
     }
-    let (at, count) = cx.state.image_place();
     // Images in one table are told apart by their row.
     let name = match image.place.row {
         Some(row) => format!("Row {row} of {}", ImageSource::from(image.place.path.clone()).short()),
@@ -88,7 +87,11 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         ui.weak("·");
         ui.label(font::fit(class, 13.5, 110.0 * room.share)).on_hover_text(format!("True class: {class}"));
     }
-    ui.weak(format!("{} of {count}", at + 1));
+    let count = cx.shown.ids.len();
+    match cx.state.selection.image.and_then(|id| cx.shown.ids.get_index_of(&id)) {
+        Some(at) => ui.weak(format!("{} of {count}", at + 1)),
+        None => ui.weak(format!("– of {count}")).on_hover_text("The gallery's filter hides this image"),
+    };
     finding(ui, cx, image, room);
 }
 

@@ -7,10 +7,10 @@ use eframe::egui;
 use egui::{ScrollArea, Ui, Vec2};
 
 use super::tile::{self, Sheet, Tile};
-use super::{PanelContext, gallery_filter, placeholder};
-use crate::app::jobs::{ColumnId, DatasetId, ImageId};
+use super::{PanelContext, ShownImages, gallery_filter, placeholder};
+use crate::app::jobs::{ColumnId, ImageId};
+use crate::app::state::Sort;
 use crate::app::state::command::{Action, Command};
-use crate::app::state::{GalleryFilter, Sort};
 
 /// Side of a thumbnail in a high library.
 const THUMBNAIL_PX: f32 = 84.0;
@@ -24,8 +24,8 @@ const FILTER_LINES_PX: f32 = 230.0;
 
 #[derive(Default)]
 pub struct Gallery {
-    /// The images that pass the filter, cached.
-    passed: Option<Passed>,
+    /// The images of which tiles are kept.
+    listed: Option<Arc<ShownImages>>,
     tiles: tile::Tiles,
     visible: Vec<ImageId>,
     /// The maps that were last requested, and the stamp of the state they were requested for.
@@ -33,45 +33,6 @@ pub struct Gallery {
     shown: Option<ImageId>,
     /// Whether to scroll until the current image's tile is wholly visible.
     scroll_to_shown: bool,
-}
-
-/// The images that pass the filter and, if they are sorted by similarity to one of them, those similarities.
-struct Passed {
-    key: FilterKey,
-    ids: Vec<ImageId>,
-    similarities: Option<(DatasetId, Vec<f32>)>,
-}
-
-impl Passed {
-    fn new(key: FilterKey, cx: &PanelContext<'_>) -> Self {
-        let similarities = match key.filter.sort {
-            Sort::Similarity(image) => key.focus.and_then(|column| cx.state.similarities(image, column)),
-            _ => None,
-        };
-        Self { ids: cx.state.gallery_images(key.focus), key, similarities }
-    }
-
-    /// Similarity of an image to the one they are sorted by.
-    fn similarity(&self, cx: &PanelContext<'_>, id: ImageId) -> Option<f32> {
-        let label = cx.state.library.images.get(&id)?.label?;
-        let (_, similarities) =
-            self.similarities.as_ref().filter(|(dataset, _)| *dataset == label.dataset)?;
-        similarities.get(label.at).copied()
-    }
-}
-
-/// Everything that decides which images pass, and in which order.
-#[derive(PartialEq)]
-struct FilterKey {
-    filter: GalleryFilter,
-    focus: Option<ColumnId>,
-    evaluations: u64,
-    /// Addresses of the evaluations and the similarities that are used: they change with layer, size or seed.
-    sources: Vec<usize>,
-    flipped: bool,
-    findings: u64,
-    count: usize,
-    last: Option<ImageId>,
 }
 
 impl Gallery {
@@ -92,45 +53,27 @@ impl Gallery {
             }
             return;
         }
-        let (count, last) = (images.len(), images.last().map(|(id, _)| *id));
+        let shown = cx.shown;
+        if !self.listed.as_ref().is_some_and(|listed| Arc::ptr_eq(listed, shown)) {
+            self.tiles.retain(|image| images.contains_key(&image));
+            self.listed = Some(shown.clone());
+        }
         let short = ui.available_height() < FILTER_LINES_PX;
-        gallery_filter::ui(ui, cx, short, self.passed.as_ref().map_or(count, |passed| passed.ids.len()));
-        let (alike, other) = match cx.state.gallery_filter.sort {
-            Sort::Similarity(image) => (gallery_filter::similar_to(ui, cx, image), None),
-            Sort::Disagreement(column) => (None, Some(column)),
-            Sort::Opened | Sort::Measure(_) => (None, None),
-        };
-        let columns = [cx.focus, other, cx.state.gallery_filter.differs].into_iter().flatten();
-        let evaluations = columns.flat_map(|column| cx.state.evaluations_of(column));
-        let addresses = evaluations.map(|(_, evaluation)| Arc::as_ptr(evaluation).addr());
-        let key = FilterKey {
-            filter: cx.state.gallery_filter.clone(),
-            focus: cx.focus,
-            evaluations: cx.state.evaluations.revision,
-            sources: addresses.chain(alike.map(|space| Arc::as_ptr(&space).addr())).collect(),
-            flipped: cx.state.views.overview.flipped,
-            findings: cx.state.findings.revision,
-            count,
-            last,
-        };
-        let passed = match self.passed.take() {
-            Some(passed) if passed.key == key => passed,
-            _ => {
-                self.tiles.retain(|image| images.contains_key(&image));
-                Passed::new(key, cx)
-            }
-        };
-        if passed.ids.is_empty() {
+        gallery_filter::ui(ui, cx, short);
+        if let Sort::Similarity(image) = cx.state.gallery_filter.sort {
+            gallery_filter::similar_to(ui, cx, image);
+        }
+        if shown.ids.is_empty() {
             placeholder::empty(ui, "No image matches the filter");
         } else {
-            let numbers = passed.similarities.is_some();
-            self.grid(ui, cx, &Sheet { numbers, ..sheet.clone() }, &passed);
+            let numbers = shown.similarities.is_some();
+            self.grid(ui, cx, &Sheet { numbers, ..sheet.clone() });
         }
-        self.passed = Some(passed);
     }
 
-    fn grid(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, sheet: &Sheet, passed: &Passed) {
-        let ids = &passed.ids;
+    fn grid(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, sheet: &Sheet) {
+        let shown = cx.shown;
+        let ids = &shown.ids;
         ui.spacing_mut().item_spacing = Vec2::splat(GAP_PX);
         let width = ui.available_width() - ui.spacing().scroll.allocated_width();
         let columns = (((width + GAP_PX) / (sheet.size(sheet.side).x + GAP_PX)) as usize).max(1);
@@ -143,7 +86,7 @@ impl Gallery {
         if cx.state.selection.image != self.shown {
             self.shown = cx.state.selection.image;
             self.scroll_to_shown = true;
-            let at = self.shown.and_then(|image| ids.iter().position(|id| *id == image));
+            let at = self.shown.and_then(|image| ids.get_index_of(&image));
             if let Some(at) = at.filter(|at| !self.visible.contains(&ids[*at])) {
                 area = area.vertical_scroll_offset((at / columns) as f32 * (size.y + GAP_PX));
             }
@@ -156,7 +99,7 @@ impl Gallery {
                         visible.push(*id);
                         let is_current = cx.state.selection.image == Some(*id);
                         let scroll_to = is_current && std::mem::take(&mut self.scroll_to_shown);
-                        let similarity = passed.similarity(cx, *id);
+                        let similarity = shown.similarity(cx.state, *id);
                         let tile = Tile { id: *id, side, size, scroll_to, similarity };
                         tile.show(ui, cx, sheet, &mut self.tiles);
                     }

@@ -1,7 +1,5 @@
 //! The lines above the gallery: filter and order of the images.
 
-use std::sync::Arc;
-
 use eframe::egui;
 use egui::{Label, Role, TextEdit, Ui, WidgetInfo};
 
@@ -11,7 +9,6 @@ use crate::app::state::command::{Action, Command};
 use crate::app::state::{Dataset, GalleryFilter, Image, Outcome, Scope, Sort};
 use crate::app::window::style;
 use crate::app::window::widgets::{choice, combo, field, star};
-use crate::model::explain::evaluation::similarity::ImageSpace;
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
 
@@ -22,12 +19,11 @@ const MENU_WIDTH_PX: f32 = 320.0;
 /// From this width everything is in one line.
 const WIDE_PX: f32 = 900.0;
 
-/// Draws the lines; `shown` images pass now. Choices that need an evaluation are offered once there is one. In a `short`
-/// gallery everything but the text filter is in a menu.
-pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool, shown: usize) {
+/// Draws the lines. Choices that need an evaluation are offered once there is one. In a `short` gallery everything but the
+/// text filter is in a menu.
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool) {
     let before = &cx.state.gallery_filter;
     let mut filter = before.clone();
-    let (_, all) = cx.state.image_place();
     let offered = cx.state.gallery_dataset().is_some();
     let wide = offered && !short && ui.available_width() >= WIDE_PX;
     ui.spacing_mut().item_spacing.y = 4.0;
@@ -70,6 +66,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool, shown: usize) {
     }
     if !filter.is_open() {
         ui.horizontal(|ui| {
+            let (shown, all) = (cx.shown.ids.len(), cx.shown.in_scope);
             let what = if shown < all { "filtered" } else { "sorted" };
             let what = filter.only.as_ref().map_or(what, |(what, _)| what.as_str());
             let text = format!("{shown} of {all}: {what}");
@@ -196,9 +193,9 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
     });
 }
 
-/// Draws the controls of similarity to `image`; the space to compare in, or `None` after drawing why there is none.
-pub fn similar_to(ui: &mut Ui, cx: &mut PanelContext<'_>, image: ImageId) -> Option<Arc<ImageSpace>> {
-    let label = cx.state.library.images.get(&image)?.label?;
+/// Draws the controls of similarity to `image`, and why there is none or all images are alike.
+pub fn similar_to(ui: &mut Ui, cx: &mut PanelContext<'_>, image: ImageId) {
+    let Some(label) = cx.state.library.images.get(&image).and_then(|image| image.label) else { return };
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         similarity::controls(ui, cx);
@@ -213,20 +210,14 @@ pub fn similar_to(ui: &mut Ui, cx: &mut PanelContext<'_>, image: ImageId) -> Opt
             }
         }
     });
-    match similarity::space(cx, label.dataset)? {
-        Ok(space) if space.knows(label.at) => {
-            if space.is_uniform() {
-                ui.weak("All images are alike by this measure: they are in the order of the dataset");
-            }
-            Some(space)
-        }
-        Ok(_) => {
+    match similarity::space(cx, label.dataset) {
+        Some(Ok(space)) if !space.knows(label.at) => {
             ui.weak("This image has no such values to compare");
-            None
         }
-        Err(error) => {
-            ui.weak(error.to_string());
-            None
+        Some(Ok(space)) if space.is_uniform() => {
+            ui.weak("All images are alike by this measure: they are in the order of the dataset");
         }
+        Some(Err(error)) => drop(ui.weak(error.to_string())),
+        Some(Ok(_)) | None => {}
     }
 }

@@ -27,6 +27,7 @@ mod plot_view;
 mod probe_rows;
 mod probe_table;
 mod removal;
+mod shown_images;
 mod similarity;
 mod stability;
 mod tile;
@@ -45,6 +46,7 @@ pub use self::compare::COMPARE;
 pub use self::figure_view::TokenHover;
 pub use self::findings::FINDINGS;
 pub use self::probe_table::ACCURACIES;
+pub use self::shown_images::ShownImages;
 pub use self::training::TRAINING;
 use crate::app::jobs::info::BackboneInfo;
 use crate::app::jobs::train::TrainSettings;
@@ -184,6 +186,8 @@ pub struct PanelContext<'a> {
     pub theme: &'a Theme,
     /// The column the panes of one probe show.
     pub focus: Option<ColumnId>,
+    /// The images that the gallery shows.
+    pub shown: &'a Arc<ShownImages>,
     /// The hovered and the pinned token.
     pub hover: &'a mut TokenHover,
     /// Actions that were chosen in this frame.
