@@ -46,9 +46,11 @@ mod token_mismatch;
 mod toolbar;
 mod tour;
 mod widgets;
+mod window_order;
 
 pub use self::app::App;
 pub use self::engine::Engine;
+pub use self::window_order::WindowOrder;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,47 +75,16 @@ use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, ShownIm
 use self::relink::{Relink, RelinkStep};
 use self::share::ShareDialog;
 use self::tour::{Tour, TourResponse};
-use super::state::{RevealTarget, Severity, State};
-use super::user_error::UserError;
+use super::state::{RevealTarget, State};
 use crate::app::image_files::is_workspace;
 use crate::app::jobs::{Cancel, JobId};
 use crate::app::state::command::{Command, FilePrompt};
 use crate::app::state::connection::Host;
-use crate::app::state::workspace::Workspace;
 use crate::viz::draw::{Hover, color32};
 use crate::viz::figures::scan_path;
 
 /// Minimum width of the library.
 const LIBRARY_PX: f32 = 250.0;
-
-/// What the window orders from the [`App`] around it.
-pub enum WindowOrder {
-    /// Dispatch a command to the state.
-    Command(Command),
-    /// Add a note to log and toasts.
-    Note(Severity, String),
-    /// Read the workspace in this file, and then restore everything from it.
-    Open(PathBuf),
-    /// Restore everything from the workspace in this file.
-    Restore(PathBuf, Box<Workspace>),
-    /// The workspace was saved in this file.
-    Saved(PathBuf),
-    /// The findings of a share job were written to this path, or why not.
-    Shared(JobId, Result<PathBuf, UserError>),
-    /// Replace everything that is open by the demo.
-    Demo,
-    /// Connect to a remote worker, or to this program's own, with nothing open.
-    Connect(Option<Host>),
-    /// Try to connect now.
-    ConnectNow,
-}
-
-impl WindowOrder {
-    /// A note of why something failed, if it did.
-    fn failure(done: Result<(), String>) -> Option<Self> {
-        done.err().map(|why| Self::Note(Severity::Error, why))
-    }
-}
 
 /// Everything that belongs to the window alone.
 #[derive(Default)]

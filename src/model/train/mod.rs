@@ -13,6 +13,7 @@ mod evaluate;
 mod gpus_alone;
 pub mod losses;
 pub mod optim;
+mod pending_step;
 pub mod protocol;
 mod recorded;
 mod redraw;

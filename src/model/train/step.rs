@@ -7,21 +7,20 @@
 
 use std::time::Instant;
 
-use burn::tensor::{DType, Gradients, Tensor, TensorData};
-use burn_cubecl::cubecl::client::Client;
+use burn::tensor::{Gradients, Tensor, TensorData};
 
 use super::batches::Labels;
 use super::cross_entropy::loss_and_gradients;
+use super::pending_step::{PendingStep, read_outcomes};
 use super::{HeadTrainer, RecordedStep};
 use crate::model::io::failpoint;
 use crate::model::ops::cpu;
-use crate::model::ops::gpu::{copy_to_host, cube};
+use crate::model::ops::gpu::cube;
 use crate::model::ops::pooling::Pooling;
 use crate::model::ops::pooling::pass::{Gradient, Pass};
 use crate::model::probe::head::Batch;
-use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;
-use crate::model::train::optim::{Optimizer, gradients};
+use crate::model::train::optim::gradients;
 
 /// One step of every head that still trains, on a batch whose `patches` record gradients, at the head's learning rate.
 pub fn step_all<'a>(
@@ -137,7 +136,7 @@ fn step_on_gpu<'a>(
         for trainer in trainers {
             let begun = Instant::now();
             let pending = launch(trainer);
-            let outcome = outcome(pending.loss_and_right.clone());
+            let outcome = outcome(pending.loss_and_right());
             let trainer = pending.finish(outcome, labels);
             let seconds = begun.elapsed().as_secs_f64();
             trainer.progress.seconds += seconds;
@@ -159,78 +158,20 @@ fn step_on_gpu<'a>(
     }
 }
 
-/// A head's step whose launches, update included, a GPU has received.
-struct PendingStep<'a> {
-    trainer: &'a mut HeadTrainer,
-    /// Its loss and the number of correct images, `[2]`, on the device.
-    loss_and_right: Tensor<1>,
-    /// The state before its update.
-    before: (Model, Optimizer, Option<Params>),
-}
-
-impl<'a> PendingStep<'a> {
-    /// Launches the step without waiting.
-    fn new(trainer: &'a mut HeadTrainer, batch: &Batch, labels: &Labels, rate: f64) -> Self {
-        let mut recorded = trainer.recorded.take();
-        let mut fitting = recorded.as_mut().filter(|recorded| recorded.load_batch(batch, labels).is_some());
-        if let Some(recorded) = &mut fitting {
-            recorded.adopt(trainer);
-        }
-        let HeadTrainer { model, optimizer, last_finite, .. } = &*trainer;
-        let before = (model.clone(), optimizer.clone(), last_finite.clone());
-        let loss_and_right = match fitting {
-            Some(recorded) => recorded.replay(trainer, rate),
-            None => {
-                let mut step = Step::new(trainer);
-                step.forward_and_backward(batch, labels, None);
-                let loss_and_right = step.take_loss_and_right();
-                step.update(None, rate);
-                loss_and_right
-            }
-        };
-        trainer.recorded = recorded;
-        Self { trainer, loss_and_right, before }
-    }
-
-    /// Adds its loss and the number of correct images to the sums, and restores the state before the step if the loss is not finite.
-    fn finish(self, outcome: (f64, usize), labels: &Labels) -> &'a mut HeadTrainer {
-        let Self { trainer, before, .. } = self;
-        if !outcome.0.is_finite() {
-            (trainer.model, trainer.optimizer, trainer.last_finite) = before;
-        }
-        trainer.count(outcome, labels);
-        trainer
-    }
-}
-
-/// Enqueues the copy of every step's loss and number of correct images to the host, behind these steps alone: a later copy would
-/// also wait for the next batch's upload. The result waits for the copies.
-fn read_outcomes<'a>(
-    gpu: &'a Client,
-    pending: &[PendingStep],
-) -> impl FnOnce() -> Vec<(f64, usize)> + use<'a> {
-    let copies: Vec<_> = pending.iter().map(|step| copy_to_host(step.loss_and_right.clone())).collect();
-    let read = (!copies.is_empty()).then(|| gpu.read_tensor_async(copies));
-    || {
-        let read = read.map(|read| pollster::block_on(read).unwrap_or_else(|error| panic!("{error:?}")));
-        let pair = |bytes| TensorData::from_bytes(bytes, [2], DType::F32);
-        read.into_iter().flatten().map(|bytes| on_host(pair(bytes))).collect()
-    }
-}
-
 /// Reads the loss and the number of correct images; waits for the device.
 fn outcome(loss_and_right: Tensor<1>) -> (f64, usize) {
     on_host(loss_and_right.into_data())
 }
 
-fn on_host(loss_and_right: TensorData) -> (f64, usize) {
+/// The loss and the number of correct images from `[2]`.
+pub(super) fn on_host(loss_and_right: TensorData) -> (f64, usize) {
     let loss_and_right = loss_and_right.try_into_vec::<f32>().expect("float32 numbers");
     (f64::from(loss_and_right[0]), loss_and_right[1] as usize)
 }
 
 impl HeadTrainer {
     /// Adds a step to the sums of the epoch; if its loss is not finite, ends the training and undoes the step before.
-    fn count(&mut self, (loss, right): (f64, usize), labels: &Labels) {
+    pub(super) fn count(&mut self, (loss, right): (f64, usize), labels: &Labels) {
         if !loss.is_finite() {
             self.fail(&format!("the loss became {loss}"));
             return;
@@ -344,6 +285,7 @@ mod gpu_tests {
     use crate::model::grid::Grid;
     use crate::model::probe::head::{Config, Dims, find};
     use crate::model::train::gpus_alone::gpus_alone;
+    use crate::model::train::optim::Optimizer;
     use crate::model::train::solo_steps::{SOLO_STEPS, SoloSteps};
 
     const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };

@@ -74,10 +74,10 @@ pub struct Figures {
     list: bool,
     /// Width in mm: 85 for one column, 174 for a two-column page [default: 85, or what traces side by side need to be
     /// legible]
-    #[arg(long, value_name = "MM", value_parser = number("from 20 to 2000 mm", |mm| (20.0..=2000.0).contains(&mm)))]
+    #[arg(long, value_name = "MM", value_parser = number("from 20 to 2000 mm", |mm: f32| (20.0..=2000.0).contains(&mm)))]
     width: Option<f32>,
     /// Resolution of a PNG or GIF, in dots per inch [default: 300, GIF 150]
-    #[arg(long, value_parser = number("from 10 to 2400 dots per inch", |dpi| (10.0..=2400.0).contains(&dpi)))]
+    #[arg(long, value_parser = number("from 10 to 2400 dots per inch", |dpi: f32| (10.0..=2400.0).contains(&dpi)))]
     dpi: Option<f32>,
     /// Theme; print draws no background
     #[arg(long, value_enum, default_value = "print")]

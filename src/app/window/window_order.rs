@@ -1,0 +1,39 @@
+//! What the window orders from the [`App`](super::App) around it.
+
+use std::path::PathBuf;
+
+use crate::app::jobs::JobId;
+use crate::app::state::Severity;
+use crate::app::state::command::Command;
+use crate::app::state::connection::Host;
+use crate::app::state::workspace::Workspace;
+use crate::app::user_error::UserError;
+
+/// An order to the application.
+pub enum WindowOrder {
+    /// Dispatch a command to the state.
+    Command(Command),
+    /// Add a note to log and toasts.
+    Note(Severity, String),
+    /// Read the workspace in this file, and then restore everything from it.
+    Open(PathBuf),
+    /// Restore everything from the workspace in this file.
+    Restore(PathBuf, Box<Workspace>),
+    /// The workspace was saved in this file.
+    Saved(PathBuf),
+    /// The findings of a share job were written to this path, or why not.
+    Shared(JobId, Result<PathBuf, UserError>),
+    /// Replace everything that is open by the demo.
+    Demo,
+    /// Connect to a remote worker, or to this program's own, with nothing open.
+    Connect(Option<Host>),
+    /// Try to connect now.
+    ConnectNow,
+}
+
+impl WindowOrder {
+    /// A note of why something failed, if it did.
+    pub(super) fn failure(done: Result<(), String>) -> Option<Self> {
+        done.err().map(|why| Self::Note(Severity::Error, why))
+    }
+}
