@@ -335,7 +335,7 @@ fn what_cannot_be_shown_or_written_leaves_the_page_that_was_there() {
         (1, &["--html", "page.html", "--trace", "short.json"], "short.json: the trace is inconsistent"),
         (2, &["--html", "page.html", "--trace", "none.json"], "cannot read none.json"),
         (1, &["--html", "page.html", "newer"], "newer/run.json"),
-        (1, &["--html", "file/page.html", "--trace", "gap.json"], "file"),
+        (2, &["--html", "file/page.html", "--trace", "gap.json"], "file is a file"),
         (1, &["--html", "page.html", "--trace", "gap.json", "--notes", "notes.md"], "--notes notes.md"),
         (2, &["--html", "page.html", "--trace", "gap.json", "--figure", "moon"], "expected one of photo"),
         (2, &["--html", "page.html"], "<RUN>"),

@@ -8,7 +8,6 @@
 use std::io::{Cursor, Write as _};
 
 use super::{ExportError, failed};
-use crate::model::io::block;
 use crate::model::io::csv_cell::{unique_names, word};
 use crate::viz::draw::table::{Column, Table};
 
@@ -67,10 +66,12 @@ pub fn npz(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
     let names = std::iter::once("metadata").chain(columns.iter().map(|(name, _)| *name));
     let names = unique_names(names.chain(table.matrix.iter().map(|(name, _)| name.as_str())));
     for (name, (_, values)) in names[1..].iter().zip(&columns) {
-        add(name, npy("<f8", &format!("({},)", values.len()), &block::bytes(values)))?;
+        let data = values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        add(name, npy("<f8", &format!("({},)", values.len()), &data))?;
     }
     if let (Some((_, m)), Some(name)) = (&table.matrix, names.last()) {
-        add(name, npy("<f4", &format!("({}, {})", m.rows, m.cols), &block::bytes(&m.data)))?;
+        let data = m.data.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        add(name, npy("<f4", &format!("({}, {})", m.rows, m.cols), &data))?;
     }
     let pairs = metadata(title, about).map(|(key, value)| (key.replace(' ', "_"), value.into()));
     let text = serde_json::Value::Object(pairs.into_iter().collect()).to_string();
