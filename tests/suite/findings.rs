@@ -45,11 +45,12 @@ fn view_text(state: &State) -> String {
     });
     let place = |id| state.columns.get_index_of(&id);
     let reference = state.selection.reference.and_then(place);
+    let others = [state.selection.beside, state.selection.against].map(|id| id.and_then(place));
     let focus = state.focus().and_then(place);
     let image = state.current_image().map(Image::name);
     let columns: Vec<_> = columns.collect();
     format!(
-        "{columns:?} {reference:?} {focus:?} {image:?} {:?} {:?} {:?}",
+        "{columns:?} {reference:?} {others:?} {focus:?} {image:?} {:?} {:?} {:?}",
         state.selection.class, state.views, state.explain
     )
 }
@@ -65,6 +66,8 @@ fn arranged() -> State {
     let options = Options { step: Some(2), ..Options::default() };
     for command in [
         Command::Pin(Some(pinned)),
+        Command::SetBeside(Some(column(&state, 2))),
+        Command::SetAgainst(Some(pinned)),
         Command::SetClass(ClassChoice::Named("dog".into())),
         Command::SetOptions("scan_path".into(), options),
         Command::SetDifference(true),

@@ -18,7 +18,9 @@ use ssmprobe::app::jobs::{
 use ssmprobe::app::state::command::{Action, Command, Effect};
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::state::workspace::{Entry, SavedDataset, SavedImage, SavedNote, Workspace};
-use ssmprobe::app::state::{ColumnState, Finding, GalleryFilter, Image, State, Status};
+use ssmprobe::app::state::{
+    ColumnState, Finding, GalleryFilter, Image, Overlay, Selection, SheetView, State, Status,
+};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
@@ -680,6 +682,22 @@ fn a_workspace_comes_back_as_it_was() {
     state.dispatch(Command::Pin(Some(second)));
     state.dispatch(Command::SetChange(second, Intervention::Temperature(0.5)));
     state.dispatch(Command::SetOptions("tokens".into(), Options { opacity: 0.25, ..Options::default() }));
+    let sheet = SheetView { side: 90, overlay: Overlay::Evidence };
+    for command in [
+        Command::SetRows(["kernel".to_owned()].into()),
+        Command::SetSheetView(sheet),
+        Command::SetBeside(Some(second)),
+        Command::SetAgainst(Some(second)),
+    ] {
+        let before = (state.views.clone(), state.selection.clone());
+        state.dispatch(command);
+        let after = (state.views.clone(), state.selection.clone());
+        assert_ne!(before, after);
+        state.dispatch(Command::Undo);
+        assert_eq!((state.views.clone(), state.selection.clone()), before);
+        state.dispatch(Command::Redo);
+        assert_eq!((state.views.clone(), state.selection.clone()), after);
+    }
     let saved = state.workspace(json!({"tiles": [1, 2]}));
     let path = here("work.ssmprobe");
     saved.save(&path).expect("saved");
@@ -712,7 +730,8 @@ fn a_workspace_comes_back_as_it_was() {
     );
     let look = play(&mut again, requests).expect("a look");
     assert_eq!(look.1.asked.len(), 3);
-    assert_eq!(again.selection.reference, Some(second));
+    assert_eq!(again.selection, Selection { hover: again.selection.hover, ..state.selection.clone() });
+    assert_eq!((again.views.rows.len(), again.views.sheet), (1, sheet));
     assert_eq!(again.columns[&second].change, Intervention::Temperature(0.5));
     assert_eq!(again.views, state.views);
     let fresh = again.dispatch(Command::OpenProbes(vec!["new.safetensors".into()]));

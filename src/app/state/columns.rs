@@ -89,10 +89,9 @@ impl State {
         self.explain_columns()
     }
 
-    pub(super) fn pin(&mut self, id: Option<ColumnId>) -> Vec<Request> {
-        let text = id.map_or_else(|| "Unpin".to_owned(), |id| self.naming("Pin", id));
-        let reference = id.filter(|id| self.columns.contains_key(id));
-        self.set_selection(text, Selection { reference, ..self.selection.clone() })
+    pub(super) fn pin(&mut self, reference: Option<ColumnId>) -> Vec<Request> {
+        let text = reference.map_or_else(|| "Unpin".to_owned(), |id| self.naming("Pin", id));
+        self.select(text, |selection| selection.reference = reference)
     }
 
     pub(super) fn set_class(&mut self, class: ClassChoice) -> Vec<Request> {
@@ -100,15 +99,22 @@ impl State {
             ClassChoice::Named(name) if name.trim().is_empty() => ClassChoice::Predicted,
             class => class,
         };
-        self.set_selection("Choose class", Selection { class, ..self.selection.clone() })
+        self.select("Choose class", |selection| selection.class = class)
     }
 
-    /// Changes the selection as an undoable step; does nothing if it is the same.
-    fn set_selection(&mut self, text: impl Into<String>, selection: Selection) -> Vec<Request> {
-        if selection == self.selection {
+    /// Edits the selection as an undoable step; does nothing if it stays the same.
+    pub(super) fn select(
+        &mut self,
+        text: impl Into<String>,
+        edit: impl FnOnce(&mut Selection),
+    ) -> Vec<Request> {
+        let mut wanted = self.selection.clone();
+        edit(&mut wanted);
+        wanted.retain(&self.columns);
+        if wanted == self.selection {
             return Vec::new();
         }
-        self.change(text, |p| p.selection = Some(selection))
+        self.change(text, |p| p.selection = Some(wanted))
     }
 
     pub(super) fn set_options(&mut self, figure: String, options: Options) -> Vec<Request> {

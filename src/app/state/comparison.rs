@@ -57,7 +57,7 @@ impl State {
             self.columns.retain(|_, column| column.compared);
             let column = Column { compared: false, ..Column::new(probe, None, Intervention::None) };
             self.columns.insert(id, column);
-            self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
+            self.selection.retain(&self.columns);
             id
         });
         self.selection.focus = Some(id);

@@ -46,6 +46,12 @@ pub struct FindingView {
     pub reference: Option<usize>,
     /// The index of the focused column.
     pub focus: Option<usize>,
+    /// The index of the column beside the focused one on a contact sheet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<usize>,
+    /// The index of the column on the y axis of a scatter plot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub against: Option<usize>,
     /// The class that the evidence is for.
     pub class: ClassChoice,
     /// The pinned token.
@@ -201,6 +207,8 @@ impl State {
             columns: self.columns.values().filter_map(column).collect(),
             reference: place(self.selection.reference),
             focus: place(self.focus()),
+            beside: place(self.selection.beside),
+            against: place(self.selection.against),
             class: self.selection.class.clone(),
             token,
             views: self.views.clone(),

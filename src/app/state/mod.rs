@@ -39,7 +39,7 @@ mod unsaved;
 mod watched_run;
 pub mod workspace;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub use self::reveal::{Reveal, RevealTarget};
 use self::run_choice::RunChoice;
 use self::share::Sharing;
 use self::shared_limits::KnownLimits;
-pub use self::sheet::{ImageMap, Sheet};
+pub use self::sheet::{ImageMap, Overlay, Sheet, SheetView};
 pub use self::similarity::Similarities;
 pub use self::stability::Stabilities;
 pub use self::tasks::TaskPlan;
@@ -168,11 +168,26 @@ pub struct Selection {
     /// The column that was focused; [`State::focus`] gives a default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub focus: Option<ColumnId>,
+    /// The column beside the focused one on a contact sheet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<ColumnId>,
+    /// The column on the y axis of a scatter plot; the focused one if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub against: Option<ColumnId>,
     /// The class that the evidence is for.
     pub class: ClassChoice,
     /// The token and position the pointer is over, in every figure.
     #[serde(skip)]
     pub hover: Hover,
+}
+
+impl Selection {
+    /// Forgets columns that no longer exist.
+    fn retain(&mut self, columns: &IndexMap<ColumnId, Column>) {
+        for id in [&mut self.reference, &mut self.beside, &mut self.against] {
+            *id = id.filter(|id| columns.contains_key(id));
+        }
+    }
 }
 
 /// How figures are drawn.
@@ -187,11 +202,23 @@ pub struct Views {
     pub difference: bool,
     /// The choices of dataset overviews.
     pub overview: Choice,
+    /// The ids of the figures that are the rows of the comparison.
+    pub rows: BTreeSet<String>,
+    /// How a contact sheet shows its images.
+    pub sheet: SheetView,
 }
 
 impl Default for Views {
     fn default() -> Self {
-        Self { options: BTreeMap::new(), shared: true, difference: false, overview: Choice::default() }
+        let rows = FIGURES.iter().filter(|figure| figure.is_compared()).map(|figure| figure.id().to_owned());
+        Self {
+            options: BTreeMap::new(),
+            shared: true,
+            difference: false,
+            overview: Choice::default(),
+            rows: rows.collect(),
+            sheet: SheetView::default(),
+        }
     }
 }
 

@@ -129,7 +129,7 @@ impl State {
         self.selection = workspace.selection;
         let there = self.selection.image.filter(|id| self.library.images.contains_key(id));
         self.selection.image = there.or_else(|| self.library.images.keys().next().copied());
-        self.selection.reference = self.selection.reference.filter(|id| self.columns.contains_key(id));
+        self.selection.retain(&self.columns);
         (self.views, self.explain, self.masks) = (workspace.views, workspace.explain, workspace.masks);
         self.backbone_options = workspace.backbone_options;
         self.common_options =

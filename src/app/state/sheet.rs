@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 
 use super::explain::Key;
 use super::jobs::JobKind;
@@ -19,6 +20,35 @@ use crate::model::trace::{Picture, Prediction, Trace};
 const MAX_REQUESTED: usize = 16;
 /// Most maps that are kept: 75 MB at 224 pixels each.
 const MAX_KNOWN: usize = 512;
+
+/// How a contact sheet shows its images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SheetView {
+    /// Side of a picture, in points.
+    pub side: u16,
+    /// What is laid over each picture.
+    pub overlay: Overlay,
+}
+
+impl Default for SheetView {
+    fn default() -> Self {
+        Self { side: 132, overlay: Overlay::None }
+    }
+}
+
+/// What is laid over a picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overlay {
+    /// Nothing: the middle of the photograph.
+    #[default]
+    None,
+    /// The weight of every token.
+    Weight,
+    /// What every token adds to the logit of the class.
+    Evidence,
+}
 
 /// What a probe made of an image, as a contact sheet shows it.
 #[derive(Clone, Debug, PartialEq)]

@@ -27,6 +27,7 @@ impl State {
             selection.class = view.class.clone();
             if !ids.is_empty() {
                 selection.reference = at(view.reference);
+                (selection.beside, selection.against) = (at(view.beside), at(view.against));
             }
             let mut wanted = self.preferences();
             (wanted.views, wanted.explain) = (view.views.clone(), view.explain);

@@ -308,10 +308,9 @@ impl State {
         let gone = |place: &usize| was.images.values().flatten().filter(|(gone, _)| gone < place).count();
         let next = || library.get_index(current? - gone(&current?)).or(library.last()).map(|(id, _)| *id);
         let image = wanted.image.filter(known).or(self.selection.image.filter(known)).or_else(next);
-        let there = |id: &ColumnId| self.columns.contains_key(id);
-        let (reference, focus) =
-            (wanted.reference.filter(there), wanted.focus.filter(there).or(before.focus));
-        self.selection = Selection { image, reference, focus, hover: before.hover, ..wanted };
+        let focus = wanted.focus.filter(|id| self.columns.contains_key(id)).or(before.focus);
+        self.selection = Selection { image, focus, hover: before.hover, ..wanted };
+        self.selection.retain(&self.columns);
         // A current image and focus that this step does not change are not restored on undo: the user may have moved on by then.
         let image = before.image.filter(|old| Some(*old) != image);
         let focus = before.focus.filter(|old| Some(*old) != focus);

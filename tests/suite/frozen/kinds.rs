@@ -129,6 +129,7 @@ fn workspace(desk: &Path) -> Workspace {
                 map: colormap::Map::Viridis,
                 ..Choice::default()
             },
+            ..Views::default()
         },
         explain: ExplainSettings { rho: Some(0.75), null_draws: 33, seed: 4, ..ExplainSettings::default() },
         backbone_options: options,

@@ -14,7 +14,9 @@ use ssmprobe::app::jobs::{
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::{LibrarySections, ThemeChoice};
 use ssmprobe::app::state::share::{Share, ShareKind, ShareTheme};
-use ssmprobe::app::state::{Finding, FindingColumn, FindingId, FindingView, GalleryFilter, Outcome, State};
+use ssmprobe::app::state::{
+    Finding, FindingColumn, FindingId, FindingView, GalleryFilter, Outcome, SheetView, State,
+};
 use ssmprobe::model::data::Split;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::Mode;
@@ -62,8 +64,8 @@ commands! {
     OpenBackbone: Around, OpenProbes: Around, OpenRun: Aside, OpenImages: Aside, OpenDataset: Around, UseDataset: Around,
     CloseDataset: Step, Evaluate: Aside, EvaluateRemovals: Aside, MeasureStability: Aside, RemoveTokens: Aside, CompareImages: Aside, FindSimilar: Around, SetGalleryFilter: Around, SetOverview: Slide, OpenAny: Aside, ListFolder: Aside, SendFile: Aside,
     UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbes: Step, CloseImages: Step, SelectImage: Around,
-    Star: Step, KeepFinding: Step, WriteFinding: Step, MoveFinding: Step, DeleteFinding: Step, ShowFinding: Step, Share: Aside, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, SlideChange: Slide, Pin: Step,
-    Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetExplainSettings: Slide,
+    Star: Step, KeepFinding: Step, WriteFinding: Step, MoveFinding: Step, DeleteFinding: Step, ShowFinding: Step, Share: Aside, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, SlideChange: Slide, Pin: Step, SetBeside: Step, SetAgainst: Step,
+    Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Slide, SetDifference: Slide, SetRows: Slide, SetSheetView: Slide, SetExplainSettings: Slide,
     SetBackboneOptions: Slide, OpenBeside: Around, SetOwnOptions: Step, SetMasks: Slide, SetDevice: Step, SetTheme: Slide, SetScale: Slide, Retry: Around, Cancel: Aside,
     CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, ShowSheet: Aside, SetLibrary: Aside, SetTrainForm: Around, PlanTraining: Aside,
     StartTraining: Aside, ResumeTraining: Aside, PauseTraining: Aside, SetTrainPlace: Aside, PlanTasks: Aside, RetryTasks: Aside, EndTasks: Aside, CloseRun: Step, Arrange: Step, Undo: History,
@@ -267,6 +269,8 @@ impl Kind {
             Self::SetChange => Command::SetChange(column, change),
             Self::SlideChange => Command::SlideChange(column, change),
             Self::Pin => Command::Pin((!b.is_multiple_of(3)).then_some(column)),
+            Self::SetBeside => Command::SetBeside((!b.is_multiple_of(3)).then_some(column)),
+            Self::SetAgainst => Command::SetAgainst((!b.is_multiple_of(3)).then_some(column)),
             Self::Hover => Command::Hover(Hover { token: Some(usize::from(a)), ..Hover::default() }),
             Self::SetClass => Command::SetClass(match a % 3 {
                 0 => ClassChoice::Predicted,
@@ -279,6 +283,8 @@ impl Kind {
             }
             Self::SetShared => Command::SetShared(a.is_multiple_of(2)),
             Self::SetDifference => Command::SetDifference(a.is_multiple_of(2)),
+            Self::SetRows => Command::SetRows(FIGURES.iter().take(a.into()).map(|f| f.id().into()).collect()),
+            Self::SetSheetView => Command::SetSheetView(SheetView { side: a.into(), ..SheetView::default() }),
             Self::SetExplainSettings => Command::SetExplainSettings(ExplainSettings {
                 seed: u64::from(a % 4),
                 ..ExplainSettings::default()

@@ -22,6 +22,8 @@ pub struct Plain {
     runs: Vec<PathBuf>,
     image: Option<ImageId>,
     reference: Option<ColumnId>,
+    beside: Option<ColumnId>,
+    against: Option<ColumnId>,
     class: ClassChoice,
     views: Views,
     explain: ExplainSettings,
@@ -47,7 +49,9 @@ impl Plain {
             assert!(library.probes.contains_key(&column.probe), "a column of no probe");
             assert!(column.image.is_none_or(|id| library.images.contains_key(&id)), "a column of no image");
         }
-        assert!(selection.reference.is_none_or(|id| columns.contains_key(&id)), "no column is pinned");
+        for id in [selection.reference, selection.beside, selection.against].into_iter().flatten() {
+            assert!(columns.contains_key(&id), "no column is pinned, beside or on the y axis");
+        }
         assert!(selection.image.is_none_or(|id| library.images.contains_key(&id)), "no image is shown");
         assert!(
             evaluations.dataset.is_none_or(|id| library.datasets.contains_key(&id)),
@@ -68,6 +72,8 @@ impl Plain {
             runs: training.runs.keys().cloned().collect(),
             image: selection.image,
             reference: selection.reference,
+            beside: selection.beside,
+            against: selection.against,
             class: selection.class.clone(),
             views: state.views.clone(),
             explain: state.explain,

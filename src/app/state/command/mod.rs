@@ -5,6 +5,7 @@ mod action;
 mod menu;
 mod prompt;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -18,7 +19,7 @@ use super::jobs::JobKind;
 use super::library::{Backbone, Dataset};
 use super::settings::{LibrarySections, ThemeChoice, bounded_scale};
 use super::share::Share;
-use super::{Finding, FindingId, GalleryFilter, State};
+use super::{Finding, FindingId, GalleryFilter, SheetView, State};
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::tasks::TrainPlaceSettings;
 use crate::app::jobs::train::TrainSettings;
@@ -141,6 +142,10 @@ pub enum Command {
     SlideChange(ColumnId, Intervention),
     /// Pin this column, which others are compared with, or none.
     Pin(Option<ColumnId>),
+    /// Set the column beside the focused one on a contact sheet, or none.
+    SetBeside(Option<ColumnId>),
+    /// Set the column on the y axis of a scatter plot; the focused one if `None`.
+    SetAgainst(Option<ColumnId>),
     /// Set what the pointer is over.
     Hover(Hover),
     /// Set the class that the evidence is for.
@@ -151,6 +156,10 @@ pub enum Command {
     SetShared(bool),
     /// Set whether columns show differences from the pinned one.
     SetDifference(bool),
+    /// Set the figures that are the rows of the comparison, by id.
+    SetRows(BTreeSet<String>),
+    /// Set how a contact sheet shows its images.
+    SetSheetView(SheetView),
     /// Set the settings of explanations.
     SetExplainSettings(ExplainSettings),
     /// Take the regions of images from this folder of masks, or from their own datasets.
@@ -301,6 +310,8 @@ impl State {
             Command::SetChange(id, change) => self.set_change(id, change),
             Command::SlideChange(id, change) => self.slide_change(id, change),
             Command::Pin(id) => self.pin(id),
+            Command::SetBeside(id) => self.select("Choose the probe beside", |s| s.beside = id),
+            Command::SetAgainst(id) => self.select("Choose the probe of the y axis", |s| s.against = id),
             Command::SetClass(class) => self.set_class(class),
             Command::Hover(hover) => {
                 self.selection.hover = hover;
@@ -309,6 +320,8 @@ impl State {
             Command::SetOptions(figure, options) => self.set_options(figure, options),
             Command::SetShared(shared) => self.prefer("Shared scales", |p| p.views.shared = shared),
             Command::SetDifference(on) => self.prefer("Show differences", |p| p.views.difference = on),
+            Command::SetRows(rows) => self.prefer("Choose the rows of Compare", |p| p.views.rows = rows),
+            Command::SetSheetView(sheet) => self.prefer("Set contact sheet", |p| p.views.sheet = sheet),
             Command::SetExplainSettings(settings) => self.prefer("Set explanation", |p| p.explain = settings),
             Command::SetMasks(masks) => self.prefer("Choose masks", |p| p.masks = masks),
             Command::SetTheme(theme) => self.prefer("Change theme", |p| p.theme = theme),
@@ -330,12 +343,7 @@ impl State {
                 let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
                 jobs.into_iter().filter_map(|job| self.cancel(job)).collect()
             }
-            Command::Dismiss(job) => {
-                if self.jobs.get(&job).is_some_and(|job| job.error.is_some()) {
-                    self.jobs.shift_remove(&job);
-                }
-                Vec::new()
-            }
+            Command::Dismiss(job) => self.dismiss(job),
             Command::DismissToast(id) => {
                 self.toasts.retain(|toast| toast.id != id);
                 Vec::new()

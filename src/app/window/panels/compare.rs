@@ -36,19 +36,12 @@ const LINE_PX: f32 = 17.0;
 /// The id of the panel.
 pub const COMPARE: &str = "compare";
 
+#[derive(Default)]
 pub struct Compare {
-    rows: Vec<&'static str>,
     views: HashMap<(ColumnId, &'static str), FigureView>,
     differences: Differences,
     /// The count of the state's reveal requests that was last handled.
     revealed: u64,
-}
-
-impl Default for Compare {
-    fn default() -> Self {
-        let rows = FIGURES.iter().filter(|figure| figure.is_compared()).map(|figure| figure.id()).collect();
-        Self { rows, views: HashMap::new(), differences: Differences::default(), revealed: 0 }
-    }
 }
 
 impl Panel for Compare {
@@ -73,11 +66,11 @@ impl Panel for Compare {
         }
         Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| {
             ui.spacing_mut().item_spacing = Vec2::new(4.0, 4.0);
-            ui.horizontal_wrapped(|ui| self.choose_rows(ui, cx));
+            ui.horizontal_wrapped(|ui| Self::choose_rows(ui, cx));
             true_class::offer_one_class(ui, cx);
         });
         self.views.retain(|(column, figure), _| {
-            cx.state.columns.contains_key(column) && self.rows.contains(figure)
+            cx.state.columns.contains_key(column) && cx.state.views.rows.contains(*figure)
         });
         self.differences.retain(|column| cx.state.columns.contains_key(&column));
         let columns: Vec<ColumnId> = cx.state.compared().map(|(id, _)| id).collect();
@@ -97,8 +90,8 @@ impl Panel for Compare {
             ui.spacing_mut().item_spacing = Vec2::splat(0.0);
             let head_height = HEAD_PX + if cx.state.dataset().is_some() { LINE_PX } else { 0.0 };
             row(ui, &columns, width, head_height, |ui, id| column_head(ui, cx, id, width));
-            let rows = self.rows.clone();
-            for figure in cx.state.figures().filter(|figure| rows.contains(&figure.id())) {
+            let rows = &cx.state.views.rows;
+            for figure in cx.state.figures().filter(|figure| rows.contains(figure.id())) {
                 let height = Self::row_height(cx, figure, width);
                 let limits = self.difference_limits(cx, figure);
                 row(ui, &columns, width, height, |ui, id| self.figure_ui(ui, cx, figure, limits, id));
@@ -129,15 +122,16 @@ fn zoom(width: f32) -> f32 {
 }
 
 impl Compare {
-    fn choose_rows(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    fn choose_rows(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        let rows = &cx.state.views.rows;
         for figure in cx.state.figures() {
-            let shown = self.rows.contains(&figure.id());
+            let shown = rows.contains(figure.id());
             if ui.selectable_label(shown, figure.title()).on_hover_text(figure.about()).clicked() {
-                if shown {
-                    self.rows.retain(|id| *id != figure.id());
-                } else {
-                    self.rows.push(figure.id());
+                let mut rows = rows.clone();
+                if !rows.remove(figure.id()) {
+                    rows.insert(figure.id().to_owned());
                 }
+                cx.send(Command::SetRows(rows));
             }
         }
         let traces: Vec<Arc<Trace>> =
@@ -157,10 +151,10 @@ impl Compare {
             cx.send(Command::SetDifference(difference));
         }
         ui.add_space(10.0);
-        let ready = !traces.is_empty() && !self.rows.is_empty();
+        let ready = !traces.is_empty() && !rows.is_empty();
         if ui.add_enabled(ready, egui::Button::new("Export comparison…")).clicked() {
-            let rows = FIGURES.iter().copied().filter(|figure| self.rows.contains(&figure.id()));
-            let figures: Vec<&'static dyn Figure> = rows.collect();
+            let figures: Vec<_> =
+                FIGURES.iter().copied().filter(|figure| rows.contains(figure.id())).collect();
             let own = figures.iter().map(|figure| cx.state.views.figure_options(figure.id()));
             let row_options: Vec<_> = own.collect();
             let options = row_options.first().cloned().unwrap_or_default();

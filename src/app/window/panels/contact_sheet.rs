@@ -5,31 +5,19 @@ use eframe::egui;
 use egui::{Margin, Role, Slider, Ui, WidgetInfo};
 
 use super::gallery::Gallery;
-use super::tile::{Overlay, Sheet};
+use super::tile::Sheet;
 use super::{Panel, PanelContext};
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::{Action, Command};
-use crate::app::state::{GalleryFilter, Sort};
-use crate::app::window::widgets::{choice, choice_width, combo};
-use crate::viz::draw::font;
+use crate::app::state::{GalleryFilter, Overlay, SheetView, Sort};
+use crate::app::window::widgets::{choice, choice_width};
 use crate::viz::{Info, TabGroup};
 
 /// Range of the side of a picture.
-const SIDES_PX: std::ops::RangeInclusive<f32> = 56.0..=280.0;
+const SIDES_PX: std::ops::RangeInclusive<u16> = 56..=280;
 
-pub struct ContactSheet {
-    gallery: Gallery,
-    side: f32,
-    overlay: Overlay,
-    /// A second column, shown beside the focused one.
-    beside: Option<ColumnId>,
-}
-
-impl Default for ContactSheet {
-    fn default() -> Self {
-        Self { gallery: Gallery::default(), side: 132.0, overlay: Overlay::None, beside: None }
-    }
-}
+#[derive(Default)]
+pub struct ContactSheet(Gallery);
 
 impl Panel for ContactSheet {
     fn info(&self) -> Info {
@@ -42,72 +30,65 @@ impl Panel for ContactSheet {
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        let there = |column: &ColumnId| cx.state.columns.contains_key(column) && cx.focus != Some(*column);
-        self.beside = self.beside.filter(there);
+        let beside = cx.state.selection.beside.filter(|column| cx.focus != Some(*column));
         egui::Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| {
             if !cx.state.library.images.is_empty() {
-                ui.horizontal_wrapped(|ui| self.controls(ui, cx));
+                ui.horizontal_wrapped(|ui| controls(ui, cx, beside));
             }
-            let columns = cx.focus.into_iter().chain(self.beside).collect();
-            let sheet = Sheet { side: self.side, overlay: self.overlay, columns, numbers: false };
-            self.gallery.show(ui, cx, &sheet);
+            let columns = cx.focus.into_iter().chain(beside).collect();
+            let SheetView { side, overlay } = cx.state.views.sheet;
+            let sheet = Sheet { side: side.into(), overlay, columns, numbers: false };
+            self.0.show(ui, cx, &sheet);
         });
     }
 }
 
-impl ContactSheet {
-    fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        let label = ui.label("Size").id;
-        ui.spacing_mut().slider_width = 110.0;
-        ui.add(Slider::new(&mut self.side, SIDES_PX).show_value(false)).labelled_by(label);
-        if cx.focus.is_none() {
-            return;
-        }
+/// Draws the controls above the pictures; `beside` is the column that is shown beside the focused one.
+fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>, beside: Option<ColumnId>) {
+    let before = cx.state.views.sheet;
+    let mut view = before;
+    let label = ui.label("Size").id;
+    ui.spacing_mut().slider_width = 110.0;
+    ui.add(Slider::new(&mut view.side, SIDES_PX).show_value(false)).labelled_by(label);
+    if cx.focus.is_some() {
         let names = [
             (Overlay::None, "Photographs"),
             (Overlay::Weight, "Token weights"),
             (Overlay::Evidence, "Evidence"),
         ];
         let width = choice_width(ui, names.map(|(_, name)| name));
-        let list = choice(ui, "overlay", width, &mut self.overlay, names);
+        let list = choice(ui, "overlay", width, &mut view.overlay, names);
         list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Overlay"));
         list.on_hover_text("What is overlaid on each picture, each on its own scale");
-        let name = |column: Option<ColumnId>| match column {
-            Some(column) => cx.state.column_title(column),
-            None => "no other probe".to_owned(),
-        };
-        let label = ui.label("Beside").id;
-        let shown = font::fit(&name(self.beside), 13.5, 126.0);
-        let list = combo(ui, "beside", 150.0, shown, |ui| {
-            ui.selectable_value(&mut self.beside, None, name(None));
-            for column in cx.state.columns.keys().filter(|column| Some(**column) != cx.focus) {
-                ui.selectable_value(&mut self.beside, Some(*column), name(Some(*column)));
-            }
-        });
-        list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Beside"));
-        list.labelled_by(label);
-        self.disagreements(ui, cx);
+        let chosen = cx.other_column(ui, "Beside", "no other probe", beside, |_| true);
+        if chosen != beside {
+            cx.send(Command::SetBeside(chosen));
+        }
+        disagreements(ui, cx, beside);
     }
+    if view != before {
+        cx.send(Command::SetSheetView(view));
+    }
+}
 
-    /// Offers to show only images of which the two predict different classes, the largest differences first.
-    fn disagreements(&self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        let filter = &cx.state.gallery_filter;
-        let known = |column: ColumnId| cx.state.evaluation_of(column).is_some_and(|found| found.is_ok());
-        let both = cx.focus.zip(self.beside).filter(|(one, other)| known(*one) && known(*other));
-        if let Some((_, other)) = both {
-            let mut on = filter.differs == Some(other);
-            let about = "Only images for which the two predict different classes, largest differences first";
-            if ui.checkbox(&mut on, "Disagreements").on_hover_text(about).clicked() {
-                let (differs, sort) =
-                    if on { (Some(other), Sort::Disagreement(other)) } else { (None, Sort::Opened) };
-                let filter = GalleryFilter { differs, sort, rising: false, ..filter.clone() };
-                cx.send(Command::SetGalleryFilter(Box::new(filter)));
-            }
-        } else if self.beside.is_some() && Action::EvaluateShown.enabled(cx.state) {
-            let about = "Evaluates both on the dataset; then only their disagreements can be shown";
-            if ui.button("Find disagreements").on_hover_text(about).clicked() {
-                cx.choose(Action::EvaluateShown);
-            }
+/// Offers to show only images of which the two predict different classes, the largest differences first.
+fn disagreements(ui: &mut Ui, cx: &mut PanelContext<'_>, beside: Option<ColumnId>) {
+    let filter = &cx.state.gallery_filter;
+    let known = |column: ColumnId| cx.state.evaluation_of(column).is_some_and(|found| found.is_ok());
+    let both = cx.focus.zip(beside).filter(|(one, other)| known(*one) && known(*other));
+    if let Some((_, other)) = both {
+        let mut on = filter.differs == Some(other);
+        let about = "Only images for which the two predict different classes, largest differences first";
+        if ui.checkbox(&mut on, "Disagreements").on_hover_text(about).clicked() {
+            let (differs, sort) =
+                if on { (Some(other), Sort::Disagreement(other)) } else { (None, Sort::Opened) };
+            let filter = GalleryFilter { differs, sort, rising: false, ..filter.clone() };
+            cx.send(Command::SetGalleryFilter(Box::new(filter)));
+        }
+    } else if beside.is_some() && Action::EvaluateShown.enabled(cx.state) {
+        let about = "Evaluates both on the dataset; then only their disagreements can be shown";
+        if ui.button("Find disagreements").on_hover_text(about).clicked() {
+            cx.choose(Action::EvaluateShown);
         }
     }
 }

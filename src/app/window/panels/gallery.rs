@@ -9,8 +9,8 @@ use egui::{ScrollArea, Ui, Vec2};
 use super::tile::{self, Sheet, Tile};
 use super::{PanelContext, ShownImages, gallery_filter, placeholder};
 use crate::app::jobs::{ColumnId, ImageId};
-use crate::app::state::Sort;
 use crate::app::state::command::{Action, Command};
+use crate::app::state::{Overlay, Sort};
 
 /// Side of a thumbnail in a high library.
 const THUMBNAIL_PX: f32 = 84.0;
@@ -40,7 +40,7 @@ impl Gallery {
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let short = ui.available_height() < FILTER_LINES_PX;
         let side = if short { SMALL_PX } else { THUMBNAIL_PX };
-        let sheet = Sheet { side, overlay: tile::Overlay::None, columns: Vec::new(), numbers: false };
+        let sheet = Sheet { side, overlay: Overlay::None, columns: Vec::new(), numbers: false };
         self.show(ui, cx, &sheet);
     }
 

@@ -39,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::Ui;
+use egui::{Role, Ui, WidgetInfo};
 
 pub use self::change::{interventions, temperature_of_column};
 pub use self::compare::COMPARE;
@@ -56,6 +56,7 @@ use crate::app::state::connection::Host;
 use crate::app::state::workspace::Workspace;
 use crate::app::state::{Column, ColumnState, Finding, FindingId, JobKind, State};
 use crate::app::user_error::UserError;
+use crate::app::window::widgets::combo;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::trace::Trace;
 use crate::viz::draw::theme::Theme;
@@ -267,6 +268,32 @@ impl<'a> PanelContext<'a> {
         }
         let why = self.focus.map(|id| self.state.why_nothing(id));
         placeholder::empty(ui, why.as_deref().unwrap_or("Choose a probe in the library to show it"));
+    }
+
+    /// Draws a list of the columns besides the focused one that are `offered`, and of `none`; returns the choice.
+    pub fn other_column(
+        &self,
+        ui: &mut Ui,
+        label: &str,
+        none: &str,
+        mut chosen: Option<ColumnId>,
+        offered: impl Fn(ColumnId) -> bool,
+    ) -> Option<ColumnId> {
+        let name = |column: Option<ColumnId>| match column {
+            Some(column) => self.state.column_title(column),
+            None => none.to_owned(),
+        };
+        let id = ui.label(label).id;
+        let list = combo(ui, label, 150.0, name(chosen), |ui| {
+            ui.selectable_value(&mut chosen, None, none);
+            let others = self.state.columns.keys().filter(|column| Some(**column) != self.focus);
+            for column in others.copied().filter(|column| offered(*column)) {
+                ui.selectable_value(&mut chosen, Some(column), name(Some(column)));
+            }
+        });
+        list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, label));
+        list.labelled_by(id);
+        chosen
     }
 
     /// Options of a figure, with the limits shared by all columns.

@@ -10,13 +10,12 @@ use super::controls::colors;
 use super::plot_view::PlotView;
 use super::{Panel, PanelContext, placeholder};
 use crate::app::format::{counted, noun};
-use crate::app::jobs::{ColumnId, DatasetId};
+use crate::app::jobs::DatasetId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Scope, Status};
 use crate::app::window::widgets::{choice, combo, field};
 use crate::model::explain::evaluation::Evaluation;
 use crate::viz::Info;
-use crate::viz::draw::font;
 use crate::viz::figures::dataset::{
     Choice, ClassFilter, ClassSort, Control, MapOf, Overview, View, label, measure,
 };
@@ -32,14 +31,12 @@ const FEW_CLASSES: usize = 12;
 pub struct OverviewPane {
     overview: &'static dyn Overview,
     plot: PlotView<Key, EvaluationPlot>,
-    /// The column whose probe is on the y axis of a scatter; `None` for the focused one.
-    against: Option<ColumnId>,
 }
 
 impl OverviewPane {
     /// A pane of `overview`.
     pub fn new(overview: &'static dyn Overview) -> Self {
-        Self { overview, plot: PlotView::default(), against: None }
+        Self { overview, plot: PlotView::default() }
     }
 }
 
@@ -54,7 +51,8 @@ impl Panel for OverviewPane {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some((dataset, evaluation)) = evaluation(ui, cx) else { return };
-        let other = self.against.and_then(|column| cx.state.evaluation_of(column)).and_then(Result::ok);
+        let other =
+            cx.state.selection.against.and_then(|column| cx.state.evaluation_of(column)).and_then(Result::ok);
         let other = other.unwrap_or(&evaluation).clone();
         ui.add_space(6.0);
         self.controls(ui, cx, &evaluation, &other);
@@ -91,7 +89,7 @@ impl OverviewPane {
 
     /// Draws the overview's controls in a line above it.
     fn controls(
-        &mut self,
+        &self,
         ui: &mut Ui,
         cx: &mut PanelContext<'_>,
         evaluation: &Arc<Evaluation>,
@@ -113,11 +111,11 @@ impl OverviewPane {
                     Control::Against => {
                         pick(ui, "y", other, &mut choice.against);
                         // The label and its combo box stay on one line.
-                        if ui.available_size_before_wrap().x < 165.0 {
+                        if ui.available_size_before_wrap().x < 185.0 {
                             ui.end_row();
                             ui.add_space(8.0);
                         }
-                        self.y_from(ui, cx);
+                        y_from(ui, cx);
                     }
                     Control::Maps => maps(ui, &mut choice.maps),
                     Control::Map => colors(ui, &mut choice.map),
@@ -133,24 +131,15 @@ impl OverviewPane {
             cx.send(Command::SetOverview(Box::new(choice)));
         }
     }
+}
 
-    /// Chooses the column whose measure is on the y axis.
-    fn y_from(&mut self, ui: &mut Ui, cx: &PanelContext<'_>) {
-        let name = |column: Option<ColumnId>| match column {
-            Some(column) => cx.state.column_title(column),
-            None => "the same probe".to_owned(),
-        };
-        let label = ui.label("from").id;
-        let shown = font::fit(&name(self.against), 13.5, 120.0);
-        let list = combo(ui, "against", 130.0, shown, |ui| {
-            ui.selectable_value(&mut self.against, None, name(None));
-            for column in cx.state.columns.keys().filter(|column| Some(**column) != cx.focus) {
-                if cx.state.evaluation_of(*column).is_some_and(|found| found.is_ok()) {
-                    ui.selectable_value(&mut self.against, Some(*column), name(Some(*column)));
-                }
-            }
-        });
-        list.labelled_by(label);
+/// Chooses the column whose measure is on the y axis.
+fn y_from(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    let before = cx.state.selection.against;
+    let evaluated = |column| cx.state.evaluation_of(column).is_some_and(|found| found.is_ok());
+    let chosen = cx.other_column(ui, "from", "the same probe", before, evaluated);
+    if chosen != before {
+        cx.send(Command::SetAgainst(chosen));
     }
 }
 

@@ -13,7 +13,7 @@ use indexmap::IndexMap;
 use super::PanelContext;
 use crate::app::jobs::{ColumnId, ImageId};
 use crate::app::state::command::Command;
-use crate::app::state::{Image, ImageMap, Label, Thumbnail};
+use crate::app::state::{Image, ImageMap, Label, Overlay, Thumbnail};
 use crate::app::window::{style, widgets};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation};
 use crate::viz::draw::overlay::overlaid;
@@ -29,18 +29,6 @@ const LINE_PX: f32 = 16.0;
 const LETTER_PX: f32 = 11.0;
 /// Minimum side of a picture with text below it.
 const NAMED_PX: f32 = 70.0;
-
-/// What is laid over a picture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Overlay {
-    /// Nothing: the middle of the photograph.
-    #[default]
-    None,
-    /// The weight of every token.
-    Weight,
-    /// What every token adds to the logit of the class.
-    Evidence,
-}
 
 /// How a gallery shows its images.
 #[derive(Clone)]
