@@ -77,6 +77,32 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
     assert_eq!(asked.map(|(_, asked)| asked.len()), Some(16));
 }
 
+#[test]
+fn more_maps_in_sight_than_are_kept_are_each_asked_for_once() {
+    let mut state = state::story();
+    let paths = (0..600).map(|number| format!("sheet/{number}.png").into()).collect();
+    state::does(&mut state, Command::OpenImages(paths));
+    let column = state::column(&state, 0);
+    let wanted: Vec<_> = state.library.images.keys().map(|image| (column, *image)).collect();
+    assert!(state.lacks_maps(&wanted));
+    let mut request = sheet(&state.dispatch(Command::ShowSheet(wanted.clone())));
+    let mut asked = 0;
+    while let Some((job, images)) = request.filter(|_| asked < 2 * wanted.len()) {
+        asked += images.len();
+        let seen = images.iter().map(|(_, image)| ssmprobe::app::jobs::ExplainResult {
+            column,
+            result: Ok(Arc::new(state::trace(image))),
+            by_hand: None,
+        });
+        state.apply(Event::Explained { job, seen: seen.collect() });
+        request = sheet(&state.apply(Event::Finished(job)));
+    }
+    assert_eq!(asked, wanted.len());
+    assert!(!state.lacks_maps(&wanted), "all is known");
+    state.dispatch(Command::SetClass(ssmprobe::app::jobs::ClassChoice::Named("1".into())));
+    assert!(state.lacks_maps(&wanted), "nothing is known of another class");
+}
+
 /// A window with a dataset, evaluated with both probes, and the contact sheet in front; the second probe predicts the
 /// first class for images 5 and 6.
 fn shown() -> Window {

@@ -18,7 +18,7 @@ use crate::model::trace::{Picture, Prediction, Trace};
 
 /// Most images of one request: one forward pass.
 const MAX_REQUESTED: usize = 16;
-/// Most maps that are kept: 75 MB at 224 pixels each.
+/// Most maps that are kept, unless more are visible: 75 MB at 224 pixels each.
 const MAX_KNOWN: usize = 512;
 
 /// How a contact sheet shows its images.
@@ -98,14 +98,12 @@ impl State {
         (self.key_of(column, image).as_ref() == Some(key)).then_some(map.as_ref())
     }
 
-    /// The inputs of these columns' maps besides the image, as a string: when it changes, maps must be requested again.
-    pub fn sheet_stamp(&self, columns: &[ColumnId]) -> String {
-        let read = |id: &ColumnId| {
-            let column = self.columns.get(id)?;
-            Some((self.library.reader(column.probe), column.change.clone()))
-        };
-        let read: Vec<_> = columns.iter().map(read).collect();
-        format!("{read:?} {:?} {:?}", self.selection.class, self.explain.without_attributions())
+    /// Whether the maps of these visible columns and images must be requested: they are not those that were visible last, or
+    /// some are missing and none is under way.
+    pub fn lacks_maps(&self, visible: &[(ColumnId, ImageId)]) -> bool {
+        let lacks =
+            |place: &MapKey| self.image_map(place.0, place.1).is_none() && self.sheet_item(*place).is_some();
+        self.sheet.visible != visible || self.sheet.requested.is_none() && visible.iter().any(lacks)
     }
 
     /// Sets the visible maps, and requests those that are missing.
@@ -164,7 +162,8 @@ impl State {
     /// Stores a map as the latest used.
     fn keep_map(&mut self, place: MapKey, key: Key, map: Result<Arc<ImageMap>, UserError>) {
         self.sheet.known.insert(place, (key, map));
-        if self.sheet.known.len() > MAX_KNOWN {
+        // If those in sight were dropped, they would be requested for ever.
+        while self.sheet.known.len() > MAX_KNOWN.max(self.sheet.visible.len()) {
             self.sheet.known.shift_remove_index(0);
         }
     }

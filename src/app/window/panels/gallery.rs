@@ -28,8 +28,6 @@ pub struct Gallery {
     listed: Option<Arc<ShownImages>>,
     tiles: tile::Tiles,
     visible: Vec<ImageId>,
-    /// The maps that were last requested, and the stamp of the state they were requested for.
-    requested: Option<(Vec<(ColumnId, ImageId)>, String)>,
     shown: Option<ImageId>,
     /// Whether to scroll until the current image's tile is wholly visible.
     scroll_to_shown: bool,
@@ -111,21 +109,11 @@ impl Gallery {
             cx.send(Command::ShowThumbnails(visible.clone()));
             self.visible = visible;
         }
-        self.request_maps(cx, sheet);
-    }
-
-    /// Requests the maps that are laid over the visible images, unless the same request was the last.
-    fn request_maps(&mut self, cx: &mut PanelContext<'_>, sheet: &Sheet) {
         let columns = sheet.overlaid_columns();
-        if columns.is_empty() {
-            return self.requested = None;
-        }
         let both = |image: &ImageId| columns.iter().map(|column| (*column, *image)).collect::<Vec<_>>();
-        let wanted: Vec<(ColumnId, ImageId)> = self.visible.iter().flat_map(both).collect();
-        let request = (wanted, cx.state.sheet_stamp(&columns));
-        if self.requested.as_ref() != Some(&request) {
-            cx.send(Command::ShowSheet(request.0.clone()));
-            self.requested = Some(request);
+        let maps: Vec<(ColumnId, ImageId)> = self.visible.iter().flat_map(both).collect();
+        if !columns.is_empty() && cx.state.lacks_maps(&maps) {
+            cx.send(Command::ShowSheet(maps));
         }
     }
 }
