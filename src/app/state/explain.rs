@@ -38,12 +38,15 @@ pub(super) struct Key {
 impl Key {
     fn new(
         library: &Library,
-        (probe, change): (ProbeId, Intervention),
+        column: &Column,
         image: ImageId,
-        (class, settings, masks): (&ClassChoice, ExplainSettings, &Option<PathBuf>),
+        class: ClassChoice,
+        settings: ExplainSettings,
+        masks: Option<PathBuf>,
     ) -> Self {
-        let (reader, draw, class) = (library.reader(probe), library.draw(image), class.clone());
-        Self { reader, probe, image, draw, change, class, settings, masks: masks.clone() }
+        let (probe, change) = (column.probe, column.change.clone());
+        let (reader, draw) = (library.reader(probe), library.draw(image));
+        Self { reader, probe, image, draw, change, class, settings, masks }
     }
 }
 
@@ -70,8 +73,8 @@ impl State {
     /// The inputs of a trace of a column on an image, without attributions and masks.
     pub(super) fn key_of(&self, column: ColumnId, image: ImageId) -> Option<Key> {
         let column = self.columns.get(&column)?;
-        let asked = (&self.selection.class, self.explain.without_attributions(), &None);
-        Some(Key::new(&self.library, (column.probe, column.change.clone()), image, asked))
+        let (class, settings) = (self.selection.class.clone(), self.explain.without_attributions());
+        Some(Key::new(&self.library, column, image, class, settings, None))
     }
 
     /// Whether any column failed.
@@ -152,8 +155,7 @@ impl State {
                 continue;
             };
             let attached = library.backbone_of(column.probe);
-            let key =
-                Key::new(library, (column.probe, column.change.clone()), image, (&class, settings, masks));
+            let key = Key::new(library, column, image, class.clone(), settings, masks.clone());
             let known = column.key.as_ref() == Some(&key);
             if known && matches!(column.shown, ColumnState::Ready(_) | ColumnState::Failed(_)) {
                 continue;

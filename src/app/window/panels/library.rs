@@ -62,27 +62,27 @@ impl Panel for Library {
         let [backbones, probes, datasets] = library_section::heights(kept, counts, all, evaluate);
         let name = cx.backbone().map_or(String::new(), |(_, info)| info.id.clone());
         let actions = [(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")];
-        if header(ui, cx, Section::Backbones, (all, &name), &actions) {
+        if header(ui, cx, Section::Backbones, all, &name, &actions) {
             let count = cx.state.library.backbones.len();
             list(ui, "backbones", count, backbones, "No backbone open", |ui, at| backbone(ui, cx, at));
             edge(ui, cx, Section::Backbones, backbones);
         }
         let name = cx.focus.map_or(String::new(), |column| cx.state.column_title(column));
         let actions = [(Action::OpenProbes, "Files…"), (Action::OpenRun, "Run…")];
-        if header(ui, cx, Section::Probes, (all, &name), &actions) {
+        if header(ui, cx, Section::Probes, all, &name, &actions) {
             let count = cx.state.library.probes.len();
             self.probes.bar(ui, cx);
             list(ui, "probes", count, probes, "No probe open", |ui, at| self.probes.row(ui, cx, at));
             edge(ui, cx, Section::Probes, probes);
         }
         let name = cx.state.dataset().map_or(String::new(), |(_, part)| part.asked.dataset.clone());
-        if header(ui, cx, Section::Datasets, (all, &name), &[(Action::OpenDataset, "Folder…")]) {
+        if header(ui, cx, Section::Datasets, all, &name, &[(Action::OpenDataset, "Folder…")]) {
             self::datasets(ui, cx, datasets, &mut self.removals);
             edge(ui, cx, Section::Datasets, datasets);
         }
         let actions = [(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")];
         let name = cx.state.library.images.len().to_string();
-        if header(ui, cx, Section::Images, (all, &name), &actions) {
+        if header(ui, cx, Section::Images, all, &name, &actions) {
             self.gallery.ui(ui, cx);
         }
     }

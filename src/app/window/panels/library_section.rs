@@ -82,13 +82,14 @@ pub fn heights(kept: &LibrarySections, rows: [usize; 3], all: f32, other: f32) -
     wanted
 }
 
-/// Draws the header of a section: its name, which folds it, buttons for `actions` and, if folded, its `content`. Whether
-/// it is unfolded.
+/// Draws the header of a section in a library `all` high: its name, which folds it, buttons for `actions` and, if folded, its
+/// `content`. Whether it is unfolded.
 pub fn header(
     ui: &mut Ui,
     cx: &mut PanelContext<'_>,
     section: Section,
-    (all, content): (f32, &str),
+    all: f32,
+    content: &str,
     actions: &[(Action, &str)],
 ) -> bool {
     let kept = &cx.state.settings.library;

@@ -36,6 +36,16 @@ struct Cached<K, P> {
     drawn: Result<Scene, Empty>,
 }
 
+/// Where a plot is painted.
+pub struct Place {
+    /// The rectangle.
+    pub rect: Rect,
+    /// Pixels per point.
+    pub zoom: f32,
+    /// The smallest scene that is laid out, in points.
+    pub min_size: Vec2,
+}
+
 /// A plot as it was just painted.
 pub struct Shown<'a, P> {
     /// The plot.
@@ -57,7 +67,7 @@ impl<K, P> Default for PlotView<K, P> {
 }
 
 impl<K: PartialEq, P: Plot> PlotView<K, P> {
-    /// Draws a plot into `rect` at `zoom` pixels per point, its scene no smaller than `min_size` points.
+    /// Draws a plot.
     ///
     /// # Errors
     /// If the plot has nothing to show: why.
@@ -65,7 +75,7 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
         &mut self,
         ui: &mut Ui,
         theme: &Theme,
-        (rect, zoom, min_size): (Rect, f32, Vec2),
+        Place { rect, zoom, min_size }: Place,
         key: K,
         plot: impl FnOnce() -> P,
     ) -> Result<Shown<'_, P>, Empty> {
@@ -133,15 +143,15 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
         let fits = zoom * min_size.y <= rect.height() + 1.0 && zoom * min_size.x <= rect.width() + 1.0;
         // A plot that needs no more than the minimum is scaled down instead of scrolled.
         let shown = if fits || min_size == MIN_SIZE {
-            self.paint(ui, theme, (rect, zoom, MIN_SIZE), key, || plot)
+            self.paint(ui, theme, Place { rect, zoom, min_size: MIN_SIZE }, key, || plot)
         } else {
             let bar = ui.spacing().scroll.allocated_width();
             let size = (zoom * min_size).max(rect.size() - Vec2::splat(bar));
             let mut inside = ui.new_child(egui::UiBuilder::new().max_rect(rect));
             let area = egui::ScrollArea::both().auto_shrink(false);
             let all = |ui: &mut Ui| {
-                let (all, _) = ui.allocate_exact_size(size, egui::Sense::hover());
-                self.paint(ui, theme, (all, zoom, min_size), key, || plot)
+                let (rect, _) = ui.allocate_exact_size(size, egui::Sense::hover());
+                self.paint(ui, theme, Place { rect, zoom, min_size }, key, || plot)
             };
             area.show(&mut inside, all).inner
         };
