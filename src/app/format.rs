@@ -20,6 +20,11 @@ pub fn noun<'a>(number: usize, one: &'a str, many: &'a str) -> &'a str {
     if number == 1 { one } else { many }
 }
 
+/// The file name of a path, or all of it if it has none.
+pub fn file_name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
 /// A number of bytes with one decimal, in decimal units from kB to TB.
 pub fn bytes(bytes: u64) -> String {
     let (unit, name) = match bytes {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::images::Images;
+use crate::app::format::file_name;
 use crate::app::jobs::evaluate::{EvalProbe, EvalSplit};
 use crate::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
 use crate::app::jobs::{BackboneId, BackboneOptions, DatasetId, ImageId, JobId, ProbeId};
@@ -151,11 +152,6 @@ pub struct Library {
     pub datasets: IndexMap<DatasetId, Dataset>,
 }
 
-/// The file name of a path, or all of it if it has none.
-fn name(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
-}
-
 impl Backbone {
     /// Its name in the library.
     pub fn name(&self) -> String {
@@ -175,14 +171,14 @@ impl Probe {
 
     /// The name of the probe of a file.
     pub fn name_of(path: &Path) -> String {
-        path.file_stem().map_or_else(|| name(path), |stem| stem.to_string_lossy().into_owned())
+        path.file_stem().map_or_else(|| file_name(path), |stem| stem.to_string_lossy().into_owned())
     }
 
     /// The name of its run, or else of its folder.
     pub fn home(&self) -> String {
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let run = folder.parent().filter(|_| folder.ends_with("probes"));
-        name(run.filter(|run| run.file_name().is_some()).unwrap_or(folder))
+        file_name(run.filter(|run| run.file_name().is_some()).unwrap_or(folder))
     }
 }
 
@@ -199,7 +195,7 @@ impl Image {
 
     /// The name of its folder, which is the class in a folder of classes.
     pub fn folder(&self) -> String {
-        self.place.path.parent().map(name).unwrap_or_default()
+        self.place.path.parent().map(file_name).unwrap_or_default()
     }
 }
 
@@ -213,7 +209,7 @@ impl Dataset {
     pub fn name(&self) -> String {
         match &self.status {
             Status::Ready(part) => part.asked.dataset.clone(),
-            _ => name(&self.path),
+            _ => file_name(&self.path),
         }
     }
 }

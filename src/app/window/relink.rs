@@ -4,11 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use eframe::egui;
-use egui::{RichText, ScrollArea, Ui};
+use egui::{Label, RichText, ScrollArea, Ui};
 
 use super::dialog::{self, Answer};
 use crate::app::state::workspace::{Entry, Missing, Workspace, WorkspaceError};
-use crate::viz::draw::font;
 
 /// Height of one missing file.
 const ROW_PX: f32 = 42.0;
@@ -92,9 +91,9 @@ fn row(ui: &mut Ui, entry: Entry, path: &Path) -> bool {
         ui.vertical(|ui| {
             ui.spacing_mut().item_spacing.y = 1.0;
             ui.set_width(ui.available_width() - 84.0);
-            ui.label(font::fit(&format!("{kind} {name}"), 13.5, 430.0));
+            ui.add(Label::new(format!("{kind} {name}")).truncate());
             let folder = path.parent().unwrap_or(Path::new("")).display().to_string();
-            ui.label(RichText::new(font::fit(&folder, 11.5, 430.0)).small().weak()).on_hover_text(folder);
+            ui.add(Label::new(RichText::new(folder).small().weak()).truncate());
         });
         let button = ui.button("Locate…");
         let label = format!("Locate {name}");

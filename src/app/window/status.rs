@@ -12,7 +12,8 @@ use crate::app::state::settings::DEVICES;
 use crate::app::state::{JobKind, Severity};
 use crate::app::window::panels::{PanelContext, UiAction};
 use crate::app::window::style;
-use crate::viz::draw::{color32, font};
+use crate::app::window::widgets::{fit, label_within};
+use crate::viz::draw::color32;
 
 /// Below this width counts of what is open give way to running jobs.
 const NARROW_PX: f32 = 900.0;
@@ -25,8 +26,9 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
         device(ui, cx);
         if let Some((_, info)) = cx.backbone() {
             ui.separator();
-            let name = font::fit(&info.id, 11.5, (0.2 * ui.max_rect().width()).max(60.0));
-            ui.label(RichText::new(name).small()).on_hover_text(format!("{}: {}", info.id, info.summary()));
+            let name =
+                label_within(ui, RichText::new(&info.id).small(), (0.2 * ui.max_rect().width()).max(60.0));
+            name.on_hover_text(format!("{}: {}", info.id, info.summary()));
         }
         // A narrow bar leaves its room to running jobs.
         let narrow = ui.max_rect().width() < NARROW_PX;
@@ -89,8 +91,8 @@ fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     // The adapter too, if the machine is another: its user need not know it.
     let adapter = open.as_ref().filter(|_| cx.state.connection.host().is_some());
     let adapter = adapter.map_or_else(String::new, |info| format!(" ({})", info.adapter));
-    let text = font::fit(&format!("Device: {name}{adapter}"), 11.5, (0.25 * ui.max_rect().width()).max(90.0));
-    let badge = RichText::new(text).small();
+    let text = RichText::new(format!("Device: {name}{adapter}")).small();
+    let badge = fit(ui, text, (0.25 * ui.max_rect().width()).max(90.0));
     let menu = ui.menu_button(badge, |ui| {
         for (device, about) in DEVICES {
             let chosen = cx.state.settings.device == *device;
@@ -137,12 +139,12 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let of = if trains { "Image " } else { "" };
         let width = 190.0f32.min(ui.available_width());
         let text = format!("{of}{amounts}");
-        let shown = RichText::new(font::fit(&text, 11.5, width - 16.0)).small();
+        let shown = fit(ui, RichText::new(&text).small(), width - 16.0);
         let bar = egui::ProgressBar::new(progress.fraction().unwrap_or(0.0)).text(shown);
         ui.add(bar.desired_width(width).desired_height(16.0)).on_hover_text(text);
     }
     let room = ui.available_width().min(320.0);
     if room > MIN_TITLE_PX {
-        ui.label(RichText::new(font::fit(&job.title, 11.5, room)).small()).on_hover_text(&job.title);
+        label_within(ui, RichText::new(&job.title).small(), room).on_hover_text(&job.title);
     }
 }

@@ -82,10 +82,10 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         Some(row) => format!("Row {row} of {}", ImageSource::from(image.place.path.clone()).short()),
         None => image.name(),
     };
-    ui.label(font::fit(&name, 13.5, 190.0 * room.share)).on_hover_text(image.place.to_string());
+    widgets::label_within(ui, name, 190.0 * room.share).on_hover_text(image.place.to_string());
     if let Some(class) = cx.state.library.true_class(image) {
         ui.weak("·");
-        ui.label(font::fit(class, 13.5, 110.0 * room.share)).on_hover_text(format!("True class: {class}"));
+        widgets::label_within(ui, class, 110.0 * room.share).on_hover_text(format!("True class: {class}"));
     }
     let count = cx.shown.ids.len();
     match cx.state.selection.image.and_then(|id| cx.shown.ids.get_index_of(&id)) {
@@ -109,7 +109,7 @@ fn finding(ui: &mut Ui, cx: &mut PanelContext<'_>, image: &Image, room: Room) {
     };
     let head = finding.head(1);
     let first = head.lines().next().map_or("Finding", |line| line.trim_start_matches(['#', ' ']));
-    let button = ui.button(font::fit(first, 13.5, 90.0 * room.share)).on_hover_text(finding.head(12));
+    let button = ui.button(widgets::fit(ui, first, 90.0 * room.share)).on_hover_text(finding.head(12));
     if button.clicked() {
         cx.actions.push(UiAction::EditFinding(id, Box::new(finding.clone())));
     }
@@ -143,8 +143,8 @@ fn choice(
     list: impl FnOnce(&mut Ui),
 ) -> egui::Response {
     let label = room.named.then(|| ui.label(name).id);
-    let combo =
-        combo.width(width * room.share).selected_text(font::fit(shown, 13.5, width * room.share - 24.0));
+    let shown = widgets::fit(ui, shown, width * room.share - 24.0);
+    let combo = combo.width(width * room.share).selected_text(shown);
     let response = combo.show_ui(ui, list).response;
     match label {
         Some(label) => response.labelled_by(label),

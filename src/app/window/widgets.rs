@@ -1,9 +1,13 @@
 //! Small widgets that panels and dialogs share.
 
+use std::sync::Arc;
+
 use eframe::egui;
 use egui::epaint::Mesh;
 use egui::{Color32, ComboBox, Frame, Key, Margin, Pos2, Response, Role, ScrollArea, Sense, Shape, Slider};
-use egui::{Stroke, TextEdit, Ui, Vec2, WidgetInfo, WidgetText};
+use egui::{
+    Galley, Label, Stroke, TextEdit, TextStyle, TextWrapMode, Ui, Vec2, WidgetInfo, WidgetText,
+};
 
 use super::style;
 use crate::viz::draw::{color32, font};
@@ -44,6 +48,17 @@ pub fn class_list(
     });
 }
 
+/// `text` as it is set where it must not be wider than `room`: an ellipsis ends what is.
+pub fn fit(ui: &Ui, text: impl Into<WidgetText>, room: f32) -> Arc<Galley> {
+    text.into().into_galley(ui, Some(TextWrapMode::Truncate), room, TextStyle::Body)
+}
+
+/// A label that is not wider than `room`.
+pub fn label_within(ui: &mut Ui, text: impl Into<WidgetText>, room: f32) -> Response {
+    let text = fit(ui, text, room);
+    ui.add(Label::new(text).show_tooltip_when_elided(false))
+}
+
 /// A combo box `width` wide that says `shown` and opens what `list` draws, until an entry is chosen.
 pub fn combo(
     ui: &mut Ui,
@@ -78,7 +93,7 @@ pub fn choice<T: PartialEq, const N: usize>(
 ) -> Response {
     let shown = all.iter().find(|(known, _)| known == value).map_or("", |(_, name)| *name);
     let room = width - choice_frame(ui);
-    combo(ui, salt, width, font::fit(shown, 13.5, room), |ui| {
+    combo(ui, salt, width, fit(ui, shown, room), |ui| {
         for (choice, name) in all {
             ui.selectable_value(value, choice, name);
         }

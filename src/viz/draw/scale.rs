@@ -141,7 +141,7 @@ pub fn number_like(v: f64, like: f64) -> String {
 }
 
 /// Replaces hyphens by minus signs, and negative zero by zero.
-fn minus(text: String) -> String {
+pub fn minus(text: String) -> String {
     let zero = text.trim_start_matches('-').chars().all(|c| c == '0' || c == '.');
     if zero { text.trim_start_matches('-').to_owned() } else { text.replace('-', "−") }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::explain::stability::Stability;
 use crate::viz::draw::{
-    Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, font, legend,
+    Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, font, legend, minus,
 };
 use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem, subject};
 use crate::viz::{Empty, Info, Size, TabGroup, heading};
@@ -101,7 +101,7 @@ impl StabilityPlot {
             if mean.is_finite() {
                 let x = frame.x(mean);
                 scene.line(vec![[x, y - 4.0], [x, y + 4.0]], Stroke::new(1.6, theme.series(1)));
-                value = format!("{mean:.2}").replace('-', "−");
+                value = minus(format!("{mean:.2}"));
             }
             scene.text_mid([size.width, y], value, theme.tick, theme.muted, Anchor::End);
             scene.target(Box2::new(0.0, y - step / 2.0, size.width, step), Identity::Item(at));

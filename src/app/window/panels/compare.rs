@@ -14,10 +14,11 @@ use super::{Panel, PanelContext, UiAction, placeholder, true_class};
 use crate::app::jobs::{ClassChoice, ColumnId};
 use crate::app::state::command::Command;
 use crate::app::state::{ColumnState, RevealTarget};
+use crate::app::window::widgets::fit;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::other_class;
-use crate::viz::draw::{color32, font};
+use crate::viz::draw::{color32, minus};
 use crate::viz::figures::token_map::class_name;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::heading::capitalised;
@@ -249,7 +250,7 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
     let title = cx.state.column_title(id);
     ui.spacing_mut().item_spacing = Vec2::new(6.0, 2.0);
     ui.horizontal(|ui| {
-        let text = RichText::new(font::fit(&title, 14.5, width - 128.0)).size(14.5).strong();
+        let text = fit(ui, RichText::new(&title).size(14.5).strong(), width - 128.0);
         let name = ui.selectable_label(cx.focus == Some(id), text).on_hover_text(&title);
         if name.clicked() {
             cx.send(Command::Focus(id));
@@ -265,7 +266,7 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
     let Some(trace) = column.shown.trace() else { return };
     if let Some(best) = trace.top.first() {
         let text = format!("{}, {:.1} %", best.name, 100.0 * best.probability);
-        indented(ui, |ui| drop(ui.label(font::fit(&text, 13.0, width - 16.0))));
+        indented(ui, |ui| drop(ui.add(egui::Label::new(text).truncate())));
     }
     if let Some(text) = accuracy(cx, id) {
         let about = "Share of the dataset's images whose predicted class is the true one; a changed reading was not retrained";
@@ -285,7 +286,7 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
             temperature_of_column(ui, cx, id);
         }
         if let Some(text) = against(cx, id, trace) {
-            ui.add(egui::Label::new(RichText::new(&text).small().weak()).truncate()).on_hover_text(text);
+            ui.add(egui::Label::new(RichText::new(text).small().weak()).truncate());
         }
     });
 }
@@ -300,18 +301,17 @@ fn indented(ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
 
 /// The column's logit; if another is pinned, the change from its logit for that column's class.
 fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String> {
-    let number = |text: String| text.replace('-', "−");
     let reference = cx.state.reference().filter(|_| cx.state.selection.reference != Some(id));
     let Some(reference) = reference else {
         let logit = trace.logits.get(trace.evidence.class)?;
-        return Some(format!("Logit {} for {}", number(format!("{logit:.2}")), class_name(trace)));
+        return Some(format!("Logit {} for {}", minus(format!("{logit:.2}")), class_name(trace)));
     };
     if trace.logits.len() != reference.logits.len() {
         return Some("Classes differ from the pinned column".to_owned());
     }
     let at = reference.evidence.class;
     let change = trace.logits.get(at)? - reference.logits.get(at)?;
-    let change = number(format!("{change:+.2}"));
+    let change = minus(format!("{change:+.2}"));
     Some(format!("Δ logit {change} for {}, from pinned", class_name(reference)))
 }
 
@@ -322,7 +322,7 @@ fn accuracy(cx: &PanelContext<'_>, id: ColumnId) -> Option<String> {
     let trained = cx.state.evaluation(column.probe, Intervention::None).and_then(Result::ok);
     let change =
         trained.filter(|_| column.change != Intervention::None).map_or_else(String::new, |trained| {
-            format!(", {:+.1} points vs as trained", own - trained.accuracy()).replace('-', "−")
+            format!(", {} points vs as trained", minus(format!("{:+.1}", own - trained.accuracy())))
         });
     Some(format!("Accuracy {own:.1} %{change}"))
 }

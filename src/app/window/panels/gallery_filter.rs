@@ -1,14 +1,14 @@
 //! The lines above the gallery: filter and order of the images.
 
 use eframe::egui;
-use egui::{Label, Role, TextEdit, Ui, WidgetInfo};
+use egui::{Label, RichText, Role, TextEdit, Ui, WidgetInfo};
 
 use super::{PanelContext, similarity};
 use crate::app::jobs::ImageId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Dataset, GalleryFilter, Image, Outcome, Scope, Sort};
 use crate::app::window::style;
-use crate::app::window::widgets::{choice, combo, field, star};
+use crate::app::window::widgets::{choice, combo, field, fit, label_within, star};
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
 
@@ -70,7 +70,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool) {
             let what = if shown < all { "filtered" } else { "sorted" };
             let what = filter.only.as_ref().map_or(what, |(what, _)| what.as_str());
             let text = format!("{shown} of {all}: {what}");
-            ui.weak(font::fit(&text, 13.5, ui.available_width() - 84.0)).on_hover_text(text);
+            label_within(ui, RichText::new(&text).weak(), ui.available_width() - 84.0).on_hover_text(text);
             if ui.small_button("Show all").on_hover_text("No filter, in the order they were opened").clicked()
             {
                 filter = GalleryFilter::new(filter.scope);
@@ -96,7 +96,7 @@ fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
     };
     let before = filter.scope;
     let width = ui.available_width();
-    let shown = font::fit(&name(before), 13.5, width - 34.0);
+    let shown = fit(ui, name(before), width - 34.0);
     let list = combo(ui, "images of", width - 8.0, shown, |ui| {
         let datasets = library.datasets.keys().copied().map(Scope::Dataset);
         let all = std::iter::once(Scope::All).chain(datasets).chain(loose.then_some(Scope::Loose));
@@ -137,7 +137,7 @@ fn classes(ui: &mut Ui, names: &[String], filter: &mut GalleryFilter, width: f32
         Some(class) => names.get(class as usize).map_or("", String::as_str),
         None => "All classes",
     };
-    let shown = font::fit(name(filter.class), 13.5, width - 34.0);
+    let shown = fit(ui, name(filter.class), width - 34.0);
     let list = combo(ui, "class of the dataset", width - 8.0, shown, |ui| {
         for class in std::iter::once(None).chain((0..names.len() as u32).map(Some)) {
             ui.selectable_value(&mut filter.class, class, name(class));
@@ -173,7 +173,7 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
         ui.spacing_mut().item_spacing.x = 4.0;
         let button = font::width("Descending", 13.5) + 2.0 * ui.spacing().button_padding.x + 6.0;
         let width = ui.available_width().min(MENU_WIDTH_PX) - button;
-        let shown = font::fit(&name(&filter.sort), 13.5, width - 34.0);
+        let shown = fit(ui, name(&filter.sort), width - 34.0);
         let measures = evaluation.measures.keys().map(|measure| Sort::Measure((*measure).to_owned()));
         let others = cx.state.columns.keys().filter(|column| Some(**column) != cx.focus);
         let others = others.filter(|column| found(**column).is_some()).copied().map(Sort::Disagreement);

@@ -8,7 +8,7 @@ use crate::app::format::counted;
 use crate::app::state::command::Action;
 use crate::app::state::{Backbone, State, Status};
 use crate::app::window::style;
-use crate::viz::draw::{color32, font};
+use crate::viz::draw::color32;
 
 /// Width of the card.
 const CARD_PX: f32 = 470.0;
@@ -125,7 +125,7 @@ fn step_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next:
                 }
             }
             ui.with_layout(Layout::left_to_right(Align::Center), |ui| match &step.done {
-                Some(done) => drop(ui.label(font::fit(done, 13.5, ui.available_width()))),
+                Some(done) => drop(ui.add(egui::Label::new(done).truncate())),
                 None => drop(ui.add(egui::Label::new(step.text).wrap())),
             });
         });

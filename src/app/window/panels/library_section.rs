@@ -124,8 +124,7 @@ pub fn header(
             }
             if folded && !content.is_empty() && ui.available_width() >= MIN_CONTENT_PX {
                 ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
-                    let text = font::fit(content, 11.5, ui.available_width());
-                    ui.label(RichText::new(text).small().weak()).on_hover_text(content);
+                    ui.add(egui::Label::new(RichText::new(content).small().weak()).truncate());
                 });
             }
         });

@@ -56,7 +56,7 @@ use crate::app::state::connection::Host;
 use crate::app::state::workspace::Workspace;
 use crate::app::state::{Column, ColumnState, Finding, FindingId, JobKind, State};
 use crate::app::user_error::UserError;
-use crate::app::window::widgets::combo;
+use crate::app::window::widgets::{choice_frame, combo, fit};
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::trace::Trace;
 use crate::viz::draw::theme::Theme;
@@ -284,7 +284,7 @@ impl<'a> PanelContext<'a> {
             None => none.to_owned(),
         };
         let id = ui.label(label).id;
-        let list = combo(ui, label, 150.0, name(chosen), |ui| {
+        let list = combo(ui, label, 150.0, fit(ui, name(chosen), 150.0 - choice_frame(ui)), |ui| {
             ui.selectable_value(&mut chosen, None, none);
             let others = self.state.columns.keys().filter(|column| Some(**column) != self.focus);
             for column in others.copied().filter(|column| offered(*column)) {

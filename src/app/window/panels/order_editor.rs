@@ -12,6 +12,7 @@ use crate::app::window::widgets::inset;
 use crate::model::explain::intervention::Intervention;
 use crate::model::hand_order::HandOrder;
 use crate::model::trace::{OrderTest, Routing, Trace};
+use crate::viz::draw::minus;
 
 /// Points between two positions of the pointer at which the brush looks for a patch.
 const BRUSH_POINTS: usize = 16;
@@ -215,7 +216,7 @@ fn summary(trace: &Trace) -> String {
     let known = trace.top.iter().find(|one| one.index == class);
     let name = known.map_or_else(|| class.to_string(), |one| one.name.clone());
     // Only numbers get a minus sign: a class's name keeps its hyphens.
-    let number = |x: f64, digits: usize| format!("{x:.digits$}").replace('-', "−");
+    let number = |x: f64, digits: usize| minus(format!("{x:.digits$}"));
     let logit = trace.logits.get(class).copied().unwrap_or(f32::NAN);
     let mut text = format!("Logit {} for {name}", number(logit.into(), 3));
     if let Some(OrderTest::Tested { logit, margin }) = &trace.order_test {

@@ -17,7 +17,7 @@ use crate::app::state::{Image, ImageMap, Label, Overlay, Thumbnail};
 use crate::app::window::{style, widgets};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation};
 use crate::viz::draw::overlay::overlaid;
-use crate::viz::draw::{Color, color32, font};
+use crate::viz::draw::{Color, color32, font, minus};
 
 /// Most textures kept on the GPU.
 const MAX_TEXTURES: usize = 512;
@@ -317,7 +317,7 @@ fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, column: Option<ColumnI
 
 /// A similarity as text; a dash if it is NaN.
 fn number(similarity: f32) -> String {
-    if similarity.is_nan() { "–".to_owned() } else { format!("{similarity:.3}").replace('-', "−") }
+    if similarity.is_nan() { "–".to_owned() } else { minus(format!("{similarity:.3}")) }
 }
 
 /// Draws the prediction below a picture.

@@ -9,7 +9,7 @@ use egui::{Align2, FontId, Rect, Response, Role, ScrollArea, Sense, Ui, Vec2, Wi
 use super::{Panel, PanelContext, placeholder};
 use crate::app::window::style;
 use crate::model::trace::{Reading, Trace};
-use crate::viz::draw::{Table, color32, readout};
+use crate::viz::draw::{Table, color32, minus, readout};
 use crate::viz::{Info, TabGroup, export};
 
 /// Height of a row.
@@ -236,7 +236,7 @@ fn row(
             (true, _) => ("–".to_owned(), theme.muted),
             (_, 0..WHOLE) => (format!("{value}"), theme.ink),
             (_, WHOLE) => (format!("{value:.1}"), theme.ink),
-            _ => (format!("{value:+.*}", places[i]).replace('-', "−"), theme.ink),
+            _ => (minus(format!("{value:+.*}", places[i])), theme.ink),
         };
         let at = egui::Pos2::new(right_edge(rect.left(), width, i), rect.center().y);
         ui.painter().text(at, Align2::RIGHT_CENTER, text, FontId::proportional(13.0), color32(color));

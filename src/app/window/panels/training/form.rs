@@ -9,17 +9,17 @@ use serde_json::{Map, Value};
 
 use super::heads;
 use super::place::PlaceForm;
+use crate::app::format::file_name;
 use crate::app::jobs::train::{BATCHES, COUNTS, MOST_SEEDS, TrainSettings, is_rate};
 use crate::app::paths::expanded;
 use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command, FilePrompt};
 use crate::app::state::settings::DEVICES;
 use crate::app::window::panels::{PanelContext, UiAction, backbone_options};
-use crate::app::window::widgets::{choice, combo, field};
+use crate::app::window::widgets::{choice, combo, field, fit};
 use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::backbone::token_spec::{TokenSpec, joined};
 use crate::model::train::protocol::Protocol;
-use crate::viz::draw::font;
 use crate::viz::heading::capitalised;
 
 /// Width of combo boxes and text fields.
@@ -92,11 +92,6 @@ fn rebase(edited: &TrainSettings, before: &TrainSettings, current: &TrainSetting
     serde_json::from_value(rebased.into()).ok()
 }
 
-/// The file name of a path.
-fn name(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
-}
-
 fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
     let label = ui.label("Backbone").id;
     ui.horizontal(|ui| {
@@ -105,13 +100,13 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
         let shown = match known {
             Some(backbone) => backbone.name(),
             None if draft.backbone.is_empty() => "None chosen".to_owned(),
-            None => name(Path::new(&draft.backbone)),
+            None => file_name(Path::new(&draft.backbone)),
         };
-        let list = combo(ui, "backbone", COMBO_PX, font::fit(&shown, 13.5, 160.0), |ui| {
+        let list = combo(ui, "backbone", COMBO_PX, fit(ui, shown, 160.0), |ui| {
             let open = library.values().map(|backbone| (backbone.name(), &backbone.source));
             let recent = cx.state.settings.recent.backbones.iter();
             let recent = recent.filter(|source| library.values().all(|b| b.source != **source));
-            for (text, source) in open.chain(recent.map(|source| (name(Path::new(source)), source))) {
+            for (text, source) in open.chain(recent.map(|source| (file_name(Path::new(source)), source))) {
                 if ui.selectable_label(*source == draft.backbone, text).on_hover_text(source).clicked() {
                     draft.backbone.clone_from(source);
                 }
@@ -155,12 +150,13 @@ fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
 fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
     let label = ui.label("Dataset").id;
     ui.horizontal(|ui| {
-        let shown = draft.data.as_deref().map_or("None chosen".to_owned(), name);
+        let shown = draft.data.as_deref().map_or("None chosen".to_owned(), file_name);
         let recent = &cx.state.settings.recent.datasets;
-        let list = combo(ui, "dataset", COMBO_PX, font::fit(&shown, 13.5, 160.0), |ui| {
+        let list = combo(ui, "dataset", COMBO_PX, fit(ui, shown, 160.0), |ui| {
             for path in recent {
                 let chosen = draft.data.as_ref() == Some(path);
-                if ui.selectable_label(chosen, name(path)).on_hover_text(path.display().to_string()).clicked() {
+                let (name, about) = (file_name(path), path.display().to_string());
+                if ui.selectable_label(chosen, name).on_hover_text(about).clicked() {
                     draft.data = Some(path.clone());
                 }
             }

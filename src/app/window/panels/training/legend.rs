@@ -13,8 +13,9 @@ use crate::app::state::WatchedRun;
 use crate::app::state::command::Command;
 use crate::app::window::panels::PanelContext;
 use crate::app::window::style;
+use crate::app::window::widgets::fit;
 use crate::model::train::run::ProbeCheckpoint;
-use crate::viz::draw::{Theme, color32, font, number};
+use crate::viz::draw::{Theme, color32, number};
 
 /// Height of a row.
 pub const ROW_PX: f32 = 26.0;
@@ -76,8 +77,9 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hi
         cell(ui, NAME_PX, Align::Min, |ui| {
             swatch(ui, cx.theme, head, shown);
             ui.add_space(6.0);
-            let text = RichText::new(font::fit(name, 13.5, NAME_PX - 60.0));
+            let text = RichText::new(name);
             let text = if shown { text } else { text.weak().strikethrough() };
+            let text = fit(ui, text, NAME_PX - 60.0);
             let about = if shown { "Click to hide its curve" } else { "Click to show its curve" };
             if ui.selectable_label(false, text).on_hover_text(about).clicked() && !hidden.remove(name) {
                 hidden.insert(name.clone());
