@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-/// The progress of a job.
+/// How far a job is, and how fast.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
+pub struct Pace {
     /// Images done, those of earlier attempts included.
     pub done: usize,
     /// All images.
@@ -36,11 +36,11 @@ impl RateMeter {
         done
     }
 
-    /// The progress with `done` images done.
-    pub fn at(&self, done: usize) -> Progress {
+    /// The pace with `done` images done.
+    pub fn at(&self, done: usize) -> Pace {
         let seconds = self.begun.elapsed().as_secs_f64().max(1e-6);
         let rate = done.saturating_sub(self.start) as f64 / seconds;
         let left = if rate > 0.0 { self.total.saturating_sub(done) as f64 / rate } else { 0.0 };
-        Progress { done, total: self.total, rate, left: Duration::from_secs_f64(left.min(1e9)) }
+        Pace { done, total: self.total, rate, left: Duration::from_secs_f64(left.min(1e9)) }
     }
 }

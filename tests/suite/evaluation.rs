@@ -644,8 +644,9 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
             what: "Evaluating sinkhorn".into(),
             done: 3,
             total: Some(9),
-            unit: Unit::Files,
+            unit: Unit::Items,
             elapsed: Duration::from_secs(3),
+            left: None,
         };
         window.deliver([Event::Started(job), Event::Progress(job, progress)]);
         assert!(window.has("Evaluating sinkhorn"), "{id} does not say that it is busy");

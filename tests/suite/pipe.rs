@@ -315,7 +315,7 @@ fn every_event_survives_a_pipe() {
     let estimate = Estimate { image: Some(second), step: second, evaluation: second, tried: 8 };
     let steps = Some(Steps { seed: 0, at: 0.5, losses: vec![Some(0.25), None] });
     let went = TrainDelta { steps, epochs: epochs(), failures: failures(), rate: 12.5, left: second };
-    let (what, done, total, unit) = ("Asking gap".to_owned(), 3, Some(9), Unit::Files);
+    let (what, done, total, unit) = ("Asking gap".to_owned(), 3, Some(9), Unit::Items);
     let training = |news| Event::Training { job: JOB, news };
     let looked = [Ok(Arc::new(trace("x.png"))), Err(fault())];
     let seen = looked.map(|result| ExplainResult { column: ColumnId(3), result, by_hand: None }).into();
@@ -326,7 +326,7 @@ fn every_event_survives_a_pipe() {
     let kinds = [PathKind::Backbone, PathKind::Missing].map(|kind| (PathBuf::from("any"), kind));
     let events = [
         Event::Started(JOB),
-        Event::Progress(JOB, Progress { what, done, total, unit, elapsed: second }),
+        Event::Progress(JOB, Progress { what, done, total, unit, elapsed: second, left: Some(second) }),
         Event::BackboneOpened { job: JOB, entry: BackboneId(1), info: facts_of_backbone },
         Event::ProbeOpened { job: JOB, entry: ProbeId(2), info: probe },
         Event::ProbesListed {
@@ -465,7 +465,7 @@ fn messages_that_were_sent_before_are_understood() {
     let rgb = (0..60 * 40 * 3).map(|at| (at / 97) as u8).collect();
     let picture = Arc::new(Picture { width: 60, height: 40, rgb });
     let what = "Asking gap".to_owned();
-    let progress = Progress { what, done: 3, total: Some(9), unit: Unit::Files, elapsed: second };
+    let progress = Progress { what, done: 3, total: Some(9), unit: Unit::Items, elapsed: second, left: None };
     let seen = ExplainResult { column: ColumnId(3), result: Ok(Arc::new(trace("x.png"))), by_hand: None };
     let file = ResultFile { path: "one/gap.npz".into(), bytes: vec![0, 159, 255] };
     let events = [

@@ -563,6 +563,7 @@ fn jobs_say_how_far_they_are_and_end_when_cancelled() {
         total: Some(40),
         unit: Unit::Bytes,
         elapsed: Duration::from_secs(2),
+        left: None,
     };
     state.apply(Event::Progress(job, progress));
     let shown = state.jobs[&job].progress.as_ref().expect("progress");

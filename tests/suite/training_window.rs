@@ -289,8 +289,9 @@ fn tokens_are_taken_before_curves_are_drawn() {
         what: "Extracting tokens".into(),
         done: 500,
         total: Some(12_500),
-        unit: Unit::Files,
+        unit: Unit::Items,
         elapsed: Duration::from_secs(5),
+        left: None,
     };
     pane.deliver(Event::Progress(job, progress));
     assert!(pane.0.has("Extracting tokens"));
@@ -320,8 +321,8 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     pane.train_event(job, TrainEvent::Paused(true));
     assert!(pane.0.has("Paused"));
     let (what, done, total) = ("Seed 0, epoch 1 of 10".to_owned(), 600, Some(12_000));
-    let (unit, elapsed) = (Unit::Files, Duration::from_secs(5));
-    pane.deliver(Event::Progress(job, Progress { what, done, total, unit, elapsed }));
+    let (unit, elapsed) = (Unit::Items, Duration::from_secs(5));
+    pane.deliver(Event::Progress(job, Progress { what, done, total, unit, elapsed, left: None }));
     assert!(pane.0.has("paused") && !pane.0.has("left"), "who rests has no time left to tell");
     pane.0.click("Resume");
     assert!(pane.0.wire.borrow().requests.contains(&Request::Pause(job, false)));

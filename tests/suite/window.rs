@@ -363,6 +363,7 @@ fn work_shows_how_far_it_is_and_can_be_cancelled() {
         total: Some(48_000_000),
         unit: Unit::Bytes,
         elapsed: Duration::from_secs(10),
+        left: None,
     };
     window.deliver([Event::Started(job), Event::Progress(job, progress)]);
     assert!(window.has("Opening tiny"), "the status bar names the job");

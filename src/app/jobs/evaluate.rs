@@ -217,7 +217,7 @@ pub fn ask_to(
         let images = evaluator.done()..(evaluator.done() + batch(evaluator)).min(end);
         let answers = answers(engine, evaluator, images, asking, reporter)?;
         evaluator.take(answers);
-        reporter.progress(asking.what, evaluator.done() as u64, total, Unit::Files);
+        reporter.progress(asking.what, evaluator.done() as u64, total, Unit::Items);
         reporter.pause(engine)?;
     }
     Ok(())
@@ -240,7 +240,7 @@ pub fn ask_some(
         let next = images.start + found.len();
         let some = next..(next + batch(evaluator)).min(images.end);
         found.extend(answers(engine, evaluator, some, asking, reporter)?);
-        reporter.progress(asking.what, found.len() as u64, Some(images.len() as u64), Unit::Files);
+        reporter.progress(asking.what, found.len() as u64, Some(images.len() as u64), Unit::Items);
         save(found)?;
         reporter.pause(engine)?;
     }
@@ -283,7 +283,7 @@ fn tokens(
             .remedy("Set the environment variable SSMPROBE_CACHE to a folder")
     })?;
     let tokens = TokenSettings { cache: Some(root), token_spec, ..TokenSettings::default() };
-    reporter.progress("Looking for tokens", 0, None, Unit::Files);
+    reporter.progress("Looking for tokens", 0, None, Unit::Items);
     let plan = Plan::new(ExtractOptions::new(backbone, tokens), &part.dataset)?;
     if plan.complete() {
         let cache = take(engine, (&plan, &part.dataset, &device), reporter)?;

@@ -191,7 +191,7 @@ fn read(
         reporter.cancel().check()?;
         if fresh.len() > 1 {
             let (done, total) = ((batch * BATCH) as u64, Some(fresh.len() as u64));
-            reporter.progress("Reading images", done, total, Unit::Files);
+            reporter.progress("Reading images", done, total, Unit::Items);
         }
         let prepared = files.par_iter().map(prepare).collect();
         reporter.cancel().check()?;

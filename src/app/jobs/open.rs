@@ -96,7 +96,7 @@ pub fn run(
         Files::OpenRun { folder } => open_run(job, folder, tell)?,
         Files::OpenImages { paths } => list(job, paths, reporter, tell)?,
         Files::OpenDataset { entry, path, split } => {
-            reporter.progress("Reading the lists", 0, None, Unit::Files);
+            reporter.progress("Reading the lists", 0, None, Unit::Items);
             let part = Arc::new(EvalSplit::new(data::open(path)?, *split));
             // Of what matters to a training alone, its plan speaks.
             for note in part.dataset.notes.iter().filter(|note| !data::is_of_training(note)) {
@@ -200,7 +200,7 @@ fn list(
         if part.len() >= IMAGES_PER_EVENT {
             let paths = std::mem::replace(&mut part, Vec::with_capacity(IMAGES_PER_EVENT));
             tell(Event::ImagesListed { job, paths });
-            reporter.progress("Listing images", count as u64, None, Unit::Files);
+            reporter.progress("Listing images", count as u64, None, Unit::Items);
         }
         let end = reporter.cancel().is_cancelled() || count >= MAX_IMAGES;
         if end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -22,6 +22,9 @@ pub struct Progress {
     pub unit: Unit,
     /// Since the job began.
     pub elapsed: Duration,
+    /// How long the rest takes, where the job measures it; else it follows from `elapsed`.
+    #[serde(default)]
+    pub left: Option<Duration>,
 }
 
 /// What progress is counted in.
@@ -29,8 +32,9 @@ pub struct Progress {
 pub enum Unit {
     /// Bytes of a download.
     Bytes,
-    /// Files.
-    Files,
+    /// What the progress says is being done: images, findings, epochs.
+    #[serde(rename = "Files")] // its first name, which other versions send
+    Items,
 }
 
 impl Progress {
@@ -50,18 +54,18 @@ impl Progress {
     pub fn counts(&self) -> String {
         let amount = |n: u64| match self.unit {
             Unit::Bytes => format!("{:.1}", n as f64 / 1e6),
-            Unit::Files => n.to_string(),
+            Unit::Items => n.to_string(),
         };
         let unit = if self.unit == Unit::Bytes { " MB" } else { "" };
         let of = self.total.map_or(String::new(), |total| format!(" of {}", amount(total)));
         format!("{}{of}{unit}", amount(self.done))
     }
 
-    /// How long the rest takes at the speed so far; nothing within the first half second.
+    /// How long the rest takes; at the speed so far there is nothing to tell within the first half second.
     pub fn left(&self) -> Option<Duration> {
         let total = self.total?;
-        if self.done == 0 || self.elapsed < Duration::from_millis(500) {
-            return None;
+        if self.left.is_some() || self.done == 0 || self.elapsed < Duration::from_millis(500) {
+            return self.left;
         }
         let rest = total.saturating_sub(self.done) as f64 / self.done as f64;
         Duration::try_from_secs_f64(self.elapsed.as_secs_f64() * rest).ok()
@@ -128,10 +132,13 @@ mod tests {
             total: Some(100),
             unit: Unit::Bytes,
             elapsed: Duration::from_secs(10),
+            left: None,
         };
         assert_eq!((progress.fraction(), progress.left()), (Some(0.25), Some(Duration::from_secs(30))));
         progress.elapsed = Duration::from_millis(100);
         assert_eq!(progress.left(), None, "too early to tell");
+        progress.left = Some(Duration::from_secs(7));
+        assert_eq!(progress.left(), progress.left, "as the job measured it");
         progress.total = Some(0);
         assert_eq!(progress.fraction(), None);
     }
@@ -144,9 +151,10 @@ mod tests {
             total: Some(345_100_000),
             unit: Unit::Bytes,
             elapsed: Duration::from_secs(2),
+            left: None,
         };
         assert_eq!(progress.amounts(), "12.0 of 345.1 MB, 0:55 left");
-        let files = Progress { unit: Unit::Files, done: 3, total: None, ..progress };
+        let files = Progress { unit: Unit::Items, done: 3, total: None, ..progress };
         assert_eq!(files.amounts(), "3");
     }
 }

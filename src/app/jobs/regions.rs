@@ -91,7 +91,7 @@ pub fn of_samples(
     reporter.begin();
     for some in files.chunks(BATCH) {
         set.read(&annotations, some, preprocessor, grid);
-        reporter.progress("Reading regions", set.of.len() as u64, Some(files.len() as u64), Unit::Files);
+        reporter.progress("Reading regions", set.of.len() as u64, Some(files.len() as u64), Unit::Items);
         reporter.pause(engine)?;
     }
     set.warnings().into_iter().for_each(|warning| reporter.warn(warning));

@@ -158,7 +158,7 @@ impl Passes for EnginePasses<'_> {
     fn progress(&mut self, mode: Mode, done: usize, total: usize) -> Result<(), JobError> {
         if self.told {
             let what = format!("Removing tokens ({})", mode.id());
-            self.reporter.progress(&what, done as u64, Some(total as u64), Unit::Files);
+            self.reporter.progress(&what, done as u64, Some(total as u64), Unit::Items);
         }
         self.reporter.pause(self.engine)
     }

@@ -91,7 +91,7 @@ pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
         }
         Event::Progress(progress) => {
             let (done, total) = (progress.done as u64, progress.total as u64);
-            reporter.progress("Extracting tokens", done, Some(total), Unit::Files);
+            reporter.progress("Extracting tokens", done, Some(total), Unit::Items);
         }
         Event::Damaged(damage) => reporter.warn(format!("Extracted again: {damage}")),
         Event::Shared(text) => reporter.warn(text.clone()),

@@ -74,7 +74,7 @@ fn measure(
     let mut tokens: Vec<Tokens> = Vec::with_capacity(pixels.len());
     for batch in pixels.chunks(BATCH) {
         let total = Some(pixels.len() as u64);
-        reporter.progress("Reading changed images", tokens.len() as u64, total, Unit::Files);
+        reporter.progress("Reading changed images", tokens.len() as u64, total, Unit::Items);
         reporter.pause(engine)?;
         let reader = &engine.backbone(backbone)?.reader;
         tokens.extend(reader.forward(batch)?);

@@ -144,9 +144,9 @@ impl State {
         let (done, total) = (done as u64, sharing.share.findings.len() as u64);
         if let Some(job) = self.jobs.get_mut(&sharing.job) {
             let what = if request.is_some() { "Explaining findings" } else { "Writing" }.to_owned();
-            let (total, unit, elapsed) = (Some(total), Unit::Files, Duration::ZERO);
+            let (total, unit, elapsed) = (Some(total), Unit::Items, Duration::ZERO);
             job.started = true;
-            job.progress = Some(Progress { what, done, total, unit, elapsed });
+            job.progress = Some(Progress { what, done, total, unit, elapsed, left: None });
         }
         let job = sharing.job;
         if request.is_none() {

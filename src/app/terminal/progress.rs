@@ -9,7 +9,7 @@ use super::stdout;
 use crate::app::format;
 use crate::app::jobs;
 use crate::app::jobs::extract::{self, Line, Messages, Spent};
-use crate::app::rate::Progress;
+use crate::app::rate::Pace;
 use crate::app::terminal::stdout::say;
 use crate::model::io::escape::{shown, shown_line};
 use crate::model::train::HeadTrainer;
@@ -105,8 +105,8 @@ impl Display {
     }
 
     /// Shows how many images a job has done, with `more` text about it.
-    pub fn show(&mut self, what: &str, progress: &Progress, more: &str) {
-        let Progress { done, total, rate, left } = progress;
+    pub fn show(&mut self, what: &str, pace: &Pace, more: &str) {
+        let Pace { done, total, rate, left } = pace;
         let text = format!("{done} of {total} images, {rate:.0} images/s, {} left", HumanDuration(*left));
         if self.is_terminal {
             self.bar.set_length(*total as u64);

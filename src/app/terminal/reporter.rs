@@ -37,7 +37,7 @@ impl Reporter for TerminalReporter {
 
     fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit) {
         let (what, elapsed) = (what.to_owned(), self.begun.elapsed());
-        self.display.count(&Progress { what, done, total, unit, elapsed });
+        self.display.count(&Progress { what, done, total, unit, elapsed, left: None });
     }
 
     fn warn(&mut self, text: String) {

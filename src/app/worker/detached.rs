@@ -78,7 +78,7 @@ pub(super) fn run(
         for (log, file) in logs.iter_mut().enumerate() {
             file.lines(ended, |line, at| {
                 if last.is_none() && log == 0 {
-                    events.progress(line.clone(), 0, None, Unit::Files);
+                    events.progress(line.clone(), 0, None, Unit::Items);
                 }
                 send(TrainEvent::Said(Said { line, log, at }));
             });
@@ -90,7 +90,7 @@ pub(super) fn run(
             if let Ok(snapshot) = read(&out) {
                 let snapshot = Arc::new(snapshot);
                 let (done, total) = history(&snapshot).done();
-                events.progress("Epochs of all heads", done as u64, Some(total as u64), Unit::Files);
+                events.progress("Epochs of all heads", done as u64, Some(total as u64), Unit::Items);
                 send(TrainEvent::Begun(snapshot.clone()));
                 send(TrainEvent::Probes(snapshot.probes.clone()));
                 last = Some(snapshot);

@@ -73,7 +73,7 @@ pub(super) struct JobEvents {
     pub(super) job: JobId,
     cancel: Cancel,
     /// When the current part of the job began, from which elapsed time counts.
-    begun: Instant,
+    pub(super) begun: Instant,
 }
 
 impl JobEvents {
@@ -82,7 +82,8 @@ impl JobEvents {
     }
 
     pub(super) fn progress(&self, what: impl Into<String>, done: u64, total: Option<u64>, unit: Unit) {
-        let progress = Progress { what: what.into(), done, total, unit, elapsed: self.begun.elapsed() };
+        let (what, elapsed) = (what.into(), self.begun.elapsed());
+        let progress = Progress { what, done, total, unit, elapsed, left: None };
         self.sender.send(Event::Progress(self.job, progress));
     }
 

@@ -11,7 +11,7 @@ use crate::app::jobs::open::BEST;
 use crate::app::jobs::train::{self, Summary};
 use crate::app::jobs::training::{TrainDelta, TrainEvent};
 use crate::app::jobs::{Event, JobError, Progress, Unit, tell_extract};
-use crate::app::rate;
+use crate::app::rate::Pace;
 use crate::model::train::run::Metric;
 use crate::model::train::{HeadTrainer, Running, TrainCursor};
 
@@ -52,7 +52,7 @@ impl TrainReporter {
         match event {
             train::Event::Plan { tokens, .. } if !tokens.complete() => {
                 let what = format!("Extracting tokens, {}", format::bytes(tokens.bytes_missing));
-                self.events.progress(what, tokens.done as u64, Some(tokens.images as u64), Unit::Files);
+                self.events.progress(what, tokens.done as u64, Some(tokens.images as u64), Unit::Items);
             }
             train::Event::Extract { event: extract::Event::Progress(progress), .. } => {
                 self.advance("Extracting tokens".into(), progress);
@@ -135,13 +135,11 @@ impl TrainReporter {
         }
     }
 
-    fn advance(&mut self, what: String, now: rate::Progress) {
-        let rate::Progress { done, total, rate, left } = now;
+    fn advance(&mut self, what: String, Pace { done, total, rate, left }: Pace) {
         (self.delta.rate, self.delta.left) = (rate, left);
-        // The time that the work done would have taken at this rate, so that the time left follows from it.
-        let elapsed = Duration::try_from_secs_f64(done as f64 / rate.max(1e-9)).unwrap_or_default();
-        let (done, total) = (done as u64, Some(total as u64));
-        self.progress = Some(Progress { what, done, total, unit: Unit::Files, elapsed });
+        let (done, total, left) = (done as u64, Some(total as u64), Some(left));
+        let elapsed = self.events.begun.elapsed();
+        self.progress = Some(Progress { what, done, total, unit: Unit::Items, elapsed, left });
         self.flush_if_due();
     }
 

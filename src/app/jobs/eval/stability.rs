@@ -44,7 +44,7 @@ pub(super) fn measure(
         .collect();
     reporter.begin();
     for (at, &(sample, image_seed)) in images.iter().enumerate() {
-        reporter.progress("Changing images", at as u64, Some(images.len() as u64), Unit::Files);
+        reporter.progress("Changing images", at as u64, Some(images.len() as u64), Unit::Items);
         reporter.pause(engine)?;
         let Some(sample) = sample else {
             found.iter_mut().for_each(|own| own.push(None));

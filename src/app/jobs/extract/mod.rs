@@ -28,7 +28,7 @@ pub use self::settings::{TokenSettings, cache_root};
 pub use self::step_timing::TRIED;
 use crate::app::format;
 use crate::app::jobs::tokens::{TokenReader, preprocessor};
-use crate::app::rate::Progress;
+use crate::app::rate::Pace;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::backbone::token_spec::{Layer, TokenSpec};
@@ -62,9 +62,9 @@ impl ExtractOptions {
 /// An event of an extraction.
 pub enum Event<'a> {
     /// A batch is done.
-    Progress(Progress),
+    Progress(Pace),
     /// Images were checked for whether they can be read.
-    Looked(Progress),
+    Looked(Pace),
     /// Cached tokens are being compared with their digests.
     Verifying {
         /// Bytes read so far.
@@ -80,7 +80,7 @@ pub enum Event<'a> {
         shards: usize,
     },
     /// Images were compared with their stored digests.
-    Compared(Progress),
+    Compared(Pace),
     /// An image has changed since its tokens were extracted: they are extracted again.
     Changed {
         /// Index of the sample.

@@ -14,7 +14,7 @@ use anyhow::bail;
 use self::folder::{Folder, damaged};
 pub use self::folder::{Manifest, Pictures, Point};
 pub use self::settings::PretrainSettings;
-use crate::app::rate::{Progress, RateMeter};
+use crate::app::rate::{Pace, RateMeter};
 use crate::app::user_error::Usage;
 use crate::model::data::image::ImageError;
 use crate::model::data::{self, Dataset, Sample, Split};
@@ -56,7 +56,7 @@ pub enum Event<'a> {
         /// Means since the last log line.
         point: &'a Point,
         /// Progress in pictures, over all epochs.
-        progress: Progress,
+        progress: Pace,
     },
 }
 

@@ -31,7 +31,7 @@ pub use self::settings::{BATCHES, COUNTS, MOST_SEEDS, SEEDS, TrainSettings, is_r
 pub use self::split::{Parts, labelled, readable};
 pub use self::step_timing::{TimeSpec, time};
 use super::extract::{self, ExtractError, Plan};
-use crate::app::rate::Progress;
+use crate::app::rate::Pace;
 use crate::model::data::Dataset;
 use crate::model::device::{Choice, DeviceError};
 use crate::model::io::atomic_file;
@@ -77,7 +77,7 @@ pub enum Event<'a> {
         /// All heads.
         trainers: &'a [HeadTrainer],
         /// Images trained on, over all seeds.
-        progress: Progress,
+        progress: Pace,
     },
     /// One batch of an evaluation is done.
     Evaluation,
