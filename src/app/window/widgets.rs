@@ -5,9 +5,7 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::epaint::Mesh;
 use egui::{Color32, ComboBox, Frame, Key, Margin, Pos2, Response, Role, ScrollArea, Sense, Shape, Slider};
-use egui::{
-    Galley, Label, Stroke, TextEdit, TextStyle, TextWrapMode, Ui, Vec2, WidgetInfo, WidgetText,
-};
+use egui::{Galley, Label, Stroke, TextEdit, TextStyle, TextWrapMode, Ui, Vec2, WidgetInfo, WidgetText};
 
 use super::style;
 use crate::viz::draw::{color32, font};
