@@ -54,7 +54,7 @@ impl Progress {
     pub fn counts(&self) -> String {
         let amount = |n: u64| match self.unit {
             Unit::Bytes => format!("{:.1}", n as f64 / 1e6),
-            Unit::Items => n.to_string(),
+            Unit::Items => format::count(n as usize).to_string(),
         };
         let unit = if self.unit == Unit::Bytes { " MB" } else { "" };
         let of = self.total.map_or(String::new(), |total| format!(" of {}", amount(total)));
@@ -154,7 +154,7 @@ mod tests {
             left: None,
         };
         assert_eq!(progress.amounts(), "12.0 of 345.1 MB, 0:55 left");
-        let files = Progress { unit: Unit::Items, done: 3, total: None, ..progress };
-        assert_eq!(files.amounts(), "3");
+        let files = Progress { unit: Unit::Items, done: 3000, total: None, ..progress };
+        assert_eq!(files.amounts(), "3,000");
     }
 }

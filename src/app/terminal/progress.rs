@@ -107,7 +107,8 @@ impl Display {
     /// Shows how many images a job has done, with `more` text about it.
     pub fn show(&mut self, what: &str, pace: &Pace, more: &str) {
         let Pace { done, total, rate, left } = pace;
-        let text = format!("{done} of {total} images, {rate:.0} images/s, {} left", HumanDuration(*left));
+        let [so_far, all] = [done, total].map(|images| format::count(*images));
+        let text = format!("{so_far} of {all} images, {rate:.0} images/s, {} left", HumanDuration(*left));
         if self.is_terminal {
             self.bar.set_length(*total as u64);
             self.bar.set_position(*done as u64);
