@@ -4,7 +4,6 @@
 
 use std::cmp::Reverse;
 use std::fs::File;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread::Builder;
@@ -111,7 +110,6 @@ impl Session {
                     _ => Last::Gone,
                 }
             }
-            Err(WorkspaceError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Last::Nothing,
             Err(error) => {
                 let aside = newest.path.with_file_name(DAMAGED);
                 let moved = std::fs::rename(&newest.path, &aside);
@@ -169,12 +167,10 @@ impl Session {
     /// A file for a session: a new one, or that of the earlier session of which least is lost, if it is empty or enough are kept.
     fn another(&self) -> Option<Own> {
         let mut earlier = self.earlier();
-        let worth = |at: &usize| (earlier[*at].worth(), earlier[*at].time());
-        let least = (0..earlier.len()).min_by_key(worth);
-        match least.filter(|at| earlier.len() > EARLIER || earlier[*at].worth() == 0) {
-            Some(at) => Some(earlier.swap_remove(at)),
-            None => self.files().filter(|path| !path.exists()).find_map(Own::ask),
-        }
+        let enough = earlier.len() > EARLIER;
+        earlier.sort_by_cached_key(|file| (file.worth(), file.time()));
+        let least = earlier.into_iter().next().filter(|file| enough || file.worth() == 0);
+        least.or_else(|| self.files().filter(|path| !path.exists()).find_map(Own::ask))
     }
 
     /// The file that this window writes from now on.

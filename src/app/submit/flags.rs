@@ -70,10 +70,9 @@ fn without_own(typed: Vec<String>) -> Vec<String> {
 
 /// Parses a time limit in one of Slurm's formats: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS.
 fn time(text: &str) -> Result<String, String> {
-    let (days, clock) = text.split_once('-').map_or((None, text), |(days, clock)| (Some(days), clock));
-    let numbers: Vec<&str> = days.into_iter().chain(clock.split(':')).collect();
-    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    match numbers.iter().all(is_number) && clock.split(':').count() <= 3 {
+    let (days, clock) = text.split_once('-').unwrap_or(("0", text));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match is_number(days) && clock.split(':').all(is_number) && clock.split(':').count() <= 3 {
         true => Ok(text.to_owned()),
         false => Err("expected minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS".to_owned()),
     }

@@ -41,9 +41,8 @@ const HEEDED: &[(&[&str], &[&str])] = &[
 /// required conflicts with another flag, as sources do.
 pub(super) fn beside_those_that_heed_it(flag: Arg) -> Arg {
     let heeded = HEEDED.iter().find(|(flags, _)| flags.contains(&flag.get_id().as_str()));
-    let others =
-        |sources: &[&str]| SOURCES.into_iter().filter(|source| !sources.contains(source)).collect::<Vec<_>>();
-    flag.conflicts_with_all(heeded.map_or_else(Vec::new, |(_, sources)| others(sources)))
+    let Some((_, heeding)) = heeded else { return flag };
+    flag.conflicts_with_all(SOURCES.into_iter().filter(|source| !heeding.contains(source)))
 }
 
 /// Reads a trace; an error if the file cannot be read, is larger than any trace, or is not one.
