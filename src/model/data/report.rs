@@ -110,14 +110,11 @@ pub fn describe(
 
 /// Pairs of a training sample and a held-out one with the same digest; `digests` are those of all samples, where known.
 pub fn shared(dataset: &Dataset, digests: &[Option<impl Eq + Hash>]) -> Vec<(usize, usize)> {
-    let known = || digests.iter().enumerate().filter_map(|(i, digest)| Some((i, digest.as_ref()?)));
-    let is_train = |i: usize| dataset.samples[i].split == Split::Train;
-    let mut train = HashMap::new();
-    for (i, digest) in known().filter(|(i, _)| is_train(*i)) {
-        train.entry(digest).or_insert(i);
-    }
-    let held_out = known().filter(|(i, _)| !is_train(*i));
-    held_out.filter_map(|(i, digest)| Some((*train.get(digest)?, i))).collect()
+    let known = digests.iter().enumerate().filter_map(|(i, digest)| Some((digest.as_ref()?, i)));
+    let is_train = |(_, i): &(_, usize)| dataset.samples[*i].split == Split::Train;
+    let (train, held_out): (Vec<_>, Vec<_>) = known.partition(is_train);
+    let train: HashMap<_, _> = train.into_iter().rev().collect(); // of equal ones, the first
+    held_out.into_iter().filter_map(|(digest, i)| Some((*train.get(digest)?, i))).collect()
 }
 
 impl Report {

@@ -15,7 +15,8 @@ use crate::model::train::optim::Optimizer;
 /// A head's step whose launches, update included, a GPU has received.
 pub(super) struct PendingStep<'a> {
     trainer: &'a mut HeadTrainer,
-    loss_and_right: Tensor<1>,
+    /// Its loss and the number of correct images, `[2]`, on the device.
+    pub(super) loss_and_right: Tensor<1>,
     /// The state before its update.
     before: (Model, Optimizer, Option<Params>),
 }
@@ -44,11 +45,6 @@ impl<'a> PendingStep<'a> {
         Self { trainer, loss_and_right, before }
     }
 
-    /// Its loss and the number of correct images, `[2]`, on the device.
-    pub(super) fn loss_and_right(&self) -> Tensor<1> {
-        self.loss_and_right.clone()
-    }
-
     /// Adds its loss and the number of correct images to the sums, and restores the state before the step if the loss is not finite.
     pub(super) fn finish(self, outcome: (f64, usize), labels: &Labels) -> &'a mut HeadTrainer {
         let Self { trainer, before, .. } = self;
@@ -66,7 +62,7 @@ pub(super) fn read_outcomes<'a>(
     gpu: &'a Client,
     pending: &[PendingStep],
 ) -> impl FnOnce() -> Vec<(f64, usize)> + use<'a> {
-    let copies: Vec<_> = pending.iter().map(|step| copy_to_host(step.loss_and_right())).collect();
+    let copies: Vec<_> = pending.iter().map(|step| copy_to_host(step.loss_and_right.clone())).collect();
     let read = (!copies.is_empty()).then(|| gpu.read_tensor_async(copies));
     || {
         let read = read.map(|read| pollster::block_on(read).unwrap_or_else(|error| panic!("{error:?}")));

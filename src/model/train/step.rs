@@ -136,7 +136,7 @@ fn step_on_gpu<'a>(
         for trainer in trainers {
             let begun = Instant::now();
             let pending = launch(trainer);
-            let outcome = outcome(pending.loss_and_right());
+            let outcome = outcome(pending.loss_and_right.clone());
             let trainer = pending.finish(outcome, labels);
             let seconds = begun.elapsed().as_secs_f64();
             trainer.progress.seconds += seconds;

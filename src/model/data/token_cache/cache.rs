@@ -148,13 +148,9 @@ impl TokenCache {
 
     /// Memory for the patch tokens of `count` images [as stored](Self::patches_as_stored), from which they are uploaded to `device`.
     pub(super) fn buffer(&self, count: usize, device: &Device) -> Bytes {
-        let numbers = count * self.image_numbers();
-        let precision = self.manifest.source.precision;
-        // Not as bytes, which could be less aligned.
-        page_locked(numbers * precision.bytes() as usize, device).unwrap_or_else(|| match precision {
-            Precision::Float32 => Bytes::from_elems(vec![0_u32; numbers]),
-            Precision::Float16 => Bytes::from_elems(vec![0_u16; numbers]),
-        })
+        let size = count * self.image_numbers() * self.manifest.source.precision.bytes() as usize;
+        // Not as bytes, which could be less aligned than float16.
+        page_locked(size, device).unwrap_or_else(|| Bytes::from_elems(vec![0_u16; size / 2]))
     }
 
     /// Patch tokens of `images`, `[B, N, d]`, in the precision of the cache, in a [`buffer`](Self::buffer) for as many images.
@@ -172,11 +168,8 @@ impl TokenCache {
 
     /// CLS tokens of `images`, `[B, d]` row-major; absent where the backbone has none.
     pub fn cls(&self, images: &[usize]) -> Option<Vec<f32>> {
-        let has_cls = self.manifest.has_cls;
-        has_cls.then(|| {
-            let cls = |shard: &Shard| shard.cls.expect("checked on opening");
-            self.decoded(images, self.manifest.width, cls)
-        })
+        let start = |shard: &Shard| shard.cls.expect("checked on opening");
+        self.manifest.has_cls.then(|| self.decoded(images, self.manifest.width, start))
     }
 
     /// The tokens of one image.
@@ -186,12 +179,7 @@ impl TokenCache {
     }
 
     /// The values of `images`, `numbers` per image, `[B, numbers]`, of a tensor that begins at byte `start` of each shard.
-    fn decoded(
-        &self,
-        images: &[usize],
-        numbers: usize,
-        start: impl Fn(&Shard) -> usize + Sync + Send,
-    ) -> Vec<f32> {
+    fn decoded(&self, images: &[usize], numbers: usize, start: fn(&Shard) -> usize) -> Vec<f32> {
         let decode = match self.manifest.source.precision {
             Precision::Float32 => decode_single,
             Precision::Float16 => decode_half,
@@ -207,7 +195,7 @@ impl TokenCache {
         &self,
         images: &[usize],
         numbers: usize,
-        start: impl Fn(&Shard) -> usize + Sync + Send,
+        start: fn(&Shard) -> usize,
     ) -> impl IndexedParallelIterator<Item = &[u8]> {
         let size = numbers * self.manifest.source.precision.bytes() as usize;
         images.par_iter().map(move |&image| {

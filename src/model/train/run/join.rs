@@ -55,16 +55,7 @@ impl Run {
         let truth = first.truth()?;
         for (at, part) in parts.iter().enumerate() {
             let path = || part.folder.clone();
-            for other in &parts[..at] {
-                if let Some((head, seed)) = overlap(&other.manifest, &part.manifest) {
-                    return Err(RunError::SamePart {
-                        folder: path(),
-                        other: other.folder.clone(),
-                        head,
-                        seed,
-                    });
-                }
-            }
+            parts[..at].iter().try_for_each(|other| refuse_overlap(part, other))?;
             if let Some(field) = differing_field(&first.manifest, &part.manifest) {
                 return Err(RunError::OtherPart { folder: path(), first: first.folder.clone(), field });
             }
@@ -138,11 +129,14 @@ impl Run {
     }
 }
 
-/// A head and a seed that two runs have both trained.
-fn overlap(one: &Manifest, other: &Manifest) -> Option<(String, u64)> {
-    let seed = one.seeds.iter().find(|seed| other.seeds.contains(seed))?;
-    let head = one.heads.iter().find(|head| other.heads.iter().any(|own| own.name == head.name))?;
-    Some((head.name.clone(), *seed))
+/// An error if two runs have both trained a head with the same seed.
+fn refuse_overlap(run: &Run, other: &Run) -> Result<(), RunError> {
+    let [Manifest { seeds, heads, .. }, others] = [run, other].map(|run| &run.manifest);
+    let seed = seeds.iter().find(|seed| others.seeds.contains(seed));
+    let head = heads.iter().find(|head| others.heads.iter().any(|own| own.name == head.name));
+    let Some((&seed, head)) = seed.zip(head) else { return Ok(()) };
+    let [folder, other] = [run, other].map(|run| run.folder.clone());
+    Err(RunError::SamePart { folder, other, head: head.name.clone(), seed })
 }
 
 /// The first field in which two manifests differ though parts of one training must not.
