@@ -43,6 +43,15 @@ fn a_dialog_takes_the_focus_keeps_tab_within_it_and_gives_the_focus_up() {
     }
 }
 
+#[test]
+fn the_field_of_the_palette_keeps_the_focus_when_something_beside_it_is_clicked() {
+    let mut window = Window::ready();
+    window.press(Modifiers::COMMAND, Key::K);
+    window.type_text("no such action");
+    window.click("No action matches these words");
+    assert_eq!(focused(&window).as_deref(), Some("Find action"));
+}
+
 /// Opens the dialog that exports the reading order, and types the path of a file and Enter.
 fn export(window: &mut Window, file: &Path) {
     window.choose_action("export reading order");
@@ -68,6 +77,7 @@ fn enter_in_a_field_does_what_the_default_button_says_unless_that_replaces_a_fil
     assert!(file.is_file());
     export(&mut window, &file);
     assert!(window.has("will be replaced"), "only its button replaces a file");
+    assert_eq!(focused(&window).as_deref(), Some("Format"), "the focus is not lost");
 }
 
 #[test]

@@ -84,9 +84,9 @@ fn sheet<T>(ctx: &Context, modal: Modal, margin: i8, add: impl FnOnce(&mut Ui) -
         });
     }
     let frame = Frame::window(&ctx.global_style()).inner_margin(Margin::same(margin));
-    let modal = modal.frame(frame).show(ctx, add);
-    let answer = if modal.should_close() { Answer::Closed } else { modal.inner };
-    if !matches!(answer, Answer::Open) {
+    let modal = modal.frame(frame).show(ctx, |ui| (add(ui), entered(ui)));
+    let answer = if modal.should_close() { Answer::Closed } else { modal.inner.0 };
+    if !matches!(answer, Answer::Open) || modal.inner.1 {
         forget_focused(ctx); // a dialog that stays gets the focus anew
         ctx.request_repaint(); // the window below handles keys again from the next frame on
     }

@@ -72,7 +72,11 @@ impl Palette {
                 .hint_text(hint)
                 .desired_width(f32::INFINITY)
                 .margin(egui::Margin::symmetric(8, 6));
-            if field(ui, "Find action", edit).changed() {
+            let edit = field(ui, "Find action", edit);
+            if ui.memory(|memory| memory.focused().is_none()) {
+                edit.request_focus(); // after a click beside it
+            }
+            if edit.changed() {
                 self.selected = 0;
             }
             ui.separator();
