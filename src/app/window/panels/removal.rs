@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{ComboBox, Role, Ui, WidgetInfo};
+use egui::{Role, Ui, WidgetInfo};
 
 use super::plot_view::PlotView;
 use super::{Panel, PanelContext, placeholder};
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::Command;
-use crate::app::window::widgets::{inset, step_slider};
+use crate::app::window::widgets::{combo, inset, step_slider};
 use crate::model::explain::removal::{Mode, RANKINGS, Removal, RemovalSpec};
 use crate::viz::Info;
 use crate::viz::figures::removal::{INFO, Quantity, RemovalPlot, RemovalView, ranking_name};
@@ -198,16 +198,11 @@ fn choose<'a, T: PartialEq>(
 ) {
     let all: Vec<(T, &str)> = all.collect();
     let shown = all.iter().find(|(own, _)| own == value).map_or("", |(_, name)| *name);
-    let combo = ComboBox::from_id_salt(label).selected_text(shown);
-    let list = combo.show_ui(ui, |ui| {
+    let list = combo(ui, label, ui.spacing().combo_width, shown, |ui| {
         for (own, name) in all {
-            let on = own == *value;
-            if ui.selectable_label(on, name).clicked() {
-                *value = own;
-                ui.close();
-            }
+            ui.selectable_value(value, own, name);
         }
     });
-    list.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, label));
-    list.response.on_hover_text(label);
+    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, label));
+    list.on_hover_text(label);
 }
