@@ -128,8 +128,7 @@ impl App {
             // This window's own session is open already, and its file may lack the last seconds.
             WindowOrder::Restore(path, _) if self.session.as_ref().is_some_and(|own| own.is_own(&path)) => {}
             WindowOrder::Open(path) => {
-                let failed = self.window.load(&self.ctx, path);
-                failed.into_iter().for_each(|order| self.carry_out(order));
+                self.window.load(&self.ctx, path).into_iter().for_each(|order| self.carry_out(order));
             }
             WindowOrder::Restore(path, mut workspace) => {
                 // An earlier session names its workspace file itself; its own path is not that file.

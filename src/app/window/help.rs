@@ -107,11 +107,8 @@ fn shortcuts(ui: &Ui) -> Answer<Action> {
 }
 
 fn close(ui: &mut Ui) -> Answer<Action> {
-    if dialog::row(ui, |ui| dialog::main_button(ui, "Close", true)).clicked() {
-        Answer::Closed
-    } else {
-        Answer::Open
-    }
+    let close = dialog::row(ui, |ui| dialog::main_button(ui, "Close", true));
+    if close.clicked() { Answer::Closed } else { Answer::Open }
 }
 
 /// The paragraphs of a page that hold every word of `text`, under their headings; all if `text` is empty.

@@ -362,11 +362,9 @@ impl MainWindow {
             // The dialog stays until the figure is written.
             Answer::Given(ExportStep::Write) => {
                 let (written, cancel) = (dialog.clone(), Cancel::default());
-                (dialog.error, dialog.writing) = (None, Some(cancel.clone()));
-                let started = self.exporter.start(ui.ctx(), "export", move || written.write(&cancel));
-                if let Err(why) = started {
-                    (dialog.error, dialog.writing) = (Some(why), None);
-                }
+                let own = cancel.clone();
+                dialog.error = self.exporter.start(ui.ctx(), "export", move || written.write(&own)).err();
+                dialog.writing = dialog.error.is_none().then_some(cancel);
             }
         }
     }

@@ -85,18 +85,17 @@ impl App {
             return; // the write wakes the window when it ends, and that frame comes here again
         }
         self.changed = None;
-        let (wake, now) = (ctx.clone(), self.session_to_write());
-        if let (Some(session), Some(now)) = (&mut self.session, now) {
+        let wake = ctx.clone();
+        if let Some((now, session)) = self.session_to_write().zip(self.session.as_mut()) {
             session.write_beside(now, move || wake.request_repaint());
         }
     }
 
     /// Writes the session before the program ends.
     pub(super) fn save_session(&mut self) -> Result<(), WorkspaceError> {
-        let now = self.session_to_write();
-        match (&mut self.session, now) {
-            (Some(session), Some(now)) => session.write_last(&now).map(drop),
-            _ => Ok(()),
+        match self.session_to_write().zip(self.session.as_mut()) {
+            Some((now, session)) => session.write_last(&now).map(drop),
+            None => Ok(()),
         }
     }
 }

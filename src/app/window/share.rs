@@ -21,7 +21,6 @@ use crate::app::state::share::{Share, ShareKind, ShareTheme};
 use crate::app::state::{Finding, Probe, State};
 use crate::app::user_error::UserError;
 use crate::model::trace::Trace;
-use crate::viz::draw::font;
 
 /// Height of the list of probes.
 const PROBES_PX: f32 = 108.0;
@@ -189,7 +188,7 @@ impl ShareDialog {
         let room = CLASSES_PX - widgets::choice_frame(ui);
         let combo = ComboBox::from_id_salt("share classes")
             .width(CLASSES_PX)
-            .selected_text(font::fit(&shown, 13.5, room))
+            .selected_text(widgets::fit(ui, shown, room))
             .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
         let response = combo.show_ui(ui, |ui| {
             let chosen = &mut self.share.classes;
