@@ -38,17 +38,18 @@ pub struct Session {
 /// A session file that no other window uses until this is dropped.
 struct Own {
     path: PathBuf,
-    _lock: File,
+    /// Absent in a folder that cannot be written to, by another window either.
+    _lock: Option<File>,
 }
 
 impl Own {
-    /// The session file `path`; `None` if another window uses it, or if it cannot be locked because it cannot be written.
+    /// The session file `path`; `None` if another window uses it.
     fn ask(path: PathBuf) -> Option<Self> {
         let lock = path.with_extension("lock");
-        let lock = File::options().read(true).write(true).create(true).truncate(false).open(lock).ok()?;
+        let lock = File::options().read(true).write(true).create(true).truncate(false).open(lock).ok();
         // Without locks, a file is used as if no other window were open.
-        let free = matches!(try_lock(&lock), Ok(TryLock::Acquired | TryLock::Unsupported));
-        free.then_some(Self { path, _lock: lock })
+        let is_free = |lock: &File| matches!(try_lock(lock), Ok(TryLock::Acquired | TryLock::Unsupported));
+        lock.as_ref().is_none_or(is_free).then_some(Self { path, _lock: lock })
     }
 
     /// When it was last written.
@@ -147,8 +148,13 @@ impl Session {
     /// Saves what is open before something else is opened in its place, which gets another file; returns the path.
     pub fn put_aside(&mut self, workspace: &Workspace) -> Result<PathBuf, WorkspaceError> {
         let written = self.write_last(workspace);
-        (self.own, self.last_written) = (None, None);
+        self.leave();
         written
+    }
+
+    /// Leaves the file of this window as it is: what is opened next gets another.
+    pub fn leave(&mut self) {
+        (self.own, self.last_written) = (None, None);
     }
 
     /// Where session files may be.

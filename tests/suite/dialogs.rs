@@ -86,7 +86,7 @@ fn a_list_closes_once_an_entry_is_chosen_by_keyboard() {
     window.choose_action("export reading order");
     for key in [Key::Enter, Key::ArrowDown, Key::ArrowDown] {
         window.press(Modifiers::NONE, key);
-        assert!(window.has("CSV, the numbers"), "the list is open");
+        assert!(window.has("CSV, the numbers"), "the list is open after {key:?}");
     }
     window.press(Modifiers::NONE, Key::Enter);
     assert!(!window.has("CSV, the numbers") && !window.has("SVG, vectors"), "another one is chosen");

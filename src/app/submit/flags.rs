@@ -68,11 +68,12 @@ fn without_own(typed: Vec<String>) -> Vec<String> {
     others
 }
 
-/// Parses a time limit in one of Slurm's formats: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS.
+/// Parses a time limit in one of Slurm's formats: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS, or a word for none.
 fn time(text: &str) -> Result<String, String> {
     let (days, clock) = text.split_once('-').unwrap_or(("0", text));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    match is_number(days) && clock.split(':').all(is_number) && clock.split(':').count() <= 3 {
+    let is_time = is_number(days) && clock.split(':').all(is_number) && clock.split(':').count() <= 3;
+    match is_time || ["unlimited", "infinite"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
         true => Ok(text.to_owned()),
         false => Err("expected minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS".to_owned()),
     }
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_time_limit_has_a_format_of_slurm() {
-        for text in ["90", "90:30", "4:00:00", "1-12", "1-12:30", "1-12:30:00"] {
+        for text in ["90", "90:30", "4:00:00", "1-12", "1-12:30", "1-12:30:00", "UNLIMITED"] {
             assert_eq!(time(text).as_deref(), Ok(text));
         }
         for text in ["", "foo", "4h", "-1", "1-", ":30", "1:2:3:4", "1-2:3:4:5", "1-2-3", "4:00:00 "] {

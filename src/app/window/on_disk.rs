@@ -71,7 +71,7 @@ mod tests {
             harness.run_steps(steps);
             harness.state().1
         };
-        assert_eq!(after(1, false), Found::Nothing);
+        assert_eq!(after(1, true), Found::Nothing);
         fs::create_dir(&path).expect("made");
         assert_eq!(after(1, false), Found::Nothing);
         assert_eq!(after(1, true), Found::EmptyFolder);

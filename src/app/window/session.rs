@@ -22,9 +22,11 @@ impl App {
             Last::Open(workspace) => {
                 let mut datasets = workspace.datasets.iter();
                 let demo = demo::demo().is_ok_and(|demo| datasets.any(|one| one.path.starts_with(&demo)));
-                // The demo is small enough to be evaluated again at once.
-                if self.replace(*workspace) && demo {
-                    self.dispatch(Command::Evaluate { all: false });
+                match self.replace(*workspace) {
+                    // The demo is small enough to be evaluated again at once.
+                    true if demo => self.dispatch(Command::Evaluate { all: false }),
+                    true => {}
+                    false => self.session.iter_mut().for_each(Session::leave),
                 }
             }
             Last::Nothing => self.start_demo(),

@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::app::remote::hello::Hello;
+use crate::app::value_parser::whole_number;
 
 /// Most chunks in flight at once.
 const MAX_IN_FLIGHT: usize = 1 << 16;
@@ -21,7 +22,7 @@ const CHUNK_BYTES: usize = 1 << 16;
 #[derive(Args)]
 pub struct Relay {
     /// Delay each way, in milliseconds
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = whole_number(0_u64..))]
     delay: u64,
     /// Arguments of the worker
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

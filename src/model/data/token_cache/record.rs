@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{CacheError, SHARD, TokenKey, count, write_whole};
@@ -39,7 +40,7 @@ pub fn image_digests(root: &Path, source: &TokenKey, images: usize) -> Vec<Optio
         let record = Record::read(&root.join(&key), &key, index, count).ok().flatten();
         record.and_then(|record| record.images).unwrap_or_else(|| vec![None; count])
     };
-    (0..shards).flat_map(of_shard).collect()
+    (0..shards).into_par_iter().flat_map_iter(of_shard).collect()
 }
 
 impl Record {
