@@ -65,7 +65,7 @@ pub fn combo(
     shown: impl Into<WidgetText>,
     list: impl FnOnce(&mut Ui),
 ) -> Response {
-    let button = ui.make_persistent_id(salt);
+    let button = ui.make_persistent_id(egui::IdSalt::new(salt)); // as ComboBox derives it
     // egui closes it at a click alone, and leaves the focus to an entry that is gone.
     let by_key = |ui: &Ui| {
         let on_entry = ui.memory(|memory| memory.focused().is_some_and(|id| id != button));

@@ -60,7 +60,7 @@ pub struct Build {
     #[arg(long, default_value_t = 64, value_parser = whole_number(1_u64..=10_000))]
     batch: u64,
     /// Learning rate of the probes at the start of the cosine
-    #[arg(long, default_value_t = 3e-3, value_parser = number("from 1e-6 to 1", |rate| (1e-6..=1.0).contains(&rate)))]
+    #[arg(long, default_value_t = 3e-3, value_parser = number("from 1e-6 to 1", |rate: f64| (1e-6..=1.0).contains(&rate)))]
     rate: f64,
     /// Build only this backbone and its probes; those of the other in the folder are kept
     #[arg(long, value_parser = ["mae", "vit"])]
