@@ -98,9 +98,15 @@ pub fn choice<T: PartialEq, const N: usize>(
     })
 }
 
-/// The width of a [`choice`] of these `names` that shows each of them whole.
-pub fn choice_width<'a>(ui: &Ui, names: impl IntoIterator<Item = &'a str>) -> f32 {
-    (font::widest(names, 13.5) + choice_frame(ui)).ceil()
+/// A [`choice`] as wide as its longest name.
+pub fn fitted_choice<T: PartialEq, const N: usize>(
+    ui: &mut Ui,
+    salt: &str,
+    value: &mut T,
+    all: [(T, &str); N],
+) -> Response {
+    let width = font::widest(all.each_ref().map(|(_, name)| *name), 13.5) + choice_frame(ui);
+    choice(ui, salt, width.ceil(), value, all)
 }
 
 /// The width of a [`choice`] beside its text.

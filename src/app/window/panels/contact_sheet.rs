@@ -10,7 +10,7 @@ use super::{Panel, PanelContext};
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Overlay, SheetView, Sort};
-use crate::app::window::widgets::{choice, choice_width};
+use crate::app::window::widgets::fitted_choice;
 use crate::viz::{Info, TabGroup};
 
 /// Range of the side of a picture.
@@ -56,8 +56,7 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>, beside: Option<ColumnId>) {
             (Overlay::Weight, "Token weights"),
             (Overlay::Evidence, "Evidence"),
         ];
-        let width = choice_width(ui, names.map(|(_, name)| name));
-        let list = choice(ui, "overlay", width, &mut view.overlay, names);
+        let list = fitted_choice(ui, "overlay", &mut view.overlay, names);
         list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Overlay"));
         list.on_hover_text("What is overlaid on each picture, each on its own scale");
         let chosen = cx.other_column(ui, "Beside", "no other probe", beside, |_| true);

@@ -5,7 +5,7 @@ use egui::{Slider, Ui};
 
 use super::PanelContext;
 use crate::app::state::command::Command;
-use crate::app::window::widgets::{choice, inset, step_slider};
+use crate::app::window::widgets::{fitted_choice, inset, step_slider};
 use crate::model::trace::Trace;
 use crate::viz::draw::colormap::Map;
 use crate::viz::{Control, Figure, Options, Rows};
@@ -65,7 +65,7 @@ fn control_ui(
         Control::Rows => {
             let names = [(Rows::Argmax, "Best position"), (Rows::Score, "Score"), (Rows::Raster, "Raster")];
             let label = ui.label("Rows by").id;
-            choice(ui, "rows", 105.0, &mut options.rows, names).labelled_by(label);
+            fitted_choice(ui, "rows", &mut options.rows, names).labelled_by(label);
         }
         Control::Map => colors(ui, &mut options.map),
         Control::Step => scrub(ui, options, tokens, playing),
@@ -75,7 +75,7 @@ fn control_ui(
 /// Chooses the colour map of magnitudes.
 pub fn colors(ui: &mut Ui, map: &mut Map) {
     let names = [(Map::Cividis, "Cividis"), (Map::Viridis, "Viridis")];
-    choice(ui, "map", 70.0, map, names).on_hover_text("Colours of magnitudes");
+    fitted_choice(ui, "map", map, names).on_hover_text("Colours of magnitudes");
 }
 
 /// Scrubs through the reading order, or plays it.

@@ -16,7 +16,7 @@ use crate::app::jobs::history::{Band, Curve, Measure, TrainHistory};
 use crate::app::state::State;
 use crate::app::window::panels::plot_view::PlotView;
 use crate::app::window::panels::{PanelContext, UiAction, placeholder};
-use crate::app::window::widgets::{choice, choice_width};
+use crate::app::window::widgets::fitted_choice;
 use crate::viz::draw::{Scale, Theme, color32, number};
 use crate::viz::figures::curves::{ACCURACY, Dash, LOSS, NO_STEP, Part, TrainingPlot, band};
 use crate::viz::figures::rates::{RateGrid, RatesPlot};
@@ -165,8 +165,7 @@ impl Curves {
             if runs.iter().any(|run| run.about.seeds.len() > 1) {
                 let all = [Band::Deviation, Band::Interval].map(|band| (band, band.text()));
                 let band = ui.label("Band").on_hover_text("Around the mean over seeds").id;
-                let width = choice_width(ui, all.map(|(_, name)| name));
-                choice(ui, "band", width, &mut self.band, all).labelled_by(band);
+                fitted_choice(ui, "band", &mut self.band, all).labelled_by(band);
                 ui.add_space(8.0);
             }
             let ready = runs.iter().all(|run| run.done().0 > 0);
