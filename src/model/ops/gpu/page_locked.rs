@@ -44,3 +44,22 @@ impl AllocationController for Nothing {
 
     unsafe fn copy_into(&self, _: &mut [u8]) {}
 }
+
+#[cfg(test)]
+mod gpu_tests {
+    use super::*;
+    use crate::gpus::gpus;
+
+    #[test]
+    fn cuda_alone_has_page_locked_memory_which_can_be_written() {
+        assert!(page_locked(64, &Device::flex()).is_none());
+        for (name, gpu) in gpus() {
+            let bytes = page_locked(64, &gpu);
+            assert_eq!(bytes.is_some(), name.starts_with("cuda"), "{name}");
+            if let Some(mut bytes) = bytes {
+                bytes.copy_from_slice(&[7; 64]);
+                assert!(bytes.iter().all(|byte| *byte == 7) && bytes.len() == 64, "{name}");
+            }
+        }
+    }
+}
