@@ -1,6 +1,10 @@
-//! Default folders: token caches, crash reports, pasted and received files, compiled kernels and runs.
+//! Default folders: token caches, crash reports, pasted and received files, compiled kernels and runs; and creating a folder.
 
 use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::model::io::atomic_file;
 
 /// The environment variable that overrides the folder of all token caches.
 pub const CACHE_ENV: &str = "SSMPROBE_CACHE";
@@ -61,6 +65,11 @@ fn unused(folder: &Path, name: &str) -> PathBuf {
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered).map(|name| folder.join(name));
     names.find(|path| !path.exists()).expect("an endless list of names")
+}
+
+/// Creates a folder and those above it, as far as they are missing; an error names it.
+pub fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be created", folder.display()))
 }
 
 #[cfg(test)]

@@ -32,6 +32,11 @@ impl Images {
         self.by_source.get(place).copied()
     }
 
+    /// Their number and the last one: with every image that is added or removed one of them changes, as no id is used twice.
+    pub fn stamp(&self) -> (usize, Option<ImageId>) {
+        (self.len(), self.last().map(|(id, _)| *id))
+    }
+
     /// Appends an image.
     pub(super) fn insert(&mut self, id: ImageId, image: Image) {
         self.by_source.entry(image.place.clone()).or_insert(id);

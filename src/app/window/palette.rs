@@ -27,10 +27,10 @@ pub struct Palette {
     images: FoundImages,
 }
 
-/// The images that were found last; and for what: the typed text, the number of images, and the last of them.
+/// The images that were found last; and for what: the typed text, and the library's images.
 #[derive(Default)]
 struct FoundImages {
-    query: (String, usize, Option<ImageId>),
+    query: (String, (usize, Option<ImageId>)),
     ids: Vec<ImageId>,
 }
 
@@ -149,7 +149,7 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str, known: &mut Found
         // Only the first few of thousands: typing more letters finds the rest.
         lines.extend(probes(state).filter(found).take(MAX_FOUND));
         let images = &state.library.images;
-        let query = (text.clone(), images.len(), images.last().map(|(id, _)| *id));
+        let query = (text.clone(), images.stamp());
         if known.query != query {
             let ids = images.iter().filter(|(id, image)| found(&image_line(**id, image))).map(|(id, _)| *id);
             *known = FoundImages { query, ids: ids.take(MAX_FOUND).collect() };

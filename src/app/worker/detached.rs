@@ -20,6 +20,7 @@ use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
 use crate::app::jobs::training::{RunSnapshot, TrainEvent};
 use crate::app::jobs::{Cancel, Event, Unit};
+use crate::app::paths::make_folder;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, sign};
 use crate::model::io::process::host_name;
@@ -48,7 +49,7 @@ pub(super) fn run(
     closing: &Cancel,
 ) -> anyhow::Result<()> {
     let out = absolute(&request.out)?;
-    atomic_file::make_folder(&out).with_context(|| format!("{}: cannot be created", out.display()))?;
+    make_folder(&out)?;
     let began = match claim(&out)? {
         Some(held)
             if request.again && read_started(&out).is_some_and(|known| known.words == request.words) =>

@@ -5,7 +5,6 @@ mod output;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::Context;
 use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -15,6 +14,7 @@ use super::on_flags::OnFlags;
 use crate::app::format::shell_path;
 use crate::app::jobs::eval::{EvalEvent, EvalFlags, EvaluatedProbe};
 use crate::app::jobs::{Compute, Event};
+use crate::app::paths::make_folder;
 use crate::app::submit::plan::JOIN;
 use crate::app::submit::{Stage, SubmitFlags, SubmitTarget};
 use crate::app::terminal::error::Usage;
@@ -143,10 +143,7 @@ impl Report {
                 say!("{text}");
                 Ok(())
             }
-            EvalEvent::Begun => folder.map_or(Ok(()), |folder| {
-                atomic_file::make_folder(folder)
-                    .with_context(|| format!("{}: cannot be created", folder.display()))
-            }),
+            EvalEvent::Begun => folder.map_or(Ok(()), make_folder),
             EvalEvent::LeftOut { probe, error } => {
                 let named = error.starts_with(&probe.display().to_string());
                 let of = if named { String::new() } else { format!("{}: ", probe.display()) };

@@ -13,11 +13,11 @@ use clap::{Args, ValueEnum};
 
 pub(super) use self::run::history;
 use crate::app::jobs::history::Band;
+use crate::app::paths::make_folder;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::{self, say};
 use crate::app::value_parser::{choice_of, fraction, number, whole_number};
 use crate::model::grid::Grid;
-use crate::model::io::atomic_file;
 use crate::model::probe::router::scan::Scan;
 use crate::model::trace::Trace;
 use crate::viz::animation::{self, AnimationError, Drawn};
@@ -151,8 +151,7 @@ impl Figures {
             return Err(Usage(format!("--against: {why}")).into());
         }
         if let Some(folder) = self.out.as_deref().and_then(Path::parent) {
-            atomic_file::make_folder(folder)
-                .with_context(|| format!("{}: cannot be created", folder.display()))?;
+            make_folder(folder)?;
         }
         if !self.run.is_empty() {
             return self.draw_training();
@@ -258,14 +257,9 @@ impl Figures {
             return Err(Usage(narrow.to_string()).into());
         }
         let about = plot.caption().about;
+        let drawn = |dpi| Drawn { theme: &theme, width, dpi, about: &about, cancelled: &|| false };
         if ends_with(out, "gif") {
-            let drawn = Drawn {
-                theme: &theme,
-                width,
-                dpi: self.dpi.unwrap_or(GIF_DPI),
-                about: &about,
-                cancelled: &|| false,
-            };
+            let drawn = drawn(self.dpi.unwrap_or(GIF_DPI));
             if let Some(note) = export::missing_letters(&plot.draw_column(&theme, width)?) {
                 say!("note: {note}");
             }
@@ -277,9 +271,7 @@ impl Figures {
             if numbers {
                 return Err(Usage("--stills: only pictures have stills, numbers have none".into()).into());
             }
-            let drawn =
-                Drawn { theme: &theme, width, dpi: self.png_dpi(), about: &about, cancelled: &|| false };
-            animation::save_stills(&plot, out, count, drawn).map_err(animation_error)?;
+            animation::save_stills(&plot, out, count, drawn(self.png_dpi())).map_err(animation_error)?;
             animation::stills(&plot, out, count)
                 .iter()
                 .for_each(|(_, file)| say!("wrote {}", file.display()));

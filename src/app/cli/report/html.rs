@@ -12,6 +12,7 @@ use crate::app::cli::figures::source;
 use crate::app::format::{self, counted, shell_word};
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::inspect::flags;
+use crate::app::paths::make_folder;
 use crate::app::report::Source;
 use crate::app::report::html::{FIGURES, Page, Part, choose, explain};
 use crate::app::report::table::Table;
@@ -87,8 +88,7 @@ impl HtmlFlags {
         let out = self.html.as_deref().context("--html names no file")?;
         let notes = self.notes.as_deref().map(notes).transpose()?;
         if let Some(folder) = out.parent() {
-            atomic_file::make_folder(folder)
-                .with_context(|| format!("{}: cannot be created", folder.display()))?;
+            make_folder(folder)?;
         }
         let figures = match &self.figure[..] {
             [] => FIGURES.iter().filter_map(|id| find(id)).collect(),
@@ -177,7 +177,7 @@ impl HtmlFlags {
 
 /// Writes each trace to a file in `folder`, named by its number, image, probe and class.
 fn save<'a>(folder: &Path, traces: impl Iterator<Item = &'a Arc<Trace>>) -> anyhow::Result<()> {
-    atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be created", folder.display()))?;
+    make_folder(folder)?;
     for (number, trace) in (1..).zip(traces) {
         let stem = |name: &str| viz::figures::plot::stem(name);
         let (image, probe, class) = (stem(&trace.image), stem(&trace.probe), trace.evidence.class);

@@ -10,6 +10,7 @@ use clap::Args;
 
 pub(super) use self::html::notes;
 use crate::app::format::counted;
+use crate::app::paths::make_folder;
 use crate::app::report::{FORMATS, Format, PARQUET, Source, TABLES, parquet, table::Table};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::{self, say};
@@ -108,7 +109,7 @@ impl Report {
         };
         let formats: Vec<FormatArg> =
             if self.format.is_empty() { FORMATS.iter().map(Some).collect() } else { self.format.clone() };
-        atomic_file::make_folder(out).with_context(|| format!("{}: cannot be created", out.display()))?;
+        make_folder(out)?;
         for table in &tables {
             for format in &formats {
                 let ending = format.map_or(PARQUET, |format| format.extension);

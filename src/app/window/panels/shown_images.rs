@@ -51,8 +51,7 @@ struct FilterKey {
     sources: Vec<usize>,
     flipped: bool,
     findings: u64,
-    count: usize,
-    last: Option<ImageId>,
+    images: (usize, Option<ImageId>),
 }
 
 impl FilterKey {
@@ -76,8 +75,7 @@ impl FilterKey {
             sources: addresses.chain(alike.map(|space| Arc::as_ptr(space).addr())).collect(),
             flipped: state.views.overview.flipped,
             findings: state.findings.revision,
-            count: images.len(),
-            last: images.last().map(|(id, _)| *id),
+            images: images.stamp(),
             filter,
         }
     }
