@@ -8,8 +8,9 @@ With PyTorch, transformers and scipy installed, and `cargo build --release` done
 Names and sizes are those of `ssmprobe bench`: a training step (forward, loss, backward, AdamW) of each head of
 the paper, `head/<id>/step`, at B 256, N 196, d 768 and 1000 classes; of all of them on one batch,
 `heads/joint/step`; the forward pass of ViT-B/16 on 8 images with scaled dot product attention,
-`backbone/vit-base/forward` (on GPUs with weights in bfloat16, too); and, on the processor alone, `lookup/16`,
-one image explained by 16 probes. The heads are those of tests/reference/peer.py, in float32;
+`backbone/vit-base/forward` (on GPUs with weights in bfloat16, too); a step on tokens from a cache in float16 whose
+images are in another order in every epoch, `cached/<id>/step`; and, on the processor alone, `lookup/16`, one image
+explained by 16 probes. The heads are those of tests/reference/peer.py, in float32;
 `python tests/reference/peer.py` proves that they compute the same. The look-up is in float64, as ours is.
 
 Both sides have the same number of threads (in a look-up one for each probe at work, within it one) and take
@@ -27,6 +28,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -57,6 +59,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(HOW.threads)
 # Threads of OpenMP that spin while they wait make PyTorch a hundred times slower on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+import numpy as np  # noqa: E402
 import torch  # noqa: E402 (reads its number of threads when it is loaded)
 
 from lookup import look, probes_of  # noqa: E402
@@ -112,6 +115,27 @@ class Heads:
             step(probe, optimiser, *self.batch, forward)
 
 
+class Cached:
+    """An epoch of a head on tokens that are read from a memory-mapped file in float16, and widened on the device."""
+
+    STEPS = 4
+
+    def __init__(self, head, compile):
+        self.folder = tempfile.TemporaryDirectory()
+        shape = self.STEPS * HOW.batch, HOW.tokens, HOW.width
+        self.tokens = np.memmap(Path(self.folder.name) / "tokens", np.float16, "w+", shape=shape)
+        for images in range(0, len(self.tokens), HOW.batch):
+            self.tokens[images : images + HOW.batch] = np.random.uniform(-1, 1, (HOW.batch, *shape[1:]))
+        self.heads = Heads([head], compile)
+
+    def __call__(self):
+        heads = self.heads
+        _, cls, labels = heads.batch
+        for images in torch.randperm(len(self.tokens)).numpy().reshape(self.STEPS, -1):
+            tokens = torch.from_numpy(self.tokens[np.sort(images)]).to(DEVICE).float()
+            step(heads.probes[0], heads.optimisers[0], tokens, cls, labels, heads.forwards[0])
+
+
 class Backbone:
     """ViT-B/16 without its pooling layer, from pixels on the host to tokens on the host."""
 
@@ -154,6 +178,8 @@ def work(name, compile):
     match name.split("/"):
         case ["head", head, "step"]:
             return Heads([head], compile)
+        case ["cached", head, "step"]:
+            return Cached(head, compile)
         case ["heads", "joint", "step"]:
             return Heads(PAPER, compile)
         case ["backbone", "vit-base", "forward"]:
@@ -194,7 +220,7 @@ def ours(name, heads):
 
 def compare(name):
     torch.set_num_threads(HOW.threads)
-    heads = [name.split("/")[1]] if name.startswith("head/") else PAPER
+    heads = [name.split("/")[1]] if name.startswith(("head/", "cached/")) else PAPER
     sides = {"eager": work(name, False)}
     timed(sides["eager"], 1)
     why = "not asked for"
@@ -214,6 +240,8 @@ def compare(name):
             if DEVICE.type == "cuda":
                 timed(run, rounds(name))  # untimed: its clocks fell while it was idle
             seconds[side] += timed(run, rounds(name))
+    for side in sides if name.startswith("cached/") else []:
+        seconds[side] = [epoch / Cached.STEPS for epoch in seconds[side]]
     medians = {side: statistics.median(values) for side, values in seconds.items()}
     fastest = min(sides, key=medians.get)
     line = {"name": name, "ours": medians["ours"], "pytorch": medians[fastest]}

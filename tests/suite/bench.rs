@@ -38,6 +38,8 @@ fn every_figure_has_a_name_a_positive_value_and_its_unit() {
         ("head/sinkhorn/step", "s"),
         ("head/sinkhorn/vs-gap", "x"),
         ("heads/joint/step", "s"),
+        ("cached/gap/step", "s"),
+        ("cached/sinkhorn/step", "s"),
         ("heads/joint/rate", "steps/s"),
         ("backbone/backbone/forward", "s"),
         ("backbone/backbone/rate", "images/s"),

@@ -7,18 +7,32 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_cubecl::cubecl;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
+use half::f16;
+use half::slice::HalfFloatSliceExt as _;
+use rayon::prelude::*;
 
 use super::gpu::{arg, counts, empty_of, gpu_of, tensor, threads};
 
 /// Threads of a workgroup.
 const UNITS: usize = 256;
+/// Numbers per task of a host's thread.
+const PART: usize = 1 << 16;
 
 /// float16 or float32 numbers as a float32 tensor on `device`, bit for bit as the host converts them.
 pub(crate) fn widened<const D: usize>(data: TensorData, device: &Device) -> Tensor<D> {
     match gpu_of(device).filter(|_| data.dtype() == DType::F16 && counts(data.shape().num_elements())) {
         Some(gpu) => tensor(on_gpu(data, &gpu)),
-        None => Tensor::from_data(data.convert::<f32>(), device),
+        None => Tensor::from_data(on_host(data), device),
     }
+}
+
+/// float16 or float32 numbers as float32, on all threads.
+fn on_host(data: TensorData) -> TensorData {
+    let Ok(halves) = data.as_slice::<f16>() else { return data };
+    let mut wide = vec![0.0; halves.len()];
+    let parts = wide.par_chunks_mut(PART).zip(halves.par_chunks(PART));
+    parts.for_each(|(wide, halves)| halves.convert_to_f32_slice(wide));
+    TensorData::new(wide, data.shape().clone())
 }
 
 fn on_gpu(data: TensorData, gpu: &CubeDevice) -> CubeTensor {
@@ -52,8 +66,6 @@ fn widen(words: &[u32], numbers: &mut [f32]) {
 
 #[cfg(test)]
 mod gpu_tests {
-    use half::f16;
-
     use super::*;
     use crate::gpus::gpus;
 

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use super::redraw::{Pass, redraw};
 use super::{Task, TrainCursor};
 use crate::model::data::token_cache::{Rows, TokenSourceError};
-use crate::model::ops::cpu::on_cpu;
+use crate::model::ops::cpu::{flex, on_cpu};
 use crate::model::ops::halves::widened;
 use crate::model::probe::head::Batch;
 use crate::model::stats::shuffled;
@@ -97,13 +97,29 @@ pub(super) fn batch_of(task: &Task, mut rows: Rows, images: &[usize], pass: Pass
         Pass::Evaluation(_) => None,
     };
     device.staging(iter::once(&mut rows.patches)); // into page-locked memory, which a GPU reads by DMA, unless they are there
-    let patches = widened::<3>(rows.patches, device);
+    let patches = match on_cpu(device) {
+        true => {
+            let precision = rows.patches.dtype();
+            Tensor::from_data(rows.patches, (device, precision))
+        }
+        false => widened::<3>(rows.patches, device),
+    };
     let cls = rows.cls.map(|cls| Tensor::<2>::from_data(TensorData::new(cls, [images.len(), width]), device));
     // Seeds of different steps are far apart, and differ from those of an evaluation.
     let salt = step.map_or(0, |step| (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ task.seed);
     let image_seeds = images.iter().map(|&image| (image as u64).wrapping_add(salt)).collect();
     let batch = Batch { patches, cls, grid, image_seeds, training: false };
     if step.is_some() { batch.tracked() } else { batch }
+}
+
+/// Returns the memory of a batch on the CPU to the source of its tokens.
+pub(super) fn give_back(task: &Task, batch: Batch) {
+    if on_cpu(task.device) {
+        let patches = flex(batch.patches);
+        if patches.is_unique() {
+            task.tokens.take_back(patches.into_data().into_parts().0);
+        }
+    }
 }
 
 #[cfg(test)]

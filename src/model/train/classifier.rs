@@ -142,6 +142,12 @@ impl Model {
         linear::apply(&self.params, "classifier", self.head.features(&self.params, batch))
     }
 
+    /// The same from its head's [pools](Self::raw_features_of), with the statistics of training.
+    pub fn logits_of(&self, pooled: Tensor<3>, batch: &Batch) -> Tensor<2> {
+        let features = self.head.normalise(&self.params, self.raw_features_of(pooled, batch), false);
+        linear::apply(&self.params, "classifier", features)
+    }
+
     /// Its head's [`raw_features`](Head::raw_features) of a batch, `[B, F]`.
     pub fn raw_features(&self, batch: &Batch) -> Tensor<2> {
         self.head.raw_features(&self.params, batch)

@@ -1,11 +1,18 @@
 //! Evaluation on the selection and test splits: after every epoch, of which the best is kept, and within epochs.
 
+use std::cell::LazyCell;
 use std::ops::ControlFlow;
 
-use super::batches::batch_of;
-use super::redraw::Pass;
+use burn::tensor::Tensor;
+
+use super::batches::{batch_of, give_back};
+use super::redraw;
 use super::{Epoch, Event, HeadProgress, HeadTrainer, Running, Snapshot, Task};
 use crate::model::data::token_cache::TokenSourceError;
+use crate::model::ops::cpu::{flex, on_cpu};
+use crate::model::ops::pooling::Pooling;
+use crate::model::ops::pooling::pass::Pass;
+use crate::model::probe::head::Batch;
 
 /// Predicted class of each image, for each head.
 type Predictions = Vec<Vec<u32>>;
@@ -23,23 +30,45 @@ fn predict(
     let batches = chunks().map(<[usize]>::to_vec).collect();
     for (chunk, layers) in chunks().zip(task.tokens.read(batches, task.device)) {
         for (layer, rows) in layers?.enumerate() {
-            let batch = batch_of(task, rows, chunk, Pass::Evaluation(done));
+            let batch = batch_of(task, rows, chunk, redraw::Pass::Evaluation(done));
             let trains = |trainer: &HeadTrainer| trainer.layer == layer && trainer.progress.failure.is_none();
-            let trained = trainers.iter().zip(&mut predictions).filter(|(trainer, _)| trains(trainer));
-            let argmax = |trainer: &HeadTrainer| trainer.model.logits(&batch).argmax(1).squeeze_dim::<1>(1); // [B]
+            let (trained, own): (Vec<_>, Vec<_>) =
+                trainers.iter().zip(&mut predictions).filter(|(trainer, _)| trains(trainer)).unzip();
+            let argmax = |logits: Tensor<2>| logits.argmax(1).squeeze_dim::<1>(1); // [B]
             // All heads' predictions are launched before the first is waited for.
-            for (classes, predictions) in
-                trained.map(|(trainer, own)| (argmax(trainer), own)).collect::<Vec<_>>()
-            {
+            let classes: Vec<_> = logits(&trained, &batch).into_iter().map(argmax).collect();
+            for (classes, predictions) in classes.into_iter().zip(own) {
                 let classes = classes.into_data().convert::<u32>();
                 predictions.extend(classes.try_to_vec::<u32>().expect("class indices"));
             }
+            give_back(task, batch);
         }
         if on_event(Event::Evaluation).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
     Ok(ControlFlow::Continue(predictions))
+}
+
+/// The logits of every head, `[B, C]` each. On the CPU, all heads that pool the tokens share a read of them.
+fn logits(trainers: &[&HeadTrainer], batch: &Batch) -> Vec<Tensor<2>> {
+    let device = batch.patches.device();
+    if !on_cpu(&device) {
+        return trainers.iter().map(|trainer| trainer.model.logits(batch)).collect();
+    }
+    let pooling = |trainer: &&HeadTrainer| trainer.model.head().pooling(trainer.model.params(), batch);
+    let poolings: Vec<Option<Pooling>> = trainers.iter().map(pooling).collect();
+    let requests = poolings.iter().flatten().map(Pooling::request).collect();
+    let (pooled, _) = Pass::forward(&flex(batch.patches.clone()), requests, false);
+    let (mut pooled, wide) = (pooled.into_iter(), LazyCell::new(|| batch.in_float32()));
+    let logits = |(trainer, pooling): (&&HeadTrainer, Option<Pooling>)| match pooling {
+        Some(pooling) => {
+            let pooled = pooling.tensor(pooled.next().expect("an answer to every request"), &batch.patches);
+            trainer.model.logits_of(pooled, batch)
+        }
+        None => trainer.model.logits(&wide),
+    };
+    trainers.iter().zip(poolings).map(logits).collect()
 }
 
 /// [`predict`] for the selection split and the test split, in one go if they are the same.

@@ -35,7 +35,7 @@ use crate::model::train::classifier::Model;
 use crate::model::train::optim::Optimizer;
 use crate::model::train::protocol::Protocol;
 pub use batches::Labels;
-use batches::{LayerBatch, epoch_order, layer_batches};
+use batches::{LayerBatch, epoch_order, give_back, layer_batches};
 pub use evaluate::accuracy;
 use evaluate::{close_epoch, evaluate_within_epoch};
 use losses::Losses;
@@ -327,6 +327,7 @@ pub fn train(
                 let rate =
                     |trainer: &HeadTrainer| protocol.rate(trainer.rate.unwrap_or(rate), done, steps, epochs);
                 step_all_overlapping(own, &batch, &labels, rate, || next = batches.next());
+                give_back(task, batch);
                 if is_last {
                     break;
                 }

@@ -5,6 +5,7 @@
 //! from its parameters to its pooling request, and another from its pools to its loss. A pass gives a head the same bits
 //! whichever heads share it, and so does the step.
 
+use std::cell::LazyCell;
 use std::time::Instant;
 
 use burn::tensor::{Gradients, Tensor, TensorData};
@@ -69,10 +70,12 @@ fn step_on_cpu<'a>(
     let mut pooled = pooled.into_iter();
     let mut shared = begun.elapsed().as_secs_f64();
 
+    let wide = LazyCell::new(|| batch.in_float32());
     let mut cotangents = vec![];
     for step in &mut steps {
         let pooled = step.pooling.is_some().then(|| pooled.next().expect("an answer to every ask"));
         let cotangent = step.timed(|step| {
+            let batch = if pooled.is_some() { batch } else { &wide };
             step.forward_and_backward(batch, labels, pooled);
             step.read_loss()
         });
@@ -227,10 +230,8 @@ impl<'a> Step<'a> {
     /// Computes the loss and its gradients, from `pooled` if the head shares a pass. Does not wait for the device.
     pub(super) fn forward_and_backward(&mut self, batch: &Batch, labels: &Labels, pooled: Option<Vec<f32>>) {
         self.pooled = pooled.map(|pooled| {
-            let [images, _, width] = batch.patches.dims();
             let pooling = self.pooling.as_ref().expect("only who requests gets an answer");
-            let pooled = TensorData::new(pooled, pooling.shape(images, width));
-            Tensor::<3>::from_data(pooled, &batch.patches.device()).require_grad()
+            pooling.tensor(pooled, &batch.patches).require_grad()
         });
         let raw = match self.pooled.clone() {
             Some(pooled) => self.tracked.raw_features_of(pooled, batch),

@@ -6,6 +6,7 @@
 //! Weights and tokens are seeded noise, which takes as long as real ones; no file is needed.
 
 pub mod backbone;
+mod cached;
 mod decode;
 mod heads;
 mod long;
@@ -138,7 +139,8 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: &[Group] = &[heads::GROUP, backbone::GROUP, decode::GROUP, lookup::GROUP, long::GROUP];
+pub const GROUPS: &[Group] =
+    &[heads::GROUP, cached::GROUP, backbone::GROUP, decode::GROUP, lookup::GROUP, long::GROUP];
 
 impl Bench<'_> {
     /// Measures every wanted figure; `device` is the device's name.

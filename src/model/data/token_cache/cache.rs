@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use burn::tensor::{Bytes, DType, Device, TensorData};
@@ -77,8 +77,12 @@ pub struct TokenCache {
     pub(super) manifest: CacheManifest,
     pub(super) shards: Arc<[Shard]>,
     pub(super) folder: PathBuf,
+    /// Memory of the last [`SPARE`] batches that were given back.
+    pub(super) spare: Arc<Mutex<Vec<Bytes>>>,
 }
 
+/// Buffers that are kept for later batches: the last batch of an epoch may be of another size.
+const SPARE: usize = 2;
 /// A shard takes seconds to write: an older temporary file was left by a killed process.
 pub(super) const STALE_AFTER: Duration = Duration::from_mins(10);
 
@@ -98,7 +102,7 @@ impl TokenCache {
         let shards = (0..manifest.images.div_ceil(SHARD))
             .map(|index| Shard::open(&shard_path(folder, index), &manifest, index))
             .collect::<Result<_, _>>()?;
-        Ok(Self { manifest, shards, folder: folder.to_owned() })
+        Ok(Self { manifest, shards, folder: folder.to_owned(), spare: Arc::default() })
     }
 
     /// Number of images.
@@ -149,8 +153,20 @@ impl TokenCache {
     /// Memory for the patch tokens of `count` images [as stored](Self::patches_as_stored), from which they are uploaded to `device`.
     pub(super) fn buffer(&self, count: usize, device: &Device) -> Bytes {
         let size = count * self.image_numbers() * self.manifest.source.precision.bytes() as usize;
+        let mut spare = self.spare.lock().expect("nobody panics while holding it");
+        if let Some(at) = spare.iter().position(|buffer| buffer.len() == size) {
+            return spare.swap_remove(at);
+        }
         // Not as bytes, which could be less aligned than float16.
         page_locked(size, device).unwrap_or_else(|| Bytes::from_elems(vec![0_u16; size / 2]))
+    }
+
+    /// Takes back a [`buffer`](Self::buffer).
+    pub(super) fn take_back(&self, buffer: Bytes) {
+        let mut spare = self.spare.lock().expect("nobody panics while holding it");
+        spare.push(buffer);
+        let excess = spare.len().saturating_sub(SPARE);
+        spare.drain(..excess);
     }
 
     /// Patch tokens of `images`, `[B, N, d]`, in the precision of the cache, in a [`buffer`](Self::buffer) for as many images.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::cache::{STALE_AFTER, Shard};
 use super::record::Record;
@@ -145,7 +146,7 @@ impl CacheScan {
                 // Removes temporary files of killed processes; a failure on a read-only disk is ignored.
                 let _ = temporary::tidy(&folder, STALE_AFTER);
                 let shards = shards.into_iter().flatten().map(|(shard, _)| shard).collect();
-                Ok(TokenCache { manifest, shards, folder })
+                Ok(TokenCache { manifest, shards, folder, spare: Arc::default() })
             }
             rest => Err(Box::new(rest)),
         }

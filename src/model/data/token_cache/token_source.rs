@@ -12,11 +12,10 @@ use half::slice::HalfFloatSliceExt;
 
 use super::{Precision, TokenCache};
 use crate::model::grid::Grid;
-use crate::model::ops::cpu::on_cpu;
 
 /// The tokens of a batch of images.
 pub struct Rows {
-    /// Patch tokens, `[B, N, d]`, in float32; for a GPU, which converts them itself, float16 if stored so.
+    /// Patch tokens, `[B, N, d]`, in float32, or in float16 if stored so: converted where they are used, they take half the memory.
     pub patches: TensorData,
     /// CLS tokens, `[B, d]` row-major; `None` if the backbone has none.
     pub cls: Option<Vec<f32>>,
@@ -59,6 +58,10 @@ pub trait TokenSource {
     ) -> Batches<'_> {
         self.read(batches, device)
     }
+
+    /// Takes back the memory of patch tokens that are no longer used, for those of a later batch: new memory of this size comes from
+    /// the system, which clears it page by page.
+    fn take_back(&self, _patches: Bytes) {}
 }
 
 impl TokenSource for TokenCache {
@@ -76,6 +79,10 @@ impl TokenSource for TokenCache {
 
     fn read(&self, batches: Vec<Vec<usize>>, device: &Device) -> Batches<'_> {
         read(std::slice::from_ref(self), batches, device)
+    }
+
+    fn take_back(&self, patches: Bytes) {
+        self.take_back(patches);
     }
 }
 
@@ -96,21 +103,15 @@ impl TokenSource for Vec<TokenCache> {
     fn read(&self, batches: Vec<Vec<usize>>, device: &Device) -> Batches<'_> {
         read(self, batches, device)
     }
+
+    fn take_back(&self, patches: Bytes) {
+        self[0].take_back(patches);
+    }
 }
 
-/// On the CPU each layer is read when it is needed, so that only one of a batch is in memory. For a GPU, the next layer is read
-/// in the background while the current one is being processed, into memory that this thread has allocated: while a GPU records a step,
-/// no other thread may call its driver.
+/// The next layer is read in the background while the current one is being processed, into memory that this thread has allocated:
+/// while a GPU records a step, no other thread may call its driver.
 fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device) -> Batches<'a> {
-    if on_cpu(device) {
-        return Box::new(batches.into_iter().map(|images| {
-            let rows = move |cache: &TokenCache| {
-                let shape = [images.len(), cache.grid().len(), cache.width()];
-                Rows { patches: TensorData::new(cache.patches(&images), shape), cls: cache.cls(&images) }
-            };
-            Ok(Box::new(caches.iter().map(rows)) as LayerRows)
-        }));
-    }
     let (count, layers) = (batches.len(), caches.len());
     let mut requests = batches.into_iter().flat_map(move |images| {
         let images = Arc::<[usize]>::from(images);
@@ -118,7 +119,7 @@ fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device)
     });
     let device = device.clone();
     let start = move |(cache, images): (TokenCache, Arc<[usize]>)| {
-        let buffer = cache.buffer(images.len(), &device);
+        let buffer = caches[0].buffer(images.len(), &device);
         start(cache, images, buffer)
     };
     let mut pending = requests.next().map(&start);

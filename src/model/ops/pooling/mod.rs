@@ -61,6 +61,12 @@ impl Pooling {
         }
     }
 
+    /// What a [`Pass`](pass::Pass) over `tokens` `[B, N, d]` answered this pooling's request, as a tensor of this [shape](Self::shape).
+    pub fn tensor(&self, pooled: Vec<f32>, tokens: &Tensor<3>) -> Tensor<3> {
+        let [images, _, width] = tokens.dims();
+        Tensor::from_data(TensorData::new(pooled, self.shape(images, width)), &tokens.device())
+    }
+
     /// [`pool`](Self::pool) by burn's own operations: for GPUs and for float64, and the reference for the
     /// CPU's kernel.
     pub fn pool_plain(&self, tokens: &Tensor<3>) -> Tensor<3> {

@@ -27,6 +27,7 @@ mod v_jepa;
 
 use std::sync::LazyLock;
 
+use burn::tensor::{DType, Device};
 use serde::{Deserialize, Serialize};
 
 use self::prelude::*;
@@ -34,6 +35,7 @@ pub use self::spec::{Group, HeadSpec, Tier};
 use super::router::{ROUTERS, Router};
 pub use super::settings::{Config, ConfigError, Discretization, Norm, SelfAttention, Sharing};
 use crate::model::grid::Grid;
+use crate::model::ops::halves::widened;
 
 /// What every head imports.
 mod prelude {
@@ -88,7 +90,8 @@ pub struct Dims {
 /// The tokens of a batch on a device, as heads read them.
 #[derive(Clone)]
 pub struct Batch {
-    /// Patch tokens, `[B, N, d]`.
+    /// Patch tokens, `[B, N, d]`. On the CPU, those from a cache may be float16, which a [`Pooling`] reads as it is; heads that read
+    /// tokens otherwise get them in [float32](Self::in_float32).
     pub patches: Tensor<3>,
     /// CLS tokens, `[B, d]`; absent where the backbone has none.
     pub cls: Option<Tensor<2>>,
@@ -112,6 +115,15 @@ impl Batch {
     pub fn untracked(self) -> Self {
         let (patches, cls) = (self.patches.inner(), self.cls.map(Tensor::inner));
         Self { patches, cls, training: false, ..self }
+    }
+
+    /// The same batch with its patch tokens in float32.
+    pub fn in_float32(&self) -> Self {
+        if self.patches.dtype() == DType::F32 {
+            return self.clone();
+        }
+        let patches = widened::<3>(self.patches.clone().into_data(), &Device::flex());
+        Self { patches: if self.training { patches.autodiff() } else { patches }, ..self.clone() }
     }
 
     /// The image seeds of a training batch; `None` when evaluating.

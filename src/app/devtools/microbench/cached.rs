@@ -1,0 +1,87 @@
+//! A training step of every head on tokens from a token cache in float16, whose reading is part of the step: what
+//! `heads` measures, which has its tokens in memory, is the same without it.
+//!
+//! `cached/<id>/step` in seconds: an epoch of [`STEPS`] steps by their number. The cache is in the system's page cache.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use super::timing::{Work, median_seconds};
+use super::{Bench, Group, Measured, OnTurn, Sizes, at_folder, noise};
+use crate::model::data::token_cache::{CacheError, Precision, TokenCache, TokenKey, Writer};
+use crate::model::probe::head::{Config, HeadSpec};
+use crate::model::tokens::Tokens;
+use crate::model::train::classifier::Model;
+use crate::model::train::{Event, HeadTrainer, Labelled, Task, TrainConfig, TrainCursor, train};
+
+pub const GROUP: Group = Group { names, check: |_| Ok(()), measure };
+
+/// Steps of an epoch.
+const STEPS: usize = 4;
+/// Different images of the cache, which are repeated.
+const IMAGES: usize = 16;
+
+fn name(kind: &HeadSpec) -> String {
+    format!("cached/{}/step", kind.id)
+}
+
+fn names(sizes: &Sizes) -> Vec<String> {
+    sizes.heads.iter().map(|kind| name(kind)).collect()
+}
+
+fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
+    let Sizes { images: batch, classes, rounds, ref heads, .. } = *bench.sizes;
+    let images = STEPS * batch;
+    let failed = || at_folder(&std::env::temp_dir());
+    let folder = tempfile::tempdir().with_context(failed)?;
+    let cache = write(bench.sizes, images, folder.path()).with_context(failed)?;
+    let labelled = |images: usize| Labelled {
+        images: (0..images).collect(),
+        classes: (0..images).map(|image| image * 7 % classes).collect(),
+    };
+    let (train_on, test) = (labelled(images), labelled(1));
+    let config = TrainConfig { epochs: rounds + 1, batch, ..TrainConfig::default() };
+    let (tokens, device) = (&cache, bench.device);
+    let task = Task {
+        tokens,
+        train: &train_on,
+        select: &test,
+        test: &test,
+        config: &config,
+        device,
+        seed: 0,
+        redrawn: false,
+    };
+    let epoch = |event: Event| match event {
+        Event::Epoch { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    let wanted: Vec<_> = heads.iter().filter(|kind| bench.wanted.holds(&name(kind))).collect();
+    let mut works = Vec::new();
+    for kind in &wanted {
+        let model = Model::start(kind, &Config::default(), bench.sizes.dims(), 0, device)?;
+        let mut trainers = [HeadTrainer::new(kind.id, model)];
+        let (task, mut position) = (&task, TrainCursor::default());
+        works.push(Work::new(name(kind), move || {
+            position = train(task, &mut trainers, position, &mut { epoch })?;
+            bench.wait(kind.id)
+        }));
+    }
+    let seconds = median_seconds(&mut works, rounds, on_turn)?;
+    Ok(wanted.iter().zip(seconds).map(|(kind, epoch)| (name(kind), epoch / STEPS as f64, "s")).collect())
+}
+
+/// A cache of seeded noise in `folder`.
+fn write(sizes: &Sizes, images: usize, folder: &Path) -> Result<TokenCache, CacheError> {
+    let [weights, preprocessing, dataset, layer] = [(); 4].map(|()| "noise".to_owned());
+    let key = TokenKey { weights, preprocessing, dataset, layer, precision: Precision::Float16 };
+    let mut writer = Writer::open(folder, key, images)?;
+    for image in 0..images {
+        let (grid, width, seed) = (sizes.grid, sizes.width, (image % IMAGES) as u64);
+        let (cls, patches) = (Some(noise(seed + 1, width)), noise(seed, grid.len() * width));
+        writer.push(Some(Tokens { grid, width, cls, registers: vec![], patches }), None)?;
+    }
+    writer.finish()
+}
