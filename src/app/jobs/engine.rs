@@ -154,8 +154,8 @@ impl Engine {
         let adapter = format!("{} ({})", choice.found.adapter, choice.why);
         let info = BackboneInfo::new(backbone, choice.found.name, adapter, output, *options);
         let (order, joined) = (options.mae_order, token_spec.joined());
-        let key =
-            format!("{} {layer} {joined} {order:?} {}", backbone.fingerprint(), preprocessor.key()).into();
+        let (weights, config) = (backbone.fingerprint(), backbone.config().key());
+        let key = format!("{weights} {config} {layer} {joined} {order:?} {}", preprocessor.key()).into();
         let open = LoadedBackbone { spec, reader, key, device: choice.device, info: info.clone() };
         self.backbones.insert(entry, open);
         Ok(info)

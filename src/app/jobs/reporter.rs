@@ -102,6 +102,7 @@ pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
         | Event::Changed { .. }
         | Event::Unknown { .. }
         | Event::Unreadable { .. }
+        | Event::LeftOut { .. } // evaluations report them themselves
         | Event::Done(_)
         | Event::Stopped(_) => {}
     }

@@ -71,6 +71,9 @@ impl TrainReporter {
                     _ => {}
                 }
             }
+            train::Event::Extract { event: extract::Event::LeftOut { images }, .. } => {
+                self.events.warn(extract::left_out(images));
+            }
             train::Event::Begin { run, .. } => {
                 self.flush();
                 // If it cannot be read, the training itself reports the error.

@@ -229,6 +229,18 @@ impl Config {
         })
     }
 
+    /// What tokens depend on besides the weights, whose names and shapes do not tell it, in one line: equal lines and equal
+    /// weights mean equal tokens.
+    pub fn key(&self) -> String {
+        let Self { heads, activation, epsilon, final_norm, .. } = *self;
+        let Grid { rows, cols } = self.grid();
+        let norm = if final_norm { "a final norm" } else { "no final norm" };
+        let rotary = self.rotary.map_or_else(String::new, |rotary| format!(", {rotary:?}"));
+        format!(
+            "{heads} heads, {activation:?}, epsilon {epsilon:?}, positions of {rows} x {cols}, {norm}{rotary}"
+        )
+    }
+
     /// Number of tokens before the patches: CLS, if there is one, and registers.
     pub fn prefix_tokens(&self) -> usize {
         usize::from(self.family.cls) + self.registers

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::ops::ControlFlow;
 
+use burn::tensor::Device;
 use serde_json::{Value, json};
 use ssmprobe::app::jobs::extract::{ExtractOptions, Plan, TokenSettings};
 use ssmprobe::model::backbone::arithmetic::Arithmetic;
@@ -97,6 +99,25 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
     let more = other.data().join("train/ant/more.png");
     image::save_buffer(more, &[9; 48], 4, 4, image::ColorType::Rgb8).expect("an image");
     assert_eq!(other.plan().done, 0, "one image more");
+}
+
+/// The number of heads is in `config.json` alone: the weights' names and shapes do not tell it.
+#[test]
+fn tokens_of_the_same_weights_with_another_configuration_are_refused() {
+    let desk = Desk::new();
+    let dataset = desk.dataset();
+    let options = copy(&desk, "own", &json!({}));
+    let tokens = TokenSettings { cache: Some(desk.path("kept")), ..options.tokens.clone() };
+    let options = ExtractOptions { tokens, ..options };
+    let plan = || Plan::new(options.clone(), &dataset);
+    let whole = plan().expect("a plan").run(&dataset, &Device::flex(), &mut |_| ControlFlow::Continue(()));
+    assert!(whole.is_ok() && plan().expect("a plan").complete());
+    let path = options.backbone.join("config.json");
+    let mut config: Value = crate::run::json(&path);
+    config["num_attention_heads"] = 3.into();
+    fs::write(&path, config.to_string()).expect("room");
+    let refused = plan().expect_err("they are of 2 heads").to_string();
+    assert!(refused.contains("(2 heads, Gelu,") && refused.contains("expected 3 heads, Gelu,"), "{refused}");
 }
 
 /// With another mean the pixels, and so the tokens, differ: cached ones are not reused.

@@ -156,6 +156,11 @@ fn what_a_child_process_extracts_has_the_same_bytes() {
     for stderr in [said_here, said_there] {
         assert!(stderr.contains("tokens of 9 of 10 images in ") && stderr.contains("left out: "), "{stderr}");
     }
+    let (_, said) = extract("here", &[]);
+    assert!(
+        said.contains("left out: 1 image that could not be read when"),
+        "it is cached that there is none: {said}"
+    );
     let tokens = |cache: &str| {
         let shards = tree(&desk.path(cache)).into_iter();
         shards.filter(|(name, _)| name.ends_with(".safetensors")).collect::<Vec<_>>()

@@ -73,6 +73,9 @@ impl Plan {
         self.check()?;
         let mut scans = self.scans()?;
         scans.iter_mut().try_for_each(|scan| self.verify(scan, dataset, on_event))?;
+        if let Some(images @ 1..) = scans.iter().map(CacheScan::skipped).max() {
+            let _ = on_event(Event::LeftOut { images }); // the next progress event decides
+        }
         if scans.iter().all(CacheScan::is_complete) {
             return Ok(scans.into_iter().filter_map(|scan| scan.into_cache().ok()).collect());
         }
@@ -82,14 +85,16 @@ impl Plan {
 
     /// The state of every layer's cache.
     fn scans(&self) -> Result<Vec<CacheScan>, CacheError> {
-        let open = |source| CacheScan::open(&self.root, source, Some(self.images));
-        self.sources.iter().map(open).collect()
+        self.sources.iter().map(|source| self.scan(source, Some(self.images))).collect()
     }
 
     /// A writer for every layer's cache.
     fn writers(&self, scans: Vec<CacheScan>) -> Result<Vec<Writer>, CacheError> {
         let names = Names { dataset: self.dataset.clone(), backbone: self.backbone.id.clone() };
-        scans.into_iter().map(|scan| Ok(Writer::resume(scan)?.named(names.clone()))).collect()
+        scans
+            .into_iter()
+            .map(|scan| Ok(Writer::resume(scan)?.named(names.clone(), self.config.clone())))
+            .collect()
     }
 
     /// Extracts the missing tokens of one part of the shards. Cached tokens are not verified.

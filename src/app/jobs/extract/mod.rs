@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 pub use self::error::ExtractError;
 pub use self::flow::Spent;
 pub use self::job::{Extracted, run};
-pub use self::messages::{Line, Messages, out_of_memory, shared_images};
+pub use self::messages::{Line, Messages, left_out, out_of_memory, shared_images};
 pub use self::recompute::Recompute;
 pub use self::settings::{TokenSettings, cache_root};
 pub use self::step_timing::TRIED;
@@ -91,6 +91,11 @@ pub enum Event<'a> {
         /// Number of these images.
         images: usize,
     },
+    /// Images could not be read when the cached tokens were extracted, and have none.
+    LeftOut {
+        /// Number of these images.
+        images: usize,
+    },
     /// The device ran out of memory.
     OutOfMemory {
         /// Number of images per forward pass from here on.
@@ -123,6 +128,8 @@ pub struct Plan {
     pub source: TokenKey,
     /// The keys of all layers, in the order of the request.
     sources: Vec<TokenKey>,
+    /// What the tokens depend on besides the weights, from the backbone's `config.json`.
+    config: String,
     /// The backbone, as probe files record it.
     pub backbone: BackboneMeta,
     /// The dataset's name.
@@ -151,11 +158,16 @@ impl Plan {
         let TokenKey { precision, .. } = plan.source;
         let image = image_bytes(plan.grid, plan.backbone.hidden_size, plan.cls, precision);
         let bytes = image * (images * plan.sources.len()) as u64;
-        let cached = |source| Ok(CacheScan::open(&plan.root, source, Some(images))?.done());
+        let cached = |source| Ok(plan.scan(source, Some(images))?.done());
         let cached = plan.sources.iter().map(cached).collect::<Result<Vec<usize>, CacheError>>()?;
         let bytes_missing = bytes - image * cached.iter().sum::<usize>() as u64;
         let done = cached.into_iter().min().unwrap_or(0);
         Ok(Self { dataset: name, images, done, bytes, bytes_missing, ..plan })
+    }
+
+    /// The state of the cache for `source`, which is to hold `images` images, if that is known.
+    fn scan(&self, source: &TokenKey, images: Option<usize>) -> Result<CacheScan, CacheError> {
+        CacheScan::open(&self.root, source, images)?.of_config(&self.config)
     }
 
     /// The same plan with `dataset`, a hash of its samples, in its cache keys.
@@ -209,6 +221,7 @@ impl Plan {
             layers: config.layers,
             source,
             sources,
+            config: config.key(),
             backbone,
             dataset: String::new(),
             grid,

@@ -80,7 +80,7 @@ impl Plan {
     ) -> Result<Option<Self>, ExtractError> {
         let earlier = Self { done: self.images, bytes_missing: 0, ..self.with_dataset(&source.dataset) };
         for key in &earlier.sources {
-            let scan = CacheScan::open(&self.root, key, None)?;
+            let scan = self.scan(key, None)?;
             let same_tokens = TokenKey { layer: key.layer.clone(), ..source.clone() } == *key;
             if !same_tokens || scan.images() != self.images || scan.done() < self.images {
                 return Ok(None);

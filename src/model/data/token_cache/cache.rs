@@ -28,7 +28,7 @@ pub(super) struct Shard {
     /// Byte offset of the CLS tokens, where there are any.
     cls: Option<usize>,
     /// Indices within the shard of images that could not be read.
-    skipped: Vec<usize>,
+    pub(super) skipped: Vec<usize>,
 }
 
 impl Shard {

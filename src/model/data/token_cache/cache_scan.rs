@@ -39,6 +39,8 @@ pub struct CacheScan {
     /// The usable shards by index, with their records; `None` for a shard that has to be made.
     pub(super) shards: Vec<Option<(Shard, Option<Record>)>>,
     pub(super) damage: Vec<Damage>,
+    /// Shards to be made whose file was there when the cache was looked at: others may have been written since.
+    pub(super) replaced: Vec<usize>,
 }
 
 impl CacheScan {
@@ -60,11 +62,12 @@ impl CacheScan {
                 return Err(CacheError::Damaged { path: folder.join(MANIFEST), found });
             }
         }
-        let (mut shards, mut damage) = (Vec::new(), Vec::new());
+        let (mut shards, mut damage, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..images.div_ceil(SHARD) {
             let path = shard_path(&folder, index);
+            let exists = path.exists();
             let shard = match &manifest {
-                Some(manifest) if path.exists() => match open_shard(&folder, &key, manifest, index) {
+                Some(manifest) if exists => match open_shard(&folder, &key, manifest, index) {
                     Ok(shard) => Some(shard),
                     Err((found, expected)) => {
                         damage.push(Damage { path, shard: index, found, expected });
@@ -73,6 +76,7 @@ impl CacheScan {
                 },
                 _ => None,
             };
+            replaced.extend((exists && shard.is_none()).then_some(index));
             // A manifest alone may claim any number of images.
             let ends = shard.is_none() && !is_given;
             shards.push(shard);
@@ -80,7 +84,18 @@ impl CacheScan {
                 break;
             }
         }
-        Ok(Self { folder, source, images, manifest, shards, damage })
+        Ok(Self { folder, source, images, manifest, shards, damage, replaced })
+    }
+
+    /// The scan itself, unless the cache's tokens are of a backbone whose `config.json` says other than `config`, which names and
+    /// shapes of weights do not tell. What caches of earlier versions are of is not recorded.
+    pub fn of_config(self, config: &str) -> Result<Self, CacheError> {
+        match self.manifest.as_ref().and_then(|manifest| manifest.config.clone()) {
+            Some(found) if found != config => {
+                Err(CacheError::Config { folder: self.folder, found, expected: config.to_owned() })
+            }
+            _ => Ok(self),
+        }
     }
 
     /// The cache's folder.
@@ -104,6 +119,11 @@ impl CacheScan {
         usable.map(|index| count(self.images, index)).sum()
     }
 
+    /// Number of images in usable shards that could not be read when these were made.
+    pub fn skipped(&self) -> usize {
+        self.shards.iter().flatten().map(|(shard, _)| shard.skipped.len()).sum()
+    }
+
     /// Indices of the shards that have to be made, in order.
     pub(super) fn missing(&self) -> Vec<usize> {
         (0..self.shards.len()).filter(|&index| self.shards[index].is_none()).collect()
@@ -111,8 +131,8 @@ impl CacheScan {
 
     /// Drops the shards of `images`, so that they are made again.
     pub fn forget(&mut self, images: &[usize]) {
-        for image in images {
-            self.shards[image / SHARD] = None;
+        for shard in images.iter().map(|image| image / SHARD) {
+            self.replaced.extend(self.shards[shard].take().map(|_| shard));
         }
     }
 

@@ -1,9 +1,10 @@
 //! The token cache: a frozen backbone runs once per image, and its tokens are kept on disk.
 //!
 //! A cache is a folder of shards, each a safetensors file with `patches [n, N, d]` and `cls [n, d]` in float16 or
-//! float32, beside a `manifest.json`. The folder's name is a hash of everything the tokens depend on ([`TokenKey`]), so a
-//! stale cache is never found. Shards are written atomically: a killed extraction resumes after its last shard. Shards
-//! are memory-mapped, so memory stays bounded whatever the dataset's size.
+//! float32, beside a `manifest.json`. The folder's name is a hash of what the tokens depend on ([`TokenKey`]), and the
+//! manifest tells what the backbone's `config.json` adds to that, so a stale cache is never used. Shards are written
+//! atomically: a killed extraction resumes after its last shard. Shards are memory-mapped, so memory stays bounded whatever
+//! the dataset's size.
 //!
 //! Beside every shard lies its record: its cache and index there, the SHA-256 of the file, and that of
 //! every image it was made from. Before a process uses a cache for the first time, all its shards are
@@ -115,6 +116,9 @@ struct CacheManifest {
     /// Absent from caches of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     names: Option<Names>,
+    /// What the tokens depend on besides the weights, from the backbone's `config.json`. Absent from caches of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    config: Option<String>,
     /// Whether every shard has its record; caches of earlier versions have none.
     #[serde(default)]
     records: bool,
@@ -141,6 +145,11 @@ pub enum CacheError {
         "{path}: {found}; `ssmprobe extract` rebuilds what is damaged (a manifest only after `ssmprobe cache clear`)"
     )]
     Damaged { path: PathBuf, found: String },
+    #[error(
+        "{folder}: these tokens are of a backbone with the same weights and another config.json ({found}; expected \
+         {expected}); remove them (`ssmprobe cache clear` with that folder's name), or choose another folder of caches (--cache)"
+    )]
+    Config { folder: PathBuf, found: String, expected: String },
     #[error("image {image} has {found} tokens of width {width}; the cache has {expected}")]
     Shape { image: usize, found: usize, width: usize, expected: String },
     #[error(
@@ -278,9 +287,11 @@ mod tests {
     #[test]
     fn a_shard_that_another_has_made_meanwhile_keeps_its_file() {
         let (root, source) = (tempfile::tempdir().unwrap(), source(Precision::Float16));
-        let [mut first, mut late] = [0, 1].map(|_| Writer::open(root.path(), source.clone(), 2).unwrap());
+        let mut first = Writer::open(root.path(), source.clone(), 2).unwrap();
+        let before = CacheScan::open(root.path(), &source, Some(2)).unwrap();
         push(&mut first, 0..2, Some("a"));
         let mapped = first.finish().unwrap();
+        let mut late = Writer::resume(before).unwrap();
         // As on a processor that rounds differently.
         push(&mut late, 1..3, Some("b"));
         assert_eq!(late.finish().unwrap().tokens(0), tokens(0));

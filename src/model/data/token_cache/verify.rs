@@ -119,6 +119,7 @@ impl CacheScan {
         let path = shard_path(&self.folder, index);
         self.damage.push(Damage { path, shard: index, found, expected });
         self.shards[index] = None;
+        self.replaced.push(index);
     }
 
     /// Writes the records of shards of an earlier version. If the disk is read-only, the next process verifies

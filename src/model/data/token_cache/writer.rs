@@ -24,6 +24,7 @@ pub struct Writer {
     images: usize,
     manifest: Option<CacheManifest>,
     names: Option<Names>,
+    config: Option<String>,
     pending: Vec<PendingImage>,
     /// Shards still to be written, in order.
     wanted: VecDeque<usize>,
@@ -46,9 +47,7 @@ impl Writer {
     /// Continues the cache of a scan: its missing and damaged shards will be written.
     pub fn resume(scan: CacheScan) -> Result<Self, CacheError> {
         let wanted: VecDeque<usize> = scan.missing().into();
-        let replaced =
-            wanted.iter().copied().filter(|&shard| shard_path(&scan.folder, shard).exists()).collect();
-        let CacheScan { folder, source, images, manifest, .. } = scan;
+        let CacheScan { folder, source, images, manifest, replaced, .. } = scan;
         atomic_file::make_folder(&folder).map_err(io_error("create the folder", &folder))?;
         temporary::tidy(&folder, STALE_AFTER).map_err(io_error("clean it up", &folder))?;
         Ok(Self {
@@ -57,6 +56,7 @@ impl Writer {
             images,
             manifest,
             names: None,
+            config: None,
             pending: Vec::new(),
             wanted,
             replaced,
@@ -64,9 +64,10 @@ impl Writer {
         })
     }
 
-    /// Records these names in the cache's manifest, unless an earlier extraction has written it.
-    pub fn named(self, names: Names) -> Self {
-        Self { names: Some(names), ..self }
+    /// Records these names, and what the backbone's `config.json` says besides the weights, in the cache's manifest, unless an
+    /// earlier extraction has written it.
+    pub fn named(self, names: Names, config: String) -> Self {
+        Self { names: Some(names), config: Some(config), ..self }
     }
 
     /// Restricts this writer to the shards of a range; other writers may write the others at the same time.
@@ -129,6 +130,7 @@ impl Writer {
             has_cls: tokens.cls.is_some(),
             images: self.images,
             names: self.names.clone(),
+            config: self.config.clone(),
             records: true,
         };
         let text = serde_json::to_vec_pretty(&manifest).expect("plain data serialises");
