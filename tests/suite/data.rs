@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ssmprobe::model::data::mat::{self, MatError, Value};
-use ssmprobe::model::data::{Check, Dataset, LAYOUTS, ONE_CLASS, Split, describe, open};
+use ssmprobe::model::data::{Check, Dataset, LAYOUTS, ONE_CLASS, Split, UNTAUGHT, describe, open};
 use ssmprobe::model::io::columns::{self, Column, Values};
 
 use crate::real;
@@ -102,6 +102,13 @@ fn image_folders_with_splits() {
     assert_eq!(data.held_out(), Some(Split::Test));
     assert!(data.notes.iter().any(|note| note.contains("empty")), "{:?}", data.notes);
     assert!(data.notes.iter().any(|note| note.contains("1 images outside")), "{:?}", data.notes);
+    let untaught = format!("no training images: 1 (emu): {UNTAUGHT}");
+    assert!(data.notes.iter().any(|note| note.ends_with(&untaught)), "{:?}", data.notes);
+    for name in ["a", "b", "c", "d", "f"] {
+        std::fs::create_dir_all(tree.path().join("train").join(name)).unwrap();
+    }
+    let notes = open(tree.path()).unwrap().notes;
+    assert!(notes.iter().any(|note| note.contains("left out: 6 (") && note.ends_with(", ...)")), "{notes:?}");
     // One folder deeper, as archives unpack; opening twice gives the same.
     let outer = Tree::new();
     std::fs::rename(tree.path(), outer.path().join("set-1.0")).unwrap();

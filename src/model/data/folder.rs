@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, walk};
+use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, first_names, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "folder",
@@ -78,7 +78,8 @@ fn gather(root: &Path, layout: &'static str, splits: &[(Split, PathBuf)]) -> Res
     }
     let mut notes = Vec::new();
     if !empty.is_empty() {
-        notes.push(format!("folders without images were left out: {}", empty.join(", ")));
+        let (count, names) = (empty.len(), first_names(&empty));
+        notes.push(format!("folders without images were left out: {count} ({names})"));
     }
     Ok(Dataset { skipped, notes, ..Dataset::from_images(root, layout, &[], found) })
 }

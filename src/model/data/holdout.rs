@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Dataset, Split};
+use super::{Dataset, Split, UNTAUGHT, first_names};
 
 /// The fraction of every class that is held out for the test, and the seed.
 const TEST_SHARE: f64 = 0.2;
@@ -48,6 +48,21 @@ impl Dataset {
             "no split of its own: {:.0} % of every class held out for testing (seed {TEST_SEED})",
             TEST_SHARE * 100.0
         ));
+    }
+
+    /// A note on classes that have held-out images and no training images, as where the folders of splits name them differently;
+    /// `None` if there are none, or nothing can be trained on at all.
+    pub(super) fn untaught(&self) -> Option<String> {
+        let mut there = vec![[false; 2]; self.classes.len()]; // training images, held-out images
+        for sample in &self.samples {
+            there[sample.class][usize::from(sample.split != Split::Train)] = true;
+        }
+        let untaught = self.classes.iter().zip(there).filter(|(_, there)| *there == [false, true]);
+        let untaught: Vec<String> = untaught.map(|(class, _)| class.clone()).collect();
+        let (count, names) = (untaught.len(), first_names(&untaught));
+        (count > 0 && self.count(Split::Train) > 0).then(|| {
+            format!("classes with held-out images but no training images: {count} ({names}): {UNTAUGHT}")
+        })
     }
 }
 

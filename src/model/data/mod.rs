@@ -156,9 +156,12 @@ pub const UNTRAINABLE: &str = "probes can be tested on it, not trained";
 /// The end of a note on a dataset whose images are all of one class.
 pub const ONE_CLASS: &str = "every probe trained on it is right";
 
+/// The end of a note on classes of held-out images only.
+pub const UNTAUGHT: &str = "every probe trained on it is wrong on these";
+
 /// Whether a note matters only for training on a dataset, not for testing on it.
 pub fn is_of_training(note: &str) -> bool {
-    [UNTRAINABLE, ONE_CLASS].iter().any(|end| note.ends_with(end))
+    [UNTRAINABLE, ONE_CLASS, UNTAUGHT].iter().any(|end| note.ends_with(end))
 }
 
 /// A labelled set of images.
@@ -356,6 +359,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
         if dataset.samples.windows(2).all(|pair| pair[0].class == pair[1].class) {
             dataset.notes.push(format!("all images are of 1 class: {ONE_CLASS}"));
         }
+        dataset.notes.extend(dataset.untaught());
         return Ok(dataset);
     }
     Err(DataError::Layout { path: path.into() })
@@ -365,6 +369,13 @@ pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
 /// it may hold unlabelled images.
 pub fn labelled(path: &Path) -> bool {
     LAYOUTS.iter().any(|layout| layout.id != folder::SPLIT_HERE.id && (layout.recognise)(path))
+}
+
+/// The first of many names, for a note.
+fn first_names(names: &[String]) -> String {
+    const MAX_NAMED: usize = 5;
+    let more = if names.len() > MAX_NAMED { ", ..." } else { "" };
+    names[..names.len().min(MAX_NAMED)].join(", ") + more
 }
 
 /// The dataset's name: that of its folder, or of its table without the extension.

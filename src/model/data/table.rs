@@ -18,7 +18,7 @@ pub(super) const LAYOUT: Layout = Layout {
 fn table(path: &Path) -> Option<PathBuf> {
     let is_table = |path: &Path| {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        path.is_file() && ["csv", "tsv"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+        ["csv", "tsv"].iter().any(|known| ending.eq_ignore_ascii_case(known)) && path.is_file()
     };
     if path.is_file() {
         return is_table(path).then(|| path.into());
