@@ -308,6 +308,7 @@ fn what_cannot_be_read_is_said_with_what_can() {
         ("[1]", ["config.json", "another type of value"]),
         ("{", ["config.json", "JSON"]),
         ("{}", ["`model_type` is absent", "vit_mae, beit, dinov2"]),
+        (r#"{"architecture": "vit_tiny", "pretrained_cfg": {}}"#, ["is timm's", "ssmprobe import"]),
         (r#"{"model_type": "resnet"}"#, ["`model_type` is \"resnet\"", "dinov3_vit, eva02, clip, "]),
         (
             r#"{"model_type": "clip", "vision_config": {"hidden_size": -3}}"#,

@@ -30,6 +30,11 @@ pub enum ConfigError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("{path} is not a JSON object ({why}); download it again")]
     Json { path: PathBuf, why: String },
+    #[error(
+        "{path} is timm's, not transformers': convert its folder, which needs the weights too (`ssmprobe import FOLDER --as \
+         timm OUT`), and give OUT instead"
+    )]
+    Timm { path: PathBuf },
     #[error("{path}: `{field}` is {found}; supported: {supported}")]
     Field { path: PathBuf, field: String, found: String, supported: String },
 }
@@ -131,6 +136,9 @@ impl Config {
     pub fn from_object(path: &Path, map: &Map<String, Value>) -> Result<Self, ConfigError> {
         let file = Fields { path, map, within: "" };
         let model_type = map.get("model_type").and_then(Value::as_str);
+        if model_type.is_none() && map.contains_key("pretrained_cfg") {
+            return Err(ConfigError::Timm { path: path.to_owned() });
+        }
         let family = model_type.and_then(find).ok_or_else(|| {
             let known: Vec<&str> = FAMILIES.iter().map(|family| family.model_type).collect();
             file.error("model_type", known.join(", "))

@@ -18,7 +18,7 @@ pub enum ProbeError {
     NotSafetensors { file: String, source: safetensors::SafeTensorError },
     #[error(
         "{file} has no metadata key `ssmprobe`, so it does not say which head it holds; write it with \
-         `save_file(tensors, path, metadata={{\"ssmprobe\": json.dumps({{...}})}})`"
+         `save_file(tensors, path, metadata={{\"ssmprobe\": json.dumps({{...}})}})`; the weights of a backbone are opened by their folder"
     )]
     NoMetadata { file: String },
     #[error("{file}: metadata key `ssmprobe` cannot be parsed: {source}; correct it and save the file again")]

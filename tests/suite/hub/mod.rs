@@ -308,6 +308,10 @@ fn refusals_say_what_to_do() {
     let evil = || Reply::status(200).with("X-Repo-Commit", COMMIT).with("ETag", "\"../../../x\"");
     assert!(error(evil, None).contains("no ETag"));
 
+    // Another kind of model is refused before its weights are requested.
+    let resnet = hub(&[("config.json", b"{\"model_type\": \"resnet\"}".into())], &store(Reply::content));
+    let text = refusal(&client(&resnet, tempfile::tempdir().unwrap().path()));
+    assert!(text.contains("`model_type` is \"resnet\""), "{text}");
     let none = hub(&[("config.json", CONFIG.into())], &store(Reply::content));
     let text = refusal(&client(&none, cache.path()));
     assert!(text.contains("has no model.safetensors or pytorch_model.bin"), "{text}");

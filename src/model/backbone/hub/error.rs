@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::model::backbone::config::ConfigError;
 use crate::model::backbone::weights::WeightsError;
 
 /// Why a backbone or file cannot be fetched, or a probe cannot be pushed.
@@ -103,6 +104,8 @@ pub enum HubError {
     CancelledPush,
     #[error(transparent)]
     Index(#[from] WeightsError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     #[error("the download was cancelled; what was downloaded is kept")]
     Cancelled,
 }

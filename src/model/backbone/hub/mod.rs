@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use hf_hub::{Repo, RepoType};
 
+use super::config::Config;
 use super::weights::index;
 use crate::model::io::atomic_file;
 use cache::{CachedRepo, is_commit, is_name};
@@ -189,7 +190,7 @@ impl Hub {
         let client = Client::new(self, repo)?;
         // Once the commit is known it is requested, so that all files are of the same commit.
         let mut commit = is_commit(repo.revision()).then(|| repo.revision().to_owned());
-        self.visit_files(repo, &mut |file| {
+        let mut get = |file: &str| -> Result<Option<PathBuf>, HubError> {
             if let Some(commit) = &commit {
                 if let Some(path) = cache.file(commit, file) {
                     return Ok(Some(path));
@@ -207,6 +208,13 @@ impl Hub {
             let path = client.fetch(cache, file, &remote, progress)?;
             commit = Some(remote.commit);
             Ok(Some(path))
+        };
+        self.visit_files(repo, &mut |file| {
+            let path = get(file)?;
+            // Another kind of model is refused before gigabytes of its weights are downloaded.
+            let folder = path.as_deref().filter(|_| file == "config.json").and_then(Path::parent);
+            folder.map(Config::open).transpose()?;
+            Ok(path)
         })?;
         let commit = commit.unwrap_or_else(|| repo.revision().to_owned());
         cache.set_commit(repo.revision(), &commit)?;

@@ -43,7 +43,7 @@ pub enum WeightsError {
     Refused { path: PathBuf, name: String },
     #[error("{path}: {what}")]
     Index { path: PathBuf, what: String },
-    #[error("{path}: these are not the weights of the model that config.json describes{keys}")]
+    #[error("{path}: these are not the weights of the model that config.json describes{keys}{}", keys.hint())]
     Keys { path: PathBuf, keys: KeyErrors },
     #[error("{path} has no tensor {name:?}")]
     Missing { path: PathBuf, name: String },
@@ -71,6 +71,14 @@ pub struct KeyErrors {
 impl KeyErrors {
     /// Most names shown of each kind.
     const MAX_LISTED: usize = 20;
+
+    /// What to do with weights under the names of timm and of the projects that share them.
+    fn hint(&self) -> &'static str {
+        match self.unused.iter().any(|name| name.ends_with("patch_embed.proj.weight")) {
+            true => "; these are timm's names: convert the weights (`ssmprobe import`)",
+            false => "",
+        }
+    }
 
     /// Whether the file has exactly what the model needs.
     pub fn is_empty(&self) -> bool {
