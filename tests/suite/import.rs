@@ -11,7 +11,7 @@ use safetensors::{Dtype, SafeTensors, serialize_to_file};
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::backbone::original::project::{PROJECTS, Scale, find};
 use ssmprobe::model::backbone::original::{ImportOptions, Original};
-use ssmprobe::model::backbone::preprocess::{Preprocessor, Size};
+use ssmprobe::model::backbone::preprocess::{Filter, Preprocessor, Size};
 use ssmprobe::model::backbone::token_spec::Trained;
 use ssmprobe::model::explain::readout;
 use ssmprobe::model::grid::Grid;
@@ -305,8 +305,46 @@ fn what_no_shape_says_is_asked_for() {
     assert!(error.contains("several encoders"), "{error}");
     let key = |key: &str| ImportOptions { key: Some(key.to_owned()), ..options() };
     open(&checkpoint("dino"), "dino", &key("student")).unwrap();
+    let error = open(&checkpoint("timm"), "timm", &key("model_ema")).unwrap_err();
+    assert!(error.contains("leave out --key"), "{error}");
+    let mut tuned = tensors();
+    for part in ["weight", "bias"] {
+        let norm = tuned.remove(&format!("norm.{part}")).expect("a final norm");
+        tuned.insert(format!("fc_norm.{part}"), norm);
+    }
+    save(&tuned, &path);
+    let error = open(&path, "timm", &options()).unwrap_err();
+    assert!(error.contains("2 missing: norm.bias, norm.weight; a ViT that was fine-tuned"), "{error}");
     let error = open(&checkpoint("dino"), "dino", &key("ema")).unwrap_err();
     assert!(error.contains("under ema") && error.contains("student, teacher, epoch, args"), "{error}");
+}
+
+#[test]
+fn a_model_of_timm_is_read_as_the_configuration_beside_its_weights_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    save(&tensors(), &at("model.safetensors"));
+    let open =
+        |scale| Original::open(folder.path(), find("timm").unwrap(), &ImportOptions { scale, ..options() });
+    for side in [32, 16] {
+        assert!(open(None).is_err(), "no configuration, or that of a model of other images");
+        let config = format!(
+            r#"{{"architecture": "vit", "pretrained_cfg": {{"input_size": [3, {side}, {side}], "crop_pct": 0.9,
+                "interpolation": "bilinear", "mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}}}}"#
+        );
+        fs::write(at("config.json"), config).unwrap();
+    }
+    for (scale, mean) in [(None, [0.1, 0.2, 0.3]), (Some(Scale::Half), [0.5; 3])] {
+        let out = at(&format!("{scale:?}"));
+        open(scale).unwrap().write(&out).unwrap();
+        let preprocessor = Preprocessor::open(&out).unwrap();
+        assert_eq!(preprocessor.resize, Some((Size::Shortest(17), Filter::Bilinear)));
+        assert_eq!((preprocessor.crop, preprocessor.normalise.unwrap().0), (Some((16, 16)), mean));
+    }
+    // With a configuration of transformers, the weights' names are not the expected ones.
+    fs::write(at("config.json"), r#"{"model_type": "vit"}"#).unwrap();
+    let error = Backbone::open(folder.path(), &Device::flex()).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("missing: ") && error.contains("ssmprobe import"), "{error}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub enum OriginalError {
     NoEncoder { path: PathBuf, project: &'static str, names: String },
     #[error("{path}: several encoders, under {found}: choose one with --prefix")]
     Encoders { path: PathBuf, found: String },
-    #[error("{path}: these are not weights of {project}{keys}; choose another project with --as")]
+    #[error("{path}: these are not weights of {project}{keys}; {}", advice(keys))]
     Keys { path: PathBuf, project: &'static str, keys: KeyErrors },
     #[error("{path}: tensor {name:?} is {found:?}, expected {expected}")]
     Shape { path: PathBuf, name: String, found: Vec<usize>, expected: String },
@@ -33,11 +33,23 @@ pub enum OriginalError {
     )]
     Image { path: PathBuf, what: String },
     #[error(
-        "{path}: the pixel normalisation of {project} differs between models and is not in the weights: give --normalize imagenet, half or clip"
+        "{path}: the pixel normalisation of {project} differs between models and is not in the weights: give --normalize imagenet, half or clip, or put the model's config.json from the Hub beside the weights"
     )]
     Scale { path: PathBuf, project: &'static str },
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("{path} cannot be written: {source}")]
     Write { path: PathBuf, source: io::Error },
+}
+
+/// What to do about these differences of names.
+fn advice(keys: &KeyErrors) -> &'static str {
+    let KeyErrors { missing, unused, misshapen } = keys;
+    let of_norm = |name: &String| ["norm.weight", "norm.bias"].iter().any(|norm| name.ends_with(norm));
+    match unused.is_empty() && misshapen.is_empty() && missing.iter().all(of_norm) {
+        true => {
+            "a ViT that was fine-tuned on the mean of its tokens (fc_norm) has none: use the checkpoint from before that"
+        }
+        false => "choose another project with --as",
+    }
 }

@@ -10,6 +10,7 @@
 
 mod error;
 mod layout;
+mod preprocessing;
 pub mod project;
 mod rotary;
 mod shapes;
@@ -21,6 +22,7 @@ use serde_json::Value;
 
 pub use self::error::OriginalError;
 use self::layout::Target;
+use self::preprocessing::PretrainedCfg;
 use self::project::{Project, Scale};
 use self::shapes::Encoder;
 use super::config::Config;
@@ -68,8 +70,8 @@ impl Original {
         options: &ImportOptions,
     ) -> Result<Self, OriginalError> {
         let weights = match (path.is_dir(), &options.key) {
-            (true, _) => Weights::open(path)?,
-            (false, Some(key)) => Weights::open_file(path, &[key])?,
+            (_, Some(key)) => Weights::open_file(path, &[key])?,
+            (true, None) => Weights::open(path)?,
             (false, None) => Weights::open_file(path, STATE_DICT_KEYS)?,
         };
         let prefix = prefix(path, &weights, project, options)?;
@@ -80,7 +82,9 @@ impl Original {
             .map_err(|source| OriginalError::Config { path: path.to_owned(), source })?;
         let targets = layout::targets(&parsed, &written);
         told.extend(encoder.check(&targets)?);
-        let preprocessor = encoder.preprocessor(options, &parsed)?;
+        let published = (project.id == "timm").then(|| PretrainedCfg::beside(path, parsed.image)).flatten();
+        let preprocessor = encoder.preprocessor(options, &parsed, published.as_ref())?;
+        told.extend(published.map(|_| "images: as the config.json beside the weights says".to_owned()));
         Ok(Self { weights, prefix, targets, config, preprocessor, told })
     }
 }

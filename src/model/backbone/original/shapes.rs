@@ -10,7 +10,6 @@ use super::layout::{self, MLPS, Mlp, Target, Written};
 use super::project::Project;
 use super::rotary::BASE;
 use super::{ImportOptions, OriginalError};
-use crate::model::backbone::config::Config;
 use crate::model::backbone::position::relative_len;
 use crate::model::backbone::weights::Weights;
 use crate::model::grid::Grid;
@@ -333,41 +332,6 @@ impl Encoder<'_> {
             }
             rest = WRAPPERS.iter().find_map(|wrapper| rest.strip_prefix(wrapper))?;
         }
-    }
-
-    /// The contents of `preprocessor_config.json`: the preprocessing of the project's evaluation.
-    pub fn preprocessor(&self, options: &ImportOptions, config: &Config) -> Result<Value, OriginalError> {
-        let scale = options
-            .scale
-            .or(self.project.scale)
-            .ok_or_else(|| OriginalError::Scale { path: self.path.to_owned(), project: self.project.name })?;
-        let (mean, std) = scale.statistics();
-        let [down, right] = config.patch;
-        let fits = |edge: &usize| edge.is_multiple_of(down) && edge.is_multiple_of(right);
-        let edge = self.project.edge.filter(|edge| config.image[0].min(config.image[1]) > *edge);
-        let [height, width] = edge.filter(fits).map_or(config.image, |edge| [edge; 2]);
-        // Below 384 pixels all of them crop an eighth off the shorter edge.
-        let short = height.min(width);
-        let shortest = if short < 384 { short * 256 / 224 } else { short };
-        // For non-square images, resizing the shorter edge may leave less than the crop along the other one.
-        let oblong = height != width;
-        let size = match oblong {
-            true => json!({"height": height, "width": width}),
-            false => json!({"shortest_edge": shortest}),
-        };
-        Ok(json!({
-            "image_processor_type": "BitImageProcessor",
-            "do_resize": true,
-            "size": size,
-            "resample": self.project.resample,
-            "do_center_crop": !oblong,
-            "crop_size": {"height": height, "width": width},
-            "do_rescale": true,
-            "rescale_factor": 1.0 / 255.0,
-            "do_normalize": true,
-            "image_mean": mean,
-            "image_std": std,
-        }))
     }
 }
 

@@ -79,6 +79,11 @@ impl Weights {
         // A safetensors file begins with eight bytes of length, then its header, a JSON object.
         let named = path.extension().is_some_and(|ending| ending == "safetensors");
         let (tensors, key) = match named || file.get(8) == Some(&b'{') {
+            true if !under.contains(&"") => {
+                let what =
+                    "it is a safetensors file, which has no keys to choose a model by; leave out --key";
+                return Err(WeightsError::Index { path: path.into(), what: what.into() });
+            }
             true => (safetensors_file::tensors(&file)?, ""),
             false => torch_file::tensors_under(&file, under)?,
         };
