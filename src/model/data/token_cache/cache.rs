@@ -1,7 +1,9 @@
 //! Random access to the tokens of a cache.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use memmap2::Mmap;
 use rayon::prelude::*;
+use rayon::slice::ChunksMut;
 use safetensors::tensor::SafeTensors;
 
 use super::{
@@ -20,10 +23,16 @@ use crate::model::grid::Grid;
 use crate::model::ops::gpu::page_locked;
 use crate::model::tokens::Tokens;
 
-/// One memory-mapped shard.
+/// Maps of shards that this process may still make. Linux allows a process some 65,000 in all, of which large allocations need some, and
+/// four layers of ImageNet are 80,000 shards.
+static FREE_MAPS: AtomicIsize = AtomicIsize::new(32_768);
+
+/// The file of one shard.
 pub(super) struct Shard {
-    map: Mmap,
-    /// Byte offset of the patch tokens in `map`.
+    /// Its contents; `None` beyond [`FREE_MAPS`].
+    map: Option<Mmap>,
+    path: PathBuf,
+    /// Byte offset of the patch tokens in the file.
     patches: usize,
     /// Byte offset of the CLS tokens, where there are any.
     cls: Option<usize>,
@@ -61,7 +70,37 @@ impl Shard {
         if map.len() != length {
             return Err(damaged("it changed while being opened".to_owned()));
         }
-        Ok(Self { map, patches, cls, skipped })
+        let mut shard = Self { map: Some(map), path: path.to_owned(), patches, cls, skipped };
+        if FREE_MAPS.fetch_sub(1, Ordering::Relaxed) <= 0 {
+            shard.unmap();
+        }
+        Ok(shard)
+    }
+
+    fn unmap(&mut self) {
+        if self.map.take().is_some() {
+            FREE_MAPS.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Calls `read` on these bytes of the file.
+    ///
+    /// # Panics
+    /// If the file was removed or cut meanwhile.
+    fn read(&self, bytes: Range<usize>, read: impl FnOnce(&[u8])) {
+        if let Some(map) = &self.map {
+            return read(&map[bytes]);
+        }
+        let path = self.path.display();
+        let open = || mapped(&File::open(&self.path).map_err(io_error("open it", &self.path))?, &self.path);
+        let map = open().unwrap_or_else(|error| panic!("tokens are gone: {error}"));
+        read(map.get(bytes).unwrap_or_else(|| panic!("{path}: it was cut while it was in use")));
+    }
+}
+
+impl Drop for Shard {
+    fn drop(&mut self) {
+        self.unmap();
     }
 }
 
@@ -177,8 +216,15 @@ impl TokenCache {
         };
         // The bytes as they are: little-endian, as all hosts of GPUs are.
         let size = self.image_numbers() * dtype.size();
-        let stored = self.stored(images, self.image_numbers(), |shard| shard.patches);
-        buffer.par_chunks_mut(size).zip(stored).for_each(|(out, bytes)| out.copy_from_slice(bytes));
+        self.read(
+            images,
+            size,
+            |shard| shard.patches,
+            buffer.par_chunks_mut(size),
+            |bytes, out| {
+                out.copy_from_slice(bytes);
+            },
+        );
         TensorData::from_bytes(buffer, [images.len(), self.manifest.grid.len(), self.manifest.width], dtype)
     }
 
@@ -201,23 +247,25 @@ impl TokenCache {
             Precision::Float16 => decode_half,
         };
         let mut values = vec![0.0; images.len() * numbers];
-        let stored = self.stored(images, numbers, start);
-        values.par_chunks_mut(numbers).zip(stored).for_each(|(out, bytes)| decode(bytes, out));
+        let size = numbers * self.manifest.source.precision.bytes() as usize;
+        self.read(images, size, start, values.par_chunks_mut(numbers), decode);
         values
     }
 
-    /// The stored bytes of each of `images`, `numbers` values of a tensor that begins at byte `start` of each shard.
-    fn stored(
+    /// Calls `put` on the `size` bytes of each of `images` in a tensor that begins at byte `start` of each shard, and its place in `out`.
+    fn read<T: Send>(
         &self,
         images: &[usize],
-        numbers: usize,
+        size: usize,
         start: fn(&Shard) -> usize,
-    ) -> impl IndexedParallelIterator<Item = &[u8]> {
-        let size = numbers * self.manifest.source.precision.bytes() as usize;
-        images.par_iter().map(move |&image| {
+        out: ChunksMut<T>,
+        put: impl Fn(&[u8], &mut [T]) + Sync,
+    ) {
+        out.zip(images).for_each(|(out, &image)| {
             let shard = &self.shards[image / SHARD];
-            &shard.map[start(shard) + (image % SHARD) * size..][..size]
-        })
+            let first = start(shard) + (image % SHARD) * size;
+            shard.read(first..first + size, |bytes| put(bytes, out));
+        });
     }
 }
 
@@ -234,5 +282,24 @@ fn decode_half(bytes: &[u8], out: &mut [f32]) {
             *x = f16::from_le_bytes(*b);
         }
         block.convert_to_f32_slice(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::data::token_cache::{Writer, tests};
+
+    #[test]
+    fn a_shard_without_a_map_is_mapped_for_every_read() {
+        for precision in [Precision::Float16, Precision::Float32] {
+            let root = tempfile::tempdir().unwrap();
+            let mut writer = Writer::open(root.path(), tests::source(precision), 3).unwrap();
+            tests::push(&mut writer, 0..3, None);
+            let mut cache = writer.finish().unwrap();
+            let tokens = [2, 0].map(|image| cache.tokens(image));
+            Arc::get_mut(&mut cache.shards).unwrap().iter_mut().for_each(Shard::unmap);
+            assert_eq!([2, 0].map(|image| cache.tokens(image)), tokens);
+        }
     }
 }

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::model::tokens::Tokens;
 
-    fn source(precision: Precision) -> TokenKey {
+    pub(super) fn source(precision: Precision) -> TokenKey {
         let text = |s: &str| s.to_owned();
         TokenKey {
             weights: text("w"),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     /// Pushes the tokens of these images, each with this digest of its file.
-    fn push(writer: &mut Writer, images: std::ops::Range<usize>, digest: Option<&str>) {
+    pub(super) fn push(writer: &mut Writer, images: std::ops::Range<usize>, digest: Option<&str>) {
         for image in images {
             writer.push(Some(tokens(image)), digest.map(str::to_owned)).unwrap();
         }

@@ -215,7 +215,7 @@ mod gpu_tests {
                 }
                 found
             };
-            let expected = read(&Device::flex(), DType::F32);
+            let expected = read(&Device::flex(), kept);
             assert_eq!(expected.len(), 2 * wanted.len());
             for (name, gpu) in gpus() {
                 assert_eq!(read(&gpu, kept), expected, "{name}");
