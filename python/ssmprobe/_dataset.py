@@ -212,7 +212,7 @@ class Tokens:
     """The tokens of a dataset as a cache keeps them, mapped and not read: M images of N patch tokens of width d."""
 
     def __init__(self, folder: PathLike) -> None:
-        folder = Path(folder)
+        folder = self._folder = Path(folder)
         manifest = read_json(folder / "manifest.json")
         self.grid: tuple[int, int] = manifest.grid()
         """Rows and columns of the patches."""
@@ -241,6 +241,9 @@ class Tokens:
             readable.append(~np.isin(np.arange(count), skipped))
         self.readable: Array = np.concatenate(readable)
         """[M]: whether the image could be read; the tokens of one that could not are 0."""
+
+    def __reduce__(self) -> tuple[type[Tokens], tuple[Path]]:
+        return Tokens, (self._folder,)  # another process maps the files again, and gets no copy of all tokens
 
     def __len__(self) -> int:
         return self._images

@@ -6,10 +6,11 @@ import csv
 import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import dropwhile
 from pathlib import Path
 from tokenize import TokenError
@@ -48,8 +49,11 @@ class FileError(ValueError):
     """A file is not what it should be: its path, the field, what was found and what was expected."""
 
     def __init__(self, path: PathLike, field: str, found: object, expected: object) -> None:
-        self.path, self.field, self.found, self.expected = os.fspath(path), field, found, expected
-        super().__init__(f"{self.path}: {field} is {found}, expected {expected}")
+        super().__init__(os.fspath(path), field, found, expected)  # all of them, so that it can be pickled
+        self.path, self.field, self.found, self.expected = self.args
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.field} is {self.found}, expected {self.expected}"
 
 
 class Json:
@@ -144,10 +148,12 @@ def read_text(path: PathLike) -> str:
 
 def read_json(path: PathLike, text: str | None = None) -> Json:
     """The object that a JSON file holds."""
+    text = read_text(path) if text is None else text
     try:
-        return Json(path, json.loads(read_text(path) if text is None else text))
-    except (json.JSONDecodeError, RecursionError) as error:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is no `JSONDecodeError`
         raise FileError(path, "its text", f"no JSON ({error})", "JSON as ssmprobe writes it") from None
+    return Json(path, value)
 
 
 def format_of(value: Json, known: int, remedy: str) -> None:
@@ -232,7 +238,7 @@ def read_npz(path: PathLike) -> dict[str, Array]:
             raise FileError(path, "its size unpacked", f"{size} bytes", f"at most {MAX_ARCHIVE_BYTES}")
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, TokenError, EOFError, KeyError, RuntimeError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, TokenError, EOFError, KeyError, RuntimeError, OSError, MemoryError) as error:
         if isinstance(error, OSError) and error.filename is not None:  # it cannot be opened
             raise
         raise FileError(path, "the file", f"no NPZ ({error})", "NumPy's archive") from None
@@ -274,7 +280,10 @@ def read_safetensors(path: PathLike) -> tuple[dict[str, Array], dict[str, str]]:
         if not begin <= end <= data.size or end - begin != bytes_of:
             found = f"bytes {begin} to {end} of {data.size}"
             raise FileError(path, f"the place of `{name}`", found, f"{bytes_of} bytes for {dtype} {shape}")
-        values = data[begin:end].view(_DTYPES[dtype]).reshape(shape)
+        try:
+            values = data[begin:end].view(_DTYPES[dtype]).reshape(shape)
+        except (ValueError, OverflowError) as error:
+            raise FileError(path, f"the shape of `{name}`", str(error), "one that NumPy has") from None
         tensors[name] = (values.astype("<u4") << 16).view("<f4") if dtype == "BF16" else values
     return tensors, metadata
 
@@ -295,16 +304,16 @@ def write_safetensors(path: PathLike, tensors: Mapping[str, Array], metadata: Ma
 
 
 def write_whole(path: PathLike, content: bytes) -> None:
-    """Writes a file beside its place and moves it there, so that no half of one is left."""
-    path = Path(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Writes a file beside its place, or that of a link's target, and moves it there, so that no half of one is left."""
+    path = Path(os.path.realpath(path))
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with beside.open("xb") as file:
             file.write(content)
-        umask = os.umask(0)  # which cannot be read alone
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
+        beside.replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            beside.unlink()
+        if isinstance(error, OSError):  # which names the file beside it
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise

@@ -80,8 +80,12 @@ class Probe:
         their tokens there is none."""
         if output.token_values is None:
             raise ValueError(f"the head `{self.head}` has no exact evidence by token here")
-        row = self.classes.index(label) if isinstance(label, str) else label
-        return np.asarray(output.token_values @ self.tensors["classifier.weight"][row])
+        weight = self.tensors["classifier.weight"]
+        row = self.classes.index(label) if label in self.classes else label
+        if isinstance(row, str) or not -len(weight) <= row < len(weight):
+            known = f", one of {', '.join(self.classes)}" if self.classes else ""
+            raise ValueError(f"label is {label!r}, expected an index below {len(weight)}{known}")
+        return np.asarray(output.token_values @ weight[row])
 
     def save(self, path: PathLike) -> None:
         """Writes it as a probe file."""
@@ -113,7 +117,8 @@ def save_probe(
     arrays: dict[str, Array] = {}
     for name, values in given.items():
         on_host = values.detach().cpu() if hasattr(values, "detach") else values
-        arrays[name] = np.asarray(on_host.float() if hasattr(on_host, "bfloat16") and name != "order" else on_host)
+        array = np.asarray(on_host.float() if hasattr(on_host, "bfloat16") and name != "order" else on_host)
+        arrays[name] = array if array.dtype.kind in "iu" else array.astype("f4")  # as the file will have it
     meta: dict[str, Any] = {
         "format": FORMAT,
         "head": head,
@@ -187,7 +192,11 @@ def _check(path: PathLike, meta: Mapping[str, Any], tensors: Mapping[str, Array]
     temperature = config.get("temperature", (int, float), 1)
     if not (math.isfinite(temperature) and temperature > 0):
         raise FileError(path, "`temperature` of `config`", temperature, "a number above 0")
-    width = Json(path, meta["backbone"], "`backbone`").get("hidden_size", int)
+    Json(path, meta, "the description").texts("classes")
+    backbone = Json(path, meta["backbone"], "`backbone`")
+    width = backbone.get("hidden_size", int)
+    for name in ("id", "model_type"):
+        backbone.get(name, str, "")
     for name, wide in (("heads", width), ("queries", config.value.get("width", width)), ("blocks", width)):
         if width < 1 or wide % config.value.get(name, 1):
             what = "`hidden_size` of `backbone`" if wide == width else "`width` of `config`"
@@ -203,6 +212,8 @@ def _check(path: PathLike, meta: Mapping[str, Any], tensors: Mapping[str, Array]
             problems.append(f"`{name}` is {list(found)}, expected {list(shape)}")
         elif not np.isfinite(tensors[name]).all():
             problems.append(f"`{name}` holds values that are not finite")
+        elif name == "norm.running_var" and (tensors[name] < 0).any():
+            problems.append(f"`{name}` holds negative variances")
         elif name.endswith(".A") and (np.triu(tensors[name], 1).any() or (np.diag(tensors[name]) >= 0).any()):
             problems.append(f"`{name}` is not lower triangular with a negative diagonal")
         elif name.endswith(".dt") and not 1e-3 * (1 - 1e-5) <= float(tensors[name][0]) <= 1e-1 * (1 + 1e-5):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from ._probe import Probe
 VARIABLE = "SSMPROBE"
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _AGAIN = "install the wheel again: pip install --force-reinstall WHEEL"
+_CLOSED = (0, 130, -signal.SIGTERM)
+"""Exit codes of a window that was closed, by its user or from here."""
 
 
 class ProgramError(RuntimeError):
@@ -53,8 +56,9 @@ def program() -> Path:
 def demo() -> Path:
     """The folder of the bundled demo: backbones, probes, scenes."""
     folders = [*(folder / "share" / "ssmprobe" for folder in _installed("data")), _CHECKOUT / "assets"]
-    named = os.environ.get("SSMPROBE_ASSETS")
-    for folder in [Path(named)] if named else folders:
+    if named := os.environ.get("SSMPROBE_ASSETS"):
+        folders = [Path(named)]
+    for folder in folders:
         _check_whole(folder / "demo")
         if (folder / "demo" / "demo.json").is_file():
             return folder / "demo"
@@ -83,15 +87,35 @@ def _check_whole(place: Path) -> None:
 
 
 def run(*arguments: PathLike) -> str:
-    """Runs `ssmprobe ARGUMENTS...` to its end and returns what it printed; an error with what it said where it failed."""
-    command = [str(program()), *(os.fspath(word) for word in arguments)]
+    """Runs `ssmprobe ARGUMENTS...` to its end and returns what it printed; an error with what it said where it failed.
+
+    On Ctrl-C the program finishes its step and saves, then `KeyboardInterrupt` is raised; a second Ctrl-C ends it at once.
+    """
+    words = [os.fspath(word) for word in arguments]
+    process = _start(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    printed, said = _end(process)
+    if process.returncode:
+        raise ProgramError(f"{program()} {' '.join(words)} ended with code {process.returncode}: {said.strip()}")
+    return printed
+
+
+def _start(words: list[str], **files: Any) -> subprocess.Popen[str]:
+    """Starts the program in a session of its own, which neither Ctrl-C nor a notebook's interrupt reaches."""
+    file = str(program())
     try:
-        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False)
+        return subprocess.Popen([file, *words], start_new_session=True, encoding="utf-8", errors="replace", **files)
     except OSError as why:
-        raise ProgramError(f"{command[0]} cannot be started: {why.strerror}; {_AGAIN}") from why
-    if done.returncode:
-        raise ProgramError(f"{' '.join(command)} ended with code {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
+        raise ProgramError(f"{file} cannot be started: {why.strerror}; {_AGAIN}") from why
+
+
+def _end(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a program printed and said until its end; every Ctrl-C is passed on to it."""
+    try:
+        return process.communicate()
+    except KeyboardInterrupt:
+        process.terminate()
+        _end(process)
+        raise
 
 
 def figures(trace: PathLike, names: Iterable[str]) -> dict[str, bytes]:
@@ -105,12 +129,16 @@ def figures(trace: PathLike, names: Iterable[str]) -> dict[str, bytes]:
 class Window:
     """A window of the program; what it was given in memory lies in a temporary folder until it is closed."""
 
-    def __init__(self, process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:
-        self.process = process
+    def __init__(self, words: list[str], folder: tempfile.TemporaryDirectory[str]) -> None:
+        said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (read at its end)
+        self.process = process = _start(words, stderr=said)
         """The program."""
 
         def clean() -> None:
-            process.wait()
+            with said:
+                if process.wait() not in _CLOSED:  # it failed: a notebook shows what Python says, not what the program does
+                    said.seek(0)
+                    print(said.read(), end="", file=sys.stderr)
             folder.cleanup()
 
         # It holds the folder, whoever keeps this window; and Python does not end before it where something lies in there.
@@ -156,7 +184,7 @@ def open(
             arguments.append(os.fspath(thing))
     flags = {"--backbone": backbone, "--data": data, "--pane": pane, "--device": device}
     arguments += [word for flag, value in flags.items() if value is not None for word in (flag, os.fspath(value))]
-    return Window(subprocess.Popen([str(program()), "open", *arguments]), folder)
+    return Window(["open", *arguments], folder)
 
 
 def write_png(path: PathLike, image: Array) -> None:

@@ -42,7 +42,7 @@ class Diagnostic:
     """Of untrained scorers on the same image."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """What speaks for one class, in units of the logit; exact evidence sums, with the bias, to the logit."""
 
@@ -119,7 +119,8 @@ class Trace:
     def _repr_html_(self) -> str:
         best = self.predictions[0] if self.predictions else None
         said = f"{best.name} ({best.probability:.1%})" if best else "no class"
-        title = html.escape(f"{Path(self.image).name} through {Path(self.probe).name}: {said}")
+        plain = f"{Path(self.image).name} through {Path(self.probe).name}: {said}"
+        title = html.escape(plain)
         if self.file is None:
             return f"<p>{title}</p><p>No figures: `inspect --save-traces` keeps what they are drawn of.</p>"
         try:
@@ -127,7 +128,7 @@ class Trace:
         except (OSError, ProgramError) as error:
             return f"<p>{title}</p><p>No figures: {html.escape(str(error))}</p>"
         images = "".join(
-            f'<img alt="{html.escape(f"{name} of {title}", quote=True)}" style="max-width: 100%; background: white" '
+            f'<img alt="{html.escape(f"{name} of {plain}")}" style="max-width: 100%; background: white" '
             f'src="data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"/>'
             for name, svg in drawn.items()
         )

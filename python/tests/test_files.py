@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import pickle
 import shutil
 import sys
 import zipfile
@@ -138,6 +139,8 @@ def test_a_cache_is_mapped_and_not_read() -> None:
     assert isinstance(base, np.memmap)
     with pytest.raises(IndexError, match="image 36 of 36"):
         cache.patches(36)
+    assert len(pickle.dumps(cache)) < 1000, "it is mapped again, not sent"
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(cache)).patches(35), tensors["patches"][35])
 
 
 def test_a_cache_of_several_shards_is_one(tmp_path: Path) -> None:
@@ -185,9 +188,11 @@ def test_a_damaged_trace_says_which_field(tmp_path: Path) -> None:
         file.write_text(json.dumps(value | {field: found}))
         with pytest.raises(ssmprobe.FileError, match=message):
             ssmprobe.read_trace(file)
-    file.write_text("{")
-    with pytest.raises(ssmprobe.FileError, match="its text is no JSON"):
-        ssmprobe.read_trace(file)
+    for text in ("{", '{"grid": ' + "9" * 5000 + "}"):
+        file.write_text(text)
+        with pytest.raises(ssmprobe.FileError, match="its text is no JSON") as error:
+            ssmprobe.read_trace(file)
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value), "it reaches the parent of a worker"
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(ssmprobe.FileError, match="byte 0 is no UTF-8"):
         ssmprobe.read_trace(file)
@@ -209,6 +214,7 @@ def test_a_hostile_header_takes_no_memory(tmp_path: Path) -> None:
     refused({"a": entry | {"shape": [1 << 40, 1 << 40]}}, "the place of `a` is bytes 0 to 16 of 16, expected")
     refused({"a": entry | {"data_offsets": [0, 1 << 60]}}, "the place of `a`")
     refused({"a": entry | {"shape": [-4]}}, "expected whole numbers from 0")
+    refused({"a": entry | {"shape": [1] * 70 + [4]}}, "the shape of `a` is .*, expected one that NumPy has")
     refused({"a": entry | {"shape": [True]}}, "expected whole numbers from 0")
     refused({"a": entry | {"dtype": "F8"}}, "the type of `a` is F8")
     refused({"a": 3}, "tensor `a` is a whole number, expected an object")
@@ -224,8 +230,14 @@ def test_what_is_written_is_as_readable_as_other_new_files(tmp_path: Path) -> No
         write_safetensors(file, {}, {})
         assert os.umask(0o002) == 0o077
         assert file.stat().st_mode & 0o777 == 0o600
-        write_safetensors(file, {}, {})
+        link = tmp_path / "link"
+        link.symlink_to(file)
+        write_safetensors(link, {}, {})
         assert file.stat().st_mode & 0o777 == 0o664
+        assert link.is_symlink()
+        with pytest.raises(FileNotFoundError, match=r"no-folder/b'$"):
+            write_safetensors(tmp_path / "no-folder" / "b", {}, {})
+        assert len(list(tmp_path.iterdir())) == 2
     finally:
         os.umask(before)
 
@@ -247,6 +259,11 @@ def test_an_archive_with_pickles_or_without_end_is_refused(tmp_path: Path, monke
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a.npy", b"\x93NUMPY")
     with pytest.raises(ssmprobe.FileError):
+        read_npz(file)
+    header = "{'descr': '<f8', 'fortran_order': False, 'shape': (1 << 45,)}".replace("1 << 45", str(1 << 45)).ljust(117) + "\n"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.npy", b"\x93NUMPY\x01\x00\x76\x00" + header.encode())
+    with pytest.raises(ssmprobe.FileError, match="Unable to allocate"):
         read_npz(file)
     file.write_bytes(b"no archive")
     with pytest.raises(ssmprobe.FileError, match="the file is no NPZ"):

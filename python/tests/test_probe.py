@@ -48,6 +48,8 @@ def test_what_is_saved_here_is_read_alike_here_and_by_the_program(tmp_path: Path
     assert trace.tokens is not None
     np.testing.assert_allclose(probe(trace.tokens).logits, trace.logits, rtol=1e-6, atol=1e-6)
     assert trace.predictions[0].name == CLASSES[int(np.argmax(trace.logits))]
+    with pytest.raises(ValueError, match="label is 'owls', expected an index below 3, one of tench, crane, owl"):
+        probe.evidence(probe(trace.tokens), "owls")
 
 
 class Module:
@@ -152,4 +154,9 @@ def test_a_probe_that_does_not_fit_is_not_written(tmp_path: Path) -> None:
         save(tmp_path / "a.safetensors", tensors=wrong)
     with pytest.raises(ssmprobe.FileError, match="`hidden_size` of `backbone` is absent"):
         ssmprobe.save_probe(tmp_path / "a.safetensors", "gap", {})
+    for classes in (range(3), np.arange(3)):
+        with pytest.raises(ssmprobe.FileError, match=r"`classes` of the description is .*, expected a list of texts"):
+            save(tmp_path / "a.safetensors", classes=classes)
+    with pytest.raises(ssmprobe.FileError, match="holds values that are not finite"), np.errstate(over="ignore"):
+        save(tmp_path / "a.safetensors", tensors=tensors() | {"classifier.bias": np.full(3, 1e39)})
     assert not list(tmp_path.iterdir())

@@ -2,11 +2,14 @@
 
 import base64
 import gc
+import os
 import re
+import signal
 import stat
 import sys
 import sysconfig
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +58,29 @@ def test_a_window_that_nobody_keeps_is_given_what_is_in_memory(stand_in: Path) -
     assert not cleaning.daemon
     cleaning.join(60)
     assert (stand_in.parent / "image-0.png").is_file()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+def test_a_window_that_cannot_open_says_why(stand_in: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stand_in.write_text("#!/bin/sh\necho 'error: no display' >&2\nexit 1\n")
+    assert ssmprobe.open().wait(60) == 1
+    assert capsys.readouterr().err == "error: no display\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+def test_the_program_saves_before_an_interrupt_is_raised(stand_in: Path) -> None:
+    begun, saved = stand_in.with_name("begun"), stand_in.with_name("saved")
+    stand_in.write_text(f"#!/bin/sh\ntrap 'sleep 1; touch {saved}; exit 130' TERM\ntouch {begun}\nwhile :; do :; done\n")
+
+    def interrupt() -> None:
+        while not begun.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        ssmprobe.run("train")
+    assert saved.exists()
 
 
 def test_the_program_reads_the_images_that_are_written(tmp_path: Path, program: Path) -> None:
@@ -107,6 +133,7 @@ def test_names_in_a_notebook_are_escaped_and_a_missing_program_is_said(monkeypat
     object.__setattr__(trace, "image", "<script>alert(1).png")
     shown = trace._repr_html_()
     assert "<script" not in shown
+    assert "&amp;lt;" not in shown
     assert "<b>" not in shown
     assert "No figures: SSMPROBE is /nowhere/&lt;b&gt;, expected the program" in shown
     object.__setattr__(trace, "file", None)
@@ -179,7 +206,7 @@ def test_a_program_that_is_nowhere_is_said(monkeypatch: pytest.MonkeyPatch, tmp_
     built.touch()
     assert ssmprobe.program() == built
     monkeypatch.setenv("SSMPROBE_ASSETS", str(tmp_path))
-    with pytest.raises(ssmprobe.ProgramError, match="name its folder in SSMPROBE_ASSETS"):
+    with pytest.raises(ssmprobe.ProgramError, match=f"not in {re.escape(str(tmp_path))}; name its folder in SSMPROBE_ASSETS"):
         ssmprobe.demo()
     monkeypatch.delenv("SSMPROBE_ASSETS")
     assert ssmprobe.demo() == ROOT / "assets" / "demo"
