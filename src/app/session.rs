@@ -20,8 +20,6 @@ const FILE: &str = "session.ssmprobe";
 const MAX_FILES: usize = 64;
 /// How many earlier sessions are kept.
 const EARLIER: usize = 5;
-/// The name given to a session file that could not be read, which is kept for repair.
-const DAMAGED: &str = "session-damaged.ssmprobe";
 
 /// The session of a window, and what was last written of it.
 pub struct Session {
@@ -57,12 +55,12 @@ impl Own {
         self.path.metadata().and_then(|about| about.modified()).ok()
     }
 
-    /// How much is lost without it: nothing, the list of what was open, or findings and stars too.
+    /// How much is lost without it: nothing, the list of what was open, or findings and stars too, which a file that cannot be
+    /// read may have.
     fn worth(&self) -> u8 {
         match Workspace::load(&self.path) {
-            Ok(workspace) if has_notes(&workspace) => 2,
-            Ok(workspace) if count(&workspace) == 0 => 0,
-            _ => 1,
+            Ok(workspace) if !has_notes(&workspace) => u8::from(count(&workspace) > 0),
+            Ok(_) | Err(_) => 2,
         }
     }
 }
@@ -85,8 +83,8 @@ pub enum Last {
     Nothing,
     /// None of its files exists any more, as when a disk is not mounted.
     Gone,
-    /// It could not be read: why, and where its file is now.
-    Damaged(UserError),
+    /// It cannot be read, and its file stays as it is, as a newer version may have written it.
+    Unreadable(UserError),
 }
 
 impl Session {
@@ -96,7 +94,7 @@ impl Session {
         Self { folder, own: None, last_written: None, writing: None }
     }
 
-    /// Reads the last session that no other window has, and goes on in its file. A file that cannot be read is renamed.
+    /// Reads the last session that no other window has, and goes on in its file.
     pub fn load(&mut self) -> Last {
         let Some(newest) = self.earlier().into_iter().next() else { return Last::Nothing };
         match Workspace::load(&newest.path) {
@@ -112,14 +110,10 @@ impl Session {
                 }
             }
             Err(error) => {
-                let aside = newest.path.with_file_name(DAMAGED);
-                let moved = std::fs::rename(&newest.path, &aside);
-                let remedy = match moved {
-                    Ok(()) => format!("The demo is open instead; the file is now {}", aside.display()),
-                    Err(_) => "The demo is open instead".to_owned(),
-                };
                 let line = format!("The last session could not be restored: {error}");
-                Last::Damaged(UserError::new(line).remedy(remedy))
+                Last::Unreadable(
+                    UserError::new(line).remedy("The demo is open instead; the file stays as it is"),
+                )
             }
         }
     }
@@ -298,6 +292,23 @@ mod tests {
         assert!(Session::beside(&settings).last().is_some_and(|last| last != empty));
         assert_eq!(write(&other), empty);
         assert_eq!(Workspace::load(&kept).unwrap().findings[0].note, "Edge");
+    }
+
+    #[test]
+    fn sessions_of_a_newer_version_outlast_those_of_this_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = folder.path().join("settings.json");
+        let newer = ["session.ssmprobe", "session-2.ssmprobe"].map(|name| folder.path().join(name));
+        newer.iter().for_each(|path| std::fs::write(path, r#"{"ssmprobe_workspace": 2}"#).unwrap());
+        for number in 0..2 * EARLIER {
+            let mut window = Session::beside(&settings);
+            assert_eq!(matches!(window.load(), Last::Unreadable(_)), number == 0);
+            window.leave();
+            window.write_last(&Workspace { runs: vec!["run".into()], ..Workspace::default() }).unwrap();
+        }
+        for path in newer {
+            assert!(matches!(Workspace::load(&path), Err(WorkspaceError::Format { .. })));
+        }
     }
 
     #[test]

@@ -370,18 +370,19 @@ fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
     assert_eq!((state.library.probes.len(), state.compared().count()), (2, 1));
     assert!(state.settings.recent.backbones.iter().any(|source| source.contains("tiny")));
     drop(window);
-    // A damaged session is put aside, with a message.
-    std::fs::write(&session, "{\"ssmprobe_workspace\": 1, \"probes\": [").expect("a file");
+    // A damaged session stays as it is, with a message.
+    let damaged = "{\"ssmprobe_workspace\": 1, \"probes\": [";
+    std::fs::write(&session, damaged).expect("a file");
     let mut window = Window::kept_in(folder.path());
     window.harness.state_mut().resume();
     window.harness.run();
     assert!(opens(&window, "demo"));
     let said = window.says_text();
     assert!(
-        said.contains("session could not be restored") && said.contains("session-damaged.ssmprobe"),
+        said.contains("session could not be restored") && said.contains("the file stays as it is"),
         "{said}"
     );
-    assert!(folder.path().join("session-damaged.ssmprobe").is_file());
+    assert_eq!(std::fs::read_to_string(&session).expect("a file"), damaged);
     assert!(window.has("session could not be restored"));
 }
 

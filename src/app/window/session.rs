@@ -34,7 +34,7 @@ impl App {
                 self.remember_last_session();
                 self.start_demo();
             }
-            Last::Damaged(error) => {
+            Last::Unreadable(error) => {
                 self.start_demo();
                 self.state.note(Severity::Error, error.to_string());
             }
