@@ -176,6 +176,9 @@ mod tests {
         assert_ne!(Stamp::read(folder.path()), before);
         let error = metrics(&path).unwrap_err().to_string();
         assert!(error.contains("line 1") && error.contains("metrics.jsonl"), "{error}");
+        crate::model::io::atomic_file::write(&folder.path().join("run.json"), b"{\"format\": 2}").unwrap();
+        let error = read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("run.json: `format` is 2; this program reads 1"), "{error}");
     }
 
     #[test]

@@ -127,12 +127,17 @@ impl Folder {
         let path = folder.join(MANIFEST);
         if path.exists() {
             let bytes = atomic_file::read(&path, MAX_BYTES).map_err(failed("read", &path))?;
-            let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| damaged(&path, error))?;
-            if manifest.format != FORMAT {
-                let found = format!("its format is {}; this program reads {FORMAT}", manifest.format);
+            // The version is checked first, as a later one may have other fields.
+            #[derive(Deserialize)]
+            struct Version {
+                format: u64,
+            }
+            let Version { format } = serde_json::from_slice(&bytes).map_err(|error| damaged(&path, error))?;
+            if format != FORMAT {
+                let found = format!("its format is {format}; this program reads {FORMAT}");
                 return Err(damaged(&path, found).into());
             }
-            return Ok(Some(manifest));
+            return Ok(Some(serde_json::from_slice(&bytes).map_err(|error| damaged(&path, error))?));
         }
         let is_temporary = |entry: io::Result<DirEntry>| {
             entry.is_ok_and(|entry| temporary::is_temporary(&entry.file_name().to_string_lossy()))
