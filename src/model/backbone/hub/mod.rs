@@ -103,7 +103,11 @@ impl Hub {
     pub fn from_vars(var: &dyn Fn(&str) -> Option<String>, home: Option<&Path>) -> Result<Self, HubError> {
         let var =
             |name: &str| var(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
-        let path = |name: &str| var(name).map(PathBuf::from);
+        let path = |name: &str| {
+            let text = var(name)?;
+            let in_home = text.strip_prefix("~/").and_then(|rest| Some(home?.join(rest)));
+            Some(in_home.unwrap_or_else(|| text.into()))
+        };
         let is_true =
             |name| var(name).is_some_and(|v| ["1", "ON", "YES", "TRUE"].contains(&&*v.to_uppercase()));
         let hf = path("HF_HOME")
@@ -342,6 +346,7 @@ mod tests {
         assert_eq!((all.endpoint.as_str(), all.offline), ("http://m", true));
         assert_eq!(hub(&[("XDG_CACHE_HOME", "/c")]).cache, Path::new("/c/huggingface/hub"));
         assert_eq!(hub(&[("HF_HUB_CACHE", "/c"), ("HF_HOME", "/d")]).cache, Path::new("/c"));
+        assert_eq!(hub(&[("HF_HOME", "~/hf")]).cache, Path::new("/home/u/hf/hub"));
         let both = hub(&[("HF_HOME", hf), ("HF_TOKEN", "a"), ("HUGGING_FACE_HUB_TOKEN", "b")]);
         assert_eq!(both.token.as_deref(), Some("a"));
         assert_eq!(hub(&[("HUGGING_FACE_HUB_TOKEN", "b")]).token.as_deref(), Some("b"));
