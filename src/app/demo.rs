@@ -18,7 +18,7 @@ pub const ASSETS_VARIABLE: &str = "SSMPROBE_ASSETS";
 /// executable, or above it as in a checkout, or in `share/ssmprobe` as installed; else in the sources it was built from.
 /// An error if none of these holds the demo.
 pub fn demo() -> anyhow::Result<PathBuf> {
-    let named = std::env::var_os(ASSETS_VARIABLE).map(PathBuf::from);
+    let named = std::env::var_os(ASSETS_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     let places = places(named.as_deref(), std::env::current_exe().ok().as_deref());
     if let Some(found) = places.iter().find(|place| place.join(DemoInfo::FILE).is_file()) {
         return Ok(found.clone());
