@@ -24,7 +24,7 @@ fn redacted(text: &str, home: Option<&str>, user: Option<&str>, secrets: &[Strin
     if let Some(home) = home.filter(|home| home.len() > 1) {
         text = text.replace(home, "~");
     }
-    let edge = |c: char| "/\\ ,:=\n\"'`()".contains(c);
+    let edge = |c: char| !c.is_alphanumeric() && !"._-".contains(c);
     let word = |word: &str| match word.trim_end_matches(edge) {
         bare if user == Some(bare) => word.replacen(bare, "USER", 1),
         bare if bare.starts_with(TOKEN_PREFIX) => word.replacen(bare, "TOKEN", 1),
@@ -94,8 +94,8 @@ mod tests {
         let clean = redacted(page, Some("/home/alice"), Some("alice"), &[]);
         assert_eq!(clean, "tokens ~/.cache\ndemo /data/USER/demo, D:\\USER\nUSER=1 malice /srv/USER");
         assert_eq!(redacted("a/b", Some("/"), None, &[]), "a/b");
-        let page = "token=hf_AbC \"hf_x\" sent odds; http://bob:word@host:80/a, org/name@v1";
+        let page = "token=hf_AbC \"hf_x\" [hf_y] sent odds; http://bob:word@host:80/a, org/name@v1";
         let clean = redacted(page, None, None, &["odds".into(), "seven".into()]);
-        assert_eq!(clean, "token=TOKEN \"TOKEN\" sent TOKEN; http://host:80/a, org/name@v1");
+        assert_eq!(clean, "token=TOKEN \"TOKEN\" [TOKEN] sent TOKEN; http://host:80/a, org/name@v1");
     }
 }
