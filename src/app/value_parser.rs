@@ -54,6 +54,18 @@ pub fn one_of<T: Copy>(
     }
 }
 
+/// The names of a list that clap has split at every comma, those with settings, such as `gap[layer=1,rate=0.01]`, in one piece.
+pub fn names(parts: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for part in parts {
+        match names.last_mut().filter(|name| name.contains('[') && !name.contains(']')) {
+            Some(name) => *name = format!("{name},{part}"),
+            None => names.push(part.clone()),
+        }
+    }
+    names
+}
+
 /// Parses one of `all` by its name; help lists the names.
 pub fn choice_of<T: Copy + Send + Sync + 'static>(
     all: &'static [(&'static str, T)],
@@ -65,6 +77,13 @@ pub fn choice_of<T: Copy + Send + Sync + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_settings_is_one_name() {
+        let split = |list: &str| names(&list.split(',').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(split("a[x=1,y=2,z=3],b,c[x=1,y=2]-s0,d"), ["a[x=1,y=2,z=3]", "b", "c[x=1,y=2]-s0", "d"]);
+        assert_eq!(split("a[x=1,b"), ["a[x=1,b"]);
+    }
 
     #[test]
     fn numbers_within_bounds_are_taken_and_others_told_which_they_are() {

@@ -421,6 +421,12 @@ fn the_selection_images_choose_and_all_say_the_same() {
     assert_eq!(own.len(), 1);
     let name = format!("linear-bn[layer={},rate={}]", own[0][1], own[0][2]);
     assert_eq!(chosen[0]["head"], name.as_str());
+    // A head of both axes is named as the run names it, with its comma.
+    let mut figure = program();
+    figure.args(["figures", "--heads", &name, "--run"]).arg(desk.path("run"));
+    done(figure.arg("--out").arg(desk.path("curves.csv")));
+    let table = fs::read_to_string(desk.path("curves.csv")).expect("a table");
+    assert!(table.contains(&name) && !table.contains("sinkhorn"), "{table}");
 }
 
 #[test]

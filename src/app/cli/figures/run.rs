@@ -10,6 +10,7 @@ use crate::app::jobs::history::{TrainHistory, disk};
 use crate::app::jobs::run_metrics::{self, ProbeMetrics};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
+use crate::app::value_parser::names;
 use crate::model::stats;
 use crate::model::train::run::Run;
 use crate::viz::figures::curves::Part;
@@ -22,6 +23,7 @@ impl Figures {
         let out = self.out.as_deref().context("--out names no file")?;
         let runs = self.run.iter().map(|folder| history(folder)).collect::<anyhow::Result<Vec<_>>>()?;
         let runs: Vec<&TrainHistory> = runs.iter().collect();
+        let heads = names(&self.heads);
         let trained = |head: &String| {
             let has_grid = |run: &&TrainHistory| run.grids().iter().any(|grid| grid.head == *head);
             runs.iter().any(|run| run.about.heads.contains(head)) || runs.iter().any(has_grid)
@@ -30,7 +32,7 @@ impl Figures {
             let is_variant = |name: &String| name.split_once('[').is_some_and(|(own, _)| own == head);
             runs.iter().any(|run| run.about.heads.iter().any(is_variant))
         };
-        if let Some(unknown) = self.heads.iter().find(|head| !trained(head) && !swept(head)) {
+        if let Some(unknown) = heads.iter().find(|head| !trained(head) && !swept(head)) {
             let known: Vec<String> = runs.iter().map(|run| run.about.heads.join(", ")).collect();
             return Err(Usage(format!("--heads {unknown}: the run trains {}", known.join("; "))).into());
         }
@@ -48,9 +50,9 @@ impl Figures {
         };
         for id in &ids {
             let plot: Box<dyn Plot> = match (Part::find(id), &runs[..]) {
-                (None, [one]) if *id == rates::INFO.id => Box::new(one.rates(&self.heads)),
+                (None, [one]) if *id == rates::INFO.id => Box::new(one.rates(&heads)),
                 (None, _) if *id == settings::INFO.id => {
-                    Box::new(TrainHistory::settings_of(&runs, &self.heads, &coverage))
+                    Box::new(TrainHistory::settings_of(&runs, &heads, &coverage))
                 }
                 (None, _) if *id == rates::INFO.id => {
                     bail!(Usage(format!("--figure {id}: takes only one run")));
@@ -63,7 +65,7 @@ impl Figures {
                     )));
                 }
                 (Some(part), _) => {
-                    Box::new(TrainHistory::figure_of(&runs, &self.heads, part, self.log, self.band))
+                    Box::new(TrainHistory::figure_of(&runs, &heads, part, self.log, self.band))
                 }
             };
             let path = if ids.len() == 1 { out.to_owned() } else { path_with_id(out, id)? };

@@ -20,7 +20,7 @@ use crate::app::terminal::error::Usage;
 use crate::app::terminal::reporter::TerminalReporter;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
-use crate::app::value_parser::one_of;
+use crate::app::value_parser::{names, one_of};
 use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
 use crate::model::trace::Trace;
@@ -156,7 +156,7 @@ impl HtmlFlags {
 
     /// Explains images of the run: traces, and the names of their probes; `None` if Ctrl-C stopped it.
     fn explain(&self, source: &Source) -> anyhow::Result<Option<Explained>> {
-        let probes = choose::probes(source, &self.probe).map_err(Usage)?;
+        let probes = choose::probes(source, &names(&self.probe)).map_err(Usage)?;
         let images = choose::images(source, &probes, &self.image).map_err(Usage)?;
         let classes = match (&self.class, probes.first()) {
             (Some(asked), Some(first)) => {

@@ -2,7 +2,7 @@
 //! draw the same.
 
 use super::{About, TrainHistory};
-use crate::app::format::shell_path;
+use crate::app::format::{shell_path, shell_word};
 use crate::viz::Info;
 use crate::viz::figures::curves::{Curves, Part, Series, TrainingPlot, average};
 use crate::viz::figures::plot::Caption;
@@ -38,7 +38,10 @@ impl TrainHistory {
             runs.iter().map(|run| text(run)).collect::<Vec<_>>().join(between)
         };
         let folders = joined(&|run| format!("--run {}", shell_path(&run.about.folder)), " ");
-        let only = if heads.is_empty() { String::new() } else { format!(" --heads {}", heads.join(",")) };
+        let only = match heads {
+            [] => String::new(),
+            heads => format!(" --heads {}", shell_word(&heads.join(","))),
+        };
         Caption {
             title: info.title.to_owned(),
             file: format!("{}-{}", joined(&|run| run.about.name(), "-"), info.id),
