@@ -352,6 +352,10 @@ fn a_run_is_pushed_with_its_card_and_others_get_its_numbers() {
     expected.extend(probes.iter().map(String::as_str));
     expected.sort_unstable();
     assert_eq!(names, expected);
+    for (name, lines) in [("metrics.jsonl", 8), ("results.csv", 5)] {
+        let table = String::from_utf8_lossy(&files[name]);
+        assert!(table.lines().count() == lines && !table.contains("vmamba"), "{table}");
+    }
     let card = String::from_utf8(files["README.md"].clone()).unwrap();
     assert!(dry.starts_with(&card), "the card of --dry-run is the one that is sent");
     for words in [

@@ -19,9 +19,10 @@ use crate::app::terminal::error::Usage;
 use crate::app::terminal::reporter::TerminalReporter;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
+use crate::app::value_parser::names;
 use crate::model::backbone::hub::{Hub, HubError, PushSpec, Upload, is_id};
 use crate::model::io::atomic_file;
-use crate::model::train::run::ProbeCheckpoint;
+use crate::model::train::run::{ProbeCheckpoint, Run};
 use crate::viz::draw::theme::Theme;
 use crate::viz::export;
 use crate::viz::figures::curves::Part;
@@ -133,28 +134,26 @@ impl Push {
     /// The files of the commit, the card first.
     fn files(&self) -> anyhow::Result<Vec<Upload>> {
         let mut source = Source::open(&self.run)?;
+        let heads = names(&self.heads);
         if let Some(unknown) =
-            self.heads.iter().find(|name| !source.run.manifest.heads.iter().any(|h| h.name == **name))
+            heads.iter().find(|name| !source.run.manifest.heads.iter().any(|h| h.name == **name))
         {
             let known: Vec<&str> = source.run.manifest.heads.iter().map(|head| head.name.as_str()).collect();
             return Err(Usage(format!("--heads {unknown}: the run trains {}", known.join(", "))).into());
         }
-        let wanted = |name: &str| self.heads.is_empty() || self.heads.iter().any(|head| head == name);
+        let wanted = |name: &str| heads.is_empty() || heads.iter().any(|head| head == name);
         source.run.manifest.heads.retain(|head| wanted(&head.name));
         source.outcomes.retain(|outcome| wanted(&outcome.head));
         let which = if self.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
-        let read = |path: PathBuf, limit| {
+        let read = |path: PathBuf| {
             let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-            let bytes = atomic_file::read(&path, limit)
+            let bytes = atomic_file::read(&path, MAX_FILE)
                 .with_context(|| format!("{}: cannot be read", path.display()));
             bytes.map(|bytes| Upload { path: name, bytes })
         };
         let paths =
             source.outcomes.iter().map(|outcome| source.run.probe(&outcome.head, outcome.seed, which));
-        let probes = paths
-            .filter(|path| path.exists())
-            .map(|path| read(path, MAX_FILE))
-            .collect::<anyhow::Result<Vec<_>>>()?;
+        let probes = paths.filter(|path| path.exists()).map(read).collect::<anyhow::Result<Vec<_>>>()?;
         if probes.is_empty() {
             bail!("{}: has no probe yet; finish its training first", self.run.display());
         }
@@ -174,9 +173,9 @@ impl Push {
         let scene = figure.draw_column(&Theme::light(), export::points(FIGURE_MM))?;
         let bytes = export::png(&scene, &figure.caption().about, FIGURE_DPI)?;
         files.push(Upload { path: card::FIGURE.into(), bytes });
-        for name in ["results.csv", "metrics.jsonl"] {
-            files.push(read(self.run.join(name), MAX_FILE)?);
-        }
+        // Of the chosen heads, unlike the run's own.
+        let tables = Run::tables(&source.outcomes).map(|(path, bytes)| Upload { path: path.into(), bytes });
+        files.extend(tables);
         files.extend(probes);
         Ok(files)
     }

@@ -248,11 +248,16 @@ impl Run {
         if !atomic_file::is_there(&path).map_err(error::io("read", &path))? {
             return Err(RunError::Absent { folder: folder.to_owned() });
         }
-        let manifest: Manifest = read_json(&path)?;
-        if manifest.format != FORMAT {
-            return Err(RunError::Format { path, found: manifest.format });
+        // The version is checked first, as a later one may have other fields.
+        #[derive(Deserialize)]
+        struct Version {
+            format: u64,
         }
-        Ok(Self { folder: folder.to_owned(), manifest })
+        let Version { format: found } = read_json(&path)?;
+        if found != FORMAT {
+            return Err(RunError::Format { path, found });
+        }
+        Ok(Self { folder: folder.to_owned(), manifest: read_json(&path)? })
     }
 
     /// Removes temporary files that a killed process has left; only for a process that holds the run's lock.
@@ -324,8 +329,13 @@ impl Run {
         write_json(&self.outcome_path(&outcome.head, outcome.seed), outcome)
     }
 
-    /// Writes `metrics.jsonl` and `results.csv` of these outcomes.
+    /// Writes the tables of these outcomes.
     pub fn write_tables(&self, outcomes: &[Outcome]) -> Result<(), RunError> {
+        Self::tables(outcomes).iter().try_for_each(|(name, bytes)| write(&self.folder.join(name), bytes))
+    }
+
+    /// Names and contents of `metrics.jsonl` and `results.csv` of these outcomes.
+    pub fn tables(outcomes: &[Outcome]) -> [(&'static str, Vec<u8>); 2] {
         let mut lines = Vec::new();
         for outcome in outcomes {
             let mut epochs: Vec<&Epoch> = outcome.epochs.iter().chain(&outcome.between).collect();
@@ -336,7 +346,6 @@ impl Run {
                 lines.push(b'\n');
             }
         }
-        write(&self.folder.join("metrics.jsonl"), &lines)?;
         let mut table = csv::Writer::from_writer(Vec::new());
         let whole = "a table in memory";
         table
@@ -355,7 +364,7 @@ impl Run {
             ];
             table.write_record(record).expect(whole);
         }
-        write(&self.folder.join("results.csv"), &table.into_inner().expect(whole))
+        [("metrics.jsonl", lines), ("results.csv", table.into_inner().expect(whole))]
     }
 
     /// The path of the checkpoint.
