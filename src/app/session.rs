@@ -299,7 +299,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let settings = folder.path().join("settings.json");
         let newer = ["session.ssmprobe", "session-2.ssmprobe"].map(|name| folder.path().join(name));
-        newer.iter().for_each(|path| std::fs::write(path, r#"{"ssmprobe_workspace": 2}"#).unwrap());
+        for path in &newer {
+            std::fs::write(path, r#"{"ssmprobe_workspace": 2}"#).unwrap();
+            File::open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        }
         for number in 0..2 * EARLIER {
             let mut window = Session::beside(&settings);
             assert_eq!(matches!(window.load(), Last::Unreadable(_)), number == 0);
