@@ -212,7 +212,8 @@ class Tokens:
     """The tokens of a dataset as a cache keeps them, mapped and not read: M images of N patch tokens of width d."""
 
     def __init__(self, folder: PathLike) -> None:
-        folder = self._folder = Path(folder)
+        folder = Path(folder)
+        self._folder = folder.absolute()
         manifest = read_json(folder / "manifest.json")
         self.grid: tuple[int, int] = manifest.grid()
         """Rows and columns of the patches."""
