@@ -409,6 +409,9 @@ fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
         shown.contains("  scenes through backbone, layer last, 144 of 144 images, ")
             && shown.contains(", written ")
     );
+    fs::write(cut.join("manifest.json"), "{}").expect("a file");
+    let shown = done(program().args(["cache", "list", "--cache"]).arg(desk.path("cut")));
+    assert!(shown.contains("  without a manifest that this version can read, written "), "{shown}");
     fs::write(desk.path("cut").join("mine.txt"), "kept").expect("a file");
     let mut clear = program();
     done(clear.args(["cache", "clear", "--all", "--cache"]).arg(desk.path("cut")));

@@ -107,7 +107,8 @@ fn describe(entry: &Entry) -> String {
             grid.cols,
             source.weights.get(..12).unwrap_or(&source.weights)
         ),
-        None => "empty".to_owned(),
+        None if *bytes == 0 => "empty".to_owned(),
+        None => "without a manifest that this version can read".to_owned(),
     };
     let age = written.and_then(|seconds| (UNIX_EPOCH + Duration::from_secs(seconds)).elapsed().ok());
     let age = age.map_or(String::new(), |age| format!(", written {} ago", format::roughly(age)));
