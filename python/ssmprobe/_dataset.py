@@ -64,6 +64,9 @@ class Evaluation:
     regions: Mapping[str, Any] | None
     """How it read marked regions, as the file has it (section 15)."""
 
+    def __repr__(self) -> str:
+        return f"Evaluation of {self.probe} on {self.dataset}: {self.accuracy:.2f} % of {len(self.images)} images"
+
     @property
     def accuracy(self) -> float:
         """Top-1 accuracy in percent, over the images that could be read; NaN where there is none."""
@@ -144,6 +147,9 @@ class Run:
     """By head and seed: [epochs, parts of an epoch] mean training loss, NaN where it is not known."""
     probes: Mapping[tuple[str, int, str], Path]
     """By head, seed and `best` or `last`: the probe's file."""
+
+    def __repr__(self) -> str:
+        return f"Run in {self.folder}: {len(self.probes)} probes, {len(self.images)} test images, results: {self.results!r}"
 
 
 def read_run(folder: PathLike) -> Run:

@@ -192,7 +192,7 @@ class Table(Mapping[str, Array]):
         return pandas.DataFrame(self._columns)
 
     def __repr__(self) -> str:
-        return f"Table of {self.rows} rows: {', '.join(self._columns)}"
+        return f"Table of {self.rows} row{'' if self.rows == 1 else 's'}: {', '.join(self._columns)}"
 
 
 def table(rows: Iterable[Mapping[str, Any]], names: Iterable[str], text: Iterable[str]) -> Table:

@@ -46,6 +46,9 @@ class Probe:
     training: Any = None
     """How it was trained, as its trainer wrote it."""
 
+    def __repr__(self) -> str:
+        return f"Probe {self.head} of hidden size {self.backbone.get('hidden_size')} for {len(self.classes)} classes"
+
     def __call__(
         self,
         patches: ArrayLike,
@@ -222,4 +225,4 @@ def _check(path: PathLike, meta: Mapping[str, Any], tensors: Mapping[str, Array]
             problems.append(f"`{name}` is not a permutation of 0 to {len(tensors[name]) - 1}")
     if problems:
         what = f"tensors as a probe `{head}` of hidden size {width} has them"
-        raise FileError(path, "its tensors", "; ".join(sorted(problems)), what)
+        raise FileError(path, "its list of tensors", f"wrong ({'; '.join(sorted(problems))})", what)

@@ -116,11 +116,13 @@ class Trace:
     file: Path | None = None
     """The trace file that figures are drawn of; absent where there is none."""
 
-    def _repr_html_(self) -> str:
+    def __repr__(self) -> str:
         best = self.predictions[0] if self.predictions else None
         said = f"{best.name} ({best.probability:.1%})" if best else "no class"
-        plain = f"{Path(self.image).name} through {Path(self.probe).name}: {said}"
-        title = html.escape(plain)
+        return f"{Path(self.image).name} through {Path(self.probe).name}: {said}"
+
+    def _repr_html_(self) -> str:
+        title = html.escape(repr(self))
         if self.file is None:
             return f"<p>{title}</p><p>No figures: `inspect --save-traces` keeps what they are drawn of.</p>"
         try:
@@ -128,7 +130,7 @@ class Trace:
         except (OSError, ProgramError) as error:
             return f"<p>{title}</p><p>No figures: {html.escape(str(error))}</p>"
         images = "".join(
-            f'<img alt="{html.escape(f"{name} of {plain}")}" style="max-width: 100%; background: white" '
+            f'<img alt="{html.escape(f"{name} of {self}")}" style="max-width: 100%; background: white" '
             f'src="data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"/>'
             for name, svg in drawn.items()
         )
@@ -144,6 +146,9 @@ class Inspection:
     traces: Mapping[tuple[str, str], Trace]
     """By the names of image and probe, as files and `summary` (`image_name`, `probe_name`) have them. Each is read when it is
     asked for, and not kept: a plan has N * N numbers."""
+
+    def __repr__(self) -> str:
+        return f"Inspection of {len(self.traces)} traces; summary: {self.summary!r}"
 
 
 class _Traces(Mapping[tuple[str, str], Trace]):

@@ -116,6 +116,15 @@ def test_what_inspect_wrote_earlier_is_read() -> None:
     assert coverage.null[0] <= coverage.null[1] <= 1
 
 
+def test_what_is_read_is_named_in_one_line() -> None:
+    run, explained = ssmprobe.read_run(FROZEN / "run"), ssmprobe.read_inspect(FROZEN / "explained")
+    survey = FROZEN / "surveys" / "sinkhorn-s0-best.survey.json"
+    probe = ssmprobe.load_probe(next(iter(run.probes.values())))
+    for found in (run, explained, ssmprobe.read_evaluation(survey), probe, next(iter(explained.traces.values()))):
+        assert "\n" not in repr(found)
+        assert "array(" not in repr(found)
+
+
 def test_every_frozen_trace_is_read() -> None:
     files = sorted(FROZEN.glob("*/*/*.trace.json"))
     assert len(files) >= 11

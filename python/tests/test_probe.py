@@ -117,7 +117,7 @@ def describe(**changed: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]
 
 
 DAMAGE: list[tuple[str, Callable[[dict[str, Any], dict[str, Any]], None], str]] = [
-    ("missing", lambda meta, tensors: tensors.pop("s4.0.C"), r"its tensors is `s4.0.C` \[8\] is missing, expected"),
+    ("missing", lambda meta, tensors: tensors.pop("s4.0.C"), r"tensors is wrong \(`s4.0.C` \[8\] is missing\), expected"),
     ("unused", replace("query", np.zeros(D)), "`query` is unused"),
     ("misshapen", replace("s4.0.B", np.zeros(7)), r"`s4.0.B` is \[7\], expected \[8\]"),
     ("not finite", replace("s4.0.D", np.array([np.nan])), "`s4.0.D` holds values that are not finite"),
