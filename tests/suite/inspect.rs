@@ -190,6 +190,30 @@ fn what_cannot_be_read_is_left_out_and_counted() {
 }
 
 #[test]
+fn a_probe_that_a_reading_cannot_change_is_left_out_once() {
+    let out = TempDir::new().expect("a folder");
+    let of = |heads: &[&str], readings: &[&str]| {
+        let mut command = inspect(out.path());
+        command.arg("--image").arg(fixture("images")).args(["--class", "0,1", "--probe"]);
+        command.args(heads.iter().map(|head| fixture(format!("probes/{head}.safetensors"))));
+        command.arg("--reading").args(readings);
+        command
+    };
+    let (_, stderr) =
+        succeeds(&mut of(&["gap", "sinkhorn"], &["as-trained", "no-routing", "temperature=0.5"]));
+    for (reading, why) in
+        [("no routing", "gap has no reading order"), ("temperature 0.5", "gap has no temperature")]
+    {
+        let warning = format!("gap.safetensors, {reading}: {why}");
+        assert!(stderr.matches("left out").count() == 2 && stderr.contains(&warning), "{stderr}");
+    }
+    // Three images, two classes: one reading of one probe, three of the other.
+    assert!(stderr.contains("3 of 3 images explained, 24 results"), "{stderr}");
+    let none = "--reading changes nothing in any of the probes";
+    assert_ends(&mut of(&["gap"], &["hardened", "last=2"]), 2, &[none, "gap has no reading order to change"]);
+}
+
+#[test]
 fn a_class_is_asked_for_by_name_or_index() {
     for (asked, index) in [("Owl", 2), ("owl", 2), ("crane", 1), ("6", 6)] {
         let out = TempDir::new().expect("a folder");

@@ -18,6 +18,7 @@
 use std::borrow::Cow;
 
 use super::harden::harden;
+use crate::model::grid::Grid;
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, Plan, PlanRows};
 use crate::model::probe::router::{Router, scan};
 use crate::model::probe::{Probe, ProbeError};
@@ -94,6 +95,26 @@ impl Intervention {
             Self::Last(kept) if *kept > n => Err(InterventionError::TooFewTokens { kept: *kept, tokens: n }),
             _ => Ok(()),
         }
+    }
+
+    /// Why it would change nothing in how `probe` reads, whatever the image; `None` if it has something to change.
+    pub fn refused_by(&self, probe: &Probe) -> Option<InterventionError> {
+        // What a head has, its output on any tokens shows: here on few equal ones, of the number that an order needs.
+        let n = match self {
+            Self::Order(order) => order.tokens().len(),
+            _ => probe.arrays.get("order").map_or(2, |order| order.data.len()),
+        };
+        let width = probe.meta.backbone.hidden_size;
+        let (cls, patches) = (Some(vec![0.0; width]), vec![0.0; n * width]);
+        let tokens = Tokens { grid: Grid::new(1, n), width, cls, registers: Vec::new(), patches };
+        let changed = self.probe(probe).and_then(|probe| {
+            let output = probe.output(&tokens, 0)?;
+            self.change(&probe, &tokens, output, 0)
+        });
+        let is_refusal = |error: &InterventionError| {
+            matches!(error, InterventionError::NoOrder { .. } | InterventionError::NoSetting { .. })
+        };
+        changed.err().filter(is_refusal)
     }
 
     /// Output of `probe` on a whole image under this intervention; `probe` must come from [`probe`](Self::probe). `image`,

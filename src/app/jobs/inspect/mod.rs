@@ -126,7 +126,7 @@ pub fn run(
     reporter: &mut dyn Reporter,
     tell: &InspectSink<'_>,
 ) -> Result<(), JobError> {
-    let spec = &flags.open(engine.env, reporter)?;
+    let mut spec = flags.open(engine.env, reporter)?;
     let preprocessor = preprocessor(&spec.backbone, spec.token_spec.size)?;
     let reader = TokenReader::open(&spec.backbone, preprocessor, &spec.token_spec, &spec.device);
     let reader = reader.map_err(|error| match error {
@@ -137,6 +137,8 @@ pub fn run(
         other => other.into(),
     })?;
     check_fit(&spec.probes, &reader, &spec.token_spec, reporter)?;
+    leave_out_unchanged(&mut spec.probes, reporter)?;
+    let spec = &spec;
     let annotations = flags.masks.as_deref().map(Annotations::open).transpose()?;
     tell(InspectEvent::Begun(spec.images.len()))?;
     let explainer = Explainer {
@@ -182,6 +184,26 @@ fn check_fit(
         }
     }
     Ok(())
+}
+
+/// Leaves out, with one warning for all images, what a requested reading would not change: the mean of the tokens has no order.
+fn leave_out_unchanged(probes: &mut Vec<Loaded>, reporter: &mut dyn Reporter) -> Result<(), JobError> {
+    let mut refused = None;
+    probes.retain(|Loaded { path, probe, change, asked, .. }| {
+        let Some(error) = change.refused_by(probe) else { return true };
+        let why = format!("{}, {change}: {error}", path.display());
+        if *asked == 0 {
+            reporter.warn(format!("left out: {why}"));
+        }
+        refused = Some(why);
+        false
+    });
+    match refused {
+        Some(why) if probes.is_empty() => {
+            Err(Usage(format!("--reading changes nothing in any of the probes; the last is {why}")).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Explainer<'_> {
