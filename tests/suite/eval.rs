@@ -524,6 +524,8 @@ fn what_cannot_be_asked_is_said() {
     }
     let thawed = ["--causal", "frozen,thawed"];
     assert_ends(&mut eval(&scenes, &thawed), 2, &["`thawed` is not one of frozen"]);
+    let (code, _, stderr) = run(eval(&scenes, &["--masks"]).arg(desk.path("run/probes")));
+    assert!(code == 2 && stderr.contains("contains no masks") && !stderr.contains("tokens:"), "{stderr}");
     assert_ends(&mut eval(&scenes, &["--split", "test"]), 2, &["no test images"]);
     // A dataset of a class that the probe does not know.
     let other = desk.path("other");

@@ -71,14 +71,22 @@ fn suffixes(image: &Path, stem: bool) -> impl Iterator<Item = PathBuf> {
 }
 
 impl Annotations {
-    /// Checks that this is a readable folder, before long work.
+    /// Checks that this is a readable folder with annotations, before long work.
     pub fn check(folder: &Path) -> Result<(), DataError> {
+        let absent = |why| Err(DataError::Absent { path: folder.to_owned(), why });
         if !folder.is_dir() {
-            let why = "is not a folder; expected a folder of masks with the images' names, or a dataset's";
-            return Err(DataError::Absent { path: folder.to_owned(), why });
+            return absent(
+                "is not a folder; expected a folder of masks with the images' names, or a dataset's",
+            );
         }
-        let unread = |source| DataError::Read { path: folder.to_owned(), source };
-        std::fs::read_dir(folder).map(drop).map_err(unread)
+        std::fs::read_dir(folder).map_err(|source| DataError::Read { path: folder.to_owned(), source })?;
+        let is_dataset = cub::is_there(folder) || cars::is_there(folder) || folder.join(MASKS).is_dir();
+        if !is_dataset && walk::find(folder, MAX_DEPTH, &mask::is_mask).is_none() {
+            return absent(
+                "contains no masks (*.png with the images' names) and no CUB or Stanford Cars annotations",
+            );
+        }
+        Ok(())
     }
 
     /// Opens the annotations in a folder: those of a dataset of a known layout, or masks named like images.
@@ -87,15 +95,7 @@ impl Annotations {
     /// If there are none, or a list cannot be read.
     pub fn open(folder: &Path) -> Result<Self, DataError> {
         Self::check(folder)?;
-        if let Some(found) = Self::of_dataset(folder)? {
-            return Ok(found);
-        }
-        if walk::find(folder, MAX_DEPTH, &mask::is_mask).is_none() {
-            let why =
-                "contains no masks (*.png with the images' names) and no CUB or Stanford Cars annotations";
-            return Err(DataError::file(folder, why));
-        }
-        Self::of_masks(folder)
+        Self::of_dataset(folder)?.map_or_else(|| Self::of_masks(folder), Ok)
     }
 
     /// The annotations that a dataset contains; `None` if it has none.
