@@ -38,9 +38,9 @@ const MIN_COVER: f64 = 0.25;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Objective {
-    /// To fill in the patterns of hidden patches.
+    /// Reconstruct hidden patches, as a masked autoencoder (He et al. 2022).
     Masked,
-    /// To tell the class from the CLS token, and of scenes from every patch token on the object.
+    /// Classify from the CLS token.
     Supervised,
 }
 

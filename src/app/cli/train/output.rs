@@ -102,8 +102,10 @@ impl TrainArgs {
                              "chosen": grids.iter().filter_map(chosen).collect::<Vec<_>>()});
             stdout::line(end)?;
         } else {
+            // Names of grid points and of layers by rates are long.
+            let wide = outcomes.iter().map(|outcome| outcome.head.len()).fold(18, usize::max);
             stdout::line(format_args!(
-                "{:<18} {:>4} {:>7} {:>7} {:>10}",
+                "{:<wide$} {:>4} {:>7} {:>7} {:>10}",
                 "head", "seed", "best", "last", "best_epoch"
             ))?;
             for outcome in outcomes {
@@ -111,7 +113,7 @@ impl TrainArgs {
                 let (best, last) = (percent(outcome.best_accuracy()), percent(outcome.last_accuracy()));
                 let epoch = outcome.best_epoch.map_or("-".into(), |epoch| (epoch + 1).to_string());
                 stdout::line(format_args!(
-                    "{:<18} {:>4} {best:>7} {last:>7} {epoch:>10}",
+                    "{:<wide$} {:>4} {best:>7} {last:>7} {epoch:>10}",
                     outcome.head, outcome.seed
                 ))?;
             }

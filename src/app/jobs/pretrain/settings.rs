@@ -28,8 +28,7 @@ pub struct PretrainSettings {
     /// Split to train on: train, val or test [default: train].
     #[arg(long, value_name = "SPLIT")]
     pub split: Split,
-    /// Objective: masked (reconstruct hidden patches; He et al. 2022) or supervised (classify from the CLS token)
-    /// [default: masked].
+    /// Objective: masked or supervised [default: masked].
     #[arg(long)]
     pub objective: Objective,
     /// Side of the images in pixels, as the backbone reads them [default: 32].

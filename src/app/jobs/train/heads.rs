@@ -124,10 +124,14 @@ pub(super) fn without<'a>(kinds: impl Iterator<Item = &'a HeadSpec>, key: &str) 
 pub fn listed() -> String {
     let wide = HEADS.iter().map(|kind| kind.id.len()).max().unwrap_or(0);
     let mut text = "Heads, and their settings with the defaults (for tokens of width 768):\n".to_owned();
-    for kind in HEADS.iter() {
-        let _ = writeln!(text, "  {:wide$}  {}; {}", kind.id, kind.summary, settings_text(kind)); // a String takes all
+    let all = HEADS.iter().map(|kind| (kind.id, kind)).chain([("order:FILE", &ORDER)]);
+    for (id, kind) in all {
+        let (what, settings) = (kind.summary, settings_text(kind));
+        // clap would break a line of more than 98 columns, and begin the next one below the id.
+        let fits = wide + what.len() + settings.len() <= 92;
+        let between = if fits { " ".to_owned() } else { format!("\n{:1$}", "", wide + 4) };
+        let _ = writeln!(text, "  {id:wide$}  {what};{between}{settings}"); // a String takes all
     }
-    let _ = writeln!(text, "  {:wide$}  {}; {}", "order:FILE", ORDER.summary, settings_text(&ORDER));
     text
 }
 
@@ -139,11 +143,14 @@ mod tests {
     #[test]
     fn every_head_is_listed_with_its_settings() {
         let text = listed();
-        assert_eq!(text.lines().count(), 2 + HEADS.len());
+        let is_item = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+        assert_eq!(text.lines().filter(is_item).count(), 1 + HEADS.len());
+        assert!(text.lines().all(|line| line.chars().count() <= 98), "{text}");
         assert!(text.contains("order:FILE"));
-        assert!(
-            text.contains("S4 behind Sinkhorn's soft sorting; temperature=0.1, iterations=20, state_dim=128")
-        );
+        let indent = " ".repeat(19);
+        let sinkhorn =
+            format!("Sinkhorn's soft sorting;\n{indent}temperature=0.1, iterations=20, state_dim=128");
+        assert!(text.contains(&sinkhorn), "{text}");
         assert!(text.contains("Mean of the patch tokens; no settings"));
         assert!(text.contains("sharing=shared, discretization=bilinear\n") && text.contains("; gamma=none"));
         let softsort = find("softsort").unwrap();
