@@ -195,7 +195,7 @@ fn a_probe_that_a_reading_cannot_change_is_left_out_once() {
     let of = |heads: &[&str], readings: &[&str]| {
         let mut command = inspect(out.path());
         command.arg("--image").arg(fixture("images")).args(["--class", "0,1", "--probe"]);
-        command.args(heads.iter().map(|head| fixture(format!("probes/{head}.safetensors"))));
+        command.args(heads.iter().map(|head| fixture(&format!("probes/{head}.safetensors"))));
         command.arg("--reading").args(readings);
         command
     };

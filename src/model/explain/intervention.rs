@@ -97,7 +97,7 @@ impl Intervention {
         }
     }
 
-    /// Why it would change nothing in how `probe` reads, whatever the image; `None` if it has something to change.
+    /// Why it cannot change how `probe` reads, whatever the image; `None` if it can.
     pub fn refused_by(&self, probe: &Probe) -> Option<InterventionError> {
         // What a head has, its output on any tokens shows: here on few equal ones, of the number that an order needs.
         let n = match self {
@@ -111,10 +111,10 @@ impl Intervention {
             let output = probe.output(&tokens, 0)?;
             self.change(&probe, &tokens, output, 0)
         });
-        let is_refusal = |error: &InterventionError| {
-            matches!(error, InterventionError::NoOrder { .. } | InterventionError::NoSetting { .. })
-        };
-        changed.err().filter(is_refusal)
+        changed.err().filter(|error| {
+            use InterventionError::{NoOrder, NoSetting, Value};
+            matches!(error, NoOrder { .. } | NoSetting { .. } | Value(_))
+        })
     }
 
     /// Output of `probe` on a whole image under this intervention; `probe` must come from [`probe`](Self::probe). `image`,
