@@ -93,8 +93,8 @@ pub struct Figures {
     #[arg(long, default_value = "argmax",
           value_parser = choice_of(&[("argmax", Rows::Argmax), ("score", Rows::Score), ("raster", Rows::Raster)]))]
     rows: Rows,
-    /// Draw differences from this: the number of a column (--trace) from 1, which comes first, unchanged, or the file
-    /// of another trace; for removal curves (--causal), the file of others. For a scatter: the measure on the y axis
+    /// Draw differences from this: the file of another trace, or the number of a --trace, from 1, which is itself drawn
+    /// first; for removal curves (--causal), another file of them. For a scatter: the measure on the y axis
     #[arg(long, value_name = "COLUMN|FILE|MEASURE")]
     against: Option<String>,
     /// Number of probes side by side, the others below [default: all]

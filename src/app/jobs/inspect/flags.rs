@@ -60,14 +60,14 @@ pub struct InspectFlags {
     #[arg(long)]
     pub save_gif: bool,
     /// Also measure how stable each order is: <probe>.stability.json, which `ssmprobe figures --stability` draws.
-    /// Every image is read twenty-odd more times: flipped, cropped, with noise, darker, brighter; probes that
+    /// Every image is read about 25 more times: flipped, cropped, with noise, darker, brighter; probes that
     /// differ only in their seed are compared, too.
     #[arg(long)]
     pub stability: bool,
     /// Also remove the tokens, the most important first, and put them back, reading the class after every step:
     /// <probe>.causal.npz and .json. Where they are removed: frozen (plan and weights stay), rerouted (the head reads
-    /// what is left), patches (the encoder does), pixels (they are painted over). The last two cost the encoder
-    /// dozens of whole images per image, which is printed first.
+    /// what is left), patches (the encoder does), pixels (they are painted over). The last two need dozens of
+    /// encoder passes per image; their number is printed first.
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
     pub causal: Option<Modes>,
     /// Steps of --causal from all tokens to none.
@@ -85,8 +85,8 @@ pub struct InspectFlags {
     /// Decay of the proxy per position, instead of the spectral radius; 0 to 1.
     #[arg(long, value_name = "X", value_parser = fraction::<f64>)]
     pub rho: Option<f64>,
-    /// Number of random scores for each null band, and (at most 32; 8 above 1024 tokens) of untrained scorers for
-    /// theirs.
+    /// Number of random scores for each null band, and of untrained scorers for theirs (of these at most 32, above
+    /// 1024 tokens 8).
     #[arg(long, value_name = "K", default_value_t = null_model::DRAWS, value_parser = whole_number(2_usize..=100_000))]
     pub null_draws: usize,
     /// Seed of null bands, of untrained scorers, of the exchanges of order tests, of the changes of --stability and of the
