@@ -66,8 +66,8 @@ with the array order [N], or CSV. --reading order=mine.npz reads every image in 
 draws for it. The same files, settings and device give the same bytes.
 
 --json prints {"event": "result", ...} for every image and probe (what its .json file says, and
-`files`), {"event": "failure", "image", "probe", "error"} for what was left out, and last
-{"event": "end", "out", "images", "images_done", "results"}.
+`files`), {"event": "failure", "image", "probe", "error"} for an image that was left out, or for
+one probe of it, and last {"event": "end", "out", "images", "images_done", "results"}.
 
 What cannot be read is left out with a warning and counted at the end. A probe in which a --reading
 would change nothing (gap has no order) is left out with one warning for all images.
