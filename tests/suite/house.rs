@@ -440,9 +440,18 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     targets.map(|(target, _)| target).filter(|target| !target.contains("://"))
 }
 
+/// The anchors of a page's headings, as GitHub makes them: `## 15. Regions` is `15-regions`.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let words = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
+    words.map(move |words| words.chars().filter(kept).collect::<String>().replace(' ', "-"))
+}
+
 #[test]
-fn pages_link_to_files_that_are_there() {
+fn pages_link_to_files_and_headings_that_are_there() {
     assert_eq!(links("a [b](c/d.md), [e](https://f.g)").collect::<Vec<_>>(), ["c/d.md"]);
+    assert_eq!(anchors("## 15. Regions\ntext").collect::<Vec<_>>(), ["15-regions"]);
     let is_page = |path: &Path| path.extension().is_some_and(|extension| extension == "md");
     let docs = files("docs", &is_page).into_iter().map(|(short, _)| short);
     let top =
@@ -451,11 +460,13 @@ fn pages_link_to_files_that_are_there() {
         let page = Path::new(&page);
         let text = fs::read_to_string(root().join(page)).unwrap();
         for target in links(&text) {
-            let file = target.split('#').next().unwrap();
-            let place = root().join(page.parent().unwrap()).join(file);
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let place = if file.is_empty() { page.into() } else { page.parent().unwrap().join(file) };
+            let place = root().join(place);
+            let is_there = || anchors(&fs::read_to_string(&place).unwrap()).any(|known| known == anchor);
             assert!(
-                file.is_empty() || place.exists(),
-                "{} links to {file}, which is not there",
+                place.exists() && (anchor.is_empty() || is_there()),
+                "{} links to {target}, which is not there",
                 page.display()
             );
         }
