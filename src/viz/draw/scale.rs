@@ -81,18 +81,28 @@ impl Scale {
         let mut ticks: Vec<f64> =
             whole.flat_map(|e| factors.iter().map(move |f| f * 10f64.powi(e))).filter(inside).collect();
         ticks.sort_by(f64::total_cmp);
-        ticks
+        // Between two neighbours of 1, 2, 5 and 10, the numbers are those of a linear scale.
+        if ticks.len() < 2 { Self { log: false, ..self }.ticks(n) } else { ticks }
     }
 
-    /// The numbers of `ticks` as text, all with the same number of decimals.
+    /// The numbers of `ticks` as text, with as many digits as it takes to tell each from its neighbours.
     pub fn labels(self, ticks: &[f64]) -> Vec<String> {
+        let all = |text: &dyn Fn(f64) -> String| ticks.iter().map(|&v| text(v)).collect::<Vec<_>>();
         if self.log {
-            return ticks.iter().map(|&v| number(v)).collect();
+            return all(&number);
         }
         let largest = ticks.iter().fold(0.0f64, |a, v| a.max(v.abs()));
         let step = if ticks.len() > 1 { ticks[1] - ticks[0] } else { largest };
         if largest >= 1e5 || (largest > 0.0 && largest < 1e-2) {
-            return ticks.iter().map(|&v| number(v)).collect();
+            let is_exact = |texts: &Vec<String>| {
+                texts.iter().zip(ticks).all(|(text, v)| {
+                    text.replace('−', "-").parse::<f64>().is_ok_and(|read| (read - v).abs() <= 0.01 * step)
+                })
+            };
+            let plain = (0..10).filter(|_| largest < 1e7).map(|d| all(&|v| minus(format!("{v:.d$}"))));
+            let scientific = (1..16).map(|d| all(&|v| minus(format!("{v:.d$e}"))));
+            let mut texts = std::iter::once(all(&number)).chain(plain).chain(scientific);
+            return texts.find(is_exact).unwrap_or_else(|| all(&number));
         }
         let whole = |d: &usize| {
             let scaled = step * 10f64.powi(*d as i32);
@@ -175,12 +185,30 @@ mod tests {
     }
 
     #[test]
+    fn labels_of_small_and_large_numbers_tell_neighbours_apart() {
+        for (lo, hi, labels) in [
+            (0.0, 0.0079, "0 0.002 0.004 0.006"),
+            (0.0051, 0.0051021, "0.0051000 0.0051005 0.0051010 0.0051015 0.0051020"),
+            (0.0, 125_000.0, "0 25000 50000 75000 100000 125000"),
+            (123_456.0, 123_504.0, "123460 123470 123480 123490 123500"),
+            (-5.1e-6, 0.0, "−4e−6 −2e−6 0"),
+            (3.1e8, 3.2e8, "3.10e8 3.12e8 3.14e8 3.16e8 3.18e8 3.20e8"),
+        ] {
+            let scale = Scale::linear(lo, hi);
+            assert_eq!(scale.labels(&scale.ticks(5)).join(" "), labels);
+        }
+    }
+
+    #[test]
     fn log_ticks_are_decades() {
         let scale = Scale::log(1e-6, 0.05, 6);
         let ticks = scale.ticks(4);
         assert!(ticks.iter().all(|v| (v.log10() - v.log10().round()).abs() < 1e-9), "{ticks:?}");
         assert!(ticks.len() >= 2 && ticks.len() <= 5, "{ticks:?}");
         assert_eq!(Scale::log(0.1, 1.0, 4).labels(&[0.1, 1e-4]), ["0.1", "1e−4"]);
+        // None of 0.5, 1 and 2 lies between.
+        let narrow = Scale::log(0.54, 0.97, 6);
+        assert_eq!(narrow.labels(&narrow.ticks(4)), ["0.6", "0.8"]);
     }
 
     #[test]
