@@ -12,6 +12,10 @@ use crate::viz::{Empty, Info, Size, TabGroup};
 pub struct Series {
     /// Name of the head.
     pub name: String,
+    /// Its number among all series of its runs, also those that are not drawn: it gives its colour. By default its place
+    /// among those that are.
+    #[serde(default)]
+    pub number: Option<usize>,
     /// Step and training loss.
     pub loss: Vec<(f64, f64)>,
     /// Step and accuracy on held-out images, 0 to 1.
@@ -52,6 +56,13 @@ pub struct Curves {
     /// Whether spreads are half widths of the 95 % interval of the mean instead of standard deviations.
     #[serde(default)]
     pub interval: bool,
+}
+
+impl Curves {
+    /// The series with their numbers.
+    fn numbered(&self) -> impl Iterator<Item = (usize, &Series)> {
+        self.series.iter().enumerate().map(|(at, series)| (series.number.unwrap_or(at), series))
+    }
 }
 
 /// Which curves are drawn.
@@ -163,6 +174,8 @@ pub const LOSS: &str = "Training loss";
 pub const ACCURACY: &str = "Accuracy (%)";
 /// The message of a run without a trained step.
 pub const NO_STEP: &str = "No training step yet";
+/// What the legend says of bands that are intervals; those of one standard deviation are the usual ones.
+const INTERVAL: &str = "Bands: 95 % interval of the mean";
 /// Most points drawn of one curve: with more, neighbours would share a pixel.
 const MAX_POINTS: usize = 1500;
 /// Most accuracies of a series that are drawn as dots too.
@@ -179,12 +192,11 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
     }
     let width = size.width;
     let mut scene = Scene::new(width, size.height, "Training curves", theme.background);
-    let key: Vec<(Mark, &str)> = curves
-        .series
-        .iter()
-        .enumerate()
-        .map(|(i, s)| (Mark::Line(stroke(theme, i)), s.name.as_str()))
-        .collect();
+    let mut key: Vec<(Mark, &str)> =
+        curves.numbered().map(|(i, s)| (Mark::Line(stroke(theme, i)), s.name.as_str())).collect();
+    let mut spreads = curves.series.iter().flat_map(|s| s.loss_spread.iter().chain(&s.accuracy_spread));
+    let is_interval = curves.interval && spreads.any(|spread| *spread > 0.0);
+    key.extend(is_interval.then_some((Mark::None, INTERVAL)));
     let top = legend::legend(&mut scene, theme, [0.0, 0.0], width, &key);
     let height = (size.height - top) / if has_loss && has_accuracy { 2.0 } else { 1.0 };
     let steps = curves.series.iter().flat_map(|s| s.loss.iter().chain(&s.accuracy)).map(|p| p.0);
@@ -196,7 +208,9 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
     let (x, gap) = if has_accuracy { ("", theme.gap) } else { (STEP, 0.0) };
     let mut upper = panel(top, height - gap, loss_scale(curves, log), x, LOSS);
     let under = if has_loss { top + height } else { top };
-    let mut lower = panel(under, height, accuracy_scale(curves), STEP, ACCURACY);
+    let accuracies = curves.series.iter().flat_map(|s| with_band(&s.accuracy, &s.accuracy_spread));
+    let accuracies = accuracy_scale(accuracies.map(|v| v * 100.0));
+    let mut lower = panel(under, height, accuracies, STEP, ACCURACY);
     if has_loss && has_accuracy {
         Frame::align(&mut [&mut upper, &mut lower]);
     }
@@ -284,11 +298,10 @@ fn loss_scale(curves: &Curves, log: bool) -> Scale {
     }
 }
 
-fn accuracy_scale(curves: &Curves) -> Scale {
-    let values = curves.series.iter().flat_map(|s| with_band(&s.accuracy, &s.accuracy_spread));
-    let values = values.map(|v| (v * 100.0).clamp(0.0, 100.0));
-    let (lo, hi) = extent(values).unwrap_or((0.0, 100.0));
-    Scale::nice(lo.min(hi * 0.5), hi, 4)
+/// The scale of accuracies in percent; up to 1 % where all are 0, as there are none below.
+pub(super) fn accuracy_scale(percent: impl Iterator<Item = f64>) -> Scale {
+    let (lo, hi) = extent(percent.map(|v| v.clamp(0.0, 100.0))).unwrap_or((0.0, 100.0));
+    Scale::nice(lo.min(hi * 0.5), if hi > 0.0 { hi } else { 1.0 }, 4)
 }
 
 /// Draws one line per series, with a band if it has a spread; `is_loss` is whether the lines are losses, whose noisy series
@@ -308,7 +321,7 @@ fn draw_lines(
         let last = points.last().into_iter();
         points.iter().step_by(stride).chain(last).map(|p| frame.at(p.0, p.1 * factor)).collect()
     };
-    for (i, series) in curves.series.iter().enumerate() {
+    for (i, series) in curves.numbered() {
         let (points, spread) = points_of(series);
         let mean: Vec<f64> = points.iter().map(|point| point.1).collect();
         if let Some(edges) = band(&mean, spread, frame.y.scale.log) {
@@ -323,7 +336,7 @@ fn draw_lines(
             scene.line(place(&series.loss), Stroke::new(theme.line * 0.5, theme.series(i).alpha(0.25)));
         }
     }
-    for (i, series) in curves.series.iter().enumerate() {
+    for (i, series) in curves.numbered() {
         let (points, _) = points_of(series);
         scene.line(place(points), stroke(theme, i));
         if !is_loss && points.len() <= MAX_DOTS {
@@ -352,6 +365,14 @@ pub fn average(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn accuracies_of_zero_stand_on_an_axis_without_negative_ones() {
+        let scale = accuracy_scale([0.0, 0.0].into_iter());
+        assert_eq!((scale.lo, scale.hi), (0.0, 1.0));
+        let scale = accuracy_scale([0.0, 93.0].into_iter());
+        assert_eq!((scale.lo, scale.hi), (0.0, 100.0));
+    }
 
     #[test]
     fn an_average_keeps_a_straight_line() {

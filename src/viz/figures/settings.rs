@@ -1,7 +1,7 @@
 //! Accuracy and rank coverage of variants of heads over the one setting in which they differ, one line for each head. Takes
 //! plain numbers, not a trace.
 
-use super::curves::{ACCURACY, stroke};
+use super::curves::{ACCURACY, accuracy_scale, stroke};
 use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Table, Theme, extent, legend};
 use crate::viz::figures::plot::{Caption, Plot};
 use crate::viz::{Empty, Info, Size, TabGroup};
@@ -95,8 +95,7 @@ impl Plot for SettingsPlot {
             let x = Axis::new(values, x, 5);
             Frame::fit(Box2::new(0.0, y, size.width - 4.0, height), x, Axis::new(scale, label, 4), theme)
         };
-        let (low, high) = extent(self.points().map(|point| point.accuracy)).unwrap_or((0.0, 100.0));
-        let accuracies = Scale::nice(low.min(0.5 * high), high, 4);
+        let accuracies = accuracy_scale(self.points().map(|point| point.accuracy));
         let (x, gap) = if covered { ("", theme.gap) } else { (&*self.setting, 0.0) };
         let mut upper = panel(top, height - gap, accuracies, x, ACCURACY);
         let mut lower = panel(top + height, height, Scale::linear(0.0, 1.0), &self.setting, COVERAGE);

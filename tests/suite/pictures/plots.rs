@@ -256,6 +256,9 @@ fn heads_that_share_a_colour_differ_by_their_dash() {
     let mut plot = small::training(Part::Loss, false);
     let one = plot.curves.series[0].clone();
     // Four times the number of colours: every head still has a line style of its own.
+    plot.curves.series = vec![Series { number: Some(3), ..one.clone() }];
+    let marks = plotted(&plot, &theme);
+    assert_eq!(marks.swatch("sinkhorn"), theme.series[3], "the colour it has beside the heads left out");
     plot.curves.series = (0..28).map(|head| Series { name: format!("head {head}"), ..one.clone() }).collect();
     let marks = plotted(&plot, &theme);
     let strokes = marks.items.iter().filter_map(|item| match &item.shape {

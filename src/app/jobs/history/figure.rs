@@ -14,12 +14,14 @@ impl TrainHistory {
     /// else the mean of each epoch at its middle; steps are counted for one seed.
     pub fn figure_of(runs: &[&Self], heads: &[String], part: Part, log: bool, band: Band) -> TrainingPlot {
         let is_chosen = |name: &String| heads.is_empty() || heads.contains(name);
-        let mut series = Vec::new();
-        for run in runs {
-            for (head, name) in run.about.heads.iter().enumerate().filter(|(_, name)| is_chosen(name)) {
-                series.push(run.series(head, run.name_among(name, runs.len()), band));
-            }
-        }
+        let all = runs.iter().flat_map(|run| run.about.heads.iter().enumerate().map(move |head| (run, head)));
+        // Numbered before some are chosen, so that a head has the same colour in every figure of its runs.
+        let chosen = all.enumerate().filter(|(_, (_, (_, name)))| is_chosen(name));
+        let series = chosen.map(|(number, (run, (head, name)))| Series {
+            number: Some(number),
+            ..run.series(head, run.name_among(name, runs.len()), band)
+        });
+        let series = series.collect();
         let mut caption = Self::caption(runs, heads, &part.info());
         let interval = band == Band::Interval;
         if log {
@@ -75,7 +77,8 @@ impl TrainHistory {
         let (accuracy, accuracy_spread) = line(self.curve(head, Measure::Test), 100.0);
         let averaged = self.curve_of(head, Measure::Loss, |points| average(&points));
         let (average, average_spread) = line(averaged, 1.0);
-        Series { name, loss, accuracy, loss_spread, accuracy_spread, average, average_spread }
+        let number = None;
+        Series { name, number, loss, accuracy, loss_spread, accuracy_spread, average, average_spread }
     }
 }
 
@@ -122,6 +125,9 @@ mod tests {
         assert_eq!(figure.table().row(1), ["gap", "loss", "3", "0.5", ""], "one seed has no spread");
         let interval = TrainHistory::figure_of(&[&history], &[], Part::Loss, true, Band::Interval);
         assert_eq!(interval.table().heads()[4], "interval_95_half_width");
+        let second = ["sinkhorn".to_owned()];
+        let alone = TrainHistory::figure_of(&[&history], &second, Part::Loss, true, Band::default());
+        assert_eq!(alone.curves.series[0].number, Some(1), "it has the colour that it has beside the first");
         // 9 images in batches of 4 are 3 steps: the last has one.
         history.about.train = 9;
         let figure = loss_of_gap(&history, true);
