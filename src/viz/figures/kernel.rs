@@ -213,7 +213,10 @@ impl Figure for Kernel {
             scene.polygon(outline, color(s).alpha(if spreads.len() > 1 { 0.1 } else { 0.25 }));
         }
         if let Some(r) = radius {
-            scene.line(curve(&|j| r.powi(j as i32)), decay);
+            // A logarithmic axis ends at the smallest |K|: the powers leave it there, and do not follow its edge.
+            let powers = (0..n).map(|j| (j as f64, r.powi(j as i32)));
+            let inside = powers.take_while(|(_, v)| !options.log || *v >= scale.lo);
+            scene.line(inside.map(|(j, v)| frame.at(j, v)).collect(), decay);
         }
         for (s, spread) in spreads.iter().enumerate().rev() {
             scene.line(curve(&|j| spread[j][1]), measured(s));

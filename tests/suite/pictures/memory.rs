@@ -38,6 +38,10 @@ pub fn kernel() {
         assert!(axes.y.is_log() && axes.y_name == "|K[j]| / max |K|");
         let measured = marks.lines(marks.swatch("Measured"), N)[0];
         assert_close("|K[j]|", measured, curve(&axes, |j| f64::from(KERNEL[j]).abs() / 0.031), 0.05);
+        // 0.5^5 is below the smallest |K|: the line ends before.
+        let marks = drawn("kernel", &Trace { radius: Some(0.5), ..trace.clone() }, &log, &theme);
+        let decay = marks.lines(marks.swatch("ρ^j, spectral radius ρ = 0.5"), 5)[0];
+        assert_close("0.5^j", decay, &curve(&marks.axes(0), |j| 0.5f64.powi(j as i32))[..5], 0.05);
     }
 }
 
