@@ -45,7 +45,7 @@ pub fn uncapitalised(text: &str) -> String {
 }
 
 fn lines(text: Option<&str>, theme: &Theme, width: f32) -> Vec<String> {
-    text.map_or_else(Vec::new, |text| font::wrap(text, theme.label, width))
+    text.map_or_else(Vec::new, |text| font::break_lines(text, theme.label, width))
 }
 
 /// Height of a heading over a picture `width` points wide, in points; 0 without one.
@@ -73,4 +73,17 @@ pub fn over(
     }
     scene.place(below, [0.0, top], None);
     Ok(scene)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_longer_than_the_page_is_wide_is_broken() {
+        let name = "a_probe_with_a_name_for_which_no_page_is_wide_enough.safetensors";
+        let text = of_difference(None, ("a.png", name), ("a.png", name, &Reading::default()));
+        let lines = lines(Some(&text), &Theme::light(), 100.0);
+        assert!(lines.iter().all(|line| font::width(line, Theme::light().label) <= 100.0), "{lines:?}");
+    }
 }

@@ -98,21 +98,6 @@ pub fn fit_middle(text: &str, size: f32, room: f32) -> String {
     fitting.unwrap_or_default()
 }
 
-/// `text` broken at spaces into lines of at most `room` points; a longer word gets a line of its own.
-pub fn wrap(text: &str, size: f32, room: f32) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if width(&format!("{line} {word}"), size) <= room => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 /// `text` broken into lines of at most `room` points: at spaces, a longer word after a hyphen, an underscore or a dot,
 /// and a part that is longer still between two letters.
 pub fn break_lines(text: &str, size: f32, room: f32) -> Vec<String> {
@@ -165,11 +150,7 @@ mod tests {
         assert!(lines.iter().all(|line| width(line, 7.0) <= 40.0) && lines.len() > 3, "{lines:?}");
         assert_eq!(lines.concat().replace(' ', ""), name.replace(' ', ""));
         assert_eq!(break_lines("two words", 7.0, 100.0), ["two words"]);
-    }
-
-    #[test]
-    fn lines_keep_all_words() {
-        let lines = wrap("a mean of the tokens reads no order", 7.0, 50.0);
+        let lines = break_lines("a mean of the tokens reads no order", 7.0, 50.0);
         assert!(lines.len() > 1);
         assert_eq!(lines.join(" "), "a mean of the tokens reads no order");
     }

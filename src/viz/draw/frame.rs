@@ -252,7 +252,7 @@ impl RowChart {
     /// Writes the name of row `at`; returns the vertical centre of the row.
     pub fn name(&self, scene: &mut Scene, theme: &Theme, at: usize, name: &str) -> f32 {
         let (x, y) = (self.left - 5.0, self.frame.area.y + (at as f32 + 0.5) * self.step);
-        scene.text_mid([x, y], font::fit(name, theme.tick, x), theme.tick, theme.ink, Anchor::End);
+        scene.text_mid([x, y], font::fit_middle(name, theme.tick, x), theme.tick, theme.ink, Anchor::End);
         y
     }
 }
@@ -272,7 +272,7 @@ pub fn title(scene: &mut Scene, theme: &Theme, at: Point, text: &str, room: f32)
 /// A scene with a centred message that says why there is nothing to see.
 pub fn message(theme: &Theme, width: f32, height: f32, title: &str, text: &str) -> Scene {
     let mut scene = Scene::new(width, height, title, theme.background);
-    let lines = font::wrap(text, theme.label, width - 12.0);
+    let lines = font::break_lines(text, theme.label, width - 12.0);
     let top = (height - lines.len() as f32 * theme.label * 1.3) / 2.0;
     for (i, line) in lines.into_iter().enumerate() {
         let at = [width / 2.0, top + (i as f32 + 0.5) * theme.label * 1.3];

@@ -87,7 +87,7 @@ fn cells(row: &RegionMeasure) -> [String; 6] {
 
 /// Height of the list at this width, notes included, in points.
 fn list_height(theme: &Theme, rows: &Rows, width: f32) -> f32 {
-    let notes: usize = rows.notes.iter().map(|note| font::wrap(note, theme.tick, width).len()).sum();
+    let notes: usize = rows.notes.iter().map(|note| font::break_lines(note, theme.tick, width).len()).sum();
     (rows.rows.len() + 1) as f32 * ROW_PT + notes as f32 * theme.tick * 1.3 + 4.0
 }
 
@@ -208,7 +208,7 @@ fn draw_list(scene: &mut Scene, theme: &Theme, rows: &Rows, area: Box2) {
     scene.line(vec![[area.x, rule], [area.right(), rule]], Stroke::new(theme.hair, theme.axis));
     let line = theme.tick * 1.3;
     let notes: Vec<String> =
-        rows.notes.iter().flat_map(|note| font::wrap(note, theme.tick, area.w)).collect();
+        rows.notes.iter().flat_map(|note| font::break_lines(note, theme.tick, area.w)).collect();
     let room = area.h - ROW_PT - notes.len() as f32 * line - 4.0;
     let shown = (((room + 0.5) / ROW_PT).max(1.0) as usize).min(rows.rows.len());
     let cut = shown < rows.rows.len();
