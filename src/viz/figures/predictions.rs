@@ -108,13 +108,17 @@ impl Figure for Predictions {
             (None, Some(best)) => ("Probability", format!("best logit {}", number(f64::from(best.logit)))),
             _ => ("Δ probability, in points", String::new()),
         };
-        frame::title(&mut scene, theme, [left, 0.0], title, track.w);
-        let base = theme.label * font::CAP + 0.5;
-        scene.text([size.width, base], side, theme.tick, theme.muted, Anchor::End);
+        let width = size.width - left;
+        frame::title(&mut scene, theme, [left, 0.0], title, width);
+        // In a narrow cell the title has no room beside it.
+        if font::width(title, theme.label) + theme.gap + font::width(&side, theme.tick) <= width {
+            let base = theme.label * font::CAP + 0.5;
+            scene.text([size.width, base], side, theme.tick, theme.muted, Anchor::End);
+        }
         for (i, p) in top.iter().enumerate() {
             let y = title_height(theme) + (i as f32 + 0.5) * row;
             let chosen = p.index == trace.evidence.class;
-            let name = font::fit(&p.name, theme.tick, names + 0.1);
+            let name = font::fit_middle(&p.name, theme.tick, names + 0.1);
             scene.text_mid([names, y], name, theme.tick, theme.ink, Anchor::End);
             scene.fill(Box2::new(left, y - 4.0, track.w, 8.0), theme.faint);
             if let Some(scale) = scale {

@@ -1,9 +1,9 @@
 //! Pictures that are lists: the predicted classes, and every diagnostic beside its bands.
 
-use ssmprobe::viz::Options;
 use ssmprobe::viz::draw::font;
 use ssmprobe::viz::draw::scene::Box2;
-use ssmprobe::viz::draw::theme::Color;
+use ssmprobe::viz::draw::theme::{Color, Theme};
+use ssmprobe::viz::{Options, draw_column, find};
 
 use super::marks::{Marks, Word, near};
 use super::{drawn, looks, small};
@@ -51,6 +51,24 @@ pub fn predictions() {
         }
         assert!(marks.has("Probability") && marks.has("best logit 2.93"));
     }
+}
+
+#[test]
+fn in_a_narrow_cell_no_two_classes_have_one_name_and_the_title_stands_alone() {
+    let mut trace = small::planned();
+    for (at, class) in trace.top.iter_mut().enumerate() {
+        class.name = format!("a bird with a name that is rather long {at}");
+    }
+    let figure = find("predictions").expect("a figure");
+    let theme = Theme::light();
+    let scene = draw_column(figure, &trace, &Options::default(), &theme, 100.0).expect("something to see");
+    let words: Vec<String> = Marks::of(&scene, &theme).words().into_iter().map(|word| word.text).collect();
+    for at in 0..trace.top.len() {
+        let name = |word: &&String| word.starts_with("a b") && word.ends_with(&format!("{at}"));
+        assert_eq!(words.iter().filter(name).count(), 1, "{words:?}");
+    }
+    assert!(words.contains(&"Probability".to_owned()), "{words:?}");
+    assert!(!words.iter().any(|word| word.starts_with("best logit")), "{words:?}");
 }
 
 #[test]

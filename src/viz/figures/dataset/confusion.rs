@@ -222,7 +222,7 @@ impl Overview for ConfusionMatrix {
         for row in 0..rows {
             let y = area.y + (row as f32 + 0.5) * h;
             if is_named {
-                let name = font::fit(&cells.name(names, row), theme.tick, area.x - 4.0);
+                let name = font::fit_middle(&cells.name(names, row), theme.tick, area.x - 4.0);
                 scene.text_mid([area.x - 4.0, y], name, theme.tick, theme.ink, Anchor::End);
             }
             for column in (0..columns).filter(|_| rows <= MAX_COUNTED && w > 12.0 && h > 7.5) {
