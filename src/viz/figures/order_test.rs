@@ -7,7 +7,7 @@ use crate::viz::difference::{delta, head, label, signed as with_sign, value};
 use crate::viz::draw::scale::number_like;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Frame, Hover, Identity, Mark, Point, Readout, RowChart, Scale, Scene, Stroke, Table,
-    Theme, extent, font, legend, number,
+    Theme, extent, font, legend, minus, number,
 };
 use crate::viz::figures::dataset::confusion::on;
 use crate::viz::figures::token_map::{class_name, name_of};
@@ -137,8 +137,10 @@ impl Figure for OrderTest {
         let read = Stroke::new(1.4 * theme.line, theme.series(1));
         let end = Stroke::new(theme.line, theme.ink).dashed(1.0, 2.0);
         let kind = if shown.descriptive { ", descriptive" } else { "" };
-        let read_text = format!("As read: z = {:.1}, {}{kind}", null.z.unwrap_or_default(), p_text(null.p));
-        let headroom = shown.headroom.map_or(String::new(), |h| format!(", headroom {:.0} %", 100.0 * h));
+        let z = minus(format!("{:.1}", null.z.unwrap_or_default()));
+        let read_text = format!("As read: z = {z}, {}{kind}", p_text(null.p));
+        let percent = |share: f64| minus(format!("{:.0}", 100.0 * share));
+        let headroom = shown.headroom.map_or(String::new(), |h| format!(", headroom {} %", percent(h)));
         let ends_text = format!("Worst and best order{headroom}");
         let key = [
             (Mark::Patch(theme.series(0)), "Orders drawn"),

@@ -68,6 +68,12 @@ fn a_p_that_describes_is_called_so() {
         margin.descriptive = true;
     }
     assert!(said(&trace, ", descriptive") && !said(&trace, ""));
+    if let Some(OrderTest::Tested { margin: Some(margin), .. }) = &mut trace.order_test {
+        (margin.reassigned.z, margin.headroom) = (Some(-0.04), Some(-0.3));
+    }
+    let marks = drawn("order_test", &trace, &Options::default(), &looks()[0]);
+    assert!(marks.has("As read: z = 0.0, p = 0.014, descriptive"));
+    assert!(marks.has("Worst and best order, headroom −30 %"));
 }
 
 #[test]
