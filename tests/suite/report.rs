@@ -783,6 +783,8 @@ fn words_and_numbers_survive_every_format() {
     };
     insta::assert_snapshot!("report-words", render("md", std::slice::from_ref(&table)));
     insta::assert_snapshot!("report-words-latex", render("latex", std::slice::from_ref(&table)));
+    let renamed = Table { id: "main-50% {x}_#1".into(), ..table.clone() };
+    assert!(render("latex", &[renamed]).contains("\\label{tab:main-50- -x-_-1}\n"));
     let csv = render("csv", &[table]);
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let records: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();

@@ -7,7 +7,9 @@ use crate::model::io::escape::shown;
 pub fn render(table: &Table) -> String {
     let align: String = table.columns.iter().map(|column| if column.numbers { 'c' } else { 'l' }).collect();
     let mut text = String::from("\\begin{table}[h]\n\\centering\n");
-    text.push_str(&format!("\\caption{{{}.}}\n\\label{{tab:{}}}\n", escape(&table.title), table.id));
+    // The name of a run may hold what LaTeX would interpret; in a label nothing can be escaped.
+    let label = table.id.replace(['\\', '{', '}', '%', '#', '&', '$', '~', '^'], "-");
+    text.push_str(&format!("\\caption{{{}.}}\n\\label{{tab:{label}}}\n", escape(&table.title)));
     text.push_str(&format!("\\begin{{tabular}}{{{align}}}\n\\toprule\n"));
     text.push_str(&group_line(table));
     let headings = table.columns.iter().map(|column| escape(&column.title));
