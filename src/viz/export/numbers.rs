@@ -25,7 +25,7 @@ fn guarded(table: &Table) -> impl Iterator<Item = Vec<String>> {
 /// The table as tab-separated text, headings first, as a spreadsheet takes it from the clipboard.
 pub fn tsv(table: &Table) -> String {
     let line = |cells: Vec<String>| {
-        cells.iter().map(|cell| cell.replace(['\t', '\n'], " ")).collect::<Vec<_>>().join("\t") + "\n"
+        cells.iter().map(|cell| cell.replace(['\t', '\n', '\r'], " ")).collect::<Vec<_>>().join("\t") + "\n"
     };
     guarded(table).map(line).collect()
 }
@@ -109,8 +109,8 @@ mod tests {
     #[test]
     fn a_spreadsheet_takes_it_line_by_line() {
         let matrix = Matrix { rows: 2, cols: 2, data: vec![0.5, 0.25, f32::NAN, 1.0] };
-        let table = Table::counted("token", 2).words("@class", ["a\tb".into(), "=c".into()]);
-        let expected = "token\t'@class\tplan_0\tplan_1\n0\ta b\t0.5\t0.25\n1\t'=c\t\t1\n";
+        let table = Table::counted("token", 2).words("@class", ["a\r\tb".into(), "=c".into()]);
+        let expected = "token\t'@class\tplan_0\tplan_1\n0\ta  b\t0.5\t0.25\n1\t'=c\t\t1\n";
         assert_eq!(tsv(&table.matrix("plan", matrix)), expected);
     }
 

@@ -155,13 +155,19 @@ impl Plot for RemovalPlot {
         let Removal { fraction, .. } = &*self.removal;
         let table = Table::default().numbers("fraction", fraction.iter().copied());
         let curves = self.curves().into_iter().flatten();
-        curves.fold(table, |table, (id, pair)| {
+        let table = curves.fold(table, |table, (id, pair)| {
             let [deletion, insertion] = pair.each_ref().map(|curve| self.view.quantity.of(curve));
             let delta = if self.operands.is_some() { "delta_" } else { "" };
             table
                 .numbers(&format!("{delta}deletion_{id}"), deletion.iter().copied())
                 .numbers(&format!("{delta}insertion_{id}"), insertion.iter().copied())
-        })
+        });
+        let RemovalView { mode, quantity, .. } = &self.view;
+        let every_row = |word: &str| vec![word.to_owned(); fraction.len()];
+        table
+            .words("mode", every_row(mode.id()))
+            .words("quantity", every_row(quantity.id()))
+            .words("class", every_row(&self.removal.class.1))
     }
 
     fn sources(&self) -> Vec<Source<'_>> {

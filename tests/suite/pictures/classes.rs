@@ -250,7 +250,10 @@ pub fn routing_maps() {
     for (theme, (of, maps, name, ends)) in
         looks().into_iter().flat_map(|theme| cases.map(|case| (theme.clone(), case)))
     {
-        let marks = plotted(&small::evaluated(find("routing_maps"), of), &theme);
+        let plot = small::evaluated(find("routing_maps"), of);
+        let measure = if of == MapOf::Positions { "mean_position" } else { "mean_weight" };
+        assert_eq!(plot.table().row(0)[..2], ["auk", measure]);
+        let marks = plotted(&plot, &theme);
         let bar = marks.bar();
         assert_eq!(bar.name, name);
         assert_close(name, bar.ends(), ends, 1e-3);

@@ -182,8 +182,10 @@ impl Overview for RoutingMaps {
         let classes = maps.counts.len();
         let matrix =
             Matrix { rows: classes, cols: maps.values.len() / classes.max(1), data: maps.values.clone() };
+        let measure = if view.choice.maps == MapOf::Weights { "mean_weight" } else { "mean_position" };
         Table::default()
             .words("class", view.evaluation.asked.classes.iter().cloned())
+            .words("measure", vec![measure.to_owned(); classes])
             .numbers("images", maps.counts.iter().map(|count| f64::from(*count)))
             .matrix("token", matrix)
     }
