@@ -62,6 +62,7 @@ fn training(log: bool) -> TrainingPlot {
                 loss_spread: Vec::new(),
                 accuracy_spread: Vec::new(),
                 name: name.to_owned(),
+                number: None,
                 average: curves::average(&loss),
                 average_spread: Vec::new(),
                 loss,
@@ -100,6 +101,14 @@ fn every_figure_of_every_trace_is_drawn_or_says_why_not() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn the_narrowest_figures_are_drawn_too() {
+    for (trace, figure) in all().iter().flat_map(|trace| FIGURES.iter().map(move |figure| (trace, *figure))) {
+        let drawn = |width| draw_column(figure, trace, &Options::default(), &Theme::light(), width).is_ok();
+        assert_eq!(drawn(export::points(20.0)), drawn(COLUMN), "{} of {}", figure.id(), trace.head);
     }
 }
 
@@ -318,6 +327,14 @@ fn training_curves_are_drawn() {
             );
         }
     }
+    let says_interval = |interval: bool| {
+        let mut plot = training(false);
+        plot.curves.interval = interval;
+        plot.curves.series[0].accuracy_spread = vec![0.1; 12];
+        let scene = plot::draw(&plot, &Theme::light(), size).unwrap();
+        export::svg(&scene, "").contains("Bands: 95 % interval of the mean")
+    };
+    assert!(says_interval(true) && !says_interval(false));
     let none = TrainingPlot { curves: Curves::default(), ..training(false) };
     assert!(plot::draw(&none, &Theme::light(), size).is_err());
     let table = training(false).table();

@@ -89,7 +89,8 @@ pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colo
         let y = bar.bottom() - axis.scale.at(v) * bar.h;
         scene.line(vec![[bar.right(), y], [bar.right() + TICK, y]], hair);
         let half = theme.tick * font::CAP / 2.0;
-        let y = y.clamp(bar.y + half, bar.bottom() - half);
+        // Not `clamp`, which panics where the bar is lower than its numbers.
+        let y = y.max(bar.y + half).min(bar.bottom() - half);
         scene.text_mid([bar.right() + TICK + 2.0, y], text, theme.tick, theme.axis, Anchor::Start);
     }
     let left = bar.right() + TICK + 2.0 + axis.widest(theme) + theme.label + 2.0;
