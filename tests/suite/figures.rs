@@ -334,8 +334,10 @@ fn columns_that_do_not_fit_end_with_what_would_do() {
     assert_ends(&mut figures(folder.path(), &narrow), 2, &["4 columns side by side need", "--columns 2"]);
     assert!(!folder.path().join("four.svg").exists());
     done(&mut figures(folder.path(), &[&four[..], &["--width", "85", "--columns", "2"]].concat()));
-    // By default, it is as wide as they need.
+    // By default, it is as wide as they need, and as every step of the reading needs.
     done(&mut figures(folder.path(), &four));
+    let stills = ["--figure", "scan_path", "--stills", "1", "--dpi", "20", "--out", "steps.png"];
+    done(&mut figures(folder.path(), &[&["--trace", "sinkhorn.json"].repeat(4)[..], &stills].concat()));
 }
 
 #[test]
@@ -389,4 +391,5 @@ fn every_figure_is_drawn_as_a_difference_or_says_why_not() {
     let csv = std::fs::read_to_string(folder.path().join("c.csv")).unwrap();
     assert!(csv.contains("\nfraction,delta_deletion_evidence,delta_insertion_evidence,"), "{csv}");
     assert!(csv.contains("\n0,1.5,0.5,"), "{csv}");
+    assert!(csv.contains(",mode,quantity,class\n") && csv.contains(",frozen,logit,heron\n"), "{csv}");
 }

@@ -47,6 +47,13 @@ impl TracePlot {
         Self { figures, traces, options, row_options, headed, against, columns, own_scales }
     }
 
+    /// The plot after `step` tokens have been read.
+    pub fn at_step(&self, step: usize) -> Self {
+        let at_step = |options: &Options| Options { step: Some(step), ..options.clone() };
+        let row_options = self.row_options.iter().map(at_step).collect();
+        Self { options: at_step(&self.options), row_options, ..self.clone() }
+    }
+
     /// The figure and its trace, if there is one of each.
     fn single(&self) -> Option<(&'static dyn Figure, &Trace)> {
         match (&self.figures[..], &self.traces[..]) {
@@ -226,9 +233,7 @@ impl Plot for TracePlot {
     }
 
     fn draw_step(&self, step: usize, theme: &Theme, width: f32) -> Result<Scene, Empty> {
-        let at_step = |options: &Options| Options { step: Some(step), ..options.clone() };
-        let row_options = self.row_options.iter().map(at_step).collect();
-        Self { options: at_step(&self.options), row_options, ..self.clone() }.draw_column(theme, width)
+        self.at_step(step).draw_column(theme, width)
     }
 
     fn is_comparison(&self) -> bool {

@@ -252,15 +252,18 @@ impl Figures {
             let why = "numbers are written for one trace and one figure at a time";
             return Err(Usage(format!("--out {}: {why}", out.display())).into());
         }
-        let width = export::points(self.width_for(&plot));
-        if let Some(narrow) = plot.narrow(width) {
+        // At a step of the reading, a colour bar may be wider and leave its columns less room.
+        let moves = ends_with(out, "gif") || self.stills.is_some();
+        let widest = if moves { plot.at_step(plot.steps()) } else { plot.clone() };
+        let width = export::points(self.width_for(&widest));
+        if let Some(narrow) = widest.narrow(width) {
             return Err(Usage(narrow.to_string()).into());
         }
         let about = plot.caption().about;
         let drawn = |dpi| Drawn { theme: &theme, width, dpi, about: &about, cancelled: &|| false };
         if ends_with(out, "gif") {
             let drawn = drawn(self.dpi.unwrap_or(GIF_DPI));
-            if let Some(note) = export::missing_letters(&plot.draw_column(&theme, width)?) {
+            if let Some(note) = export::missing_letters(&widest.draw_column(&theme, width)?) {
                 say!("note: {note}");
             }
             animation::save_gif(&plot, out, drawn).map_err(animation_error)?;
