@@ -263,8 +263,8 @@ def visit(browser, page, folder):
     check(count > 0 and browser.js(f"{shown}.every(image => image.complete && image.naturalWidth > 0)"), f"all {count} figures are seen")
     check(browser.js(f"{shown}.every(image => image.alt.length > 30)"), "every figure has an alternative text")
     check_figures(browser, data, 0, "light")
-    tops = browser.js("[...document.querySelectorAll('.probes')].every(row => [0, 1].every(n => new Set([...row.children].filter(a => a.offsetTop === row.children[0].offsetTop).map(a => a.querySelectorAll('figure')[n]?.offsetTop)).size === 1))")
-    check(tops, "figures of one kind stand in one line")
+    tops = "[...document.querySelectorAll('.probes')].every(row => [0, 1].every(n => new Set([...row.children].filter(a => a.offsetTop === row.children[0].offsetTop).map(a => a.querySelectorAll('figure')[n]?.offsetTop)).size === 1))"
+    check(browser.js(tops), "figures of one kind stand in one line")
 
     # A token that is pointed at is marked in every figure of its image that shows tokens, and in no other image.
     marked = "[...document.querySelectorAll('section.image')].map(s => [...s.querySelectorAll('.plot:not([hidden]) path.held')].map(p => p.getAttribute('d')))"
@@ -409,6 +409,9 @@ def visit(browser, page, folder):
     browser.call("Emulation.clearDeviceMetricsOverride")
     browser.js("dispatchEvent(new Event('beforeprint'))")
     check(browser.js(f"{shown}[0].src") == light, "paper is light")
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    check(browser.js(tops), "figures of one kind stand in one line on paper, too")
+    browser.call("Emulation.setEmulatedMedia", media="")
     browser.js("dispatchEvent(new Event('afterprint'))")
     check(browser.js("document.documentElement.dataset.theme") == "dark", "and the window dark again")
     if folder:

@@ -400,6 +400,15 @@ fn images_of_a_run_are_explained_through_its_probes() {
     let again = fs::read_to_string(desk.path().join("again.html")).unwrap();
     assert_eq!(between(&again, "id=\"data\">", "</script>"), between(&html, "id=\"data\">", "</script>"));
     assert!(again.contains("(true)</option>"));
+    // The page says by which flags it was made, without folders.
+    let flags = ["--figure", "token_map", "--notes", "./notes.md", "--title", "Two", "--table", "main"];
+    done(&mut ssmprobe(
+        desk.path(),
+        &[&["report", "run", "--html", "again.html", "--trace"][..], &files[..1], &flags].concat(),
+    ));
+    let again = fs::read_to_string(desk.path().join("again.html")).unwrap();
+    assert!(again.contains("<pre tabindex=\"0\">ssmprobe report run --html again.html --trace "));
+    assert!(again.contains(" --figure token_map --notes notes.md --title Two --table main\n"));
     for (asked, said) in [(["--probe", "moon"], "choose one of"), (["--image", "moon"], "images are called")]
     {
         let arguments = [&["report", "run", "--html", "x.html"], &asked[..]].concat();

@@ -83,8 +83,22 @@ pub(super) struct HtmlFlags {
 type Explained = (Vec<Arc<Trace>>, Vec<String>);
 
 impl HtmlFlags {
-    /// Writes the page, with these `tables` of the runs in `sources`.
-    pub(super) fn run(&self, sources: &[Source], tables: Vec<Table>) -> anyhow::Result<ExitCode> {
+    /// The given flags that choose figures and words, as in a command line.
+    fn page_flags(&self) -> String {
+        let ids: Vec<&str> = self.figure.iter().map(|figure| figure.id()).collect();
+        let figures = (!ids.is_empty()).then(|| format!(" --figure {}", ids.join(",")));
+        let notes = self.notes.as_deref().map(|path| format!(" --notes {}", file_name(path)));
+        let title = self.title.as_deref().map(|title| format!(" --title {}", shell_word(title)));
+        [figures, notes, title].into_iter().flatten().collect()
+    }
+
+    /// Writes the page, with the `tables` of the runs in `sources` that `table_flags` choose.
+    pub(super) fn run(
+        &self,
+        sources: &[Source],
+        tables: Vec<Table>,
+        table_flags: &str,
+    ) -> anyhow::Result<ExitCode> {
         let out = self.html.as_deref().context("--html names no file")?;
         let notes = self.notes.as_deref().map(notes).transpose()?;
         if let Some(folder) = out.parent() {
@@ -100,7 +114,9 @@ impl HtmlFlags {
             (None, [source, ..]) => source.setting(),
             (None, []) => "Probes side by side".to_owned(),
         };
-        let (begun, file) = ("ssmprobe report", file_name(out));
+        let runs: String = sources.iter().map(|source| format!(" {}", shell_word(&source.name))).collect();
+        let begun = format!("ssmprobe report{runs} --html {}", file_name(out));
+        let flags = self.page_flags() + table_flags;
         let classes = sources.first().map(true_classes).unwrap_or_default();
         let (mut images, mut probes) = (ShortNames::default(), ShortNames::default());
         // A page is sent to others: it must not name folders of this machine.
@@ -115,13 +131,11 @@ impl HtmlFlags {
             [source, ..] if self.trace.is_empty() => {
                 let Some((traces, probes)) = self.explain(source)? else { return Ok(interrupt::code()) };
                 let traces = traces.into_iter().map(Arc::unwrap_or_clone).map(anonymised).collect::<Vec<_>>();
-                let runs: Vec<String> = sources.iter().map(|source| shell_word(&source.name)).collect();
                 let mut images: Vec<&str> = traces.iter().map(|trace| trace.image.as_str()).collect();
                 images.dedup();
                 let class = self.class.as_deref().map(|class| format!(" --class {}", shell_word(class)));
                 page.commands.push(format!(
-                    "{begun} {} --html {file} --image {} --probe {}{} --save-traces TRACES",
-                    runs.join(" "),
+                    "{begun} --image {} --probe {}{}{flags} --save-traces TRACES",
                     images.into_iter().map(shell_word).collect::<Vec<_>>().join(" "),
                     shell_word(&probes.join(",")),
                     class.unwrap_or_default(),
@@ -138,7 +152,7 @@ impl HtmlFlags {
                 }
                 page.parts = vec![Part { note: None, traces }];
                 let files: Vec<String> = self.trace.iter().map(|path| file_name(path)).collect();
-                page.commands.push(format!("{begun} --html {file} --trace {}", files.join(" ")));
+                page.commands.push(format!("{begun} --trace {}{flags}", files.join(" ")));
             }
         }
         if let Some(folder) = &self.save_traces {

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 pub(super) use self::html::notes;
-use crate::app::format::counted;
+use crate::app::format::{counted, shell_word};
 use crate::app::paths::make_folder;
 use crate::app::report::{FORMATS, Format, PARQUET, Source, TABLES, parquet, table::Table};
 use crate::app::terminal::error::Usage;
@@ -75,6 +75,14 @@ fn is_margin(points: f64) -> bool {
 }
 
 impl Report {
+    /// The given flags that choose tables and what they compare, as in a command line.
+    fn table_flags(&self) -> String {
+        let table = (!self.table.is_empty()).then(|| format!(" --table {}", self.table.join(",")));
+        let against = self.against.as_deref().map(|head| format!(" --against {}", shell_word(head)));
+        let equivalence = self.equivalence.map(|points| format!(" --equivalence {points}"));
+        [table, against, equivalence].into_iter().flatten().collect()
+    }
+
     /// Makes the tables, or the page.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let mut sources = Source::open_all(&self.runs)?;
@@ -88,7 +96,7 @@ impl Report {
         let kinds = TABLES.iter().filter(|kind| self.table.is_empty() || self.table.contains(&kind.id));
         let tables: Vec<Table> = kinds.flat_map(|kind| kind.tables(&sources)).collect();
         if self.html.html.is_some() {
-            return self.html.run(&sources, tables);
+            return self.html.run(&sources, tables, &self.table_flags());
         }
         if tables.is_empty() {
             let asked = if self.table.is_empty() { "any table".into() } else { self.table.join(", ") };

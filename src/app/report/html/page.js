@@ -190,7 +190,7 @@
       const shown = at ? resolved : now;
       const description = shown ? describe(known, at ?? reading, shown) : [];
       column.readout.replaceChildren();
-      if (!description.length && column === section.columns[0]) column.readout.append("Point at a patch or a bar to mark it in every figure; click to hold it.");
+      if (!description.length && column === section.columns[0]) make("span", column.readout, "hint").textContent = "Point at a patch or a bar to mark it in every figure; click to hold it.";
       description.forEach(([name, text], index) => {
         if (index) column.readout.append(", ");
         if (name) make("b", column.readout).textContent = name;
