@@ -278,6 +278,11 @@ pub fn routing_maps() {
                 assert_eq!(pointed("routing_maps", place.center()), (class.to_owned(), images));
             }
         }
+        let mut unread = (*plot.evaluation).clone();
+        unread.positions.iter_mut().chain(&mut unread.weights).for_each(|maps| maps.counts.fill(0));
+        let none = EvaluationPlot { evaluation: Arc::new(unread), ..plot };
+        let why = Plot::draw_column(&none, &theme, COLUMN).expect_err("no map").0;
+        assert_eq!(why, "No image could be read");
         // 0.5 +- 1.645 / sqrt(12 * 2): the smallest class has two readable images.
         let chance = "Chance: 0.164 to 0.836 (5 to 95 %, mean of 2 random orders)";
         assert_eq!(marks.has(chance), of == MapOf::Positions);

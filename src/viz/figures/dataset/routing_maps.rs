@@ -137,6 +137,9 @@ impl Overview for RoutingMaps {
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let (evaluation, maps) = (view.evaluation, maps(view)?);
         let mut scene = Scene::new(size.width, size.height, "Routing by class", theme.background);
+        if maps.counts.iter().all(|count| *count == 0) {
+            return Err(Empty("No image could be read".to_owned()));
+        }
         let picked = classes(view, maps);
         if picked.classes.is_empty() {
             return Err(Empty(no_class(view.choice)));
