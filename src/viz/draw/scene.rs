@@ -123,6 +123,38 @@ impl Raster {
         let is_indexed = levels.len() == width * height && colors.iter().all(|c| c.a == 255);
         Arc::new(Self { indexed: is_indexed.then_some((levels, palette)), ..Arc::unwrap_or_clone(raster) })
     }
+
+    /// The image with its cells averaged by area, to at most `width` by `height` pixels; itself if it has no more cells. Of
+    /// more cells than pixels some would be drawn and the others left out.
+    pub fn averaged(self: &Arc<Self>, width: f32, height: f32) -> Arc<Self> {
+        let most = |cells: usize, pixels: f32| cells.min(pixels.max(1.0) as usize);
+        let (w, h) = (most(self.width, width), most(self.height, height));
+        if (w, h) == (self.width, self.height) {
+            return self.clone();
+        }
+        // The two pixels that a cell lies on, and its share of each.
+        let shares = |cell: usize, cells: usize, pixels: usize| {
+            let (start, first) = (cell * pixels, cell * pixels / cells);
+            let inside = pixels.min((first + 1) * cells - start);
+            [(first, inside), ((first + 1).min(pixels - 1), pixels - inside)]
+                .map(|(pixel, share)| (pixel, share as f32 / cells as f32))
+        };
+        let across: Vec<_> = (0..self.width).map(|x| shares(x, self.width, w)).collect();
+        let mut sums = vec![[0.0f32; 4]; w * h];
+        for (y, row) in self.rgba.chunks_exact(4 * self.width).enumerate() {
+            for (line, down) in shares(y, self.height, h) {
+                let line = &mut sums[line * w..][..w];
+                for (cell, places) in row.chunks_exact(4).zip(&across) {
+                    for (x, share) in places {
+                        let channels = line[*x].iter_mut().zip(cell);
+                        channels.for_each(|(sum, v)| *sum += down * share * f32::from(*v));
+                    }
+                }
+            }
+        }
+        let colors = sums.into_iter().map(|sum| sum.map(|v| v.round() as u8));
+        Self::new(w, h, colors.map(|[r, g, b, a]| Color { r, g, b, a }))
+    }
 }
 
 /// A shape of a figure.
@@ -271,5 +303,25 @@ fn finite(shape: &Shape) -> bool {
         Shape::Circle { center, radius, .. } => all(center) && radius.is_finite(),
         Shape::Text { at, .. } => all(at),
         Shape::Group { offset, .. } => all(offset),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_of_a_matrix_is_left_out_where_there_are_fewer_pixels() {
+        let cell = |at: usize| Color { r: if at / 40 == at % 40 { 255 } else { 0 }, g: 100, b: 0, a: 255 };
+        let plan = Raster::new(40, 40, (0..1600).map(cell));
+        let small = plan.averaged(12.7, 20.2);
+        assert_eq!((small.width, small.height), (12, 20));
+        for row in small.rgba.chunks_exact(4 * 12) {
+            // Two rows of the plan, of which each has one cell of 255: a pixel is 40/12 cells by 2.
+            let red: u32 = row.iter().step_by(4).map(|r| u32::from(*r)).sum();
+            assert!(red.abs_diff(255 * 12 / 40) <= 6, "{red}");
+            assert!(row[1..].iter().step_by(4).all(|green| *green == 100));
+        }
+        assert!(Arc::ptr_eq(&plan.averaged(40.0, 99.0), &plan));
     }
 }

@@ -13,7 +13,7 @@ use resvg::usvg::fontdb::{Database, Source};
 use resvg::{tiny_skia, usvg};
 
 use super::{ExportError, MADE_BY, MAX_PIXELS, failed, svg};
-use crate::viz::draw::{Scene, font};
+use crate::viz::draw::{Scene, Shape, font, scene::Item};
 
 /// The bundled typeface, loaded once: an animation has hundreds of pictures.
 static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
@@ -69,6 +69,22 @@ pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError>
     Ok(file)
 }
 
+/// The marks for `scale` pixels a point: every matrix has no more cells than pixels. A colour bar, one cell wide, stays as it
+/// is, as its neighbours are alike.
+fn on_pixels(items: &[Item], scale: f32) -> Vec<Item> {
+    let shape = |shape: &Shape| match shape {
+        Shape::Image { rect, raster, smooth: false } if raster.width > 1 => {
+            let raster = raster.averaged(rect.w * scale, rect.h * scale);
+            Shape::Image { rect: *rect, raster, smooth: false }
+        }
+        Shape::Group { offset, clip, items } => {
+            Shape::Group { offset: *offset, clip: *clip, items: on_pixels(items, scale) }
+        }
+        other => other.clone(),
+    };
+    items.iter().map(|item| Item { shape: shape(&item.shape), identity: None }).collect()
+}
+
 /// Renders a scene, on white where it has no background of its own.
 pub(super) fn pixmap(
     scene: &Scene,
@@ -82,7 +98,9 @@ pub(super) fn pixmap(
     if width > MAX_PIXELS || height > MAX_PIXELS {
         return Err(ExportError::Large { width, height });
     }
-    let tree = tree(&svg(scene, about), format)?;
+    let mut drawn = Scene::new(scene.width, scene.height, scene.title.as_str(), scene.background);
+    drawn.items = on_pixels(&scene.items, scale);
+    let tree = tree(&svg(&drawn, about), format)?;
     let mut pixmap = tiny_skia::Pixmap::new(width, height).ok_or(ExportError::Large { width, height })?;
     let fit = tiny_skia::Transform::from_scale(
         width as f32 / tree.size().width(),
