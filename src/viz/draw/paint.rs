@@ -31,7 +31,7 @@ type FrameCache<K, V> = HashMap<K, (V, bool)>;
 #[derive(Default)]
 pub struct Canvas {
     last: Option<Rect>,
-    textures: FrameCache<(u64, bool), TextureHandle>,
+    textures: FrameCache<(u64, bool, [usize; 2]), TextureHandle>,
     triangulations: FrameCache<u64, Vec<[Point; 3]>>,
 }
 
@@ -147,7 +147,12 @@ impl Canvas {
                 view.text(*at, text, *size, *color, *anchor, *upwards);
             }
             Shape::Image { rect, raster, smooth } => {
-                let texture = self.texture(&view.painter, raster, *smooth);
+                let pixels = view.rect(*rect).size() * view.painter.ctx().pixels_per_point();
+                let cells = match smooth {
+                    true => [raster.width, raster.height],
+                    false => raster.cells_on(pixels.x, pixels.y),
+                };
+                let texture = self.texture(&view.painter, raster, *smooth, cells);
                 let uv = Rect::from_min_max(Pos2::ZERO, Pos2::new(1.0, 1.0));
                 view.painter.image(texture, view.rect(*rect), uv, Color32::WHITE);
             }
@@ -172,13 +177,19 @@ impl Canvas {
         cut
     }
 
-    fn texture(&mut self, painter: &Painter, raster: &Arc<Raster>, smooth: bool) -> egui::TextureId {
+    fn texture(
+        &mut self,
+        painter: &Painter,
+        raster: &Arc<Raster>,
+        smooth: bool,
+        cells: [usize; 2],
+    ) -> egui::TextureId {
         let load = || {
-            let image = image(raster, painter.ctx().input(|i| i.max_texture_side));
+            let image = image(&raster.averaged(cells), painter.ctx().input(|i| i.max_texture_side));
             let options = if smooth { TextureOptions::LINEAR } else { TextureOptions::NEAREST };
             (painter.ctx().load_texture(format!("figure {:016x}", raster.key), image, options), true)
         };
-        let (handle, used) = self.textures.entry((raster.key, smooth)).or_insert_with(load);
+        let (handle, used) = self.textures.entry((raster.key, smooth, cells)).or_insert_with(load);
         *used = true;
         handle.id()
     }

@@ -124,12 +124,19 @@ impl Raster {
         Arc::new(Self { indexed: is_indexed.then_some((levels, palette)), ..Arc::unwrap_or_clone(raster) })
     }
 
-    /// The image with its cells averaged by area, to at most `width` by `height` pixels; itself if it has no more cells. Of
-    /// more cells than pixels some would be drawn and the others left out.
-    pub fn averaged(self: &Arc<Self>, width: f32, height: f32) -> Arc<Self> {
+    /// The columns and rows that are drawn on `width` by `height` pixels: of more cells than pixels some would be seen and the
+    /// others left out. A colour bar, one cell wide, keeps all its cells, as neighbours are alike.
+    pub fn cells_on(&self, width: f32, height: f32) -> [usize; 2] {
         let most = |cells: usize, pixels: f32| cells.min(pixels.max(1.0) as usize);
-        let (w, h) = (most(self.width, width), most(self.height, height));
-        if (w, h) == (self.width, self.height) {
+        match self.width {
+            0 | 1 => [self.width, self.height],
+            _ => [most(self.width, width), most(self.height, height)],
+        }
+    }
+
+    /// The image with its cells averaged by area to `w` columns and `h` rows, at most as many as it has.
+    pub fn averaged(self: &Arc<Self>, [w, h]: [usize; 2]) -> Arc<Self> {
+        if [w, h] == [self.width, self.height] {
             return self.clone();
         }
         // The two pixels that a cell lies on, and its share of each.
@@ -314,7 +321,7 @@ mod tests {
     fn no_cell_of_a_matrix_is_left_out_where_there_are_fewer_pixels() {
         let cell = |at: usize| Color { r: if at / 40 == at % 40 { 255 } else { 0 }, g: 100, b: 0, a: 255 };
         let plan = Raster::new(40, 40, (0..1600).map(cell));
-        let small = plan.averaged(12.7, 20.2);
+        let small = plan.averaged(plan.cells_on(12.7, 20.2));
         assert_eq!((small.width, small.height), (12, 20));
         for row in small.rgba.chunks_exact(4 * 12) {
             // Two rows of the plan, of which each has one cell of 255: a pixel is 40/12 cells by 2.
@@ -322,6 +329,8 @@ mod tests {
             assert!(red.abs_diff(255 * 12 / 40) <= 6, "{red}");
             assert!(row[1..].iter().step_by(4).all(|green| *green == 100));
         }
-        assert!(Arc::ptr_eq(&plan.averaged(40.0, 99.0), &plan));
+        assert!(Arc::ptr_eq(&plan.averaged(plan.cells_on(40.0, 99.0)), &plan));
+        let bar = Raster::new(1, 40, (0..40).map(cell));
+        assert_eq!(bar.cells_on(5.0, 20.0), [1, 40]);
     }
 }

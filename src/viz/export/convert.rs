@@ -69,12 +69,11 @@ pub fn png(scene: &Scene, about: &str, dpi: f32) -> Result<Vec<u8>, ExportError>
     Ok(file)
 }
 
-/// The marks for `scale` pixels a point: every matrix has no more cells than pixels. A colour bar, one cell wide, stays as it
-/// is, as its neighbours are alike.
+/// The marks for `scale` pixels a point: no matrix has more cells than pixels.
 fn on_pixels(items: &[Item], scale: f32) -> Vec<Item> {
     let shape = |shape: &Shape| match shape {
-        Shape::Image { rect, raster, smooth: false } if raster.width > 1 => {
-            let raster = raster.averaged(rect.w * scale, rect.h * scale);
+        Shape::Image { rect, raster, smooth: false } => {
+            let raster = raster.averaged(raster.cells_on(rect.w * scale, rect.h * scale));
             Shape::Image { rect: *rect, raster, smooth: false }
         }
         Shape::Group { offset, clip, items } => {
