@@ -338,6 +338,8 @@ fn columns_that_do_not_fit_end_with_what_would_do() {
     done(&mut figures(folder.path(), &four));
     let stills = ["--figure", "scan_path", "--stills", "1", "--dpi", "20", "--out", "steps.png"];
     done(&mut figures(folder.path(), &[&["--trace", "sinkhorn.json"].repeat(4)[..], &stills].concat()));
+    let width = |name: &str| image::image_dimensions(folder.path().join(name)).unwrap().0;
+    assert_eq!(width("steps.png"), width("steps-step-196.png"));
 }
 
 #[test]

@@ -60,6 +60,35 @@ fn axis_name(trace: &Trace, shown: &OrderContrast, theme: &Theme, room: f32) -> 
     name(classes.map(|class| font::fit_middle(&class, theme.label, half)).each_ref().map(String::as_str))
 }
 
+/// The strokes of the normal distribution, of the order that was read, and of the best and the worst.
+fn strokes(theme: &Theme) -> [Stroke; 3] {
+    [
+        Stroke::new(theme.line, theme.muted).dashed(3.0, 2.0),
+        Stroke::new(1.4 * theme.line, theme.series(1)),
+        Stroke::new(theme.line, theme.ink).dashed(1.0, 2.0),
+    ]
+}
+
+/// The entries of the legend.
+fn key(theme: &Theme, shown: &OrderContrast) -> [(Mark, String); 4] {
+    let [normal, read, end] = strokes(theme).map(Mark::Line);
+    let null = &shown.reassigned;
+    let kind = if shown.descriptive { ", descriptive" } else { "" };
+    let z = minus(format!("{:.1}", null.z.unwrap_or_default()));
+    let percent = |share: f64| minus(format!("{:.0}", 100.0 * share));
+    let headroom = shown.headroom.map_or(String::new(), |h| format!(", headroom {} %", percent(h)));
+    [
+        (Mark::Patch(theme.series(0)), "Orders drawn".to_owned()),
+        (normal, "Normal".to_owned()),
+        (read, format!("As read: z = {z}, {}{kind}", p_text(null.p))),
+        (end, format!("Worst and best order{headroom}")),
+    ]
+}
+
+fn borrowed(key: &[(Mark, String); 4]) -> [(Mark, &str); 4] {
+    key.each_ref().map(|(mark, text)| (*mark, text.as_str()))
+}
+
 /// Cumulative sums of the parts: content, content and fixed order, all three.
 fn cumulative(shown: &OrderContrast) -> [f64; 3] {
     let fixed = shown.content + shown.fixed_order;
@@ -91,7 +120,13 @@ impl Figure for OrderTest {
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
         match trace.minus {
             Some(_) => DIFFERENCE_PARTS.len() as f32 * ROW_PT + AXIS_PT,
-            None => width * 0.5 + 3.0 * ROW_PT,
+            None => {
+                let theme = Theme::light();
+                let lines = |shown| legend::lines(&theme, width, &borrowed(&key(&theme, shown)));
+                let more = contrast(trace).map_or(0, lines).saturating_sub(2);
+                // A legend of more than two lines takes no height from the chart.
+                width * 0.5 + 3.0 * ROW_PT + more as f32 * (theme.tick + 3.0)
+            }
         }
     }
 
@@ -133,22 +168,8 @@ impl Figure for OrderTest {
         }
         let null = &shown.reassigned;
         let mut scene = Scene::new(size.width, size.height, "Order test", theme.background);
-        let normal = Stroke::new(theme.line, theme.muted).dashed(3.0, 2.0);
-        let read = Stroke::new(1.4 * theme.line, theme.series(1));
-        let end = Stroke::new(theme.line, theme.ink).dashed(1.0, 2.0);
-        let kind = if shown.descriptive { ", descriptive" } else { "" };
-        let z = minus(format!("{:.1}", null.z.unwrap_or_default()));
-        let read_text = format!("As read: z = {z}, {}{kind}", p_text(null.p));
-        let percent = |share: f64| minus(format!("{:.0}", 100.0 * share));
-        let headroom = shown.headroom.map_or(String::new(), |h| format!(", headroom {} %", percent(h)));
-        let ends_text = format!("Worst and best order{headroom}");
-        let key = [
-            (Mark::Patch(theme.series(0)), "Orders drawn"),
-            (Mark::Line(normal), "Normal"),
-            (Mark::Line(read), read_text.as_str()),
-            (Mark::Line(end), ends_text.as_str()),
-        ];
-        let below = legend::above(&mut scene, theme, size, &key);
+        let [normal, read, end] = strokes(theme);
+        let below = legend::above(&mut scene, theme, size, &borrowed(&key(theme, shown)));
         let spread = HISTOGRAM_END * null.std;
         // The fixed order of a soft plan may give a value far from those of all random orders.
         let range = [shown.worst, shown.best, null.mean - spread, null.mean + spread];

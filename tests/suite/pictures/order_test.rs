@@ -3,10 +3,10 @@
 use ssmprobe::model::trace::{HISTOGRAM_BINS, OrderTest, Trace};
 use ssmprobe::viz::draw::Hover;
 use ssmprobe::viz::draw::table::Column;
-use ssmprobe::viz::{Options, find};
+use ssmprobe::viz::{Options, draw_column, find};
 
 use super::lists::height;
-use super::marks::near;
+use super::marks::{Marks, near};
 use super::small::{self, DRAWN};
 use super::{drawn, looks, why_nothing};
 use crate::close::assert_close;
@@ -74,6 +74,14 @@ fn a_p_that_describes_is_called_so() {
     let marks = drawn("order_test", &trace, &Options::default(), &looks()[0]);
     assert!(marks.has("As read: z = 0.0, p = 0.014, descriptive"));
     assert!(marks.has("Worst and best order, headroom −30 %"));
+}
+
+#[test]
+fn a_legend_of_three_lines_takes_no_height_from_the_chart() {
+    let (theme, figure) = (looks()[0].clone(), find("order_test").expect("a figure"));
+    let narrow = draw_column(figure, &small::planned(), &Options::default(), &theme, 198.0);
+    let area = Marks::of(&narrow.expect("something to see"), &theme).axes(0).area;
+    assert!(area.h > 45.0, "{area:?}");
 }
 
 #[test]

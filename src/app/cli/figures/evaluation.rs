@@ -194,7 +194,7 @@ impl Figures {
             (None, None) if self.figure == [image_map::INFO.id] => Box::new(self.evaluations.image_map()?),
             (None, None) => Box::new(self.overview()?),
         };
-        self.save(&*plot, out)?;
+        self.save(&*plot, out, self.width_for(&*plot))?;
         say!("wrote {}", out.display());
         Ok(ExitCode::SUCCESS)
     }

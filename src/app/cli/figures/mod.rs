@@ -255,7 +255,7 @@ impl Figures {
         // At a step of the reading, a colour bar may be wider and leave its columns less room.
         let moves = ends_with(out, "gif") || self.stills.is_some();
         let widest = if moves { plot.at_step(plot.steps()) } else { plot.clone() };
-        let width = export::points(self.width_for(&widest));
+        let width = self.width_for(&widest);
         if let Some(narrow) = widest.narrow(width) {
             return Err(Usage(narrow.to_string()).into());
         }
@@ -268,7 +268,7 @@ impl Figures {
             }
             animation::save_gif(&plot, out, drawn).map_err(animation_error)?;
         } else {
-            self.save(&plot, out)?;
+            self.save(&plot, out, width)?;
         }
         if let Some(count) = self.stills {
             if numbers {
@@ -282,9 +282,9 @@ impl Figures {
         Ok(())
     }
 
-    /// Draws a plot into a file, and prints notes about its height and missing glyphs.
-    fn save(&self, plot: &dyn Plot, out: &Path) -> anyhow::Result<()> {
-        let scene = plot.draw_column(&self.theme(), export::points(self.width_for(plot)))?;
+    /// Draws a plot `width` points wide into a file, and prints notes about its height and missing glyphs.
+    fn save(&self, plot: &dyn Plot, out: &Path, width: f32) -> anyhow::Result<()> {
+        let scene = plot.draw_column(&self.theme(), width)?;
         let draws_glyphs = ends_with(out, "pdf") || ends_with(out, "png");
         let high = export::higher_than_page(&scene).filter(|_| plot.is_comparison());
         let missing = export::missing_letters(&scene).filter(|_| draws_glyphs);
@@ -292,10 +292,10 @@ impl Figures {
         Ok(export::save(out, &scene, &plot.table(), &plot.caption().about, self.png_dpi())?)
     }
 
-    /// Width of a plot in mm: the one asked for, or one column, or what its columns side by side need.
+    /// Width of a plot in points: the one asked for, or one column, or what its columns side by side need.
     fn width_for(&self, plot: &dyn Plot) -> f32 {
         let needed = || plot.narrow(export::points(COLUMN_MM)).map_or(COLUMN_MM, |narrow| narrow.needed);
-        self.width.unwrap_or_else(needed)
+        export::points(self.width.unwrap_or_else(needed))
     }
 
     fn png_dpi(&self) -> f32 {

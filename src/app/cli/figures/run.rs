@@ -69,7 +69,7 @@ impl Figures {
                 }
             };
             let path = if ids.len() == 1 { out.to_owned() } else { path_with_id(out, id)? };
-            self.save(&*plot, &path)?;
+            self.save(&*plot, &path, self.width_for(&*plot))?;
             say!("wrote {}", path.display());
         }
         Ok(ExitCode::SUCCESS)
