@@ -13,7 +13,7 @@ use crate::app::format::{counted, shell_path};
 use crate::app::jobs::tasks::{PlannedStage, plan_file};
 use crate::app::paths;
 use crate::app::submit::script::script;
-use crate::app::submit::status::{State, are_done, states, tail};
+use crate::app::submit::status::{State, are_done, query_interval, states, tail};
 use crate::app::submit::{Plan, SlurmError, Stage, SubmitFlags, SubmitTarget, Task, hand_in, join, local};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::Display;
@@ -22,14 +22,14 @@ use crate::app::terminal::{interrupt, stdout};
 
 /// Number of log lines shown of a failed task.
 const LOG_LINES: usize = 8;
-/// Number of successive polls that must find no active task before waiting ends.
-const IDLE_POLLS: u32 = 2;
-/// The same if a Slurm task left the queue without an exit code: a shared file system may show the code a minute later.
-const LOST_POLLS: u32 = 40;
+/// Time between two polls of tasks on this machine.
+const LOCAL_INTERVAL: Duration = Duration::from_millis(200);
+/// How long to wait for the exit code of a Slurm task that left the queue: a shared file system may show it a minute later.
+const LOST_PATIENCE: Duration = Duration::from_secs(80);
 /// How long Slurm may fail to answer, for example while it restarts.
 const MAX_SILENCE: Duration = Duration::from_mins(5);
-/// The longest delay before the next attempt to submit after Slurm's limit was reached; delays double up to it.
-const MAX_SUBMIT_DELAY: Duration = Duration::from_mins(1);
+/// Delays before the next attempts to submit after Slurm's limit was reached: they double from the first to the second.
+const SUBMIT_DELAYS: [Duration; 2] = [Duration::from_secs(2), Duration::from_mins(1)];
 
 /// Show, wait for, retry or cancel tasks submitted with --submit.
 #[derive(Args)]
@@ -104,9 +104,11 @@ impl Jobs {
             return Ok(ExitCode::SUCCESS);
         }
         if self.retry {
-            match hand_in::again(&mut plan)? {
-                0 => say!("nothing to submit"),
-                tasks => say!("submitted {}", counted(tasks, "task", "tasks")),
+            match hand_in::again(&mut plan) {
+                Ok(0) => say!("nothing to submit"),
+                Ok(tasks) => say!("submitted {}", counted(tasks, "task", "tasks")),
+                Err(error) if self.wait && rest_follows(&plan, &error) => say!("note: {error:#}"),
+                Err(error) => return Err(error),
             }
         }
         if self.wait {
@@ -148,10 +150,7 @@ pub fn submit(
         return Ok(ExitCode::SUCCESS);
     }
     match hand_in::all(&mut plan) {
-        // While waiting, the rest is submitted as Slurm takes it.
-        Err(error) if flags.wait && is_limit(&error) && !plan.handed_in.is_empty() => {
-            say!("note: {error:#}");
-        }
+        Err(error) if flags.wait && rest_follows(&plan, &error) => say!("note: {error:#}"),
         submitted => {
             submitted?;
             let stages = describe(&plan.stages);
@@ -188,13 +187,11 @@ fn describe(stages: &[Stage]) -> String {
 /// Waits until all tasks are done, or those that are not need `--retry`.
 fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
     interrupt::listen();
-    let interval =
-        if plan.place == SubmitTarget::Local { Duration::from_millis(200) } else { Duration::from_secs(2) };
     let mut watch = Watch {
-        interval,
         display: Display::new(),
         summary: String::new(),
-        idle_polls: 0,
+        changed: Instant::now(),
+        idle_since: None,
         submit_delay: None,
     };
     let mut silent_since: Option<Instant> = None;
@@ -216,7 +213,7 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
                 }
             }
         }
-        if interrupt::pause(interval).is_break() {
+        if interrupt::pause(watch.interval(plan)).is_break() {
             watch.display.clear();
             let folder = shell_path(&plan.folder);
             say!("the tasks keep running; `ssmprobe jobs {folder}` shows them, --wait waits for them again");
@@ -227,18 +224,25 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
 
 /// The state of [`wait`].
 struct Watch {
-    /// Time between two polls.
-    interval: Duration,
     display: Display,
-    /// The summary printed last.
+    /// The summary printed last, and when it changed.
     summary: String,
-    /// Number of polls since a task was last active.
-    idle_polls: u32,
+    changed: Instant,
+    /// When a poll first found no active task.
+    idle_since: Option<Instant>,
     /// When Slurm's limit was last reached, and the delay before the next attempt to submit.
     submit_delay: Option<(Instant, Duration)>,
 }
 
 impl Watch {
+    /// Time until the next poll.
+    fn interval(&self, plan: &Plan) -> Duration {
+        match plan.place {
+            SubmitTarget::Local => LOCAL_INTERVAL,
+            SubmitTarget::Slurm => query_interval(self.changed.elapsed()),
+        }
+    }
+
     /// Submits what Slurm's limit held back and prints a changed summary. Once waiting ends, returns whether all are done.
     fn update(&mut self, plan: &mut Plan, tasks: &[(Task, State)]) -> anyhow::Result<Option<bool>> {
         let held_back = has_held_back(plan, tasks);
@@ -248,14 +252,17 @@ impl Watch {
         let summary = summary(tasks);
         if summary != self.summary {
             self.display.milestone(&summary, true);
-            self.summary = summary;
+            (self.summary, self.changed) = (summary, Instant::now());
         }
         let done = tasks.iter().all(|(_, state)| *state == State::Done);
         let active = held_back || tasks.iter().any(|(_, state)| state.is_active());
-        self.idle_polls = if active { 0 } else { self.idle_polls + 1 };
         let lost = plan.place == SubmitTarget::Slurm
             && tasks.iter().any(|(_, state)| matches!(state, State::Lost { .. }));
-        if !done && self.idle_polls < if lost { LOST_POLLS } else { IDLE_POLLS } {
+        // A second poll must find the same.
+        let patience = if lost { LOST_PATIENCE } else { Duration::ZERO };
+        let is_idle = !active && self.idle_since.is_some_and(|since| since.elapsed() >= patience);
+        self.idle_since = if active { None } else { self.idle_since.or(Some(Instant::now())) };
+        if !done && !is_idle {
             return Ok(None);
         }
         self.display.clear();
@@ -270,9 +277,10 @@ impl Watch {
     fn submit(&mut self, plan: &mut Plan, tasks: &[(Task, State)]) -> anyhow::Result<()> {
         let before = plan.handed_in.len();
         self.submit_delay = match hand_in::rest(plan, tasks) {
-            Err(error) if is_limit(&error) && !plan.handed_in.is_empty() => {
+            Err(error) if rest_follows(plan, &error) => {
                 let last = self.submit_delay.filter(|_| plan.handed_in.len() == before);
-                let delay = last.map_or(self.interval, |(_, delay)| MAX_SUBMIT_DELAY.min(2 * delay));
+                let [first, longest] = SUBMIT_DELAYS;
+                let delay = last.map_or(first, |(_, delay)| longest.min(2 * delay));
                 Some((Instant::now(), delay))
             }
             rest => {
@@ -298,9 +306,10 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(SlurmError::Refused { .. }))
 }
 
-/// Whether Slurm refused a task because its limit is reached.
-fn is_limit(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<SlurmError>().is_some_and(SlurmError::is_limit)
+/// Whether Slurm has accepted tasks, and refuses others because its limit is reached: while waiting, the rest is submitted
+/// as it takes it.
+fn rest_follows(plan: &Plan, error: &anyhow::Error) -> bool {
+    error.downcast_ref::<SlurmError>().is_some_and(SlurmError::is_limit) && !plan.handed_in.is_empty()
 }
 
 /// Prints a line for each folder with tasks: in the current folder and in the one for the window's runs.

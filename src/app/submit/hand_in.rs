@@ -1,6 +1,7 @@
 //! Submitting tasks: all of them at first, later those that failed, and cancelling them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -60,12 +61,16 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
 /// As [`all`].
 pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
     let busy = plan.place == SubmitTarget::Local && local::is_running(plan);
-    if !busy {
-        for (task, part) in plan.parts().into_iter().filter(|(_, part)| part.exists()) {
-            set_aside_if_damaged(plan, task, &part)?;
+    let mut states = states(plan)?;
+    for (task, part) in plan.parts().into_iter().filter(|(_, part)| !busy && part.exists()) {
+        // Another machine replaces the files of an active task, which may be unreadable for a moment.
+        let ended = states.iter_mut().find(|(known, state)| *known == task && !state.is_active());
+        if let Some((_, state)) = ended
+            && set_aside_if_damaged(plan, task, &part)?
+        {
+            *state = State::NotHandedIn;
         }
     }
-    let mut states = states(plan)?;
     let has_failed = |(_, state): &&(Task, State)| *state != State::Done && !state.is_active();
     let failed: Vec<usize> = states.iter().filter(has_failed).map(|(task, _)| task.stage).collect();
     if failed.is_empty() {
@@ -99,6 +104,13 @@ pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
     for task in &wanted {
         let _ = std::fs::remove_file(plan.state(*task)); // it may not exist
     }
+    // Those that Slurm's limit holds back now count as not submitted.
+    for array in &mut plan.handed_in {
+        let stage = array.stage;
+        array.tasks.retain(|&index| wanted.binary_search(&Task { stage, index }).is_err());
+    }
+    plan.handed_in.retain(|array| !array.tasks.is_empty());
+    plan.save()?;
     submit_tasks(plan, &wanted, &active)?;
     Ok(wanted.len())
 }
@@ -236,11 +248,13 @@ fn ranges(numbers: impl Iterator<Item = usize>) -> String {
     runs.into_iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// Renames a part whose files can be neither resumed nor joined, and deletes its task's state, so that it is run again.
-fn set_aside_if_damaged(plan: &Plan, task: Task, part: &Path) -> anyhow::Result<()> {
+/// Renames a part whose files can be neither resumed nor joined, and deletes its task's state, so that it is run again;
+/// returns whether it was.
+fn set_aside_if_damaged(plan: &Plan, task: Task, part: &Path) -> anyhow::Result<bool> {
     let found = Run::open(part).and_then(|run| run.check_finished());
     let damaged = match found {
-        Err(RunError::Damaged { .. } | RunError::Io { .. }) => true,
+        Err(RunError::Damaged { .. }) => true,
+        Err(RunError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => true,
         Err(RunError::Absent { .. } | RunError::Unfinished { .. }) | Ok(()) => false,
         Err(other) => return Err(other.into()),
     };
@@ -253,7 +267,7 @@ fn set_aside_if_damaged(plan: &Plan, task: Task, part: &Path) -> anyhow::Result<
         std::fs::rename(part, &aside).with_context(|| part.display().to_string())?;
         let _ = std::fs::remove_file(plan.state(task)); // it may not exist
     }
-    Ok(())
+    Ok(damaged)
 }
 
 #[cfg(test)]

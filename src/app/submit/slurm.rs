@@ -35,7 +35,9 @@ pub enum SlurmError {
 impl SlurmError {
     /// Whether a limit on submitted tasks was reached, so that a later attempt may succeed.
     pub fn is_limit(&self) -> bool {
-        matches!(self, Self::Refused { words, .. } if words.to_lowercase().contains("limit"))
+        let Self::Refused { words, .. } = self else { return false };
+        let words = words.to_lowercase();
+        words.contains("limit") && !words.contains("time limit is invalid")
     }
 }
 
@@ -146,6 +148,13 @@ fn call(command: &'static str, arguments: &[String]) -> Result<String, SlurmErro
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_on_tasks_is_told_from_one_on_their_time() {
+        let refused = |words: &str| SlurmError::Refused { command: "sbatch", words: words.to_owned() };
+        assert!(refused("QOSMaxSubmitJobPerUserLimit").is_limit());
+        assert!(!refused("Requested time limit is invalid (missing or exceeds some limit)").is_limit());
+    }
 
     #[test]
     fn the_queue_is_read() {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -15,6 +16,8 @@ use crate::model::io::atomic_file;
 const MAX_STATE_BYTES: u64 = 64;
 /// Bytes at the end of a log in which its last lines are looked for.
 const TAIL_BYTES: u64 = 1 << 14;
+/// The shortest and the longest time between two queries of the states: other users need Slurm's controller, too.
+const QUERY_INTERVALS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(30)];
 /// The state file of a local task until it ends.
 pub const RUNNING: &str = "running";
 /// Exit codes of a stopped task that saved: its own (130), and those of a script signalled by SIGUSR1 (138) or SIGTERM (143).
@@ -81,6 +84,9 @@ impl fmt::Display for State {
 /// # Errors
 /// If Slurm does not answer.
 pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
+    if are_done(plan) {
+        return Ok(plan.tasks().into_iter().map(|task| (task, State::Done)).collect());
+    }
     let queue = match plan.place {
         SubmitTarget::Slurm if !plan.handed_in.is_empty() => slurm::queue()?,
         _ => Vec::new(),
@@ -147,6 +153,12 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
     Ok(states)
 }
 
+/// How long to wait before states that have not changed for so long are queried again: a tenth of that, within bounds.
+pub fn query_interval(unchanged: Duration) -> Duration {
+    let [shortest, longest] = QUERY_INTERVALS;
+    (unchanged / 10).clamp(shortest, longest)
+}
+
 /// Whether every task has left the exit code 0; Slurm is not queried.
 pub fn are_done(plan: &Plan) -> bool {
     plan.tasks().into_iter().all(|task| read_state(plan, task).is_some_and(|code| code.trim() == "0"))
@@ -179,4 +191,15 @@ fn read_from(path: &std::path::Path, offset: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_change_is_asked_for_ever_more_seldom() {
+        let interval = |seconds| query_interval(Duration::from_secs(seconds)).as_secs();
+        assert_eq!([0, 20, 100, 3600].map(interval), [2, 2, 10, 30]);
+    }
 }

@@ -5,19 +5,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::event_sender::EventSender;
 use super::tasks;
 use crate::app::jobs::history::disk::{RunSnapshot, Stamp, read};
-use crate::app::jobs::tasks::Tasks;
+use crate::app::jobs::tasks::{TaskPhase, Tasks};
 use crate::app::jobs::{Cancel, Event};
+use crate::app::submit::status::query_interval;
 use crate::app::user_error::UserError;
 
 /// Time between two checks of the folders.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Shortest time between two queries of task states: other users need Slurm's controller too.
-const TASKS_PERIOD: Duration = Duration::from_secs(3);
 /// Readings that must fail in a row before an error is sent: a network file system may fail for a moment.
 const ATTEMPTS: usize = 3;
 
@@ -34,8 +33,11 @@ pub(super) struct RunWatcher {
 struct KnownRun {
     stamp: Option<Stamp>,
     tasks: Option<Tasks>,
-    /// When the states of its tasks were last queried.
+    /// What changes when tasks are submitted, cancelled or leave an exit code.
+    marks: [Option<SystemTime>; 2],
+    /// When the states of its tasks were last queried, and when they or the marks last changed.
     queried: Option<Instant>,
+    changed: Option<Instant>,
     /// Readings that have failed since the last success.
     failures: usize,
 }
@@ -73,11 +75,20 @@ impl RunWatcher {
     fn poll(&mut self) {
         for (folder, known) in &mut self.runs {
             let stamp = Stamp::read(folder);
+            let marks = tasks::marks(folder);
+            if known.marks != marks {
+                (known.marks, known.changed) = (marks, Some(Instant::now()));
+            }
+            let unchanged = known.changed.map_or(Duration::ZERO, |changed| changed.elapsed());
             let tasks = match known.queried {
-                Some(queried) if queried.elapsed() < TASKS_PERIOD => known.tasks.clone(),
+                Some(queried) if queried.elapsed() < query_interval(unchanged) => known.tasks.clone(),
                 _ => {
                     known.queried = Some(Instant::now());
-                    tasks::read(folder, known.tasks.as_ref())
+                    let tasks = tasks::read(folder, known.tasks.as_ref());
+                    if phases(tasks.as_ref()) != phases(known.tasks.as_ref()) {
+                        known.changed = known.queried;
+                    }
+                    tasks
                 }
             };
             if known.stamp.as_ref() == Some(&stamp) && known.tasks == tasks {
@@ -95,6 +106,11 @@ impl RunWatcher {
             self.sender.send(Event::RunRead { job: None, folder: folder.clone(), snapshot });
         }
     }
+}
+
+/// The phase of every task.
+fn phases(tasks: Option<&Tasks>) -> Vec<TaskPhase> {
+    tasks.into_iter().flat_map(|tasks| &tasks.all).map(|task| task.phase).collect()
 }
 
 #[cfg(test)]

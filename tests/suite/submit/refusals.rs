@@ -128,6 +128,9 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
     assert_eq!(task("4", "1").0, 0);
     assert_eq!(run(Command::new("bash").arg(home.join("join.sh"))).0, 0);
     assert_same(&folder, &desk.path("whole"));
+    // Once all are done, Slurm is not asked any more.
+    script(&bin, "squeue", "exit 1");
+    assert!(states(&mut on(&bin, jobs(&folder, &["--json"]))).values().all(|state| state == "done"));
 }
 
 #[test]
@@ -162,6 +165,32 @@ wc -l < "$0.calls""#;
         ["--parsable --array=1-2 train.sh", "--parsable --array=3-4 train.sh", "--parsable join.sh"];
     assert_eq!(calls(&bin, &desk.path("run/tasks")), expected);
     assert_same(&desk.path("run"), &desk.path("whole"));
+}
+
+#[test]
+fn tasks_beyond_the_submit_limit_are_retried_as_there_is_room() {
+    let desk = Desk::new(24, 12);
+    done(&mut desk.train("whole", 1, &[]));
+    let bin = slurm(&desk, TAKES);
+    done(&mut on(&bin, desk.train("run", 1, &["--submit", "slurm"])));
+    let (folder, home) = (desk.path("run"), desk.path("run/tasks"));
+    done(&mut desk.train("run", 1, &["--part", "1/2", "--resume"]));
+    fs::write(home.join("state/train-1"), "0\n").expect("a code");
+    // It refuses the first task, then runs each at once.
+    let takes = r#"[ -e "$0.late" ] || { touch "$0.late"; echo 'QOSMaxSubmitJobPerUserLimit' >&2; exit 1; }
+echo "$@" >> "$0.calls"
+for script; do :; done
+SLURM_ARRAY_TASK_ID=$(echo "$*" | sed -n 's/.*array=\([0-9]*\).*/\1/p') bash "$script" >&2
+wc -l < "$0.calls""#;
+    script(&bin, "sbatch", takes);
+    let words = ["1 of 3 tasks are submitted", "QOSMaxSubmitJobPerUserLimit", "3 of 3 tasks done"];
+    assert_ends(&mut on(&bin, jobs(&folder, &["--retry", "--wait"])), 0, &words);
+    let expected = [
+        "--parsable --array=2 train.sh",
+        "--parsable --dependency=afterok:3 --kill-on-invalid-dep=yes join.sh",
+    ];
+    assert_eq!(calls(&bin, &home)[2..], expected);
+    assert_same(&folder, &desk.path("whole"));
 }
 
 #[test]
@@ -211,6 +240,11 @@ fn a_damaged_part_is_named_and_made_again() {
     assert!(!folder.join("run.json").exists() && home.join("1/run.json").exists());
 
     fs::write(home.join("state/train-1"), "0\n").expect("a code");
+    // While its task runs, a part that cannot be read is left alone.
+    script(&bin, "squeue", "echo '1|2|RUNNING|9:00|None'; echo '2|N/A|PENDING|9:00|Dependency'");
+    assert_ends(&mut on(&bin, jobs(&folder, &["--retry"])), 0, &["nothing to submit"]);
+    assert!(probe.exists());
+    script(&bin, "squeue", "exit 0");
     fs::write(home.join("state/train-2"), "0\n").expect("a code");
     assert_ends(&mut on(&bin, jobs(&folder, &["--retry"])), 0, &["submitted 2 tasks"]);
     assert_eq!(
