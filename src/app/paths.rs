@@ -1,4 +1,5 @@
-//! Default folders: token caches, crash reports, pasted and received files, compiled kernels and runs; and creating a folder.
+//! Default folders: token caches, crash reports, pasted and received files, compiled kernels and runs; creating a folder; and this
+//! program's own file.
 
 use std::path::{Path, PathBuf};
 
@@ -72,8 +73,32 @@ pub fn make_folder(folder: &Path) -> anyhow::Result<()> {
     atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be created", folder.display()))
 }
 
+/// The file of this program; if it was replaced since the program started, as by an update, the file in its place.
+///
+/// # Errors
+/// If the system does not tell.
+pub fn program() -> anyhow::Result<PathBuf> {
+    Ok(in_place(std::env::current_exe().context("the path of this program is unknown")?))
+}
+
+/// What is at the path of a program by now: Linux marks the path of a file that was removed or replaced.
+fn in_place(program: PathBuf) -> PathBuf {
+    let replaced = program.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
+    replaced.filter(|path| path.is_file()).unwrap_or(program)
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_program_that_was_replaced_is_found_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let [program, marked] = ["ssmprobe", "ssmprobe (deleted)"].map(|name| folder.path().join(name));
+        assert_eq!(super::in_place(marked.clone()), marked);
+        crate::model::io::atomic_file::write(&program, b"newer").unwrap();
+        assert_eq!(super::in_place(marked), program);
+        assert_eq!(super::in_place(program.clone()), program);
+    }
+
     #[test]
     fn a_name_that_is_taken_gets_a_number() {
         let folder = tempfile::tempdir().unwrap();

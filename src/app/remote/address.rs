@@ -5,6 +5,8 @@ use std::io;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 
+use crate::app::paths;
+
 /// The program to start if none is named.
 pub(super) const DEFAULT_PROGRAM: &str = "ssmprobe";
 
@@ -93,7 +95,7 @@ impl WorkerAddress {
     pub(super) fn command(&self, program: Option<&str>) -> io::Result<Command> {
         let mut command = match self {
             Self::Local => {
-                let own = || std::env::current_exe().map(Command::new);
+                let own = || paths::program().map(Command::new).map_err(io::Error::other);
                 let mut command = program.map_or_else(own, |program| Ok(Command::new(program)))?;
                 command.args(["serve", "--stdio"]);
                 command

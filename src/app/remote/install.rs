@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
 use super::{RemoteError, WorkerAddress, refused_by_ssh};
+use crate::app::format::shell_word;
+use crate::app::paths;
 use crate::model::io::escape::shown_line;
 
 /// Where the program is installed, below the remote home folder.
@@ -30,28 +32,35 @@ struct Machine {
 /// # Errors
 /// If the machine is not reached or is of another platform, or the copy fails or does not run.
 pub fn install(place: &WorkerAddress) -> anyhow::Result<(String, bool)> {
-    let own = std::env::current_exe().context("the path of this program is unknown")?;
+    let own = paths::program()?;
     let there =
         parse_machine(&remote_output(place, "uname -sm; getconf GNU_LIBC_VERSION 2>/dev/null || true")?)?;
-    let here =
-        std::process::Command::new("uname").arg("-sm").output().context("`uname` cannot be started")?;
+    let here = Command::new("uname").arg("-sm").output().context("`uname` cannot be started")?;
     let here = String::from_utf8_lossy(&here.stdout).trim().to_owned();
-    let needs = required_glibc(&own).with_context(|| format!("{}: cannot be read", own.display()))?;
+    let unread = || format!("{}: cannot be read", own.display());
+    let needs = required_glibc(&own).with_context(unread)?;
     check_platform(&place.word(), &here, needs, &there)?;
-    let mut copy = place.shell(
-        "mkdir -p ~/.local/bin && cat > ~/.local/bin/.ssmprobe-new && chmod 755 ~/.local/bin/.ssmprobe-new && \
-         mv ~/.local/bin/.ssmprobe-new ~/.local/bin/ssmprobe",
-    )?;
-    let program = File::open(&own).with_context(|| format!("{}: cannot be read", own.display()))?;
-    check_output(place, copy.stdin(Stdio::from(program)).output(), "copy")?;
+    let program = File::open(&own).with_context(unread)?;
+    let bytes = program.metadata().with_context(unread)?.len();
+    // The input also ends where the connection is lost: half a program must not replace a whole one.
+    let script = format!(
+        "mkdir -p ~/.local/bin && cd ~/.local/bin && cat > .ssmprobe-new && test $(wc -c < .ssmprobe-new) -eq {bytes} && \
+         chmod 755 .ssmprobe-new && mv .ssmprobe-new ssmprobe"
+    );
+    check_output(place, shell(place, &script)?.stdin(Stdio::from(program)).output(), "copy")?;
     let version = remote_output(place, &format!("{INSTALLED} --version"))?;
     let on_path = remote_output(place, "command -v ssmprobe || true")?;
     Ok((version.trim().to_owned(), !on_path.trim().is_empty()))
 }
 
+/// The command that runs a script on the remote machine by its POSIX shell, whatever the user's own shell is.
+fn shell(place: &WorkerAddress, script: &str) -> std::io::Result<Command> {
+    place.shell(&format!("exec sh -c {}", shell_word(script)))
+}
+
 /// The standard output of a shell script on the remote machine.
 fn remote_output(place: &WorkerAddress, script: &str) -> anyhow::Result<String> {
-    let output = check_output(place, place.shell(script)?.stdin(Stdio::null()).output(), script)?;
+    let output = check_output(place, shell(place, script)?.stdin(Stdio::null()).output(), script)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::flags::{SlurmFlags, SubmitTarget};
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::tasks::plan_file;
+use crate::app::paths::program;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 
@@ -308,9 +309,4 @@ impl Plan {
         let folder = |task: Task| part_folder(&self.out(self.stages[task.stage].out.as_deref()), task.index);
         self.tasks().into_iter().filter(trains).map(|task| (task, folder(task))).collect()
     }
-}
-
-/// The path of this executable.
-fn program() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("the path of this program is unknown")
 }

@@ -3,11 +3,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 
 use crate::app::jobs::tasks::{PlannedStage, TaskPhase, TaskRequest, TaskStatus, Tasks, plan_file};
-use crate::app::paths::expanded;
+use crate::app::paths::{expanded, program};
 use crate::app::submit::status::{State, states, tail};
 use crate::app::submit::{Plan, SubmitTarget, Task};
 
@@ -54,6 +55,12 @@ pub(super) fn read(folder: &Path, before: Option<&Tasks>) -> Option<Tasks> {
     })
 }
 
+/// When the plan of the tasks in a folder was last written, and when one of them last left an exit code or was cancelled.
+pub(super) fn marks(folder: &Path) -> [Option<SystemTime>; 2] {
+    let plan = plan_file(folder);
+    [plan.with_file_name("state"), plan].map(|path| path.metadata().and_then(|about| about.modified()).ok())
+}
+
 fn status(plan: &Plan, task: Task, state: &State) -> TaskStatus {
     let (phase, lines) = match state {
         State::NotHandedIn | State::Stopped => (TaskPhase::Idle, 0),
@@ -74,8 +81,7 @@ pub(super) fn absolute(requested: &Path) -> anyhow::Result<PathBuf> {
 
 /// The standard output of `ssmprobe train` with the request's flags and `more`.
 fn run_train(request: &TaskRequest, folder: &Path, more: &[&str]) -> anyhow::Result<String> {
-    let program = std::env::current_exe().context("this program cannot find its own path")?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(program()?);
     command.arg("train").args(&request.words).args(more).arg("--out").arg(folder).stdin(Stdio::null());
     let output = command.output().context("the tasks cannot be submitted: this program cannot be started")?;
     if !output.status.success() {

@@ -7,7 +7,7 @@ use ssmprobe::app::remote::hello::{Hello, PROTOCOL};
 use tempfile::TempDir;
 
 use super::{fixture, inspect, is_alive, read_pid, until, write_script};
-use crate::run::{assert_ends, run};
+use crate::run::{assert_ends, program, run};
 
 /// Runs `inspect --on` with the script `what` as `ssh`; exit code and standard error.
 fn with_ssh(what: &str, place: &str) -> (i32, String) {
@@ -136,4 +136,24 @@ fn a_far_worker_writes_nothing_beside_the_results() {
     let (code, stderr) = with_path(desk.path(), "ssh://gpu1");
     assert!(code == 1 && stderr.contains("not inside the folder of the results"), "{stderr}");
     assert!(!desk.path().join("beside").exists());
+}
+
+/// The copy of the program ends with the connection: what was installed before stays.
+#[test]
+fn a_program_that_does_not_arrive_whole_is_not_installed() {
+    let desk = TempDir::new().expect("a folder");
+    let installed = desk.path().join(".local/bin/ssmprobe");
+    fs::create_dir_all(installed.parent().expect("a folder")).expect("a folder");
+    fs::write(&installed, "whole").expect("a file");
+    let ssh = format!(
+        "for script; do :; done; export HOME='{}'
+        case \"$script\" in *cat*) head -c 1000 | sh -c \"$script\";; *) sh -c \"$script\";; esac",
+        desk.path().display()
+    );
+    write_script(&desk.path().join("ssh"), &ssh);
+    let mut command = program();
+    command.args(["remote", "install", "gpu1"]);
+    command.env("PATH", format!("{}:/usr/bin:/bin", desk.path().display()));
+    assert_ends(&mut command, 1, &["`copy` failed there"]);
+    assert_eq!(fs::read(&installed).expect("a file"), b"whole");
 }
