@@ -125,6 +125,21 @@ fn no_temporary_file_is_left() {
 }
 
 #[test]
+fn a_training_that_nohup_started_outlives_its_terminal() {
+    let desk = Desk::new(36, 12);
+    let train = desk.train("run", 100_000, &["--seeds", "1"]);
+    let child = start(Command::new("nohup").arg(train.get_program()).args(train.get_args()));
+    let epochs = || fs::read_to_string(desk.path("run/metrics.jsonl")).map_or(0, |text| text.lines().count());
+    until("an epoch", || epochs() > 0);
+    signal(&child, "-HUP");
+    let before = epochs();
+    until("later epochs", || epochs() > before + 10);
+    signal(&child, "-TERM");
+    let (code, stderr, _) = end(child);
+    assert_eq!(code, Some(130), "{stderr}");
+}
+
+#[test]
 fn a_training_that_is_ended_at_once_goes_on_to_the_same_bits() {
     let desk = Desk::new(36, 12);
     done(&mut desk.train("whole", 40, &["--seeds", "1"]));

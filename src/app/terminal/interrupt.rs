@@ -2,7 +2,7 @@
 //! its step and saves. Work that does not return because it is blocked (by a pipe, a silent server) is waited for no
 //! longer than [`PATIENCE`], a step no longer than [`MAX_STEP`]. A second signal ends the program at once, and so does the
 //! first one if the verb never checks [`flow`]. Every such end removes the program's temporary files: files with their
-//! final names are complete, and work resumes from them.
+//! final names are complete, and work resumes from them. Started by `nohup`, the program ignores SIGHUP.
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -45,7 +45,24 @@ pub fn install() -> anyhow::Result<()> {
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
-    ctrlc::set_handler(signalled).context("cannot listen for Ctrl-C")
+    #[cfg(unix)]
+    let by_nohup = ignore_hang_up() == libc::SIG_IGN;
+    ctrlc::set_handler(signalled).context("cannot listen for Ctrl-C")?;
+    #[cfg(unix)]
+    if by_nohup {
+        ignore_hang_up();
+    }
+    Ok(())
+}
+
+/// Ignores SIGHUP; returns how it was taken before.
+#[cfg(unix)]
+fn ignore_hang_up() -> libc::sighandler_t {
+    // SAFETY: no handler is installed, the signal is only ignored.
+    #[expect(unsafe_code, reason = "a call of C that sets how a signal is taken")]
+    unsafe {
+        libc::signal(libc::SIGHUP, libc::SIG_IGN)
+    }
 }
 
 /// Declares that the work checks [`flow`] regularly. May be called several times, as one verb may run another.
