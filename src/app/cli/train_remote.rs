@@ -66,7 +66,7 @@ pub fn run(host: Host, words: Vec<String>, out: PathBuf) -> anyhow::Result<ExitC
 }
 
 impl RemoteTraining {
-    /// Prints a change of the connection; an error if none was ever made.
+    /// Prints a change of the connection; an error if none was ever made, or it is not made again.
     fn report_connection(
         &self,
         before: &Connection,
@@ -79,6 +79,10 @@ impl RemoteTraining {
             }
             (Connection::Lost { .. }, Connection::Connected { .. }) => display.say("reconnected"),
             (_, Connection::Lost { why, stood: false, .. }) => bail!("{why}"),
+            (_, Connection::Lost { why, retry: None, .. }) => {
+                self.print_how_to_follow(display);
+                bail!("{why}")
+            }
             (Connection::Connected { .. }, Connection::Lost { .. }) => {
                 display.say("connection lost; the training keeps running there; reconnecting automatically");
             }

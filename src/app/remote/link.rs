@@ -212,6 +212,8 @@ impl Link {
     fn down(&mut self, error: RemoteError) {
         let retries = match error.fault {
             RemoteErrorKind::Protocol { .. } => false,
+            // Logins that are refused again and again may block this user there.
+            RemoteErrorKind::ChangedHostKey | RemoteErrorKind::NewHostKey | RemoteErrorKind::Denied => false,
             _ => self.was_connected || error.fault.is_transient(),
         };
         let delay = retry_delay(self.attempts);
@@ -311,9 +313,13 @@ mod tests {
         // A permanent failure is retried only if there was a connection before; another protocol never is.
         let ended = || RemoteErrorKind::Ended { program: "ssmprobe".to_owned(), status: "1".to_owned() };
         let other = || RemoteErrorKind::Protocol { found: 0, version: "0".to_owned() };
-        for (stood, fault, again) in
-            [(false, ended(), false), (true, ended(), true), (true, other(), false), (false, lost(), true)]
-        {
+        for (stood, fault, again) in [
+            (false, ended(), false),
+            (true, ended(), true),
+            (true, other(), false),
+            (false, lost(), true),
+            (true, RemoteErrorKind::Denied, false),
+        ] {
             link.was_connected = stood;
             link.down(link.error(fault));
             assert_eq!(matches!(link.phase, Phase::Down(Some(_))), again);

@@ -21,6 +21,9 @@ const EVENT_CAPACITY: usize = 16;
 const MEMORY_PERIOD: Duration = Duration::from_secs(2);
 /// Changes of fewer bytes are not reported.
 const MEMORY_STEP: u64 = 1 << 20;
+/// The memory is reported at least this often: only a write tells the system that the client's machine is gone, and so ends
+/// this process.
+const MAX_SILENCE: Duration = Duration::from_mins(1);
 /// Capacity of the queue of requests and wake-ups.
 const INPUT_CAPACITY: usize = 64;
 
@@ -78,24 +81,30 @@ pub fn serve() -> anyhow::Result<()> {
     }
 }
 
-/// The resident memory that was last reported, in bytes, and when it was last measured.
+/// The resident memory that was last reported, in bytes, and when; and when it was last measured.
 #[derive(Default)]
 struct MemoryReporter {
-    reported: u64,
+    reported: Option<(u64, Instant)>,
     measured: Option<Instant>,
 }
 
 impl MemoryReporter {
-    /// The resident bytes, if it is time to measure and they changed by [`MEMORY_STEP`] or more.
+    /// The resident bytes, if it is time to measure and they are to be reported.
     fn changed(&mut self) -> Option<u64> {
         if self.measured.is_some_and(|measured| measured.elapsed() < MEMORY_PERIOD) {
             return None;
         }
         self.measured = Some(Instant::now());
-        let bytes =
-            process_memory::resident().filter(|bytes| bytes.abs_diff(self.reported) >= MEMORY_STEP)?;
-        self.reported = bytes;
+        let bytes = process_memory::resident().filter(|bytes| self.is_due(*bytes))?;
+        self.reported = Some((bytes, Instant::now()));
         Some(bytes)
+    }
+
+    /// Whether these bytes differ by [`MEMORY_STEP`] or more from those last reported, or these are [`MAX_SILENCE`] old.
+    fn is_due(&self, bytes: u64) -> bool {
+        self.reported.is_none_or(|(before, reported)| {
+            bytes.abs_diff(before) >= MEMORY_STEP || reported.elapsed() >= MAX_SILENCE
+        })
     }
 }
 
@@ -140,4 +149,19 @@ fn claim_stdout() -> io::Result<std::fs::File> {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn claim_stdout() -> io::Result<io::Stdout> {
     Ok(io::stdout())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_reported_when_it_changes_and_once_a_minute() {
+        let mut memory = MemoryReporter::default();
+        assert!(memory.is_due(0));
+        memory.reported = Some((MEMORY_STEP, Instant::now()));
+        assert!(!memory.is_due(MEMORY_STEP) && memory.is_due(0) && memory.is_due(2 * MEMORY_STEP));
+        memory.reported = Instant::now().checked_sub(MAX_SILENCE).map(|then| (MEMORY_STEP, then));
+        assert!(memory.is_due(MEMORY_STEP));
+    }
 }

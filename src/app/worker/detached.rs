@@ -20,13 +20,13 @@ use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
 use crate::app::jobs::training::{RunSnapshot, TrainEvent};
 use crate::app::jobs::{Cancel, Event, Unit};
-use crate::app::paths::make_folder;
+use crate::app::paths::{make_folder, program};
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, sign};
 use crate::model::io::process::host_name;
 
-/// Time between two looks at its files.
-const PERIOD: Duration = Duration::from_millis(200);
+/// Time between two looks at its files: each locks one and opens two, perhaps on a network file system.
+const PERIOD: Duration = Duration::from_secs(1);
 /// Largest file that describes the process, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
 /// Most bytes of a log that are read at a time.
@@ -110,7 +110,8 @@ pub(super) fn run(
         }
         sleep(PERIOD);
     }
-    let log = atomic_file::text(&logs[0].path, u64::MAX).unwrap_or_default();
+    let log = atomic_file::read(&logs[0].path, u64::MAX).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log); // drivers print there, too
     let failed = ends_with_error(&log);
     let finished = !failed && last.as_ref().is_some_and(|snapshot| history(snapshot).finished());
     if !failed && (finished || stopped) {
@@ -162,7 +163,7 @@ fn read_started(out: &Path) -> Option<Started> {
 
 /// Starts the training in a session of its own, which signals to this process do not reach.
 fn begin(out: &Path, words: &[String], held: ExclusiveLock) -> anyhow::Result<()> {
-    let mut command = Command::new(std::env::current_exe().context("this program cannot find its own path")?);
+    let mut command = Command::new(program()?);
     // The words of `train` are all flags; those of a sweep begin with the verb.
     let verb = if words.first().is_some_and(|word| word == SWEEP) { None } else { Some("train") };
     command.args(verb).args(words).arg("--out").arg(out);
