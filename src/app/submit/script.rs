@@ -54,6 +54,8 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
         }
     };
     line(&format!("cd {} && rm -f {state} || exit", shell_path(&plan.directory)));
+    // Not every cluster confines a task to its processors.
+    line("export RAYON_NUM_THREADS=${RAYON_NUM_THREADS:-$SLURM_CPUS_ON_NODE}");
     line("");
     line(&format!("# {WARNING_SECONDS} s before its time limit it saves what is done, and is requeued."));
     line("trap 'over=yes; kill -TERM $program' USR1");
@@ -78,8 +80,8 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
 
 /// The value of an option, quoted for an `#SBATCH` line.
 fn option(value: &str) -> Cow<'_, str> {
-    match value.contains([' ', '#', '\'']) {
-        true => format!("\"{}\"", value.replace('"', "\\\"")).into(),
+    match value.contains([' ', '#', '\'', '"', '\\']) {
+        true => format!("\"{}\"", value.replace('\\', r"\\").replace('"', "\\\"")).into(),
         false => value.into(),
     }
 }
@@ -99,6 +101,7 @@ mod tests {
     #[test]
     fn options_reach_sbatch_as_they_are() {
         assert_eq!(option_pair("comment=one two"), "comment=\"one two\"");
+        assert_eq!(option_pair(r#"comment="a\b"#), r#"comment="\"a\\b""#);
         assert_eq!(option_pair("exclusive"), "exclusive");
     }
 }
