@@ -1,5 +1,9 @@
 //! Long work before the compute thread is needed, as downloading a backbone: each request has a thread of its own.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::Context;
+
 use super::compute::{Job, Kind, Task};
 use super::event_sender::{EventSender, JobEvents};
 use super::task_queue::TaskQueue;
@@ -15,6 +19,15 @@ use crate::app::user_error::UserError;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::train::run::Run;
+
+/// Held while a training is planned, which may read a large dataset: every change of a form asks for another plan.
+static PLANNING: Mutex<()> = Mutex::new(());
+
+/// Waits until no other plan is made; `None` if this one is not wanted any more.
+fn turn(cancel: &Cancel) -> Option<MutexGuard<'static, ()>> {
+    let turn = PLANNING.lock().unwrap_or_else(PoisonError::into_inner);
+    (!cancel.is_cancelled()).then_some(turn)
+}
 
 /// Prepares a request for the compute thread, where the job continues; runs those of other processes to their end.
 pub(super) fn fetch(
@@ -43,7 +56,10 @@ pub(super) fn fetch(
 /// Runs a request that other processes carry out.
 fn run_apart(kind: &Fetch, events: &JobEvents, cancel: &Cancel, closing: &Cancel) -> anyhow::Result<()> {
     let news = match kind {
-        Fetch::PlanTasks(request) => TrainEvent::TasksPlanned(tasks::plan(request)?),
+        Fetch::PlanTasks(request) => match turn(cancel) {
+            Some(_turn) => TrainEvent::TasksPlanned(tasks::plan(request)?),
+            None => return Ok(()),
+        },
         Fetch::HandIn(request) => TrainEvent::HandedIn(tasks::begin(request)?),
         Fetch::RetryTasks(folder) => TrainEvent::Retried(hand_in::again(&mut Plan::open(folder)?)?),
         Fetch::EndTasks(folder) => return hand_in::end(&Plan::open(folder)?),
@@ -69,6 +85,7 @@ fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<K
         Fetch::Plan(settings) => {
             let backbone = fetch::backbone(&settings.backbone, &mut events.clone())?;
             let plan = TrainPlan::new(*settings, backbone)?;
+            let _turn = turn(cancel).context("another plan is wanted by now")?;
             let (preflight, tokens, dataset) = train::preflight(&plan)?;
             let news = TrainEvent::Planned(Box::new(preflight.clone()));
             if !cancel.is_cancelled() {
@@ -99,4 +116,21 @@ fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<K
             Kind::Train(Box::new(TrainSpec { plan, out, resume: true }))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_plans_that_wait_only_those_that_are_still_wanted_are_made() {
+        let (cancel, held) = (Cancel::default(), turn(&Cancel::default()));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| turn(&cancel).is_some());
+            cancel.cancel();
+            drop(held);
+            assert!(!waits.join().unwrap());
+        });
+        assert!(turn(&Cancel::default()).is_some());
+    }
 }
