@@ -211,9 +211,11 @@ impl Link {
     /// Records a failure and schedules the next attempt, if another one may succeed.
     fn down(&mut self, error: RemoteError) {
         let retries = match error.fault {
-            RemoteErrorKind::Protocol { .. } => false,
             // Logins that are refused again and again may block this user there.
-            RemoteErrorKind::ChangedHostKey | RemoteErrorKind::NewHostKey | RemoteErrorKind::Denied => false,
+            RemoteErrorKind::Protocol { .. }
+            | RemoteErrorKind::ChangedHostKey
+            | RemoteErrorKind::NewHostKey
+            | RemoteErrorKind::Denied => false,
             _ => self.was_connected || error.fault.is_transient(),
         };
         let delay = retry_delay(self.attempts);
