@@ -167,8 +167,8 @@ pub enum CacheError {
 /// Advice after a failed file operation `what`.
 fn remedy(what: &str) -> &'static str {
     match what {
-        "list it" | "remove it" => "check the path and its permissions",
-        _ => "complete shards are kept and the extraction can be resumed",
+        "create the folder" | "write it" => "complete shards are kept and the extraction can be resumed",
+        _ => "check the path and its permissions",
     }
 }
 
