@@ -76,13 +76,30 @@ pub fn submit(script: &Path, options: &[String]) -> Result<String, SlurmError> {
     }
 }
 
-/// The tasks of this user in the queue.
+/// The tasks in the queue of this user and of the owner of the file `plan`: a run may be opened by others.
 ///
 /// # Errors
 /// If Slurm does not answer.
-pub fn queue() -> Result<Vec<Queued>, SlurmError> {
-    let arguments = ["--me", "--array", "--noheader", "--format=%F|%K|%T|%L|%r"].map(str::to_owned);
+pub fn queue(plan: &Path) -> Result<Vec<Queued>, SlurmError> {
+    let users: BTreeSet<String> = [Path::new("/proc/self"), plan].into_iter().filter_map(owner).collect();
+    let whose = match users.is_empty() {
+        true => "--me".to_owned(),
+        false => format!("--user={}", users.into_iter().collect::<Vec<_>>().join(",")),
+    };
+    let arguments = [&*whose, "--array", "--noheader", "--format=%F|%K|%T|%L|%r"].map(str::to_owned);
     Ok(call("squeue", &arguments)?.lines().filter_map(parse_queued).collect())
+}
+
+/// The number of the user to whom a file belongs.
+#[cfg(unix)]
+fn owner(file: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    Some(file.metadata().ok()?.uid().to_string())
+}
+
+#[cfg(not(unix))]
+fn owner(_: &Path) -> Option<String> {
+    None
 }
 
 /// Parses a line of `squeue`.

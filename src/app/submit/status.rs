@@ -88,7 +88,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
         return Ok(plan.tasks().into_iter().map(|task| (task, State::Done)).collect());
     }
     let queue = match plan.place {
-        SubmitTarget::Slurm if !plan.handed_in.is_empty() => slurm::queue()?,
+        SubmitTarget::Slurm if !plan.handed_in.is_empty() => slurm::queue(&plan_file(&plan.folder))?,
         _ => Vec::new(),
     };
     let cancelled = plan.is_cancelled();

@@ -199,6 +199,7 @@ fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_handed_in(
     let bin = slurm(&desk, TAKES);
     let accounting = r#"echo "$@" >> "$0.calls"; echo '2_1|TIMEOUT'; echo '2_[3-4]|CANCELLED by 7'"#;
     script(&bin, "sacct", accounting);
+    script(&bin, "squeue", r#"echo "$1" >> "$0.calls""#);
     done(&mut on(&bin, desk.train("run", 1, &["--seeds", "4", "--submit", "slurm"])));
     let (folder, home) = (desk.path("run"), desk.path("run/tasks"));
     for (file, text) in
@@ -210,6 +211,10 @@ fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_handed_in(
     assert!(code == 0 && list.contains("ended early (TIMEOUT)"), "{list}");
     assert!(list.contains("ended early (CANCELLED by 7)"), "{list}");
     assert!(stderr.contains("log/train-1.txt ends with:") && !stderr.contains("log/train-3.txt"), "{stderr}");
+    // Of the user to whom the plan belongs, here this one.
+    let user = std::os::unix::fs::MetadataExt::uid(&home.join("plan.json").metadata().expect("a plan"));
+    let asked = fs::read_to_string(bin.join("squeue.calls")).expect("calls");
+    assert_eq!(asked, format!("--user={user}\n"));
     let asked = fs::read_to_string(bin.join("sacct.calls")).expect("calls");
     assert_eq!(asked, "--noheader --allocations --parsable2 --format=JobID,State --jobs=2\n");
     done(&mut on(&bin, jobs(&folder, &["--cancel"])));
