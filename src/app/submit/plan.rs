@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::flags::{SlurmFlags, SubmitTarget};
 use crate::app::jobs::part::{Part, part_folder};
@@ -156,14 +157,15 @@ impl Plan {
         }
         let bytes =
             atomic_file::read(&path, MAX_PLAN_BYTES).with_context(|| format!("{shown}: cannot be read"))?;
-        let plan: Self =
-            serde_json::from_slice(&bytes).with_context(|| format!("{shown}: is not a task plan"))?;
-        if plan.format != FORMAT {
+        let other = || format!("{shown}: is not a task plan");
+        let plan: Value = serde_json::from_slice(&bytes).with_context(other)?;
+        // First, as another version may have other fields.
+        if let Some(format) = plan["format"].as_u64().filter(|format| *format != FORMAT) {
             bail!(
-                "{shown}: `format` is {}; this program reads {FORMAT}; use the version that wrote it",
-                plan.format
+                "{shown}: `format` is {format}; this program reads {FORMAT}; use the version that wrote it"
             );
         }
+        let plan: Self = serde_json::from_value(plan).with_context(other)?;
         let invalid = |found| anyhow!("{shown}: {found}; submit the work again, into another folder");
         plan.check().map_err(invalid)?;
         Ok(Self { folder: std::path::absolute(folder)?, program: program()?, ..plan })
