@@ -116,7 +116,8 @@ impl Plan {
     /// A plan with its results in `folder`.
     ///
     /// # Errors
-    /// If it is not valid, as with too many tasks; if this executable or the working directory cannot be determined.
+    /// If it is not valid, as with too many tasks; if this executable or the working directory cannot be determined, or a
+    /// path is not Unicode, as the file and the scripts are.
     pub fn new(
         folder: &Path,
         place: SubmitTarget,
@@ -126,6 +127,10 @@ impl Plan {
         let program = program()?;
         let directory = std::env::current_dir().context("the current folder cannot be determined")?;
         let folder = std::path::absolute(folder).context("the current folder cannot be determined")?;
+        if let Some(path) = [&directory, &folder, &program].into_iter().find(|path| path.to_str().is_none()) {
+            let why = "is not valid Unicode; submit from and into a folder whose path is";
+            return Err(Usage(format!("{}: {why}", path.display())).into());
+        }
         let (format, largest_array, handed_in) = (FORMAT, usize::MAX, Vec::new());
         let plan =
             Self { format, folder, program, directory, place, slurm, largest_array, stages, handed_in };

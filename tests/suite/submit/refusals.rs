@@ -1,6 +1,7 @@
 //! What is submitted to Slurm and how refusals are reported, with stand-ins for its commands that record their arguments.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -292,6 +293,9 @@ fn what_could_not_be_read_again_is_not_handed_in() {
     let bin = slurm(&desk, TAKES);
     let submit = |more: &[&str]| on(&bin, desk.train("run", 1, &[more, &["--submit", "slurm"]].concat()));
     assert_ends(&mut submit(&["--seeds", "1000000"]), 2, &["a plan has at most 1000000", "--tasks"]);
+    let odd = desk.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    fs::create_dir(&odd).expect("a folder");
+    assert_ends(submit(&[]).current_dir(&odd), 2, &["is not valid Unicode"]);
     assert!(!desk.path("run").exists());
     done(&mut submit(&[]));
     // An unreadable plan may be that of running tasks.
