@@ -115,6 +115,7 @@ pub fn refused(error: &anyhow::Error) -> bool {
         | TrainingError::Blocks { .. }
         | TrainingError::Parts { .. }
         | TrainingError::Out { .. }
+        | TrainingError::NotUnicode(_)
         | TrainingError::Differs { .. } => true,
         _ => false,
     };

@@ -453,6 +453,20 @@ fn a_full_disk_stops_with_a_message_and_goes_on_once_there_is_room() {
     assert!(stderr.contains("64 already cached") && listed.contains("tokens-000002"), "{stderr} {listed}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_path_that_no_file_can_record_is_refused_before_any_work() {
+    use std::os::unix::ffi::OsStrExt;
+    let desk = Desk::new(6, 3);
+    let odd = desk.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    fs::rename(desk.data(), &odd).expect("renamed");
+    let mut train = desk.verb("train", "cache");
+    train.args(["--heads", "gap", "--device", "cpu", "--out"]).arg(desk.path("run"));
+    train.arg("--backbone").arg(backbone()).arg("--data").arg(&odd);
+    assert_ends(&mut train, 2, &["is not valid Unicode"]);
+    assert!(!desk.path("run").exists() && !desk.path("cache").exists());
+}
+
 /// A file size limit plays the full disk.
 #[cfg(unix)]
 #[test]

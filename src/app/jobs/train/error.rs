@@ -58,6 +58,9 @@ pub enum TrainingError {
         /// What the system says, and what to do.
         source: io::Error,
     },
+    /// A path that the run's files cannot record.
+    #[error("{0}: is not valid Unicode, as the run's files are; rename the folder, or work in another one")]
+    NotUnicode(PathBuf),
     /// No folder was given for the run, and none can be suggested.
     #[error("this user has no home folder to keep the run in; give a folder for it")]
     NoOut,

@@ -151,6 +151,7 @@ pub fn run(
     axes::check_selection(&plan.heads, parts.selection)?;
     let mut token_plan = Plan::new(plan.tokens(), &dataset)?;
     plan.check_cls(&token_plan)?;
+    plan.check_paths(&token_plan)?;
     let choice = open(&settings.device)?;
     token_source::allowed(plan, &token_plan, &parts, &dataset, &choice.device)?;
     if let Some((_, run)) = &before {

@@ -90,6 +90,16 @@ impl TrainPlan {
         Ok(())
     }
 
+    /// Refuses a backbone, a dataset and a folder of caches whose paths are not Unicode, as the run's files that record them are.
+    pub(super) fn check_paths(&self, tokens: &Plan) -> Result<(), TrainingError> {
+        let data = self.settings.data.as_deref().unwrap_or(Path::new(""));
+        let odd = |path: &Path| std::path::absolute(path).ok().filter(|path| path.to_str().is_none());
+        match [&self.backbone, data, &tokens.root].into_iter().find_map(odd) {
+            Some(path) => Err(TrainingError::NotUnicode(path)),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses heads that read the CLS token where the backbone has none.
     pub(super) fn check_cls(&self, tokens: &Plan) -> Result<(), TrainingError> {
         let needs = |variant: &&Variant| head::find(&variant.head).is_some_and(HeadSpec::needs_cls);

@@ -127,6 +127,7 @@ pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), Trainin
     axes::check_selection(&plan.heads, parts.selection)?;
     let tokens = Plan::new(plan.tokens(), &dataset)?;
     plan.check_cls(&tokens)?;
+    plan.check_paths(&tokens)?;
     if let (false, Err(refused)) = (settings.recomputes(false), tokens.check()) {
         return Err(TrainingError::TooLarge { refused, epoch: None });
     }
