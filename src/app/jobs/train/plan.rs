@@ -94,7 +94,7 @@ impl TrainPlan {
     pub(super) fn check_paths(&self, tokens: &Plan) -> Result<(), TrainingError> {
         let data = self.settings.data.as_deref().unwrap_or(Path::new(""));
         let odd = |path: &Path| std::path::absolute(path).ok().filter(|path| path.to_str().is_none());
-        match [&self.backbone, data, &tokens.root].into_iter().find_map(odd) {
+        match [&*self.backbone, data, &*tokens.root].into_iter().find_map(odd) {
             Some(path) => Err(TrainingError::NotUnicode(path)),
             None => Ok(()),
         }
