@@ -465,6 +465,17 @@ fn a_path_that_no_file_can_record_is_refused_before_any_work() {
     train.arg("--backbone").arg(backbone()).arg("--data").arg(&odd);
     assert_ends(&mut train, 2, &["is not valid Unicode"]);
     assert!(!desk.path("run").exists() && !desk.path("cache").exists());
+    // Elsewhere such a path is shown as far as it can be.
+    fs::rename(&odd, desk.data()).expect("renamed");
+    let (cache, run) = (odd.join("tokens"), odd.join("run"));
+    let mut extract = program();
+    extract.args(["extract", "--json", "--device", "cpu", "--backbone"]).arg(backbone());
+    done(extract.arg("--data").arg(desk.data()).arg("--cache").arg(&cache));
+    done(program().args(["cache", "list", "--json", "--cache"]).arg(&cache));
+    let mut train = desk.on_data("train", "cache");
+    done(train.args(["--heads", "gap", "--epochs", "1", "--json", "--out"]).arg(&run));
+    let mut eval = desk.verb("eval", "cache");
+    done(eval.args(["--device", "cpu", "--json", "--run"]).arg(&run));
 }
 
 /// A file size limit plays the full disk.

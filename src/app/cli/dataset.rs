@@ -63,7 +63,7 @@ impl DatasetVerb {
                 json!({
                     "name": dataset.name,
                     "layout": dataset.layout,
-                    "root": dataset.root,
+                    "root": dataset.root.display().to_string(),
                     "images": dataset.samples.len(),
                     "splits": counts(&Split::ALL.map(|split| report.total(split))),
                     "held_out": dataset.held_out().map(Split::name),

@@ -357,10 +357,10 @@ fn print_list(plan: &Plan) -> anyhow::Result<()> {
 fn document(plan: &Plan) -> anyhow::Result<Value> {
     let task = |(task, state): &(Task, State)| {
         let last = tail(plan, *task, 1).pop();
-        json!({"task": plan.name(*task), "how": state, "last": last, "log": plan.log(*task)})
+        json!({"task": plan.name(*task), "how": state, "last": last, "log": plan.log(*task).display().to_string()})
     };
     let tasks: Vec<_> = states(plan)?.iter().map(task).collect();
-    Ok(json!({"folder": plan.folder, "place": plan.place, "tasks": tasks}))
+    Ok(json!({"folder": plan.folder.display().to_string(), "place": plan.place, "tasks": tasks}))
 }
 
 /// Prints the last lines of the log of a task that failed.

@@ -13,6 +13,7 @@ use super::jobs;
 use super::on_flags::OnFlags;
 use crate::app::format::shell_path;
 use crate::app::jobs::eval::{EvalEvent, EvalFlags, EvaluatedProbe};
+use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::{Compute, Event};
 use crate::app::paths::make_folder;
 use crate::app::submit::plan::JOIN;
@@ -145,8 +146,8 @@ impl Report {
             }
             EvalEvent::Begun => folder.map_or(Ok(()), make_folder),
             EvalEvent::LeftOut { probe, error } => {
-                let named = error.starts_with(&probe.display().to_string());
-                let of = if named { String::new() } else { format!("{}: ", probe.display()) };
+                let probe = probe.display().to_string();
+                let of = if error.starts_with(&probe) { String::new() } else { format!("{probe}: ") };
                 say!("warning: left out: {of}{error}");
                 self.print_json(|| json!({"event": "failure", "probe": probe, "error": error}))
             }
@@ -159,7 +160,9 @@ impl Report {
             EvalEvent::Survey { probe, files } => {
                 let Some(folder) = folder else { return Ok(()) };
                 files.iter().try_for_each(|file| file.save(folder))?;
-                let files: Vec<_> = files.into_iter().map(|file| folder.join(file.path)).collect();
+                let shown = |file: ResultFile| folder.join(file.path).display().to_string();
+                let (probe, files) =
+                    (probe.display().to_string(), files.into_iter().map(shown).collect::<Vec<_>>());
                 self.print_json(|| json!({"event": "survey", "probe": probe, "files": files}))
             }
             EvalEvent::Anchor(anchor) => {
@@ -177,7 +180,7 @@ impl Report {
             EvalEvent::Kept(file) => {
                 let Results { images, masks, ref probes, .. } = *results;
                 self.print_json(|| {
-                    let probes = probes.len();
+                    let (probes, file) = (probes.len(), file.as_ref().map(|file| file.display().to_string()));
                     json!({"event": "end", "images": images, "masks": masks, "probes": probes, "file": file})
                 })?;
                 let Some(file) = file else { return Ok(()) };

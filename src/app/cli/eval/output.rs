@@ -19,7 +19,7 @@ pub fn document(subject: &Subject, reading: &Intervention, metrics: &Metrics) ->
     };
     json!({
         "event": "probe",
-        "probe": subject.path,
+        "probe": subject.path.display().to_string(),
         "head": head,
         "seed": seed,
         "which": which,

@@ -98,7 +98,7 @@ impl TrainArgs {
         let grids = TrainHistory::of_outcomes(run, outcomes).grids();
         if self.json {
             let results: Vec<Value> = outcomes.iter().map(result).collect();
-            let end = json!({"event": "end", "run": run.folder(), "finished": finished, "results": results,
+            let end = json!({"event": "end", "run": out.to_string(), "finished": finished, "results": results,
                              "chosen": grids.iter().filter_map(chosen).collect::<Vec<_>>()});
             stdout::line(end)?;
         } else {

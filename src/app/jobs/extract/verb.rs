@@ -75,9 +75,10 @@ pub fn run(
     let options = ExtractOptions { backbone, tokens, layers: flags.layers.clone() };
     let plan = Plan::new(options, &dataset)?;
     sink(ExtractEvent::Note(describe(&plan)))?;
+    let shown = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
     let mut document = json!({
-        "cache": plan.folder(),
-        "caches": plan.folders(),
+        "cache": plan.folder().display().to_string(),
+        "caches": shown(&plan.folders()),
         "images": plan.images,
         "done": plan.done,
         "grid": plan.grid,
@@ -110,7 +111,7 @@ pub fn run(
         document["unreadable"] = json!(unreadable);
         document["seconds"] = json!(seconds);
         document["spent"] = json!(spent);
-        document["damaged"] = json!(damaged);
+        document["damaged"] = json!(shown(&damaged));
         document["changed"] = json!(changed);
     }
     Ok(sink(ExtractEvent::Done(document))?)
