@@ -1,6 +1,8 @@
 //! Long work before the compute thread is needed, as downloading a backbone: each request has a thread of its own.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
@@ -22,11 +24,28 @@ use crate::model::train::run::Run;
 
 /// Held while a training is planned, which may read a large dataset: every change of a form asks for another plan.
 static PLANNING: Mutex<()> = Mutex::new(());
+/// How long a plan waits for another, which may never end: that of a dataset on a server that does not answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Time between two looks at whether the other has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Waits until no other plan is made; `None` if this one is not wanted any more.
-fn turn(cancel: &Cancel) -> Option<MutexGuard<'static, ()>> {
-    let turn = PLANNING.lock().unwrap_or_else(PoisonError::into_inner);
-    (!cancel.is_cancelled()).then_some(turn)
+/// The turn of one plan, until it is dropped.
+struct Turn {
+    _held: Option<MutexGuard<'static, ()>>,
+}
+
+/// Waits until no other plan is made, but not longer than [`PATIENCE`]; `None` if this one is not wanted any more.
+fn turn(cancel: &Cancel) -> Option<Turn> {
+    let begun = Instant::now();
+    while !cancel.is_cancelled() {
+        match PLANNING.try_lock() {
+            Ok(held) => return Some(Turn { _held: Some(held) }),
+            Err(TryLockError::Poisoned(held)) => return Some(Turn { _held: Some(held.into_inner()) }),
+            Err(_) if begun.elapsed() < PATIENCE => sleep(POLL_INTERVAL),
+            Err(_) => return Some(Turn { _held: None }),
+        }
+    }
+    None
 }
 
 /// Prepares a request for the compute thread, where the job continues; runs those of other processes to their end.
