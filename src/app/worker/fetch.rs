@@ -41,8 +41,8 @@ fn turn(cancel: &Cancel) -> Option<Turn> {
         match PLANNING.try_lock() {
             Ok(held) => return Some(Turn { _held: Some(held) }),
             Err(TryLockError::Poisoned(held)) => return Some(Turn { _held: Some(held.into_inner()) }),
-            Err(_) if begun.elapsed() < PATIENCE => sleep(POLL_INTERVAL),
-            Err(_) => return Some(Turn { _held: None }),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => sleep(POLL_INTERVAL),
+            Err(TryLockError::WouldBlock) => return Some(Turn { _held: None }),
         }
     }
     None
