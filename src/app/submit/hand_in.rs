@@ -109,7 +109,6 @@ pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
         let stage = array.stage;
         array.tasks.retain(|&index| wanted.binary_search(&Task { stage, index }).is_err());
     }
-    plan.handed_in.retain(|array| !array.tasks.is_empty());
     plan.save()?;
     submit_tasks(plan, &wanted, &active)?;
     Ok(wanted.len())
