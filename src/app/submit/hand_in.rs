@@ -63,8 +63,10 @@ pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
     let busy = plan.place == SubmitTarget::Local && local::is_running(plan);
     let mut states = states(plan)?;
     for (task, part) in plan.parts().into_iter().filter(|(_, part)| !busy && part.exists()) {
-        // Another machine replaces the files of an active task, which may be unreadable for a moment.
-        let ended = states.iter_mut().find(|(known, state)| *known == task && !state.is_active());
+        // Another machine replaces the files of an active task, which may be unreadable for a moment. One that was stopped or
+        // killed left whole files, of which the checkpoint may have gigabytes.
+        let may_be = |state: &State| matches!(state, State::Done | State::Failed { .. });
+        let ended = states.iter_mut().find(|(known, state)| *known == task && may_be(state));
         if let Some((_, state)) = ended
             && set_aside_if_damaged(plan, task, &part)?
         {
