@@ -38,9 +38,6 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
             .into());
         }
     }
-    if plan.place == SubmitTarget::Slurm {
-        plan.largest_array = slurm::largest_array();
-    }
     plan.save()?;
     for task in plan.tasks() {
         let _ = std::fs::remove_file(plan.state(task)); // left by an earlier plan, if any

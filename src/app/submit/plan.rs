@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::flags::{SlurmFlags, SubmitTarget};
+use super::slurm;
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::tasks::plan_file;
 use crate::app::paths::program;
@@ -131,7 +132,11 @@ impl Plan {
             let why = "is not valid Unicode; submit from and into a folder whose path is";
             return Err(Usage(format!("{}: {why}", path.display())).into());
         }
-        let (format, largest_array, handed_in) = (FORMAT, usize::MAX, Vec::new());
+        let largest_array = match place {
+            SubmitTarget::Slurm => slurm::largest_array(),
+            SubmitTarget::Local => usize::MAX,
+        };
+        let (format, handed_in) = (FORMAT, Vec::new());
         let plan =
             Self { format, folder, program, directory, place, slurm, largest_array, stages, handed_in };
         let refused = |found| Usage(format!("{}: {found}; choose fewer with --tasks", plan.folder.display()));

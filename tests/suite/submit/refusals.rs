@@ -92,6 +92,8 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
     let bin = slurm(&desk, TAKES);
     script(&bin, "scontrol", "echo 'MaxArraySize            = 3'");
     let more = ["--seeds", "5", "--submit", "slurm", "--array-limit", "2"];
+    let pages = done(&mut on(&bin, desk.train("run", 1, &[&more[..], &["--dry-run"]].concat())));
+    assert!(pages.contains("#SBATCH --array=1-2%2\n") && pages.contains("SSMPROBE_BEFORE"), "{pages}");
     done(&mut on(&bin, desk.train("run", 1, &more)));
     let (home, folder) = (desk.path("run/tasks"), desk.path("run"));
     let expected = [
