@@ -271,7 +271,7 @@ fn read_tokens(desk: &Desk, cache: &str, layer: Layer, blocks: Option<usize>) ->
     let caches = plan.run(&dataset, &device, &mut |_| ControlFlow::Continue(())).expect("tokens");
     let rows = caches.read(vec![vec![0, 7, 3]], &device).next().expect("a batch").expect("tokens").next();
     let rows = rows.expect("a layer");
-    (caches.width(), rows.patches.try_into_vec().expect("float32"), rows.cls.expect("CLS"))
+    (caches.width(), rows.patches.convert::<f32>().try_into_vec().expect("float32"), rows.cls.expect("CLS"))
 }
 
 /// Concatenated layers: tokens are those of each layer in turn, and probes trained on them are evaluated on them.
