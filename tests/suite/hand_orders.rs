@@ -487,12 +487,12 @@ fn edits_are_shown_at_once_and_taken_back() {
     }
     // An order for images of another size is refused.
     let short = HandOrder::new(vec![1, 0, 2]).expect("an order").of_file(Path::new("short.npz"));
-    let why = state.read_in(short).expect_err("another length");
+    let why = state.read_in(Some(id), short).expect_err("another length");
     assert_eq!(
         why,
         "the order of short.npz has 3 steps, but the image has 24 tokens; list every token from 0 to 23 exactly once"
     );
-    let fits = state.read_in(raster()).expect("its length");
+    let fits = state.read_in(Some(id), raster()).expect("its length");
     assert_eq!(fits, Command::SetChange(id, Intervention::Order(raster())));
     // A slide over several steps is one undo step.
     let last = orders.last().expect("an order").clone();
@@ -660,10 +660,10 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
         assert!(window.has("Save order") && window.has("Type the path"), "{name}");
         path_is(&mut window, &path);
         window.press(Modifiers::NONE, Key::Enter);
+        window.until(|window| made(window).file() == Some(name)); // the column is known by the file
         assert!(window.has(&format!("Wrote {}", path.display())), "{name}");
         let written = order_file::read(&path).expect("an order file");
         assert_eq!(written.tokens(), mine.tokens(), "{name}");
-        assert_eq!(made(&window).file(), Some(name), "the column is known by the file");
         let logit = |window: &Window| match &window.state().columns[&id].shown {
             ColumnState::Ready(trace) => trace.logits[2],
             other => panic!("{other:?}"),
@@ -674,6 +674,7 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
         choose_more(&mut window, "Open order…");
         path_is(&mut window, &path);
         window.press(Modifiers::NONE, Key::Enter);
+        window.until(|window| made(window).file() == Some(name));
         window.answer_with(answer);
         assert_eq!((made(&window).tokens(), made(&window).file()), (mine.tokens(), Some(name)));
         assert_eq!(logit(&window), before, "{name}: it reads as it did");
@@ -684,14 +685,17 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
     path_is(&mut window, &path);
     window.press(Modifiers::NONE, Key::Enter);
     assert!(window.has("It already exists"), "Enter does not replace");
+    let written = |path: &Path| path.metadata().and_then(|about| about.modified()).expect("a time");
+    let before = written(&path);
     window.click("Replace");
     assert!(!window.has("It already exists"));
+    window.until(|_| written(&path) != before);
     std::fs::write(&path, "0\n0\n").expect("written");
     let kept = made(&window);
     choose_more(&mut window, "Open order…");
     path_is(&mut window, &path);
     window.press(Modifiers::NONE, Key::Enter);
-    assert!(window.has("token 0 is read twice"));
+    window.until(|window| window.has("token 0 is read twice"));
     assert_eq!(made(&window), kept);
 }
 

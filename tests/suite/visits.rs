@@ -63,10 +63,11 @@ impl Window {
         self.harness.run();
     }
 
-    /// Whether the window closes within a few frames after a click on this button.
+    /// Whether the window closes after a click on this button, once what that writes is written.
     fn closes_by(&mut self, button: &str) -> bool {
         self.harness.get_by_label(button).click();
-        (0..6).any(|_| {
+        (0..2000).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
             self.harness.step();
             let sent = &self.harness.output().viewport_output[&egui::ViewportId::ROOT].commands;
             sent.contains(&egui::ViewportCommand::Close)

@@ -23,12 +23,12 @@ impl State {
         self.made_order(id).cloned().or_else(|| first_order(self.columns.get(&id)?.shown.trace()?))
     }
 
-    /// The command that makes the focused column read in this order.
+    /// The command that makes a column read in this order.
     ///
     /// # Errors
-    /// If no column is focused, it reads in no order, or its images have another number of tokens.
-    pub fn read_in(&self, order: HandOrder) -> Result<Command, String> {
-        let id = self.focus().ok_or("choose a probe to show first")?;
+    /// If there is no column, it reads in no order, or its images have another number of tokens.
+    pub fn read_in(&self, id: Option<ColumnId>, order: HandOrder) -> Result<Command, String> {
+        let id = id.ok_or("choose a probe to show first")?;
         let now = self.order_to_edit(id).ok_or("the shown probe does not read in an order")?;
         let change = Intervention::Order(order);
         change.fits(now.tokens().len()).map_err(|error| error.to_string())?;

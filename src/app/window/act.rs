@@ -105,7 +105,7 @@ impl MainWindow {
             Prompt::Tour => self.begin_tour(ctx, state, orders),
             Prompt::Files(FilePrompt::SaveWorkspace) if self.named.path.is_some() => {
                 let path = self.named.path.clone().unwrap_or_default();
-                self.save(path, state, orders);
+                orders.extend(self.save(ctx, path, None, state));
             }
             Prompt::Files(prompt) => self.pick_or_browse(ctx, FileRequest::Prompt(prompt), state, orders),
         }

@@ -323,6 +323,9 @@ impl eframe::App for App {
     }
 
     fn on_exit(&mut self) {
+        for order in self.window.end_saving(&self.ctx, &self.state) {
+            self.carry_out(order);
+        }
         if let Err(error) = self.save_settings() {
             eprintln!("warning: {error}");
         }

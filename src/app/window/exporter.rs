@@ -1,20 +1,23 @@
-//! Slow work on threads of its own: writing figures, rendering them for the clipboard, reading workspaces and files to send.
+//! Slow work on threads of its own: writing figures, rendering them for the clipboard, workspaces, order files, and reading
+//! files to send.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::Builder;
+use std::thread::{Builder, JoinHandle};
 
 use eframe::egui;
 use egui::ColorImage;
 
+use super::leaving::Leaving;
 use super::relink::Relink;
-use super::{MainWindow, WindowOrder};
+use super::{MainWindow, WindowOrder, order_files};
 use crate::app::jobs::result_file::ResultFile;
-use crate::app::jobs::{JobId, received};
+use crate::app::jobs::{Cancel, ColumnId, JobId, received};
 use crate::app::state::command::Command;
-use crate::app::state::workspace::WorkspaceError;
+use crate::app::state::workspace::{Workspace, WorkspaceError};
 use crate::app::state::{Severity, State};
 use crate::app::user_error::UserError;
+use crate::model::hand_order::HandOrder;
 use crate::model::io::catch_panic::contain;
 
 /// Result of such work.
@@ -31,8 +34,14 @@ pub enum Outcome {
     Image(ColorImage),
     /// A pasted picture was written to this file.
     Pasted(PathBuf),
-    /// A workspace that was read, or why it could not be.
-    Loaded(Box<Result<Relink, WorkspaceError>>),
+    /// A workspace that was read, or why it could not be; it is no longer wanted once this is cancelled.
+    Loaded(Cancel, Box<Result<Relink, WorkspaceError>>),
+    /// A workspace was written to this file: its essence, and what to go on to.
+    Saved(PathBuf, Box<Workspace>, Option<Leaving>),
+    /// The order of this file, for a column.
+    OrderRead(Option<ColumnId>, PathBuf, HandOrder),
+    /// The order of a column was written to this file.
+    OrderWritten(ColumnId, PathBuf, HandOrder),
     /// Files that were read, to be sent to the remote worker.
     Read(Vec<ResultFile>),
     /// The work failed: why.
@@ -60,7 +69,7 @@ impl Exporter {
         ctx: &egui::Context,
         what: &'static str,
         work: impl FnOnce() -> Outcome + Send + 'static,
-    ) -> Result<(), String> {
+    ) -> Result<JoinHandle<()>, String> {
         let (sender, ctx) = (self.sender.clone(), ctx.clone());
         let run = move || {
             // Fails only if the window is gone.
@@ -69,7 +78,7 @@ impl Exporter {
             ctx.request_repaint();
         };
         let thread = Builder::new().name("export".into()).spawn(run);
-        thread.map(drop).map_err(|error| format!("Cannot {what}: {error}"))
+        thread.map_err(|error| format!("Cannot {what}: {error}"))
     }
 
     /// Reads files, to be sent to the remote worker; a note where no thread can be started.
@@ -121,7 +130,21 @@ impl MainWindow {
                     orders.extend(self.exporter.send(ctx, vec![path]));
                 }
                 Outcome::Pasted(path) => orders.push(WindowOrder::Command(Command::OpenImages(vec![path]))),
-                Outcome::Loaded(read) => orders.extend(self.open(*read)),
+                Outcome::Loaded(cancel, _) if cancel.is_cancelled() => {}
+                Outcome::Loaded(_, read) => orders.extend(self.open(*read)),
+                Outcome::Saved(path, essence, then) => {
+                    orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
+                    orders.push(WindowOrder::Saved(path.clone()));
+                    if self.named.saved(path, essence) {
+                        then.into_iter().for_each(|to| self.leave(ctx, to, state, &mut orders));
+                    }
+                }
+                Outcome::OrderRead(id, path, order) => {
+                    orders.push(order_files::read(id, &path, order, state));
+                }
+                Outcome::OrderWritten(id, path, order) => {
+                    orders.extend(order_files::written(id, &path, &order, state));
+                }
                 Outcome::Read(files) => orders.extend(
                     files.into_iter().map(|file| WindowOrder::Command(Command::SendFile(Box::new(file)))),
                 ),
@@ -134,7 +157,18 @@ impl MainWindow {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    impl MainWindow {
+        /// Waits for the next outcome; the orders that follow.
+        pub(in crate::app::window) fn next_outcome(&mut self, state: &State) -> Vec<WindowOrder> {
+            let next = self.exporter.outcomes.recv_timeout(Duration::from_secs(20)).expect("an outcome");
+            self.exporter.sender.send(next).expect("it is handled next");
+            self.take_outcomes(&egui::Context::default(), state)
+        }
+    }
 
     #[test]
     fn a_failure_says_what_was_tried() {

@@ -1,16 +1,18 @@
-//! Handles files that were chosen, and loads and saves workspaces.
+//! Handles files that were chosen, and reads and writes workspaces on other threads: no click waits for the disk.
 
+use std::mem;
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 
 use eframe::egui::Context;
 
 use super::exporter::Outcome;
 use super::file_picker::FileRequest;
 use super::leaving::Leaving;
-use super::named_workspace::NamedWorkspace;
 use super::relink::Relink;
-use super::{MainWindow, WindowOrder, order_files};
+use super::{MainWindow, WindowOrder};
 use crate::app::image_files::WORKSPACE_EXTENSION;
+use crate::app::jobs::Cancel;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::state::command::{Command, FilePrompt};
 use crate::app::state::workspace::WorkspaceError;
@@ -25,6 +27,7 @@ impl MainWindow {
     /// Handles files that were chosen: fills the dialog that asked, or gives an order.
     pub(super) fn handle_files(
         &mut self,
+        ctx: &Context,
         what: FileRequest,
         paths: Vec<PathBuf>,
         state: &State,
@@ -37,7 +40,9 @@ impl MainWindow {
             }
             FileRequest::Share(_) => return self.share.iter_mut().for_each(|share| share.set_path(&first)),
             FileRequest::Relink(entry) => {
-                return self.relink.iter_mut().for_each(|relink| relink.found(entry, &first));
+                let relink = self.relink.take();
+                let located = relink.map(|relink| self.read(ctx, move || Ok(relink.located(entry, &first))));
+                return orders.extend(located.flatten());
             }
             FileRequest::Prompt(prompt) => prompt,
         };
@@ -65,16 +70,28 @@ impl MainWindow {
             }
             FilePrompt::OpenWorkspace => return orders.push(WindowOrder::Open(first)),
             FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs => {
-                return self.save(first, state, orders);
+                return orders.extend(self.save(ctx, first, None, state));
             }
-            FilePrompt::OpenOrder => return order_files::open(&first, state, orders),
-            FilePrompt::SaveOrder => return order_files::save(&first, state, orders),
+            FilePrompt::OpenOrder => return orders.extend(self.open_order(ctx, first, state)),
+            FilePrompt::SaveOrder => return orders.extend(self.save_order(ctx, first, state)),
         }));
     }
 
-    /// Reads a workspace on another thread, and then opens it; a note where no thread can be started.
-    pub(super) fn load(&self, ctx: &Context, path: PathBuf) -> Option<WindowOrder> {
-        let work = move || Outcome::Loaded(Box::new(Relink::load(path)));
+    /// Reads the workspace in a file, and then opens it.
+    pub(super) fn load(&mut self, ctx: &Context, path: PathBuf) -> Option<WindowOrder> {
+        self.read(ctx, move || Relink::load(path))
+    }
+
+    /// Reads a workspace on another thread, and then opens it unless another one, or anything else, was asked for meanwhile; a
+    /// note where no thread can be started.
+    fn read(
+        &mut self,
+        ctx: &Context,
+        read: impl FnOnce() -> Result<Relink, WorkspaceError> + Send + 'static,
+    ) -> Option<WindowOrder> {
+        let cancel = Cancel::default();
+        mem::replace(&mut self.loading, cancel.clone()).cancel();
+        let work = move || Outcome::Loaded(cancel, Box::new(read()));
         WindowOrder::failure(self.exporter.start(ctx, "open the workspace", work))
     }
 
@@ -90,24 +107,42 @@ impl MainWindow {
         }
     }
 
-    pub(super) fn save(&mut self, path: PathBuf, state: &State, orders: &mut Vec<WindowOrder>) {
-        let whole = path.with_extension(WORKSPACE_EXTENSION);
-        if path.extension().is_none() && whole.exists() {
+    /// Writes the workspace on another thread, once an earlier write has ended, and then goes on to `then`; a note where no
+    /// thread can be started. A failure is noted later, and then nothing is left.
+    pub(super) fn save(
+        &mut self,
+        ctx: &Context,
+        chosen: PathBuf,
+        then: Option<Leaving>,
+        state: &State,
+    ) -> Option<WindowOrder> {
+        let is_whole = chosen.extension().is_some();
+        let path = if is_whole { chosen } else { chosen.with_extension(WORKSPACE_EXTENSION) };
+        self.named.writes = Some(path.clone());
+        let (workspace, essence) = (state.workspace(self.layout.value()), Box::new(state.essence()));
+        let earlier = self.saving.take();
+        let work = move || {
+            let _ = earlier.map(JoinHandle::join); // its outcome is its own
             // The dialog asked about overwriting the name as typed, not the one with its extension.
-            let text =
-                format!("{} already exists: choose it by its full name to replace it", whole.display());
-            orders.push(WindowOrder::Note(Severity::Error, text));
-            return;
-        }
-        let path = if path.extension().is_none() { whole } else { path };
-        match state.workspace(self.layout.value()).save(&path) {
-            Ok(()) => {
-                orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
-                orders.push(WindowOrder::Saved(path.clone()));
-                self.named = NamedWorkspace::saved(path, state);
+            if !is_whole && path.exists() {
+                let name = path.display();
+                let text = format!("{name} already exists: choose it by its full name to replace it");
+                return Outcome::Failed(text);
             }
-            Err(error) => orders.push(WindowOrder::Note(Severity::Error, error.to_string())),
-        }
+            match workspace.save(&path) {
+                Ok(()) => Outcome::Saved(path, essence, then),
+                Err(error) => Outcome::Failed(error.to_string()),
+            }
+        };
+        let started = self.exporter.start(ctx, "save the workspace", work);
+        WindowOrder::failure(started.map(|thread| self.saving = Some(thread)))
+    }
+
+    /// Waits until the workspace is written, before the program ends; the orders that follow. Opens nothing any more.
+    pub(super) fn end_saving(&mut self, ctx: &Context, state: &State) -> Vec<WindowOrder> {
+        self.loading.cancel();
+        let _ = self.saving.take().map(JoinHandle::join); // its outcome says whether it was written
+        self.take_outcomes(ctx, state)
     }
 }
 
@@ -116,29 +151,73 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::app::state::workspace::Workspace;
+    use crate::app::jobs::ImageId;
+    use crate::app::state::workspace::{Entry, SavedImage, Workspace};
+
+    fn window() -> (MainWindow, State, Context, tempfile::TempDir) {
+        let folder = tempfile::tempdir().expect("a folder");
+        (MainWindow::default(), State::default(), Context::default(), folder)
+    }
 
     #[test]
     fn a_folder_that_was_chosen_for_masks_is_a_command() {
-        let (mut window, state, mut orders) = (MainWindow::default(), State::default(), Vec::new());
-        let ask = FileRequest::Prompt(FilePrompt::MaskFolder);
-        window.handle_files(ask, vec!["masks".into()], &state, &mut orders);
+        let (mut window, state, ctx, _) = window();
+        let (ask, mut orders) = (FileRequest::Prompt(FilePrompt::MaskFolder), Vec::new());
+        window.handle_files(&ctx, ask, vec!["masks".into()], &state, &mut orders);
         let [WindowOrder::Command(command)] = &orders[..] else { panic!("{} orders", orders.len()) };
         assert_eq!(*command, Command::SetMasks(Some("masks".into())));
     }
 
     #[test]
     fn a_workspace_is_saved_again_where_it_was_saved_last() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let (mut window, mut state, ctx, folder) = window();
         let [first, second] = ["first.ssmprobe", "second.ssmprobe"].map(|name| folder.path().join(name));
-        let (mut window, mut state, mut orders) = (MainWindow::default(), State::default(), Vec::new());
         for path in [&first, &second] {
             let save = FileRequest::Prompt(FilePrompt::SaveWorkspaceAs);
-            window.handle_files(save, vec![path.clone()], &state, &mut orders);
+            window.handle_files(&ctx, save, vec![path.clone()], &state, &mut Vec::new());
+            window.next_outcome(&state);
         }
         state.views.shared = !state.views.shared;
-        window.prompt(&Context::default(), FilePrompt::SaveWorkspace.into(), &state, &mut orders);
+        window.prompt(&ctx, FilePrompt::SaveWorkspace.into(), &state, &mut Vec::new());
+        window.next_outcome(&state);
         let shared = |path: &Path| Workspace::load(path).expect("a workspace").views.shared;
         assert_eq!([shared(&first), shared(&second)], [!state.views.shared, state.views.shared]);
+        // What is opened before it is written is not called after the file, and the end waits for the file.
+        assert!(window.save(&ctx, first.clone(), None, &state).is_none());
+        window.forget_workspace();
+        window.end_saving(&ctx, &state);
+        assert_eq!((window.workspace(), shared(&first)), (None, state.views.shared));
+    }
+
+    #[test]
+    fn the_workspace_that_was_asked_for_last_is_opened() {
+        let (mut window, state, ctx, folder) = window();
+        let [first, second] = ["first.ssmprobe", "second.ssmprobe"].map(|name| folder.path().join(name));
+        for path in [&first, &second] {
+            Workspace::default().save(path).expect("saved");
+            assert!(window.load(&ctx, path.clone()).is_none());
+        }
+        let orders = [window.next_outcome(&state), window.next_outcome(&state)].map(Vec::into_iter);
+        let opened = orders.into_iter().flatten().map(|order| match order {
+            WindowOrder::Restore(path, _) => path,
+            _ => panic!("it is not opened"),
+        });
+        assert_eq!(opened.collect::<Vec<_>>(), [second]);
+    }
+
+    #[test]
+    fn a_workspace_is_opened_once_its_missing_file_is_located() {
+        let (mut window, state, ctx, folder) = window();
+        let [file, away, there] =
+            ["w.ssmprobe", "away.png", "there.png"].map(|name| folder.path().join(name));
+        std::fs::write(&there, "a picture").expect("written");
+        let image = SavedImage { id: ImageId(1), place: away.into() };
+        Workspace { images: vec![image], ..Workspace::default() }.save(&file).expect("saved");
+        assert!(window.load(&ctx, file.clone()).is_none() && window.next_outcome(&state).is_empty());
+        let what = FileRequest::Relink(Entry::Image(ImageId(1)));
+        window.handle_files(&ctx, what, vec![there.clone()], &state, &mut Vec::new());
+        let orders = window.next_outcome(&state);
+        let [WindowOrder::Restore(path, found)] = &orders[..] else { panic!("{} orders", orders.len()) };
+        assert_eq!((path, &found.images[0].place.path), (&file, &there));
     }
 }

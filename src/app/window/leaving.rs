@@ -50,10 +50,8 @@ impl MainWindow {
             Answer::Given(saves) => {
                 self.leaving = None;
                 if saves {
-                    self.save(path, state, orders);
-                }
-                // A failure to save is noted by `save`, and nothing is left.
-                if !saves || !self.is_unsaved(state) {
+                    orders.extend(self.save(ui.ctx(), path, Some(to), state));
+                } else {
                     self.proceed(ui.ctx(), to, orders);
                 }
             }

@@ -54,6 +54,7 @@ pub use self::window_order::WindowOrder;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use eframe::egui;
 use egui::{CentralPanel, Frame, Margin, Ui, UiBuilder};
@@ -128,6 +129,10 @@ pub struct MainWindow {
     /// What to go on to once it is decided whether to save the workspace.
     leaving: Option<Leaving>,
     named: NamedWorkspace,
+    /// Cancels the opening of the workspace that was asked for last.
+    loading: Cancel,
+    /// The thread that writes the workspace.
+    saving: Option<JoinHandle<()>>,
 }
 
 /// All panels, with their own state.
@@ -162,7 +167,7 @@ impl MainWindow {
         let mut orders = self.take_outcomes(ctx, state);
         orders.extend(self.write_shared(ctx, state));
         if let Some((what, paths)) = self.picker.poll() {
-            self.handle_files(what, paths, state, &mut orders);
+            self.handle_files(ctx, what, paths, state, &mut orders);
         }
         if self.close.decide(ctx, state, || self.named.unsaved(state).is_some()) {
             self.leaving = Some(Leaving::Quit);
@@ -180,7 +185,8 @@ impl MainWindow {
         // A workspace replaces everything that is open: it is handled as if chosen, which asks first.
         if let Some(at) = dropped.iter().position(|path| is_workspace(path)) {
             let workspace = vec![dropped.remove(at)];
-            self.handle_files(FileRequest::Prompt(FilePrompt::OpenWorkspace), workspace, state, &mut orders);
+            let what = FileRequest::Prompt(FilePrompt::OpenWorkspace);
+            self.handle_files(ctx, what, workspace, state, &mut orders);
         }
         if !dropped.is_empty() && far {
             orders.extend(self.exporter.send(ctx, dropped));
@@ -243,10 +249,10 @@ impl MainWindow {
         self.shown = Some(shown);
         self.dialogs(ui, state, &mut actions, &mut orders);
         if let Some((what, paths)) = self.picker.ui(ui, &state.settings.recent) {
-            self.handle_files(what, paths, state, &mut orders);
+            self.handle_files(&ctx, what, paths, state, &mut orders);
         }
         if let Some((what, paths)) = self.browse(ui, state, &mut actions) {
-            self.handle_files(what, paths, state, &mut orders);
+            self.handle_files(&ctx, what, paths, state, &mut orders);
         }
         self.toasts.ui(ui, state, self.jobs_height, &mut actions);
         self.named.settle(state);

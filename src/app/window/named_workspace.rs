@@ -12,6 +12,8 @@ pub(super) struct NamedWorkspace {
     /// The file; `None` while nothing is saved or opened as a workspace.
     pub path: Option<PathBuf>,
     content: Content,
+    /// The file that what is open was last written to, or is being written to.
+    pub writes: Option<PathBuf>,
 }
 
 /// What the file contains.
@@ -29,12 +31,16 @@ enum Content {
 impl NamedWorkspace {
     /// A file that is being opened.
     pub fn opening(path: &Path) -> Self {
-        Self { path: Some(path.to_owned()), content: Content::Opening }
+        Self { path: Some(path.to_owned()), content: Content::Opening, writes: None }
     }
 
-    /// A file that was just saved.
-    pub fn saved(path: PathBuf, state: &State) -> Self {
-        Self { path: Some(path), content: Content::Known(Box::new(state.essence())) }
+    /// Remembers that `essence` was written to a file; false if something else was opened, or saved elsewhere, meanwhile.
+    pub fn saved(&mut self, path: PathBuf, essence: Box<Workspace>) -> bool {
+        let is_own = self.writes.as_ref() == Some(&path);
+        if is_own {
+            (self.path, self.content) = (Some(path), Content::Known(essence));
+        }
+        is_own
     }
 
     /// Remembers what was opened, once all of it is open.
@@ -68,6 +74,7 @@ impl MainWindow {
 
     /// Detaches what is open from its workspace file.
     pub fn forget_workspace(&mut self) {
+        self.loading.cancel();
         self.named = NamedWorkspace::default();
     }
 
@@ -80,6 +87,7 @@ impl MainWindow {
 
     /// Takes over the layout and the file name of a session or workspace; the state takes over the rest.
     pub fn resume(&mut self, session: &Workspace) {
+        self.loading.cancel();
         self.layout.set_value(&session.layout);
         self.named = match &session.saved_as {
             Some(path) if session.unsaved => {

@@ -1,30 +1,58 @@
-//! Order files: applies a chosen one to the focused probe, and saves the order that a person made by hand.
+//! Order files: makes the focused probe read in the order of a file, and writes the order that a person made by hand. Both go
+//! to the disk on another thread.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::WindowOrder;
+use eframe::egui::Context;
+
+use super::exporter::Outcome;
+use super::{MainWindow, WindowOrder};
+use crate::app::jobs::ColumnId;
 use crate::app::state::command::Command;
 use crate::app::state::{Severity, State};
 use crate::model::explain::intervention::Intervention;
+use crate::model::hand_order::HandOrder;
 use crate::model::order_file;
 
-/// Orders the focused probe to read in the order of a file; a file that does not fit is noted and changes nothing.
-pub fn open(path: &Path, state: &State, orders: &mut Vec<WindowOrder>) {
-    let read = order_file::read(path).map_err(|error| error.to_string());
-    let found =
-        read.and_then(|order| state.read_in(order).map_err(|why| format!("{}: {why}", path.display())));
-    orders.push(found.map_or_else(|why| WindowOrder::Note(Severity::Error, why), WindowOrder::Command));
+impl MainWindow {
+    /// Reads an order file for the focused column; a note where no thread can be started.
+    pub(super) fn open_order(&self, ctx: &Context, path: PathBuf, state: &State) -> Option<WindowOrder> {
+        let id = state.focus();
+        let work = move || match order_file::read(&path) {
+            Ok(order) => Outcome::OrderRead(id, path, order),
+            Err(error) => Outcome::Failed(error.to_string()),
+        };
+        WindowOrder::failure(self.exporter.start(ctx, "open the order", work))
+    }
+
+    /// Writes the focused column's order; a note where no thread can be started.
+    pub(super) fn save_order(&self, ctx: &Context, path: PathBuf, state: &State) -> Option<WindowOrder> {
+        let id = state.focus()?;
+        let order = state.made_order(id)?.clone();
+        let work = move || match order_file::write(&path, &order) {
+            Ok(()) => Outcome::OrderWritten(id, path, order),
+            Err(error) => Outcome::Failed(error.to_string()),
+        };
+        WindowOrder::failure(self.exporter.start(ctx, "save the order", work))
+    }
 }
 
-/// Writes the focused column's order; the column is then named after the file.
-pub fn save(path: &Path, state: &State, orders: &mut Vec<WindowOrder>) {
-    let Some((id, order)) = state.focus().and_then(|id| Some((id, state.made_order(id)?))) else { return };
-    if let Err(error) = order_file::write(path, order) {
-        return orders.push(WindowOrder::Note(Severity::Error, error.to_string()));
+/// Orders a column to read in the order of a file; one that does not fit is noted and changes nothing.
+pub fn read(id: Option<ColumnId>, path: &Path, order: HandOrder, state: &State) -> WindowOrder {
+    match state.read_in(id, order) {
+        Ok(command) => WindowOrder::Command(command),
+        Err(why) => WindowOrder::Note(Severity::Error, format!("{}: {why}", path.display())),
     }
-    let named = Command::SetChange(id, Intervention::Order(order.of_file(path)));
-    orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
-    orders.push(WindowOrder::Command(named));
+}
+
+/// Notes that an order was written, and names the column after the file unless its order was changed meanwhile.
+pub fn written(id: ColumnId, path: &Path, order: &HandOrder, state: &State) -> Vec<WindowOrder> {
+    let mut orders = vec![WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display()))];
+    if state.made_order(id) == Some(order) {
+        let named = Intervention::Order(order.of_file(path));
+        orders.push(WindowOrder::Command(Command::SetChange(id, named)));
+    }
+    orders
 }
 
 #[cfg(test)]
@@ -34,18 +62,19 @@ mod tests {
     #[test]
     fn a_file_that_is_no_order_is_told_and_nothing_is_read() {
         let folder = tempfile::tempdir().unwrap();
-        let (state, mut orders) = (State::default(), Vec::new());
+        let (mut window, state, ctx) = (MainWindow::default(), State::default(), Context::default());
         let path = folder.path().join("mine.csv");
         for (text, expected) in [
             ("0\n0\n", "mine.csv: is not an order: token 0 is read twice"),
             ("1\n0\n", "mine.csv: choose a probe"),
         ] {
             std::fs::write(&path, text).unwrap();
-            open(&path, &state, &mut orders);
-            let Some(WindowOrder::Note(Severity::Error, why)) = orders.pop() else { panic!("{text}") };
-            assert!(why.contains(expected) && orders.is_empty(), "{why}");
+            assert!(window.open_order(&ctx, path.clone(), &state).is_none());
+            let orders = window.next_outcome(&state);
+            let [WindowOrder::Note(Severity::Error, why)] = &orders[..] else { panic!("{text}") };
+            assert!(why.contains(expected), "{why}");
         }
-        save(&folder.path().join("none.npz"), &state, &mut orders);
-        assert!(orders.is_empty() && !folder.path().join("none.npz").exists());
+        assert!(window.save_order(&ctx, folder.path().join("none.npz"), &state).is_none());
+        assert!(!folder.path().join("none.npz").exists());
     }
 }

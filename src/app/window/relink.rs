@@ -41,15 +41,14 @@ impl Relink {
         self.missing.is_empty()
     }
 
-    /// Sets the new place of an entry, and checks again what is missing.
-    pub fn found(&mut self, entry: Entry, now: &Path) {
+    /// Sets the new place of an entry, and looks again for what is missing.
+    pub fn located(mut self, entry: Entry, now: &Path) -> Self {
         self.workspace.locate(entry, now);
-        self.missing = self.workspace.missing();
+        Self { missing: self.workspace.missing(), ..self }
     }
 
     pub fn ui(&mut self, ui: &Ui) -> Answer<RelinkStep> {
         let title = match self.missing.len() {
-            0 => "All files found".to_owned(),
             1 => "A file is missing".to_owned(),
             many => format!("{many} files are missing"),
         };
@@ -68,8 +67,7 @@ impl Relink {
                     }
                 }
             });
-            let text = if self.missing.is_empty() { "Open workspace" } else { "Open without them" };
-            answer.or(dialog::buttons(ui, text, true, RelinkStep::Open))
+            answer.or(dialog::buttons(ui, "Open without them", true, RelinkStep::Open))
         })
     }
 }

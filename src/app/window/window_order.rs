@@ -33,7 +33,7 @@ pub enum WindowOrder {
 
 impl WindowOrder {
     /// A note of why something failed, if it did.
-    pub(super) fn failure(done: Result<(), String>) -> Option<Self> {
+    pub(super) fn failure<T>(done: Result<T, String>) -> Option<Self> {
         done.err().map(|why| Self::Note(Severity::Error, why))
     }
 }
