@@ -1,13 +1,16 @@
 //! What all dialogs share: a modal sheet over the dimmed window. One that comes to the top gives the focus to its first
-//! control; Tab moves within it, Enter in a one-line field confirms it, Escape or a click beside it closes it.
+//! control; Tab moves within it, Enter in a one-line field confirms it and in a number accepts that, Escape or a click beside it
+//! closes it.
 
 use std::mem;
 use std::path::Path;
 
 use eframe::egui;
 use egui::util::IdTypeMap;
-use egui::{Align2, Button, Context, FocusDirection, Frame, Grid, Id, Key, Label, LayerId, Margin, Memory};
-use egui::{Modal, Popup, Response, RichText, Ui, Vec2};
+use egui::{
+    Align2, Button, Context, DragValue, FocusDirection, Frame, Grid, Id, Key, Label, LayerId, Margin,
+};
+use egui::{Memory, Modal, Modifiers, Popup, Response, RichText, Ui, Vec2};
 
 use super::on_disk::OnDisk;
 use super::style;
@@ -152,6 +155,15 @@ pub fn buttons_with<T>(
 pub fn row<T>(ui: &mut Ui, add: impl FnOnce(&mut Ui) -> T) -> T {
     ui.add_space(BUTTONS_GAP_PX);
     ui.horizontal(add).inner
+}
+
+/// A number: Enter in it accepts what was typed, and does no more.
+pub fn number(ui: &mut Ui, value: DragValue<'_>) -> Response {
+    let response = ui.add(value);
+    if response.lost_focus() {
+        ui.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Enter));
+    }
+    response
 }
 
 /// Rows of a label and a field each.

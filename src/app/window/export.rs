@@ -139,8 +139,8 @@ impl Export {
             if !is_numbers(self.format) {
                 let label = ui.label("Width").id;
                 ui.horizontal(|ui| {
-                    ui.add(DragValue::new(&mut self.width).range(20.0..=2000.0).suffix(" mm"))
-                        .labelled_by(label);
+                    let width = DragValue::new(&mut self.width).range(20.0..=2000.0).suffix(" mm");
+                    dialog::number(ui, width).labelled_by(label);
                     for (text, width) in [("Column", 85.0), ("Page", 174.0)] {
                         if ui.selectable_label(self.width == width, text).clicked() {
                             self.width = width;
@@ -154,14 +154,15 @@ impl Export {
                 ui.horizontal(|ui| {
                     let about = "Pictures of single steps, evenly spaced over the reading; 0 for none";
                     let stills = DragValue::new(&mut self.stills).range(0..=24);
-                    ui.add(stills).labelled_by(label).on_hover_text(about);
+                    dialog::number(ui, stills).labelled_by(label).on_hover_text(about);
                     ui.weak("as PNG beside it");
                 });
                 ui.end_row();
             }
             if self.has_pixels() {
                 let label = ui.label("Resolution").id;
-                ui.add(DragValue::new(&mut self.dpi).range(50.0..=1200.0).suffix(" dpi")).labelled_by(label);
+                let dpi = DragValue::new(&mut self.dpi).range(50.0..=1200.0).suffix(" dpi");
+                dialog::number(ui, dpi).labelled_by(label);
                 ui.end_row();
             }
             let note = match self.format {
