@@ -966,6 +966,29 @@ fn evaluations_stay_for_who_takes_the_last_closing_back() {
 }
 
 #[test]
+fn of_many_evaluations_on_a_closed_dataset_the_latest_stay() {
+    let (mut state, part) = with_dataset();
+    let probe = state.columns[&state::column(&state, 0)].probe;
+    for step in 1..=20_u8 {
+        let change = Intervention::Temperature(0.1 * f64::from(step));
+        state.dispatch(Command::AddColumn { probe, image: None, change });
+    }
+    let ask = request_evaluation(&mut state);
+    answer_evaluation(&mut state, &ask);
+    let id = *state.library.datasets.keys().next().unwrap();
+    state.dispatch(Command::CloseDataset(id));
+    let requests = state.dispatch(Command::OpenDataset("others".into(), None));
+    let (job, entry) = dataset_asked(&requests);
+    state.apply(Event::DatasetOpened { job, entry, part });
+    let ask = request_evaluation(&mut state);
+    answer_evaluation(&mut state, &ask);
+    state.dispatch(Command::Undo);
+    let known =
+        |dataset| state.columns.keys().filter(|id| state.evaluation_on(dataset, **id).is_some()).count();
+    assert_eq!([known(id), known(entry)], [16, state.columns.len()]);
+}
+
+#[test]
 fn a_workspace_leaves_images_to_their_dataset() {
     let (mut state, part) = with_dataset();
     let all: Vec<ImageId> = state.library.images.keys().copied().collect();

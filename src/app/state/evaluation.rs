@@ -267,13 +267,15 @@ impl State {
         self.evaluations.revision += 1;
     }
 
-    /// Whether an evaluation is shown: of an open probe as trained in the lists of probes, of any other reading in its columns.
+    /// Whether an evaluation on an open dataset is shown: of an open probe as trained in the lists of probes, of any other reading
+    /// in its columns.
     fn is_on_screen(&self, key: &Key) -> bool {
-        let probe = key.reader.probe;
-        match key.change {
-            Intervention::None => self.library.probes.contains_key(&probe),
+        let (library, probe) = (&self.library, key.reader.probe);
+        let is_shown = match key.change {
+            Intervention::None => library.probes.contains_key(&probe),
             _ => self.columns.values().any(|column| (column.probe, &column.change) == (probe, &key.change)),
-        }
+        };
+        is_shown && library.datasets.contains_key(&key.dataset)
     }
 
     /// An evaluation job has ended; `error` says why it failed.
