@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::connection::Host;
 use crate::app::jobs::tasks::TrainPlaceSettings;
@@ -154,6 +155,16 @@ impl Settings {
         }
     }
 
+    /// Writes to the file `path` what differs from `base`, which was last read or written; the rest stays as another window has
+    /// written it meanwhile.
+    pub fn save_changes(&self, base: &Self, path: &Path) -> Result<(), SettingsError> {
+        let theirs = Self::load(path)?;
+        let json = |settings: &Self| serde_json::to_value(settings);
+        let merge = || serde_json::from_value(merged(&json(base)?, json(self)?, json(&theirs)?));
+        // What is no JSON, as a path that is no text, is an error of writing.
+        merge().map_or_else(|_| self.clone(), Self::bounded).save(path)
+    }
+
     /// Writes the file `path`, making its folder.
     pub fn save(&self, path: &Path) -> Result<(), SettingsError> {
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -179,9 +190,52 @@ impl Settings {
     }
 }
 
+/// `theirs` with what differs between `base` and `own`; of a list, which has the latest first, the entries of both.
+fn merged(base: &Value, own: Value, theirs: Value) -> Value {
+    match (own, theirs) {
+        (own, theirs) if own == *base => theirs,
+        (Value::Object(own), Value::Object(mut theirs)) => {
+            for (key, own) in own {
+                let other = theirs.remove(&key).unwrap_or_else(|| own.clone());
+                let merged = merged(&base[&key], own, other);
+                theirs.insert(key, merged);
+            }
+            Value::Object(theirs)
+        }
+        (Value::Array(mut own), Value::Array(mut theirs)) => {
+            theirs.retain(|entry| !own.contains(entry));
+            own.append(&mut theirs);
+            Value::Array(own)
+        }
+        (own, _) => own,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_writes_only_what_it_changed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("settings.json");
+        let base = Settings::default();
+        let [mut one, mut other] = [base.clone(), base.clone()];
+        (one.theme, one.scale) = (ThemeChoice::Dark, 1.1);
+        other.device = "cpu".into();
+        for (settings, used) in [(&mut one, ["b", "a"]), (&mut other, ["c", "b"])] {
+            settings.recent.runs = used.map(PathBuf::from).into();
+            settings.library.folded.insert(used[0].to_owned(), true);
+            settings.save_changes(&base, &path).expect("saved");
+        }
+        let found = Settings::load(&path).expect("loaded");
+        assert_eq!((found.theme, found.scale, found.device), (ThemeChoice::Dark, 1.1, "cpu".to_owned()));
+        assert_eq!(found.recent.runs, ["c", "b", "a"].map(PathBuf::from));
+        assert!(found.library.folded.keys().eq(["b", "c"]));
+        // What both changed is as the last one wrote it.
+        Settings { scale: 2.0, ..other.clone() }.save_changes(&other, &path).expect("saved");
+        assert_eq!(Settings::load(&path).expect("loaded").scale, 2.0);
+    }
 
     #[test]
     fn settings_survive_a_round_trip_and_strange_files() {

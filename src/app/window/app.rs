@@ -29,6 +29,15 @@ const EXPLAIN_WAIT: Duration = Duration::from_millis(8);
 /// How long settings must be unchanged before they are written.
 const SAVE_DELAY: Duration = Duration::from_secs(1);
 
+/// A settings file.
+struct SettingsFile {
+    path: PathBuf,
+    /// What was last read from it or written to it.
+    written: Settings,
+    /// What was last to be written, which is not tried again while the window is open: a disk that is full stays full for a while.
+    tried: Settings,
+}
+
 /// The program's window.
 pub struct App {
     /// What the window shows, as plain data.
@@ -37,8 +46,8 @@ pub struct App {
     pub window: MainWindow,
     engine: Box<dyn Engine>,
     ctx: egui::Context,
-    /// The settings file and what was last written to it; `None` where settings are not kept.
-    settings: Option<(PathBuf, Settings)>,
+    /// The settings' file; `None` where settings are not kept.
+    settings: Option<SettingsFile>,
     /// Settings that are not written yet, and since when they have been unchanged.
     unsaved_settings: Option<(Settings, Instant)>,
     /// The session's files, and when what is open first differed from what was written.
@@ -58,7 +67,11 @@ impl App {
         let (remembered, error) = loaded.map_or_else(|e| (Settings::default(), Some(e)), |s| (s, None));
         let mut state = State::new(remembered.clone());
         // A file that cannot be read is left for the user to repair, never overwritten.
-        let kept = settings.filter(|_| error.is_none()).map(|path| (path.to_owned(), remembered));
+        let kept = settings.filter(|_| error.is_none()).map(|path| SettingsFile {
+            path: path.to_owned(),
+            written: remembered.clone(),
+            tried: remembered,
+        });
         if let Some(error) = error {
             state.note(Severity::Warning, error.to_string());
         }
@@ -251,7 +264,7 @@ impl App {
     /// Writes the settings once they have been unchanged for [`SAVE_DELAY`]: a dragged slider is written once.
     fn save_settings_if_due(&mut self, ctx: &egui::Context) {
         let now = &self.state.settings;
-        if self.settings.as_ref().is_none_or(|(_, kept)| kept == now) {
+        if self.settings.as_ref().is_none_or(|file| file.tried == *now) {
             self.unsaved_settings = None;
         } else if let Some((_, since)) = self.unsaved_settings.as_ref().filter(|(unsaved, _)| unsaved == now)
         {
@@ -269,13 +282,12 @@ impl App {
 
     /// Writes the settings if they changed.
     fn save_settings(&mut self) -> Result<(), SettingsError> {
-        let Some((path, kept)) = &mut self.settings else { return Ok(()) };
-        if *kept == self.state.settings {
-            return Ok(());
-        }
-        // Reported once: a disk that is full now is full in the next frame too.
-        kept.clone_from(&self.state.settings);
-        self.state.settings.save(path)
+        let now = &self.state.settings;
+        let Some(file) = self.settings.as_mut().filter(|file| file.written != *now) else { return Ok(()) };
+        file.tried.clone_from(now);
+        now.save_changes(&file.written, &file.path)?;
+        file.written.clone_from(now);
+        Ok(())
     }
 
     /// Runs before every frame: applies the engine's events and the window's pending orders.
