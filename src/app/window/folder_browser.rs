@@ -152,7 +152,11 @@ impl FolderBrowser {
     /// Draws the filter, which comes first so that it has the focus, the Up button and the path.
     fn fields(&mut self, ui: &mut Ui, folder: &Folder) -> Option<Step> {
         let edit = TextEdit::singleline(&mut self.filter).hint_text("Filter").desired_width(f32::INFINITY);
-        widgets::field(ui, "Filter", edit);
+        let edit = widgets::field(ui, "Filter", edit);
+        // A click beside it does not end typing, but Enter opens what is chosen.
+        if ui.memory(|memory| memory.focused().is_none()) && !ui.input(|i| i.key_pressed(Key::Enter)) {
+            edit.request_focus();
+        }
         let row = ui.horizontal(|ui| {
             let above = folder.path.parent();
             let up = ui.add_enabled(above.is_some(), Button::new("Up")).on_hover_text("Alt+Up").clicked();

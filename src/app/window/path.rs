@@ -17,6 +17,8 @@ use crate::app::window::{style, widgets};
 const MAX_ENTRIES: usize = 20_000;
 /// Height of the list.
 const LIST_PX: f32 = 220.0;
+/// The id of the field.
+const FIELD: &str = "path field";
 
 pub struct PathField {
     question: Question,
@@ -24,6 +26,8 @@ pub struct PathField {
     /// The folder last listed and its entries; names of folders end with a separator.
     listed: Option<(PathBuf, Vec<String>)>,
     disk: OnDisk,
+    /// Whether it was drawn: at first the name in it is selected, without its ending.
+    drawn: bool,
 }
 
 impl PathField {
@@ -32,7 +36,7 @@ impl PathField {
         let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let name = if let FileKind::Save(name) = &question.kind { name.as_str() } else { "" };
         let text = here.join(name).display().to_string(); // with a separator at its end where there is no name
-        Self { question, text, listed: None, disk: OnDisk::default() }
+        Self { question, text, listed: None, disk: OnDisk::default(), drawn: false }
     }
 
     /// Draws the dialog; `recent` are earlier answers to offer.
@@ -53,6 +57,7 @@ impl PathField {
                 if ui.add(egui::Button::new(name).frame_when_inactive(false)).clicked() {
                     let (folder, _) = split(&self.text);
                     self.text = format!("{folder}{name}");
+                    select(ui, self.text.chars().count(), 0);
                 }
             }
         });
@@ -70,17 +75,18 @@ impl PathField {
     }
 
     fn field(&mut self, ui: &mut Ui) {
-        let id = Id::unique("path field");
+        let id = Id::unique(FIELD);
         let (found, (folder, typed)) = (self.found(), split(&self.text));
+        if !std::mem::replace(&mut self.drawn, true) {
+            let stem = Path::new(typed).file_stem().unwrap_or_default().to_string_lossy();
+            select(ui, folder.chars().count(), stem.chars().count());
+        }
         let text = format!("{folder}{}", completed(typed, &found));
         // Where there is nothing to complete, Tab moves on as in any field.
         let completes = text != self.text && ui.memory(|memory| memory.has_focus(id));
         if completes && ui.input_mut(|i| i.consume_key(Modifiers::NONE, Key::Tab)) {
             self.text = text;
-            let mut state = TextEdit::load_state(ui.ctx(), id).unwrap_or_default();
-            let end = CCursor::new(self.text.chars().count());
-            state.cursor.set_char_range(Some(CCursorRange::one(end)));
-            state.store(ui.ctx(), id);
+            select(ui, self.text.chars().count(), 0);
         }
         let edit = TextEdit::singleline(&mut self.text).id(id).lock_focus(completes);
         widgets::field(ui, "Path", edit.desired_width(f32::INFINITY));
@@ -139,6 +145,16 @@ fn names(folder: &Path, question: &Question) -> Vec<String> {
     names.into_iter().map(|(_, name)| name).collect()
 }
 
+/// Gives the field the focus, with `count` characters selected.
+fn select(ui: &Ui, from: usize, count: usize) {
+    let id = Id::unique(FIELD);
+    let mut state = TextEdit::load_state(ui.ctx(), id).unwrap_or_default();
+    let range = CCursorRange::two(CCursor::new(from), CCursor::new(from + count));
+    state.cursor.set_char_range(Some(range));
+    state.store(ui.ctx(), id);
+    ui.memory_mut(|memory| memory.request_focus(id));
+}
+
 /// Splits a typed path behind its last separator: folder and name.
 fn split(text: &str) -> (&str, &str) {
     let end = text.rfind(std::path::is_separator).map_or(0, |at| at + 1);
@@ -194,6 +210,30 @@ mod tests {
         harness.key_press(Key::Enter);
         harness.run();
         assert_eq!(harness.state().1.as_ref(), Some(&file));
+    }
+
+    #[test]
+    fn a_suggested_name_is_typed_over_and_a_clicked_folder_is_typed_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("run")).expect("made");
+        let run = format!("run{}", std::path::MAIN_SEPARATOR);
+        for (kind, name, clicked, expected) in [
+            (FileKind::Save("order.npz".to_owned()), "order.npz", None, "mine.npz"),
+            (FileKind::Folder, "", Some(&run), "run/mine"),
+        ] {
+            let mut field = PathField::new(Question { title: "Path", kind, endings: &[] });
+            field.text = folder.path().join(name).display().to_string();
+            let ui = |ui: &mut Ui, field: &mut PathField| drop(field.ui(ui, &[]));
+            let mut harness = egui_kittest::Harness::new_ui_state(ui, field);
+            harness.run();
+            if let Some(entry) = clicked {
+                harness.get_by_label(entry).click();
+                harness.run();
+            }
+            harness.event(egui::Event::Text("mine".to_owned()));
+            harness.run();
+            assert_eq!(Path::new(&harness.state().text), folder.path().join(expected));
+        }
     }
 
     #[test]
