@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::app::format::counted;
+use crate::app::value_parser::whole_number;
 
 /// Where a training runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +73,42 @@ impl TaskForm {
         let others = others.split_whitespace().map(|pair| ("slurm", pair));
         let given = flags.chain(others).filter(|(_, value)| !value.is_empty());
         given.map(|(flag, value)| format!("--{flag}={value}")).collect()
+    }
+
+    /// What is wrong with the fields, each after the name of its field; empty if nothing is.
+    pub fn faults(&self) -> Vec<String> {
+        let counts = [("Tasks", &self.tasks), ("At a time", &self.array_limit), ("CPUs", &self.cpus)];
+        let counts = counts.map(|(name, text)| (name, text, whole_number(1_u32..)(text.trim()).err()));
+        let time = [("Time", &self.time, time_limit(self.time.trim()).err())];
+        let given = time.into_iter().chain(counts).filter(|(_, text, _)| !text.trim().is_empty());
+        given.filter_map(|(name, _, fault)| Some(format!("{name}: {}", fault?))).collect()
+    }
+}
+
+/// The shortest time limit of a task in seconds: Slurm signals it up to three minutes before, and it has yet to start.
+const MIN_SECONDS: u64 = 300;
+
+/// Parses a time limit in one of Slurm's formats: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS, or a word or 0 for none.
+pub fn time_limit(text: &str) -> Result<String, String> {
+    let (days, clock) = text.split_once('-').map_or((None, text), |(days, clock)| (Some(days), clock));
+    let units = match (days, clock.split(':').count()) {
+        (Some(_), 1..=3) => Some([86_400, 3600, 60, 1]),
+        (None, 3) => Some([3600, 60, 1, 0]),
+        (None, 1 | 2) => Some([60, 1, 0, 0]),
+        _ => None,
+    };
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| !text.starts_with('+'));
+    let seconds = |(field, unit)| Some(u64::from(number(field)?) * unit);
+    let fields = days.into_iter().chain(clock.split(':'));
+    let is_endless = ["unlimited", "infinite"].iter().any(|word| text.eq_ignore_ascii_case(word));
+    match units.and_then(|units| fields.zip(units).map(seconds).sum()) {
+        Some(0 | MIN_SECONDS..) => Ok(text.to_owned()),
+        None if is_endless => Ok(text.to_owned()),
+        Some(seconds) => Err(format!(
+            "that is {seconds} s, and two minutes before its limit a task saves and is queued again: expected at least \
+             {MIN_SECONDS} s (4:00 is four minutes, 4:00:00 four hours)"
+        )),
+        None => Err("expected minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS".to_owned()),
     }
 }
 
@@ -229,6 +266,27 @@ mod tests {
             ["--tasks=4", "--partition=gpu", "--array-limit=2", "--slurm=comment=x", "--slurm=exclusive"];
         assert_eq!(form.words(), expected);
         assert!(TaskForm::default().words().is_empty());
+    }
+
+    #[test]
+    fn a_time_limit_has_a_format_of_slurm() {
+        for text in ["0", "5", "90:30", "0:05:00", "4:00:00", "0-0:5", "1-12", "1-12:30:00", "UNLIMITED"] {
+            assert_eq!(time_limit(text).as_deref(), Ok(text));
+        }
+        for text in ["", "foo", "4h", "-1", "1-", ":30", "1:2:3:4", "1-2:3:4:5", "1-2-3", "4:00:00 ", "+90"] {
+            assert!(time_limit(text).unwrap_err().contains("D-HH:MM:SS"), "{text}");
+        }
+        for text in ["4", "4:00", "4:59", "0:04:59", "0-0:4"] {
+            assert!(time_limit(text).unwrap_err().contains("expected at least 300 s"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_wrong_is_named_and_an_empty_one_is_not() {
+        let form =
+            TaskForm { tasks: " 4 ".into(), time: "4h".into(), cpus: "0".into(), ..TaskForm::default() };
+        let [time, cpus] = &form.faults()[..] else { panic!("{:?}", form.faults()) };
+        assert!(time.starts_with("Time: expected minutes") && cpus == "CPUs: expected a whole number from 1");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use clap::{Args, Command, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use crate::app::jobs::tasks::time_limit;
 use crate::app::user_error::Usage;
 use crate::app::value_parser::whole_number;
 
@@ -68,33 +69,6 @@ fn without_own(typed: Vec<String>) -> Vec<String> {
     others
 }
 
-/// The shortest time limit of a task in seconds: Slurm signals it up to three minutes before, and it has yet to start.
-const MIN_SECONDS: u64 = 300;
-
-/// Parses a time limit in one of Slurm's formats: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS, or a word or 0 for none.
-fn time(text: &str) -> Result<String, String> {
-    let (days, clock) = text.split_once('-').map_or((None, text), |(days, clock)| (Some(days), clock));
-    let units = match (days, clock.split(':').count()) {
-        (Some(_), 1..=3) => Some([86_400, 3600, 60, 1]),
-        (None, 3) => Some([3600, 60, 1, 0]),
-        (None, 1 | 2) => Some([60, 1, 0, 0]),
-        _ => None,
-    };
-    let number = |text: &str| text.parse::<u32>().ok().filter(|_| !text.starts_with('+'));
-    let seconds = |(field, unit)| Some(u64::from(number(field)?) * unit);
-    let fields = days.into_iter().chain(clock.split(':'));
-    let is_endless = ["unlimited", "infinite"].iter().any(|word| text.eq_ignore_ascii_case(word));
-    match units.and_then(|units| fields.zip(units).map(seconds).sum()) {
-        Some(0 | MIN_SECONDS..) => Ok(text.to_owned()),
-        None if is_endless => Ok(text.to_owned()),
-        Some(seconds) => Err(format!(
-            "that is {seconds} s, and two minutes before its limit a task saves and is queued again: expected at least \
-             {MIN_SECONDS} s (4:00 is four minutes, 4:00:00 four hours)"
-        )),
-        None => Err("expected minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS".to_owned()),
-    }
-}
-
 /// What Slurm is told of every task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
 pub struct SlurmFlags {
@@ -106,7 +80,7 @@ pub struct SlurmFlags {
     pub account: Option<String>,
     /// Time limit of a task, in Slurm's format (such as D-HH:MM:SS, HH:MM:SS or minutes); a task that needs more is queued
     /// again and continues.
-    #[arg(long, value_name = "TIME", requires = "submission", value_parser = time)]
+    #[arg(long, value_name = "TIME", requires = "submission", value_parser = time_limit)]
     pub time: Option<String>,
     /// GPUs per task.
     #[arg(long, value_name = "N", requires = "submission")]
@@ -147,19 +121,6 @@ impl SlurmFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_time_limit_has_a_format_of_slurm() {
-        for text in ["0", "5", "90:30", "0:05:00", "4:00:00", "0-0:5", "1-12", "1-12:30:00", "UNLIMITED"] {
-            assert_eq!(time(text).as_deref(), Ok(text));
-        }
-        for text in ["", "foo", "4h", "-1", "1-", ":30", "1:2:3:4", "1-2:3:4:5", "1-2-3", "4:00:00 ", "+90"] {
-            assert!(time(text).unwrap_err().contains("D-HH:MM:SS"), "{text}");
-        }
-        for text in ["4", "4:00", "4:59", "0:04:59", "0-0:4"] {
-            assert!(time(text).unwrap_err().contains("expected at least 300 s"), "{text}");
-        }
-    }
 
     #[test]
     fn what_is_typed_beside_these_flags_stays() {

@@ -7,6 +7,7 @@ use crate::app::jobs::tasks::{TaskForm, TrainPlace, TrainPlaceSettings};
 use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::window::panels::PanelContext;
+use crate::app::window::style;
 use crate::app::window::widgets::{combo, field};
 
 /// Width of the combo box.
@@ -69,7 +70,7 @@ fn about(place: TrainPlace) -> &'static str {
 
 /// Fields for the options of Slurm; whether nothing is being typed.
 fn fields(ui: &mut Ui, form: &mut TaskForm) -> bool {
-    let TaskForm { tasks, partition, account, time, gpus, cpus, memory, array_limit, others } = form;
+    let TaskForm { tasks, partition, account, time, gpus, cpus, memory, array_limit, others } = &mut *form;
     let mut settled = true;
     Grid::new("slurm").num_columns(4).spacing([12.0, 6.0]).min_col_width(64.0).show(ui, |ui| {
         let all = [
@@ -93,5 +94,8 @@ fn fields(ui: &mut Ui, form: &mut TaskForm) -> bool {
             }
         }
     });
+    for fault in form.faults().iter().filter(|_| settled) {
+        ui.label(style::failure(ui, fault).small());
+    }
     settled
 }
