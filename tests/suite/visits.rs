@@ -153,6 +153,18 @@ fn a_column_that_is_added_out_of_sight_is_scrolled_to() {
 }
 
 #[test]
+fn the_probe_that_is_shown_is_in_sight_in_the_library() {
+    let names: Vec<String> = (0..12).map(|at| format!("p{at}")).collect();
+    let mut window = with_more(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    for name in ["p11", "p0"] {
+        let probe = window.probe(name);
+        window.wants(Command::ShowProbe(probe));
+        window.harness.run();
+        assert!(window.row(name).left() < 100.0, "{name}");
+    }
+}
+
+#[test]
 fn several_rows_are_chosen_and_compared_alone() {
     let mut window = with_more(&["softsort", "raster"]);
     for (name, modifiers) in [("gap", Modifiers::COMMAND), ("raster", Modifiers::SHIFT)] {

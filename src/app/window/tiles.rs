@@ -207,7 +207,8 @@ impl Behavior<Pane> for Panes<'_, '_> {
         let tab =
             tab::Tab { title: &title, state, ground: self.tab_bg_color(ui.visuals(), tiles, tile, state) };
         let (response, closed) = tab.show(ui, id);
-        if self.reveal.as_ref().is_some_and(|pane| tiles.find_pane(pane) == Some(tile)) {
+        let is_asked = self.reveal.as_ref().is_some_and(|pane| tiles.find_pane(pane) == Some(tile));
+        if is_asked || response.clicked() {
             ui.scroll_to_rect_animation(response.rect, None, ScrollAnimation::none());
         }
         if closed {

@@ -3,12 +3,13 @@
 use std::fmt::Display;
 
 use eframe::egui;
-use egui::{Color32, ScrollArea, Ui};
+use egui::style::ScrollAnimation;
+use egui::{Color32, Id, Rect, ScrollArea, Ui, Vec2};
 
 use super::eval_removals::EvalRemovals;
 use super::gallery::Gallery;
 use super::library_row::{self, Entry};
-use super::library_section::{self, Section, edge, header};
+use super::library_section::{self, ROW_PX, Section, edge, header};
 use super::probe_rows::ProbeRows;
 use super::{Panel, PanelContext, PanelPlace, backbone_options};
 use crate::app::format::noun;
@@ -63,16 +64,20 @@ impl Panel for Library {
         let name = cx.backbone().map_or(String::new(), |(_, info)| info.id.clone());
         let actions = [(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")];
         if header(ui, cx, Section::Backbones, all, &name, &actions) {
-            let count = cx.state.library.backbones.len();
-            list(ui, "backbones", count, backbones, "No backbone open", |ui, at| backbone(ui, cx, at));
+            let open = &cx.state.library.backbones;
+            let shown = cx.backbone().and_then(|(id, _)| open.get_index_of(&id));
+            let size = (open.len(), backbones);
+            list(ui, "backbones", size, "No backbone open", shown, |ui, at| backbone(ui, cx, at));
             edge(ui, cx, Section::Backbones, backbones);
         }
         let name = cx.focus.map_or(String::new(), |column| cx.state.column_title(column));
         let actions = [(Action::OpenProbes, "Files…"), (Action::OpenRun, "Run…")];
         if header(ui, cx, Section::Probes, all, &name, &actions) {
-            let count = cx.state.library.probes.len();
             self.probes.bar(ui, cx);
-            list(ui, "probes", count, probes, "No probe open", |ui, at| self.probes.row(ui, cx, at));
+            let open = &cx.state.library.probes;
+            let shown = cx.column().and_then(|column| open.get_index_of(&column.probe));
+            let size = (open.len(), probes);
+            list(ui, "probes", size, "No probe open", shown, |ui, at| self.probes.row(ui, cx, at));
             edge(ui, cx, Section::Probes, probes);
         }
         let name = cx.state.dataset().map_or(String::new(), |(_, part)| part.asked.dataset.clone());
@@ -90,8 +95,10 @@ impl Panel for Library {
 
 /// The open datasets, and the buttons that evaluate probes on the current one.
 fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32, removals: &mut EvalRemovals) {
-    let count = cx.state.library.datasets.len();
-    list(ui, "datasets", count, room, "No dataset open", |ui, at| dataset(ui, cx, at));
+    let open = &cx.state.library.datasets;
+    let shown = cx.state.evaluations.dataset.and_then(|id| open.get_index_of(&id));
+    let size = (open.len(), room);
+    list(ui, "datasets", size, "No dataset open", shown, |ui, at| dataset(ui, cx, at));
     if cx.state.dataset().is_some() {
         ui.horizontal(|ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
@@ -147,8 +154,16 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     });
 }
 
-/// A scrolled list of `count` entries, of which only the visible ones are drawn; `none` is shown if it is empty.
-fn list(ui: &mut Ui, id: &str, count: usize, room: f32, none: &str, mut row: impl FnMut(&mut Ui, usize)) {
+/// A list of `count` entries that is scrolled in `room`, of which only the visible ones are drawn; `none` is shown if it is
+/// empty. When another entry is the `shown` one, it comes into sight.
+fn list(
+    ui: &mut Ui,
+    id: &str,
+    (count, room): (usize, f32),
+    none: &str,
+    shown: Option<usize>,
+    mut row: impl FnMut(&mut Ui, usize),
+) {
     if count == 0 {
         ui.weak(none);
         return;
@@ -156,7 +171,18 @@ fn list(ui: &mut Ui, id: &str, count: usize, room: f32, none: &str, mut row: imp
     ui.scope(|ui| {
         ui.spacing_mut().item_spacing.y = 2.0;
         let area = ScrollArea::vertical().id_salt(id).max_height(room).auto_shrink([false, true]);
-        area.show_rows(ui, library_row::HEIGHT_PX, count, |ui, shown| shown.for_each(|at| row(ui, at)));
+        let before = ui.data_mut(|data| {
+            std::mem::replace(data.get_temp_mut_or_default(Id::unique(("shown entry", id))), shown)
+        });
+        area.show_rows(ui, library_row::HEIGHT_PX, count, |ui, visible| {
+            if let Some(at) = shown.filter(|_| shown != before) {
+                let down = (at as f32 - visible.start as f32) * ROW_PX;
+                let size = Vec2::new(ui.available_width(), library_row::HEIGHT_PX);
+                let place = Rect::from_min_size(ui.max_rect().min + Vec2::new(0.0, down), size);
+                ui.scroll_to_rect_animation(place, None, ScrollAnimation::none());
+            }
+            visible.for_each(|at| row(ui, at));
+        });
     });
 }
 
