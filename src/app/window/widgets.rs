@@ -128,14 +128,18 @@ pub fn step_slider(ui: &mut Ui, name: &str, step: &mut usize, last: usize) -> Re
     if ui.available_size_before_wrap().x < MIN_SLIDER_PX + SLIDER_VALUE_PX {
         ui.end_row();
     }
-    let label = (ui.available_size_before_wrap().x > 230.0).then(|| ui.label(name).id);
-    let room = ui.available_size_before_wrap().x - SLIDER_VALUE_PX;
-    ui.spacing_mut().slider_width = room.clamp(MIN_SLIDER_PX, 260.0);
-    let slider = ui.add(Slider::new(step, 0..=last));
-    match label {
-        Some(label) => slider.labelled_by(label),
-        None => slider.accessible_name(name).on_hover_text(name),
-    }
+    // A row of its own, as wrapped lines do not centre their first label.
+    let row = ui.horizontal(|ui| {
+        let label = (ui.available_width() > 230.0).then(|| ui.label(name).id);
+        let room = ui.available_width() - SLIDER_VALUE_PX;
+        ui.spacing_mut().slider_width = room.clamp(MIN_SLIDER_PX, 260.0);
+        let slider = ui.add(Slider::new(step, 0..=last));
+        match label {
+            Some(label) => slider.labelled_by(label),
+            None => slider.accessible_name(name).on_hover_text(name),
+        }
+    });
+    row.inner
 }
 
 /// A star to click: filled where `on`.

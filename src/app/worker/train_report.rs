@@ -82,7 +82,8 @@ impl TrainReporter {
                 }
             }
             train::Event::Step { seed, position, steps, trainers, progress } => {
-                let what = format!("Seed {seed}, epoch {} of {}", position.epoch + 1, self.epochs);
+                let [epoch, epochs] = [position.epoch + 1, self.epochs].map(format::count);
+                let what = format!("Seed {seed}, epoch {epoch} of {epochs}");
                 self.step(seed, position, steps, trainers);
                 self.advance(what, progress);
             }

@@ -29,7 +29,7 @@ pub use keys::Keys;
 pub use legend::Mark;
 pub use paint::{Canvas, Painted, color32};
 pub use readout::Readout;
-pub use scale::{Scale, extent, minus, number};
+pub use scale::{Scale, extent, minus, number, number_like};
 pub use scene::{Anchor, Box2, Point, Raster, Scene, Shape, Stroke};
 pub use table::Table;
 pub use theme::{Color, Theme};

@@ -24,6 +24,12 @@ use crate::viz::figures::rates::{RateGrid, RatesPlot};
 /// From this width the plots are side by side.
 const SIDE_BY_SIDE_PX: f32 = 620.0;
 
+/// In less height they are side by side in any width: below each other they could not be read.
+const STACKED_PX: f32 = 300.0;
+
+/// Least share of the axis for the epochs so far, which a long run would press into a line.
+const REACHED_SHARE: f64 = 0.25;
+
 /// Most marks along an axis.
 const MAX_MARKS: usize = 6;
 
@@ -70,7 +76,7 @@ impl Curves {
             });
             return;
         }
-        let across = width >= SIDE_BY_SIDE_PX;
+        let across = width >= SIDE_BY_SIDE_PX || height < STACKED_PX;
         let size = match across {
             true => Vec2::new((width - 12.0) / 2.0, height),
             false => Vec2::new(width, (height - 6.0) / 2.0),
@@ -196,7 +202,9 @@ impl Curves {
             |(_, curve): &(usize, &HeadCurve)| !self.hidden.contains(&curve.head) && !curve.raw.at.is_empty();
         let curves = self.curves[&measure].all.iter().enumerate().filter(shown);
         let curves: Vec<(usize, &HeadCurve)> = curves.collect();
-        let epochs = runs.iter().map(|run| run.about.epochs).max().unwrap_or(0);
+        let epochs = runs.iter().map(|run| run.about.epochs).max().unwrap_or(0) as f64;
+        let reached = curves.iter().filter_map(|(_, curve)| curve.raw.at.last());
+        let reached = reached.fold(1.0, |most: f64, at| most.max(*at));
         let read: Vec<&Named> = curves.iter().map(|(_, curve)| &curve.named).collect();
         let band_of = self.band;
         let plot = Plot::new((&runs[0].about.folder, loss))
@@ -208,7 +216,7 @@ impl Curves {
             .y_axis_label(RichText::new(name).small())
             .y_axis_min_width(34.0)
             .include_x(0.0)
-            .include_x(epochs as f64)
+            .include_x(epochs.min(reached / REACHED_SHARE))
             .set_margin_fraction(Vec2::new(0.02, 0.06))
             .grid_color(color32(theme.faint))
             .cursor_color(color32(theme.band))

@@ -15,7 +15,7 @@ use crate::app::window::panels::PanelContext;
 use crate::app::window::style;
 use crate::app::window::widgets::fit;
 use crate::model::train::run::ProbeCheckpoint;
-use crate::viz::draw::{Theme, color32, number};
+use crate::viz::draw::{Theme, color32, number_like};
 
 /// Height of a row.
 pub const ROW_PX: f32 = 26.0;
@@ -92,7 +92,7 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hi
         };
         let texts = score.map(|score| {
             [
-                number(score.loss),
+                number_like(score.loss, score.loss),
                 format!("{:.1}", score.train),
                 spread(score.last, score.seeds),
                 spread(score.best, score.seeds),

@@ -142,7 +142,10 @@ fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &WatchedRun, live: Option<&
     let (fraction, text) = match (live, known) {
         (Some(live), Some(progress)) => {
             let rest = match !live.paused && live.rate > 0.0 {
-                true => format!(", {:.0} images/s, {} left", live.rate, format::clock(live.left)),
+                true => {
+                    let rate = format::count(live.rate.round() as usize);
+                    format!(", {rate} images/s, {} left", format::clock(live.left))
+                }
                 false => String::new(),
             };
             (progress.fraction().unwrap_or(0.0), format!("{}{rest}", progress.what))
