@@ -443,6 +443,22 @@ fn what_cannot_be_written_says_so_and_leaves_nothing_behind() {
     assert_eq!(fs::read_dir(desk.path()).expect("it").count(), 1);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_folder_that_exists_is_filled_where_it_is() {
+    use std::os::unix::fs::MetadataExt as _;
+    let desk = tempfile::tempdir().expect("a folder");
+    let to = desk.path().join("figures");
+    fs::create_dir(&to).expect("a folder");
+    let open = fs::File::open(&to).expect("it"); // so that its number is not given again
+    findings::write(&shared(ShareKind::Figures, ShareTheme::Own, &to), &Cancel::default()).expect("written");
+    let entries = fs::read_dir(&to).expect("folders").filter_map(Result::ok).map(|entry| entry.file_name());
+    let mut names: Vec<String> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    assert_eq!(names, ["01-unnamed", "02-b", "commands.txt"]);
+    assert_eq!(to.metadata().expect("it").ino(), open.metadata().expect("it").ino(), "another folder");
+}
+
 #[test]
 fn what_someone_puts_into_the_folder_meanwhile_stays() {
     let desk = tempfile::tempdir().expect("a folder");

@@ -1,6 +1,7 @@
 //! Findings as files to share: one HTML page with the author's notes, or a folder of figures with the traces that they are
 //! drawn from and the commands that draw them again.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ use crate::viz::{Figure, export, find};
 
 /// Longest part of a file name that comes from an image, a probe or a class, in characters.
 const MAX_NAME_CHARS: usize = 60;
+/// The folder in an existing one in which figures are complete before they are moved up.
+const PENDING: &str = "figures";
 
 /// Writes the findings and returns their path. If that fails or is cancelled, the path stays as it was.
 ///
@@ -79,13 +82,24 @@ fn write_page(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
 
 fn write_figures(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     let to = &shared.share.to;
-    if std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
+    if fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
         anyhow::bail!("{}: the folder is not empty; choose an empty or new one", to.display());
     }
-    // The folder of a symbolic link is filled where it is.
-    let folder = to.canonicalize().unwrap_or_else(|_| to.clone());
-    atomic_file::write_folder(&folder, |inside| fill_folder(shared, inside, cancel))
-        .with_context(|| format!("{}: cannot be written", to.display()))
+    let written = || {
+        let fill = |inside: &Path| fill_folder(shared, inside, cancel);
+        if !to.is_dir() {
+            return atomic_file::write_folder(to, fill);
+        }
+        // It is filled where it is: it may be a link or a mount, and the folder it lies in may be read-only.
+        let all = to.join(PENDING);
+        atomic_file::write_folder(&all, fill)?;
+        for entry in fs::read_dir(&all)? {
+            let entry = entry?;
+            fs::rename(entry.path(), to.join(entry.file_name()))?;
+        }
+        Ok(fs::remove_dir(all)?)
+    };
+    written().with_context(|| format!("{}: cannot be written", to.display()))
 }
 
 fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()> {
