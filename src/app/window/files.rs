@@ -1,8 +1,9 @@
-//! Handles files that were chosen, and reads and writes workspaces on other threads: no click waits for the disk.
+//! Handles files that were chosen, and reads and writes workspaces on other threads.
 
 use std::mem;
 use std::path::PathBuf;
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
 
 use eframe::egui::Context;
 
@@ -17,6 +18,9 @@ use crate::app::jobs::train::TrainSettings;
 use crate::app::state::command::{Command, FilePrompt};
 use crate::app::state::workspace::WorkspaceError;
 use crate::app::state::{Severity, State};
+
+/// How long the end of the program waits for a workspace to be written.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl MainWindow {
     /// Makes the window ask for typed paths, whatever file dialogs the system has.
@@ -138,10 +142,14 @@ impl MainWindow {
         WindowOrder::failure(started.map(|thread| self.saving = Some(thread)))
     }
 
-    /// Waits until the workspace is written, before the program ends; the orders that follow. Opens nothing any more.
+    /// Waits until the workspace is written, before the program ends, for [`PATIENCE`] at most: a disk may never answer, and the
+    /// session has everything, too. The orders that follow; nothing is opened any more.
     pub(super) fn end_saving(&mut self, ctx: &Context, state: &State) -> Vec<WindowOrder> {
         self.loading.cancel();
-        let _ = self.saving.take().map(JoinHandle::join); // its outcome says whether it was written
+        let begun = Instant::now();
+        while self.saving.as_ref().is_some_and(|thread| !thread.is_finished()) && begun.elapsed() < PATIENCE {
+            sleep(Duration::from_millis(1));
+        }
         self.take_outcomes(ctx, state)
     }
 }
