@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use eframe::egui::Role;
+use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::tasks::{
     PlannedStage, TaskForm, TaskPhase, TaskStatus, Tasks, TrainPlace, TrainPlaceSettings,
@@ -117,6 +118,23 @@ fn a_choice_that_cannot_be_had_is_kept_until_another_is_made() {
     assert_eq!(place(&pane), TrainPlace::Here);
     assert!(pane.0.has("Start training") && !pane.0.has("Submit tasks"));
     assert_eq!(pane.0.state().settings.training.place, TrainPlace::Slurm);
+}
+
+#[test]
+fn what_is_wrong_in_a_field_is_told_below_the_fields_which_are_alike_wide() {
+    let mut pane = planned(true);
+    choose_slurm(&mut pane, "gpu");
+    assert!(!pane.0.has("Time: expected minutes"));
+    let slurm = TaskForm { time: "4h".into(), ..TaskForm::default() };
+    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
+    pane.0.dispatch(Command::SetTrainPlace(Box::new(settings)));
+    assert!(pane.0.has("Time: expected minutes"));
+    let width = |name: &str| {
+        let field = pane.0.harness.get_by_role_and_label(Role::TextInput, name);
+        field.rect().width().round()
+    };
+    assert_eq!(width("Partition"), width("Account"));
+    assert!(width("Others") > 2.0 * width("Account"), "{}", width("Others"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The choice of where the next training is computed, and its options for Slurm.
 
 use eframe::egui;
-use egui::{Grid, TextEdit, Ui};
+use egui::{Grid, TextEdit, Ui, Vec2};
 
 use crate::app::jobs::tasks::{TaskForm, TrainPlace, TrainPlaceSettings};
 use crate::app::state::State;
@@ -14,6 +14,10 @@ use crate::app::window::widgets::{combo, field};
 const COMBO_PX: f32 = 240.0;
 /// Width of a text field.
 const FIELD_PX: f32 = 110.0;
+/// Least width of the name of a field.
+const LABEL_PX: f32 = 64.0;
+/// Gap between names and fields.
+const GAP_PX: f32 = 12.0;
 
 /// The Slurm options while they are edited: the state gets them when typing ends.
 #[derive(Default)]
@@ -72,7 +76,17 @@ fn about(place: TrainPlace) -> &'static str {
 fn fields(ui: &mut Ui, form: &mut TaskForm) -> bool {
     let TaskForm { tasks, partition, account, time, gpus, cpus, memory, array_limit, others } = &mut *form;
     let mut settled = true;
-    Grid::new("slurm").num_columns(4).spacing([12.0, 6.0]).min_col_width(64.0).show(ui, |ui| {
+    let mut line = |ui: &mut Ui, width: f32, (text, hint, about, value): (&str, &str, &str, &mut String)| {
+        ui.label(text).on_hover_text(about);
+        let edit = TextEdit::singleline(value).hint_text(hint).desired_width(width);
+        // By itself it is no wider than its column, which is narrow at first.
+        let place = Vec2::new(width, ui.spacing().interact_size.y);
+        let edit = ui.allocate_ui(place, |ui| field(ui, text, edit)).inner;
+        settled &= !edit.has_focus();
+        edit.on_hover_text(about);
+    };
+    let grid = |id: &str| Grid::new(id).spacing([GAP_PX, 6.0]).min_col_width(LABEL_PX);
+    grid("slurm").num_columns(4).show(ui, |ui| {
         let all = [
             ("Tasks", "one per seed", "How many tasks to split it into: some of the seeds each, or blocks of the heads", tasks),
             ("At a time", "no limit", "Most tasks of one array that run at a time; Retry failed and the cluster's limits make several arrays", array_limit),
@@ -82,17 +96,17 @@ fn fields(ui: &mut Ui, form: &mut TaskForm) -> bool {
             ("GPUs", "none", "GPUs per task", gpus),
             ("CPUs", "the default", "CPU cores per task", cpus),
             ("Memory", "the default", "Memory per task, such as 32G", memory),
-            ("Others", "KEY=VALUE", "Any other options of sbatch, without their dashes, separated by spaces", others),
         ];
-        for (at, (text, hint, about, value)) in all.into_iter().enumerate() {
-            ui.label(text).on_hover_text(about);
-            let edit = field(ui, text, TextEdit::singleline(value).hint_text(hint).desired_width(FIELD_PX));
-            settled &= !edit.has_focus();
-            edit.on_hover_text(about);
+        for (at, one) in all.into_iter().enumerate() {
+            line(ui, FIELD_PX, one);
             if at % 2 == 1 {
                 ui.end_row();
             }
         }
+    });
+    grid("other options").num_columns(2).show(ui, |ui| {
+        let about = "Any other options of sbatch, without their dashes, separated by spaces";
+        line(ui, 2.0 * (FIELD_PX + GAP_PX) + LABEL_PX, ("Others", "KEY=VALUE", about, others));
     });
     for fault in form.faults().iter().filter(|_| settled) {
         ui.label(style::failure(ui, fault).small());
