@@ -13,7 +13,7 @@ use super::regions::{RegionSource, of_samples};
 use super::removal::{Encoder, SubsetReader};
 use super::train::labelled;
 use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter, Unit};
-use crate::app::format::{counted, noun};
+use crate::app::format::{count, counted, noun};
 use crate::app::user_error::UserError;
 use crate::model::annotations::RegionSet;
 use crate::model::data::token_cache::TokenCache;
@@ -62,7 +62,7 @@ impl EvalSplit {
     pub fn summary(&self) -> String {
         let (images, classes) = (self.samples.len(), counted(self.asked.classes.len(), "class", "classes"));
         let noun = noun(images, "image", "images");
-        format!("{}, {images} {} {noun} of {classes}", self.dataset.layout, self.split.name())
+        format!("{}, {} {} {noun} of {classes}", self.dataset.layout, count(images), self.split.name())
     }
 }
 

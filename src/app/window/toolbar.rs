@@ -4,6 +4,7 @@ use eframe::egui;
 use egui::{ComboBox, Ui};
 
 use super::{MainWindow, widgets};
+use crate::app::format::count;
 use crate::app::jobs::ClassChoice;
 use crate::app::state::Image;
 use crate::app::state::command::{Action, Command};
@@ -87,10 +88,10 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         ui.weak("·");
         widgets::label_within(ui, class, 110.0 * room.share).on_hover_text(format!("True class: {class}"));
     }
-    let count = cx.shown.ids.len();
+    let all = count(cx.shown.ids.len());
     match cx.state.selection.image.and_then(|id| cx.shown.ids.get_index_of(&id)) {
-        Some(at) => ui.weak(format!("{} of {count}", at + 1)),
-        None => ui.weak(format!("– of {count}")).on_hover_text("The gallery's filter hides this image"),
+        Some(at) => ui.weak(format!("{} of {all}", count(at + 1))),
+        None => ui.weak(format!("– of {all}")).on_hover_text("The gallery's filter hides this image"),
     };
     finding(ui, cx, image, room);
 }

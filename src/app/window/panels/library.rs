@@ -12,7 +12,7 @@ use super::library_row::{self, Entry};
 use super::library_section::{self, ROW_PX, Section, edge, header};
 use super::probe_rows::ProbeRows;
 use super::{Panel, PanelContext, PanelPlace, backbone_options};
-use crate::app::format::noun;
+use crate::app::format::{self, noun};
 use crate::app::jobs::evaluate::EvalSplit;
 use crate::app::jobs::info::BackboneInfo;
 use crate::app::state::Status;
@@ -136,7 +136,8 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
         let Some(part) = dataset.status.ready() else { return };
         for split in Split::ALL {
             let count = part.dataset.count(split);
-            let text = format!("Use the {count} {} {}", split.name(), noun(count, "image", "images"));
+            let (images, noun) = (format::count(count), noun(count, "image", "images"));
+            let text = format!("Use the {images} {} {noun}", split.name());
             let there = count > 0 && split != part.split;
             if ui.add_enabled(there, egui::Button::new(text)).clicked() {
                 cx.send(Command::OpenDataset(dataset.path.clone(), Some(split)));
