@@ -172,12 +172,16 @@ fn table(ui: &mut Ui, text: &str) {
         |row: &str| row.trim_matches('|').split(" | ").map(|cell| plain(cell.trim())).collect::<Vec<_>>();
     let columns = text.lines().next().map_or(1, |row| cells(row).len());
     let width = ui.available_width() / columns as f32 - COLUMN_GAP_PX;
-    Grid::new(text).spacing([COLUMN_GAP_PX, 4.0]).striped(true).show(ui, |ui| {
+    let grid = Grid::new(text).num_columns(columns).spacing([COLUMN_GAP_PX, 4.0]).striped(true);
+    grid.show(ui, |ui| {
         for (at, row) in rows.enumerate() {
-            for cell in cells(row) {
+            for (column, cell) in cells(row).into_iter().enumerate() {
                 let cell = if at == 0 { RichText::new(cell).weak() } else { RichText::new(cell) };
                 ui.scope(|ui| {
-                    ui.set_max_width(width);
+                    // The last one takes what the others leave.
+                    if column + 1 < columns {
+                        ui.set_max_width(width);
+                    }
                     ui.add(egui::Label::new(cell).wrap().selectable(true));
                 });
             }
