@@ -195,10 +195,13 @@ fn merged(base: &Value, own: Value, theirs: Value) -> Value {
     match (own, theirs) {
         (own, theirs) if own == *base => theirs,
         (Value::Object(own), Value::Object(mut theirs)) => {
+            // What either has removed stays away.
+            theirs.retain(|key, _| own.contains_key(key) || base.get(key).is_none());
             for (key, own) in own {
-                let other = theirs.remove(&key).unwrap_or_else(|| own.clone());
-                let merged = merged(&base[&key], own, other);
-                theirs.insert(key, merged);
+                let (was, other) = (&base[&key], theirs.remove(&key));
+                if other.is_some() || own != *was {
+                    theirs.insert(key, merged(was, own, other.unwrap_or_default()));
+                }
             }
             Value::Object(theirs)
         }
@@ -232,9 +235,12 @@ mod tests {
         assert_eq!((found.theme, found.scale, found.device), (ThemeChoice::Dark, 1.1, "cpu".to_owned()));
         assert_eq!(found.recent.runs, ["c", "b", "a"].map(PathBuf::from));
         assert!(found.library.folded.keys().eq(["b", "c"]));
-        // What both changed is as the last one wrote it.
-        Settings { scale: 2.0, ..other.clone() }.save_changes(&other, &path).expect("saved");
-        assert_eq!(Settings::load(&path).expect("loaded").scale, 2.0);
+        // What both changed is as the last one wrote it, and what one removed stays away.
+        let mut last = Settings { scale: 2.0, ..other.clone() };
+        last.library.folded.clear();
+        last.save_changes(&other, &path).expect("saved");
+        let found = Settings::load(&path).expect("loaded");
+        assert!(found.scale == 2.0 && found.library.folded.keys().eq(["b"]));
     }
 
     #[test]
