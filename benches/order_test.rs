@@ -9,6 +9,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use ssmprobe::app::process_memory;
+use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::null_model::NullBands;
 use ssmprobe::model::explain::order_test::{Exchanges, order_test};
@@ -43,12 +44,12 @@ fn tests(c: &mut Criterion) {
     for (name, sharing) in [("shared", Sharing::Shared), ("channel", Sharing::Channel)] {
         for head in ["raster", "vmamba", "sinkhorn"] {
             let probe = probe(head, sharing);
-            let reading = probe.output(&tokens, 0).expect("tokens that fit");
+            let reading = ImageReading::new(&probe, Intervention::None, &tokens, 0).expect("tokens that fit");
             // Another class every time: results of a class that was tested before are cached.
             let mut class = 0;
             let mut test = || {
                 class = (class + 1) % DIMS.classes;
-                order_test(&probe, Intervention::None, &reading, &tokens, (class, false), &exchanges)
+                order_test(&reading, (class, false), &exchanges)
             };
             group.bench_function(format!("{head}, {name}"), |b| b.iter(&mut test));
         }

@@ -11,11 +11,12 @@ use ssmprobe::model::explain::ablation::{Ablation, logits};
 use ssmprobe::model::explain::evaluation::evaluator::Evaluator;
 use ssmprobe::model::explain::evaluation::metrics::{Metrics, MetricsSpec};
 use ssmprobe::model::explain::evaluation::{EvalSet, Evaluation};
+use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
 use ssmprobe::model::explain::null_model::{NullBands, untrained_scores};
 use ssmprobe::model::explain::order_test::{Exchanges, OrderTester};
 use ssmprobe::model::explain::readout;
-use ssmprobe::model::explain::removal::{Curve, Mode, Orders, RANDOM, Reader, RemovalSpec, Schedule, Sets};
+use ssmprobe::model::explain::removal::{Curve, Mode, Orders, RANDOM, RemovalSpec, Schedule, Sets};
 use ssmprobe::model::explain::stability::Measurement;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head::{self, Config, Dims, HEADS, Sharing};
@@ -28,6 +29,7 @@ use ssmprobe::model::train::Labelled;
 use ssmprobe::model::train::classifier::Model;
 
 use crate::close::assert_close;
+use crate::order_test::reading;
 
 const GRID: Grid = Grid::new(3, 4);
 const WIDTH: usize = 6;
@@ -81,7 +83,7 @@ fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Trace {
 }
 
 fn ablated_logits(probe: &Probe, tokens: &Tokens) -> Vec<(Ablation, Vec<f64>)> {
-    logits(probe, tokens, &probe.output(tokens, IMAGE).unwrap(), SEED, IMAGE).unwrap()
+    logits(&ImageReading::new(probe, Intervention::None, tokens, IMAGE).unwrap(), SEED).unwrap()
 }
 
 /// Features of an S4 head over `sequence` (`[N][d]`): kernel-weighted sum plus skip, read at the last position.
@@ -194,7 +196,7 @@ fn fixed_scans_and_recurrence_read_tokens_that_lie_in_random_order() {
         let found = ablated_logits(&probe, &tokens);
         let [(Ablation::Normal, _), (Ablation::RandomOrder, random)] = &found[..] else { panic!("{id}") };
         let output = probe.output(&moved, IMAGE).unwrap();
-        let expected = readout::logits(&output, &moved, &probe.classifier.weight, &probe.classifier.bias);
+        let expected = readout::logits(&output, &moved, &probe.classifier);
         assert_close(id, random, &expected, 1e-9);
     }
     assert_eq!(Scan::Raster.orders(GRID).len(), 1);
@@ -278,8 +280,8 @@ fn evaluation(
 ) -> (Evaluation, Metrics) {
     let nulls = NullBands::new(2, 0);
     let asked = eval_set(draws, class);
-    let evaluator = Evaluator::new(probe, change, cache, asked, (places, draws), &nulls).unwrap();
-    let mut evaluator = evaluator.with_metrics(spec);
+    let mut evaluator = Evaluator::new(probe, change, cache, asked, (places, draws), &nulls).unwrap();
+    evaluator.metrics = Some(spec);
     while evaluator.done() < evaluator.images() {
         let next = evaluator.done()..(evaluator.done() + 7).min(evaluator.images());
         evaluator.take(evaluator.answers(next).unwrap());
@@ -308,8 +310,8 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
             assert_eq!(evaluation.accuracy(), outcome.accuracy, "{id} {:?}", outcome.ablation);
             for (image, &draw) in draws.iter().enumerate() {
                 let tokens = cache.tokens(image);
-                let ablated =
-                    logits(&probe, &tokens, &probe.output(&tokens, draw).unwrap(), SEED, draw).unwrap();
+                let read = ImageReading::new(&probe, Intervention::None, &tokens, draw).unwrap();
+                let ablated = logits(&read, SEED).unwrap();
                 let own = &ablated.iter().find(|(ablation, _)| *ablation == outcome.ablation).unwrap().1;
                 let best = (0..CLASSES).fold(0, |best, c| if own[c] > own[best] { c } else { best });
                 assert_eq!(evaluation.predicted[image] as usize, best, "{id} {:?} {draw}", outcome.ablation);
@@ -326,8 +328,8 @@ fn margin(
     tokens: &Tokens,
     class: usize,
 ) -> OrderContrast {
-    let read = OrderTester::new(probe, change, output, tokens).unwrap();
-    read.margin(class, &Exchanges::new(0)).unwrap()
+    let reading = reading(probe, change, tokens, output);
+    OrderTester::new(&reading).unwrap().margin(class, &Exchanges::new(0)).unwrap()
 }
 
 /// Every number of a dataset's order tests equals that of tests of its images one by one, each for its true class; so do the
@@ -554,8 +556,8 @@ fn an_evaluation_sums_up_its_images() {
     let mut change = 0.0;
     for (&image, &class) in images.images.iter().zip(&images.classes) {
         let tokens = cache.tokens(image);
-        let output = probe.output(&tokens, image as u64).unwrap();
-        let ablated = logits(&probe, &tokens, &output, SEED, image as u64).unwrap();
+        let read = ImageReading::new(&probe, Intervention::None, &tokens, image as u64).unwrap();
+        let ablated = logits(&read, SEED).unwrap();
         let best = (0..CLASSES).max_by(|&a, &b| ablated[0].1[a].total_cmp(&ablated[0].1[b])).unwrap();
         right += u32::from(best == class);
         change += ablated[1].1[class] - ablated[0].1[class];
@@ -603,7 +605,7 @@ fn an_evaluation_has_the_heights_of_its_images_curves() {
             assert_eq!(heights.deletion.len(), read.len(), "{id}: the unreadable image is left out");
             for (at, &image) in read.iter().enumerate() {
                 let tokens = cache.tokens(image);
-                let reader = Reader::new(&probe, Intervention::None, &tokens, draws[image]).unwrap();
+                let reader = ImageReading::new(&probe, Intervention::None, &tokens, draws[image]).unwrap();
                 let orders = match heights.ranking.as_str() {
                     RANDOM => Orders::random(GRID.len(), 16, 2),
                     ranking => {

@@ -12,7 +12,8 @@ use ssmprobe::app::state::command::Command;
 use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::{Backbone, BackboneError};
 use ssmprobe::model::explain::attribution::{gradient, integrated};
-use ssmprobe::model::explain::evidence::exact;
+use ssmprobe::model::explain::image_reading::ImageReading;
+use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
@@ -41,21 +42,22 @@ fn every_head_equals_the_reference() {
                 .collect()
         };
         if probe.meta.head == "cls" {
-            let why = gradient(probe, &images[0], 0, 0).expect_err("no patch token is read");
-            assert_eq!(integrated(probe, &images[0], 0, 0).expect_err("nor here"), why);
+            let why = gradient(&reading(probe, &images[0], 0), 0).expect_err("no patch token is read");
+            assert_eq!(integrated(&reading(probe, &images[0], 0), 0).expect_err("nor here"), why);
             assert!(why.contains("CLS token alone"), "{why}");
             return;
         }
         let of = |name: &str| &expected[&format!("{case}/{name}")];
-        let gradients = all(&|tokens, class, seed| gradient(probe, tokens, class, seed).expect(case));
+        let gradients =
+            all(&|tokens, class, seed| gradient(&reading(probe, tokens, seed), class).expect(case));
         assert_near(format!("{case}, gradient"), &gradients, of("gradient"), 1e-9);
         let path_integral =
-            all(&|tokens, class, seed| integrated(probe, tokens, class, seed).expect(case).token);
+            all(&|tokens, class, seed| integrated(&reading(probe, tokens, seed), class).expect(case).token);
         // Heads that choose tokens read the ones they pass over in float32.
         let share = if probe.head().chooses() { 1e-6 } else { 1e-9 };
         assert_near(format!("{case}, integrated"), &path_integral, of("integrated"), share);
         let error = all(&|tokens, class, seed| {
-            vec![integrated(probe, tokens, class, seed).expect(case).completeness_error]
+            vec![integrated(&reading(probe, tokens, seed), class).expect(case).completeness_error]
         });
         assert_close(
             format!("{case}, completeness"),
@@ -66,11 +68,12 @@ fn every_head_equals_the_reference() {
     });
 }
 
+fn reading<'a>(probe: &'a Probe, tokens: &'a Tokens, seed: u64) -> ImageReading<'a> {
+    ImageReading::new(probe, Intervention::None, tokens, seed).expect("tokens that fit")
+}
+
 fn evidence(probe: &Probe, tokens: &Tokens, class: usize, seed: u64) -> Option<Vec<f64>> {
-    let features = probe.classifier.weight.len() / probe.classes();
-    let row = &probe.classifier.weight[class * features..][..features];
-    let output = probe.output(tokens, seed).expect("tokens that fit");
-    exact(&output, tokens, row, 0.0).ok().map(|exact| exact.token)
+    reading(probe, tokens, seed).evidence(class).ok().map(|exact| exact.token)
 }
 
 /// Heads whose pooling weights are smooth functions of the tokens.
@@ -82,7 +85,7 @@ fn gradient_x_token_is_exact_evidence_but_for_the_gradient_of_the_weights() {
     each_case(|case, probe, images, _| {
         for ((tokens, class), seed) in images.iter().zip(ASKED).zip(0..) {
             let Some(evidence) = evidence(probe, tokens, class, seed) else { return };
-            let found = gradient(probe, tokens, class, seed).expect(case);
+            let found = gradient(&reading(probe, tokens, seed), class).expect(case);
             let (apart, size) = (distance(case, &found, evidence.clone()), largest(&evidence));
             let router = probe.head().router().filter(|router| router.is_soft());
             if router.is_none() && !ATTENTIVE.contains(&probe.meta.head.as_str()) {
@@ -112,12 +115,12 @@ fn equal_scores_have_a_gradient_and_numbers_that_are_none_are_refused() {
         let (mut arrays, image) = (probe.arrays.clone(), &images[0]);
         arrays["scorer.weight"].data.fill(0.0);
         let blind = Probe::new(probe.meta.clone(), arrays, probe.classifier.clone());
-        let found = gradient(&blind, image, 0, 0).expect("a gradient");
+        let found = gradient(&reading(&blind, image, 0), 0).expect("a gradient");
         assert_close(case, found, evidence(&blind, image, 0, 0).expect("evidence"), 1e-9);
         let none = Tokens { patches: vec![f32::NAN; image.patches.len()], ..image.clone() };
-        let why = gradient(probe, &none, 0, 0).expect_err("no gradient");
+        let why = gradient(&reading(probe, &none, 0), 0).expect_err("no gradient");
         assert!(why.contains("no finite gradient"), "{why}");
-        assert!(gradient(probe, image, 99, 0).expect_err("no such class").contains("5 classes"));
+        assert!(gradient(&reading(probe, image, 0), 99).expect_err("no such class").contains("5 classes"));
     });
 }
 
@@ -204,9 +207,9 @@ fn inspect_writes_what_was_asked() {
             patches: patches.iter().copied().collect(),
         };
         let class = document["class"]["index"].as_u64().expect("a class") as usize;
-        let own = gradient(&probe, &tokens, class, 0).expect("a gradient");
+        let own = gradient(&reading(&probe, &tokens, 0), class).expect("a gradient");
         assert_near(&stem, &values("gradient").expect("a gradient"), &own, 1e-6);
-        let path_integral = integrated(&probe, &tokens, class, 0).expect("integrated gradients");
+        let path_integral = integrated(&reading(&probe, &tokens, 0), class).expect("integrated gradients");
         assert_near(&stem, &values("integrated").expect("integrated gradients"), &path_integral.token, 1e-6);
         let error = said("integrated")["completeness_error"].as_f64().expect("an error");
         assert_close(&stem, error, path_integral.completeness_error, 1e-9);

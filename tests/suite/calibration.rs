@@ -8,6 +8,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use ssmprobe::app::jobs::train::smallest_difference;
+use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::order_test::{Exchanges, OrderTester};
 use ssmprobe::model::grid::Grid;
@@ -272,8 +273,9 @@ fn random_orders_have_uniform_p_and_untrained_scorers_have_not() {
         let probes: Vec<Probe> = (0..PROBES).map(|seed| untrained(head, seed as u64)).collect();
         let p = |image: usize| {
             let (probe, tokens) = (&probes[image % PROBES], smooth(image as u64));
-            let output = probe.output(&tokens, image as u64).expect("tokens that fit");
-            let test = OrderTester::new(probe, Intervention::None, &output, &tokens).expect("a test");
+            let reading = ImageReading::new(probe, Intervention::None, &tokens, image as u64);
+            let reading = reading.expect("tokens that fit");
+            let test = OrderTester::new(&reading).expect("a test");
             test.margin(image % 4, &exchanges).expect("a rival").reassigned.p
         };
         let p: Vec<f64> = (0..TESTED).into_par_iter().map(p).collect();

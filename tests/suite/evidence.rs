@@ -5,6 +5,7 @@ use serde_json::Value;
 use ssmprobe::model::explain::evidence::{exact, proxy};
 use ssmprobe::model::explain::readout::{logits, token_weight};
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::probe::Classifier;
 use ssmprobe::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, Plan};
 use ssmprobe::model::tokens::Tokens;
 
@@ -86,9 +87,10 @@ pub fn evidence_logits_and_token_weights_equal_the_reference() {
         let tokens = tokens(n, width, floats32(&case["tokens"]));
         let (row, bias) = (floats32(&case["row"]), number(&case["bias"]) as f32);
         let output = output(&case["form"], n);
+        let classifier = Classifier { weight: row.clone(), bias: vec![bias] };
         let expected = &case["expected"];
-        close(name, &logits(&output, &tokens, &row, &[bias]), &Value::from(vec![expected["logit"].clone()]));
-        let found = exact(&output, &tokens, &row, bias).expect("exact evidence");
+        close(name, &logits(&output, &tokens, &classifier), &Value::from(vec![expected["logit"].clone()]));
+        let found = exact(&output, &tokens, &classifier, 0).expect("exact evidence");
         close(&format!("{name}, token"), &found.token, &expected["token"]);
         close(&format!("{name}, bias"), &[found.bias], &Value::from(vec![expected["constant"].clone()]));
         assert_eq!(found.position.is_some(), expected.get("position").is_some(), "{name}");
@@ -114,8 +116,9 @@ fn an_opaque_head_says_why() {
     let form = Form::Opaque { features: vec![2.0, -1.0], why: "it has a nonlinearity" };
     let output = HeadOutput { scores: None, form };
     let tokens = tokens(2, 1, vec![1.0, 2.0]);
-    assert_eq!(exact(&output, &tokens, &[1.0, 1.0], 0.0), Err("it has a nonlinearity"));
-    assert_eq!(logits(&output, &tokens, &[1.0, 1.0, 0.5, 0.0], &[0.5, 0.0]), [1.5, 1.0]);
+    let classifier = Classifier { weight: vec![1.0, 1.0, 0.5, 0.0], bias: vec![0.5, 0.0] };
+    assert_eq!(exact(&output, &tokens, &classifier, 0), Err("it has a nonlinearity"));
+    assert_eq!(logits(&output, &tokens, &classifier), [1.5, 1.0]);
     assert_eq!((token_weight(&output), proxy(&output, &tokens, &[1.0], Some(0.5))), (None, None));
 }
 
@@ -156,9 +159,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn evidence_sums_to_the_logit((output, tokens, row, bias) in scans()) {
-        let logit = logits(&output, &tokens, &row, &[bias])[0];
-        let found = exact(&output, &tokens, &row, bias).expect("a scan is linear");
+    fn evidence_sums_to_the_logit((output, tokens, weight, bias) in scans()) {
+        let classifier = Classifier { weight, bias: vec![bias] };
+        let logit = logits(&output, &tokens, &classifier)[0];
+        let found = exact(&output, &tokens, &classifier, 0).expect("a scan is linear");
         let total = |part: &[f64]| part.iter().sum::<f64>() + found.bias;
         prop_assert!((total(&found.token) - logit).abs() < 1e-9);
         prop_assert!((total(&found.position.expect("positions")) - logit).abs() < 1e-9);

@@ -103,7 +103,7 @@ fn order_probe(probe: &Probe, order: &HandOrder) -> Probe {
 
 fn own_logits(probe: &Probe, tokens: &Tokens) -> Vec<f64> {
     let reading = probe.output(tokens, 0).expect("tokens that fit");
-    readout::logits(&reading, tokens, &probe.classifier.weight, &probe.classifier.bias)
+    readout::logits(&reading, tokens, &probe.classifier)
 }
 
 /// The contrasts of the logit and of the margin.

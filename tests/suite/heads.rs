@@ -152,7 +152,7 @@ pub fn readings_give_the_reference_logits_in_float64() {
     each_case(|case, probe, images, expected| {
         let logits = images.iter().enumerate().flat_map(|(image_seed, tokens)| {
             let output = probe.output(tokens, image_seed as u64).expect("tokens that fit");
-            readout::logits(&output, tokens, &probe.classifier.weight, &probe.classifier.bias)
+            readout::logits(&output, tokens, &probe.classifier)
         });
         assert_near(case, &logits.collect::<Vec<_>>(), &expected[&format!("{case}/logits")], 1e-9);
     });
@@ -163,11 +163,9 @@ fn evidence_of_every_linear_head_sums_to_the_logit() {
     each_case(|case, probe, images, expected| {
         let tokens = &images[1];
         let output = probe.output(tokens, 1).expect("tokens that fit");
-        let features = probe.classifier.weight.len() / 5;
         for class in 0..5 {
-            let row = &probe.classifier.weight[class * features..][..features];
             let logit = expected[&format!("{case}/logits")][5 + class];
-            match evidence::exact(&output, tokens, row, probe.classifier.bias[class]) {
+            match evidence::exact(&output, tokens, &probe.classifier, class) {
                 Ok(exact) => {
                     let sum = exact.token.iter().sum::<f64>() + exact.bias;
                     assert_close(case, sum, logit, 1e-9 * logit.abs().max(1.0));

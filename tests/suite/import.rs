@@ -426,8 +426,7 @@ fn an_imported_head_gives_the_logits_of_the_original() {
             let (cls, patches) = (Some(of("cls", width)), of("patches", 16 * width));
             let tokens = Tokens { grid: Grid::new(4, 4), width, cls, registers: Vec::new(), patches };
             let output = probe.output(&tokens, 0).unwrap();
-            let classifier = &probe.classifier;
-            let logits = readout::logits(&output, &tokens, &classifier.weight, &classifier.bias);
+            let logits = readout::logits(&output, &tokens, &probe.classifier);
             let target = of("logits", 5);
             let size = target.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
             assert_close(format!("{case}, image {k}"), logits, target, 1e-6 * f64::from(size));
@@ -466,8 +465,7 @@ fn a_head_of_four_layers_reads_the_tokens_that_its_file_asks_for() {
             );
             assert_eq!((left[1].width, left[1].patches.len()), (96, 13 * 96));
             let output = probe.output(tokens, 0).unwrap();
-            let classifier = &probe.classifier;
-            let logits = readout::logits(&output, tokens, &classifier.weight, &classifier.bias);
+            let logits = readout::logits(&output, tokens, &probe.classifier);
             let target = of("logits", 5).to_vec();
             let size = target.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
             assert_close(format!("{case}, image {k}"), logits, target, 1e-5 * f64::from(size));

@@ -1,10 +1,13 @@
 //! Order tests against float64 code written from the definitions (`tests/reference/order_test.py`), against exchanges that
 //! are carried out, and for every head.
 
+use std::borrow::Cow;
+
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
+use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::order_test::{DRAWS, Exchanges, order_test};
 use ssmprobe::model::explain::readout;
@@ -36,6 +39,16 @@ pub fn case(case: &Value) -> (Probe, Tokens, HeadOutput) {
     (probe(width, classifier), tokens, HeadOutput { scores: None, form })
 }
 
+/// An image as if the probe had read it with this output.
+pub fn reading<'a>(
+    probe: &'a Probe,
+    change: Intervention,
+    tokens: &'a Tokens,
+    output: &HeadOutput,
+) -> ImageReading<'a> {
+    ImageReading { probe: Cow::Borrowed(probe), change, tokens, image_seed: 0, output: output.clone() }
+}
+
 fn tested(
     probe: &Probe,
     tokens: &Tokens,
@@ -52,7 +65,7 @@ fn tested_in(
     output: &HeadOutput,
     class: usize,
 ) -> (OrderContrast, Option<OrderContrast>) {
-    match order_test(probe, change, output, tokens, (class, false), &Exchanges::new(0)) {
+    match order_test(&reading(probe, change, tokens, output), (class, false), &Exchanges::new(0)) {
         OrderTest::Tested { logit, margin } => (logit, margin),
         OrderTest::None { none } => panic!("no test: {none}"),
     }
@@ -162,13 +175,11 @@ fn the_null_is_what_exchanged_tokens_give() {
         let (probe, tokens, output) = case(document);
         let class = number(&document["class"]) as usize;
         let null = tested(&probe, &tokens, &output, class).0;
-        let Classifier { weight, bias } = &probe.classifier;
-        let (row, bias) = (&weight[class * tokens.width..][..tokens.width], &bias[class..=class]);
         let mut pi: Vec<usize> = (0..tokens.grid.len()).collect();
         let values: Vec<f64> = (0..ORDERS)
             .map(|_| {
                 pi.shuffle(&mut rng);
-                readout::logits(&exchanged(&output, &pi), &tokens, row, bias)[0]
+                readout::logits(&exchanged(&output, &pi), &tokens, &probe.classifier)[class]
             })
             .collect();
         let mean = values.iter().sum::<f64>() / ORDERS as f64;
@@ -194,7 +205,8 @@ fn raster_of(tokens: &[f32], gain: &[f32], seed: u64) -> OrderContrast {
     let output = HeadOutput { scores: None, form: Form::Scan(vec![gain]) };
     let classifier = Classifier { weight: vec![1.0, 0.0], bias: vec![0.25, -0.5] };
     let (probe, tokens) = (probe(1, classifier), self::tokens(n, 1, tokens.to_vec()));
-    let test = order_test(&probe, Intervention::None, &output, &tokens, (0, false), &Exchanges::new(seed));
+    let reading = reading(&probe, Intervention::None, &tokens, &output);
+    let test = order_test(&reading, (0, false), &Exchanges::new(seed));
     match test {
         OrderTest::Tested { margin, .. } => margin.expect("a rival"),
         OrderTest::None { none } => panic!("{none}"),
@@ -267,10 +279,11 @@ fn every_head_is_tested_or_says_why_not() {
     let mut tested_heads = 0;
     each_case(|case, probe, images, _| {
         for (seed, image) in images.iter().enumerate() {
-            let output = probe.output(image, seed as u64).expect("tokens that fit");
-            let logits = readout::logits(&output, image, &probe.classifier.weight, &probe.classifier.bias);
-            let test = order_test(probe, Intervention::None, &output, image, (1, true), &Exchanges::new(3));
-            let has_kernel = matches!(&output.form, Form::Scan(d) if d.iter().all(|d| d.radius.is_some()));
+            let read = ImageReading::new(probe, Intervention::None, image, seed as u64);
+            let read = read.expect("tokens that fit");
+            let (logits, test) = (read.logits(), order_test(&read, (1, true), &Exchanges::new(3)));
+            let has_kernel =
+                matches!(&read.output.form, Form::Scan(d) if d.iter().all(|d| d.radius.is_some()));
             match test {
                 OrderTest::None { none } => assert!(!has_kernel && none.len() > 30, "{case}: {none}"),
                 OrderTest::Tested { logit, margin } => {
@@ -302,7 +315,8 @@ fn positions_permuted_behind_a_router_have_no_test() {
     let document = fixture("order_test").into_iter().find(|case| case["directions"][0].get("plan").is_some());
     let (probe, tokens, output) = case(&document.expect("a learned order"));
     let change = Intervention::Scrambled(0);
-    let test = order_test(&probe, change, &output, &tokens, (0, false), &Exchanges::new(0));
+    let reading = reading(&probe, change, &tokens, &output);
+    let test = order_test(&reading, (0, false), &Exchanges::new(0));
     assert!(matches!(test, OrderTest::None { none } if none.contains("behind the router")));
 }
 
@@ -315,7 +329,8 @@ fn gains_whose_squares_overflow_have_no_test() {
         let (Gain::Shared(gain) | Gain::Channel(gain)) = &mut direction.gain else { panic!("a kernel") };
         gain[0] = 1e200;
     }
-    let test = order_test(&probe, Intervention::None, &output, &tokens, (0, false), &Exchanges::new(0));
+    let reading = reading(&probe, Intervention::None, &tokens, &output);
+    let test = order_test(&reading, (0, false), &Exchanges::new(0));
     assert!(matches!(test, OrderTest::None { none } if none.contains("too large")));
 }
 
@@ -339,15 +354,8 @@ fn random_orders_have_uniform_p() {
             order.shuffle(&mut ChaCha8Rng::seed_from_u64(1000 + image as u64));
             let form = Form::Scan(vec![Direction { order: Order::Permutation(order), ..gain.clone() }]);
             let output = HeadOutput { scores: None, form };
-            let test = order_test(
-                &probe,
-                Intervention::None,
-                &output,
-                &tokens,
-                (image % classes, false),
-                &exchanges,
-            );
-            match test {
+            let reading = reading(&probe, Intervention::None, &tokens, &output);
+            match order_test(&reading, (image % classes, false), &exchanges) {
                 OrderTest::Tested { margin, .. } => margin.expect("a rival").reassigned.p,
                 OrderTest::None { none } => panic!("{none}"),
             }

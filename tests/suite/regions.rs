@@ -5,10 +5,11 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
+use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::localization::truth;
 use ssmprobe::model::explain::regions::{RegionMeasure, RegionMeasures, place, precedence};
-use ssmprobe::model::explain::{Question, explain, readout};
+use ssmprobe::model::explain::{Question, explain};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head_output::{Order, Plan};
 use ssmprobe::model::regions::{Region, Regions, members};
@@ -18,7 +19,7 @@ use ssmprobe::model::trace::{Matrix, Picture, Routing};
 use crate::close::assert_close;
 use crate::evidence::{fixture, floats, number};
 use crate::heads::each_case;
-use crate::order_test::case;
+use crate::order_test::{case, reading};
 
 /// Regions by name and cover; the object is the first.
 fn regions(covers: Vec<(String, Vec<f64>)>) -> Regions {
@@ -54,7 +55,8 @@ fn regions_are_read_as_the_reference_reads_them() {
         let covers = document["covers"].as_object().expect("covers");
         let known = regions(covers.iter().map(|(name, cover)| (name.clone(), floats(cover))).collect());
         let class = number(&document["class"]) as usize;
-        let found = RegionMeasures::of_output(&probe, &output, &tokens, class, &known);
+        let read = reading(&probe, Intervention::None, &tokens, &output);
+        let found = RegionMeasures::of_reading(&read, class, &known);
         let expected = &document["expected"];
         for region in &found.regions {
             assert_reads(&format!("{name}, {}", region.name), region, &expected["regions"][&region.name]);
@@ -72,8 +74,7 @@ fn regions_are_read_as_the_reference_reads_them() {
         }
         sweeps += usize::from(document["directions"].as_array().is_some_and(|all| all.len() > 1));
         // The object is the first region, with the numbers that `eval` reports of it.
-        let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
-        let eval = truth(&output, &tokens, row, bias, &known.object);
+        let eval = truth(&output, &tokens, &probe.classifier, class, &known.object);
         let own = (found.object.weight_auc, found.object.evidence_auc);
         assert_eq!(own, (eval.weight_auc, eval.evidence_auc), "{name}");
     }
@@ -143,12 +144,11 @@ fn a_trace_says_of_regions_what_the_reading_says() {
         let cover =
             |from: usize, to: usize| (0..n).map(|i| f64::from(u8::from((from..to).contains(&i)))).collect();
         let known = regions(vec![("one".into(), cover(0, 2)), ("other".into(), cover(1, n - 1))]);
-        let output = probe.output(tokens, 0).expect("tokens that fit");
-        let logits = readout::logits(&output, tokens, &probe.classifier.weight, &probe.classifier.bias);
+        let read = ImageReading::new(probe, Intervention::None, tokens, 0).expect("tokens that fit");
         let question = Question {
             image: "a.png".into(),
             probe: "p".into(),
-            class: Some(1 % logits.len()),
+            class: Some(1 % probe.classes()),
             rho: None,
             image_seed: 0,
             nulls: None,
@@ -159,7 +159,7 @@ fn a_trace_says_of_regions_what_the_reading_says() {
             explain(probe, Intervention::None, tokens, Picture::default(), question).expect("explained");
         trace.regions = Some(known.clone());
         let class = trace.evidence.class;
-        let own = RegionMeasures::of_output(probe, &output, tokens, class, &known);
+        let own = RegionMeasures::of_reading(&read, class, &known);
         let shown = RegionMeasures::of_trace(&trace).expect("regions");
         assert_eq!(shown.precedence.len(), own.precedence.len(), "{name}");
         let all = |found: &RegionMeasures| -> Vec<Option<f64>> {

@@ -6,11 +6,11 @@ use std::convert::Infallible;
 use indexmap::IndexMap;
 use serde_json::Value;
 use ssmprobe::model::backbone::preprocess::Pixels;
-use ssmprobe::model::explain::evidence::exact;
+use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{
-    Curves, Image, Mode, Orders, Passes, RANDOM, RANKINGS, Reader, Removal, RemovalSpec, STEPS, Schedule,
-    Sets, Subject, counts, measure, road,
+    Curves, Image, Mode, Orders, Passes, RANDOM, RANKINGS, Removal, RemovalSpec, STEPS, Schedule, Sets,
+    Subject, counts, measure, road,
 };
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
@@ -39,7 +39,7 @@ fn indices(value: &Value) -> Vec<usize> {
 
 /// The curves of some rankings, or why there are none.
 fn curves(
-    reader: &Reader<'_>,
+    reader: &ImageReading<'_>,
     mode: Mode,
     rankings: &[Orders],
     steps: usize,
@@ -96,7 +96,7 @@ fn the_rival_is_the_strongest_other_class_and_equal_tokens_go_as_the_seed_draws_
             let Ok(mut found) = measure(&[subject], &image, &spec, &mut NoEncoder);
             found.swap_remove(0).expect("curves")
         };
-        let logits = Reader::new(probe, Intervention::None, tokens, 0).expect("it is read").logits();
+        let logits = ImageReading::new(probe, Intervention::None, tokens, 0).expect("it is read").logits();
         let mut order: Vec<usize> = (0..logits.len()).collect();
         order.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]));
         assert!(order.len() > 2, "{case}: the strongest and the weakest other class are two");
@@ -138,7 +138,7 @@ pub fn curves_and_rankings_equal_the_reference() {
     let mut compared = 0;
     each_head(|stem, probe, image| {
         let Some(case) = cases.get(stem) else { return assert_eq!(stem, "cls") };
-        let reader = Reader::new(probe, Intervention::None, image, 1).expect("tokens that fit");
+        let reader = ImageReading::new(probe, Intervention::None, image, 1).expect("tokens that fit");
         let (class, rival) = (number(&case["class"]) as usize, number(&case["rival"]) as usize);
         let mut rankings = Vec::new();
         for (id, found) in reader.rankings(class, Err("nobody ran the encoder"), 0) {
@@ -192,12 +192,9 @@ pub fn curves_and_rankings_equal_the_reference() {
 fn frozen_deletion_is_the_running_sum_of_exact_evidence() {
     let mut summed = 0;
     each_head(|stem, probe, image| {
-        let reader = Reader::new(probe, Intervention::None, image, 1).expect("tokens that fit");
-        let output = probe.output(image, 1).expect("tokens that fit");
-        let features = probe.classifier.weight.len() / 5;
+        let reader = ImageReading::new(probe, Intervention::None, image, 1).expect("tokens that fit");
         for class in 0..5 {
-            let row = &probe.classifier.weight[class * features..][..features];
-            let evidence = exact(&output, image, row, probe.classifier.bias[class]);
+            let evidence = reader.evidence(class);
             let all = Orders::random(12, 3, class as u64);
             for order in all.orders {
                 let ranking = Orders { id: "evidence", orders: vec![order.clone()] };
@@ -229,7 +226,7 @@ fn frozen_deletion_is_the_running_sum_of_exact_evidence() {
 #[test]
 fn every_head_begins_and_ends_where_it_must() {
     each_head(|stem, probe, image| {
-        let reader = Reader::new(probe, Intervention::None, image, 1).expect("tokens that fit");
+        let reader = ImageReading::new(probe, Intervention::None, image, 1).expect("tokens that fit");
         let whole = reader.logits();
         let random = Orders::random(12, 1, 0);
         for mode in [Mode::Frozen, Mode::Rerouted] {
@@ -265,9 +262,9 @@ fn what_is_left_is_read_as_an_image_of_its_own() {
         if scans.iter().any(|scan| stem.starts_with(scan)) || stem == "cls" {
             return;
         }
-        let reader = Reader::new(probe, Intervention::None, image, 1).expect("tokens that fit");
+        let reader = ImageReading::new(probe, Intervention::None, image, 1).expect("tokens that fit");
         let found = reader.rerouted(&[&left]).expect("a head of patch tokens");
-        let alone = Reader::new(probe, Intervention::None, &own, 1).expect("tokens that fit");
+        let alone = ImageReading::new(probe, Intervention::None, &own, 1).expect("tokens that fit");
         assert_close(stem, &found[0], alone.logits(), 1e-9);
     });
 }
@@ -287,7 +284,7 @@ fn changed_readings_have_curves_of_their_own() {
             Intervention::Order(HandOrder::new((0..12).rev().collect::<Vec<_>>()).expect("an order")),
         ];
         for change in changes {
-            let Ok(reader) = Reader::new(probe, change.clone(), image, 1) else { continue };
+            let Ok(reader) = ImageReading::new(probe, change.clone(), image, 1) else { continue };
             let all: Vec<usize> = (0..12).collect();
             let Ok(logits) = reader.rerouted(&[&all, &left]) else { continue };
             // Scrambling permutes the positions that are left: with all tokens, as before.
@@ -295,12 +292,12 @@ fn changed_readings_have_curves_of_their_own() {
             assert!(logits[1].iter().all(|x| x.is_finite()), "{stem}, {change}");
         }
         // Without its router a head reads the remaining tokens in raster order.
-        if let Ok(reader) = Reader::new(probe, Intervention::NoRouting, image, 1)
+        if let Ok(reader) = ImageReading::new(probe, Intervention::NoRouting, image, 1)
             && probe.head().router().is_some()
         {
             let patches = left.iter().flat_map(|&i| image.patch(i)).copied().collect();
             let own = Tokens { grid: Grid::new(1, left.len()), patches, ..image.clone() };
-            let alone = Reader::new(probe, Intervention::NoRouting, &own, 1).expect("tokens that fit");
+            let alone = ImageReading::new(probe, Intervention::NoRouting, &own, 1).expect("tokens that fit");
             let found = reader.rerouted(&[&left]).expect("patch tokens");
             assert_close(stem, &found[0], alone.logits(), 1e-9);
         }

@@ -185,8 +185,8 @@ fn compared(probe: &Probe, output: &HeadOutput, tokens: &Tokens, class: usize) -
         let mean = row.iter().enumerate().map(|(k, share)| k as f64 * share).sum::<f64>();
         mean / row.iter().sum::<f64>() / (plan.n - 1) as f64
     });
-    let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
-    let exact = evidence::exact(output, tokens, row, bias).expect("a head that is linear in its tokens");
+    let exact = evidence::exact(output, tokens, &probe.classifier, class);
+    let exact = exact.expect("a head that is linear in its tokens");
     [expected.collect(), exact.token, readout::token_weight(output).expect("one memory for all channels")]
 }
 

@@ -14,6 +14,7 @@ use ssmprobe::model::explain::null_model::{
     MeanNull, NullBands, Untrained, untrained, untrained_mean, untrained_scores,
 };
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::probe::Classifier;
 use ssmprobe::model::probe::head_output::{Form, HeadOutput, Plan, PlanRows};
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::probe::router::{Routed, Router};
@@ -338,7 +339,8 @@ fn what_finds_an_object_is_judged_as_scikit_learn_judges_it() {
             registers: Vec::new(),
             patches: narrow("tokens"),
         };
-        let found = truth(&output, &tokens, &narrow("row"), 0.5, &cover);
+        let classifier = Classifier { weight: narrow("row"), bias: vec![0.5] };
+        let found = truth(&output, &tokens, &classifier, 0, &cover);
         let parts = [
             ("weight_auc", found.weight_auc),
             ("evidence_auc", found.evidence_auc),

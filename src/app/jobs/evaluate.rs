@@ -155,15 +155,15 @@ fn ask(
     let draws: Vec<u64> = spec.part.samples.iter().map(|at| *at as u64).collect();
     let images = (&places[..], &draws[..]);
     let asked = spec.part.asked.clone();
-    let evaluator = Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls)?.with_vectors();
+    let mut evaluator = Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls)?;
+    evaluator.keep_vectors();
     let removals =
         RemovalSpec { modes: spec.removals.clone(), seed: spec.settings.seed, ..RemovalSpec::default() };
     let causal = (!removals.modes.is_empty()).then_some(&removals);
     let known: &[_] = if regions.known() > 0 { &regions.of } else { &[] };
-    let mut evaluator = match causal.is_some() || !known.is_empty() {
-        true => evaluator.with_metrics(MetricsSpec { regions: known, causal, ..MetricsSpec::default() }),
-        false => evaluator,
-    };
+    if causal.is_some() || !known.is_empty() {
+        evaluator.metrics = Some(MetricsSpec { regions: known, causal, ..MetricsSpec::default() });
+    }
     let what = match spec.subjects.len() {
         1 => format!("Evaluating {name}"),
         count => format!("Evaluating {name}, {} of {count} probes", at + 1),

@@ -7,11 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::image_reading::ImageReading;
 use super::intervention::{Intervention, InterventionError};
-use super::readout;
 use crate::model::probe::Probe;
-use crate::model::probe::head_output::HeadOutput;
-use crate::model::tokens::Tokens;
 
 /// A way of reading a trained probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -63,18 +61,11 @@ impl Ablation {
     }
 }
 
-/// Logits `[C]` of one image under every ablation of [`Ablation::all_of`], in that order. `output` is the
-/// undisturbed output of the head; `image`, the image's index in its dataset, seeds what is drawn.
+/// Logits `[C]` of one image under every ablation of [`Ablation::all_of`], in that order, given its undisturbed reading.
 pub fn logits(
-    probe: &Probe,
-    tokens: &Tokens,
-    output: &HeadOutput,
+    undisturbed: &ImageReading<'_>,
     seed: u64,
-    image: u64,
 ) -> Result<Vec<(Ablation, Vec<f64>)>, InterventionError> {
-    let readings = Ablation::all_of(probe).iter().map(|&ablation| {
-        let output = ablation.change(seed).change(probe, tokens, output.clone(), image)?;
-        Ok((ablation, readout::logits(&output, tokens, &probe.classifier.weight, &probe.classifier.bias)))
-    });
-    readings.collect()
+    let all = Ablation::all_of(&undisturbed.probe).iter();
+    all.map(|&ablation| Ok((ablation, undisturbed.reordered(ablation.change(seed))?.logits()))).collect()
 }

@@ -14,12 +14,13 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use super::evidence::exact;
+use super::image_reading::ImageReading;
 use super::narrow;
 use super::readout::{dot, logits};
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::Probe;
 use crate::model::probe::head::{Batch, Dims};
-use crate::model::probe::head_output::{Form, HeadOutput};
+use crate::model::probe::head_output::Form;
 use crate::model::probe::params::Params;
 use crate::model::reading::Intervention;
 use crate::model::tokens::Tokens;
@@ -42,17 +43,16 @@ pub fn attribute(
 ) {
     let class = trace.evidence.class;
     let read = || {
-        differentiable(change)?;
-        change.probe(probe).map_err(|error| error.to_string())
+        let reading = ImageReading::new(probe, change.clone(), tokens, image_seed);
+        reading.map_err(|error| error.to_string())
     };
     for method in asked.iter() {
         let found = match method {
             Attribution::Gradient => {
-                let found = read().and_then(|probe| gradient(&probe, tokens, class, image_seed));
-                found.map(|token| narrow(&token).into())
+                read().and_then(|reading| gradient(&reading, class)).map(|token| narrow(&token).into())
             }
             Attribution::Integrated => {
-                let found = read().and_then(|probe| integrated(&probe, tokens, class, image_seed));
+                let found = read().and_then(|reading| integrated(&reading, class));
                 found.map(|Integrated { token, completeness_error }| Attributed {
                     token: narrow(&token),
                     completeness_error: Some(completeness_error),
@@ -67,14 +67,6 @@ pub fn attribute(
     }
 }
 
-/// Checks that gradients exist for a probe read under `change`; an error if it reads in an order not its own.
-pub(super) fn differentiable(change: &Intervention) -> Result<(), String> {
-    match change {
-        Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_) => Ok(()),
-        _ => Err("Gradients exist only for a probe in its own order: this reading has another".to_owned()),
-    }
-}
-
 /// Integrated gradients of one logit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Integrated {
@@ -84,11 +76,11 @@ pub struct Integrated {
     pub completeness_error: f64,
 }
 
-/// Gradient x token of the logit of `class`, `[N]`, in units of the logit, or why there is none. `image_seed`, the image's
-/// index in its dataset, seeds random orders.
-pub fn gradient(probe: &Probe, tokens: &Tokens, class: usize, image_seed: u64) -> Result<Vec<f64>, String> {
-    let target = TargetLogit::new(probe, tokens, class, image_seed)?;
-    if probe.head().chooses() {
+/// Gradient x token of the logit of `class`, `[N]`, in units of the logit, or why there is none.
+pub fn gradient(reading: &ImageReading<'_>, class: usize) -> Result<Vec<f64>, String> {
+    let target = TargetLogit::new(reading, class)?;
+    let tokens = reading.tokens;
+    if reading.probe.head().chooses() {
         return target.with_fixed_choice(tokens);
     }
     let patches = patches_f64(tokens);
@@ -97,13 +89,9 @@ pub fn gradient(probe: &Probe, tokens: &Tokens, class: usize, image_seed: u64) -
 }
 
 /// Integrated gradients of the logit of `class`; arguments and errors as of [`gradient`].
-pub fn integrated(
-    probe: &Probe,
-    tokens: &Tokens,
-    class: usize,
-    image_seed: u64,
-) -> Result<Integrated, String> {
-    let target = TargetLogit::new(probe, tokens, class, image_seed)?;
+pub fn integrated(reading: &ImageReading<'_>, class: usize) -> Result<Integrated, String> {
+    let target = TargetLogit::new(reading, class)?;
+    let tokens = reading.tokens;
     let patches = patches_f64(tokens);
     let mean = mean(&patches, tokens.width);
     let from_mean: Vec<f64> = patches.iter().zip(mean.iter().cycle()).map(|(t, mean)| t - mean).collect();
@@ -111,7 +99,7 @@ pub fn integrated(
         patches: values.map(|x| x as f32).collect(),
         ..tokens.clone()
     };
-    let (token, logit_difference) = if probe.head().chooses() {
+    let (token, logit_difference) = if reading.probe.head().chooses() {
         let ends = [tokens, &narrow(&mut mean.iter().copied().cycle().take(patches.len()))];
         let [end, start] = ends.map(|tokens| target.value(tokens));
         (target.with_fixed_choice(&narrow(&mut from_mean.iter().copied()))?, end? - start?)
@@ -139,61 +127,58 @@ pub fn integrated(
     Ok(Integrated { completeness_error: token.iter().sum::<f64>() - logit_difference, token })
 }
 
-/// The logit of `class` on one image, of a probe that fits its tokens.
+/// The logit of `class` on one image.
 struct TargetLogit<'a> {
-    probe: &'a Probe,
-    tokens: &'a Tokens,
+    reading: &'a ImageReading<'a>,
     class: usize,
-    image_seed: u64,
-    /// How the probe reads the image.
-    output: HeadOutput,
 }
 
 impl<'a> TargetLogit<'a> {
-    fn new(probe: &'a Probe, tokens: &'a Tokens, class: usize, image_seed: u64) -> Result<Self, String> {
-        let output = probe.output(tokens, image_seed).map_err(|error| error.to_string())?;
+    fn new(reading: &'a ImageReading<'a>, class: usize) -> Result<Self, String> {
+        let ImageReading { probe, change, .. } = reading;
+        if !matches!(change, Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_))
+        {
+            let why = "Gradients exist only for a probe in its own order: this reading has another";
+            return Err(why.to_owned());
+        }
         if class >= probe.classes() {
             return Err(format!("class {class} of a probe with {} classes", probe.classes()));
         }
-        match output.form {
+        match reading.output.form {
             Form::Opaque { why, .. } if probe.head().needs_cls() => Err(why.to_owned()),
-            _ => Ok(Self { probe, tokens, class, image_seed, output }),
+            _ => Ok(Self { reading, class }),
         }
-    }
-
-    /// The classifier's row of the class, `[F]`.
-    fn row(&self) -> &'a [f32] {
-        self.probe.classifier.row(self.class)
     }
 
     /// Contribution of every token to the logit, `[N]`, with `values` for the tokens but weights and order kept as they are.
     fn with_fixed_choice(&self, values: &Tokens) -> Result<Vec<f64>, String> {
-        finite(exact(&self.output, values, self.row(), 0.0)?.token)
+        finite(exact(&self.reading.output, values, &self.reading.probe.classifier, self.class)?.token)
     }
 
     /// The logit of an image with these tokens, bias included.
     fn value(&self, tokens: &Tokens) -> Result<f64, String> {
-        let output = self.probe.output(tokens, self.image_seed).map_err(|error| error.to_string())?;
-        let bias = &self.probe.classifier.bias[self.class..=self.class];
-        Ok(logits(&output, tokens, self.row(), bias)[0])
+        let ImageReading { probe, image_seed, .. } = self.reading;
+        let output = probe.output(tokens, *image_seed).map_err(|error| error.to_string())?;
+        Ok(logits(&output, tokens, &probe.classifier)[self.class])
     }
 
     /// The logit as a differentiable function of the tokens, on the CPU.
     fn logit(&self) -> Logit<'_> {
         let device = Device::flex().autodiff();
-        let Tokens { grid, width, .. } = *self.tokens;
-        let specs = self.probe.head().specs(&Dims { width, grid, classes: 1 });
-        let params = Params::from_arrays_in(specs, &self.probe.arrays, &device, DType::F64);
-        let row: Vec<f64> = self.row().iter().map(|&w| f64::from(w)).collect();
+        let probe = &self.reading.probe;
+        let Tokens { grid, width, .. } = *self.reading.tokens;
+        let specs = probe.head().specs(&Dims { width, grid, classes: 1 });
+        let params = Params::from_arrays_in(specs, &probe.arrays, &device, DType::F64);
+        let row: Vec<f64> = probe.classifier.row(self.class).iter().map(|&w| f64::from(w)).collect();
         let shape = [row.len(), 1];
         let row = f64_tensor(row, shape, &device);
-        Logit { target: self, params, row, device }
+        Logit { reading: self.reading, params, row, device }
     }
 }
 
 /// A logit as a differentiable function of the patch tokens, in float64, without the bias.
 struct Logit<'a> {
-    target: &'a TargetLogit<'a>,
+    reading: &'a ImageReading<'a>,
     params: Params,
     /// The classifier's row as a column, `[F, 1]`.
     row: Tensor<2>,
@@ -203,7 +188,7 @@ struct Logit<'a> {
 impl Logit<'_> {
     /// Patch tokens of one or more images as a tensor `[B, N, d]`.
     fn patches(&self, values: Vec<f64>) -> Tensor<3> {
-        let Tokens { grid, width, .. } = *self.target.tokens;
+        let Tokens { grid, width, .. } = *self.reading.tokens;
         let shape = [values.len() / (grid.len() * width), grid.len(), width];
         f64_tensor(values, shape, &self.device)
     }
@@ -211,14 +196,14 @@ impl Logit<'_> {
     /// The logit of every image, `[B, 1]`.
     fn forward(&self, patches: Tensor<3>) -> Tensor<2> {
         let [images, _, width] = patches.dims();
-        let image_seeds = vec![self.target.image_seed; images];
-        let Tokens { grid, cls, .. } = self.target.tokens;
+        let image_seeds = vec![self.reading.image_seed; images];
+        let Tokens { grid, cls, .. } = self.reading.tokens;
         let cls = cls.as_ref().map(|cls| {
             let all = cls.repeat(images).iter().map(|&x| f64::from(x)).collect();
             f64_tensor(all, [images, width], &self.device)
         });
         let batch = Batch { patches, cls, grid: *grid, image_seeds, training: false };
-        self.target.probe.head().features(&self.params, &batch).precise_matmul(self.row.clone())
+        self.reading.probe.head().features(&self.params, &batch).precise_matmul(self.row.clone())
     }
 
     /// The logit of every image, `[B]`.

@@ -8,15 +8,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::evidence::projections;
+use super::image_reading::ImageReading;
 use super::order_test::{Contrast, Exchanges, OrderTester};
 use super::readout::dot;
 use super::{Question, narrow, predictions};
 use crate::model::hand_order::HandOrder;
 use crate::model::io::block;
-use crate::model::probe::Probe;
-use crate::model::probe::head_output::Direction;
+use crate::model::probe::Classifier;
 use crate::model::reading::Intervention;
-use crate::model::tokens::Tokens;
 use crate::model::trace::{OrderTest, Routing, Trace};
 
 /// What does not depend on the order, for one image, probe and class.
@@ -43,17 +42,18 @@ pub struct HandOrderReader {
 }
 
 impl HandOrderReader {
-    /// From the tester and the `directions` by which `probe` reads `tokens`, for `class`.
+    /// From a reading of the image in any order made by hand, for `class`; `None` if orders cannot be tested.
     pub(super) fn new(
-        probe: &Probe,
-        tokens: &Tokens,
-        (tester, directions): (&OrderTester<'_>, &[Direction]),
+        reading: &ImageReading<'_>,
         class: usize,
         question: &Question<'_>,
         exchanges: &Exchanges,
-    ) -> Self {
+    ) -> Option<Self> {
+        let tester = OrderTester::new(reading).ok()?;
         let (logit, margin) = tester.contrasts(class, question.class.is_none(), exchanges);
-        let (weight, bias) = (probe.classifier.weight.clone(), probe.classifier.bias.clone());
+        let ImageReading { probe, tokens, output, .. } = reading;
+        let Classifier { weight, bias } = probe.classifier.clone();
+        let directions = output.directions();
         let (n, sweeps) = (tokens.grid.len(), directions.len());
         let radii = directions.iter().map(|direction| question.rho.or(direction.radius));
         let decay = radii.collect::<Option<Vec<f64>>>().map(|radii| {
@@ -61,7 +61,7 @@ impl HandOrderReader {
                 |k: usize| radii.iter().map(|rho| rho.powi((n - 1 - k) as i32)).sum::<f64>() / sweeps as f64;
             (0..n).map(at).collect()
         });
-        Self {
+        Some(Self {
             gain: tester.gain().to_vec(),
             decay,
             projections: projections(tokens, probe.classifier.row(class)),
@@ -72,7 +72,7 @@ impl HandOrderReader {
             logit,
             margin,
             sweeps,
-        }
+        })
     }
 
     /// The order test of an order: its rank among all orders.

@@ -11,6 +11,7 @@
 use rayon::prelude::*;
 
 use super::readout::{average, by_position, by_token, dot, scatter_sum};
+use crate::model::probe::Classifier;
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
 use crate::model::tokens::Tokens;
 
@@ -34,10 +35,15 @@ pub struct Proxy {
     pub raster: Vec<f64>,
 }
 
-/// Exact evidence for the class with classifier row `row` `[F]` and bias `bias`, or why there is none.
-pub fn exact(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32) -> Result<Exact, &'static str> {
+/// Exact evidence for a class of the classifier, or why there is none.
+pub fn exact(
+    output: &HeadOutput,
+    tokens: &Tokens,
+    classifier: &Classifier,
+    class: usize,
+) -> Result<Exact, &'static str> {
     let (n, d) = (tokens.grid.len(), tokens.width);
-    let bias = f64::from(bias);
+    let (row, bias) = (classifier.row(class), f64::from(classifier.bias[class]));
     match &output.form {
         Form::Opaque { why, .. } => Err(why),
         Form::Pool(weight) => {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence;
 use super::readout;
+use crate::model::probe::Classifier;
 use crate::model::probe::head_output::HeadOutput;
 pub use crate::model::regions::{cover, members as on_object};
 use crate::model::stats::{self, roc_auc};
@@ -44,9 +45,15 @@ pub(super) fn auc_of_weights(weight: &[f64], inside: &[bool]) -> Option<f64> {
     roc_auc(&magnitudes, inside)
 }
 
-/// All localization measures of one image. `row` `[F]` and `bias` are the classifier's for the image's own class.
-pub fn truth(output: &HeadOutput, tokens: &Tokens, row: &[f32], bias: f32, cover: &[f64]) -> Truth {
-    let exact = evidence::exact(output, tokens, row, bias).ok().map(|exact| exact.token);
+/// All localization measures of one image, whose own class is `class`.
+pub fn truth(
+    output: &HeadOutput,
+    tokens: &Tokens,
+    classifier: &Classifier,
+    class: usize,
+    cover: &[f64],
+) -> Truth {
+    let exact = evidence::exact(output, tokens, classifier, class).ok().map(|exact| exact.token);
     let share = |part: fn(f64) -> f64| {
         let values: Vec<f64> = exact.as_ref()?.iter().map(|&e| part(e)).collect();
         let all: f64 = values.iter().sum();
@@ -107,7 +114,8 @@ mod tests {
             registers: Vec::new(),
             patches: vec![1.0, -1.0, 1.0, 1.0],
         };
-        let found = truth(&output, &tokens, &[2.0], 0.0, &[1.0, 0.5, 0.0, 0.0]);
+        let classifier = Classifier { weight: vec![2.0], bias: vec![0.0] };
+        let found = truth(&output, &tokens, &classifier, 0, &[1.0, 0.5, 0.0, 0.0]);
         // Evidence: 1.0, -0.6, 0.2, 0.2.
         assert_eq!(found.weight_auc, Some(1.0));
         assert_eq!(found.evidence_auc, Some(0.5));
@@ -115,7 +123,7 @@ mod tests {
         assert!((found.positive_share.unwrap() - 1.0 / 1.4).abs() < 1e-12);
         assert_eq!(found.object_share, Some(0.375));
         let opaque = HeadOutput { scores: None, form: Form::Opaque { features: vec![1.0], why: "no" } };
-        let none = truth(&opaque, &tokens, &[2.0], 0.0, &[1.0, 0.5, 0.0, 0.0]);
+        let none = truth(&opaque, &tokens, &classifier, 0, &[1.0, 0.5, 0.0, 0.0]);
         assert_eq!((none.weight_auc, none.absolute_share), (None, None));
         let both = mean(&[found, none]);
         assert_eq!(both.weight_auc, Some(1.0));

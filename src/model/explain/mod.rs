@@ -9,6 +9,7 @@ pub mod diagnostics;
 pub mod evaluation;
 pub mod evidence;
 pub mod harden;
+pub mod image_reading;
 pub mod intervention;
 pub mod localization;
 pub mod null_model;
@@ -18,8 +19,6 @@ pub mod regions;
 pub mod removal;
 pub mod stability;
 
-use std::borrow::Cow;
-
 use indexmap::IndexMap;
 use rayon::prelude::*;
 
@@ -28,14 +27,13 @@ use super::tokens::Tokens;
 use super::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Reading, Routing, Trace};
 use crate::model::explain::by_hand::HandOrderReader;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
-use crate::model::explain::evidence::{exact, proxy, raster};
+use crate::model::explain::evidence::{proxy, raster};
+use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::{Intervention, InterventionError, permutation};
 use crate::model::explain::null_model::NullBands;
-use crate::model::explain::order_test::OrderTester;
-use crate::model::explain::readout::{logits, token_weight};
+use crate::model::explain::readout::token_weight;
 use crate::model::ops::pooling::weight_rule::softmax;
-use crate::model::probe::head_output::{Direction, HeadOutput, Order, Plan};
-use crate::model::probe::router::Router;
+use crate::model::probe::head_output::{Direction, HeadOutput, Plan};
 
 /// Fewest entries of a plan that a thread converts.
 const MIN_SHARES_PER_THREAD: usize = 1 << 16;
@@ -93,65 +91,43 @@ pub fn explain_by_hand(
     seen: Picture,
     question: Question<'_>,
 ) -> Result<(Trace, Option<HandOrderReader>), ExplainError> {
-    let probe = &*change.probe(probe)?;
     let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
     if !finite(&tokens.patches) || !tokens.cls.iter().all(|cls| finite(cls)) {
         return Err(ExplainError::NotFinite { what: "the tokens", culprit: "backbone" });
     }
-    let output = change.read(probe, tokens, question.image_seed)?;
-    let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
-    let logits = logits(&output, tokens, weight, bias);
+    let read = ImageReading::new(probe, change, tokens, question.image_seed)?;
+    let logits = read.logits();
     if !logits.iter().all(|x| x.is_finite()) {
         return Err(ExplainError::NotFinite { what: "the logits", culprit: "probe" });
     }
     let predictions = predictions(&logits, &probe.meta.classes);
     let class = question.class.unwrap_or(predictions[0].index);
-    if class >= bias.len() {
-        return Err(ExplainError::Class { class, classes: bias.len() });
+    if class >= probe.classes() {
+        return Err(ExplainError::Class { class, classes: probe.classes() });
     }
-    let row = probe.classifier.row(class);
-    let asked =
-        question.class.and_then(|class| probe.meta.classes.get(class).cloned().or(Some(class.to_string())));
     let reading = Reading {
-        change: change.clone(),
+        change: read.change.clone(),
         tokens: question.tokens_changed.clone(),
-        class: asked,
+        class: question.class.map(|class| class_name(&probe.meta.classes, class)),
         rho: question.rho,
         seed: question.nulls.map(NullBands::seed).filter(|seed| *seed != 0),
     };
 
-    let router = change.router(probe);
-    let plan = plan_of(&output, router);
+    let plan = read.plan();
     let stats = plan.as_deref().map(|plan| PlanStats::from_plan(plan, tokens.grid));
-    let diagnostics = match &stats {
-        Some(stats) => diagnose(stats, tokens, (router, &change), &question),
-        None => IndexMap::new(),
+    let exchanges = question.nulls.map(NullBands::exchanges);
+    let by_hand = match (&read.change, exchanges) {
+        (Intervention::Order(order), Some(exchanges)) => {
+            HandOrderReader::new(&read, class, &question, exchanges).map(|by_hand| (order, by_hand))
+        }
+        _ => None,
     };
-    let directions = output.directions();
-    let (mut order_test, mut by_hand) = (None, None);
-    if let Some(exchanges) = question.nulls.map(NullBands::exchanges) {
-        by_hand = match &change {
-            Intervention::Order(order) => {
-                OrderTester::new(probe, change.clone(), &output, tokens).ok().map(|tester| {
-                    let read = (&tester, directions);
-                    (order, HandOrderReader::new(probe, tokens, read, class, &question, exchanges))
-                })
-            }
-            _ => None,
-        };
-        order_test = Some(match &by_hand {
-            Some((order, by_hand)) => by_hand.test(order),
-            None => {
-                let asked = (class, question.class.is_none());
-                order_test::order_test(probe, change.clone(), &output, tokens, asked, exchanges)
-            }
-        });
-    }
+    let order_test = exchanges.map(|exchanges| match &by_hand {
+        Some((order, by_hand)) => by_hand.test(order),
+        None => order_test::order_test(&read, (class, question.class.is_none()), exchanges),
+    });
+    let directions = read.output.directions();
     let mut kernels = directions.iter().filter_map(|direction| kernel(direction, tokens.grid.len()));
-    let mut evidence = evidence(&output, tokens, class, row, bias[class], question.rho);
-    if probe.head().router().is_some() {
-        evidence.position_raster = raster(&output, tokens, row).as_deref().map(narrow);
-    }
     let trace = Trace {
         image: question.image,
         probe: question.probe,
@@ -160,20 +136,20 @@ pub fn explain_by_hand(
         backbone: probe.meta.backbone.id.clone(),
         grid: tokens.grid,
         seen,
-        scores: output.scores.as_deref().map(narrow),
-        expected: stats.map(|stats| stats.expected().to_vec()),
+        scores: read.output.scores.as_deref().map(narrow),
+        expected: stats.as_ref().map(|stats| stats.expected().to_vec()),
         kernel: kernels.next(),
         other_kernels: kernels.collect(),
         radius: directions.first().and_then(|direction| direction.radius).map(|radius| radius as f32),
-        token_weight: token_weight(&output).as_deref().map(narrow),
+        token_weight: token_weight(&read.output).as_deref().map(narrow),
         logits: narrow(&logits),
         top: predictions.into_iter().take(question.top).collect(),
-        evidence,
+        evidence: evidence(&read, class, question.rho),
         routing: match probe.head().is_recurrent() {
-            true => bidirectional(&change, question.image_seed, tokens.grid.len()),
-            false => routing(&output, plan.as_deref()),
+            true => bidirectional(&read.change, read.image_seed, tokens.grid.len()),
+            false => routing(&read.output, plan.as_deref()),
         },
-        diagnostics,
+        diagnostics: stats.map(|stats| diagnose(&stats, &read, question.nulls)).unwrap_or_default(),
         minus: None,
         order_test,
         attributions: IndexMap::new(),
@@ -194,6 +170,11 @@ pub fn prepare_nulls(probe: &Probe, change: Intervention, tokens: &Tokens, nulls
     }
 }
 
+/// Name of a class, or its number if it has none.
+fn class_name(classes: &[String], class: usize) -> String {
+    classes.get(class).cloned().unwrap_or_else(|| class.to_string())
+}
+
 /// Every class, the most probable first; ties to the lower index.
 fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
     let mut all: Vec<Prediction> = logits
@@ -202,21 +183,13 @@ fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
         .enumerate()
         .map(|(index, (&logit, probability))| Prediction {
             index,
-            name: classes.get(index).cloned().unwrap_or_else(|| index.to_string()),
+            name: class_name(classes, index),
             logit: logit as f32,
             probability: probability as f32,
         })
         .collect();
     all.sort_by(|a, b| logits[b.index].total_cmp(&logits[a.index]));
     all
-}
-
-/// The plan by which the head read the tokens, or the one its router makes although the head ignores order.
-pub(super) fn plan_of<'a>(output: &'a HeadOutput, router: Option<&dyn Router>) -> Option<Cow<'a, Plan>> {
-    if let [Direction { order: Order::Plan(plan), .. }] = output.directions() {
-        return Some(Cow::Borrowed(plan));
-    }
-    Some(Cow::Owned(router?.plan(output.scores.as_deref()?)))
 }
 
 fn routing(output: &HeadOutput, plan: Option<&Plan>) -> Routing {
@@ -241,11 +214,11 @@ fn bidirectional(change: &Intervention, image: u64, n: usize) -> Routing {
 
 fn diagnose(
     stats: &PlanStats,
-    tokens: &Tokens,
-    (router, change): (Option<&dyn Router>, &Intervention),
-    question: &Question<'_>,
+    read: &ImageReading<'_>,
+    nulls: Option<&NullBands>,
 ) -> IndexMap<String, Diagnostic> {
-    let null_source = router.zip(question.nulls);
+    let ImageReading { probe, change, tokens, .. } = read;
+    let null_source = change.router(probe).zip(nulls);
     let band = null_source.map(|(router, nulls)| nulls.band(router, change, tokens.grid));
     let untrained = null_source.map(|(router, nulls)| nulls.untrained(router, change, tokens));
     let diagnostic = |at: usize| Diagnostic {
@@ -263,21 +236,17 @@ fn kernel(direction: &Direction, n: usize) -> Option<Matrix> {
     (!data.is_empty()).then(|| Matrix { rows: n, cols: data.len() / n, data })
 }
 
-fn evidence(
-    output: &HeadOutput,
-    tokens: &Tokens,
-    class: usize,
-    row: &[f32],
-    bias: f32,
-    rho: Option<f64>,
-) -> Evidence {
-    let (exact, proxy) = (exact(output, tokens, row, bias), proxy(output, tokens, row, rho));
+fn evidence(read: &ImageReading<'_>, class: usize, rho: Option<f64>) -> Evidence {
+    let ImageReading { probe, tokens, output, .. } = read;
+    let row = probe.classifier.row(class);
+    let (exact, proxy) = (read.evidence(class), proxy(output, tokens, row, rho));
     let found = exact.as_ref().ok();
+    let raster = probe.head().router().and_then(|_| raster(output, tokens, row));
     Evidence {
         class,
-        bias: found.map_or(bias, |e| e.bias as f32),
+        bias: found.map_or(probe.classifier.bias[class], |e| e.bias as f32),
         position: found.and_then(|e| e.position.as_deref()).map(narrow),
-        position_raster: None,
+        position_raster: raster.as_deref().map(narrow),
         token: found.map(|e| narrow(&e.token)),
         proxy: proxy.as_ref().map(|p| narrow(&p.routed)),
         proxy_raster: proxy.as_ref().map(|p| narrow(&p.raster)),

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use crate::model::ops::gemm;
 use crate::model::ops::simd::{self, vectorised};
+use crate::model::probe::Classifier;
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, blocks};
 use crate::model::tokens::Tokens;
 
@@ -33,11 +34,11 @@ pub fn features(output: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
     }
 }
 
-/// Logits `[C]` of a classifier `weight` `[C, F]`, `bias` `[C]`.
-pub fn logits(output: &HeadOutput, tokens: &Tokens, weight: &[f32], bias: &[f32]) -> Vec<f64> {
+/// Logits of the classifier, `[C]`.
+pub fn logits(output: &HeadOutput, tokens: &Tokens, classifier: &Classifier) -> Vec<f64> {
     let features = features(output, tokens);
-    let rows = weight.chunks_exact(features.len().max(1));
-    rows.zip(bias).map(|(row, &b)| dot(row, &features) + f64::from(b)).collect()
+    let rows = classifier.weight.chunks_exact(features.len().max(1));
+    rows.zip(&classifier.bias).map(|(row, &b)| dot(row, &features) + f64::from(b)).collect()
 }
 
 /// Weight of every token in the features, `[N]`; `None` if it differs by channel or the head is not linear in the tokens.

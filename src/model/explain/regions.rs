@@ -14,15 +14,12 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence;
+use super::image_reading::ImageReading;
 use super::localization::auc_of_weights;
-use super::plan_of;
 use super::readout;
-use crate::model::probe::Probe;
-use crate::model::probe::head_output::{Form, HeadOutput, Order, Plan};
+use crate::model::probe::head_output::{Form, Order, Plan};
 use crate::model::regions::{Region, Regions, members};
 use crate::model::stats::{mean, roc_auc};
-use crate::model::tokens::Tokens;
 use crate::model::trace::{Routing, Trace};
 
 /// Measures of one region.
@@ -86,23 +83,16 @@ struct TokenValues<'a> {
 }
 
 impl RegionMeasures {
-    /// Measures from the head's output on an image; evidence is for `class`. The order of the head's router is used even if
-    /// the head ignores it.
-    pub fn of_output(
-        probe: &Probe,
-        output: &HeadOutput,
-        tokens: &Tokens,
-        class: usize,
-        regions: &Regions,
-    ) -> Self {
-        let plan = || plan_of(output, probe.head().router()).map(|plan| Order::Plan(plan.into_owned()));
-        let sweeps = match &output.form {
+    /// Measures of an image; evidence is for `class`. The order of the head's router is used even if the head ignores it.
+    pub fn of_reading(reading: &ImageReading<'_>, class: usize, regions: &Regions) -> Self {
+        let plan = || reading.plan().map(|plan| Order::Plan(plan.into_owned()));
+        let sweeps = match &reading.output.form {
             Form::Scan(directions) => directions.iter().map(|d| Cow::Borrowed(&d.order)).collect(),
             _ => plan().map(Cow::Owned).into_iter().collect(),
         };
-        let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
-        let evidence = evidence::exact(output, tokens, row, bias).ok().map(|exact| exact.token);
-        Self::new(&TokenValues { sweeps, weight: readout::token_weight(output), evidence }, regions)
+        let weight = readout::token_weight(&reading.output);
+        let evidence = reading.evidence(class).ok().map(|exact| exact.token);
+        Self::new(&TokenValues { sweeps, weight, evidence }, regions)
     }
 
     /// Measures from a trace; `None` if the regions of its image are not known.

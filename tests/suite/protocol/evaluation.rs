@@ -26,7 +26,7 @@ impl ProbeLogits {
         let logits = |&image: &usize| {
             let tokens = desk.tokens(image);
             let output = probe.output(&tokens, image as u64).expect("a reading");
-            readout::logits(&output, &tokens, &probe.classifier.weight, &probe.classifier.bias)
+            readout::logits(&output, &tokens, &probe.classifier)
         };
         Self { logits: images.iter().map(logits).collect(), classes: classes.to_vec() }
     }

@@ -58,10 +58,12 @@ impl Inputs<'_> {
         question.check_classes(&probe, &dataset.classes)?;
         let (samples, image_seeds) = (&question.evaluated.images[..], &question.image_seeds[..]);
         let (reading, images) = (&flags.reading, (samples, image_seeds));
-        let evaluator = Evaluator::new(&probe, reading.clone(), cache, set.clone(), images, nulls)?;
-        let evaluator = evaluator.with_metrics(self.metrics).with_stability(taus);
+        let mut evaluator = Evaluator::new(&probe, reading.clone(), cache, set.clone(), images, nulls)?;
+        (evaluator.metrics, evaluator.stability) = (Some(self.metrics), taus);
         let files = flags.evaluation.is_some();
-        let mut evaluator = if files { evaluator.with_vectors() } else { evaluator };
+        if files {
+            evaluator.keep_vectors();
+        }
         let asking = Asking { what: &subject.name(), left: self.subset_reader };
         let digest = OnceCell::new(); // covers the names of all images: computed once for all parts
         let part_of = |part: Part| {

@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use rayon::prelude::*;
 
 use super::answer::{Answer, Maps};
-use super::maps::{ClassSums, positions, weights};
+use super::maps::ClassSums;
 use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
 use super::orders::{self, CHANCE_IMAGES, Chance, OrderTests};
 use super::regions::RegionSummary;
@@ -22,13 +22,12 @@ use super::vectors::{ImageVectors, VectorCollector, to_f16};
 use super::{CONFIDENCE, EvalSet, Evaluation, Means, ORDER, OTHER, OWN};
 use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
+use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::{Intervention, InterventionError};
 use crate::model::explain::null_model::{MeanNull, NullBands, untrained_mean};
-use crate::model::explain::plan_of;
+use crate::model::explain::readout::token_weight;
 use crate::model::explain::regions::RegionMeasures;
-use crate::model::explain::{evidence, readout};
 use crate::model::ops::pooling::weight_rule::softmax;
-use crate::model::probe::head_output::HeadOutput;
 use crate::model::probe::{Probe, ProbeError};
 use crate::model::stats::mean;
 use crate::model::tokens::Tokens;
@@ -71,13 +70,14 @@ pub struct Evaluator<'a> {
     nulls: &'a NullBands,
     bands: IndexMap<&'static str, (f64, f64)>,
     mean_nulls: IndexMap<&'static str, MeanNull>,
-    pub(super) metrics: Option<MetricsSpec<'a>>,
+    /// Metrics to compute, too: the probe must then have the class of every image.
+    pub metrics: Option<MetricsSpec<'a>>,
     pub(super) answers: Vec<Option<Answer>>,
     positions: ClassSums,
     weights: ClassSums,
     vectors: Option<VectorCollector>,
     /// Stability of the order of every image, if it was measured.
-    stability: Vec<Option<Taus>>,
+    pub stability: Vec<Option<Taus>>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -118,23 +118,9 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// Computes metrics, too. The probe must have the class of every image.
-    #[must_use]
-    pub fn with_metrics(self, spec: MetricsSpec<'a>) -> Self {
-        Self { metrics: Some(spec), ..self }
-    }
-
     /// Stores the values of every token of every image, too; their size is [`vector_bytes`](super::vectors::vector_bytes).
-    #[must_use]
-    pub fn with_vectors(self) -> Self {
-        let collector = VectorCollector::new(self.cache_indices.len(), self.tokens.grid().len());
-        Self { vectors: Some(collector), ..self }
-    }
-
-    /// Includes how stable the orders are, as measured of every image.
-    #[must_use]
-    pub fn with_stability(self, stability: Vec<Option<Taus>>) -> Self {
-        Self { stability, ..self }
+    pub fn keep_vectors(&mut self) {
+        self.vectors = Some(VectorCollector::new(self.cache_indices.len(), self.tokens.grid().len()));
     }
 
     /// Number of images to evaluate.
@@ -183,43 +169,32 @@ impl<'a> Evaluator<'a> {
         if !self.tokens.readable(cache_index) {
             return Ok(None);
         }
-        let (probe, tokens) = (&*self.probe, self.tokens.tokens(cache_index));
-        let output = self.change.read(probe, &tokens, self.image_seeds[image])?;
-        let logits = readout::logits(&output, &tokens, &probe.classifier.weight, &probe.classifier.bias);
+        let tokens = self.tokens.tokens(cache_index);
+        let reading = self.read(image, &tokens)?;
+        let logits = reading.logits();
         if !logits.iter().all(|logit| logit.is_finite()) {
             return Err(AskError::NotFinite(image));
         }
         let (top, probabilities) = top_classes(&logits);
         let best = top[0];
         let own = self.own_class(image);
-        let order = own.and_then(|class| {
-            orders::margin(probe, self.change.clone(), &output, &tokens, class, self.nulls).map(Box::new)
-        });
-        let router = self.change.router(probe);
-        let stats = plan_of(&output, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
+        let order = own.and_then(|class| orders::margin(&reading, class, self.nulls).map(Box::new));
+        let stats = reading.plan_stats();
         let image_regions = self.metrics.as_ref().and_then(|spec| spec.regions.get(image)?.as_ref());
-        let regions = own.zip(image_regions).map(|(class, regions)| {
-            Box::new(RegionMeasures::of_output(probe, &output, &tokens, class, regions))
-        });
-        let own_and_spec = own.zip(self.metrics.as_ref());
-        let metrics = own_and_spec.map(|(class, spec)| {
+        let regions = own
+            .zip(image_regions)
+            .map(|(class, regions)| Box::new(RegionMeasures::of_reading(&reading, class, regions)));
+        let metrics = own.zip(self.metrics.as_ref()).map(|(class, spec)| {
             let cover = image_regions.map(|regions| &regions.object[..]);
-            let asked = (spec, self.image_seeds[image]);
-            ImageMetrics::new(probe, &tokens, &output, logits, class, asked, cover).map(Box::new)
+            ImageMetrics::new(&reading, logits, class, spec, cover).map(Box::new)
         });
         let without_encoder = self.removes().filter(|spec| !spec.needs_encoder());
-        let removals = own.zip(without_encoder).map(|(class, spec)| {
-            removals::cached_heights(
-                probe,
-                self.change.clone(),
-                &tokens,
-                (class, self.image_seeds[image]),
-                spec,
-            )
-        });
-        let (positions, weights) = (positions(&output, stats.as_ref()), weights(&output, tokens.grid));
-        let vectors =
-            self.vectors.as_ref().map(|_| self.image_vectors(&output, &tokens, own, (&positions, &weights)));
+        let removals =
+            own.zip(without_encoder).map(|(class, spec)| removals::cached_heights(&reading, class, spec));
+        let positions = reading.positions(stats.as_ref());
+        let times_n = |weight: Vec<f64>| weight.into_iter().map(|w| w * tokens.grid.len() as f64).collect();
+        let weights = token_weight(&reading.output).map(times_n);
+        let vectors = self.vectors.as_ref().map(|_| image_vectors(&reading, own, (&positions, &weights)));
         Ok(Some(Answer {
             predicted: self.dataset_class[best],
             confidence: probabilities[best] as f32,
@@ -234,22 +209,10 @@ impl<'a> Evaluator<'a> {
         }))
     }
 
-    /// The vectors of an image, by kind, or why there are none.
-    fn image_vectors(
-        &self,
-        output: &HeadOutput,
-        tokens: &Tokens,
-        own: Option<usize>,
-        (positions, weights): (&Option<Vec<f64>>, &Option<Vec<f64>>),
-    ) -> ImageVectors {
-        let evidence = own.ok_or("The probe has the class of none of the images").and_then(|class| {
-            let (row, bias) = (self.probe.classifier.row(class), self.probe.classifier.bias[class]);
-            Ok(evidence::exact(output, tokens, row, bias)?.token)
-        });
-        let positions = positions.as_deref().ok_or("This head has no single order in which it reads");
-        let weights = weights.as_deref().ok_or("A token has no single weight in this head");
-        [positions.and_then(to_f16), evidence.and_then(|token| to_f16(&token)), weights.and_then(to_f16)]
-            .map(|vector| vector.map_err(Cow::from))
+    /// An image as the probe reads it.
+    fn read<'t>(&'t self, image: usize, tokens: &'t Tokens) -> Result<ImageReading<'t>, InterventionError> {
+        let probe = Cow::Borrowed(&*self.probe);
+        ImageReading::by_changed(probe, self.change.clone(), tokens, self.image_seeds[image])
     }
 
     /// The probe's index of an image's own class, if it has it.
@@ -288,10 +251,9 @@ impl<'a> Evaluator<'a> {
         let (images, tested): (Vec<usize>, Vec<&OrderContrast>) =
             all.filter_map(|(image, answer)| Some((image, answer.as_ref()?.order.as_deref()?))).unzip();
         let chance = |image: &usize| -> Option<Chance> {
-            let (probe, seed) = (&*self.probe, self.image_seeds[*image]);
             let tokens = self.tokens.tokens(self.cache_indices[*image]);
-            let output = self.change.read(probe, &tokens, seed).ok()?;
-            Some(Chance::new(probe, &output, &tokens, (self.own_class(*image)?, seed), self.nulls))
+            let reading = self.read(*image, &tokens).ok()?;
+            Some(Chance::new(&reading, self.own_class(*image)?, self.nulls))
         };
         let sample: Vec<&usize> =
             images.iter().step_by(images.len().div_ceil(CHANCE_IMAGES).max(1)).collect();
@@ -367,6 +329,20 @@ impl<'a> Evaluator<'a> {
             means: Means::default(),
         }
     }
+}
+
+/// The vectors of an image of the class `own`, by kind, or why there are none.
+fn image_vectors(
+    reading: &ImageReading<'_>,
+    own: Option<usize>,
+    (positions, weights): (&Option<Vec<f64>>, &Option<Vec<f64>>),
+) -> ImageVectors {
+    let own = own.ok_or("The probe has the class of none of the images");
+    let evidence = own.and_then(|class| Ok(reading.evidence(class)?.token));
+    let positions = positions.as_deref().ok_or("This head has no single order in which it reads");
+    let weights = weights.as_deref().ok_or("A token has no single weight in this head");
+    [positions.and_then(to_f16), evidence.and_then(|token| to_f16(&token)), weights.and_then(to_f16)]
+        .map(|vector| vector.map_err(Cow::from))
 }
 
 /// The dataset's class for every class of the probe, or [`OTHER`].

@@ -9,15 +9,12 @@ use super::regions::RegionSummary;
 use super::removals::RemovalHeights;
 use super::stability::StabilitySummary;
 use crate::model::explain::ablation::{self, Ablation};
+use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::{Intervention, InterventionError};
 use crate::model::explain::localization::{self, Truth};
-use crate::model::explain::readout;
 use crate::model::explain::removal::RemovalSpec;
-use crate::model::probe::Probe;
-use crate::model::probe::head_output::HeadOutput;
 use crate::model::regions::Regions;
 use crate::model::stats::argmax;
-use crate::model::tokens::Tokens;
 
 /// Which metrics to compute, besides the accuracy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -118,29 +115,24 @@ pub(super) struct ImageMetrics {
 }
 
 impl ImageMetrics {
-    /// Of an image of the probe's class `class`, with the logits `[C]` of the undisturbed reading. `image_seed` and the seed
-    /// in `spec` seed the ablations; `cover` `[N]` is the object's share of every token.
+    /// Of an image of the probe's class `class`, with the logits `[C]` of the undisturbed `reading`. `cover` `[N]` is the
+    /// object's share of every token.
     pub(super) fn new(
-        probe: &Probe,
-        tokens: &Tokens,
-        output: &HeadOutput,
+        reading: &ImageReading<'_>,
         logits: Vec<f64>,
         class: usize,
-        (spec, image_seed): (&MetricsSpec<'_>, u64),
+        spec: &MetricsSpec<'_>,
         cover: Option<&[f64]>,
     ) -> Result<Self, InterventionError> {
-        let (row, bias) = (probe.classifier.row(class), probe.classifier.bias[class]);
-        let truth = cover.map(|cover| localization::truth(output, tokens, row, bias, cover));
+        let ImageReading { probe, tokens, output, .. } = reading;
+        let truth = cover.map(|cover| localization::truth(output, tokens, &probe.classifier, class, cover));
         let last = |&tokens_kept: &usize| {
-            let change = Intervention::Last(tokens_kept);
-            let output = change.change(probe, tokens, output.clone(), image_seed).ok()?;
-            let (weight, bias) = (&probe.classifier.weight, &probe.classifier.bias);
-            let logits = readout::logits(&output, tokens, weight, bias);
+            let logits = reading.reordered(Intervention::Last(tokens_kept)).ok()?.logits();
             Some((tokens_kept, argmax(&logits) == class, logits[class]))
         };
         let last = spec.last.iter().filter_map(last).collect();
         let ways = match spec.ablations {
-            Some(seed) => ablation::logits(probe, tokens, output, seed, image_seed)?,
+            Some(seed) => ablation::logits(reading, seed)?,
             None => vec![(Ablation::Normal, logits)],
         };
         let way =
@@ -152,18 +144,22 @@ impl ImageMetrics {
 /// Means over the images, at least one; without diagnostics, order tests, removal curves, stability and regions.
 pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
     let mean = |sum: f64| sum / images.len() as f64;
-    let outcome = |(way, &(ablation, ..)): (usize, &(Ablation, bool, f64))| Outcome {
-        ablation,
-        accuracy: mean(100.0 * images.iter().filter(|image| image.ways[way].1).count() as f64),
-        logit_change: mean(images.iter().map(|image| image.ways[way].2 - image.ways[0].2).sum()),
+    // Accuracy and mean change of the logit, of a way of reading.
+    let means = |of: &dyn Fn(&ImageMetrics) -> (bool, f64)| {
+        let right = images.iter().filter(|image| of(image).0).count();
+        let change = images.iter().map(|image| of(image).1 - image.ways[0].2).sum();
+        (mean(100.0 * right as f64), mean(change))
+    };
+    let outcome = |(at, &(ablation, ..)): (usize, &(Ablation, bool, f64))| {
+        let (accuracy, logit_change) = means(&|image| (image.ways[at].1, image.ways[at].2));
+        Outcome { ablation, accuracy, logit_change }
     };
     let outcomes: Vec<Outcome> = images[0].ways.iter().enumerate().map(outcome).collect();
-    let kept = |(at, &(tokens, ..)): (usize, &(usize, bool, f64))| LastTokens {
-        tokens,
-        accuracy: mean(100.0 * images.iter().filter(|image| image.last[at].1).count() as f64),
-        logit_change: mean(images.iter().map(|image| image.last[at].2 - image.ways[0].2).sum()),
+    let last = |(at, &(tokens, ..)): (usize, &(usize, bool, f64))| {
+        let (accuracy, logit_change) = means(&|image| (image.last[at].1, image.last[at].2));
+        LastTokens { tokens, accuracy, logit_change }
     };
-    let last = images[0].last.iter().enumerate().map(kept).collect();
+    let last = images[0].last.iter().enumerate().map(last).collect();
     let truths: Vec<Truth> = images.iter().filter_map(|image| image.truth).collect();
     Metrics {
         images: images.len(),

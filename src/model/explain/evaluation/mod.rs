@@ -7,7 +7,7 @@
 pub mod answer;
 pub mod evaluator;
 mod file;
-pub mod maps;
+mod maps;
 mod means;
 pub mod metrics;
 pub mod orders;

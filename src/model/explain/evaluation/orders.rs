@@ -3,12 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{NullBands, untrained_scores};
 use crate::model::explain::order_test::{OrderTester, SIGNIFICANT};
-use crate::model::probe::Probe;
 use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order};
-use crate::model::tokens::Tokens;
 use crate::model::trace::OrderContrast;
 
 /// Images that unlearned orders are tested on.
@@ -39,15 +38,8 @@ pub struct OrderTests {
 }
 
 /// The order test of the margin of one image of `class`; `None` if the head has no test.
-pub(super) fn margin(
-    probe: &Probe,
-    change: Intervention,
-    output: &HeadOutput,
-    tokens: &Tokens,
-    class: usize,
-    nulls: &NullBands,
-) -> Option<OrderContrast> {
-    OrderTester::new(probe, change, output, tokens).ok()?.margin(class, nulls.exchanges())
+pub(super) fn margin(reading: &ImageReading<'_>, class: usize, nulls: &NullBands) -> Option<OrderContrast> {
+    OrderTester::new(reading).ok()?.margin(class, nulls.exchanges())
 }
 
 /// Whether unlearned orders are significant on one image, one by one.
@@ -58,18 +50,13 @@ pub(super) struct Chance {
 }
 
 impl Chance {
-    /// Of an image of `class` with output `output`; `image_seed` seeds its random orders.
-    pub(super) fn new(
-        probe: &Probe,
-        output: &HeadOutput,
-        tokens: &Tokens,
-        (class, image_seed): (usize, u64),
-        nulls: &NullBands,
-    ) -> Self {
-        let test = |change: Intervention, output: &HeadOutput| {
-            margin(probe, change, output, tokens, class, nulls).map(|contrast| is_significant(&contrast))
+    /// Of an image of `class`.
+    pub(super) fn new(reading: &ImageReading<'_>, class: usize, nulls: &NullBands) -> Self {
+        let test = |reading: &ImageReading<'_>| {
+            margin(reading, class, nulls).map(|contrast| is_significant(&contrast))
         };
         let mut chance = Self::default();
+        let ImageReading { probe, tokens, output, .. } = reading;
         if let (Some(router), Form::Scan(directions)) = (probe.head().router(), &output.form) {
             for scores in untrained_scores(tokens, ORDERS_PER_IMAGE, nulls.seed()) {
                 let order = |direction: &Direction| Direction {
@@ -77,13 +64,14 @@ impl Chance {
                     ..direction.clone()
                 };
                 let form = Form::Scan(directions.iter().map(order).collect());
-                chance.untrained.extend(test(Intervention::None, &HeadOutput { scores: None, form }));
+                let unlearned = reading.with(Intervention::None, HeadOutput { scores: None, form });
+                chance.untrained.extend(test(&unlearned));
             }
         }
         for order in 0..ORDERS_PER_IMAGE as u64 {
             let change = Intervention::Random(nulls.seed().wrapping_mul(ORDERS_PER_IMAGE as u64) + order);
-            if let Ok(output) = change.change(probe, tokens, output.clone(), image_seed) {
-                chance.random.extend(test(change, &output));
+            if let Ok(unlearned) = reading.reordered(change) {
+                chance.random.extend(test(&unlearned));
             }
         }
         chance

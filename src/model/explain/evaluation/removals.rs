@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::Answer;
 use super::evaluator::Evaluator;
 use crate::model::backbone::preprocess::Pixels;
+use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::{Intervention, InterventionError};
 use crate::model::explain::removal::{
     Curve, Image, Mode, Passes, RANDOM, RANKINGS, Removal, RemovalSpec, Subject, measure,
@@ -67,21 +68,19 @@ pub struct RemovalHeights {
 
 /// Heights of an image of the probe's class `class`, from its cached tokens.
 pub(super) fn cached_heights(
-    probe: &Probe,
-    change: Intervention,
-    tokens: &Tokens,
-    (class, image_seed): (usize, u64),
+    reading: &ImageReading<'_>,
+    class: usize,
     spec: &RemovalSpec,
 ) -> Result<Heights, InterventionError> {
     let image = Image {
         name: String::new(),
-        tokens,
+        tokens: reading.tokens,
         pixels: &Pixels { height: 0, width: 0, values: Vec::new() },
         seen: &Picture::default(),
-        seed: image_seed,
+        seed: reading.image_seed,
         why_no_subset: Some(NO_ENCODER),
     };
-    let Ok(heights) = heights(probe, change, class, &image, spec, &mut NoEncoder);
+    let Ok(heights) = heights(&reading.probe, reading.change.clone(), class, &image, spec, &mut NoEncoder);
     heights
 }
 

@@ -24,12 +24,13 @@ mod null;
 pub use self::contrast::Contrast;
 pub use self::exchanges::{DRAWS, Exchanges};
 use self::null::Exchange;
+use super::image_reading::ImageReading;
 use super::intervention::Intervention;
 use super::readout::{average, by_token, channels_by_token, dot};
 use crate::model::hand_order::HandOrder;
 use crate::model::ops::gemm;
-use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
-use crate::model::probe::{Classifier, Probe};
+use crate::model::probe::Classifier;
+use crate::model::probe::head_output::{Direction, Form, Gain, Order};
 use crate::model::tokens::Tokens;
 use crate::model::trace::{OrderContrast, OrderTest};
 
@@ -52,32 +53,26 @@ pub struct OrderTester<'a> {
     /// Sum of the tokens, `[d]`.
     sum: Vec<f64>,
     /// The order made by hand, if it is the one read.
-    by_hand: Option<HandOrder>,
+    by_hand: Option<&'a HandOrder>,
 }
 
 impl<'a> OrderTester<'a> {
-    /// For `output`, that of `probe` under `change`; or why there is no test.
-    pub fn new(
-        probe: &'a Probe,
-        change: Intervention,
-        output: &HeadOutput,
-        tokens: &'a Tokens,
-    ) -> Result<Self, &'static str> {
-        let directions = testable_directions(probe, &change, &output.form)?;
+    /// For an image as it was read; or why there is no test.
+    pub fn new(reading: &'a ImageReading<'_>) -> Result<Self, &'static str> {
+        let directions = testable_directions(reading)?;
+        let ImageReading { probe, tokens, .. } = reading;
         let (mut place_gains, mut gains, mut width) = (Vec::new(), Vec::new(), 1);
         for Direction { order, gain, .. } in directions {
-            match gain {
-                Gain::Shared(gain) => {
-                    place_gains.push(by_token(order, gain));
-                    gains.push(gain.clone());
-                }
+            let (gain, place_gain) = match gain {
+                Gain::Shared(gain) => (gain, by_token(order, gain)),
                 Gain::Channel(gain) => {
                     width = tokens.width;
-                    place_gains.push(channels_by_token(order, gain, width));
-                    gains.push(gain.clone());
+                    (gain, channels_by_token(order, gain, width))
                 }
                 Gain::Mix { .. } => unreachable!("refused above"),
-            }
+            };
+            gains.push(gain.clone());
+            place_gains.push(place_gain);
         }
         if !gains.iter().flatten().all(|gain| gain.abs() < MAX_GAIN) {
             return Err("The weights of the positions are too large to compare orders by");
@@ -87,7 +82,7 @@ impl<'a> OrderTester<'a> {
         for i in 0..tokens.grid.len() {
             sum.iter_mut().zip(tokens.patch(i)).for_each(|(sum, t)| *sum += f64::from(*t));
         }
-        let (by_hand, place_gain) = match change {
+        let (by_hand, place_gain) = match &reading.change {
             Intervention::Order(order) => (Some(order), average(&gains)),
             _ => (None, average(&place_gains)),
         };
@@ -125,7 +120,7 @@ impl<'a> OrderTester<'a> {
 
     /// The test of the order that was read.
     fn read(&self, contrast: &Contrast) -> OrderContrast {
-        self.by_hand.as_ref().map_or_else(|| contrast.as_read(), |order| contrast.in_order(order.tokens()))
+        self.by_hand.map_or_else(|| contrast.as_read(), |order| contrast.in_order(order.tokens()))
     }
 
     /// Gain of every place, `[N]` or `[N, d]`; under an order made by hand places are positions.
@@ -200,14 +195,11 @@ impl<'a> OrderTester<'a> {
 
 /// The tests of an image's logit and margin in one call, or why there are none.
 pub fn order_test(
-    probe: &Probe,
-    change: Intervention,
-    output: &HeadOutput,
-    tokens: &Tokens,
+    reading: &ImageReading<'_>,
     (class, descriptive): (usize, bool),
     exchanges: &Exchanges,
 ) -> OrderTest {
-    match OrderTester::new(probe, change, output, tokens) {
+    match OrderTester::new(reading) {
         Ok(tester) => {
             let (logit, margin) = tester.contrasts(class, descriptive, exchanges);
             OrderTest::Tested {
@@ -220,13 +212,9 @@ pub fn order_test(
 }
 
 /// The sweeps of a head with a kernel by position, or why orders cannot be tested.
-fn testable_directions<'a>(
-    probe: &Probe,
-    change: &Intervention,
-    form: &'a Form,
-) -> Result<&'a [Direction], &'static str> {
-    let Form::Scan(directions) = form else {
-        return Err(match probe.head().is_recurrent() {
+fn testable_directions<'a>(reading: &'a ImageReading<'_>) -> Result<&'a [Direction], &'static str> {
+    let Form::Scan(directions) = &reading.output.form else {
+        return Err(match reading.probe.head().is_recurrent() {
             true => {
                 "A recurrent reader has no kernel by position: what it keeps of a token depends on the others"
             }
@@ -240,7 +228,7 @@ fn testable_directions<'a>(
         return Err("The mean behind the router has no memory: every position counts the same");
     }
     let is_learned = directions.iter().any(|direction| matches!(direction.order, Order::Plan(_)));
-    if is_learned && matches!(change, Intervention::Scrambled(_)) {
+    if is_learned && matches!(reading.change, Intervention::Scrambled(_)) {
         return Err(
             "Permuting positions behind the router has no order test: neighbouring positions of a soft plan \
              are too alike for its p to mean anything",

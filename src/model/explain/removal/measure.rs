@@ -5,8 +5,10 @@ use indexmap::IndexMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{Curves, Found, MAX_STEPS, Mode, Orders, Reader, Removal, STEPS, Schedule, Sets, road};
+use super::{Curves, Found, MAX_STEPS, Mode, Orders, Removal, STEPS, Schedule, Sets, road};
 use crate::model::backbone::preprocess::Pixels;
+use crate::model::explain::class_name;
+use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::InterventionError;
 use crate::model::probe::Probe;
 use crate::model::reading::Reading;
@@ -122,7 +124,7 @@ pub trait Passes {
 
 /// The measurement of one probe in progress.
 struct Measurement<'a> {
-    reader: Reader<'a>,
+    reading: ImageReading<'a>,
     removal: Removal,
     orders: Vec<Orders>,
 }
@@ -163,17 +165,17 @@ fn start<'a>(
     spec: &RemovalSpec,
 ) -> Result<Measurement<'a>, InterventionError> {
     let Subject { probe, name, reading, class } = subject;
-    let reader = Reader::new(probe, reading.change.clone(), image.tokens, image.seed)?;
-    let logits = reader.logits();
+    let read = ImageReading::new(probe, reading.change.clone(), image.tokens, image.seed)?;
+    let logits = read.logits();
     let class = class.unwrap_or_else(|| argmax(&logits));
     let others = (0..logits.len()).filter(|other| *other != class);
     let rival = others.reduce(|best, next| if logits[next] > logits[best] { next } else { best });
-    let found = reader.rankings(class, rollout, spec.seed);
+    let found = read.rankings(class, rollout, spec.seed);
     let orders = found
         .iter()
         .filter_map(|(id, found)| Some(Orders { id, orders: vec![found.found()?.order.clone()] }));
     let orders = orders.collect();
-    let named = |class: usize| probe.meta.classes.get(class).cloned().unwrap_or_else(|| class.to_string());
+    let named = |class: usize| class_name(&probe.meta.classes, class);
     let fraction = (0..=spec.steps).map(|i| i as f64 / spec.steps as f64).collect();
     let removal = Removal {
         image: image.name.clone(),
@@ -188,7 +190,7 @@ fn start<'a>(
         rankings: found.into_iter().map(|(id, found)| (id.to_owned(), found)).collect(),
         modes: IndexMap::new(),
     };
-    Ok(Measurement { reader, removal, orders })
+    Ok(Measurement { reading: read, removal, orders })
 }
 
 impl Measurement<'_> {
@@ -219,8 +221,8 @@ fn head_curves<P: Passes>(
     for batch in all.chunks(BATCH) {
         passes.progress(mode, logits.len(), all.len())?;
         let read = match mode {
-            Mode::Frozen => measurement.reader.frozen(batch),
-            _ => measurement.reader.rerouted(batch),
+            Mode::Frozen => measurement.reading.frozen(batch),
+            _ => measurement.reading.rerouted(batch),
         };
         match read {
             Ok(read) => logits.extend(read),
@@ -264,14 +266,14 @@ fn encoder_curves<P: Passes>(
             _ => passes.left(&partial.iter().map(|&index| sets[index].as_slice()).collect::<Vec<_>>())?,
         };
         for ((measurement, logits), schedule) in measurements.iter().zip(&mut logits).zip(&schedules) {
-            let reader = &measurement.reader;
+            let reading = &measurement.reading;
             let read = |(&index, tokens): (&usize, &Tokens)| match schedule.passes_through(index) {
                 false => (index, Vec::new()),
-                true if mode == Mode::Pixels => (index, reader.again(tokens)),
-                true => (index, reader.left(tokens, &sets[index])),
+                true if mode == Mode::Pixels => (index, reading.again(tokens)),
+                true => (index, reading.left(tokens, &sets[index])),
             };
             let read: Vec<_> = partial.par_iter().zip(&tokens).map(read).collect();
-            let known = complete.iter().map(|&index| (index, reader.logits()));
+            let known = complete.iter().map(|&index| (index, reading.logits()));
             read.into_iter().chain(known).for_each(|(index, read)| logits[index] = read);
         }
         done += batch.len();

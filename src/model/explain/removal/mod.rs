@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 pub use self::measure::{Image, Passes, RemovalSpec, Subject, measure};
 pub use self::ranking::{Orders, RANDOM, RANKINGS};
-pub use self::reader::Reader;
 pub use self::schedule::{Curve, Curves, Schedule, Sets, counts};
 pub use crate::model::attribution::Found;
 use crate::model::grid::Grid;

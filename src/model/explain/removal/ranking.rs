@@ -2,14 +2,10 @@
 
 use super::{Found, Ranked};
 use crate::model::explain::attribution;
-use crate::model::explain::diagnostics::PlanStats;
-use crate::model::explain::evidence::exact;
-use crate::model::explain::intervention::{Intervention, permutation};
-use crate::model::explain::plan_of;
+use crate::model::explain::image_reading::ImageReading;
+use crate::model::explain::intervention::permutation;
 use crate::model::explain::readout::token_weight;
-use crate::model::probe::Probe;
-use crate::model::probe::head_output::{Form, HeadOutput};
-use crate::model::tokens::Tokens;
+use crate::model::probe::head_output::Form;
 
 /// Id of the random orders.
 pub const RANDOM: &str = "random";
@@ -30,20 +26,12 @@ pub struct Ranking {
     pub values: fn(&Seen<'_>) -> Result<Importance, String>,
 }
 
-/// Input of a ranking: how a probe read a whole image.
+/// Input of a ranking.
 pub struct Seen<'a> {
-    /// The probe, with the settings changed by the intervention.
-    pub probe: &'a Probe,
-    /// Tokens of the image.
-    pub tokens: &'a Tokens,
-    /// Output of the head.
-    pub output: &'a HeadOutput,
+    /// The whole image as it was read.
+    pub reading: &'a ImageReading<'a>,
     /// The class.
     pub class: usize,
-    /// The intervention in its reading.
-    pub change: Intervention,
-    /// Seed of random orders: the image's index in its dataset.
-    pub image_seed: u64,
     /// The backbone's attention rollout, `[N]`, or why there is none.
     pub rollout: Result<&'a [f32], &'a str>,
 }
@@ -106,37 +94,36 @@ pub fn order(values: &[f64], seed: u64) -> Result<Vec<usize>, String> {
 
 /// Exact evidence for the class.
 fn evidence(seen: &Seen<'_>) -> Result<Importance, String> {
-    let classifier = &seen.probe.classifier;
-    let (row, bias) = (classifier.row(seen.class), classifier.bias[seen.class]);
-    let exact = exact(seen.output, seen.tokens, row, bias);
-    exact.map(|exact| (exact.token, None)).map_err(str::to_owned)
+    Ok((seen.reading.evidence(seen.class)?.token, None))
 }
 
 /// Absolute weight of the token.
 fn weight(seen: &Seen<'_>) -> Result<Importance, String> {
-    let why = match seen.output.form {
+    let output = &seen.reading.output;
+    let why = match output.form {
         Form::Opaque { .. } => "The head is not linear in the tokens: none has a weight",
         _ => "The head weights each channel separately: no token has a single weight",
     };
-    let weights = token_weight(seen.output).ok_or_else(|| why.to_owned())?;
+    let weights = token_weight(output).ok_or(why)?;
     Ok((weights.into_iter().map(f64::abs).collect(), None))
 }
 
 /// Expected position of the token, the mean over sweeps.
 fn late(seen: &Seen<'_>) -> Result<Importance, String> {
-    if let Some(orders) = seen.output.fixed_orders() {
+    let ImageReading { probe, tokens, output, .. } = seen.reading;
+    if let Some(orders) = output.fixed_orders() {
         // Integer sums, so that sweeps in opposite directions tie exactly.
-        let mut position_sums = vec![0; seen.tokens.grid.len()];
+        let mut position_sums = vec![0; tokens.grid.len()];
         for order in &orders {
             order.iter().enumerate().for_each(|(k, &i)| position_sums[i] += k);
         }
         let mean = |sum: usize| sum as f64 / orders.len() as f64;
         return Ok((position_sums.into_iter().map(mean).collect(), None));
     }
-    if let Some(plan) = plan_of(seen.output, seen.probe.head().router()) {
-        return Ok((PlanStats::from_plan(&*plan, seen.tokens.grid).expected().to_vec(), None));
+    if let Some(stats) = seen.reading.plan_stats() {
+        return Ok((stats.expected().to_vec(), None));
     }
-    Err(match seen.probe.head().is_recurrent() {
+    Err(match probe.head().is_recurrent() {
         true => "The head reads from both ends: every token is expected in the middle",
         false => "The head reads the tokens as a set: none is late",
     }
@@ -145,21 +132,18 @@ fn late(seen: &Seen<'_>) -> Result<Importance, String> {
 
 /// Gradient x token.
 fn gradient(seen: &Seen<'_>) -> Result<Importance, String> {
-    attribution::differentiable(&seen.change)?;
-    Ok((attribution::gradient(seen.probe, seen.tokens, seen.class, seen.image_seed)?, None))
+    Ok((attribution::gradient(seen.reading, seen.class)?, None))
 }
 
 /// Integrated gradients.
 fn integrated(seen: &Seen<'_>) -> Result<Importance, String> {
-    attribution::differentiable(&seen.change)?;
-    let found = attribution::integrated(seen.probe, seen.tokens, seen.class, seen.image_seed)?;
+    let found = attribution::integrated(seen.reading, seen.class)?;
     Ok((found.token, Some(found.completeness_error)))
 }
 
 /// Attention rollout of the backbone.
 fn rollout(seen: &Seen<'_>) -> Result<Importance, String> {
-    let rollout = seen.rollout.map_err(str::to_owned)?;
-    Ok((rollout.iter().map(|&x| f64::from(x)).collect(), None))
+    Ok((seen.rollout?.iter().map(|&x| f64::from(x)).collect(), None))
 }
 
 #[cfg(test)]

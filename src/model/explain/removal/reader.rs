@@ -1,46 +1,18 @@
 //! Reads an image with a probe when only some of its tokens are left.
 
-use std::borrow::Cow;
-
 use rayon::prelude::*;
 
 use super::ranking::{RANKINGS, Seen};
 use super::{Found, Ranked};
-use crate::model::explain::intervention::{Intervention, InterventionError, permutation};
+use crate::model::explain::image_reading::ImageReading;
+use crate::model::explain::intervention::{Intervention, permutation};
 use crate::model::explain::readout::{average, channels_by_token, logits, token_weight};
 use crate::model::grid::Grid;
-use crate::model::probe::Probe;
 use crate::model::probe::head::s4_layer::Kernel;
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
 use crate::model::tokens::Tokens;
 
-/// A probe and its output on a whole image.
-pub struct Reader<'a> {
-    probe: Cow<'a, Probe>,
-    change: Intervention,
-    tokens: &'a Tokens,
-    whole: HeadOutput,
-    image_seed: u64,
-}
-
-impl<'a> Reader<'a> {
-    /// Reads the whole image. `image_seed`, the image's index in its dataset, seeds random orders.
-    pub fn new(
-        probe: &'a Probe,
-        change: Intervention,
-        tokens: &'a Tokens,
-        image_seed: u64,
-    ) -> Result<Self, InterventionError> {
-        let probe = change.probe(probe)?;
-        let whole = change.read(&probe, tokens, image_seed)?;
-        Ok(Self { probe, change, tokens, whole, image_seed })
-    }
-
-    /// The logits of the whole image, `[C]`.
-    pub fn logits(&self) -> Vec<f64> {
-        self.read_out(&self.whole, self.tokens)
-    }
-
+impl ImageReading<'_> {
     /// Every ranking of [`RANKINGS`], by its id. `rollout` is the backbone's attention rollout, or why there is none; `seed`
     /// breaks ties.
     pub fn rankings(
@@ -49,20 +21,18 @@ impl<'a> Reader<'a> {
         rollout: Result<&[f32], &str>,
         seed: u64,
     ) -> Vec<(&'static str, Found<Ranked>)> {
-        let (change, image_seed) = (self.change.clone(), self.image_seed);
-        let (probe, output, tokens) = (&*self.probe, &self.whole, self.tokens);
-        let seen = Seen { probe, tokens, output, class, change, image_seed, rollout };
+        let seen = Seen { reading: self, class, rollout };
         RANKINGS.iter().map(|ranking| (ranking.id, ranking.rank(&seen, seed))).collect()
     }
 
     /// Logits `[C]` of each of `sets` with plan and weights kept as they are, or why that is not possible.
     pub fn frozen(&self, sets: &[&Vec<usize>]) -> Result<Vec<Vec<f64>>, String> {
-        let weights = match &self.whole.form {
+        let weights = match &self.output.form {
             Form::Opaque { why, .. } => return Err((*why).to_owned()),
-            _ => as_weights(&self.whole, self.tokens.width),
+            _ => as_weights(&self.output, self.tokens.width),
         };
         let output = weights.map(|form| HeadOutput { scores: None, form });
-        let output = output.as_ref().unwrap_or(&self.whole);
+        let output = output.as_ref().unwrap_or(&self.output);
         let logits = |left: &&Vec<usize>| {
             let d = self.tokens.width;
             let mut patches = vec![0.0; self.tokens.patches.len()];
@@ -107,9 +77,9 @@ impl<'a> Reader<'a> {
             let kernels = self.kernels(left.len());
             self.probe.head().output_with(&self.probe.arrays, &kernels, tokens, self.image_seed)
         };
-        if let Some(orders) = self.whole.fixed_orders() {
+        if let Some(orders) = self.output.fixed_orders() {
             let orders = orders.into_iter().map(|order| Order::Permutation(restrict(order, left)));
-            let has_memory = self.whole.directions().iter().all(|direction| direction.radius.is_some());
+            let has_memory = self.output.directions().iter().all(|direction| direction.radius.is_some());
             let directions = match has_memory {
                 true => self
                     .kernels(left.len())
@@ -149,11 +119,11 @@ impl<'a> Reader<'a> {
 
     /// Whether the head reads no patch token.
     fn reads_cls_alone(&self) -> bool {
-        self.probe.head().needs_cls() && matches!(self.whole.form, Form::Opaque { .. })
+        self.probe.head().needs_cls() && matches!(self.output.form, Form::Opaque { .. })
     }
 
     fn read_out(&self, output: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
-        logits(output, tokens, &self.probe.classifier.weight, &self.probe.classifier.bias)
+        logits(output, tokens, &self.probe.classifier)
     }
 
     fn without_patches(&self, grid: Grid) -> Tokens {
@@ -174,7 +144,7 @@ impl<'a> Reader<'a> {
             let values = direction.kernel[..direction.kernel.len() / all * n].to_vec();
             Some(Kernel { values, gain, radius: direction.radius? })
         };
-        self.whole.directions().iter().filter_map(kernel).collect()
+        self.output.directions().iter().filter_map(kernel).collect()
     }
 }
 

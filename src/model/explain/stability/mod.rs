@@ -12,11 +12,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use self::perturb::Perturbation;
-
-use super::diagnostics::PlanStats;
+use super::image_reading::ImageReading;
 use super::intervention::{Intervention, InterventionError};
-use super::plan_of;
-use crate::model::explain::evaluation::maps::positions;
 use crate::model::probe::settings::Config;
 use crate::model::probe::{Meta, Probe};
 use crate::model::reading::Reading;
@@ -77,11 +74,9 @@ pub fn order(
     tokens: &Tokens,
     image_seed: u64,
 ) -> Result<Vec<f64>, OrderError> {
-    let probe = &*change.probe(probe)?;
-    let output = change.read(probe, tokens, image_seed)?;
-    let router = change.router(probe);
-    let stats = plan_of(&output, router).map(|plan| PlanStats::from_plan(&*plan, tokens.grid));
-    positions(&output, stats.as_ref()).ok_or_else(|| OrderError::None { head: probe.meta.head.clone() })
+    let reading = ImageReading::new(probe, change, tokens, image_seed)?;
+    let positions = reading.positions(reading.plan_stats().as_ref());
+    positions.ok_or_else(|| OrderError::None { head: probe.meta.head.clone() })
 }
 
 /// What to measure: the order of an image by a probe, against changed copies and other probes.

@@ -1,0 +1,100 @@
+//! One image as a probe read it: what evidence, diagnostics, order tests and removal curves are computed from.
+
+use std::borrow::Cow;
+
+use super::diagnostics::PlanStats;
+use super::evidence::{self, Exact};
+use super::intervention::{Intervention, InterventionError};
+use super::readout;
+use crate::model::probe::Probe;
+use crate::model::probe::head_output::{Direction, HeadOutput, Order, Plan};
+use crate::model::tokens::Tokens;
+
+/// One image as a probe read it.
+pub struct ImageReading<'a> {
+    /// The probe, with the settings that the intervention changes.
+    pub probe: Cow<'a, Probe>,
+    /// The intervention.
+    pub change: Intervention,
+    /// The tokens of the image.
+    pub tokens: &'a Tokens,
+    /// Seed of random orders: the image's index in its dataset.
+    pub image_seed: u64,
+    /// How the head read the tokens.
+    pub output: HeadOutput,
+}
+
+impl<'a> ImageReading<'a> {
+    /// Reads an image with `probe` under the intervention `change`.
+    pub fn new(
+        probe: &'a Probe,
+        change: Intervention,
+        tokens: &'a Tokens,
+        image_seed: u64,
+    ) -> Result<Self, InterventionError> {
+        Self::by_changed(change.probe(probe)?, change, tokens, image_seed)
+    }
+
+    /// [`new`](Self::new) with a probe that comes from [`Intervention::probe`].
+    pub fn by_changed(
+        probe: Cow<'a, Probe>,
+        change: Intervention,
+        tokens: &'a Tokens,
+        image_seed: u64,
+    ) -> Result<Self, InterventionError> {
+        let output = change.read(&probe, tokens, image_seed)?;
+        Ok(Self { probe, change, tokens, image_seed, output })
+    }
+
+    /// The same image, with its order changed further by `change`.
+    pub fn reordered(&self, change: Intervention) -> Result<ImageReading<'_>, InterventionError> {
+        let output = change.change(&self.probe, self.tokens, self.output.clone(), self.image_seed)?;
+        Ok(self.with(change, output))
+    }
+
+    /// The same image with another `output` of the head, as under `change`.
+    pub fn with(&self, change: Intervention, output: HeadOutput) -> ImageReading<'_> {
+        let Self { tokens, image_seed, .. } = *self;
+        ImageReading { probe: Cow::Borrowed(&self.probe), change, tokens, image_seed, output }
+    }
+
+    /// The logits, `[C]`.
+    pub fn logits(&self) -> Vec<f64> {
+        readout::logits(&self.output, self.tokens, &self.probe.classifier)
+    }
+
+    /// Exact evidence for a class, or why there is none.
+    pub fn evidence(&self, class: usize) -> Result<Exact, &'static str> {
+        evidence::exact(&self.output, self.tokens, &self.probe.classifier, class)
+    }
+
+    /// The plan by which the head read the tokens, or the one its router makes although the head ignores order.
+    pub fn plan(&self) -> Option<Cow<'_, Plan>> {
+        if let [Direction { order: Order::Plan(plan), .. }] = self.output.directions() {
+            return Some(Cow::Borrowed(plan));
+        }
+        let router = self.change.router(&self.probe)?;
+        Some(Cow::Owned(router.plan(self.output.scores.as_deref()?)))
+    }
+
+    /// Statistics of the [plan](Self::plan).
+    pub fn plan_stats(&self) -> Option<PlanStats> {
+        Some(PlanStats::from_plan(&*self.plan()?, self.tokens.grid))
+    }
+
+    /// Position of every token, `[N]`, from 0 (first) to 1 (last), expected under the plan of these [statistics](Self::plan_stats);
+    /// `None` if there is no single order.
+    pub fn positions(&self, stats: Option<&PlanStats>) -> Option<Vec<f64>> {
+        let expected = match (stats, self.output.directions()) {
+            (Some(stats), _) => stats.expected().to_vec(),
+            (None, [Direction { order: Order::Permutation(order), .. }]) => {
+                let mut positions = vec![0.0; order.len()];
+                order.iter().enumerate().for_each(|(k, &i)| positions[i] = k as f64);
+                positions
+            }
+            (None, _) => return None,
+        };
+        let last = (expected.len().max(2) - 1) as f64;
+        Some(expected.into_iter().map(|k| k / last).collect())
+    }
+}
