@@ -90,6 +90,53 @@ pub fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
+/// Kendall's tau-b of two lists of equal length, in O(N log N): the pairs of items that both order alike less those that they
+/// order differently, as a share of the pairs that each orders (geometric mean); 0 if one of the lists is constant.
+pub fn kendall(a: &[f64], b: &[f64]) -> f64 {
+    fn tied_pairs<T>(sorted: &[T], tie: impl Fn(&T, &T) -> bool) -> usize {
+        sorted.chunk_by(tie).map(|run| run.len() * (run.len() - 1) / 2).sum()
+    }
+    // The sum turns -0 into 0, so that the two tie.
+    let mut items: Vec<(f64, f64)> = a.iter().zip(b).map(|(a, b)| (a + 0.0, b + 0.0)).collect();
+    items.sort_by(|x, y| x.1.total_cmp(&y.1).then(x.0.total_cmp(&y.0)));
+    let n = items.len();
+    let pairs = n * n.saturating_sub(1) / 2;
+    let tied_in_both = tied_pairs(&items, |x, y| x == y);
+    let ordered_by_b = pairs - tied_pairs(&items, |x, y| x.1 == y.1);
+    // Items that tie in b are sorted by a, so that they add no inversion.
+    let mut a: Vec<f64> = items.into_iter().map(|(a, _)| a).collect();
+    let discordant = inversions(&mut a, &mut vec![0.0; n]);
+    let ordered_by_a = pairs - tied_pairs(&a, |x, y| x == y);
+    if ordered_by_a == 0 || ordered_by_b == 0 {
+        return 0.0;
+    }
+    let ordered_by_both = ordered_by_a + ordered_by_b + tied_in_both - pairs;
+    (ordered_by_both as f64 - 2.0 * discordant as f64) / (ordered_by_a as f64 * ordered_by_b as f64).sqrt()
+}
+
+/// Number of pairs out of order, by merge sort; sorts `items`. `buffer` must be at least as long.
+fn inversions(items: &mut [f64], buffer: &mut [f64]) -> usize {
+    let n = items.len();
+    if n < 2 {
+        return 0;
+    }
+    let (left, right) = items.split_at_mut(n / 2);
+    let mut count = inversions(left, buffer) + inversions(right, buffer);
+    let (mut l, mut r) = (0, 0);
+    for slot in &mut buffer[..n] {
+        if r == right.len() || (l < left.len() && left[l] <= right[r]) {
+            *slot = left[l];
+            l += 1;
+        } else {
+            *slot = right[r];
+            count += left.len() - l;
+            r += 1;
+        }
+    }
+    items.copy_from_slice(&buffer[..n]);
+    count
+}
+
 /// Area under the ROC curve of `scores` as a predictor of `truth`: the probability that a token on the object
 /// scores higher than one off it, ties counted half. None if all tokens are on the object, or all off it.
 pub fn roc_auc(scores: &[f64], truth: &[bool]) -> Option<f64> {
@@ -128,6 +175,26 @@ mod tests {
             assert!((half - 2.0 * t / (n as f64).sqrt()).abs() < 0.003, "{n}: {half}");
         }
         assert!(mean_interval(2.0, 1).is_nan() && mean_interval(2.0, 0).is_nan());
+    }
+
+    #[test]
+    fn tau_counts_every_pair_as_the_definition_does() {
+        let a = [3.0, 1.0, 1.0, 7.5, 0.0, 3.0, 3.0, 9.0, -2.0];
+        let raster = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+        for b in [raster, [2.0, 5.0, 5.0, 0.0, -0.0, 2.0, 4.0, 1.0, 5.0]] {
+            let (mut sum, mut in_a, mut in_b) = (0.0, 0.0, 0.0);
+            for (i, j) in (0..a.len()).flat_map(|i| (0..i).map(move |j| (i, j))) {
+                in_a += f64::from(a[i] != a[j]);
+                in_b += f64::from(b[i] != b[j]);
+                if a[i] != a[j] && b[i] != b[j] {
+                    sum += f64::signum(a[i] - a[j]) * f64::signum(b[i] - b[j]);
+                }
+            }
+            assert!((kendall(&a, &b) - sum / f64::sqrt(in_a * in_b)).abs() < 1e-15);
+            assert_eq!(kendall(&a, &b), kendall(&b, &a));
+        }
+        assert_eq!((kendall(&a, &a), kendall(&a, &[2.0; 9]), kendall(&[], &[])), (1.0, 0.0, 0.0));
+        assert_eq!(kendall(&[0.0, 1.0, 2.0], &[2.0, 1.0, 0.0]), -1.0);
     }
 
     #[test]

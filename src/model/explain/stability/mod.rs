@@ -17,6 +17,7 @@ use super::intervention::{Intervention, InterventionError};
 use crate::model::probe::settings::Config;
 use crate::model::probe::{Meta, Probe};
 use crate::model::reading::Reading;
+use crate::model::stats::kendall;
 use crate::model::tokens::Tokens;
 
 /// Stability of the order of one image.
@@ -167,22 +168,6 @@ fn unseeded(meta: &Meta) -> Config {
     Config { seed: None, ..meta.config.clone() }
 }
 
-/// Kendall's tau-b of two lists of equal length, over all pairs in O(N^2); 0 if one of them is constant.
-pub fn kendall(a: &[f64], b: &[f64]) -> f64 {
-    let (mut sum, mut in_a, mut in_b) = (0.0, 0u64, 0u64);
-    for i in 0..a.len() {
-        for j in 0..i {
-            let (x, y) = (a[i] - a[j], b[i] - b[j]);
-            in_a += u64::from(x != 0.0);
-            in_b += u64::from(y != 0.0);
-            if x != 0.0 && y != 0.0 {
-                sum += x.signum() * y.signum();
-            }
-        }
-    }
-    if in_a == 0 || in_b == 0 { 0.0 } else { sum / (in_a as f64 * in_b as f64).sqrt() }
-}
-
 /// 5th and 95th percentile of tau between random orders of `n` tokens, by the normal approximation.
 pub fn null(n: usize) -> (f64, f64) {
     let n = n.max(2) as f64;
@@ -196,18 +181,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::explain::diagnostics::kendall_tau;
     use crate::model::probe::router::scan;
     use crate::model::stats::quantiles;
-
-    #[test]
-    fn tau_is_that_of_the_diagnostics_against_raster_order() {
-        let positions = [3.0, 1.0, 1.0, 7.5, 0.0, 3.0, 3.0, 9.0, -2.0];
-        let raster: Vec<f64> = (0..positions.len()).map(|i| i as f64).collect();
-        assert!((kendall(&raster, &positions) - kendall_tau(&positions)).abs() < 1e-15);
-        assert_eq!(kendall(&positions, &positions), 1.0);
-        assert_eq!(kendall(&positions, &[1.0; 9]), 0.0);
-    }
 
     #[test]
     fn the_null_band_is_that_of_random_orders() {

@@ -6,10 +6,10 @@
 //! the spiral are ours. Every scan is defined for any grid, square or not.
 
 use rand::SeedableRng;
-use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::model::grid::Grid;
+use crate::model::stats::shuffled;
 
 /// A fixed order of the patch grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,9 +70,7 @@ impl Scan {
 
 /// A uniformly random permutation of `n` tokens: Fisher-Yates with ChaCha8 seeded by `seed`.
 pub fn random(seed: u64, n: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..n).collect();
-    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-    order
+    shuffled(n, &mut ChaCha8Rng::seed_from_u64(seed))
 }
 
 fn with_reversals<const K: usize>(orders: [Vec<usize>; K]) -> Vec<Vec<usize>> {
