@@ -59,15 +59,19 @@ fn token_weights(c: &mut Criterion) {
     let gain = tensor(&values(TOKENS), [TOKENS], &device);
     let mut group = c.benchmark_group("token weights");
     group.sample_size(10).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(3));
-    let through_plans: Weights = |sinkhorn, scores, gain| {
-        sinkhorn.plans(scores, None).precise_matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
-    };
+    fn weigh(plans: Tensor<3>, gain: Tensor<1>) -> Tensor<2> {
+        plans.precise_matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
+    }
     let paths: [(&str, usize, Weights); 3] = [
         ("one operation, 256 images", 256, |sinkhorn, scores, gain| {
             sinkhorn.token_weights(scores, gain, None)
         }),
-        ("through plans, 256 images", 256, through_plans),
-        ("plain tensors, 16 images", 16, |sinkhorn, scores, gain| sinkhorn.token_weights_plain(scores, gain)),
+        ("through plans, 256 images", 256, |sinkhorn, scores, gain| {
+            weigh(sinkhorn.plans(scores, None), gain)
+        }),
+        ("plain tensors, 16 images", 16, |sinkhorn, scores, gain| {
+            weigh(sinkhorn.plans_plain(scores, None), gain)
+        }),
     ];
     for (name, images, weights) in paths {
         let scores = tensor(&values(images * TOKENS), [images, TOKENS], &device);

@@ -10,7 +10,6 @@ pub mod head;
 pub mod head_output;
 mod meta;
 pub mod original;
-pub mod paper_cost;
 pub mod params;
 pub mod router;
 pub mod s4;
@@ -31,6 +30,16 @@ use crate::model::memo::Memo;
 
 /// Number of token counts whose kernels are cached; the oldest are evicted.
 const MAX_KERNELS: usize = 8;
+
+/// The cost of a head in the paper's "Probe Complexity and FLOPs", to be compared with what is counted: d 768, N 196, C 1000. Its
+/// `S4Head` stands for the raster scan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PaperCost {
+    /// Parameters, in millions.
+    pub parameters: f64,
+    /// Operations, in millions.
+    pub flops: f64,
+}
 
 /// The linear classifier of a probe.
 #[derive(Clone, Debug, PartialEq)]

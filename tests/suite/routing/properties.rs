@@ -50,7 +50,10 @@ fn the_two_sinkhorn_paths_agree_at_any_temperature_and_score() {
             let scores = matrix(&scores, 40, &device).require_grad();
             let weights = match fused {
                 true => sinkhorn.token_weights(scores.clone(), gain.clone(), None),
-                false => sinkhorn.token_weights_plain(scores.clone(), gain.clone()),
+                false => {
+                    let plans = sinkhorn.plans_plain(scores.clone(), None);
+                    plans.precise_matmul(gain.clone().reshape([1, -1, 1])).squeeze_dim(2)
+                }
             };
             let loss = (weights.clone() * matrix(&normal(40, 9), 40, &device)).sum();
             (host(weights), gradient(&scores, &loss.backward()))

@@ -14,7 +14,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use self::order::{Row, order_of};
-pub use self::order::{hard_order, kendall_tau, path_length};
+pub use self::order::{kendall_tau, path_length};
 use crate::model::grid::Grid;
 use crate::model::ops::simd::vectorised;
 use crate::model::probe::head_output::{PlanRows, blocks};

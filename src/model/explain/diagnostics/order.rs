@@ -2,14 +2,7 @@
 
 use crate::model::grid::Grid;
 use crate::model::ops::simd::vectorised;
-use crate::model::probe::head_output::Plan;
 use crate::model::stats::{argsort, kendall};
-
-/// The tokens sorted by expected position; ties to the lower token. `order[k]` is the token at step `k` of the hard order
-/// that approximates the plan.
-pub fn hard_order(plan: &Plan) -> Vec<usize> {
-    order_of(&(0..plan.n).map(|i| Row::from_shares(plan.row(i)).expected).collect::<Vec<_>>())
-}
 
 /// Kendall's tau-b of `positions[i]` against `i`.
 pub fn kendall_tau(positions: &[f64]) -> f64 {

@@ -47,8 +47,8 @@ mod prelude {
     pub(super) use super::{Batch, Config, ConfigError, Dims, Head};
     pub(super) use crate::model::io::array::Arrays;
     pub(super) use crate::model::ops::pooling::Pooling;
+    pub(super) use crate::model::probe::PaperCost;
     pub(super) use crate::model::probe::head_output::{Form, HeadOutput};
-    pub(super) use crate::model::probe::paper_cost::PaperCost;
     pub(super) use crate::model::probe::params::{Params, Spec};
     pub(super) use crate::model::tokens::Tokens;
 }

@@ -4,7 +4,7 @@ use super::normed::Normed;
 use super::scan::{FixedScan, Source};
 use super::{Config, ConfigError, Dims, Discretization, Head, Norm, routed};
 use crate::model::grid::Grid;
-use crate::model::probe::paper_cost::PaperCost;
+use crate::model::probe::PaperCost;
 use crate::model::probe::router::RouterSpec;
 use crate::model::probe::router::scan::Scan;
 

@@ -21,8 +21,8 @@ use std::ops::RangeInclusive;
 use burn::tensor::Tensor;
 
 pub use self::standardise::{standardise, standardise_batch, standardise_vjp};
+use super::PaperCost;
 use super::head_output::{Plan, PlanRows};
-use super::paper_cost::PaperCost;
 use super::settings::{Config, ConfigError, within};
 use crate::model::ops::matmul::PreciseMatmul as _;
 

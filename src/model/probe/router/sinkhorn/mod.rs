@@ -25,8 +25,8 @@ use self::operation::Task;
 use self::transport::{Numerics, Transport};
 use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
 use crate::model::ops::cpu::on_cpu;
+use crate::model::probe::PaperCost;
 use crate::model::probe::head_output::{Plan, PlanRows};
-use crate::model::probe::paper_cost::PaperCost;
 use crate::model::probe::settings::{Config, ConfigError, within};
 
 /// Its entry in [`ROUTERS`](super::ROUTERS).
@@ -92,11 +92,6 @@ impl Sinkhorn {
         };
         let normalise = |log_plan: Tensor<3>| log_softmax(log_softmax(log_plan, 2), 1); // rows, then columns
         (0..self.iterations.max(1)).fold(log_kernel, |log_plan, _| normalise(log_plan)).exp()
-    }
-
-    /// [`Router::token_weights`] from [`plans_plain`](Self::plans_plain), without noise.
-    pub fn token_weights_plain(&self, scores: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
-        weigh(self.plans_plain(scores, None), gain)
     }
 
     /// [`Router::route`] with `noise`, `[N, N]` row-major, added to L; empty for none. Starts in float32.
