@@ -56,9 +56,7 @@ fn activated(params: &Params, name: &str, x: &Tensor<3>, activation: Activation)
 
 /// The weight of queries (0), keys (1) or values (2) of the self-attention, `[d, d]`.
 fn projection(params: &Params, which: usize) -> Tensor<2> {
-    let stacked = params.get::<2>("self_attn.qkv.weight"); // [3 d, d]
-    let [_, d] = stacked.dims();
-    stacked.narrow(0, which * d, d)
+    linear::projection(params, "self_attn.qkv.weight", which)
 }
 
 /// The self-attention of tokens `[B, N, d]`: its weights, `[B, N, N]`, and its output, `[B, N, d]`.

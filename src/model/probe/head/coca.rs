@@ -37,9 +37,8 @@ struct Coca {
 
 impl Coca {
     fn cross(&self, params: &Params) -> Cross {
-        let stacked = params.get::<2>("attn.in_proj_weight"); // [3 d, d]
-        let [_, d] = stacked.dims();
-        let weight = |which: usize| stacked.clone().narrow(0, which * d, d);
+        let weight = |which: usize| linear::projection(params, "attn.in_proj_weight", which);
+        let [_, d] = params.get::<2>("query").dims();
         let bias = |which: usize| params.get::<1>("attn.in_proj_bias").narrow(0, which * d, d);
         let normed_query = linear::affine(params, "ln_q", linear::normalised(params.get::<2>("query"))); // [1, d]
         let query: Tensor<1> = normed_query.precise_matmul(weight(0).transpose()).squeeze_dim(0);

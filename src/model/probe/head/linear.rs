@@ -55,6 +55,13 @@ pub fn attention_specs(name: &str, width: usize) -> Vec<Spec> {
     all
 }
 
+/// The weight of queries (0), keys (1) or values (2), `[d, d]`, of the stacked projections `name`, `[3 d, d]`.
+pub fn projection(params: &Params, name: &str, which: usize) -> Tensor<2> {
+    let stacked = params.get::<2>(name);
+    let [_, d] = stacked.dims();
+    stacked.narrow(0, which * d, d)
+}
+
 /// `(x - mean) / sqrt(variance + 1e-5)` over each row of `[B, width]`: layer normalisation without weight and bias.
 pub fn normalised(x: Tensor<2>) -> Tensor<2> {
     normalised_by(x, 1e-5)

@@ -25,6 +25,8 @@ use crate::model::probe::settings::AttentionHeads;
 const HIDDEN: usize = 192;
 /// Default number of attention heads.
 const HEADS: usize = 12;
+/// Name of the stacked projections of queries, keys and values.
+const STACKED: &str = "encoder.self_attn.in_proj_weight";
 
 pub const SPEC: HeadSpec = HeadSpec {
     id: "transformer",
@@ -67,7 +69,7 @@ impl Head for Transformer {
         let [_, _, d] = batch.patches.dims();
         let (heads, each) = (self.heads.at(d), d / self.heads.at(d));
         let cls = params.get::<3>("cls").reshape([d, 1]);
-        let [query, key] = [0, 1].map(|i| projection(params, i).reshape([heads, each, d])); // [H, e, d]
+        let [query, key] = [0, 1].map(|i| linear::projection(params, STACKED, i).reshape([heads, each, d])); // [H, e, d]
         let bias = params.get::<1>("encoder.self_attn.in_proj_bias").narrow(0, 0, d); // [d]
         let query = query.precise_matmul(cls.clone().unsqueeze_dim(0)) + bias.reshape([heads, each, 1]); // [H, e, 1]
         let query = query.swap_dims(1, 2) / (each as f64).sqrt(); // [H, 1, e]
@@ -82,7 +84,7 @@ impl Head for Transformer {
         let (d, each) = (row - 1, (row - 1) / heads);
         let layer = |name: &str| format!("encoder.{name}");
         let cls = params.get::<3>("cls").reshape([1, d]);
-        let value = projection(params, 2).reshape([heads, each, d]); // [H, e, d]
+        let value = linear::projection(params, STACKED, 2).reshape([heads, each, d]); // [H, e, d]
         let cls_value = value.clone().precise_matmul(cls.clone().reshape([1, d, 1])); // [H, e, 1]
         let value = Tensor::cat(vec![value, -cls_value.clone()], 2); // [H, e, d + 1]: the CLS loses what the tokens get
         let value = pooled.swap_dims(0, 1).precise_matmul(value.swap_dims(1, 2)); // [H, B, e]
@@ -120,11 +122,4 @@ impl Head for Transformer {
             Part::norm(n * d, true),
         ]
     }
-}
-
-/// The weight of queries (0), keys (1) or values (2), `[d, d]`.
-fn projection(params: &Params, which: usize) -> Tensor<2> {
-    let stacked = params.get::<2>("encoder.self_attn.in_proj_weight"); // [3 d, d]
-    let [_, d] = stacked.dims();
-    stacked.narrow(0, which * d, d)
 }
