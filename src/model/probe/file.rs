@@ -221,13 +221,10 @@ fn value_problem(spec: &Spec, array: &Array) -> Option<String> {
             .then(|| format!("is {}, expected a step from {low} to {high}", data[0]));
     }
     if spec.name == "order" {
-        let mut seen = vec![false; data.len()];
-        for &i in data {
-            let index = i as usize;
-            if i < 0.0 || i.fract() != 0.0 || index >= seen.len() || std::mem::replace(&mut seen[index], true)
-            {
-                return Some(format!("is not a permutation of 0 to {}", data.len().saturating_sub(1)));
-            }
+        let mut sorted = data.clone();
+        sorted.sort_unstable_by(f32::total_cmp);
+        if !sorted.into_iter().eq((0..data.len()).map(|i| i as f32)) {
+            return Some(format!("is not a permutation of 0 to {}", data.len().saturating_sub(1)));
         }
     }
     if spec.name == "norm.running_var" && data.iter().any(|&v| v < 0.0) {

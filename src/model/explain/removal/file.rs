@@ -32,12 +32,9 @@ impl Removal {
         }
         for (id, ranked) in &self.rankings {
             let Some(ranked) = ranked.found() else { continue };
-            let mut seen = vec![false; n];
-            let is_permutation = ranked
-                .order
-                .iter()
-                .all(|token| seen.get_mut(*token).is_some_and(|seen| !std::mem::replace(seen, true)));
-            if !is_permutation || ranked.order.len() != n || ranked.values.len() != n {
+            let mut sorted = ranked.order.clone();
+            sorted.sort_unstable();
+            if !sorted.into_iter().eq(0..n) || ranked.values.len() != n {
                 return Err(format!("the ranking {id} does not have each of {n} tokens once"));
             }
         }
