@@ -9,7 +9,7 @@ use serde_json::Value;
 use ssmprobe::app::jobs::train::smallest_difference;
 use ssmprobe::model::explain::diagnostics::{MEASURES, kendall_tau, measure};
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::explain::localization::{cover, on_object, truth, weight_auc};
+use ssmprobe::model::explain::localization::{truth, weight_auc};
 use ssmprobe::model::explain::null_model::{
     MeanNull, NullBands, Untrained, untrained, untrained_mean, untrained_scores,
 };
@@ -19,6 +19,7 @@ use ssmprobe::model::probe::head_output::{Form, HeadOutput, Plan, PlanRows};
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::probe::router::{Routed, Router};
 use ssmprobe::model::probe::settings::Config;
+use ssmprobe::model::regions::{cover, members};
 use ssmprobe::model::stats::{
     CrossedMean, holm, mcnemar, mean_and_deviation, normal_tail, permutation, quantiles, roc_auc,
     student_quantile, student_tail,
@@ -321,7 +322,7 @@ fn a_token_lies_on_the_object_from_half_of_its_pixels_on() {
             (count as f64 + last) / 256.0
         };
         assert_close(format!("{white:?}"), &found, white.map(share), 1e-12);
-        assert_eq!(on_object(&found), expected, "{white:?} {grey}");
+        assert_eq!(members(&found), expected, "{white:?} {grey}");
     }
 }
 
@@ -330,7 +331,7 @@ fn what_finds_an_object_is_judged_as_scikit_learn_judges_it() {
     for case in cases("truths") {
         let narrow = |key: &str| -> Vec<f32> { floats(&case[key]).into_iter().map(|x| x as f32).collect() };
         let (cover, weight) = (floats(&case["cover"]), floats(&case["weight"]));
-        assert_eq!(on_object(&cover), flags(&case["object"]));
+        assert_eq!(members(&cover), flags(&case["object"]));
         let output = HeadOutput { scores: None, form: Form::Pool(weight) };
         let tokens = Tokens {
             grid: Grid::new(3, 4),

@@ -14,7 +14,7 @@ use super::evidence;
 use super::readout;
 use crate::model::probe::Classifier;
 use crate::model::probe::head_output::HeadOutput;
-pub use crate::model::regions::{cover, members as on_object};
+use crate::model::regions::members;
 use crate::model::stats::{self, roc_auc};
 use crate::model::tokens::Tokens;
 
@@ -36,7 +36,7 @@ pub struct Truth {
 /// ROC AUC of the absolute token weights for being on the object; `None` if the head has no single weight
 /// for a token, or all tokens are on one side.
 pub fn weight_auc(output: &HeadOutput, cover: &[f64]) -> Option<f64> {
-    auc_of_weights(&readout::token_weight(output)?, &on_object(cover))
+    auc_of_weights(&readout::token_weight(output)?, &members(cover))
 }
 
 /// ROC AUC of the absolute values of `weight` `[N]` for being `inside` `[N]`.
@@ -62,7 +62,7 @@ pub fn truth(
     };
     Truth {
         weight_auc: weight_auc(output, cover),
-        evidence_auc: exact.as_ref().and_then(|exact| roc_auc(exact, &on_object(cover))),
+        evidence_auc: exact.as_ref().and_then(|exact| roc_auc(exact, &members(cover))),
         absolute_share: share(f64::abs),
         positive_share: share(|e| e.max(0.0)),
         object_share: Some(cover.iter().sum::<f64>() / cover.len().max(1) as f64),
@@ -86,22 +86,6 @@ mod tests {
     use super::*;
     use crate::model::grid::Grid;
     use crate::model::probe::head_output::Form;
-    use crate::model::trace::Picture;
-
-    /// A mask of 8 x 8 pixels with the object on the given pixels.
-    fn mask(inside: impl Fn(usize, usize) -> bool) -> Picture {
-        let rgb = (0..64).flat_map(|i| [if inside(i / 8, i % 8) { 255 } else { 0 }; 3]).collect();
-        Picture { width: 8, height: 8, rgb }
-    }
-
-    #[test]
-    fn a_mask_is_averaged_over_patches() {
-        let cover = cover(&mask(|y, x| y < 4 && x < 6), Grid::new(2, 2));
-        assert_eq!(cover, [1.0, 0.5, 0.0, 0.0]);
-        assert_eq!(on_object(&cover), [true, true, false, false]);
-        assert_eq!(on_object(&[0.1, 0.3, 0.0]), [false, true, false]);
-        assert_eq!(on_object(&[0.0, 0.0]), [false, false]);
-    }
 
     #[test]
     fn shares_and_areas_of_a_pool() {
