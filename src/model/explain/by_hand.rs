@@ -62,7 +62,7 @@ impl HandOrderReader {
             (0..n).map(at).collect()
         });
         Some(Self {
-            gain: tester.gain().to_vec(),
+            gain: tester.place_gain.clone(),
             decay,
             projections: projections(tokens, probe.classifier.row(class)),
             patches: tokens.patches.clone(),
@@ -109,7 +109,7 @@ impl HandOrderReader {
         }
         let logits = self.logits(order);
         let mut top = predictions(&logits, &self.classes);
-        if self.logit.is_descriptive() && top[0].index != trace.evidence.class {
+        if self.logit.descriptive && top[0].index != trace.evidence.class {
             return None;
         }
         top.truncate(trace.top.len());

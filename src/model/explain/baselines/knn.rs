@@ -20,7 +20,7 @@ pub const TEMPERATURE: f64 = 0.07;
 /// Predicted class of every vector of `test`, from `train` vectors with their `classes`, of which there are `count`.
 pub fn predict(train: &Vectors, classes: &[usize], test: &Vectors, count: usize) -> Vec<u32> {
     let (train, test) = (normalised(train), normalised(test));
-    let train = as_matrix(&train);
+    let train = ArrayView2::from_shape((train.len(), train.width), &train.values).expect("whole vectors");
     let classify = |block: &[f32]| {
         let block =
             ArrayView2::from_shape((block.len() / test.width, test.width), block).expect("whole vectors");
@@ -66,8 +66,4 @@ fn normalised(vectors: &Vectors) -> Vectors {
         row.iter_mut().for_each(|x| *x = (f64::from(*x) * scale) as f32);
     }
     Vectors { width: vectors.width, values }
-}
-
-fn as_matrix(vectors: &Vectors) -> ArrayView2<'_, f32> {
-    ArrayView2::from_shape((vectors.len(), vectors.width), &vectors.values).expect("whole vectors")
 }

@@ -13,7 +13,7 @@ pub struct Contrast {
     /// The class whose logit is subtracted.
     pub(super) against: Option<usize>,
     /// Whether the class was picked because it was predicted.
-    pub(super) descriptive: bool,
+    pub descriptive: bool,
     /// Value of a bag of the tokens, the mean over all orders, without the bias.
     pub(super) bag: f64,
     /// For a learned order, value of the same kernel in raster order, without the bias.
@@ -39,11 +39,6 @@ impl Contrast {
     /// Contribution of token `i` at position `k`.
     pub fn contribution(&self, i: usize, k: usize) -> f64 {
         self.exchange.at(i, k)
-    }
-
-    /// Whether the class was picked because it was predicted.
-    pub fn is_descriptive(&self) -> bool {
-        self.descriptive
     }
 
     /// The test of `value`, without the bias; `above` is its distance from the mean.

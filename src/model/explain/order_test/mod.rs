@@ -45,7 +45,7 @@ pub struct OrderTester<'a> {
     tokens: &'a Tokens,
     classifier: &'a Classifier,
     /// `F`: gain of the place of every token, `[N, 1]` or `[N, d]`; under an order made by hand that of every position.
-    place_gain: Vec<f64>,
+    pub(super) place_gain: Vec<f64>,
     /// `G` by position if the order is learned, `[N, 1]` or `[N, d]`.
     position_gain: Option<Vec<f64>>,
     /// 1 if all channels share one kernel, else d.
@@ -121,11 +121,6 @@ impl<'a> OrderTester<'a> {
     /// The test of the order that was read.
     fn read(&self, contrast: &Contrast) -> OrderContrast {
         self.by_hand.map_or_else(|| contrast.as_read(), |order| contrast.in_order(order.tokens()))
-    }
-
-    /// Gain of every place, `[N]` or `[N, d]`; under an order made by hand places are positions.
-    pub fn gain(&self) -> &[f64] {
-        &self.place_gain
     }
 
     /// The classifier's row of a class, `[d]`.

@@ -68,13 +68,12 @@ impl S4Layer {
         let s = self.states;
         let (a, b) = s4::hippo(s);
         let a = Init::Values(a.iter().map(|&x| x as f32).collect());
-        let b: Vec<f32> = b.iter().map(|&x| x as f32).collect();
         let c = Init::Normal(1.0 / (s as f32).sqrt());
         let (constraint, of_b, of_c, channels) = match self.sharing {
             Sharing::Shared => (Constraint::StableTriangular, vec![s], vec![s], 1),
             Sharing::Channel => (Constraint::Fixed, vec![s, width], vec![width, s], width),
         };
-        let b: Vec<f32> = b.iter().flat_map(|&b| std::iter::repeat_n(b, channels)).collect();
+        let b: Vec<f32> = b.iter().flat_map(|&b| std::iter::repeat_n(b as f32, channels)).collect();
         let group = |g: usize| {
             let name = |letter: &str| format!("s4.{g}.{letter}");
             [

@@ -11,6 +11,7 @@ use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::weight_rule::{WeightGrads, WeightRule, WeightsVjp, softmax, softmax_vjp};
 use crate::model::probe::router::hard_sort::HardSort;
 use crate::model::probe::router::{Router, standardise, standardise_batch, standardise_vjp};
+use crate::model::stats::argsort;
 
 /// `P gain_m` for each of M gains, with one plan `P` from one scorer.
 pub struct RoutedWeights {
@@ -91,8 +92,7 @@ impl WeightRule for ContentWeights {
 
 /// `1 / k` for the `k` tokens with the highest scores, ties by index; 0 for all others, `[N]`.
 pub fn best(scores: &[f64], k: usize) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a])); // stable: ties by index
+    let order = argsort(&scores.iter().map(|score| -score).collect::<Vec<_>>());
     let mut weights = vec![0.0; scores.len()];
     order[..k].iter().for_each(|&i| weights[i] = 1.0 / k as f64);
     weights
