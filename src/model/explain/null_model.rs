@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -45,9 +44,6 @@ pub struct Null {
     /// Standard deviation; `None` for a single draw.
     pub deviation: Option<f64>,
 }
-
-/// A value for every diagnostic, by its name.
-pub type ByName<T> = IndexMap<&'static str, T>;
 
 /// Null distributions of all diagnostics, in the order of [`MEASURES`].
 pub type Band = Arc<[Null]>;
@@ -142,19 +138,6 @@ impl NullBands {
     pub fn band(&self, router: &dyn Router, change: &Intervention, grid: Grid) -> Band {
         self.bands
             .get((key(router, change), grid), || band(router, change, grid, self.draws, self.seed).into())
-    }
-
-    /// [`band`](Self::band) by the name of the diagnostic: bands of a single image, and of means over images.
-    pub fn by_name(
-        &self,
-        router: &dyn Router,
-        change: &Intervention,
-        grid: Grid,
-    ) -> (ByName<(f64, f64)>, ByName<MeanNull>) {
-        let band = self.band(router, change, grid);
-        let names = || MEASURES.iter().map(|measure| measure.name);
-        let single = names().zip(band.iter().map(|null| null.band)).collect();
-        (single, names().zip(MeanNull::from_nulls(&band, self.draws)).collect())
     }
 
     /// Diagnostics of an image under untrained scorers and the same router, in the order of [`MEASURES`].

@@ -24,7 +24,7 @@ use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::{Intervention, InterventionError};
-use crate::model::explain::null_model::{MeanNull, NullBands, untrained_mean};
+use crate::model::explain::null_model::{Band, MeanNull, Null, NullBands, untrained_mean};
 use crate::model::explain::readout::token_weight;
 use crate::model::explain::regions::RegionMeasures;
 use crate::model::ops::pooling::weight_rule::softmax;
@@ -68,8 +68,8 @@ pub struct Evaluator<'a> {
     /// Class of the dataset for every class of the probe, or [`OTHER`].
     dataset_class: Vec<u32>,
     nulls: &'a NullBands,
-    bands: IndexMap<&'static str, (f64, f64)>,
-    mean_nulls: IndexMap<&'static str, MeanNull>,
+    /// Null distributions of the diagnostics; empty without a router.
+    band: Band,
     /// Metrics to compute, too: the probe must then have the class of every image.
     pub metrics: Option<MetricsSpec<'a>>,
     pub(super) answers: Vec<Option<Answer>>,
@@ -95,8 +95,7 @@ impl<'a> Evaluator<'a> {
         probe.fits(tokens.width(), tokens.grid().len(), tokens.cls(&[]).is_some())?;
         let dataset_class = dataset_classes(&probe, &asked)?;
         let router = change.router(&probe);
-        let (bands, mean_nulls) =
-            router.map(|router| nulls.by_name(router, &change, tokens.grid())).unwrap_or_default();
+        let band = router.map(|router| nulls.band(router, &change, tokens.grid())).unwrap_or_default();
         let (images, classes, n) = (cache_indices.len(), asked.classes.len(), tokens.grid().len());
         Ok(Self {
             probe,
@@ -107,8 +106,7 @@ impl<'a> Evaluator<'a> {
             image_seeds,
             dataset_class,
             nulls,
-            bands,
-            mean_nulls,
+            band,
             metrics: None,
             answers: Vec::with_capacity(images),
             positions: ClassSums::new(classes, n),
@@ -272,15 +270,16 @@ impl<'a> Evaluator<'a> {
         let untrained: Vec<_> = sample
             .map(|index| self.nulls.untrained(router, &self.change, &self.tokens.tokens(*index)))
             .collect();
-        let measured = |(at, (name, null)): (usize, (&&str, &(f64, f64)))| Measured {
-            name: (*name).to_owned(),
+        let mean_nulls = MeanNull::from_nulls(&self.band, self.nulls.draws());
+        let measured = |(at, null): (usize, &Null)| Measured {
+            name: MEASURES[at].name.to_owned(),
             mean: mean(all.iter().map(|values| values[at])).unwrap_or(f64::NAN),
-            null: *null,
+            null: null.band,
             untrained: mean(untrained.iter().map(|image| image[at].mean)).unwrap_or(f64::NAN),
-            null_mean: self.mean_nulls.get(*name).map(|null| null.band(all.len())),
+            null_mean: mean_nulls.get(at).map(|null| null.band(all.len())),
             untrained_mean: Some(untrained_mean(&untrained, at)),
         };
-        self.bands.iter().enumerate().map(measured).collect()
+        self.band.iter().enumerate().map(measured).collect()
     }
 
     /// The evaluation of the images so far; `name` is that of the probe, `backbone` the id of the backbone.
@@ -311,6 +310,7 @@ impl<'a> Evaluator<'a> {
         }
         measures.extend(removals::columns_of(&self.answers));
         measures.extend(stability::columns(&self.stability, self.answers.len()));
+        let names = || MEASURES.iter().map(|measure| measure.name);
         Evaluation {
             regions: self.regions(true),
             probe: name,
@@ -320,8 +320,8 @@ impl<'a> Evaluator<'a> {
             grid: self.tokens.grid(),
             predicted: self.answers.iter().map(|a| a.as_ref().map_or(OTHER, |a| a.predicted)).collect(),
             measures,
-            nulls: self.bands,
-            mean_nulls: self.mean_nulls,
+            nulls: names().zip(self.band.iter().map(|null| null.band)).collect(),
+            mean_nulls: names().zip(MeanNull::from_nulls(&self.band, self.nulls.draws())).collect(),
             positions: self.positions.mean(),
             weights: self.weights.mean(),
             vectors: self.vectors.map(VectorCollector::finish).unwrap_or_default(),

@@ -103,19 +103,14 @@ impl<'a> OrderTester<'a> {
         descriptive: bool,
         exchanges: &Exchanges,
     ) -> (Contrast, Option<Contrast>) {
-        let (w, bias) = (self.row(class), f64::from(self.classifier.bias[class]));
         rayon::join(
-            || self.contrast(&w, bias, None, descriptive, exchanges),
+            || self.contrast(class, None, descriptive, exchanges),
             || self.margin_contrast(class, descriptive, exchanges),
         )
     }
 
     fn margin_contrast(&self, class: usize, descriptive: bool, exchanges: &Exchanges) -> Option<Contrast> {
-        let rival = self.rival(class)?;
-        let w: Vec<f64> =
-            self.row(class).iter().zip(self.row(rival)).map(|(own, other)| own - other).collect();
-        let bias = f64::from(self.classifier.bias[class]) - f64::from(self.classifier.bias[rival]);
-        Some(self.contrast(&w, bias, Some(rival), descriptive, exchanges))
+        Some(self.contrast(class, Some(self.rival(class)?), descriptive, exchanges))
     }
 
     /// The test of the order that was read.
@@ -125,8 +120,7 @@ impl<'a> OrderTester<'a> {
 
     /// The classifier's row of a class, `[d]`.
     fn row(&self, class: usize) -> Vec<f64> {
-        let d = self.tokens.width;
-        self.classifier.weight[class * d..][..d].iter().map(|&w| f64::from(w)).collect()
+        self.classifier.row(class).iter().map(|&w| f64::from(w)).collect()
     }
 
     /// The class other than `class` with the largest logit for a bag of the tokens, the first of equals.
@@ -148,18 +142,23 @@ impl<'a> OrderTester<'a> {
         self.sum.iter().enumerate().map(|(c, sum)| sum * total[c % self.width] / n).collect()
     }
 
+    /// The contrast of the logit of `class`, less that of the class `against`.
     fn contrast(
         &self,
-        w: &[f64],
-        bias: f64,
+        class: usize,
         against: Option<usize>,
         descriptive: bool,
         exchanges: &Exchanges,
     ) -> Contrast {
-        let raster = self.position_gain.as_ref().map(|gain| self.raster_value(w, gain));
-        let exchange = self.exchange(w);
+        let (mut w, mut bias) = (self.row(class), f64::from(self.classifier.bias[class]));
+        if let Some(other) = against {
+            w.iter_mut().zip(self.row(other)).for_each(|(own, other)| *own -= other);
+            bias -= f64::from(self.classifier.bias[other]);
+        }
+        let raster = self.position_gain.as_ref().map(|gain| self.raster_value(&w, gain));
+        let exchange = self.exchange(&w);
         let null = exchanges.null(&exchange);
-        Contrast { bias, against, descriptive, bag: dot(w, &self.bag()), raster, exchange, null }
+        Contrast { bias, against, descriptive, bag: dot(&w, &self.bag()), raster, exchange, null }
     }
 
     /// `B` for the contrast `w` `[d]`.
