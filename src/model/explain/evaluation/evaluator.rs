@@ -289,28 +289,26 @@ impl<'a> Evaluator<'a> {
         };
         let mut measures =
             IndexMap::from([(CONFIDENCE, column(&|a| a.confidence)), (OWN, column(&|a| a.own))]);
-        if self.answers.iter().flatten().any(|answer| answer.measures.is_some()) {
-            for (at, measure) in MEASURES.iter().enumerate() {
-                measures.insert(
-                    measure.name,
-                    column(&|a| a.measures.as_ref().map_or(f32::NAN, |m| m[at] as f32)),
-                );
+        // Columns in which at least one image has a value.
+        let mut add = |names: &[&'static str], value: &dyn Fn(usize, usize) -> Option<f32>| {
+            for (at, &name) in names.iter().enumerate() {
+                let values: Vec<_> = (0..self.answers.len()).map(|image| value(image, at)).collect();
+                if values.iter().any(Option::is_some) {
+                    measures.insert(name, values.into_iter().map(|v| v.unwrap_or(f32::NAN)).collect());
+                }
             }
-        }
-        if self.answers.iter().flatten().any(|answer| answer.order.is_some()) {
-            let or_nan = |value: Option<f64>| value.map_or(f32::NAN, |value| value as f32);
-            let numbers = |order: &OrderContrast| {
-                let null = &order.reassigned;
-                [or_nan(null.z), null.p as f32, or_nan(order.headroom)]
-            };
-            for (at, name) in ORDER.into_iter().enumerate() {
-                let number = |a: &Answer| a.order.as_deref().map_or(f32::NAN, |order| numbers(order)[at]);
-                measures.insert(name, column(&number));
-            }
-        }
-        measures.extend(removals::columns_of(&self.answers));
-        measures.extend(stability::columns(&self.stability, self.answers.len()));
-        let names = || MEASURES.iter().map(|measure| measure.name);
+        };
+        let names: Vec<_> = MEASURES.iter().map(|measure| measure.name).collect();
+        add(&names, &|image, at| Some(self.answers[image].as_ref()?.measures.as_ref()?[at] as f32));
+        add(&ORDER, &|image, at| {
+            let order = self.answers[image].as_ref()?.order.as_deref()?;
+            let numbers = [order.reassigned.z, Some(order.reassigned.p), order.headroom];
+            Some(numbers[at].map_or(f32::NAN, |number| number as f32))
+        });
+        let heights: Vec<_> = removals::COLUMNS.iter().map(|column| column.name.as_str()).collect();
+        add(&heights, &|image, at| self.answers[image].as_ref()?.removals.as_ref()?[at]);
+        add(&stability::COLUMNS.map(|(name, _)| name), &|image, at| self.stability.get(image)?.as_ref()?[at]);
+        let of_diagnostics = || names.iter().copied();
         Evaluation {
             regions: self.regions(true),
             probe: name,
@@ -320,8 +318,8 @@ impl<'a> Evaluator<'a> {
             grid: self.tokens.grid(),
             predicted: self.answers.iter().map(|a| a.as_ref().map_or(OTHER, |a| a.predicted)).collect(),
             measures,
-            nulls: names().zip(self.band.iter().map(|null| null.band)).collect(),
-            mean_nulls: names().zip(MeanNull::from_nulls(&self.band, self.nulls.draws())).collect(),
+            nulls: of_diagnostics().zip(self.band.iter().map(|null| null.band)).collect(),
+            mean_nulls: of_diagnostics().zip(MeanNull::from_nulls(&self.band, self.nulls.draws())).collect(),
             positions: self.positions.mean(),
             weights: self.weights.mean(),
             vectors: self.vectors.map(VectorCollector::finish).unwrap_or_default(),

@@ -106,16 +106,6 @@ fn columns(removal: &Removal) -> Heights {
     COLUMNS.iter().map(height).collect()
 }
 
-/// The columns in which at least one image has a value; NaN for images without one.
-pub(super) fn columns_of(images: &[Option<Answer>]) -> impl Iterator<Item = (&'static str, Vec<f32>)> {
-    let column = |(at, definition): (usize, &'static RemovalColumn)| {
-        let height = |image: &Option<Answer>| image.as_ref()?.removals.as_ref()?[at];
-        let column: Vec<f32> = images.iter().map(|image| height(image).unwrap_or(f32::NAN)).collect();
-        images.iter().any(|image| height(image).is_some()).then_some((definition.name.as_str(), column))
-    };
-    COLUMNS.iter().enumerate().filter_map(column)
-}
-
 impl RemovalHeights {
     /// Heights of all images that have them, by mode and ranking; empty if there is no image.
     pub(super) fn of_images(images: &[&Heights]) -> Vec<Self> {

@@ -30,19 +30,6 @@ pub fn taus(stability: &Stability) -> Taus {
     })
 }
 
-/// The columns in which at least one of `images` images has a value.
-pub(super) fn columns(
-    taus: &[Option<Taus>],
-    images: usize,
-) -> impl Iterator<Item = (&'static str, Vec<f32>)> {
-    let column = move |(at, (name, _)): (usize, (&'static str, &str))| {
-        let tau = |image: usize| taus.get(image)?.as_ref()?[at];
-        let column: Vec<f32> = (0..images).map(|image| tau(image).unwrap_or(f32::NAN)).collect();
-        column.iter().any(|tau| tau.is_finite()).then_some((name, column))
-    };
-    COLUMNS.into_iter().enumerate().filter_map(column)
-}
-
 /// One kind of change over all images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StabilitySummary {
