@@ -12,14 +12,13 @@ use indexmap::IndexMap;
 use rayon::prelude::*;
 
 use super::answer::{Answer, Maps};
-use super::maps::ClassSums;
 use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
 use super::orders::{self, CHANCE_IMAGES, Chance, OrderTests};
 use super::regions::RegionSummary;
 use super::removals::{self, Heights, RemovalHeights};
 use super::stability::{self, Taus};
 use super::vectors::{ImageVectors, VectorCollector, to_f16};
-use super::{CONFIDENCE, EvalSet, Evaluation, Means, ORDER, OTHER, OWN};
+use super::{CONFIDENCE, ClassSums, EvalSet, Evaluation, Means, ORDER, OTHER, OWN};
 use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::image_reading::ImageReading;

@@ -68,15 +68,14 @@ impl ImageReading<'_> {
     /// # Panics
     /// If there is not one token for each: a bug in the caller.
     pub fn left(&self, tokens: &Tokens, left: &[usize]) -> Vec<f64> {
-        if self.reads_cls_alone() {
-            return self
-                .read_out(&self.probe.head().output(&self.probe.arrays, tokens, self.image_seed), tokens);
-        }
-        assert_eq!(tokens.patches.len(), left.len() * tokens.width, "a token for each patch that is left");
         let output = |tokens: &Tokens| {
             let kernels = self.kernels(left.len());
             self.probe.head().output_with(&self.probe.arrays, &kernels, tokens, self.image_seed)
         };
+        if self.reads_cls_alone() {
+            return self.read_out(&output(tokens), tokens);
+        }
+        assert_eq!(tokens.patches.len(), left.len() * tokens.width, "a token for each patch that is left");
         if let Some(orders) = self.output.fixed_orders() {
             let orders = orders.into_iter().map(|order| Order::Permutation(restrict(order, left)));
             let has_memory = self.output.directions().iter().all(|direction| direction.radius.is_some());

@@ -157,15 +157,10 @@ pub fn differ_in_seed(one: &Meta, other: &Meta) -> bool {
     seed != other_seed
         && training == other_training
         && one.head == other.head
-        && unseeded(one) == unseeded(other)
+        && Config { seed: None, ..one.config.clone() } == Config { seed: None, ..other.config.clone() }
         && one.classes == other.classes
         && one.backbone.fingerprint == other.backbone.fingerprint
         && one.backbone.id == other.backbone.id
-}
-
-/// The settings of a probe without the seed that its training set.
-fn unseeded(meta: &Meta) -> Config {
-    Config { seed: None, ..meta.config.clone() }
 }
 
 /// 5th and 95th percentile of tau between random orders of `n` tokens, by the normal approximation.

@@ -237,11 +237,6 @@ pub trait Head: Send + Sync {
         image_seed: u64,
     ) -> HeadOutput;
 
-    /// [`output_with`](Head::output_with) kernels computed for this image alone.
-    fn output(&self, params: &Arrays, tokens: &Tokens, image_seed: u64) -> HeadOutput {
-        self.output_with(params, &self.kernels(params, tokens.grid.len()), tokens, image_seed)
-    }
-
     /// Floating point operations of one image of N tokens of width d, without the classifier; [`cost`] says what
     /// counts.
     fn flops(&self, n: u64, d: u64) -> u64;
