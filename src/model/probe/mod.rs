@@ -128,7 +128,7 @@ impl Probe {
     pub fn output(&self, tokens: &Tokens, image_seed: u64) -> Result<HeadOutput, ProbeError> {
         let n = tokens.grid.len();
         self.fits(tokens.width, n, tokens.cls.is_some())?;
-        Ok(self.head.output_with(&self.arrays, &self.kernels(n), tokens, image_seed))
+        Ok(self.head.output(&self.arrays, &self.kernels(n), tokens, image_seed))
     }
 
     /// Its S4 kernels for `n` tokens, cached.

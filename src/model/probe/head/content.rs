@@ -62,7 +62,7 @@ impl Head for Content {
         Some(Pooling::by_scores(scorer::query(params), ContentWeights { best: self.best }))
     }
 
-    fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let scores = scorer::scores_host(params, tokens);
         let weights = match self.best {
             None => softmax(&scores),

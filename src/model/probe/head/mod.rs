@@ -229,13 +229,7 @@ pub trait Head: Send + Sync {
     /// How it reads one image, in float64 on the host. `params`: effective values, as files hold
     /// them; `kernels`: those of [`kernels`](Head::kernels) for as many tokens; `image_seed` seeds random
     /// orders as in [`Batch::image_seeds`].
-    fn output_with(
-        &self,
-        params: &Arrays,
-        kernels: &[Kernel],
-        tokens: &Tokens,
-        image_seed: u64,
-    ) -> HeadOutput;
+    fn output(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, image_seed: u64) -> HeadOutput;
 
     /// Floating point operations of one image of N tokens of width d, without the classifier; [`cost`] says what
     /// counts.

@@ -121,14 +121,8 @@ impl Head for Normed {
         })
     }
 
-    fn output_with(
-        &self,
-        params: &Arrays,
-        kernels: &[Kernel],
-        tokens: &Tokens,
-        image_seed: u64,
-    ) -> HeadOutput {
-        let HeadOutput { scores, form } = self.head.output_with(params, kernels, tokens, image_seed);
+    fn output(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, image_seed: u64) -> HeadOutput {
+        let HeadOutput { scores, form } = self.head.output(params, kernels, tokens, image_seed);
         if !self.is_batch() {
             return HeadOutput { scores, form };
         }

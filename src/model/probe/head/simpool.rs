@@ -79,7 +79,7 @@ impl Head for SimPool {
         weights.precise_matmul(values).squeeze_dim::<2>(1).powf_scalar(1.0 / gamma)
     }
 
-    fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         if self.gamma.is_some() {
             let why = "SimPool with gamma raises the tokens' channels to a power: no exact evidence exists";
             return float64::opaque(self, params, tokens, why);

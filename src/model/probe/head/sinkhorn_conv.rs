@@ -87,7 +87,7 @@ impl Head for SinkhornConv {
         biased(products, params.get("conv.bias"), Activation::None)
     }
 
-    fn output_with(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let (n, d) = (tokens.grid.len(), tokens.width);
         let scores = scorer::scores_host(params, tokens);
         let order = Order::Plan(self.router.plan(&scores));
