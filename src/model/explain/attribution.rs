@@ -19,6 +19,7 @@ use super::narrow;
 use super::readout::{dot, logits};
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::Probe;
+use crate::model::probe::head::float64::host;
 use crate::model::probe::head::{Batch, Dims};
 use crate::model::probe::head_output::Form;
 use crate::model::probe::params::Params;
@@ -221,10 +222,6 @@ impl Logit<'_> {
 
 fn f64_tensor<const D: usize>(values: Vec<f64>, shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::from_data(TensorData::new(values, shape), (device, DType::F64))
-}
-
-fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
-    tensor.into_data().try_into_vec::<f64>().expect("float64 in, float64 out")
 }
 
 /// The patch tokens in float64, `[N, d]`.

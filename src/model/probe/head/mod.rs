@@ -8,7 +8,7 @@ pub mod cost;
 mod cross;
 mod deepsets;
 mod efficient;
-mod float64;
+pub(in crate::model) mod float64;
 mod gru;
 pub(in crate::model) mod linear;
 mod linear_bn;
