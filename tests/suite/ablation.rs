@@ -329,7 +329,7 @@ fn margin(
     class: usize,
 ) -> OrderContrast {
     let reading = reading(probe, change, tokens, output);
-    OrderTester::new(&reading).unwrap().margin(class, &Exchanges::new(0)).unwrap()
+    OrderTester::new(&reading, &Exchanges::new(0)).unwrap().margin(class).unwrap()
 }
 
 /// Every number of a dataset's order tests equals that of tests of its images one by one, each for its true class; so do the

@@ -275,8 +275,8 @@ fn random_orders_have_uniform_p_and_untrained_scorers_have_not() {
             let (probe, tokens) = (&probes[image % PROBES], smooth(image as u64));
             let reading = ImageReading::new(probe, Intervention::None, &tokens, image as u64);
             let reading = reading.expect("tokens that fit");
-            let test = OrderTester::new(&reading).expect("a test");
-            test.margin(image % 4, &exchanges).expect("a rival").reassigned.p
+            let test = OrderTester::new(&reading, &exchanges).expect("a test");
+            test.margin(image % 4).expect("a rival").reassigned.p
         };
         let p: Vec<f64> = (0..TESTED).into_par_iter().map(p).collect();
         let below = 100.0 * p.iter().filter(|p| **p < 0.05).count() as f64 / TESTED as f64;

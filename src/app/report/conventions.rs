@@ -40,8 +40,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
 fn row(variant: &Variant) -> Option<Row> {
     let spec = head::find(&variant.head)?;
     let head = spec.build(&variant.config).ok()?;
-    let Counts { multiply_adds, doubled, hooks } = cost::counts(&*head, &PAPER);
-    let counted = [multiply_adds, doubled, hooks, 2 * hooks, cost::flops(&*head, &PAPER)];
+    let Counts { multiply_adds, hooks } = cost::counts(&*head, &PAPER);
+    let counted = [multiply_adds, 2 * multiply_adds, hooks, 2 * hooks, cost::flops(&*head, &PAPER)];
     let counted = counted.map(|operations| operations as f64 / 1e6);
     let printed = spec.paper_cost.map(|paper| paper.flops);
     let matching = |printed: f64| -> String {

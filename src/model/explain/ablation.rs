@@ -61,11 +61,8 @@ impl Ablation {
     }
 }
 
-/// Logits `[C]` of one image under every ablation of [`Ablation::all_of`], in that order, given its undisturbed reading.
-pub fn logits(
-    undisturbed: &ImageReading<'_>,
-    seed: u64,
-) -> Result<Vec<(Ablation, Vec<f64>)>, InterventionError> {
-    let all = Ablation::all_of(&undisturbed.probe).iter();
-    all.map(|&ablation| Ok((ablation, undisturbed.reordered(ablation.change(seed))?.logits()))).collect()
+/// Logits `[C]` of one image under every ablation of [`Ablation::all_of`], in that order, given its undisturbed `reading`.
+pub fn logits(reading: &ImageReading<'_>, seed: u64) -> Result<Vec<(Ablation, Vec<f64>)>, InterventionError> {
+    let all = Ablation::all_of(&reading.probe).iter();
+    all.map(|&ablation| Ok((ablation, reading.reordered(ablation.change(seed))?.logits()))).collect()
 }

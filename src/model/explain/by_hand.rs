@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence::projections;
 use super::image_reading::ImageReading;
-use super::order_test::{Contrast, Exchanges, OrderTester};
+use super::order_test::{Contrast, OrderTester};
 use super::readout::dot;
 use super::{Question, narrow, predictions};
 use crate::model::hand_order::HandOrder;
@@ -42,15 +42,11 @@ pub struct HandOrderReader {
 }
 
 impl HandOrderReader {
-    /// From a reading of the image in any order made by hand, for `class`; `None` if orders cannot be tested.
-    pub(super) fn new(
-        reading: &ImageReading<'_>,
-        class: usize,
-        question: &Question<'_>,
-        exchanges: &Exchanges,
-    ) -> Option<Self> {
-        let tester = OrderTester::new(reading).ok()?;
-        let (logit, margin) = tester.contrasts(class, question.class.is_none(), exchanges);
+    /// From a reading of the image in any order made by hand, for `class`; `None` if no order tests are asked for, or orders
+    /// cannot be tested.
+    pub(super) fn new(reading: &ImageReading<'_>, class: usize, question: &Question<'_>) -> Option<Self> {
+        let tester = OrderTester::new(reading, question.nulls?.exchanges()).ok()?;
+        let (logit, margin) = tester.contrasts(class, question.class.is_none());
         let ImageReading { probe, tokens, output, .. } = reading;
         let Classifier { weight, bias } = probe.classifier.clone();
         let directions = output.directions();

@@ -115,16 +115,13 @@ pub fn explain_by_hand(
 
     let plan = read.plan();
     let stats = plan.as_deref().map(|plan| PlanStats::from_plan(plan, tokens.grid));
-    let exchanges = question.nulls.map(NullBands::exchanges);
-    let by_hand = match (&read.change, exchanges) {
-        (Intervention::Order(order), Some(exchanges)) => {
-            HandOrderReader::new(&read, class, &question, exchanges).map(|by_hand| (order, by_hand))
-        }
+    let by_hand = match &read.change {
+        Intervention::Order(order) => HandOrderReader::new(&read, class, &question).zip(Some(order)),
         _ => None,
     };
-    let order_test = exchanges.map(|exchanges| match &by_hand {
-        Some((order, by_hand)) => by_hand.test(order),
-        None => order_test::order_test(&read, (class, question.class.is_none()), exchanges),
+    let order_test = question.nulls.map(|nulls| match &by_hand {
+        Some((by_hand, order)) => by_hand.test(order),
+        None => order_test::order_test(&read, (class, question.class.is_none()), nulls.exchanges()),
     });
     let directions = read.output.directions();
     let mut kernels = directions.iter().filter_map(|direction| kernel(direction, tokens.grid.len()));
@@ -155,7 +152,7 @@ pub fn explain_by_hand(
         attributions: IndexMap::new(),
         regions: None,
     };
-    Ok((trace, by_hand.map(|(_, by_hand)| by_hand)))
+    Ok((trace, by_hand.map(|(by_hand, _)| by_hand)))
 }
 
 /// Computes and caches the null bands of an image and a probe, each with all cores. Computed later, within one of many

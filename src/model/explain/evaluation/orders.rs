@@ -39,7 +39,7 @@ pub struct OrderTests {
 
 /// The order test of the margin of one image of `class`; `None` if the head has no test.
 pub(super) fn margin(reading: &ImageReading<'_>, class: usize, nulls: &NullBands) -> Option<OrderContrast> {
-    OrderTester::new(reading).ok()?.margin(class, nulls.exchanges())
+    OrderTester::new(reading, nulls.exchanges()).ok()?.margin(class)
 }
 
 /// Whether unlearned orders are significant on one image, one by one.

@@ -50,15 +50,16 @@ pub struct OrderTester<'a> {
     position_gain: Option<Vec<f64>>,
     /// 1 if all channels share one kernel, else d.
     width: usize,
-    /// Sum of the tokens, `[d]`.
-    sum: Vec<f64>,
+    /// Features of a bag of the tokens, `[d]`: the mean of the features over all orders.
+    bag: Vec<f64>,
     /// The order made by hand, if it is the one read.
     by_hand: Option<&'a HandOrder>,
+    exchanges: &'a Exchanges,
 }
 
 impl<'a> OrderTester<'a> {
     /// For an image as it was read; or why there is no test.
-    pub fn new(reading: &'a ImageReading<'_>) -> Result<Self, &'static str> {
+    pub fn new(reading: &'a ImageReading<'_>, exchanges: &'a Exchanges) -> Result<Self, &'static str> {
         let directions = testable_directions(reading)?;
         let ImageReading { probe, tokens, .. } = reading;
         let (mut place_gains, mut gains, mut width) = (Vec::new(), Vec::new(), 1);
@@ -78,39 +79,37 @@ impl<'a> OrderTester<'a> {
             return Err("The weights of the positions are too large to compare orders by");
         }
         let is_learned = directions.iter().any(|direction| matches!(direction.order, Order::Plan(_)));
-        let mut sum = vec![0.0; tokens.width];
-        for i in 0..tokens.grid.len() {
-            sum.iter_mut().zip(tokens.patch(i)).for_each(|(sum, t)| *sum += f64::from(*t));
-        }
         let (by_hand, place_gain) = match &reading.change {
             Intervention::Order(order) => (Some(order), average(&gains)),
             _ => (None, average(&place_gains)),
         };
         let position_gain = is_learned.then(|| average(&gains));
-        Ok(Self { tokens, classifier: &probe.classifier, place_gain, position_gain, width, sum, by_hand })
+        let (mut sum, mut total) = (vec![0.0; tokens.width], vec![0.0; width]);
+        for i in 0..tokens.grid.len() {
+            sum.iter_mut().zip(tokens.patch(i)).for_each(|(sum, t)| *sum += f64::from(*t));
+        }
+        for gain in position_gain.as_ref().unwrap_or(&place_gain).chunks_exact(width) {
+            total.iter_mut().zip(gain).for_each(|(total, gain)| *total += gain);
+        }
+        let in_bag = |(c, sum): (usize, f64)| sum * total[c % width] / tokens.grid.len() as f64;
+        let bag = sum.into_iter().enumerate().map(in_bag).collect();
+        let classifier = &probe.classifier;
+        Ok(Self { tokens, classifier, place_gain, position_gain, width, bag, by_hand, exchanges })
     }
 
     /// The test of the margin of a class that was not picked because it was predicted; `None` if there is no other class.
-    pub fn margin(&self, class: usize, exchanges: &Exchanges) -> Option<OrderContrast> {
-        Some(self.read(&self.margin_contrast(class, false, exchanges)?))
+    pub fn margin(&self, class: usize) -> Option<OrderContrast> {
+        Some(self.read(&self.margin_contrast(class, false)?))
     }
 
     /// The contrasts of the logit of `class` and of its margin over the strongest other class of a bag of these tokens, for the
     /// test of any order. `descriptive`: the class was picked because it was predicted.
-    pub fn contrasts(
-        &self,
-        class: usize,
-        descriptive: bool,
-        exchanges: &Exchanges,
-    ) -> (Contrast, Option<Contrast>) {
-        rayon::join(
-            || self.contrast(class, None, descriptive, exchanges),
-            || self.margin_contrast(class, descriptive, exchanges),
-        )
+    pub fn contrasts(&self, class: usize, descriptive: bool) -> (Contrast, Option<Contrast>) {
+        rayon::join(|| self.contrast(class, None, descriptive), || self.margin_contrast(class, descriptive))
     }
 
-    fn margin_contrast(&self, class: usize, descriptive: bool, exchanges: &Exchanges) -> Option<Contrast> {
-        Some(self.contrast(class, Some(self.rival(class)?), descriptive, exchanges))
+    fn margin_contrast(&self, class: usize, descriptive: bool) -> Option<Contrast> {
+        Some(self.contrast(class, Some(self.rival(class)?), descriptive))
     }
 
     /// The test of the order that was read.
@@ -125,31 +124,14 @@ impl<'a> OrderTester<'a> {
 
     /// The class other than `class` with the largest logit for a bag of the tokens, the first of equals.
     fn rival(&self, class: usize) -> Option<usize> {
-        let bag = self.bag();
-        let logit = |other: usize| dot(&self.row(other), &bag) + f64::from(self.classifier.bias[other]);
+        let logit = |other: usize| dot(&self.row(other), &self.bag) + f64::from(self.classifier.bias[other]);
         let others = (0..self.classifier.bias.len()).filter(|other| *other != class);
         let logits = others.map(|other| (other, logit(other)));
         logits.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(other, _)| other)
     }
 
-    /// Features of a bag of the tokens, `[d]`: the mean of the features over all orders.
-    fn bag(&self) -> Vec<f64> {
-        let n = self.tokens.grid.len() as f64;
-        let mut total = vec![0.0; self.width];
-        for gain in self.position_gain.as_ref().unwrap_or(&self.place_gain).chunks_exact(self.width) {
-            total.iter_mut().zip(gain).for_each(|(total, gain)| *total += gain);
-        }
-        self.sum.iter().enumerate().map(|(c, sum)| sum * total[c % self.width] / n).collect()
-    }
-
     /// The contrast of the logit of `class`, less that of the class `against`.
-    fn contrast(
-        &self,
-        class: usize,
-        against: Option<usize>,
-        descriptive: bool,
-        exchanges: &Exchanges,
-    ) -> Contrast {
+    fn contrast(&self, class: usize, against: Option<usize>, descriptive: bool) -> Contrast {
         let (mut w, mut bias) = (self.row(class), f64::from(self.classifier.bias[class]));
         if let Some(other) = against {
             w.iter_mut().zip(self.row(other)).for_each(|(own, other)| *own -= other);
@@ -157,8 +139,8 @@ impl<'a> OrderTester<'a> {
         }
         let raster = self.position_gain.as_ref().map(|gain| self.raster_value(&w, gain));
         let exchange = self.exchange(&w);
-        let null = exchanges.null(&exchange);
-        Contrast { bias, against, descriptive, bag: dot(&w, &self.bag()), raster, exchange, null }
+        let null = self.exchanges.null(&exchange);
+        Contrast { bias, against, descriptive, bag: dot(&w, &self.bag), raster, exchange, null }
     }
 
     /// `B` for the contrast `w` `[d]`.
@@ -193,9 +175,9 @@ pub fn order_test(
     (class, descriptive): (usize, bool),
     exchanges: &Exchanges,
 ) -> OrderTest {
-    match OrderTester::new(reading) {
+    match OrderTester::new(reading, exchanges) {
         Ok(tester) => {
-            let (logit, margin) = tester.contrasts(class, descriptive, exchanges);
+            let (logit, margin) = tester.contrasts(class, descriptive);
             OrderTest::Tested {
                 logit: tester.read(&logit),
                 margin: margin.map(|margin| tester.read(&margin)),

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{Curves, Found, MAX_STEPS, Mode, Orders, Removal, STEPS, Schedule, Sets, road};
+use super::{Curves, Found, MAX_STEPS, Mode, Orders, RANKINGS, Removal, STEPS, Schedule, Sets, road};
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::explain::class_name;
 use crate::model::explain::image_reading::ImageReading;
@@ -126,7 +126,6 @@ pub trait Passes {
 struct Measurement<'a> {
     reading: ImageReading<'a>,
     removal: Removal,
-    orders: Vec<Orders>,
 }
 
 /// The removal curves of an image through every probe, or why a probe cannot read it.
@@ -170,11 +169,7 @@ fn start<'a>(
     let class = class.unwrap_or_else(|| argmax(&logits));
     let others = (0..logits.len()).filter(|other| *other != class);
     let rival = others.reduce(|best, next| if logits[next] > logits[best] { next } else { best });
-    let found = read.rankings(class, rollout, spec.seed);
-    let orders = found
-        .iter()
-        .filter_map(|(id, found)| Some(Orders { id, orders: vec![found.found()?.order.clone()] }));
-    let orders = orders.collect();
+    let rankings = read.rankings(class, rollout, spec.seed).into_iter();
     let named = |class: usize| class_name(&probe.meta.classes, class);
     let fraction = (0..=spec.steps).map(|i| i as f64 / spec.steps as f64).collect();
     let removal = Removal {
@@ -187,18 +182,21 @@ fn start<'a>(
         class: (class, named(class)),
         rival: rival.map(|rival| (rival, named(rival))),
         fraction,
-        rankings: found.into_iter().map(|(id, found)| (id.to_owned(), found)).collect(),
+        rankings: rankings.map(|(id, found)| (id.to_owned(), found)).collect(),
         modes: IndexMap::new(),
     };
-    Ok(Measurement { reading: read, removal, orders })
+    Ok(Measurement { reading: read, removal })
 }
 
 impl Measurement<'_> {
     /// The schedule of its rankings and of the random orders, whose sets are added to `sets`.
     fn schedule(&self, mode: Mode, spec: &RemovalSpec, sets: &mut Sets) -> Schedule {
+        let ranked = RANKINGS.iter().filter_map(|ranking| {
+            let found = self.removal.rankings[ranking.id].found()?;
+            Some(Orders { id: ranking.id, orders: vec![found.order.clone()] })
+        });
         let random = Orders::random(self.removal.grid.len(), mode.draws(), spec.seed);
-        let orders: Vec<Orders> = self.orders.iter().cloned().chain([random]).collect();
-        Schedule::new(&orders, spec.steps, sets)
+        Schedule::new(&ranked.chain([random]).collect::<Vec<_>>(), spec.steps, sets)
     }
 
     fn curves(&self, schedule: &Schedule, logits: &[Vec<f64>]) -> Found<Curves> {

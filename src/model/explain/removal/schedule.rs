@@ -1,7 +1,5 @@
 //! The sets of tokens left at every step, and the curves computed from the logits of each set.
 
-use std::collections::HashSet;
-
 use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize};
 
@@ -71,8 +69,6 @@ pub type Curves = IndexMap<String, [Curve; 2]>;
 pub struct Schedule {
     /// For every ranking and each of its orders, the index of the set of every step, for deletion and insertion.
     rankings: Vec<(String, Vec<[Vec<usize>; 2]>)>,
-    /// Indices of all its sets.
-    own: HashSet<usize>,
 }
 
 impl Schedule {
@@ -81,13 +77,10 @@ impl Schedule {
     /// # Panics
     /// If there is no step, or a ranking does not hold every token once: a bug in the caller.
     pub fn new(rankings: &[Orders], steps: usize, sets: &mut Sets) -> Self {
-        let mut own = HashSet::new();
         let mut index_of = |left: &[usize]| {
             let mut left = left.to_vec();
             left.sort_unstable();
-            let index = sets.insert_full(left).0;
-            own.insert(index);
-            index
+            sets.insert_full(left).0
         };
         let mut both = |order: &Vec<usize>| {
             let n = order.len();
@@ -99,13 +92,13 @@ impl Schedule {
         let steps_of = |ranking: &Orders| {
             (ranking.id.to_owned(), ranking.orders.iter().map(&mut both).collect::<Vec<_>>())
         };
-        let rankings = rankings.iter().map(steps_of).collect();
-        Self { rankings, own }
+        Self { rankings: rankings.iter().map(steps_of).collect() }
     }
 
     /// Whether its curves pass through the set of this index.
     pub fn passes_through(&self, index: usize) -> bool {
-        self.own.contains(&index)
+        let orders = self.rankings.iter().flat_map(|(_, orders)| orders);
+        orders.flatten().flatten().any(|own| *own == index)
     }
 
     /// The curves, from the logits `[C]` of every set by its index.

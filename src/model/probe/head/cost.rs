@@ -57,10 +57,8 @@ impl Part {
 /// The operations of one graph by three conventions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Multiply-adds, each one operation.
+    /// Multiply-adds, which some count as one operation each and some as two.
     pub multiply_adds: u64,
-    /// Multiply-adds, each two.
-    pub doubled: u64,
     /// What `thop` reports.
     pub hooks: u64,
 }
@@ -71,7 +69,7 @@ pub fn counts(head: &dyn Head, dims: &Dims) -> Counts {
     parts.push(Part::layer("classifier", (head.features_len(dims) * dims.classes) as u64));
     let multiply_adds = parts.iter().map(|part| part.multiply_adds).sum();
     let hooks = parts.iter().map(|part| part.hooked).sum();
-    Counts { multiply_adds, doubled: 2 * multiply_adds, hooks }
+    Counts { multiply_adds, hooks }
 }
 
 /// Operations of the standardised scores of N tokens of width d.
