@@ -144,16 +144,12 @@ impl Head for AbMilp {
         n * (2 * d * d + d) + 2 * n * d + 4 * n + 2 * n * d + gate + attention // first layer and tanh, second, softmax, pooling
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        let mut parts = Vec::new();
-        if self.has_self_attention() {
-            parts.extend([Part::layer("qkv", 3 * n * d * d), Part::formula("self-attention", 2 * n * n * d)]);
-            parts.push(Part::layer("proj", n * d * d));
-        }
-        let layers = [("attention_predictor.0", n * d * d), ("attention_predictor.2", n * d)];
-        parts.extend(layers.map(|(name, multiply_adds)| Part::layer(name, multiply_adds)));
-        parts.extend(self.gate.then(|| Part::layer("attention_gate", n * d * d)));
-        parts.push(Part::formula("pooling", n * d));
-        parts
+    fn counts(&self, n: u64, d: u64) -> Counts {
+        let attention = match self.has_self_attention() {
+            true => Counts::layers(4 * n * d * d) + Counts::formulas(2 * n * n * d), // qkv and proj, products
+            false => Counts::default(),
+        };
+        let gate = if self.gate { n * d * d } else { 0 };
+        attention + Counts::layers(n * d * d + n * d + gate) + Counts::formulas(n * d) // both layers, pooling
     }
 }

@@ -44,8 +44,8 @@ impl Head for Attention {
         2 * n * d + 4 * n + 2 * n * d // scores, softmax, pooling
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        vec![Part::formula("scores", n * d), Part::formula("pooling", n * d)]
+    fn counts(&self, n: u64, d: u64) -> Counts {
+        Counts::formulas(2 * n * d) // scores, pooling
     }
 }
 

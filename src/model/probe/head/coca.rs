@@ -85,14 +85,9 @@ impl Head for Coca {
         8 * n * d + heads * (2 * n * d + 4 * n + 2 * n * d) + 2 * d * d + 2 * d * d // norm, attention, values, output
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+    fn counts(&self, n: u64, d: u64) -> Counts {
         // `nn.MultiheadAttention` calls no layer that a hook could count, not even its output projection.
-        vec![
-            Part::norm(d, true),
-            Part::norm(n * d, true),
-            Part::formula("query, keys and values", d * d + 2 * n * d * d),
-            Part::formula("attention", 2 * n * d),
-            Part::formula("out_proj", d * d),
-        ]
+        let projections = d * d + 2 * n * d * d + d * d; // query, keys and values, output
+        Counts::norms(d + n * d, true) + Counts::formulas(projections + 2 * n * d)
     }
 }

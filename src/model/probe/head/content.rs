@@ -78,8 +78,8 @@ impl Head for Content {
         }
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        let pooling = self.best.is_none().then(|| Part::formula("pooling", n * d));
-        std::iter::once(Part::scorer(n, d)).chain(pooling).collect()
+    fn counts(&self, n: u64, d: u64) -> Counts {
+        let pooling = if self.best.is_none() { n * d } else { 0 };
+        Counts::layers(n * d) + Counts::formulas(pooling) // scores, pooling
     }
 }

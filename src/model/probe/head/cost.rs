@@ -5,7 +5,7 @@
 //! projections that are folded into one) is not counted. Routers are counted by the formula in their module's
 //! doc, even where a device uses a cheaper one.
 //!
-//! Publications report other counts as FLOPs: [`counts`] adds up the [parts](Part) of a head by three conventions.
+//! Publications report other counts as FLOPs, by the conventions of [`Counts`].
 
 use super::{Dims, Head};
 use crate::model::probe::params::Spec;
@@ -21,55 +21,45 @@ pub fn flops(head: &dyn Head, dims: &Dims) -> u64 {
     head.flops(n, d) + 2 * (head.features_len(dims) * dims.classes) as u64
 }
 
-/// A part of a head as it would be written with PyTorch's layers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// What it computes.
-    pub what: &'static str,
-    /// Multiply-adds of products and convolutions; elementwise operations (softmax, norms, Sinkhorn's iterations) have none.
-    pub multiply_adds: u64,
-    /// What `thop` 0.1.1 counts for it, whose hooks only see layers: nothing for a formula or a bare parameter.
-    pub hooked: u64,
-}
-
-impl Part {
-    /// A linear layer or a convolution.
-    pub(super) const fn layer(what: &'static str, multiply_adds: u64) -> Self {
-        Self { what, multiply_adds, hooked: multiply_adds }
-    }
-
-    /// A product outside any layer.
-    pub(super) const fn formula(what: &'static str, multiply_adds: u64) -> Self {
-        Self { what, multiply_adds, hooked: 0 }
-    }
-
-    /// A norm of `values` numbers: hooks count two operations for each, and four with a weight and a bias.
-    pub(super) const fn norm(values: u64, affine: bool) -> Self {
-        Self { what: "norm", multiply_adds: 0, hooked: if affine { 4 * values } else { 2 * values } }
-    }
-
-    /// The scorer on N tokens of width d.
-    pub(super) const fn scorer(n: u64, d: u64) -> Self {
-        Self::layer("scores", n * d)
-    }
-}
-
-/// The operations of one graph by three conventions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The operations of a head as it would be written with PyTorch's layers, for one image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Multiply-adds, which some count as one operation each and some as two.
+    /// Multiply-adds of products and convolutions, which some count as one operation each and some as two; elementwise operations
+    /// (softmax, norms, Sinkhorn's iterations) have none.
     pub multiply_adds: u64,
-    /// What `thop` reports.
+    /// What `thop` 0.1.1 counts, whose hooks only see layers: nothing for a formula or a bare parameter.
     pub hooks: u64,
 }
 
-/// Operations, for one image, of a head as it would be written with PyTorch's layers, and of the classifier behind it.
+impl Counts {
+    /// Linear layers and convolutions.
+    pub(super) const fn layers(multiply_adds: u64) -> Self {
+        Self { multiply_adds, hooks: multiply_adds }
+    }
+
+    /// Products outside any layer.
+    pub(super) const fn formulas(multiply_adds: u64) -> Self {
+        Self { multiply_adds, hooks: 0 }
+    }
+
+    /// Norms of `values` numbers: hooks count two operations for each, and four with a weight and a bias.
+    pub(super) const fn norms(values: u64, affine: bool) -> Self {
+        Self { multiply_adds: 0, hooks: if affine { 4 * values } else { 2 * values } }
+    }
+}
+
+impl std::ops::Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { multiply_adds: self.multiply_adds + other.multiply_adds, hooks: self.hooks + other.hooks }
+    }
+}
+
+/// [`Head::counts`], and those of the classifier behind it.
 pub fn counts(head: &dyn Head, dims: &Dims) -> Counts {
-    let mut parts = head.parts(dims.grid.len() as u64, dims.width as u64);
-    parts.push(Part::layer("classifier", (head.features_len(dims) * dims.classes) as u64));
-    let multiply_adds = parts.iter().map(|part| part.multiply_adds).sum();
-    let hooks = parts.iter().map(|part| part.hooked).sum();
-    Counts { multiply_adds, hooks }
+    let classifier = (head.features_len(dims) * dims.classes) as u64;
+    head.counts(dims.grid.len() as u64, dims.width as u64) + Counts::layers(classifier)
 }
 
 /// Operations of the standardised scores of N tokens of width d.

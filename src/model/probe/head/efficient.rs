@@ -114,11 +114,9 @@ impl Head for Efficient {
         queries as u64 * (2 * n * d + 4 * n + 2 * n * d) + 2 * width as u64 * d // attention and pooling, values
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+    fn counts(&self, n: u64, d: u64) -> Counts {
         let (queries, width) = self.sizes(d as usize);
         let (queries, width) = (queries as u64, width as u64);
-        let (scores, values) =
-            (Part::formula("scores", queries * n * d), Part::layer("values", n * d * width));
-        vec![scores, values, Part::formula("pooling", n * width)]
+        Counts::layers(n * d * width) + Counts::formulas(queries * n * d + n * width) // values, scores, pooling
     }
 }

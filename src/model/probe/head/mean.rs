@@ -61,10 +61,6 @@ impl Head for Gap {
     fn flops(&self, n: u64, d: u64) -> u64 {
         n * d
     }
-
-    fn parts(&self, _: u64, _: u64) -> Vec<Part> {
-        Vec::new() // no product
-    }
 }
 
 /// The CLS token unchanged. It reads no patch token, so that none of them is evidence.
@@ -88,10 +84,6 @@ impl Head for Cls {
 
     fn flops(&self, _: u64, _: u64) -> u64 {
         0
-    }
-
-    fn parts(&self, _: u64, _: u64) -> Vec<Part> {
-        Vec::new()
     }
 }
 
@@ -147,9 +139,5 @@ impl Head for ClsMean {
 
     fn flops(&self, n: u64, d: u64) -> u64 {
         n * d
-    }
-
-    fn parts(&self, _: u64, _: u64) -> Vec<Part> {
-        Vec::new()
     }
 }

@@ -41,7 +41,7 @@ use crate::model::ops::halves::widened;
 mod prelude {
     pub(super) use burn::tensor::Tensor;
 
-    pub(super) use super::cost::Part;
+    pub(super) use super::cost::Counts;
     pub(super) use super::s4_layer::Kernel;
     pub(super) use super::spec::{Build, Group, HeadSpec, Tier};
     pub(super) use super::{Batch, Config, ConfigError, Dims, Head};
@@ -235,7 +235,9 @@ pub trait Head: Send + Sync {
     /// counts.
     fn flops(&self, n: u64, d: u64) -> u64;
 
-    /// The parts of the same head written with PyTorch's layers, without the classifier: what [`cost::counts`] adds up
-    /// for N tokens of width d.
-    fn parts(&self, n: u64, d: u64) -> Vec<Part>;
+    /// The operations of the same head written with PyTorch's layers, for N tokens of width d, without the classifier; none for
+    /// one without products.
+    fn counts(&self, _n: u64, _d: u64) -> Counts {
+        Counts::default()
+    }
 }

@@ -155,9 +155,9 @@ impl Head for Normed {
         self.head.flops(n, d) + if self.is_batch() { 2 * self.features_of(d) } else { 0 }
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        let norm = self.is_batch().then(|| Part::norm(self.features_of(d), false));
-        self.head.parts(n, d).into_iter().chain(norm).collect()
+    fn counts(&self, n: u64, d: u64) -> Counts {
+        let norm = if self.is_batch() { self.features_of(d) } else { 0 };
+        self.head.counts(n, d) + Counts::norms(norm, false)
     }
 }
 

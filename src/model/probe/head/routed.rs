@@ -91,8 +91,7 @@ impl Head for Routed {
         cost::scores(n, d) + self.router.flops(n) + weights + 2 * n * d
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        let routing = [Part::scorer(n, d), Part::formula("routing", n * n * d)];
-        routing.into_iter().chain(self.memory.parts(n, d)).collect()
+    fn counts(&self, n: u64, d: u64) -> Counts {
+        Counts::layers(n * d) + Counts::formulas(n * n * d) + self.memory.counts(n, d) // scores, routing
     }
 }

@@ -10,7 +10,7 @@
 
 use burn::tensor::Tensor;
 
-use super::cost::Part;
+use super::cost::Counts;
 use super::{Config, ConfigError, Discretization, Sharing};
 use crate::model::io::array::Arrays;
 use crate::model::probe::head_output::{Direction, Gain, Order};
@@ -109,16 +109,14 @@ impl S4Layer {
         s4::gains((0..self.groups).map(system).collect(), (self.discretization, n))
     }
 
-    /// Its [parts](super::cost::Part) for all groups: the kernel from the states, and the sum over positions. The states
+    /// Its [`Head::counts`](super::Head::counts) for all groups: the kernel from the states, and the sum over positions. The states
     /// that follow an impulse are not counted, being the same for all images.
-    pub(super) fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+    pub(super) fn counts(&self, n: u64, d: u64) -> Counts {
         let channels = match self.sharing {
             Sharing::Shared => 1,
             Sharing::Channel => d,
         };
-        let groups = self.groups as u64;
-        let kernel = Part::formula("S4 kernel", groups * n * self.states as u64 * channels);
-        vec![kernel, Part::formula("readout", groups * n * d)]
+        Counts::formulas(self.groups as u64 * n * (self.states as u64 * channels + d))
     }
 
     /// The kernels of all groups in float64.

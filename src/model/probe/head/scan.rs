@@ -250,7 +250,7 @@ impl Head for FixedScan {
         2 * n * d // one weighted sum, however many directions
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        self.memory.parts(n, d)
+    fn counts(&self, n: u64, d: u64) -> Counts {
+        self.memory.counts(n, d)
     }
 }

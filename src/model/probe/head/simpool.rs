@@ -102,9 +102,8 @@ impl Head for SimPool {
         8 * n * d + n * d + 4 * d * d + 2 * n * d + 4 * n + 2 * n * d + power // norm, mean, query, attention, pooling
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        let (query, keys) = (Part::layer("wq", d * d), Part::layer("wk", n * d * d));
-        let (scores, pooling) = (Part::formula("scores", n * d), Part::formula("pooling", n * d));
-        vec![Part::norm(n * d, true), query, keys, scores, pooling]
+    fn counts(&self, n: u64, d: u64) -> Counts {
+        let layers = Counts::layers(d * d + n * d * d); // wq, wk
+        Counts::norms(n * d, true) + layers + Counts::formulas(2 * n * d) // scores, pooling
     }
 }

@@ -122,8 +122,8 @@ impl Head for SinkhornConv {
         cost::scores(n, d) + plan + 2 * taps * (n * n + n * d + d * features)
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+    fn counts(&self, n: u64, d: u64) -> Counts {
         let conv = n * d * (TAPS * FEATURES) as u64;
-        vec![Part::scorer(n, d), Part::formula("routing", n * n * d), Part::layer("convolution", conv)]
+        Counts::layers(n * d + conv) + Counts::formulas(n * n * d) // scores and convolution, routing
     }
 }

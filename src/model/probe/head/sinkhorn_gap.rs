@@ -62,7 +62,7 @@ impl Head for SinkhornGap {
         cost::scores(n, d) + self.router.flops(n) + 2 * n * n + 2 * n * d
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        vec![Part::scorer(n, d), Part::formula("routing", n * n * d)]
+    fn counts(&self, n: u64, d: u64) -> Counts {
+        Counts::layers(n * d) + Counts::formulas(n * n * d) // scores, routing
     }
 }

@@ -109,17 +109,10 @@ impl Head for Transformer {
         attention + 2 * d * d + 2 * d * d + 4 * d * hidden + 16 * d // pooling, values, output, feed-forward, norms
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        let (n, hidden) = (n + 1, HIDDEN as u64); // the tokens and the CLS
+    fn counts(&self, n: u64, d: u64) -> Counts {
+        let n = n + 1; // the tokens and the CLS
         // `nn.MultiheadAttention` calls no layer that a hook could count, not even its output projection.
-        vec![
-            Part::formula("queries, keys and values", 3 * n * d * d),
-            Part::formula("attention", 2 * n * n * d),
-            Part::formula("out_proj", n * d * d),
-            Part::norm(n * d, true),
-            Part::layer("linear1", n * d * hidden),
-            Part::layer("linear2", n * d * hidden),
-            Part::norm(n * d, true),
-        ]
+        let attention = Counts::formulas(3 * n * d * d + 2 * n * n * d + n * d * d);
+        attention + Counts::layers(2 * n * d * HIDDEN as u64) + Counts::norms(2 * n * d, true)
     }
 }

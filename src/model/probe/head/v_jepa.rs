@@ -104,16 +104,8 @@ impl Head for VJepa {
         attention + 8 * d + 4 * wider * d * d + wider * d // norm, feed-forward, GELU
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        let wider = WIDER as u64 * d * d;
-        vec![
-            Part::norm(n * d, true),
-            Part::layer("q", d * d),
-            Part::layer("kv", 2 * n * d * d),
-            Part::formula("attention", 2 * n * d),
-            Part::norm(d, true),
-            Part::layer("fc1", wider),
-            Part::layer("fc2", wider),
-        ]
+    fn counts(&self, n: u64, d: u64) -> Counts {
+        let layers = d * d + 2 * n * d * d + 2 * WIDER as u64 * d * d; // q, kv, feed-forward
+        Counts::norms(n * d + d, true) + Counts::layers(layers) + Counts::formulas(2 * n * d)
     }
 }

@@ -56,9 +56,8 @@ impl Head for DeepSets {
         n * (4 * d * hidden + hidden + 8 * d) // two linear layers, ReLU, norm and mean
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
-        let layer = n * d * HIDDEN as u64;
-        vec![Part::layer("phi.0", layer), Part::layer("phi.2", layer), Part::norm(n * d, true)]
+    fn counts(&self, n: u64, d: u64) -> Counts {
+        Counts::layers(2 * n * d * HIDDEN as u64) + Counts::norms(n * d, true)
     }
 }
 

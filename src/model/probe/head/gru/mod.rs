@@ -99,11 +99,11 @@ impl Head for BiGru {
         2 * n * (2 * 3 * hidden * (d + hidden) + 14 * hidden) // both directions: products, gates
     }
 
-    fn parts(&self, n: u64, d: u64) -> Vec<Part> {
+    fn counts(&self, n: u64, d: u64) -> Counts {
         let hidden = HIDDEN as u64;
         let products = 3 * hidden * (d + hidden);
         // `thop`'s hook also counts the cell's elementwise operations.
-        vec![Part { what: "GRU", multiply_adds: 2 * n * products, hooked: 2 * n * (products + 13 * hidden) }]
+        Counts { multiply_adds: 2 * n * products, hooks: 2 * n * (products + 13 * hidden) }
     }
 }
 
