@@ -282,7 +282,8 @@ fn kernels_are_those_of_the_probe_and_the_image_size() {
     let probe = parse(&fixture("vmamba-channel.safetensors")).expect("a probe");
     for grid in [Grid::new(3, 3), Grid::new(2, 6), Grid::new(3, 3)] {
         let tokens = tokens(grid, 24);
-        let fresh = probe.head().output(&probe.arrays, &tokens, 0);
+        let kernels = probe.head().kernels(&probe.arrays, grid.len());
+        let fresh = probe.head().output(&probe.arrays, &kernels, &tokens, 0);
         assert_eq!(probe.output(&tokens, 0).expect("tokens that fit"), fresh);
     }
     let mut copy = probe.clone();

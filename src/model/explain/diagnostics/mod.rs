@@ -265,6 +265,7 @@ fn marginal_error(sums: &[f64]) -> f64 {
 mod tests {
     use super::*;
     use crate::model::probe::head_output::Plan;
+    use crate::model::stats::argmax;
 
     fn value(name: &str, plan: &Plan, grid: Grid) -> f64 {
         let at = MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
@@ -318,10 +319,8 @@ mod tests {
         let stats = PlanStats::from_plan(&plan, Grid::new(20, 55));
         for at in 0..n {
             let (row, column) = (plan.row(at), (0..n).map(|i| plan.row(i)[at]).collect::<Vec<_>>());
-            let first =
-                |values: &[f64]| (0..n).fold(0, |best, k| if values[k] > values[best] { k } else { best });
-            assert_eq!((stats.best_position[at], stats.best_token[at]), (first(row), first(&column)));
-            assert_eq!(stats.row_max[at], row[first(row)]);
+            assert_eq!((stats.best_position[at], stats.best_token[at]), (argmax(row), argmax(&column)));
+            assert_eq!(stats.row_max[at], row[argmax(row)]);
             let (sum, column): (f64, f64) = (row.iter().sum(), column.iter().sum());
             let mean = row.iter().enumerate().map(|(k, p)| k as f64 * p).sum::<f64>() / sum;
             let spread =

@@ -231,7 +231,7 @@ impl<'a> Evaluator<'a> {
         let removals: Vec<&Heights> = answers.iter().filter_map(|answer| answer.removals.as_ref()).collect();
         let removals = RemovalHeights::of_images(&removals);
         let (diagnostics, order) = (self.diagnostics(&cache_indices, &answers), self.orders());
-        let stability = stability::summarize(self.stability.iter().flatten(), self.tokens.grid().len());
+        let stability = stability::summarize(&self.stability, self.tokens.grid().len());
         Some(Metrics { diagnostics, order, removals, stability, regions: self.regions(false), ..metrics })
     }
 
