@@ -78,8 +78,8 @@ pub fn exact(
         }
         Form::Scan(directions) => {
             let (mut positions, mut token, mut constant) = (Vec::new(), Vec::new(), 0.0);
-            for direction in directions {
-                let (order, table) = (&direction.order, contributions(direction, tokens, row));
+            for Direction { order, gain, .. } in directions {
+                let table = contributions(gain, order, tokens, row);
                 if let Contributions::Product { token: projection, gain } = &table {
                     positions.push(multiply(by_position(order, projection), gain));
                     token.push(multiply(by_token(order, gain), projection));
@@ -87,7 +87,7 @@ pub fn exact(
                     positions.push(scatter_sum(order, |i, k, share| (k, share * table.at(i, k)), n));
                     token.push(scatter_sum(order, |i, k, share| (i, share * table.at(i, k)), n));
                 }
-                if let Gain::Mix { bias, .. } = &direction.gain {
+                if let Gain::Mix { bias, .. } = gain {
                     constant += dot(row, bias) / directions.len() as f64;
                 }
             }
@@ -101,11 +101,9 @@ pub fn exact(
 /// `e[k] = W_c . (K[N-1-k] * t_k)`, plus the skip at the last position. `None` for several sweeps, and for heads without
 /// an S4.
 pub fn raster(output: &HeadOutput, tokens: &Tokens, row: &[f32]) -> Option<Vec<f64>> {
-    let [Direction { gain, radius: radius @ Some(_), .. }] = output.directions() else { return None };
+    let [Direction { gain, radius: Some(_), .. }] = output.directions() else { return None };
     let n = tokens.grid.len();
-    let order = Order::Permutation((0..n).collect());
-    let unrouted = Direction { order, gain: gain.clone(), kernel: Vec::new(), radius: *radius };
-    let table = contributions(&unrouted, tokens, row);
+    let table = contributions(gain, &Order::Permutation((0..n).collect()), tokens, row);
     Some((0..n).map(|k| table.at(k, k)).collect())
 }
 
@@ -153,14 +151,14 @@ impl Contributions<'_> {
 }
 
 /// `M` of one sweep for the class with classifier row `row` `[F]`.
-fn contributions<'a>(direction: &'a Direction, tokens: &Tokens, row: &[f32]) -> Contributions<'a> {
+fn contributions<'a>(gain: &'a Gain, order: &Order, tokens: &Tokens, row: &[f32]) -> Contributions<'a> {
     let (n, d) = (tokens.grid.len(), tokens.width);
-    match &direction.gain {
+    match gain {
         Gain::Shared(gain) => Contributions::Product { token: projections(tokens, row), gain },
         Gain::Channel(gain) => {
             let weight: Vec<f64> = gain.chunks_exact(d).flat_map(|q| scale_channels(row, q)).collect(); // [N, d]
             let entry = |i: usize, k: usize| dot(tokens.patch(i), &weight[k * d..][..d]);
-            match &direction.order {
+            match order {
                 Order::Permutation(order) => {
                     Contributions::AtOrder(order.iter().enumerate().map(|(k, &i)| entry(i, k)).collect())
                 }
