@@ -270,6 +270,6 @@ fn explain(
         explain_by_hand(&loaded.probe, change.clone(), tokens, known.seen.clone(), question)
             .map_err(UserError::from_error)?;
     let (methods, rollout) = (spec.settings.attributions, known.rollout.as_ref());
-    attribute(&mut trace, (&loaded.probe, change), tokens, asked.draw, methods, rollout);
+    attribute(&mut trace, &loaded.probe, tokens, asked.draw, methods, rollout);
     Ok((trace, by_hand))
 }

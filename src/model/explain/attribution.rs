@@ -32,17 +32,17 @@ pub const MIDPOINTS: usize = 64;
 /// Tokens per forward and backward pass: several midpoints of an image of few tokens share one.
 const TOKENS_PER_PASS: usize = 1024;
 
-/// Adds to the trace of `probe`, read under `change`, the attributions `asked` for, for the class of its evidence. `rollout` is
-/// the attention rollout of the backbone, if it was computed.
+/// Adds to a trace of `probe` the attributions `asked` for, for the class of its evidence. `rollout` is the attention rollout of
+/// the backbone, if it was computed.
 pub fn attribute(
     trace: &mut Trace,
-    (probe, change): (&Probe, &Intervention),
+    probe: &Probe,
     tokens: &Tokens,
     image_seed: u64,
     asked: AttributionSet,
     rollout: Option<&Result<Vec<f32>, String>>,
 ) {
-    let class = trace.evidence.class;
+    let (class, change) = (trace.evidence.class, trace.reading.change.clone());
     let read = || {
         let reading = ImageReading::new(probe, change.clone(), tokens, image_seed);
         reading.map_err(|error| error.to_string())

@@ -306,8 +306,8 @@ impl Explainer<'_> {
             Err(error) => return skip(said(error.into())),
         };
         trace.regions.clone_from(regions);
-        let (read, asked) = ((&loaded.probe, &loaded.change), self.spec.attributions);
-        attribute(&mut trace, read, tokens, index as u64, asked, rollout.as_ref());
+        let asked = self.spec.attributions;
+        attribute(&mut trace, &loaded.probe, tokens, index as u64, asked, rollout.as_ref());
         let document = write::document(&trace, loaded, self);
         let path = |ending: &str| Path::new(&source.stem).join(format!("{}.{ending}", loaded.stem));
         let keep = |file: ResultFile| (self.tell)(InspectEvent::File(file));
