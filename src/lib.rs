@@ -12,18 +12,19 @@
 //! ARCHITECTURE.md gives the reasons. The plan that a router computes from four scores:
 //!
 //! ```
-//! use ssmprobe::model::explain::diagnostics::{MEASURES, hard_order, measure};
+//! use ssmprobe::model::explain::diagnostics::{MEASURES, PlanStats};
 //! use ssmprobe::model::grid::Grid;
 //! use ssmprobe::model::probe::router::{Router, sinkhorn::Sinkhorn, standardise};
+//! use ssmprobe::model::stats::argsort;
 //!
 //! let scores = standardise(&[0.2, 3.0, 1.1, 2.4]);
 //! let plan = Sinkhorn::default().plan(&scores); // temperature 0.1, 20 iterations
-//! assert_eq!(hard_order(&plan), [0, 2, 3, 1], "a high score goes late, where the memory keeps it");
+//! let stats = PlanStats::from_plan(&plan, Grid::new(2, 2)); // for tokens on a 2 x 2 grid
+//! assert_eq!(argsort(stats.expected()), [0, 2, 3, 1], "a high score goes late, where the memory keeps it");
 //!
-//! // The diagnostics of the plan, for tokens on a 2 x 2 grid: every rank is the best of some token.
-//! let values = measure(&plan, Grid::new(2, 2));
+//! // Its diagnostics: every rank is the best of some token.
 //! let coverage = MEASURES.iter().position(|measure| measure.name == "rank_coverage").unwrap();
-//! assert_eq!(values[coverage], 1.0);
+//! assert_eq!(stats.measures()[coverage], 1.0);
 //! ```
 
 #![warn(clippy::print_stdout)] // results go through `app::terminal::stdout`, which survives `| head`
