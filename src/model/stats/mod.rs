@@ -91,20 +91,22 @@ pub fn ranks(values: &[f64]) -> Vec<f64> {
 }
 
 /// Kendall's tau-b of two lists of equal length, in O(N log N): the pairs of items that both order alike less those that they
-/// order differently, as a share of the pairs that each orders (geometric mean); 0 if one of the lists is constant.
+/// order differently, as a share of the pairs that each orders (geometric mean); 0 if one of the lists is constant, NaN if a value is.
 pub fn kendall(a: &[f64], b: &[f64]) -> f64 {
     fn tied_pairs<T>(sorted: &[T], tie: impl Fn(&T, &T) -> bool) -> usize {
         sorted.chunk_by(tie).map(|run| run.len() * (run.len() - 1) / 2).sum()
     }
-    // The sum turns -0 into 0, so that the two tie.
-    let mut items: Vec<(f64, f64)> = a.iter().zip(b).map(|(a, b)| (a + 0.0, b + 0.0)).collect();
-    items.sort_by(|x, y| x.1.total_cmp(&y.1).then(x.0.total_cmp(&y.0)));
+    if a.iter().chain(b).any(|value| value.is_nan()) {
+        return f64::NAN;
+    }
+    let mut items: Vec<(f64, f64)> = b.iter().copied().zip(a.iter().copied()).collect();
+    items.sort_by(|x, y| x.partial_cmp(y).expect("none is NaN"));
     let n = items.len();
     let pairs = n * n.saturating_sub(1) / 2;
     let tied_in_both = tied_pairs(&items, |x, y| x == y);
-    let ordered_by_b = pairs - tied_pairs(&items, |x, y| x.1 == y.1);
+    let ordered_by_b = pairs - tied_pairs(&items, |x, y| x.0 == y.0);
     // Items that tie in b are sorted by a, so that they add no inversion.
-    let mut a: Vec<f64> = items.into_iter().map(|(a, _)| a).collect();
+    let mut a: Vec<f64> = items.into_iter().map(|(_, a)| a).collect();
     let discordant = inversions(&mut a, &mut vec![0.0; n]);
     let ordered_by_a = pairs - tied_pairs(&a, |x, y| x == y);
     if ordered_by_a == 0 || ordered_by_b == 0 {
@@ -195,6 +197,7 @@ mod tests {
         }
         assert_eq!((kendall(&a, &a), kendall(&a, &[2.0; 9]), kendall(&[], &[])), (1.0, 0.0, 0.0));
         assert_eq!(kendall(&[0.0, 1.0, 2.0], &[2.0, 1.0, 0.0]), -1.0);
+        assert!(kendall(&[0.0, f64::NAN], &[0.0, 1.0]).is_nan());
     }
 
     #[test]
