@@ -24,6 +24,7 @@ use crate::model::probe::head::{Batch, Dims};
 use crate::model::probe::head_output::Form;
 use crate::model::probe::params::Params;
 use crate::model::reading::Intervention;
+use crate::model::stats::mean_row;
 use crate::model::tokens::Tokens;
 use crate::model::trace::{Attributed, Attribution, AttributionSet, Trace};
 
@@ -94,7 +95,7 @@ pub fn integrated(reading: &ImageReading<'_>, class: usize) -> Result<Integrated
     let target = TargetLogit::new(reading, class)?;
     let tokens = reading.tokens;
     let patches = patches_f64(tokens);
-    let mean = mean(&patches, tokens.width);
+    let mean = mean_row(patches.chunks_exact(tokens.width), tokens.width); // [d]
     let from_mean: Vec<f64> = patches.iter().zip(mean.iter().cycle()).map(|(t, mean)| t - mean).collect();
     let narrow = |values: &mut dyn Iterator<Item = f64>| Tokens {
         patches: values.map(|x| x as f32).collect(),
@@ -227,15 +228,6 @@ fn f64_tensor<const D: usize>(values: Vec<f64>, shape: [usize; D], device: &Devi
 /// The patch tokens in float64, `[N, d]`.
 fn patches_f64(tokens: &Tokens) -> Vec<f64> {
     tokens.patches.iter().map(|&x| f64::from(x)).collect()
-}
-
-/// The mean token, `[d]`, of `patches` `[N, d]`.
-fn mean(patches: &[f64], width: usize) -> Vec<f64> {
-    let mut mean = vec![0.0; width];
-    for token in patches.chunks_exact(width) {
-        mean.iter_mut().zip(token).for_each(|(mean, t)| *mean += t / (patches.len() / width) as f64);
-    }
-    mean
 }
 
 /// Dot product of every token with its gradient, `[N]`.

@@ -10,6 +10,7 @@ use crate::model::ops::gemm;
 use crate::model::ops::simd::{self, vectorised};
 use crate::model::probe::Classifier;
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, blocks};
+use crate::model::stats::mean_row;
 use crate::model::tokens::Tokens;
 
 /// Features of the image, `[F]`.
@@ -72,11 +73,7 @@ pub(super) fn dot<A: Copy + Into<f64>, B: Copy + Into<f64>>(row: &[A], values: &
 
 /// Mean of equally long vectors.
 pub(super) fn average(parts: &[Vec<f64>]) -> Vec<f64> {
-    let mut sum = vec![0.0; parts.first().map_or(0, Vec::len)];
-    for part in parts {
-        sum.iter_mut().zip(part).for_each(|(s, x)| *s += x / parts.len() as f64);
-    }
-    sum
+    mean_row(parts.iter().map(Vec::as_slice), parts.first().map_or(0, Vec::len))
 }
 
 /// `P gain`, `[N]`: weight of every token, given the weight `gain[k]` of every position.

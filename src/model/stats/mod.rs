@@ -18,6 +18,18 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
+/// Mean of rows of `width` values, `[width]`.
+pub fn mean_row<'a, T: Copy + Into<f64> + 'a>(
+    rows: impl ExactSizeIterator<Item = &'a [T]>,
+    width: usize,
+) -> Vec<f64> {
+    let (mut mean, count) = (vec![0.0; width], rows.len() as f64);
+    for row in rows {
+        mean.iter_mut().zip(row).for_each(|(mean, &x)| *mean += x.into() / count);
+    }
+    mean
+}
+
 /// Index of the largest value, the first of equals; 0 if there are none.
 pub fn argmax(values: &[f64]) -> usize {
     (0..values.len()).fold(0, |best, at| if values[at] > values[best] { at } else { best })

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::Vectors;
 use super::lbfgs::minimise;
-use crate::model::stats::argmax;
+use crate::model::stats::{argmax, mean_row};
 
 /// Partial sums of the gradient: a fixed number, so that the result does not depend on the number of cores.
 const PARTS: usize = 16;
@@ -156,11 +156,8 @@ fn softmax(row: &mut [f64]) -> f64 {
 /// rounding is set to 1.
 fn moments(vectors: &Vectors) -> (Vec<f64>, Vec<f64>) {
     let n = vectors.len() as f64;
-    let mut mean = vec![0.0; vectors.width];
+    let mean = mean_row(vectors.values.chunks_exact(vectors.width), vectors.width);
     let mut square = vec![0.0; vectors.width];
-    for row in vectors.values.chunks_exact(vectors.width) {
-        mean.iter_mut().zip(row).for_each(|(m, &x)| *m += f64::from(x) / n);
-    }
     for row in vectors.values.chunks_exact(vectors.width) {
         let each = square.iter_mut().zip(&mean).zip(row);
         each.for_each(|((s, m), &x)| *s += (f64::from(x) - m).powi(2) / n);

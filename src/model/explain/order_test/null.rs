@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::assignment::min_cost_assignment;
 use super::exchanges::{DRAWS, Exchanges};
 use crate::model::memo::mark;
-use crate::model::stats::normal_tail;
+use crate::model::stats::{mean_row, normal_tail};
 use crate::model::trace::{HISTOGRAM_BINS, HISTOGRAM_END, Reassigned};
 
 /// A deviation below this multiple of the largest entry (times sqrt N) is rounding, and taken for 0.
@@ -136,11 +136,7 @@ impl Exchange {
             }
             Self::Table(table) => {
                 let n = self.tokens();
-                let mut columns = vec![0.0; n];
-                table
-                    .chunks_exact(n)
-                    .for_each(|row| columns.iter_mut().zip(row).for_each(|(c, x)| *c += x / n as f64));
-                let columns = subtract_mean(&columns);
+                let columns = subtract_mean(&mean_row(table.chunks_exact(n), n));
                 let row = |row: &[f64]| -> Vec<f64> {
                     let mean = row.iter().sum::<f64>() / n as f64;
                     row.iter().zip(&columns).map(|(x, column)| x - mean - column).collect()

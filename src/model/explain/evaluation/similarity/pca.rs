@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::ops::gemm::Matrix;
 use crate::model::ops::simd;
-use crate::model::stats::normal;
+use crate::model::stats::{mean_row, normal};
 
 /// Dimension of the iterated subspace: the more beyond two, the fewer steps.
 const SUBSPACE: usize = 12;
@@ -50,10 +50,7 @@ pub(super) fn project(rows: &[f32], known: &[bool], n: usize) -> Result<Projecti
     if n > MAX_TOKENS {
         return Err(format!("A map takes at most {MAX_TOKENS} tokens per image, but these have {n}"));
     }
-    let mut mean = vec![0.0; n];
-    for row in &images {
-        mean.iter_mut().zip(*row).for_each(|(mean, x)| *mean += f64::from(*x) / images.len() as f64);
-    }
+    let mean = mean_row(images.iter().copied(), n);
     let covariance = covariance(&images, &mean);
     let variance: f64 = (0..n).map(|at| covariance[at * n + at]).sum();
     if variance < MIN_VARIANCE {
