@@ -579,6 +579,7 @@ fn findings_are_kept_by_a_key_listed_searched_and_shown_by_a_click() {
     assert!(!window.has("Show finding 1") && window.has("Starred images only"), "the library is back");
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn share_says_what_goes_in_where_to_and_writes_it() {
     let desk = tempfile::tempdir().expect("a folder");

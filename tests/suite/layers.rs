@@ -18,7 +18,6 @@ use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
 
 use crate::faults::tree;
 use crate::run::{Desk, assert_ends, backbone, done, files, json, lines, program, run, succeeds};
-use crate::submit::assert_same;
 
 const LAYERS: [Layer; 2] = [Layer(Some(1)), Layer(None)];
 const RATES: [f64; 2] = [1e-3, 1e-2];
@@ -333,6 +332,7 @@ fn grid(desk: &Desk, out: &str, more: &[&str]) -> Command {
     )
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn tasks_of_layers_and_rates_come_to_the_bytes_of_one_run() {
     let desk = Desk::new(150, 12);
@@ -341,7 +341,7 @@ fn tasks_of_layers_and_rates_come_to_the_bytes_of_one_run() {
     let in_tasks = ["--submit", "local", "--tasks", "8", "--wait"];
     // Tokens are there.
     assert_ends(&mut grid(&desk, "parts", &in_tasks), 0, &["submitted: 8 x train, then join"]);
-    assert_same(&desk.path("parts"), &desk.path("whole"));
+    crate::submit::assert_same(&desk.path("parts"), &desk.path("whole"));
     // Without cached tokens, tasks extract them first, of both layers at once.
     let mut sweep = desk.on_data("sweep", "other");
     sweep.args(["--grid", "iterations=1,5", "--config", "state_dim=4", "--epochs", "1", "--batch", "32"]);
