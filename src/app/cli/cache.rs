@@ -62,10 +62,7 @@ impl Cache {
                 let root = cache_root(root.cache.as_deref())?;
                 let entries = list::entries(&root)?;
                 if json {
-                    stdout::text(format_args!(
-                        "{:#}\n",
-                        json!({"root": root.display().to_string(), "caches": entries})
-                    ))?;
+                    stdout::json(&json!({"root": root.display().to_string(), "caches": entries}))?;
                 } else {
                     for entry in &entries {
                         stdout::line(describe(entry))?;

@@ -58,31 +58,28 @@ impl DatasetVerb {
                     .collect()
             };
             let classes = report.classes.iter().zip(&report.counts);
-            stdout::text(format_args!(
-                "{:#}\n",
-                json!({
-                    "name": dataset.name,
-                    "layout": dataset.layout,
-                    "root": dataset.root.display().to_string(),
-                    "images": dataset.samples.len(),
-                    "splits": counts(&Split::ALL.map(|split| report.total(split))),
-                    "held_out": dataset.held_out().map(Split::name),
-                    "classes": classes
-                        .map(|(name, own)| json!({"name": name, "images": counts(own)}))
-                        .collect::<Vec<_>>(),
-                    "skipped": report.skipped,
-                    "checked": report.checked,
-                    "unreadable": report.unreadable
-                        .iter()
-                        .map(|(sample, why)| json!({"image": name(*sample), "error": why}))
-                        .collect::<Vec<_>>(),
-                    "in_train_and_held_out": report.shared
-                        .iter()
-                        .map(|(train, held)| json!([name(*train), name(*held)]))
-                        .collect::<Vec<_>>(),
-                    "notes": report.notes,
-                })
-            ))?;
+            stdout::json(&json!({
+                "name": dataset.name,
+                "layout": dataset.layout,
+                "root": dataset.root.display().to_string(),
+                "images": dataset.samples.len(),
+                "splits": counts(&Split::ALL.map(|split| report.total(split))),
+                "held_out": dataset.held_out().map(Split::name),
+                "classes": classes
+                    .map(|(name, own)| json!({"name": name, "images": counts(own)}))
+                    .collect::<Vec<_>>(),
+                "skipped": report.skipped,
+                "checked": report.checked,
+                "unreadable": report.unreadable
+                    .iter()
+                    .map(|(sample, why)| json!({"image": name(*sample), "error": why}))
+                    .collect::<Vec<_>>(),
+                "in_train_and_held_out": report.shared
+                    .iter()
+                    .map(|(train, held)| json!([name(*train), name(*held)]))
+                    .collect::<Vec<_>>(),
+                "notes": report.notes,
+            }))?;
         } else {
             stdout::text(&report)?;
             for (train, held) in report.shared.iter().take(MAX_PAIRS) {

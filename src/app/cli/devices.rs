@@ -35,8 +35,7 @@ impl Devices {
         if self.json {
             let auto = json!({ "name": auto.found.name, "why": auto.why });
             let devices = rows.iter().map(Row::to_json).collect::<anyhow::Result<Vec<_>>>()?;
-            let all = json!({ "auto": auto, "built_with": built_with(), "devices": devices });
-            stdout::text(format_args!("{all:#}\n"))?;
+            stdout::json(&json!({ "auto": auto, "built_with": built_with(), "devices": devices }))?;
         } else {
             for row in &rows {
                 stdout::text(row.to_text())?;

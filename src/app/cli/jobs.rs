@@ -115,7 +115,7 @@ impl Jobs {
             return wait(&mut plan);
         }
         if self.json {
-            stdout::text(format_args!("{:#}\n", document(&plan)?))?;
+            stdout::json(&document(&plan)?)?;
         } else {
             print_list(&plan)?;
         }
@@ -139,8 +139,7 @@ pub fn submit(
             tasks: stage.tasks(),
             script: script(&plan, stage),
         };
-        let planned: Vec<PlannedStage> = plan.stages.iter().map(planned).collect();
-        stdout::text(format_args!("{:#}\n", json!(planned)))?;
+        stdout::json(&plan.stages.iter().map(planned).collect::<Vec<_>>())?;
         return Ok(ExitCode::SUCCESS);
     }
     if flags.dry_run {

@@ -94,7 +94,7 @@ impl Machine {
             other => other?,
         };
         match self.json {
-            true => stdout::text(format_args!("{}\n", serde_json::to_string_pretty(&figures)?))?,
+            true => stdout::json(&figures)?,
             false => stdout::text(table::render(&found.adapter, &sizes, &figures))?,
         }
         Ok(ExitCode::SUCCESS)

@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::io::{ErrorKind, Write, stderr, stdout};
 
 use anyhow::Context;
+use serde::Serialize;
 
 use crate::app::log;
 use crate::model::io::escape::{shown_line, shown_text};
@@ -20,6 +21,11 @@ pub fn line(line: impl Display) -> anyhow::Result<()> {
 /// Prints results that hold their own line breaks; errors as of [`line()`].
 pub fn text(text: impl Display) -> anyhow::Result<()> {
     write(&shown_text(&text.to_string()))
+}
+
+/// Prints a JSON document over several lines; errors as of [`line()`].
+pub fn json(document: &impl Serialize) -> anyhow::Result<()> {
+    text(serde_json::to_string_pretty(document)? + "\n")
 }
 
 fn write(text: &str) -> anyhow::Result<()> {

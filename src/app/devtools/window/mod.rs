@@ -52,7 +52,7 @@ impl Window {
             anyhow::bail!("the window could not be measured: {why}");
         }
         if self.json {
-            stdout::text(format_args!("{:#}\n", sheet.json()))?;
+            stdout::json(&sheet.json())?;
         } else {
             stdout::text(sheet.text())?;
         }
