@@ -7,8 +7,9 @@
 mod visitor;
 mod watch;
 
+use std::cell::Cell;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -45,17 +46,14 @@ pub struct Soak {
 impl Soak {
     /// Returns once the time is over; a failure exit code if something grew or went wrong.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let outcome = Arc::new(Mutex::new(None));
+        let outcome = SharedVerdict::default();
+        let shared = outcome.clone();
         match self.headless {
-            true => self.without_screen(outcome.clone())?,
-            false => {
-                let outcome = outcome.clone();
-                native::open(move |ctx| self.build(ctx, outcome))?;
-            }
+            true => self.without_screen(shared)?,
+            false => native::open(move |ctx| self.build(ctx, shared))?,
         }
-        let verdict = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let verdict = verdict.context("the window was closed before the time was up")??;
-        stdout::text(format_args!("{}\n", serde_json::to_string_pretty(&verdict)?))?;
+        let verdict = outcome.take().context("the window was closed before the time was up")??;
+        stdout::json(&verdict)?;
         Ok(if verdict.kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
@@ -65,14 +63,8 @@ impl Soak {
             bail!("the bundled demo was not found: set {} to the folder `assets`", demo::ASSETS_VARIABLE);
         }
         let watch = Watch::new(Duration::from_secs(self.seconds))?;
-        Ok(Soaking {
-            app,
-            visitor: Visitor::new(self.seed)?,
-            watch,
-            begun: Instant::now(),
-            outcome,
-            over: false,
-        })
+        let visitor = Visitor::new(self.seed)?;
+        Ok(Soaking { app, visitor, watch, begun: Instant::now(), outcome, over: false })
     }
 
     fn without_screen(&self, outcome: SharedVerdict) -> anyhow::Result<()> {
@@ -90,7 +82,7 @@ impl Soak {
 }
 
 /// Where the soak leaves its outcome: a verdict, or why there is none.
-type SharedVerdict = Arc<Mutex<Option<anyhow::Result<Verdict>>>>;
+type SharedVerdict = Rc<Cell<Option<anyhow::Result<Verdict>>>>;
 
 /// The window, the simulated person in it, and the watch over the process.
 struct Soaking {
@@ -119,16 +111,12 @@ impl Soaking {
             false => self.visitor.act(&mut self.app),
         };
         let watched = acted.and_then(|()| self.watch.poll(&self.visitor.done(&self.app)));
-        let outcome = match watched {
-            Ok(None) => {
-                ctx.request_repaint_after(FRAME);
-                return;
-            }
-            Ok(Some(verdict)) => Ok(verdict),
-            Err(error) => Err(error),
-        };
+        let outcome = watched.transpose();
+        if outcome.is_none() {
+            return ctx.request_repaint_after(FRAME);
+        }
         self.over = true;
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        self.outcome.set(outcome);
         ctx.send_viewport_cmd(egui::ViewportCommand::Close);
     }
 }

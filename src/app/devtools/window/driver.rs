@@ -1,7 +1,9 @@
 //! Wraps the window for the script: feeds it the simulated pointer's events, and times its frames.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -44,7 +46,7 @@ pub struct Driver {
     drawn: Option<usize>,
     stage_began: Instant,
     rest: Arc<Rest>,
-    sheet: Arc<Mutex<Sheet>>,
+    sheet: Rc<RefCell<Sheet>>,
 }
 
 /// Frames that the window drew at rest. `phase`: 0 before counting, [`COUNTING`] or [`COUNTED`].
@@ -59,7 +61,7 @@ impl Driver {
         app: App,
         begun: Instant,
         synthetic: SyntheticLibrary,
-        sheet: Arc<Mutex<Sheet>>,
+        sheet: Rc<RefCell<Sheet>>,
     ) -> Self {
         Self {
             app,
@@ -79,12 +81,8 @@ impl Driver {
         }
     }
 
-    fn sheet(&self) -> MutexGuard<'_, Sheet> {
-        self.sheet.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn record(&self, name: &'static str, value: f64) {
-        self.sheet().record(name, value);
+        self.sheet.borrow_mut().record(name, value);
     }
 
     /// Whether a frame that was drawn while `there` held has been handed to the screen.
@@ -98,7 +96,7 @@ impl Driver {
     }
 
     pub(super) fn fail(&mut self, why: String) {
-        self.sheet().failed = Some(why);
+        self.sheet.borrow_mut().failed = Some(why);
         self.go_to(Stage::Over);
     }
 

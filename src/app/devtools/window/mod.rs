@@ -11,8 +11,9 @@ pub mod load;
 pub mod metrics;
 mod script;
 
+use std::cell::RefCell;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::rc::Rc;
 use std::time::Instant;
 
 use clap::Args;
@@ -44,10 +45,10 @@ impl Window {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let begun = Instant::now();
         let synthetic = SyntheticLibrary { images: self.images, probes: self.probes };
-        let sheet = Arc::new(Mutex::new(Sheet::default()));
+        let sheet = Rc::new(RefCell::new(Sheet::default()));
         let shared = sheet.clone();
         native::open(move |ctx| Ok(Driver::new(demo_window(ctx)?, begun, synthetic, shared)))?;
-        let sheet = std::mem::take(&mut *sheet.lock().unwrap_or_else(PoisonError::into_inner));
+        let sheet = sheet.take();
         if let Some(why) = sheet.failed {
             anyhow::bail!("the window could not be measured: {why}");
         }
