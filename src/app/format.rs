@@ -1,4 +1,4 @@
-//! Formatting of counts, sizes and times for people, and of words for a shell.
+//! Formatting of counts, sizes and times for people, and of words for a shell; names made distinct.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,6 +23,13 @@ pub fn noun<'a>(number: usize, one: &'a str, many: &'a str) -> &'a str {
 /// The file name of a path, or all of it if it has none.
 pub fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// `name`, or the first of `name-2`, `name-3`... that is not `taken`.
+pub fn distinct(name: &str, mut taken: impl FnMut(&str) -> bool) -> String {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| !taken(name)).expect("an endless list of names")
 }
 
 /// A number of bytes with one decimal, in decimal units from kB to TB.
@@ -93,6 +100,12 @@ mod tests {
         ] {
             assert_eq!(shell_word(word), shell);
         }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_gets_a_number() {
+        assert_eq!(distinct("a", |_| false), "a");
+        assert_eq!(distinct("a", |name| ["a", "a-2"].contains(&name)), "a-3");
     }
 
     #[test]

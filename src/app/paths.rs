@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::app::format::distinct;
 use crate::model::io::atomic_file;
 
 /// The environment variable that overrides the folder of all token caches.
@@ -58,14 +59,8 @@ pub fn runs() -> Option<PathBuf> {
 /// An unused folder for a run: `NAME` in [`runs`], followed by a number if it exists; `None` if the user has no home
 /// folder.
 pub fn run(name: &str) -> Option<PathBuf> {
-    Some(unused(&runs()?, name))
-}
-
-/// `name` in `folder`, or the first of `name-2`, `name-3`... that does not exist.
-fn unused(folder: &Path, name: &str) -> PathBuf {
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    let mut names = std::iter::once(name.to_owned()).chain(numbered).map(|name| folder.join(name));
-    names.find(|path| !path.exists()).expect("an endless list of names")
+    let runs = runs()?;
+    Some(runs.join(distinct(name, |name| runs.join(name).exists())))
 }
 
 /// Creates a folder and those above it, as far as they are missing; an error names it.
@@ -97,15 +92,5 @@ mod tests {
         crate::model::io::atomic_file::write(&program, b"newer").unwrap();
         assert_eq!(super::in_place(marked), program);
         assert_eq!(super::in_place(program.clone()), program);
-    }
-
-    #[test]
-    fn a_name_that_is_taken_gets_a_number() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(super::unused(folder.path(), "a"), folder.path().join("a"));
-        for name in ["a", "a-2"] {
-            std::fs::create_dir(folder.path().join(name)).unwrap();
-        }
-        assert_eq!(super::unused(folder.path(), "a"), folder.path().join("a-3"));
     }
 }

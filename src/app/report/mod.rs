@@ -33,7 +33,7 @@ use self::Build::{All, Each};
 pub use self::csv::parquet;
 use self::run_metrics::{ProbeMetrics, RunMetrics};
 use self::table::{Cell, Column, Row, Table};
-use crate::app::format::counted;
+use crate::app::format::{counted, distinct};
 use crate::app::jobs::history::TrainHistory;
 pub use crate::app::jobs::run_metrics;
 use crate::model::probe::head;
@@ -161,10 +161,7 @@ impl Source {
             if sources.iter().any(|other| path(other).is_some_and(|known| Some(known) == path(&source))) {
                 continue;
             }
-            let taken = |name: &str| sources.iter().any(|other| other.name == name);
-            let numbered = (2..).map(|number| format!("{}-{number}", source.name));
-            let mut names = std::iter::once(source.name.clone()).chain(numbered);
-            source.name = names.find(|name| !taken(name)).expect("an endless supply of names");
+            source.name = distinct(&source.name, |name| sources.iter().any(|other| other.name == name));
             sources.push(source);
         }
         Ok(sources)

@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use super::TrainArgs;
 use crate::app::cli::{extract, fetch};
+use crate::app::format::distinct;
 use crate::app::jobs::extract::TokenSettings;
 use crate::app::jobs::train::{TrainPlan, TrainSettings, TrainSpec, preflight};
 use crate::app::submit::Stage;
@@ -83,9 +84,7 @@ fn short_name(backbone: &str, taken: &[String]) -> String {
         "" | "tasks" => "backbone",
         name => name,
     };
-    let free = |name: &String| !taken.contains(name);
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    std::iter::once(name.to_owned()).chain(numbered).find(free).expect("one of them is free")
+    distinct(name, |name| taken.iter().any(|other| other == name))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::Source;
+use crate::app::format;
 use crate::app::image_files::images_below;
 use crate::app::jobs::open;
 use crate::app::user_error::Usage;
@@ -105,15 +106,7 @@ pub fn stems<'a>(files: impl Iterator<Item = &'a Path>, reserved: &[&str]) -> Ve
 /// The names, made distinct from each other and from `reserved`, ignoring case, by appending `-2`, `-3`, ...
 pub fn numbered(names: impl Iterator<Item = String>, reserved: &[&str]) -> Vec<String> {
     let mut taken: HashSet<String> = reserved.iter().map(|name| (*name).to_owned()).collect();
-    names
-        .map(|own| {
-            let numbered = (2..).map(|number| format!("{own}-{number}"));
-            std::iter::once(own.clone())
-                .chain(numbered)
-                .find(|name| taken.insert(name.to_lowercase()))
-                .expect("an endless supply of names")
-        })
-        .collect()
+    names.map(|own| format::distinct(&own, |name| !taken.insert(name.to_lowercase()))).collect()
 }
 
 /// The file name without its extension; never a relative path component (`...png` has the stem `..`).
