@@ -1,5 +1,5 @@
-//! Default folders: token caches, crash reports, pasted and received files, compiled kernels and runs; creating a folder; and this
-//! program's own file.
+//! Default folders: token caches, crash reports, pasted and received files, compiled kernels and runs; creating a folder or file
+//! whose errors name it; and this program's own file.
 
 use std::path::{Path, PathBuf};
 
@@ -66,6 +66,11 @@ pub fn run(name: &str) -> Option<PathBuf> {
 /// Creates a folder and those above it, as far as they are missing; an error names it.
 pub fn make_folder(folder: &Path) -> anyhow::Result<()> {
     atomic_file::make_folder(folder).with_context(|| format!("{}: cannot be created", folder.display()))
+}
+
+/// Writes a file [atomically](atomic_file::write); an error names it.
+pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    atomic_file::write(path, bytes).with_context(|| format!("{}: cannot be written", path.display()))
 }
 
 /// The file of this program; if it was replaced since the program started, as by an update, the file in its place.

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 
 use super::html::{FIGURES, Page, Part, WIDTH_MM, plot, probe_name};
 use crate::app::jobs::Cancel;
+use crate::app::paths;
 use crate::app::state::share::{Share, ShareKind, ShareTheme, Shared, SharedFinding};
 use crate::app::user_error::UserError;
 use crate::model::io::atomic_file;
@@ -76,8 +77,7 @@ pub fn page(shared: &Shared) -> Page {
 
 fn write_page(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     let html = page(shared).html_unless(&|| cancel.is_cancelled()).context("Cancelled")?;
-    let to = &shared.share.to;
-    atomic_file::write(to, html.as_bytes()).with_context(|| format!("{}: cannot be written", to.display()))
+    paths::write(&shared.share.to, html.as_bytes())
 }
 
 fn write_figures(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {

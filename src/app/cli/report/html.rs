@@ -12,7 +12,7 @@ use crate::app::cli::figures::source;
 use crate::app::format::{self, counted, shell_word};
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::inspect::flags;
-use crate::app::paths::make_folder;
+use crate::app::paths::{self, make_folder};
 use crate::app::report::Source;
 use crate::app::report::html::{FIGURES, Page, Part, choose, explain};
 use crate::app::report::table::Table;
@@ -159,8 +159,7 @@ impl HtmlFlags {
             save(folder, page.traces())?;
         }
         let html = page.html();
-        atomic_file::write(out, html.as_bytes())
-            .with_context(|| format!("{}: cannot be written", out.display()))?;
+        paths::write(out, html.as_bytes())?;
         let traces = counted(page.traces().count(), "explanation", "explanations");
         let tables = counted(page.tables.len(), "table", "tables");
         say!("{traces} and {tables}, {}", format::bytes(html.len() as u64));
@@ -196,9 +195,7 @@ fn save<'a>(folder: &Path, traces: impl Iterator<Item = &'a Arc<Trace>>) -> anyh
         let stem = |name: &str| viz::figures::plot::stem(name);
         let (image, probe, class) = (stem(&trace.image), stem(&trace.probe), trace.evidence.class);
         let path = folder.join(format!("{number:03}-{image}-{probe}-{class}.trace.json"));
-        let bytes = serde_json::to_vec(&**trace).expect("plain data serialises");
-        atomic_file::write(&path, &bytes)
-            .with_context(|| format!("{}: cannot be written", path.display()))?;
+        paths::write(&path, &serde_json::to_vec(&**trace).expect("plain data serialises"))?;
     }
     Ok(())
 }

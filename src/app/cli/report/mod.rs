@@ -5,17 +5,16 @@ mod html;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 
 pub(super) use self::html::notes;
 use crate::app::format::{counted, shell_word};
-use crate::app::paths::make_folder;
+use crate::app::paths::{self, make_folder};
 use crate::app::report::{FORMATS, Format, PARQUET, Source, TABLES, parquet, table::Table};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::{self, say};
 use crate::app::value_parser::{number, one_of};
-use crate::model::io::atomic_file;
 
 /// Make the paper's tables from runs, or an HTML page of tables and explained images.
 ///
@@ -125,9 +124,7 @@ impl Report {
                     Some(format) => (format.render)(table).into_bytes(),
                     None => parquet(table)?,
                 };
-                let path = out.join(format!("{}.{ending}", table.id));
-                atomic_file::write(&path, &bytes)
-                    .with_context(|| format!("{}: cannot be written", path.display()))?;
+                paths::write(&out.join(format!("{}.{ending}", table.id)), &bytes)?;
             }
         }
         say!("{} in {}", counted(tables.len(), "table", "tables"), out.display());

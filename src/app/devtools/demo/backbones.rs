@@ -7,8 +7,8 @@ use burn::tensor::Device;
 use indicatif::MultiProgress;
 use serde::{Deserialize, Serialize};
 
-use super::build::write_atomic;
 use super::heads::bar;
+use crate::app::paths;
 use crate::app::terminal::stdout::say;
 use crate::model::data::scenes;
 use crate::model::pretrain::folder::{Precision, save};
@@ -67,7 +67,7 @@ pub fn make(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -
     save(folder, plan, &weights, Precision::Half)?;
     let record =
         serde_json::to_string_pretty(&Record { plan: *plan, scenes_version: scenes::VERSION, curve })? + "\n";
-    write_atomic(&folder.join(FILE), record.as_bytes())
+    paths::write(&folder.join(FILE), record.as_bytes())
 }
 
 /// Whether `folder` holds a backbone that the same plan made from the same version of the scenes.

@@ -12,6 +12,7 @@ use indicatif::MultiProgress;
 use super::{backbones, heads};
 use crate::app::demo::{DemoBackbone, DemoInfo};
 use crate::app::jobs::train::SEEDS;
+use crate::app::paths;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::app::value_parser::{number, whole_number};
@@ -113,7 +114,7 @@ impl Build {
         about.backbones.extend(made);
         about.backbones.sort_by(|a, b| a.id.cmp(&b.id));
         let text = serde_json::to_string_pretty(&about)? + "\n";
-        write_atomic(&self.out.join(DemoInfo::FILE), text.as_bytes())?;
+        paths::write(&self.out.join(DemoInfo::FILE), text.as_bytes())?;
         stdout::text(table(&about))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -204,9 +205,4 @@ fn clear(folder: &Path) -> anyhow::Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// Writes a file atomically: whole, or not at all.
-pub fn write_atomic(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    atomic_file::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))
 }
