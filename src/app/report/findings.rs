@@ -17,7 +17,7 @@ use crate::model::trace::Trace;
 use crate::viz::draw::Theme;
 use crate::viz::figures::plot::{Plot as _, stem};
 use crate::viz::figures::token_map::class_name;
-use crate::viz::{Figure, export, find};
+use crate::viz::{Figure, export};
 
 /// Longest part of a file name that comes from an image, a probe or a class, in characters.
 const MAX_NAME_CHARS: usize = 60;
@@ -43,7 +43,7 @@ pub fn write(shared: &Shared, cancel: &Cancel) -> Result<PathBuf, UserError> {
 pub fn estimate(share: &Share, trace: &Arc<Trace>, explanations: usize) -> u64 {
     let bytes = match share.kind {
         ShareKind::Page => {
-            let size = |traces| Page { figures: figures(), ..Page::of(traces) }.html().len();
+            let size = |traces| Page { figures: FIGURES.to_vec(), ..Page::of(traces) }.html().len();
             let empty = size(Vec::new());
             empty + explanations * (size(vec![trace.clone()]) - empty)
         }
@@ -51,7 +51,7 @@ pub fn estimate(share: &Share, trace: &Arc<Trace>, explanations: usize) -> u64 {
             let (_, theme) = named_theme(share.theme);
             let svg_size =
                 |figure| figure_svg(figure, trace, &[trace], &theme).map_or(0, |(svg, _)| svg.len());
-            let svg_bytes: usize = figures().into_iter().map(svg_size).sum();
+            let svg_bytes: usize = FIGURES.into_iter().map(svg_size).sum();
             explanations * (svg_bytes + json(trace).len())
         }
     };
@@ -68,7 +68,7 @@ pub fn page(shared: &Shared) -> Page {
         title: shared.share.title.clone(),
         parts: shared.findings.iter().map(part).collect(),
         truth: shared.truth.clone(),
-        figures: figures(),
+        figures: FIGURES.to_vec(),
         facts: shared.facts.clone(),
         theme: Some(named_theme(shared.share.theme).0).filter(|theme| *theme != "print"),
         ..Page::default()
@@ -121,7 +121,7 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
             let prefix = format!("{folder}/{number}-{}{class}", file_safe(&probe_name(trace)));
             let row: Vec<&Arc<Trace>> = traces.iter().filter(|other| other.image == trace.image).collect();
             atomic_file::write(&to.join(format!("{prefix}.trace.json")), &json(trace))?;
-            for figure in figures() {
+            for figure in FIGURES {
                 cancel.check().map_err(|_| anyhow::anyhow!("Cancelled"))?;
                 let Some((svg, command)) = figure_svg(figure, trace, &row, &theme) else { continue };
                 let file = format!("{prefix}-{}.svg", figure.id());
@@ -146,10 +146,6 @@ fn figure_svg(
     let scene = plot.draw_column(theme, export::points(WIDTH_MM)).ok()?;
     let caption = plot.caption();
     Some((export::svg(&scene, &caption.about), caption.command))
-}
-
-fn figures() -> Vec<&'static dyn Figure> {
-    FIGURES.iter().filter_map(|id| find(id)).collect()
 }
 
 /// A theme and its name on the command line.

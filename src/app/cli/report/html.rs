@@ -26,7 +26,8 @@ use crate::model::probe::Probe;
 use crate::model::trace::Trace;
 use crate::model::train::run::ProbeCheckpoint;
 use crate::viz::draw::check::check;
-use crate::viz::{self, Figure, export, find};
+use crate::viz::figures::plot::stem;
+use crate::viz::{self, Figure, export};
 
 /// Largest file of notes, in bytes.
 const MAX_NOTES: u64 = 1 << 20;
@@ -105,7 +106,7 @@ impl HtmlFlags {
             make_folder(folder)?;
         }
         let figures = match &self.figure[..] {
-            [] => FIGURES.iter().filter_map(|id| find(id)).collect(),
+            [] => FIGURES.to_vec(),
             named => named.to_vec(),
         };
         let mut page = Page { notes, tables, figures, facts: facts(sources), ..Page::default() };
@@ -192,7 +193,6 @@ impl HtmlFlags {
 fn save<'a>(folder: &Path, traces: impl Iterator<Item = &'a Arc<Trace>>) -> anyhow::Result<()> {
     make_folder(folder)?;
     for (number, trace) in (1..).zip(traces) {
-        let stem = |name: &str| viz::figures::plot::stem(name);
         let (image, probe, class) = (stem(&trace.image), stem(&trace.probe), trace.evidence.class);
         let path = folder.join(format!("{number:03}-{image}-{probe}-{class}.trace.json"));
         paths::write(&path, &serde_json::to_vec(&**trace).expect("plain data serialises"))?;

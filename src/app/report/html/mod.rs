@@ -21,10 +21,12 @@ use indexmap::IndexSet;
 use super::table::Table;
 use crate::model::trace::Trace;
 use crate::viz::Figure;
-use crate::viz::figures::token_map::class_name;
+use crate::viz::figures::evidence::Evidence;
+use crate::viz::figures::scan_path::ScanPath;
+use crate::viz::figures::token_map::{TokenMap, class_name};
 
-/// Ids of the default figures of a page.
-pub const FIGURES: &[&str] = &["token_map", "scan_path", "evidence"];
+/// The default figures of a page.
+pub const FIGURES: [&dyn Figure; 3] = [&TokenMap(None), &ScanPath, &Evidence];
 /// Width of the figures, in mm.
 pub const WIDTH_MM: f32 = 70.0;
 
