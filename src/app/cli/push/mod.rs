@@ -146,10 +146,9 @@ impl Push {
         source.outcomes.retain(|outcome| wanted(&outcome.head));
         let which = if self.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
         let read = |path: PathBuf| {
-            let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
             let bytes = atomic_file::read(&path, MAX_FILE)
                 .with_context(|| format!("{}: cannot be read", path.display()));
-            bytes.map(|bytes| Upload { path: name, bytes })
+            bytes.map(|bytes| Upload { path: format::file_name(&path), bytes })
         };
         let paths =
             source.outcomes.iter().map(|outcome| source.run.probe(&outcome.head, outcome.seed, which));

@@ -88,7 +88,7 @@ impl HtmlFlags {
     fn page_flags(&self) -> String {
         let ids: Vec<&str> = self.figure.iter().map(|figure| figure.id()).collect();
         let figures = (!ids.is_empty()).then(|| format!(" --figure {}", ids.join(",")));
-        let notes = self.notes.as_deref().map(|path| format!(" --notes {}", file_name(path)));
+        let notes = self.notes.as_deref().map(|path| format!(" --notes {}", file_word(path)));
         let title = self.title.as_deref().map(|title| format!(" --title {}", shell_word(title)));
         [figures, notes, title].into_iter().flatten().collect()
     }
@@ -116,7 +116,7 @@ impl HtmlFlags {
             (None, []) => "Probes side by side".to_owned(),
         };
         let runs: String = sources.iter().map(|source| format!(" {}", shell_word(&source.name))).collect();
-        let begun = format!("ssmprobe report{runs} --html {}", file_name(out));
+        let begun = format!("ssmprobe report{runs} --html {}", file_word(out));
         let flags = self.page_flags() + table_flags;
         let classes = sources.first().map(true_classes).unwrap_or_default();
         let (mut images, mut probes) = (ShortNames::default(), ShortNames::default());
@@ -152,7 +152,7 @@ impl HtmlFlags {
                     traces.push(anonymised(trace));
                 }
                 page.parts = vec![Part { note: None, traces }];
-                let files: Vec<String> = self.trace.iter().map(|path| file_name(path)).collect();
+                let files: Vec<String> = self.trace.iter().map(|path| file_word(path)).collect();
                 page.commands.push(format!("{begun} --trace {}{flags}", files.join(" ")));
             }
         }
@@ -252,6 +252,7 @@ fn facts(sources: &[Source]) -> Vec<(String, String)> {
     facts
 }
 
-fn file_name(path: &Path) -> String {
-    shell_word(&path.file_name().unwrap_or_default().to_string_lossy())
+/// The name of a file as a word of a command line.
+fn file_word(path: &Path) -> String {
+    shell_word(&format::file_name(path))
 }
