@@ -62,9 +62,7 @@ impl Extract {
     /// Submits the extraction as tasks, in a folder beside the cache that they fill; the last one checks all tokens.
     fn submit(&self, place: SubmitTarget) -> anyhow::Result<ExitCode> {
         let flags = &self.asked;
-        let Some(tasks) = self.submit.tasks else {
-            return Err(Usage("--submit: give the number of tasks, such as --tasks 8".into()).into());
-        };
+        let tasks = self.submit.required_tasks()?;
         let dataset = data::open(&flags.data)?;
         let tokens = flags.tokens.over(TokenSettings::default());
         let (backbone, layers) = (fetch::backbone(&flags.backbone)?, flags.layers.clone());
@@ -77,7 +75,7 @@ impl Extract {
             .ok_or(Usage(format!("--data {}: is not valid Unicode", flags.data.display())))?;
         let words = verb(&flags.backbone, data, &flags.device, &flags.layers, &flags.tokens)?;
         let stages = vec![
-            Stage::cut("tokens", words.clone(), (tasks as usize).min(plan.images.div_ceil(SHARD).max(1))),
+            Stage::cut("tokens", words.clone(), tasks.min(plan.images.div_ceil(SHARD).max(1))),
             Stage::whole(JOIN, words),
         ];
         let folder = plan.root.join(format!("tasks-{}", plan.source.key()));

@@ -42,6 +42,12 @@ pub struct SubmitFlags {
 }
 
 impl SubmitFlags {
+    /// The number of tasks, of a verb that has no default; an error without `--tasks`.
+    pub fn required_tasks(&self) -> Result<usize, Usage> {
+        let missing = || Usage("--submit: give the number of tasks, such as --tasks 8".to_owned());
+        self.tasks.map(|tasks| tasks as usize).ok_or_else(missing)
+    }
+
     /// The arguments of this process without these flags and their values.
     ///
     /// # Errors

@@ -124,10 +124,7 @@ impl Eval {
     /// Submits the evaluation as tasks, each on some of the images; the last one joins their results.
     fn submit(&self, place: SubmitTarget) -> anyhow::Result<ExitCode> {
         let folder = self.asked.home()?;
-        let Some(tasks) = self.submit.tasks else {
-            return Err(Usage("--submit: give the number of tasks, such as --tasks 8".into()).into());
-        };
-        let tasks = (tasks as usize).min(self.asked.images()?.max(1));
+        let tasks = self.submit.required_tasks()?.min(self.asked.images()?.max(1));
         let words = SubmitFlags::others_typed()?;
         let join = words.iter().cloned().chain([format!("--join={tasks}")]).collect();
         let stages = vec![Stage::cut("eval", words, tasks), Stage::whole(JOIN, join)];
