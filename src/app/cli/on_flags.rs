@@ -12,9 +12,9 @@ use crate::app::state::connection::Host;
 use crate::app::terminal::reporter::TerminalReporter;
 
 /// A verb is one job.
-const JOB: JobId = JobId(1);
-/// Time between two checks for Ctrl-C.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const JOB: JobId = JobId(1);
+/// Time between two checks for Ctrl-C, and of a connection.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Where to compute.
 #[derive(Args, Default)]

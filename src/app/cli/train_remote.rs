@@ -3,24 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::bail;
 
+use super::on_flags::{JOB, POLL_INTERVAL};
 use crate::app::format::{shell_path, shell_word};
 use crate::app::jobs::detached::{Detached, LOGS};
 use crate::app::jobs::training::TrainEvent;
-use crate::app::jobs::{Event, Fetch, JobId, Request};
+use crate::app::jobs::{Event, Fetch, Request};
 use crate::app::remote::Link;
 use crate::app::state::connection::{Connection, Host};
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::said;
-
-/// A verb is one job.
-const JOB: JobId = JobId(1);
-/// Time between two checks of Ctrl-C and the connection.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What is known of the training.
 struct RemoteTraining {
