@@ -67,9 +67,7 @@ impl Cache {
                     for entry in &entries {
                         stdout::line(describe(entry))?;
                     }
-                    let bytes = entries.iter().map(|entry| entry.bytes).sum();
-                    let count = counted(entries.len(), "cache", "caches");
-                    say!("{count}, {}, in {}", format::bytes(bytes), root.display());
+                    say!("{}, in {}", amount(&entries), root.display());
                 }
             }
             Action::Clear { root, names, all } => {
@@ -90,6 +88,12 @@ impl Cache {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The number of caches and their bytes.
+pub(super) fn amount(caches: &[Entry]) -> String {
+    let bytes = caches.iter().map(|cache| cache.bytes).sum();
+    format!("{}, {}", counted(caches.len(), "cache", "caches"), format::bytes(bytes))
 }
 
 fn describe(entry: &Entry) -> String {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::devices;
+use super::{cache, devices};
 use crate::app::anonymous::anonymous;
 use crate::app::crash;
 use crate::app::demo::{self, DemoInfo};
@@ -147,10 +147,7 @@ fn system() -> String {
 
 fn token_caches() -> anyhow::Result<String> {
     let root = cache_root(None)?;
-    let entries = list::entries(&root)?;
-    let bytes = entries.iter().map(|entry| entry.bytes).sum();
-    let caches = counted(entries.len(), "cache", "caches");
-    Ok(format!("{caches}, {}, in {}", format::bytes(bytes), root.display()))
+    Ok(format!("{}, in {}", cache::amount(&list::entries(&root)?), root.display()))
 }
 
 /// Total size of the files in the Hub's cache, in bytes, each counted once.
