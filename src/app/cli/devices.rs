@@ -58,18 +58,13 @@ impl Devices {
 
 impl Row {
     fn to_text(&self) -> String {
-        let mut text = to_text(&self.found);
-        match &self.check {
-            None => {}
-            Some(Ok(Check { size, error, gflops })) => {
-                text += &line(
-                    "check",
-                    &format!("correct to {error:.1e} at {size} x {size}, {gflops:.1} GFLOP/s"),
-                );
+        let check = self.check.as_ref().map(|check| match check {
+            Ok(Check { size, error, gflops }) => {
+                format!("correct to {error:.1e} at {size} x {size}, {gflops:.1} GFLOP/s")
             }
-            Some(Err(error)) => text += &line("check", &format!("FAILED: {error}")),
-        }
-        text
+            Err(error) => format!("FAILED: {error}"),
+        });
+        to_text(&self.found) + &check.map_or(String::new(), |check| line("check", &check))
     }
 
     fn to_json(&self) -> anyhow::Result<Value> {
@@ -109,11 +104,6 @@ fn size(bytes: u64) -> String {
 
 /// The backends compiled into this program.
 pub(super) fn built_with() -> Vec<&'static str> {
-    let optional = [("wgpu with SPIR-V", cfg!(feature = "vulkan")), ("cuda", cfg!(feature = "cuda"))];
-    let wgpu = if cfg!(feature = "vulkan") { None } else { Some("wgpu with WGSL") };
-    ["flex"]
-        .into_iter()
-        .chain(wgpu)
-        .chain(optional.iter().filter(|(_, built)| *built).map(|(name, _)| *name))
-        .collect()
+    let wgpu = if cfg!(feature = "vulkan") { "wgpu with SPIR-V" } else { "wgpu with WGSL" };
+    ["flex", wgpu].into_iter().chain(cfg!(feature = "cuda").then_some("cuda")).collect()
 }
