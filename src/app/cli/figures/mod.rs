@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 pub(super) use self::run::history;
 use crate::app::jobs::history::Band;
@@ -80,8 +80,9 @@ pub struct Figures {
     #[arg(long, value_parser = number("from 10 to 2400 dots per inch", |dpi: f32| (10.0..=2400.0).contains(&dpi)))]
     dpi: Option<f32>,
     /// Theme; print draws no background
-    #[arg(long, value_enum, default_value = "print")]
-    theme: Look,
+    #[arg(long, default_value = "print", value_parser = choice_of::<fn() -> Theme>(
+          &[("print", Theme::print), ("light", Theme::light), ("dark", Theme::dark)]))]
+    theme: fn() -> Theme,
     /// Colour map of magnitudes
     #[arg(long, default_value = "cividis",
           value_parser = choice_of(&[("cividis", Map::Cividis), ("viridis", Map::Viridis)]))]
@@ -126,13 +127,6 @@ pub struct Figures {
     /// for a GIF)
     #[arg(long, value_name = "COUNT", value_parser = whole_number(0_usize..))]
     stills: Option<usize>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Look {
-    Print,
-    Light,
-    Dark,
 }
 
 impl Figures {
@@ -243,7 +237,7 @@ impl Figures {
         out: &Path,
     ) -> anyhow::Result<()> {
         let against = self.reference(traces)?;
-        let theme = self.theme();
+        let theme = (self.theme)();
         let columns = self.columns.map(usize::from);
         let plot = TracePlot::compared(figures, traces.to_vec(), self.options());
         let plot = TracePlot { against, columns, own_scales: self.own_scales, ..plot };
@@ -284,7 +278,7 @@ impl Figures {
 
     /// Draws a plot `width` points wide into a file, and prints notes about its height and missing glyphs.
     fn save(&self, plot: &dyn Plot, out: &Path, width: f32) -> anyhow::Result<()> {
-        let scene = plot.draw_column(&self.theme(), width)?;
+        let scene = plot.draw_column(&(self.theme)(), width)?;
         let draws_glyphs = ends_with(out, "pdf") || ends_with(out, "png");
         let high = export::higher_than_page(&scene).filter(|_| plot.is_comparison());
         let missing = export::missing_letters(&scene).filter(|_| draws_glyphs);
@@ -300,14 +294,6 @@ impl Figures {
 
     fn png_dpi(&self) -> f32 {
         self.dpi.unwrap_or(PNG_DPI)
-    }
-
-    fn theme(&self) -> Theme {
-        match self.theme {
-            Look::Print => Theme::print(),
-            Look::Light => Theme::light(),
-            Look::Dark => Theme::dark(),
-        }
     }
 
     fn options(&self) -> Options {
