@@ -24,15 +24,13 @@ impl Figures {
         let runs = self.run.iter().map(|folder| history(folder)).collect::<anyhow::Result<Vec<_>>>()?;
         let runs: Vec<&TrainHistory> = runs.iter().collect();
         let heads = names(&self.heads);
-        let trained = |head: &String| {
-            let has_grid = |run: &&TrainHistory| run.grids().iter().any(|grid| grid.head == *head);
-            runs.iter().any(|run| run.about.heads.contains(head)) || runs.iter().any(has_grid)
+        // A variant, a head with variants, or one with a grid of layers and rates.
+        let is_known = |head: &&String| {
+            let is_own = |name: &String| name == *head || name.split('[').next() == Some(head.as_str());
+            let has_grid = |run: &&TrainHistory| run.grids().iter().any(|grid| grid.head == **head);
+            runs.iter().any(|run| run.about.heads.iter().any(is_own) || has_grid(run))
         };
-        let swept = |head: &String| {
-            let is_variant = |name: &String| name.split_once('[').is_some_and(|(own, _)| own == head);
-            runs.iter().any(|run| run.about.heads.iter().any(is_variant))
-        };
-        if let Some(unknown) = heads.iter().find(|head| !trained(head) && !swept(head)) {
+        if let Some(unknown) = heads.iter().find(|head| !is_known(head)) {
             let known: Vec<String> = runs.iter().map(|run| run.about.heads.join(", ")).collect();
             return Err(Usage(format!("--heads {unknown}: the run trains {}", known.join("; "))).into());
         }
