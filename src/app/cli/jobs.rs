@@ -168,19 +168,18 @@ pub fn submit(
 
 /// The stages of each chain: `3 x tokens, then all-tokens, then 4 x train, then join`.
 fn describe(stages: &[Stage]) -> String {
-    let mut chains: Vec<(Option<&str>, Vec<String>)> = Vec::new();
-    for stage in stages {
-        let times = stage.parts.map_or(String::new(), |parts| format!("{parts} x "));
-        let words = format!("{times}{}", stage.name);
-        match chains.last_mut() {
-            Some((out, chain)) if *out == stage.out.as_deref() => chain.push(words),
-            _ => chains.push((stage.out.as_deref(), vec![words])),
-        }
-    }
-    let chain = |(out, words): &(Option<&str>, Vec<String>)| {
-        format!("{}{}", out.map_or(String::new(), |out| format!("{out}: ")), words.join(", then "))
+    let named = |stage: &Stage| match stage.parts {
+        Some(parts) => format!("{parts} x {}", stage.name),
+        None => stage.name.clone(),
     };
-    chains.iter().map(chain).collect::<Vec<_>>().join("; ")
+    let chain = |stages: &[Stage]| {
+        let words = stages.iter().map(named).collect::<Vec<_>>().join(", then ");
+        match &stages[0].out {
+            Some(out) => format!("{out}: {words}"),
+            None => words,
+        }
+    };
+    stages.chunk_by(|one, next| one.out == next.out).map(chain).collect::<Vec<_>>().join("; ")
 }
 
 /// Waits until all tasks are done, or those that are not need `--retry`.
@@ -379,21 +378,21 @@ fn report_failure(plan: &Plan, task: Task, state: &State) {
 
 /// The number of tasks in each state: `2 of 5 tasks done, 1 running, 2 waiting`.
 fn summary(tasks: &[(Task, State)]) -> String {
-    let mut counts = [("running", 0), ("waiting", 0), ("stopped", 0), ("failed", 0), ("not submitted", 0)];
-    let mut done = 0;
-    for (_, state) in tasks {
-        match state {
-            State::Done => done += 1,
-            State::Running { .. } => counts[0].1 += 1,
-            State::Waiting { .. } => counts[1].1 += 1,
-            State::Stopped => counts[2].1 += 1,
-            State::Failed { .. } | State::Lost { .. } => counts[3].1 += 1,
-            State::NotHandedIn => counts[4].1 += 1,
+    let word = |state: &State| match state {
+        State::Done => "done",
+        State::Running { .. } => "running",
+        State::Waiting { .. } => "waiting",
+        State::Stopped => "stopped",
+        State::Failed { .. } | State::Lost { .. } => "failed",
+        State::NotHandedIn => "not submitted",
+    };
+    let count = |wanted: &str| tasks.iter().filter(|(_, state)| word(state) == wanted).count();
+    let mut text = format!("{} of {} done", count("done"), counted(tasks.len(), "task", "tasks"));
+    for other in ["running", "waiting", "stopped", "failed", "not submitted"] {
+        let number = count(other);
+        if number > 0 {
+            text += &format!(", {number} {other}");
         }
-    }
-    let mut text = format!("{done} of {} done", counted(tasks.len(), "task", "tasks"));
-    for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
-        text += &format!(", {count} {name}");
     }
     text
 }
