@@ -4,7 +4,6 @@
 
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
@@ -85,22 +84,19 @@ pub fn folder() -> Option<PathBuf> {
 
 /// The text of a report, anonymised.
 fn page(message: &str, place: &str, backtrace: &str) -> String {
-    let mut page = String::new();
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("without a name");
     let lines = log::tail().join("\n");
-    let _ = write!(
-        page,
+    anonymous(&format!(
         "ssmprobe {} crashed. Please attach this page to an issue.\n\n\
          system   {os} {arch}\ncommand  ssmprobe {}\nthread   {name}\nfault    {message}\nat       {place}\n\n\
          Messages and actions before it:\n{lines}\n\nBacktrace:\n{backtrace}",
         env!("CARGO_PKG_VERSION"),
         words.join(" "),
-    );
-    anonymous(&page)
+    ))
 }
 
 /// Writes a report, and deletes the oldest beyond [`MAX_REPORTS`].

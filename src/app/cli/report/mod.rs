@@ -39,7 +39,7 @@ pub struct Report {
     #[arg(long, value_name = "HEAD")]
     against: Option<String>,
     /// Test in the table `paired` whether heads differ by less than this many points of accuracy.
-    #[arg(long, value_name = "POINTS", value_parser = number("above 0 and at most 100", is_margin))]
+    #[arg(long, value_name = "POINTS", value_parser = number("above 0 and at most 100", |points: f64| points > 0.0 && points <= 100.0))]
     equivalence: Option<f64>,
     #[command(flatten)]
     html: html::HtmlFlags,
@@ -66,11 +66,6 @@ fn format(text: &str) -> Result<FormatArg, String> {
     let known = || FORMATS.iter().map(|format| format.id).chain([PARQUET]).collect::<Vec<_>>().join(", ");
     let found = FORMATS.iter().find(|format| format.id == text);
     if found.is_some() || text == PARQUET { Ok(found) } else { Err(format!("expected one of {}", known())) }
-}
-
-/// Whether `points` of accuracy can be an equivalence margin: above 0 and at most 100.
-fn is_margin(points: f64) -> bool {
-    points > 0.0 && points <= 100.0
 }
 
 impl Report {

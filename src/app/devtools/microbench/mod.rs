@@ -152,13 +152,8 @@ impl Bench<'_> {
         for group in groups {
             let measured = (group.measure)(self, on_turn)?;
             let own = measured.into_iter().filter(|(name, ..)| self.wanted.holds(name));
-            let device = device.to_owned();
-            figures.extend(own.map(|(name, value, unit)| Figure {
-                name,
-                device: device.clone(),
-                value,
-                unit,
-            }));
+            let figure = |(name, value, unit)| Figure { name, device: device.to_owned(), value, unit };
+            figures.extend(own.map(figure));
         }
         Ok(figures)
     }
