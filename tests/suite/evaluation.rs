@@ -25,7 +25,7 @@ use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::worker::WorkerEnv;
 use ssmprobe::model::data::{self, ImageSource};
 use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
-use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, Evaluation, Means, OTHER, OWN};
+use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, Evaluation, OTHER, OWN};
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{Curve, Mode, RemovalSpec};
 use ssmprobe::model::grid::Grid;
@@ -323,8 +323,7 @@ pub fn part() -> Arc<EvalSplit> {
         layout: "folder",
         classes: CLASSES.map(str::to_owned).into(),
         samples: (0..9).map(sample).collect(),
-        skipped: 0,
-        notes: Vec::new(),
+        ..data::Dataset::default()
     };
     Arc::new(EvalSplit::new(dataset, None))
 }
@@ -340,7 +339,6 @@ pub fn evaluation(part: &EvalSplit, probe: &str) -> Arc<Evaluation> {
         asked: part.asked.clone(),
         probe: probe.into(),
         head: probe.into(),
-        change: String::new(),
         backbone: "tiny".into(),
         grid: Grid::new(2, 2),
         predicted: vec![1, 0, 0, 1, OTHER, 1, 2, OTHER, 0],
@@ -350,7 +348,6 @@ pub fn evaluation(part: &EvalSplit, probe: &str) -> Arc<Evaluation> {
             ("rank_coverage", ramp(-0.02)),
         ]),
         nulls: IndexMap::from([("rank_coverage", (-0.1, 0.0))]),
-        mean_nulls: IndexMap::new(),
         positions: Some(maps(0.1)),
         weights: (probe == "gap").then(|| maps(-0.2)),
         regions: Some(RegionSummary {
@@ -366,7 +363,7 @@ pub fn evaluation(part: &EvalSplit, probe: &str) -> Arc<Evaluation> {
             pairs: vec![vec![2]],
         }),
         vectors: similarity::vectors(probe),
-        means: Means::default(),
+        ..Evaluation::default()
     })
 }
 

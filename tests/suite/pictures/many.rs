@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, Means, OWN};
+use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OWN};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::viz::COLUMN;
 use ssmprobe::viz::draw::theme::Theme;
@@ -57,7 +57,6 @@ fn evaluation(classes: usize) -> Arc<Evaluation> {
         }),
         probe: "sinkhorn".into(),
         head: "sinkhorn".into(),
-        change: String::new(),
         backbone: "tiny".into(),
         grid: Grid::new(2, 2),
         predicted: predicted.collect(),
@@ -67,16 +66,11 @@ fn evaluation(classes: usize) -> Arc<Evaluation> {
             // Class c has values near c / 1000.
             ("rank_coverage", per_image(&|c, at| (c as f32 + at as f32 / IMAGES_PER_CLASS as f32) / 1000.0)),
         ]),
-        nulls: IndexMap::new(),
-        mean_nulls: IndexMap::new(),
-        vectors: IndexMap::new(),
-        means: Means::default(),
         positions: Some(ClassMaps {
             values: values.collect(),
             counts: vec![IMAGES_PER_CLASS as u32; classes],
         }),
-        weights: None,
-        regions: None,
+        ..Evaluation::default()
     })
 }
 

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
 use ssmprobe::model::explain::evaluation::similarity::Similarity;
 use ssmprobe::model::explain::evaluation::vectors::{KeptVectors, TokenVectors, VectorKind};
-use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, Means, OTHER, OWN};
+use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OTHER, OWN};
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::null_model::MeanNull;
 use ssmprobe::model::explain::removal::{Curve, Found, Mode, Ranked, Removal};
@@ -324,7 +324,6 @@ pub fn evaluation() -> Arc<Evaluation> {
         asked: Arc::new(asked),
         probe: "sinkhorn".into(),
         head: "sinkhorn".into(),
-        change: String::new(),
         backbone: "tiny".into(),
         grid: MAP_GRID,
         predicted: PREDICTED.into(),
@@ -340,7 +339,7 @@ pub fn evaluation() -> Arc<Evaluation> {
         regions: Some(region_summary()),
         vectors: [(VectorKind::Routing, KeptVectors::Float16(TokenVectors::new(TOKEN_POSITIONS.concat())))]
             .into(),
-        means: Means::default(),
+        ..Evaluation::default()
     })
 }
 

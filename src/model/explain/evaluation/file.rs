@@ -180,8 +180,6 @@ mod tests {
             nulls: IndexMap::from([("rank_coverage", (0.5, 0.65))]),
             mean_nulls: IndexMap::from([("rank_coverage", MeanNull { mean: 0.6, reach: 0.07, draws: 64 })]),
             positions: Some(ClassMaps { values: vec![0.1, 0.9, f32::NAN, f32::NAN], counts: vec![1, 0] }),
-            weights: None,
-            regions: None,
             vectors: IndexMap::from([
                 (
                     VectorKind::Routing,
@@ -189,7 +187,7 @@ mod tests {
                 ),
                 (VectorKind::Weight, KeptVectors::None("by channel".into())),
             ]),
-            means: Means::default(),
+            ..Evaluation::default()
         }
     }
 

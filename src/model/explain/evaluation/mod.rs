@@ -41,7 +41,7 @@ pub const ORDER: [&str; 3] = ["order_z", "order_p", "order_headroom"];
 pub const OWN: &str = "own_class_probability";
 
 /// The images that a probe is evaluated on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EvalSet {
     /// Name of the dataset.
     pub dataset: String,
@@ -56,7 +56,7 @@ pub struct EvalSet {
 }
 
 /// Results of one probe.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored")]
 pub struct Evaluation {
     /// The images.

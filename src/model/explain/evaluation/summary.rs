@@ -91,7 +91,7 @@ mod tests {
 
     use indexmap::IndexMap;
 
-    use super::super::{CONFIDENCE, ClassMaps, EvalSet, Means, OWN, disagreement};
+    use super::super::{CONFIDENCE, ClassMaps, EvalSet, OWN, disagreement};
     use super::*;
     use crate::model::grid::Grid;
 
@@ -108,18 +108,11 @@ mod tests {
             asked: Arc::new(asked),
             probe: "p".into(),
             head: "gap".into(),
-            change: String::new(),
             backbone: "b".into(),
             grid: Grid::new(1, 2),
             predicted: vec![0, 1, 1, OTHER, OTHER],
             measures: IndexMap::from(columns),
-            nulls: IndexMap::new(),
-            mean_nulls: IndexMap::new(),
-            positions: None,
-            weights: None,
-            regions: None,
-            vectors: IndexMap::new(),
-            means: Means::default(),
+            ..Evaluation::default()
         }
     }
 
