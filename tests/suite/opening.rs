@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use ssmprobe::app::jobs::evaluate::EvalSplit;
 use ssmprobe::app::jobs::info::ProbeInfo;
-use ssmprobe::app::jobs::{Compute, DatasetId, Event, Fetch, Files, ImageId, PathKind, ProbeId, Request};
+use ssmprobe::app::jobs::{Compute, DatasetId, Event, Files, ImageId, PathKind, ProbeId, Request};
 use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::{Recent, Settings};
 use ssmprobe::app::state::{GalleryFilter, RevealTarget, Scope, Severity, State};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::data::{Dataset, Sample, Source, Split};
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::grid::Grid;
 
-use crate::state::{backbone, column, probe, story};
+use crate::state::{column, opened, probe, story};
 
 /// A dataset of the folder `path`: `count` test images, from `0.png` on, of two classes in turn, and one training image.
 fn part(path: &Path, count: usize) -> Arc<EvalSplit> {
@@ -28,8 +27,9 @@ fn part(path: &Path, count: usize) -> Arc<EvalSplit> {
     let name = path.display().to_string();
     let classes = ["a", "b"].map(|class| format!("{name} {class}")).into();
     let samples = (0..=count).map(sample).collect();
-    let (root, layout, skipped, notes) = (path.to_owned(), "folder", 0, Vec::new());
-    Arc::new(EvalSplit::new(Dataset { name, root, layout, classes, samples, skipped, notes }, None))
+    let root = path.to_owned();
+    let dataset = Dataset { name, root, layout: "folder", classes, samples, ..Dataset::default() };
+    Arc::new(EvalSplit::new(dataset, None))
 }
 
 /// The probe that a file name describes: `sinkhorn-70-last` is of the head `sinkhorn`, with an accuracy of 70 %.
@@ -65,13 +65,6 @@ fn does(state: &mut State, command: Command) {
                 requests.extend(state.apply(Event::Failed(job, error)));
                 continue;
             }
-            Request::Fetch(_, Fetch::OpenBackbone { entry, source, .. }) => {
-                Event::BackboneOpened { job, entry, info: backbone(&source, 24, Grid::new(2, 2)) }
-            }
-            Request::Compute(_, Compute::OpenProbe { entry, path }) => {
-                Event::ProbeOpened { job, entry, info: named(&path) }
-            }
-            Request::Files(_, Files::OpenImages { paths }) => Event::ImagesListed { job, paths },
             Request::Files(_, Files::OpenDataset { entry, path, .. }) => {
                 Event::DatasetOpened { job, entry, part: part(&path, 4) }
             }
@@ -81,7 +74,10 @@ fn does(state: &mut State, command: Command) {
                 let sources = sources.map(|(path, kind)| (path.into(), kind)).into();
                 Event::ProbesListed { job, paths: paths.collect(), sources }
             }
-            _ => continue,
+            other => match opened(&other, named) {
+                Some(event) => event,
+                None => continue,
+            },
         };
         requests.extend(state.apply(event));
         requests.extend(state.apply(Event::Finished(job)));

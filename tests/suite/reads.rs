@@ -1,10 +1,11 @@
 //! Images are read as the shown probes were trained; a probe that differs says so, and the window offers to correct it.
 
-use std::path::PathBuf;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 
 use eframe::egui::accesskit::Role;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
-use ssmprobe::app::jobs::{BackboneOptions, Compute, Event, Fetch, Files, ProbeId, Request};
+use ssmprobe::app::jobs::{BackboneOptions, Event, Fetch, ProbeId, Request};
 use ssmprobe::app::state::State;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::Settings;
@@ -13,41 +14,31 @@ use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::grid::Grid;
 
-use crate::state::{backbone, probe, probe_asked, trained_on};
+use crate::state::{backbone, opened, probe, probe_asked, trained_on};
 use crate::window::{self, Window};
 
 const DEEP: BackboneOptions =
     BackboneOptions { layer: Some(1), blocks: None, pixels: Some(224), mae_order: MaeOrder::Kept };
 
 /// A probe that was trained on tokens after layer 1 of large images, where its name says so.
-fn info(name: &str) -> ProbeInfo {
+fn info(path: &Path) -> ProbeInfo {
+    let name = path.file_stem().unwrap().to_string_lossy();
     let token_spec = TokenSpec { layer: DEEP.layer, size: DEEP.pixels, ..TokenSpec::default() };
-    if name.starts_with("deep") { trained_on(name, token_spec) } else { probe(name, 24) }
+    if name.starts_with("deep") { trained_on(&name, token_spec) } else { probe(&name, 24) }
 }
 
 /// Answers all requests in place of a worker; the options with which the backbone was last opened, if any.
-fn play(state: &mut State, mut requests: Vec<Request>) -> Option<BackboneOptions> {
+fn play(state: &mut State, requests: Vec<Request>) -> Option<BackboneOptions> {
+    let mut requests = VecDeque::from(requests);
     let mut last = None;
-    while !requests.is_empty() {
-        let mut events = Vec::new();
-        for request in std::mem::take(&mut requests) {
-            match request {
-                Request::Fetch(job, Fetch::OpenBackbone { entry, source, options, .. }) => {
-                    last = Some(options);
-                    let info = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
-                    events.extend([Event::BackboneOpened { job, entry, info }, Event::Finished(job)]);
-                }
-                Request::Compute(job, Compute::OpenProbe { entry, path }) => {
-                    let info = info(&path.file_stem().unwrap().to_string_lossy());
-                    events.extend([Event::ProbeOpened { job, entry, info }, Event::Finished(job)]);
-                }
-                Request::Files(job, Files::OpenImages { paths }) => {
-                    events.extend([Event::ImagesListed { job, paths }, Event::Finished(job)]);
-                }
-                _ => {}
-            }
+    while let Some(request) = requests.pop_front() {
+        if let Request::Fetch(_, Fetch::OpenBackbone { options, .. }) = &request {
+            last = Some(*options);
         }
-        requests = events.into_iter().flat_map(|event| state.apply(event)).collect();
+        if let (Some(job), Some(event)) = (request.job(), opened(&request, info)) {
+            requests.extend(state.apply(event));
+            requests.extend(state.apply(Event::Finished(job)));
+        }
     }
     last
 }

@@ -84,32 +84,40 @@ pub(super) fn trace(image: &str) -> Trace {
     }
 }
 
-/// Answers requests in place of the worker, with the descriptions above; the last request to explain, which stays unanswered.
+/// A probe that is called as its file.
+fn probe_of(path: &Path) -> ProbeInfo {
+    probe(&path.file_stem().unwrap().to_string_lossy(), 24)
+}
+
+/// The answer to a request to open something, with the descriptions above and `probe`; `None` to others.
+pub(super) fn opened(request: &Request, probe: impl Fn(&Path) -> ProbeInfo) -> Option<Event> {
+    match request {
+        Request::Fetch(job, Fetch::OpenBackbone { entry, source, options, .. }) => {
+            let info = BackboneInfo { options: *options, ..backbone(source, 24, Grid::new(2, 2)) };
+            Some(Event::BackboneOpened { job: *job, entry: *entry, info })
+        }
+        Request::Compute(job, Compute::OpenProbe { entry, path }) => {
+            Some(Event::ProbeOpened { job: *job, entry: *entry, info: probe(path) })
+        }
+        Request::Files(job, Files::OpenImages { paths }) => {
+            Some(Event::ImagesListed { job: *job, paths: paths.clone() })
+        }
+        _ => None,
+    }
+}
+
+/// Answers requests in place of the worker; the last request to explain, which stays unanswered.
 pub(super) fn play(state: &mut State, requests: Vec<Request>) -> Option<(JobId, Explain)> {
     let mut requests = VecDeque::from(requests);
     let mut last = None;
     while let Some(request) = requests.pop_front() {
-        let events = match request {
-            Request::Fetch(job, Fetch::OpenBackbone { entry, source, options, .. }) => {
-                let info = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
-                vec![Event::Started(job), Event::BackboneOpened { job, entry, info }, Event::Finished(job)]
+        if let (Some(job), Some(event)) = (request.job(), opened(&request, probe_of)) {
+            for event in [Event::Started(job), event, Event::Finished(job)] {
+                requests.extend(state.apply(event));
             }
-            Request::Compute(job, Compute::OpenProbe { entry, path }) => {
-                let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-                let info = probe(&name, 24);
-                vec![Event::ProbeOpened { job, entry, info }, Event::Finished(job)]
-            }
-            Request::Files(job, Files::OpenImages { paths }) => {
-                vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
-            }
-            Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
-                last = Some((job, look));
-                continue;
-            }
-            _ => continue,
-        };
-        for event in events {
-            requests.extend(state.apply(event));
+        }
+        if let Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) = request {
+            last = Some((job, look));
         }
     }
     last

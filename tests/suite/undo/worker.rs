@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use ssmprobe::app::jobs::folder::Folder;
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
-use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
+use ssmprobe::app::jobs::info::ProbeInfo;
 use ssmprobe::app::jobs::tasks::PlannedStage;
 use ssmprobe::app::jobs::train::Preflight;
 use ssmprobe::app::jobs::training::TrainEvent;
@@ -19,11 +18,11 @@ use ssmprobe::app::state::State;
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::data::{Dataset, Sample, Source, Split};
-use ssmprobe::model::explain::evaluation::{Evaluation, Means};
+use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::Picture;
 
-use crate::state::{backbone, probe, trace};
+use crate::state::{opened, probe, trace};
 use crate::training_window;
 
 /// The events that it is still to deliver, in order.
@@ -57,16 +56,14 @@ impl Worker {
     fn answer(&mut self, request: Request) {
         let events = match request {
             Request::Fetch(job, Fetch::OpenBackbone { source, .. }) if source == "lost" => lost(job),
-            Request::Fetch(job, Fetch::OpenBackbone { entry, source, options, .. }) => {
-                let info = BackboneInfo { options, ..backbone(&source, 24, Grid::new(2, 2)) };
-                vec![Event::Started(job), Event::BackboneOpened { job, entry, info }, Event::Finished(job)]
-            }
             Request::Compute(job, Compute::OpenProbe { path, .. }) if path.ends_with("lost.safetensors") => {
                 lost(job)
             }
-            Request::Compute(job, Compute::OpenProbe { entry, path }) => {
-                let info = probe_of(&path);
-                vec![Event::ProbeOpened { job, entry, info }, Event::Finished(job)]
+            Request::Fetch(job, Fetch::OpenBackbone { .. })
+            | Request::Compute(job, Compute::OpenProbe { .. })
+            | Request::Files(job, Files::OpenImages { .. }) => {
+                let event = opened(&request, probe_of).expect("it is to open something");
+                vec![Event::Started(job), event, Event::Finished(job)]
             }
             Request::Files(job, Files::OpenRun { folder }) if folder.ends_with("lost") => {
                 vec![
@@ -82,9 +79,6 @@ impl Worker {
                     Event::ProbesListed { job, paths, sources: Vec::new() },
                     Event::Finished(job),
                 ]
-            }
-            Request::Files(job, Files::OpenImages { paths }) => {
-                vec![Event::ImagesListed { job, paths }, Event::Finished(job)]
             }
             Request::Files(job, Files::OpenDataset { entry, path, split }) => {
                 let part = Arc::new(part(&path, split));
@@ -190,8 +184,7 @@ fn part(path: &Path, split: Option<Split>) -> evaluate::EvalSplit {
         layout: "folder",
         classes: ["cat".to_owned(), "dog".to_owned()].into(),
         samples: (0..5).map(sample).collect(),
-        skipped: 0,
-        notes: Vec::new(),
+        ..Dataset::default()
     };
     evaluate::EvalSplit::new(dataset, split)
 }
@@ -201,18 +194,10 @@ fn evaluated(job: JobId, ask: &evaluate::EvalRequest) -> Vec<Event> {
         asked: ask.part.asked.clone(),
         probe: "p".into(),
         head: "gap".into(),
-        change: String::new(),
         backbone: "one".into(),
         grid: Grid::new(2, 2),
         predicted: vec![0; ask.part.samples.len()],
-        measures: IndexMap::new(),
-        nulls: IndexMap::new(),
-        mean_nulls: IndexMap::new(),
-        vectors: IndexMap::new(),
-        means: Means::default(),
-        positions: None,
-        weights: None,
-        regions: None,
+        ..Evaluation::default()
     });
     let answer = |subject: &evaluate::EvalProbe| {
         let answer = evaluate::EvalAnswer { subject: subject.clone(), result: Ok(evaluation.clone()) };
