@@ -44,6 +44,39 @@ pub fn is_child(test: &str) -> bool {
     std::env::var(APART).is_ok_and(|alone| alone == test)
 }
 
+/// Environment variables of a child process that is to be killed: its folder, and the file operation at which.
+const DISK: &str = "SSMPROBE_SUITE_DISK";
+const AT: &str = "SSMPROBE_SUITE_AT";
+
+/// Runs `test` again in a child process that works in `disk` and is killed at file operation `at`.
+pub fn killed_child(test: &str, disk: &Path, at: usize) -> Output {
+    child(test, &[(DISK, &disk.display().to_string()), (AT, &at.to_string())])
+}
+
+/// In the process of [`killed_child`], its folder, after the kill is prepared; `None` in others.
+pub fn disk_of_killed() -> Option<PathBuf> {
+    let (disk, at) = (std::env::var(DISK).ok()?, std::env::var(AT).ok()?);
+    failpoint::files(at.parse().expect("a number"), Failure::Kill);
+    Some(disk.into())
+}
+
+/// Kills `test` in `disk` at these file operations, one process after the other, until one ends by itself; the number of
+/// kills. Files are whole after each.
+#[cfg(unix)]
+pub fn kill_until_done(test: &str, disk: &Path, steps: impl Iterator<Item = usize>) -> usize {
+    use std::os::unix::process::ExitStatusExt;
+    for (kills, at) in steps.take(80).enumerate() {
+        let Output { status, stderr, .. } = killed_child(test, disk, at);
+        assert_whole(disk, &format!("killed at step {at}"));
+        if status.success() {
+            return kills;
+        }
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.signal(), Some(6), "at step {at} it ended by itself: {stderr}");
+    }
+    panic!("it comes to no end")
+}
+
 /// Runs `work` in a child process, by running `test` again there.
 pub fn apart(test: &str, work: impl FnOnce()) {
     if is_child(test) {
@@ -96,6 +129,13 @@ pub fn whole(name: &str, bytes: &[u8]) -> bool {
         "jsonl" => lines() && bytes.split(|b| *b == b'\n').all(|l| l.is_empty() || whole("x.json", l)),
         "csv" => lines() && csv::Reader::from_reader(bytes).records().all(|record| record.is_ok()),
         _ => bytes.is_empty(), // locks
+    }
+}
+
+/// Asserts that every file of a folder is whole; temporary ones are none of them.
+pub fn assert_whole(folder: &Path, when: &str) {
+    for (name, bytes) in tree(folder).iter().filter(|(name, _)| !is_temporary(name)) {
+        assert!(whole(name, bytes), "{when}: {name} is torn");
     }
 }
 

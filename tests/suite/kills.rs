@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
@@ -18,13 +18,9 @@ use ssmprobe::app::worker::WorkerEnv;
 use ssmprobe::model::device;
 use ssmprobe::model::io::failpoint::{self, Failure};
 
-use crate::faults::{apart, child, is_temporary, leftovers, tree, whole};
+use crate::faults::{apart, assert_whole, disk_of_killed, is_temporary, killed_child, leftovers, tree};
 use crate::run::{self, fixture};
 use crate::worker::{Desk, end, look, seen};
-
-/// Environment variables of a child process: its folder, and the file operation at which it is killed.
-const DISK: &str = "SSMPROBE_SUITE_DISK";
-const AT: &str = "SSMPROBE_SUITE_AT";
 
 /// Settings of a training in the window, with its run and cache in `disk`.
 fn draft(disk: &Path, data: &Path) -> TrainSettings {
@@ -58,33 +54,12 @@ fn train(desk: &mut Desk, job: u64, disk: &Path, data: &Path) -> Event {
 
 /// Asserts that two trainings came to the same bits.
 fn assert_same(cut: &Path, undisturbed: &Path) {
-    for kind in ["probes", "losses"] {
-        let [cut, other] = [cut, undisturbed].map(|disk| run::files(&disk.join("run").join(kind)));
-        assert!(!cut.is_empty() && cut == other, "{kind}");
-    }
-    assert!(run::tables(&cut.join("run")) == run::tables(&undisturbed.join("run")), "tables");
+    run::assert_same_training(&cut.join("run"), &undisturbed.join("run"));
     let tokens = |disk: &Path| {
         let files = tree(&disk.join("cache")).into_iter().filter(|(name, _)| !is_temporary(name));
         files.collect::<Vec<_>>()
     };
     assert!(tokens(cut) == tokens(undisturbed), "tokens");
-}
-
-/// Asserts that every file of a folder is whole; temporary ones are none of them.
-fn assert_whole(folder: &Path, when: &str) {
-    for (name, bytes) in tree(folder).iter().filter(|(name, _)| !is_temporary(name)) {
-        assert!(whole(name, bytes), "{when}: {name} is torn");
-    }
-}
-
-/// Runs `test` again in a child process that works in `disk` and is killed at file operation `at`.
-fn run_child(test: &str, disk: &Path, at: usize) -> Output {
-    child(test, &[(DISK, &disk.display().to_string()), (AT, &at.to_string())])
-}
-
-/// The folder and operation that [`run_child`] gave this process; `None` in the parent.
-fn child_args() -> Option<(PathBuf, usize)> {
-    Some((std::env::var(DISK).ok()?.into(), std::env::var(AT).ok()?.parse().ok()?))
 }
 
 /// A dataset of scenes, and folders for two trainings beside it.
@@ -100,8 +75,7 @@ fn scenes() -> run::Desk {
 #[test]
 fn a_window_killed_while_it_takes_tokens_or_trains_loses_nothing() {
     const NAME: &str = "kills::a_window_killed_while_it_takes_tokens_or_trains_loses_nothing";
-    if let Some((disk, at)) = child_args() {
-        failpoint::files(at, Failure::Kill);
+    if let Some(disk) = disk_of_killed() {
         let ended = train(&mut Desk::new(WorkerEnv::default()), 1, &disk, &disk.with_file_name("scenes"));
         assert!(matches!(ended, Event::Finished(_)), "{ended:?}");
         return;
@@ -113,28 +87,12 @@ fn a_window_killed_while_it_takes_tokens_or_trains_loses_nothing() {
 fn killed(test: &str) {
     let scenes = scenes();
     let [undisturbed, cut] = ["undisturbed", "cut"].map(|disk| scenes.path(disk));
-    let go = |disk: &Path, at: usize| {
-        let output = run_child(test, disk, at);
-        (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
-    };
-    let (status, stderr) = go(&undisturbed, usize::MAX / 2);
-    assert!(status.success(), "{stderr}");
+    let Output { status, stderr, .. } = killed_child(test, &undisturbed, usize::MAX / 2);
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
     // First the steps of the extraction one after the other, then some of every epoch.
     let mut rng = ChaCha8Rng::seed_from_u64(5);
-    let mut steps = (1..=12).chain(std::iter::repeat_with(|| rng.random_range(17..60)));
-    let mut kills = 0;
-    loop {
-        let at = steps.next().expect("a step");
-        let (status, stderr) = go(&cut, at);
-        assert_whole(&cut, &format!("killed at step {at}"));
-        if status.success() {
-            break;
-        }
-        use std::os::unix::process::ExitStatusExt;
-        assert_eq!(status.signal(), Some(6), "at step {at} it ended by itself: {stderr}");
-        kills += 1;
-        assert!(kills < 60, "it comes to no end");
-    }
+    let steps = (1..=12).chain(std::iter::repeat_with(|| rng.random_range(17..60)));
+    let kills = crate::faults::kill_until_done(test, &cut, steps);
     assert!(kills >= 16, "only {kills} kills");
     assert_same(&cut, &undisturbed);
     assert_eq!(leftovers(&cut.join("run")), Vec::<String>::new(), "who goes on takes them away");
@@ -153,8 +111,7 @@ fn a_window_killed_while_it_exports_or_saves_has_the_old_file_or_the_new_one() {
         let runs = vec![disk.join("run"); if new { 400 } else { 1 }];
         Workspace { runs, ..Workspace::default() }.save(&disk.join("w.ssmprobe")).expect("saved");
     };
-    if let Some((disk, at)) = child_args() {
-        failpoint::files(at, Failure::Kill);
+    if let Some(disk) = disk_of_killed() {
         return work(&disk, true);
     }
     apart(NAME, || old_or_new(NAME, &work));
@@ -168,7 +125,7 @@ fn old_or_new(test: &str, work: &dyn Fn(&Path, bool)) {
     let old = tree(folder.path());
     for at in 1.. {
         work(folder.path(), false);
-        let done = run_child(test, folder.path(), at);
+        let done = killed_child(test, folder.path(), at);
         let now = tree(folder.path());
         for name in old.keys() {
             let known = [&old, &new].iter().any(|tree| tree.get(name) == now.get(name));
@@ -250,11 +207,7 @@ fn too_little_memory_ends_with_a_message_and_whole_files() {
             failures += 1;
         }
         assert!(failures >= 1, "memory was never short, up to {last:?} MB");
-        for kind in ["probes", "losses"] {
-            let [whole, cut] = ["whole", "cut"].map(|name| run::files(&desk.path(name).join(kind)));
-            assert!(whole == cut, "{kind}");
-        }
-        assert!(run::tables(&desk.path("whole")) == run::tables(&desk.path("cut")));
+        run::assert_same_training(&desk.path("whole"), &desk.path("cut"));
     });
 }
 

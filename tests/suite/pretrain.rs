@@ -10,15 +10,10 @@ use serde_json::Value;
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::backbone::preprocess::Preprocessor;
 use ssmprobe::model::data::image::Photo;
-use ssmprobe::model::io::failpoint::{self, Failure};
 use tempfile::TempDir;
 
-use crate::faults::{apart, child, is_temporary, leftovers, tree, whole};
+use crate::faults::{apart, disk_of_killed, leftovers, tree};
 use crate::run::{assert_ends, done, entries, json, lines, program, succeeds};
-
-/// Environment variables of a child process: its folder, and the file operation at which it is killed.
-const DISK: &str = "SSMPROBE_SUITE_DISK";
-const AT: &str = "SSMPROBE_SUITE_AT";
 
 /// Two classes, horizontal and vertical stripes, each of 9 training pictures and one test picture of 20 x 16 pixels.
 fn pictures(folder: &Path) -> PathBuf {
@@ -115,9 +110,7 @@ fn what_is_pretrained_is_a_backbone_that_probes_are_trained_on() {
 fn killed_anywhere_a_pretraining_goes_on_to_the_same_bits() {
     const NAME: &str = "pretrain::killed_anywhere_a_pretraining_goes_on_to_the_same_bits";
     let more = ["--epochs", "8", "--checkpoint-every", "2", "--resume"];
-    if let (Ok(disk), Ok(at)) = (std::env::var(DISK), std::env::var(AT)) {
-        failpoint::files(at.parse().expect("a number"), Failure::Kill);
-        let disk = Path::new(&disk);
+    if let Some(disk) = disk_of_killed() {
         let words = words(
             disk.parent().expect("a folder"),
             &disk.file_name().expect("a name").to_string_lossy(),
@@ -133,22 +126,9 @@ fn killed_anywhere_a_pretraining_goes_on_to_the_same_bits() {
         done(&mut pretrain(desk.path(), "undisturbed", &more));
         let cut = desk.path().join("cut");
         let mut rng = ChaCha8Rng::seed_from_u64(3);
-        let mut steps = (1..=9).chain(std::iter::repeat_with(|| rng.random_range(8..30)));
-        for kills in 0.. {
-            let at = steps.next().expect("a step");
-            let ended = child(NAME, &[(DISK, &cut.display().to_string()), (AT, &at.to_string())]);
-            for (name, bytes) in tree(&cut).iter().filter(|(name, _)| !is_temporary(name)) {
-                assert!(whole(name, bytes), "killed at step {at}: {name} is torn");
-            }
-            if ended.status.success() {
-                assert!(kills >= 12, "only {kills} kills");
-                break;
-            }
-            use std::os::unix::process::ExitStatusExt;
-            let stderr = String::from_utf8_lossy(&ended.stderr);
-            assert_eq!(ended.status.signal(), Some(6), "at step {at} it ended by itself: {stderr}");
-            assert!(kills < 80, "it comes to no end");
-        }
+        let steps = (1..=9).chain(std::iter::repeat_with(|| rng.random_range(8..30)));
+        let kills = crate::faults::kill_until_done(NAME, &cut, steps);
+        assert!(kills >= 12, "only {kills} kills");
         let undisturbed = desk.path().join("undisturbed");
         assert_same(&cut, &undisturbed);
         assert_eq!(log(&cut), log(&undisturbed));

@@ -209,6 +209,16 @@ pub fn tables(run: &Path) -> (Vec<Vec<String>>, String) {
     (rows.collect(), fs::read_to_string(run.join("metrics.jsonl")).expect("metrics"))
 }
 
+/// Asserts that two runs have the same probes, losses and tables.
+#[track_caller]
+pub fn assert_same_training(run: &Path, expected: &Path) {
+    for kind in ["probes", "losses"] {
+        let [found, expected] = [run, expected].map(|run| files(&run.join(kind)));
+        assert!(!found.is_empty() && found == expected, "{}: other {kind}", run.display());
+    }
+    assert!(tables(run) == tables(expected), "{}: other tables", run.display());
+}
+
 #[test]
 fn a_run_holds_what_it_says_and_its_probes_are_read() {
     let desk = Desk::new(36, 12);
@@ -304,9 +314,7 @@ fn killed_at_twenty_moments_a_run_ends_with_the_same_bits() {
     let begun = Instant::now();
     done(&mut desk.train("whole", 12, &[]));
     let whole = begun.elapsed();
-    let (probes, tables_) = (files(&desk.path("whole/probes")), tables(&desk.path("whole")));
-    let losses = files(&desk.path("whole/losses"));
-    assert_eq!(probes.len(), 8);
+    assert_eq!(files(&desk.path("whole/probes")).len(), 8);
     fs::remove_dir_all(desk.path("cache")).expect("removed"); // kills meet the extraction too
     let mut rng = ChaCha8Rng::seed_from_u64(11);
     let (mut kills, mut runs) = (0, 0);
@@ -327,13 +335,7 @@ fn killed_at_twenty_moments_a_run_ends_with_the_same_bits() {
                 break;
             }
         }
-        let found = files(&desk.path(&out).join("probes"));
-        assert_eq!(found.keys().collect::<Vec<_>>(), probes.keys().collect::<Vec<_>>(), "{out}");
-        for (name, bytes) in &probes {
-            assert!(found[name] == *bytes, "{out} ends with another {name}");
-        }
-        assert!(tables(&desk.path(&out)) == tables_, "{out} ends with other tables");
-        assert!(files(&desk.path(&out).join("losses")) == losses, "{out} ends with other losses");
+        assert_same_training(&desk.path(&out), &desk.path("whole"));
     }
 }
 
@@ -358,11 +360,7 @@ fn a_stopped_run_keeps_its_probes_and_goes_on() {
 /// Resumes the run `cut` and asserts that it ends with the same bits as `whole`.
 pub fn assert_resumes_to_the_same(desk: &Desk) {
     done(&mut desk.resume("cut", &[]));
-    for kind in ["probes", "losses"] {
-        let [whole, cut] = ["whole", "cut"].map(|name| files(&desk.path(name).join(kind)));
-        assert!(whole == cut, "{kind}");
-    }
-    assert!(tables(&desk.path("whole")) == tables(&desk.path("cut")));
+    assert_same_training(&desk.path("whole"), &desk.path("cut"));
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 use super::sshd::Sshd;
 use super::{children, end, is_alive, kill, signal, start, until};
 use crate::faults::tree;
-use crate::run::{Desk, assert_ends, backbone, done, files, json, program, run, succeeds, tables};
+use crate::run::{
+    Desk, assert_ends, assert_same_training, backbone, done, files, json, program, run, succeeds,
+};
 
 const REAL: &str = env!("CARGO_BIN_EXE_ssmprobe");
 
@@ -26,11 +28,7 @@ fn there(desk: &Desk, out: &str, epochs: usize) -> Command {
 }
 
 fn assert_same(desk: &Desk, out: &str) {
-    for kind in ["probes", "losses"] {
-        let [here, there] = ["here", out].map(|name| files(&desk.path(name).join(kind)));
-        assert!(!here.is_empty() && here == there, "{kind}");
-    }
-    assert!(tables(&desk.path("here")) == tables(&desk.path(out)));
+    assert_same_training(&desk.path("here"), &desk.path(out));
 }
 
 #[test]
