@@ -69,6 +69,7 @@ mod routing;
 mod run;
 mod shards;
 mod similarity;
+mod sitting;
 mod skip;
 mod state;
 mod stats;

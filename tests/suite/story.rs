@@ -2,81 +2,31 @@
 //! demo, an image, three routers, a figure exported to a file, a small training, and the workspace
 //! opened again.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
 use eframe::egui::{self, Key, Modifiers, Role};
-use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
-use serde_json::Value;
-use ssmprobe::app::App;
+use serde_json::{Value, json};
 use ssmprobe::app::demo;
 use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::{ColumnState, Phase, PreflightState, State};
-use ssmprobe::app::worker::{Worker, WorkerEnv};
+use ssmprobe::app::state::{ColumnState, Phase, PreflightState};
 
 use crate::run;
-
-const PATIENCE: Duration = Duration::from_mins(2);
-
-struct Sitting(Harness<'static, App>);
+use crate::sitting::Sitting;
 
 impl Sitting {
-    fn new(settings: &Path) -> Self {
-        let settings = settings.to_owned();
-        let harness = Harness::builder()
-            .with_size(egui::vec2(1440.0, 900.0))
-            .with_max_steps(60)
-            .build_eframe(move |cx| {
-                let worker = Worker::start(WorkerEnv::default(), Arc::new(|| {})).expect("threads");
-                App::new(&cx.egui_ctx, Box::new(worker), Some(&settings))
-            });
-        Self(harness)
-    }
-
-    fn state(&self) -> &State {
-        &self.0.state().state
-    }
-
-    /// Draws frames until the condition `so` holds.
-    fn until(&mut self, what: &str, so: impl Fn(&Self) -> bool) {
-        let begun = Instant::now();
-        while !so(self) {
-            self.0.step();
-            assert!(begun.elapsed() < PATIENCE, "{what}: never; {}", self.state().log_text());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        self.0.step();
-    }
-
-    fn steps(&mut self) {
-        self.0.run_steps(6);
-    }
-
-    fn has(&self, label: &str) -> bool {
-        self.0.query_all_by_label_contains(label).next().is_some()
-    }
-
-    fn click(&mut self, label: &str) {
-        self.0.get_by_label(label).click();
-        self.steps();
-    }
-
     fn click_role(&mut self, role: Role, label: &str) {
-        self.0.get_by_role_and_label(role, label).click();
-        self.steps();
+        self.harness.get_by_role_and_label(role, label).click();
+        self.harness.run_steps(6);
     }
 
     /// Replaces the text of a field.
-    fn fill(&mut self, role: Role, label: &str, text: &str) {
+    fn enter(&mut self, role: Role, label: &str, text: &str) {
         self.click_role(role, label);
-        self.0.key_press_modifiers(Modifiers::COMMAND, Key::A);
-        self.steps();
-        self.0.event(egui::Event::Text(text.to_owned()));
-        self.steps();
-        self.0.key_press(Key::Enter);
-        self.steps();
+        self.harness.key_press_modifiers(Modifiers::COMMAND, Key::A);
+        self.harness.run_steps(6);
+        self.harness.event(egui::Event::Text(text.to_owned()));
+        self.harness.run_steps(6);
+        self.harness.key_press(Key::Enter);
+        self.harness.run_steps(6);
     }
 
     fn all_shown(&self) -> bool {
@@ -88,19 +38,14 @@ impl Sitting {
 #[test]
 fn a_sitting_from_the_demo_to_a_training_and_back() {
     let disk = run::Desk::new(24, 12);
-    let settings = disk.path("settings.json");
-    std::fs::write(
-        &settings,
-        serde_json::json!({"device": "cpu", "recent": {"datasets": [disk.data()]}}).to_string(),
-    )
-    .expect("settings");
-    let mut sitting = Sitting::new(&settings);
+    let settings = json!({"device": "cpu", "recent": {"datasets": [disk.data()]}});
+    let mut sitting = Sitting::with_settings(&settings);
 
     // The demo opens and is explained.
     let opening = demo::opening();
     assert_eq!(opening.len(), 3, "the bundled demo is there");
-    opening.into_iter().for_each(|command| sitting.0.state_mut().dispatch(command));
-    sitting.0.state_mut().dispatch(Command::Evaluate { all: false });
+    opening.into_iter().for_each(|command| sitting.wants(command));
+    sitting.wants(Command::Evaluate { all: false });
     sitting.until("the demo is shown", Sitting::all_shown);
     let asked = |s: &Sitting| s.state().columns.keys().all(|id| s.state().evaluation_of(*id).is_some());
     sitting.until("the probes are asked about its scenes", asked);
@@ -111,9 +56,9 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     // Another image, chosen by its name.
     let second = sitting.state().library.images.values().nth(1).expect("images").name();
     let said = format!("{second}, class");
-    let picture = sitting.0.query_all_by_label_contains(&said).next();
+    let picture = sitting.harness.query_all_by_label_contains(&said).next();
     picture.expect("its picture").click();
-    sitting.steps();
+    sitting.harness.run_steps(6);
     assert_eq!(sitting.state().current_image().expect("an image").name(), second);
     sitting.until("the image is looked at", Sitting::all_shown);
 
@@ -122,16 +67,16 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     for router in ["sinkhorn", "neuralsort", "raster"] {
         assert!(sitting.has(router), "{router} is not compared");
     }
-    let figures = sitting.0.query_all_by_label("Reading order").map(|node| node.rect());
+    let figures = sitting.harness.query_all_by_label("Reading order").map(|node| node.rect());
     let figure = figures.max_by(|a, b| a.area().total_cmp(&b.area())).expect("a figure");
-    sitting.0.hover_at(figure.left_top() + egui::vec2(figure.width() * 0.4, figure.height() * 0.4));
-    sitting.steps();
+    sitting.harness.hover_at(figure.left_top() + egui::vec2(figure.width() * 0.4, figure.height() * 0.4));
+    sitting.harness.run_steps(6);
     assert!(sitting.state().selection.hover.token.is_some(), "no token is lit");
 
     // The comparison, exported to a file.
     let file = disk.path("comparison.svg");
     sitting.click("Export comparison…");
-    sitting.fill(Role::TextInput, "Export to", &file.display().to_string());
+    sitting.enter(Role::TextInput, "Export to", &file.display().to_string());
     sitting.until("the file is written", |s| file.exists() && !s.has("Export to"));
     let svg = std::fs::read_to_string(&file).expect("a file");
     let title = |id| sitting.state().column_title(id);
@@ -144,15 +89,15 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     sitting.click_role(Role::ComboBox, "Dataset");
     // The demo's dataset has the same name: it is in the library, and above this one in the list.
     let place = |rect: egui::Rect| (rect.left() > 320.0, rect.top() as i32);
-    let own = sitting.0.query_all_by_label("scenes").max_by_key(|node| place(node.rect()));
+    let own = sitting.harness.query_all_by_label("scenes").max_by_key(|node| place(node.rect()));
     own.expect("the dataset").click();
-    sitting.steps();
+    sitting.harness.run_steps(6);
     sitting.click("Advanced");
-    sitting.fill(Role::TextInput, "Token cache", &disk.path("cache").display().to_string());
-    sitting.fill(Role::TextInput, "Head settings", "state_dim=8 iterations=5");
-    sitting.fill(Role::TextInput, "Output folder", &disk.path("run").display().to_string());
-    sitting.fill(Role::SpinButton, "Epochs", "4000");
-    sitting.fill(Role::SpinButton, "Batch", "16");
+    sitting.enter(Role::TextInput, "Token cache", &disk.path("cache").display().to_string());
+    sitting.enter(Role::TextInput, "Head settings", "state_dim=8 iterations=5");
+    sitting.enter(Role::TextInput, "Output folder", &disk.path("run").display().to_string());
+    sitting.enter(Role::SpinButton, "Epochs", "4000");
+    sitting.enter(Role::SpinButton, "Batch", "16");
     sitting.until("the plan is there", |s| {
         matches!(&s.state().training.preflight, PreflightState::Ready { estimate: Some(_), .. })
     });
@@ -166,8 +111,8 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     // An image is explained during the training.
     let third = sitting.state().library.images.values().nth(2).expect("images").name();
     let said = format!("{third}, class");
-    sitting.0.query_all_by_label_contains(&said).next().expect("its picture").click();
-    sitting.steps();
+    sitting.harness.query_all_by_label_contains(&said).next().expect("its picture").click();
+    sitting.harness.run_steps(6);
     sitting.until("the image is looked at beside the training", Sitting::all_shown);
     assert!(sitting.state().training.active.is_some(), "the training went on");
 
@@ -187,9 +132,10 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
         |s: &Sitting| s.state().columns.keys().map(|id| s.state().column_title(*id)).collect::<Vec<_>>();
     let (columns, done) = (title(&sitting), sitting.state().training.runs[&run].history.done());
     sitting.state().workspace(Value::Null).save(&file).expect("saved");
-    drop(sitting);
-    let mut sitting = Sitting::new(&settings);
-    sitting.0.state_mut().open_workspace(&file);
+    let Sitting { harness, folder } = sitting;
+    drop(harness);
+    let mut sitting = Sitting::within(folder);
+    sitting.harness.state_mut().open_workspace(&file);
     sitting.until("all is shown again", Sitting::all_shown);
     assert_eq!(title(&sitting), columns);
     assert_eq!(sitting.state().current_image().expect("an image").name(), third);

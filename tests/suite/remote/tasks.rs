@@ -10,8 +10,9 @@ use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::{Phase, TaskPlan, WatchedRun};
 
-use super::window::{Sitting, training_of};
+use super::window::training_of;
 use super::write_script;
+use crate::sitting::Sitting;
 use crate::run::{Desk, done};
 
 /// Runs all tasks at once, or only the first if there is a file `lose`; the queue is always empty.

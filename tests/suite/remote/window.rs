@@ -5,21 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use eframe::egui::{self, Key, Modifiers, Role};
-use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
-use ssmprobe::app::App;
 use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::remote::hello::PROTOCOL;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::connection::{Connection, Host};
-use ssmprobe::app::state::{ColumnState, Phase, PreflightState, State};
-use ssmprobe::app::worker::{Worker, WorkerEnv};
+use ssmprobe::app::state::{ColumnState, Phase, PreflightState};
 use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::trace::Trace;
-use tempfile::TempDir;
 
 use super::errors::greeting;
 use super::sshd::Sshd;
@@ -28,9 +23,8 @@ use super::{children, fixture, is_alive, kill, read_pid, worker, write_script};
 use crate::evaluation;
 use crate::faults::{child, is_child};
 use crate::run::Desk;
+use crate::sitting::Sitting;
 use crate::training_window::File;
-
-const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Settings of a training of two heads on a desk's dataset, into its folder `run`.
 pub(super) fn training_of(desk: &Desk) -> TrainSettings {
@@ -47,33 +41,7 @@ pub(super) fn training_of(desk: &Desk) -> TrainSettings {
     form
 }
 
-/// A window, and the folder with its settings and its worker's files.
-pub(super) struct Sitting {
-    pub(super) harness: Harness<'static, App>,
-    pub(super) folder: TempDir,
-}
-
 impl Sitting {
-    /// A window with the worker in this process.
-    pub(super) fn new() -> Self {
-        Self::within(TempDir::new().expect("a folder"))
-    }
-
-    fn within(folder: TempDir) -> Self {
-        let settings = folder.path().join("settings.json");
-        fs::write(&settings, r#"{"device": "cpu"}"#).expect("settings");
-        let harness = Harness::builder()
-            .with_size(egui::vec2(1440.0, 900.0))
-            .with_max_steps(60)
-            .build_eframe(move |cx| {
-                let worker = Worker::start(WorkerEnv::default(), Arc::new(|| {})).expect("threads");
-                let mut app = App::new(&cx.egui_ctx, Box::new(worker), Some(&settings));
-                app.window.type_paths();
-                app
-            });
-        Self { harness, folder }
-    }
-
     /// A window that is connected to a worker process, and the file with the worker's process id.
     fn connected() -> (Self, PathBuf) {
         let mut sitting = Self::new();
@@ -88,10 +56,6 @@ impl Sitting {
         self.harness.state_mut().connect(Some(Host { place: place.to_owned(), program }));
     }
 
-    pub(super) fn state(&self) -> &State {
-        &self.harness.state().state
-    }
-
     pub(super) fn stands(&self) -> bool {
         matches!(self.state().connection, Connection::Connected { .. })
     }
@@ -100,40 +64,11 @@ impl Sitting {
         matches!(self.state().connection, Connection::Lost { .. })
     }
 
-    /// Draws frames until the condition `so` holds.
-    pub(super) fn until(&mut self, what: &str, so: impl Fn(&Self) -> bool) {
-        let begun = Instant::now();
-        while !so(self) {
-            self.harness.step();
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "{what}: never; {:?}\n{}",
-                self.state().connection,
-                self.state().log_text()
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        self.harness.step();
-    }
-
-    pub(super) fn wants(&mut self, command: Command) {
-        self.harness.state_mut().dispatch(command);
-    }
-
     /// Fills in the training form, and waits for its plan.
     pub(super) fn plan_training(&mut self, form: TrainSettings) {
         self.wants(Command::SetTrainForm(Box::new(form)));
         self.wants(Command::PlanTraining);
         self.until("a plan", |s| matches!(s.state().training.preflight, PreflightState::Ready { .. }));
-    }
-
-    pub(super) fn has(&self, label: &str) -> bool {
-        self.harness.query_all_by_label_contains(label).next().is_some()
-    }
-
-    pub(super) fn click(&mut self, label: &str) {
-        self.harness.get_by_label(label).click();
-        self.harness.run_steps(4);
     }
 
     fn press(&mut self, modifiers: Modifiers, key: Key) {
