@@ -587,7 +587,7 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     window.open();
     window.answer_with(with_classes);
     let (opener, opened) = (desk.path().join("opener"), desk.path().join("opened"));
-    crate::submit::script(desk.path(), "opener", &format!("echo \"$1\" > '{}'", opened.display()));
+    crate::submit::write_script(&opener, &format!("echo \"$1\" > '{}'", opened.display()));
     window.harness.state_mut().window.opener = Opener(opener);
     keep_by_key(&mut window, "edge <script>");
     window.answer();

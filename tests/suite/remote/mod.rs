@@ -4,8 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -14,6 +12,7 @@ use tempfile::TempDir;
 use crate::faults::tree;
 use crate::interrupts::{end, has_temporary, send, signal, start, until};
 use crate::run::{self, Desk, done, entries, fixture, program, run, succeeds};
+use crate::submit::write_script;
 
 mod errors;
 mod sshd;
@@ -195,12 +194,6 @@ fn worker(folder: &Path) -> (PathBuf, PathBuf) {
     (script, pid)
 }
 
-fn write_script(path: &Path, text: &str) {
-    let mut file = fs::File::create(path).expect("a script");
-    writeln!(file, "#!/bin/sh\n{text}").expect("it is written");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it may be run");
-}
-
 /// The process id in a file.
 fn read_pid(pid: &Path) -> u32 {
     fs::read_to_string(pid).expect("a number").trim().parse().expect("a number")
@@ -212,6 +205,15 @@ fn is_alive(pid: u32) -> bool {
     stat.is_ok_and(|stat| {
         !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
     })
+}
+
+/// [`start_job`] on a worker in a child process; the client, the worker's process id, and the folder of the results.
+fn start_local_job(desk: &Desk) -> (Child, u32, PathBuf) {
+    let (script, pid) = worker(&desk.path(""));
+    let out = desk.path("out");
+    let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
+    let (client, server) = start_job(desk, &on, &out, &pid, None);
+    (client, server, out)
 }
 
 /// Starts a job elsewhere that takes minutes, and waits until it writes; the client, and the worker's process id.
@@ -230,10 +232,7 @@ fn start_job(desk: &Desk, more: &[&str], out: &Path, pid: &Path, path: Option<&s
 #[test]
 fn a_worker_ends_with_who_asked_it() {
     let desk = Desk::new(60, 1);
-    let (script, pid) = worker(&desk.path(""));
-    let out = desk.path("out");
-    let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
-    let (client, server) = start_job(&desk, &on, &out, &pid, None);
+    let (client, server, _) = start_local_job(&desk);
     assert!(is_alive(server));
     signal(&client, "-KILL");
     assert_eq!(end(client).0, None);
@@ -243,10 +242,7 @@ fn a_worker_ends_with_who_asked_it() {
 #[test]
 fn a_worker_that_is_killed_is_told_of() {
     let desk = Desk::new(60, 1);
-    let (script, pid) = worker(&desk.path(""));
-    let out = desk.path("out");
-    let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
-    let (client, server) = start_job(&desk, &on, &out, &pid, None);
+    let (client, server, out) = start_local_job(&desk);
     kill(server);
     let (code, stderr, _) = end(client);
     assert!(code == Some(1) && stderr.contains("the connection was lost (signal: 9"), "{code:?} {stderr}");
@@ -257,10 +253,7 @@ fn a_worker_that_is_killed_is_told_of() {
 #[test]
 fn ctrl_c_stops_the_work_elsewhere_and_keeps_what_was_done() {
     let desk = Desk::new(60, 1);
-    let (script, pid) = worker(&desk.path(""));
-    let out = desk.path("out");
-    let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
-    let (client, server) = start_job(&desk, &on, &out, &pid, None);
+    let (client, server, out) = start_local_job(&desk);
     until("a first result", || tree(&out).keys().any(|name| name.ends_with(".npz")));
     signal(&client, "-INT");
     let (code, stderr, _) = end(client);

@@ -2,7 +2,6 @@
 //! beforehand, watched, retried after one got lost, and end in a run like any other.
 
 use std::fs;
-use std::path::Path;
 
 use ssmprobe::app::jobs::history::disk::{RunSnapshot, read};
 use ssmprobe::app::jobs::tasks::{TaskForm, TaskPhase, TrainPlace, TrainPlaceSettings};
@@ -12,10 +11,11 @@ use ssmprobe::app::state::{Phase, TaskPlan, WatchedRun};
 
 use super::window::training_of;
 use super::write_script;
-use crate::sitting::Sitting;
 use crate::run::{Desk, done};
+use crate::sitting::Sitting;
+use crate::submit::write_slurm;
 
-/// Runs all tasks at once, or only the first if there is a file `lose`; the queue is always empty.
+/// Runs all tasks at once, or only the first if there is a file `lose`.
 const SBATCH: &str = r#"echo "$@" >> "$0.calls"
 for script; do :; done
 tasks=$(echo "$*" | sed -n 's/.*array=\([0-9-]*\).*/\1/p' | tr - ' ')
@@ -24,16 +24,6 @@ if [ "$tasks" ] || [ ! -e "$0.lose" ]; then
     for task in $(echo ${tasks:-1} | xargs -n1 | sort -un); do SLURM_ARRAY_TASK_ID=$task bash "$script" >&2; done
 fi
 wc -l < "$0.calls""#;
-
-/// Writes the stand-ins for Slurm's commands to `folder`.
-fn slurm(folder: &Path) {
-    fs::create_dir_all(folder).expect("a folder");
-    write_script(&folder.join("sbatch"), SBATCH);
-    write_script(&folder.join("squeue"), "exit 0");
-    write_script(&folder.join("scancel"), "exit 0");
-    write_script(&folder.join("sacct"), "exit 1");
-    write_script(&folder.join("scontrol"), "echo 'MaxArraySize            = 1001'");
-}
 
 fn run(sitting: &Sitting) -> Option<&WatchedRun> {
     sitting.state().training.runs.values().next()
@@ -47,7 +37,7 @@ fn count(sitting: &Sitting, phase: TaskPhase) -> usize {
 fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() {
     let desk = Desk::new(24, 12);
     let bin = desk.path("bin");
-    slurm(&bin);
+    write_slurm(&bin, SBATCH);
     let mut sitting = Sitting::new();
     let script = sitting.folder.path().join("with-slurm");
     let (bin_shown, real) = (bin.display(), env!("CARGO_BIN_EXE_ssmprobe"));
@@ -112,8 +102,7 @@ fn parts_are_read_as_one_run() {
     let desk = Desk::new(24, 12);
     done(&mut desk.train("whole", 2, &[]));
     let bin = desk.path("bin");
-    slurm(&bin);
-    write_script(&bin.join("sbatch"), "echo x >> \"$0.calls\"; wc -l < \"$0.calls\"");
+    write_slurm(&bin, "echo x >> \"$0.calls\"; wc -l < \"$0.calls\"");
     let mut submit = desk.train("run", 2, &["--submit", "slurm", "--tasks", "4"]);
     done(submit.env("PATH", format!("{}:/usr/bin:/bin", bin.display())));
     let none = read(&desk.path("run")).expect("a run without parts");

@@ -61,12 +61,24 @@ pub fn states(command: &mut Command) -> BTreeMap<String, String> {
     tasks.iter().map(|task| (text(&task["task"]), text(&task["how"]["state"]))).collect()
 }
 
-/// Writes an executable shell script to `folder`.
-pub fn script(folder: &Path, name: &str, text: &str) {
-    fs::create_dir_all(folder).expect("a folder");
-    let path = folder.join(name);
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a script");
+/// Writes an executable shell script.
+pub fn write_script(path: &Path, text: &str) {
+    fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("a script");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it may be run");
+}
+
+/// Writes stand-ins for Slurm's commands to `folder`, with `sbatch` of this text; the queue is always empty.
+pub fn write_slurm(folder: &Path, sbatch: &str) {
+    fs::create_dir_all(folder).expect("a folder");
+    for (name, text) in [
+        ("sbatch", sbatch),
+        ("squeue", "exit 0"),
+        ("scancel", "exit 0"),
+        ("sacct", "echo accounting is off >&2; exit 1"),
+        ("scontrol", "echo 'MaxArraySize            = 1001'"),
+    ] {
+        write_script(&folder.join(name), text);
+    }
 }
 
 /// A sweep of four points and another head, with its tokens in `cache`.

@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::{assert_same, jobs, script, states};
+use super::{assert_same, jobs, states, write_script, write_slurm};
 use crate::run::{Desk, assert_ends, done, run, succeeds};
 
-/// An `sbatch` that accepts everything and numbers the jobs; the queue is always empty.
+/// An `sbatch` that accepts everything and numbers the jobs.
 const TAKES: &str = r#"echo "$@" >> "$0.calls"; wc -l < "$0.calls""#;
 
 /// Makes a command use the stand-ins in `folder`.
@@ -19,13 +19,8 @@ fn on(folder: &Path, mut command: Command) -> Command {
 
 /// Writes stand-ins for Slurm's commands, with `text` as `sbatch`; their folder.
 fn slurm(desk: &Desk, text: &str) -> std::path::PathBuf {
-    let folder = desk.path("bin");
-    script(&folder, "sbatch", text);
-    script(&folder, "squeue", "exit 0");
-    script(&folder, "scancel", "exit 0");
-    script(&folder, "sacct", "echo accounting is off >&2; exit 1");
-    script(&folder, "scontrol", "echo 'MaxArraySize            = 1001'");
-    folder
+    write_slurm(&desk.path("bin"), text);
+    desk.path("bin")
 }
 
 /// The arguments of all calls of `sbatch`, without the folder of the scripts.
@@ -69,9 +64,8 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
     assert_ends(&mut on(&bin, desk.train("run", 1, &submit)), 1, &refused);
 
     // The second call is refused: accepted tasks are known, and the rest is submitted later.
-    script(
-        &bin,
-        "sbatch",
+    write_script(
+        &bin.join("sbatch"),
         &format!(
             "[ ! -e \"$0.calls\" ] || [ $(wc -l < \"$0.calls\") -lt 1 ] || {{ echo 'Job violates accounting/QOS policy' >&2; exit 1; }}; {TAKES}"
         ),
@@ -90,7 +84,7 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
     let desk = Desk::new(24, 12);
     done(&mut desk.train("whole", 1, &["--seeds", "5"]));
     let bin = slurm(&desk, TAKES);
-    script(&bin, "scontrol", "echo 'MaxArraySize            = 3'");
+    write_script(&bin.join("scontrol"), "echo 'MaxArraySize            = 3'");
     let more = ["--seeds", "5", "--submit", "slurm", "--array-limit", "2"];
     let pages = done(&mut on(&bin, desk.train("run", 1, &[&more[..], &["--dry-run"]].concat())));
     assert!(pages.contains("#SBATCH --array=1-2%2\n") && pages.contains("SSMPROBE_BEFORE"), "{pages}");
@@ -150,12 +144,12 @@ for script; do :; done
 tasks=$(echo "$*" | sed -n 's/.*array=\([0-9-]*\).*/\1/p' | tr - ' ')
 for task in ${tasks:-1}; do SLURM_ARRAY_TASK_ID=$task bash "$script" >&2; done
 wc -l < "$0.calls""#;
-    script(&bin, "sbatch", takes);
+    write_script(&bin.join("sbatch"), takes);
     // The first call of `squeue` fails, and the next ones still find no room.
     let looks = r#"echo x >> "$0.looks"; looks=$(wc -l < "$0.looks")
 [ $looks -gt 1 ] || { echo 'Unable to contact slurm controller' >&2; exit 1; }
 [ $looks -lt 4 ] || rm -f "${0%squeue}sbatch.full""#;
-    script(&bin, "squeue", looks);
+    write_script(&bin.join("squeue"), looks);
     let more = ["--seeds", "4", "--submit", "slurm", "--wait"];
     let (_, stderr) = succeeds(&mut on(&bin, desk.train("run", 1, &more)));
     assert!(
@@ -201,7 +195,7 @@ fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_handed_in(
     let desk = Desk::new(24, 12);
     let bin = slurm(&desk, TAKES);
     let accounting = r#"echo "$@" >> "$0.calls"; echo '2_1|TIMEOUT'; echo '2_[3-4]|CANCELLED by 7'"#;
-    script(&bin, "sacct", accounting);
+    write_script(&bin.join("sacct"), accounting);
     script(&bin, "squeue", r#"echo "$1" >> "$0.calls""#);
     done(&mut on(&bin, desk.train("run", 1, &["--seeds", "4", "--submit", "slurm"])));
     let (folder, home) = (desk.path("run"), desk.path("run/tasks"));
