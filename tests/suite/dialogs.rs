@@ -72,7 +72,7 @@ fn enter_in_a_number_of_a_dialog_accepts_it_and_the_next_one_confirms_the_dialog
     window.press(Modifiers::NONE, Key::Enter);
     assert!(window.has("Export to") && !window.has("Writing…"), "nothing is written yet");
     window.press(Modifiers::NONE, Key::Enter);
-    window.until(|window| !window.has("Export to"));
+    window.until("the end of the export", |window| !window.has("Export to"));
     assert!(std::fs::read_to_string(&file).expect("a figure").contains(" width=\"120mm\""));
 }
 
@@ -83,7 +83,7 @@ fn enter_in_a_field_does_what_the_default_button_says_unless_that_replaces_a_fil
     let file = folder.path().join("path.csv");
     export_to(&mut window, &file);
     window.press(Modifiers::NONE, Key::Enter);
-    window.until(|window| !window.has("Export to"));
+    window.until("the end of the export", |window| !window.has("Export to"));
     assert!(file.is_file());
     export_to(&mut window, &file);
     window.press(Modifiers::NONE, Key::Enter);

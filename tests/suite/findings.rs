@@ -600,26 +600,14 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     window.click_role(Role::CheckBox, "dog");
     window.click("Share with others");
     assert!(window.has("2 explanations of 1 image, about"), "for two classes");
-    let typed = |window: &mut Window, path: &Path| {
-        window.harness.get_by_role_and_label(Role::TextInput, "Share to").focus();
-        window.harness.run();
-        window.press(Modifiers::COMMAND, Key::A);
-        type_into(window, "Share to", path.to_str().expect("text"));
-    };
-    typed(&mut window, &desk.path().join("none/page.html"));
+    let page = desk.path().join("none/page.html");
+    window.replace_text(Role::TextInput, "Share to", page.display());
     assert!(window.has("No such folder"));
     window.click("Create the folder");
     assert!(!window.has("No such folder"));
     window.click("Share");
     window.answer();
-    let page = desk.path().join("none/page.html");
-    for _ in 0..6000 {
-        if !window.state().is_sharing() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        window.harness.step();
-    }
+    window.until("the end of the sharing", |window| !window.state().is_sharing());
     let html = fs::read_to_string(&page).expect("a page");
     assert!(html.contains("<p>edge &lt;script&gt;</p>") && html.contains("<h3>sinkhorn</h3>"));
     assert!(!html.contains("<h3>gap</h3>"), "it was left out");
@@ -632,7 +620,7 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     // The dialog names a page that it will replace.
     window.click("File");
     window.click("Share…");
-    typed(&mut window, &page);
+    window.replace_text(Role::TextInput, "Share to", page.display());
     assert!(window.has("Exists and will be replaced: page.html") && window.has("Replace"));
 }
 

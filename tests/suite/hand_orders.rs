@@ -647,20 +647,17 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
     set(&mut window, begun.clone());
     let mine = begun.with_moved(&[3, 8, 20], 1);
     set(&mut window, mine.clone());
-    let path_is = |window: &mut Window, path: &Path| {
-        let field = window.harness.get_by_role_and_label(Role::TextInput, "Path");
-        field.click();
-        window.harness.run();
-        window.press(Modifiers::COMMAND, Key::A);
-        window.type_text(&path.display().to_string());
+    let enter = |window: &mut Window, path: &Path| {
+        window.replace_text(Role::TextInput, "Path", path.display());
+        window.press(Modifiers::NONE, Key::Enter);
     };
     for name in ["mine.npz", "mine.csv"] {
         let path = folder.path().join(name);
         choose_more(&mut window, "Save order…");
         assert!(window.has("Save order") && window.has("Type the path"), "{name}");
-        path_is(&mut window, &path);
-        window.press(Modifiers::NONE, Key::Enter);
-        window.until(|window| made(window).file() == Some(name)); // the column is known by the file
+        enter(&mut window, &path);
+        // The column is known by the file.
+        window.until("the order", |window| made(window).file() == Some(name));
         assert!(window.has(&format!("Wrote {}", path.display())), "{name}");
         let written = order_file::read(&path).expect("an order file");
         assert_eq!(written.tokens(), mine.tokens(), "{name}");
@@ -672,9 +669,8 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
         set(&mut window, mine.with_moved(&[1, 2, 22], 11));
         assert!(logit(&window) != before && made(&window).tokens() != mine.tokens(), "{name}");
         choose_more(&mut window, "Open order…");
-        path_is(&mut window, &path);
-        window.press(Modifiers::NONE, Key::Enter);
-        window.until(|window| made(window).file() == Some(name));
+        enter(&mut window, &path);
+        window.until("the order", |window| made(window).file() == Some(name));
         window.answer_with(answer);
         assert_eq!((made(&window).tokens(), made(&window).file()), (mine.tokens(), Some(name)));
         assert_eq!(logit(&window), before, "{name}: it reads as it did");
@@ -682,20 +678,18 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
     // An existing file is replaced only by the button "Replace", and a file that is no order changes nothing.
     let path = folder.path().join("mine.csv");
     choose_more(&mut window, "Save order…");
-    path_is(&mut window, &path);
-    window.press(Modifiers::NONE, Key::Enter);
+    enter(&mut window, &path);
     assert!(window.has("It already exists"), "Enter does not replace");
     let written = |path: &Path| path.metadata().and_then(|about| about.modified()).expect("a time");
     let before = written(&path);
     window.click("Replace");
     assert!(!window.has("It already exists"));
-    window.until(|_| written(&path) != before);
+    window.until("a file", |_| written(&path) != before);
     std::fs::write(&path, "0\n0\n").expect("written");
     let kept = made(&window);
     choose_more(&mut window, "Open order…");
-    path_is(&mut window, &path);
-    window.press(Modifiers::NONE, Key::Enter);
-    window.until(|window| window.has("token 0 is read twice"));
+    enter(&mut window, &path);
+    window.until("what is wrong", |window| window.has("token 0 is read twice"));
     assert_eq!(made(&window), kept);
 }
 

@@ -543,7 +543,7 @@ fn files_that_are_dropped_are_recognised_and_opened() {
     workspace.views.shared = !shared;
     workspace.save(&file).expect("saved");
     drop_on(&mut window, &[file]);
-    window.until(|window| window.state().views.shared != shared);
+    window.until("the workspace", |window| window.state().views.shared != shared);
 }
 
 #[test]
@@ -551,20 +551,16 @@ fn a_figure_is_copied_as_an_image() {
     let mut window = Window::ready();
     window.click_at(window.place("Reading order").center(), egui::PointerButton::Secondary);
     window.click("Copy image");
-    let begun = std::time::Instant::now();
-    let copied = loop {
-        window.harness.step();
+    let mut copied = None;
+    window.until("a copied image", |window| {
         let commands = &window.harness.output().platform_output.commands;
-        let image = commands.iter().find_map(|command| match command {
+        copied = commands.iter().find_map(|command| match command {
             egui::OutputCommand::CopyImage(image) => Some(image.clone()),
             _ => None,
         });
-        if let Some(image) = image {
-            break image;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "nothing was copied");
-        std::thread::sleep(Duration::from_millis(20));
-    };
+        copied.is_some()
+    });
+    let copied = copied.expect("an image");
     assert!(copied.size[0] > 300 && copied.size[1] > 100, "{:?}", copied.size);
     let colours: std::collections::HashSet<_> = copied.pixels.iter().collect();
     assert!(colours.len() > 20, "the picture is empty");

@@ -1,15 +1,11 @@
 //! Use of the window: a probe that is clicked and one that is compared, several at once, the palette after an
 //! empty search, files that do not open, help and tour, and the session that is restored.
 
-use std::cell::RefCell;
 use std::path::Path;
-use std::rc::Rc;
 use std::time::Duration;
 
 use eframe::egui::{self, Key, Modifiers, Role};
-use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
-use ssmprobe::app::App;
 use ssmprobe::app::jobs::{Compute, Event, Fetch, Files, JobId, ProbeId, Request};
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::connection::Host;
@@ -18,22 +14,9 @@ use ssmprobe::app::state::{ActiveRun, Finding};
 use ssmprobe::app::user_error::UserError;
 
 use crate::pictures::painted;
-use crate::window::{FakeWorker, Window, Wire, succeed};
+use crate::window::{Window, succeed};
 
 impl Window {
-    /// A window whose settings and session are stored in `folder`.
-    fn kept_in(folder: &Path) -> Self {
-        let wire = Rc::new(RefCell::new(Wire::default()));
-        let (worker, settings) = (FakeWorker(wire.clone()), folder.join("settings.json"));
-        let harness = Harness::builder()
-            .with_size(egui::vec2(1440.0, 900.0))
-            .with_max_steps(12)
-            .build_eframe(move |cx| App::new(&cx.egui_ctx, Box::new(worker), Some(&settings)));
-        let mut window = Self { harness, wire };
-        window.harness.run();
-        window
-    }
-
     fn probe(&self, name: &str) -> ProbeId {
         let probes = &self.state().library.probes;
         *probes.iter().find(|(_, probe)| probe.name() == name).expect("a probe").0
@@ -289,12 +272,7 @@ fn figures_are_exported_from_the_file_menu_and_the_empty_card_trains() {
     window.press(Modifiers::NONE, Key::Escape);
     window.choose_action("export assignment");
     window.harness.get_by_label("Copy the command line").click();
-    let mut copied = Vec::new();
-    for _ in 0..6 {
-        window.harness.step();
-        copied.extend(window.harness.output().platform_output.commands.clone());
-    }
-    let copied = format!("{copied:?}");
+    let copied = window.copied().expect("a command on the clipboard");
     assert!(copied.contains("--figure assignment") && !copied.contains("--limits"), "{copied}");
     let mut window = Window::new();
     window.click_first("Train…");
@@ -350,12 +328,7 @@ fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
     window.wants(Command::Uncompare(vec![gap]));
     window.wants(Command::ShowProbe(gap));
     // It is written some time after a change, and not again without one.
-    let begun = std::time::Instant::now();
-    while !session.exists() {
-        window.harness.step();
-        assert!(begun.elapsed() < Duration::from_secs(20), "no session was written");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    window.until("a session", |_| session.exists());
     let quiet = std::time::Instant::now();
     while quiet.elapsed() < Duration::from_secs(4) {
         window.harness.step();
@@ -486,11 +459,9 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     // A typed path is chosen within one frame.
     window.harness.state_mut().window.type_paths();
     window.press(Modifiers::COMMAND | Modifiers::SHIFT, Key::W);
-    window.click_role(Role::TextInput, "Path");
-    window.press(Modifiers::COMMAND, Key::A);
-    window.type_text(&work.display().to_string());
+    window.replace_text(Role::TextInput, "Path", work.display());
     window.press(Modifiers::NONE, Key::Enter);
-    window.until(|window| window.harness.state().window.workspace() == Some(work.as_path()));
+    window.until("the workspace", |window| window.harness.state().window.workspace() == Some(work.as_path()));
     window.answer();
     is_open(&window, 1, Some(&work));
     // A workspace that cannot be opened leaves everything as it is.

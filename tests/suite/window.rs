@@ -3,7 +3,8 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,20 +15,17 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
 use ssmprobe::app::jobs::similarity;
-use ssmprobe::app::jobs::{
-    BackboneOptions, Compute, Event, ExplainResult, Fetch, Files, Progress, Request, Unit,
-};
+use ssmprobe::app::jobs::{Compute, Event, ExplainResult, Fetch, Files, Progress, Request, Unit};
 use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::{ColumnState, RevealTarget, State};
 use ssmprobe::app::user_error::{ON_CPU, UserError};
 use ssmprobe::app::{App, Engine};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::probe::head::Config;
 use ssmprobe::model::trace::{Picture, Trace};
 use ssmprobe::viz::{FIGURES, shared};
 
 use crate::run::{done, program};
-use crate::traces;
+use crate::{state, traces};
 
 /// The requests that a window sent, and the events that it is still to receive.
 #[derive(Default)]
@@ -61,50 +59,46 @@ pub struct Window {
 
 pub(super) fn backbone() -> BackboneInfo {
     BackboneInfo {
-        id: "tiny".into(),
         model_type: "vit_mae".into(),
-        width: 24,
-        layers: 2,
-        patch: [8, 8],
-        grid: Some(Grid::new(traces::SIDE, traces::SIDE)),
-        cls: true,
         fingerprint: "a".repeat(64),
-        device: "cpu".into(),
         adapter: "The processor".into(),
-        options: BackboneOptions::default(),
+        ..state::backbone("tiny", 24, Grid::new(traces::SIDE, traces::SIDE))
     }
 }
 
-fn probe(name: &str, width: usize) -> ProbeInfo {
+fn probe(name: &str) -> ProbeInfo {
+    let routed = name == "sinkhorn";
     ProbeInfo {
-        name: name.into(),
         head: name.into(),
         head_name: name.into(),
-        config: Config::default(),
-        width,
-        tokens: None,
-        needs_cls: false,
-        routed: name == "sinkhorn",
-        soft: name == "sinkhorn",
-        iterated: name == "sinkhorn",
+        routed,
+        soft: routed,
+        iterated: routed,
         classes: Vec::new().into(),
         class_count: 200,
         backbone: "tiny".into(),
-        backbone_fingerprint: None,
-        trained: None,
-        accuracy: None,
         fingerprint: "b".repeat(64),
+        ..state::probe(name, 24)
     }
 }
 
 impl Window {
     pub fn new() -> Self {
+        Self::with_settings(None)
+    }
+
+    /// A window whose settings and session are stored in `folder`.
+    pub fn kept_in(folder: &Path) -> Self {
+        Self::with_settings(Some(folder.join("settings.json")))
+    }
+
+    fn with_settings(settings: Option<PathBuf>) -> Self {
         let wire = Rc::new(RefCell::new(Wire::default()));
         let worker = FakeWorker(wire.clone());
         let harness = Harness::builder()
             .with_size(egui::vec2(1440.0, 900.0))
             .with_max_steps(12)
-            .build_eframe(move |cx| App::new(&cx.egui_ctx, Box::new(worker), None));
+            .build_eframe(move |cx| App::new(&cx.egui_ctx, Box::new(worker), settings.as_deref()));
         let mut window = Self { harness, wire };
         window.harness.run();
         window
@@ -195,6 +189,13 @@ impl Window {
         self.harness.run();
     }
 
+    /// Replaces the text of a field.
+    pub fn replace_text(&mut self, role: Role, field: &str, text: impl Display) {
+        self.click_role(role, field);
+        self.press(Modifiers::COMMAND, Key::A);
+        self.type_text(&text.to_string());
+    }
+
     /// Chooses the first action that the palette finds for these words.
     pub fn choose_action(&mut self, words: &str) {
         self.press(Modifiers::COMMAND, Key::K);
@@ -214,13 +215,25 @@ impl Window {
     }
 
     /// Draws frames until `done`, which work on other threads brings about.
-    pub fn until(&mut self, done: impl Fn(&Self) -> bool) {
+    pub fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let began = Instant::now();
         while !done(self) {
-            assert!(began.elapsed() < Duration::from_secs(20), "nothing came");
+            assert!(began.elapsed() < Duration::from_mins(1), "{what}: never");
             std::thread::sleep(Duration::from_millis(10));
-            self.harness.run();
+            self.harness.step();
         }
+    }
+
+    /// Draws a few frames; what they copied to the clipboard.
+    pub fn copied(&mut self) -> Option<String> {
+        (0..6).find_map(|_| {
+            self.harness.step();
+            let commands = &self.harness.output().platform_output.commands;
+            commands.iter().find_map(|command| match command {
+                egui::OutputCommand::CopyText(text) => Some(text.clone()),
+                _ => None,
+            })
+        })
     }
 
     pub fn idle(&mut self) -> bool {
@@ -244,7 +257,7 @@ pub fn succeed(request: Request) -> Vec<Event> {
         }
         Request::Compute(job, Compute::OpenProbe { entry, path }) => {
             let name = path.file_stem().unwrap().to_str().unwrap();
-            events.push(Event::ProbeOpened { job, entry, info: probe(name, 24) });
+            events.push(Event::ProbeOpened { job, entry, info: probe(name) });
         }
         Request::Files(job, Files::OpenImages { .. }) => {
             let paths = ["a", "b", "c"].map(|name| PathBuf::from(format!("birds/{name}.png"))).into();
@@ -414,8 +427,8 @@ fn a_failure_stays_readable() {
             vec![Event::Failed(job, UserError::new("The device was lost").remedy(ON_CPU))]
         }
         Request::Compute(job, Compute::OpenProbe { entry, path }) if path.starts_with("gap.safetensors") => {
-            let name = "gap";
-            vec![Event::ProbeOpened { job, entry, info: probe(name, 768) }, Event::Finished(job)]
+            let info = ProbeInfo { width: 768, ..probe("gap") };
+            vec![Event::ProbeOpened { job, entry, info }, Event::Finished(job)]
         }
         other => succeed(other),
     });
@@ -555,16 +568,12 @@ fn a_figure_is_exported_with_its_trace() {
     let file = folder.path().join("path.svg");
     window.click_at(window.place("Reading order").center(), egui::PointerButton::Secondary);
     window.click("Export…");
-    window.click("Export to");
-    window.press(Modifiers::COMMAND, Key::A);
-    window.type_text("~/path.svg");
+    window.replace_text(Role::TextInput, "Export to", "~/path.svg");
     assert!(!window.has("No such folder"), "it is the user's own");
     // A missing folder is reported below the field, and created on request.
     let deep = folder.path().join("new/path.svg");
     for path in [&deep, &file] {
-        window.click("Export to");
-        window.press(Modifiers::COMMAND, Key::A);
-        window.type_text(&path.display().to_string());
+        window.replace_text(Role::TextInput, "Export to", path.display());
         if path == &deep {
             assert!(window.has("No such folder"));
             window.click("Create the folder");
@@ -572,11 +581,7 @@ fn a_figure_is_exported_with_its_trace() {
         }
     }
     window.harness.get_by_label("Copy the command line").click();
-    let mut copied = Vec::new();
-    for _ in 0..6 {
-        window.harness.step();
-        copied.extend(window.harness.output().platform_output.commands.clone());
-    }
+    let copied = window.copied().expect("a command on the clipboard");
     // The dialog names a file that it will replace; it looks once a second.
     assert!(!window.has("will be replaced"));
     std::fs::write(&file, "of another day").unwrap();
@@ -590,17 +595,13 @@ fn a_figure_is_exported_with_its_trace() {
     std::fs::remove_file(&stored).unwrap();
     window.harness.run();
     window.click("Replace");
-    let began = Instant::now();
-    let written = || file.exists() && stored.exists(); // each is written atomically
-    while !written() && began.elapsed() < Duration::from_secs(20) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    // Each is written atomically.
+    window.until("both files", |_| file.exists() && stored.exists());
     let svg = std::fs::read_to_string(&file).unwrap();
     assert!(svg.contains("<svg") && svg.contains("By mean position"));
     let trace: Trace = crate::run::json(&stored);
     assert_eq!(trace, traces::sinkhorn_trace());
-    let said = |c: &egui::OutputCommand| matches!(c, egui::OutputCommand::CopyText(t) if t.contains("--figure scan_path"));
-    assert!(copied.iter().any(said), "{copied:?}");
+    assert!(copied.contains("--figure scan_path"), "{copied}");
     // The same command draws the same file.
     let again = folder.path().join("again.svg");
     let mut figures = program();

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process;
 
+use eframe::egui::accesskit::Role;
 use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use ssmprobe::app::state::command::Command;
@@ -33,25 +34,11 @@ fn open_dialog(window: &mut Window, title: &str) {
 
 /// Exports to `path` through the open dialog; the command that was copied to the clipboard before.
 fn export(window: &mut Window, path: &Path) -> String {
-    window.click("Export to");
-    window.press(Modifiers::COMMAND, Key::A);
-    window.type_text(&path.display().to_string());
+    window.replace_text(Role::TextInput, "Export to", path.display());
     window.harness.get_by_label("Copy the command line").click();
-    let copied = (0..6).find_map(|_| {
-        window.harness.step();
-        let commands = &window.harness.output().platform_output.commands;
-        commands.iter().find_map(|command| match command {
-            egui::OutputCommand::CopyText(text) => Some(text.clone()),
-            _ => None,
-        })
-    });
+    let copied = window.copied();
     window.click("Export");
-    let begun = std::time::Instant::now();
-    while window.has("Copy the command line") {
-        assert!(begun.elapsed().as_secs() < 20, "nothing was written");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        window.harness.step();
-    }
+    window.until("the end of the export", |window| !window.has("Copy the command line"));
     copied.expect("a command on the clipboard")
 }
 
@@ -72,6 +59,11 @@ fn export_both_ways(window: &mut Window, path: &Path) -> (Vec<u8>, String) {
     let again = std::fs::read(path).unwrap_or_else(|error| panic!("{error}: {command}"));
     assert!(written == again, "not the same bytes: {command}");
     (written, command)
+}
+
+fn svg_both_ways(window: &mut Window, path: &Path) -> (String, String) {
+    let (svg, command) = export_both_ways(window, path);
+    (String::from_utf8(svg).expect("text"), command)
 }
 
 fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
@@ -97,13 +89,11 @@ fn a_figure_with_its_settings_is_drawn_the_same_by_the_copied_command() {
     window.harness.run();
     open_dialog(&mut window, "Assignment matrix");
     window.click("Page");
-    let (svg, command) = export_both_ways(&mut window, &folder.join("matrix.svg"));
-    let svg = String::from_utf8(svg).expect("text");
+    let (svg, command) = svg_both_ways(&mut window, &folder.join("matrix.svg"));
     assert!(svg.contains("<svg ") && svg.contains(" width=\"174mm\""), "a page wide: {command}");
     assert!(svg.contains("Token (by score)") && svg.contains("Share, logarithmic"));
     open_dialog(&mut window, "Reading order");
-    let (svg, command) = export_both_ways(&mut window, &folder.join("path.svg"));
-    let svg = String::from_utf8(svg).expect("text");
+    let (svg, command) = svg_both_ways(&mut window, &folder.join("path.svg"));
     assert!(svg.contains(" width=\"85mm\"") && svg.contains("Memory after 5 of 12 steps"), "{command}");
     open_dialog(&mut window, "Picture and token weights");
     let (png, command) = export_both_ways(&mut window, &folder.join("photo.png"));
@@ -126,7 +116,7 @@ fn pixels_are_as_dense_as_the_dialog_says() {
     let (_outer, folder) = folder();
     let mut window = showing(&[small::planned()]);
     open_dialog(&mut window, "Predictions");
-    window.click_role(egui::accesskit::Role::ComboBox, "Format");
+    window.click_role(Role::ComboBox, "Format");
     window.click("PNG, pixels");
     let (_, command) = export_both_ways(&mut window, &folder.join("classes.png"));
     assert!(command.ends_with(" --dpi 300"), "{command}");
@@ -138,14 +128,10 @@ fn one_file_is_written_at_a_time_and_an_animation_can_be_cancelled() {
     let mut window = showing(&[small::planned()]);
     open_dialog(&mut window, "Evidence by position");
     let file = folder.join("evidence.gif");
-    window.click("Export to");
-    window.press(Modifiers::COMMAND, Key::A);
-    window.type_text(&file.display().to_string());
+    window.replace_text(Role::TextInput, "Export to", file.display());
     // So large that it takes seconds.
     window.click("Page");
-    window.click_role(egui::accesskit::Role::SpinButton, "Resolution");
-    window.press(Modifiers::COMMAND, Key::A);
-    window.type_text("1200");
+    window.replace_text(Role::SpinButton, "Resolution", 1200);
     window.press(Modifiers::NONE, Key::Enter);
     window.harness.get_by_label("Export").click();
     let begins = |window: &mut Window| {
@@ -170,20 +156,17 @@ fn a_figure_from_a_comparison_keeps_the_limits_it_was_shown_with() {
     window.harness.run();
     window.click("Compare");
     open_dialog(&mut window, "Evidence by position");
-    let (svg, command) = export_both_ways(&mut window, &folder.join("evidence.svg"));
-    let svg = String::from_utf8(svg).expect("text");
+    let (svg, command) = svg_both_ways(&mut window, &folder.join("evidence.svg"));
     // Its own evidence ends at 2.06 and -1.22, that of the column beside it at 4.12 and -2.44.
     assert!(svg.contains(">4<") && svg.contains(">−2<"), "the axis of both: {command}");
     assert!(command.contains(" --limits -2.44") && command.contains(" --proxy-limits -1.94"), "{command}");
     window.click("Export comparison…");
-    let (svg, command) = export_both_ways(&mut window, &folder.join("both.svg"));
-    let svg = String::from_utf8(svg).expect("text");
+    let (svg, command) = svg_both_ways(&mut window, &folder.join("both.svg"));
     assert!(svg.contains(" width=\"174mm\"") && command.matches("--trace ").count() == 2, "{command}");
     assert!(!svg.contains("each on its own scale"), "one axis for both");
     window.click("Shared scales");
     window.click("Export comparison…");
-    let (own, command) = export_both_ways(&mut window, &folder.join("own.svg"));
-    let own = String::from_utf8(own).expect("text");
+    let (own, command) = svg_both_ways(&mut window, &folder.join("own.svg"));
     assert!(own.contains("each on its own scale") && command.contains(" --own-scales"), "{command}");
     let axes = |svg: &str| svg.matches(">Evidence (logit)<").count();
     assert_eq!((axes(&svg), axes(&own)), (1, 2), "the smaller evidence has an axis of its own");
@@ -211,16 +194,14 @@ fn differences_are_exported_as_they_are_shown() {
     let mut window = compared(&[other, small::planned()], 1500.0);
     assert!(window.has("Δ logit"), "the head of a column says what its number is");
     open_dialog(&mut window, "Evidence by position");
-    let (svg, command) = export_both_ways(&mut window, &folder.join("evidence.svg"));
-    let svg = String::from_utf8(svg).expect("text");
+    let (svg, command) = svg_both_ways(&mut window, &folder.join("evidence.svg"));
     assert!(command.contains("--trace ") && command.contains(" --against "), "{command}");
     assert!(
         svg.contains("Difference (Δ) of softsort from sinkhorn") && svg.contains("Δ evidence (logit)"),
         "{command}"
     );
     window.click("Export comparison…");
-    let (svg, command) = export_both_ways(&mut window, &folder.join("both.svg"));
-    let svg = String::from_utf8(svg).expect("text");
+    let (svg, command) = svg_both_ways(&mut window, &folder.join("both.svg"));
     assert!(command.contains(" --against 2 ") && svg.contains(">Δ evidence (logit)<"), "{command}");
     assert!(svg.contains(">Evidence (logit)<"), "the pinned column has its own scale");
 }
@@ -246,8 +227,7 @@ fn every_row_of_the_window_is_a_difference_once_one_is_asked_for() {
         }
         open_dialog(&mut window, picture);
         let path = folder.join(format!("{}.svg", row.to_lowercase().replace(' ', "-")));
-        let (svg, command) = export_both_ways(&mut window, &path);
-        let svg = String::from_utf8(svg).expect("text");
+        let (svg, command) = svg_both_ways(&mut window, &path);
         assert!(svg.contains(said) && command.contains(" --against "), "{row}: {command}");
         if !chosen {
             rows(&mut window, row);
@@ -301,8 +281,7 @@ fn what_brings_its_own_data_is_drawn_the_same_by_the_copied_command() {
     ] {
         window.show(pane);
         open_dialog(&mut window, title);
-        let (svg, command) = export_both_ways(&mut window, &folder.join(format!("{pane}.svg")));
-        let svg = String::from_utf8(svg).expect("text");
+        let (svg, command) = svg_both_ways(&mut window, &folder.join(format!("{pane}.svg")));
         assert!(
             svg.contains(" width=\"85mm\"") && command.contains(&format!("--figure {pane}")),
             "{command}"

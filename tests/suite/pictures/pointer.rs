@@ -282,12 +282,7 @@ fn the_token_table_has_every_tokens_own_numbers() {
     let row = window.place("Token 0");
     window.hover(row.center());
     window.harness.event(egui::Event::Copy);
-    window.harness.step();
-    let copied = window.harness.output().platform_output.commands.iter().find_map(|command| match command {
-        egui::OutputCommand::CopyText(text) => Some(text.clone()),
-        _ => None,
-    });
-    let copied = copied.expect("a table on the clipboard");
+    let copied = window.copied().expect("a table on the clipboard");
     let mut lines = copied.lines();
     let heads = "Token\tRow\tColumn\tRank\tBest position\tMean position\tScore\tWeight\tEvidence";
     assert_eq!(lines.next(), Some(heads));
