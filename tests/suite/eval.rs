@@ -15,7 +15,9 @@ use ssmprobe::model::probe::Probe;
 use tempfile::TempDir;
 
 use crate::close::assert_close;
-use crate::run::{assert_ends, backbone, done, entries, inspect, json, lines, program, run, succeeds};
+use crate::run::{
+    assert_ends, backbone, column, done, entries, inspect, json, lines, program, run, succeeds,
+};
 
 const TRAIN: u64 = 24;
 const VAL: u64 = 12;
@@ -384,15 +386,13 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
     assert!(stderr.contains("up to 200 full encoder passes per image and probe"), "{stderr}");
     for probe in &probes {
         let stem = probe.file_stem().unwrap().to_str().unwrap();
-        let mut table = csv::Reader::from_path(desk.path(&format!("images/{stem}.csv"))).unwrap();
-        let names = table.headers().unwrap().clone();
-        let rows: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
-        assert_eq!(rows.len() as u64, VAL);
-        let of = |row: usize, name: &str| &rows[row][names.iter().position(|own| own == name).unwrap()];
+        let table = desk.path(&format!("images/{stem}.csv"));
+        assert_eq!(column(&table, "image").len() as u64, VAL);
+        let of = |row: usize, name: &str| column(&table, name).swap_remove(row);
         for row in [0, VAL as usize - 1] {
             let mut inspect = inspect(2);
             inspect.arg("--probe").arg(probe).arg("--image").arg(desk.path("scenes").join(of(row, "image")));
-            inspect.args(["--causal", "rerouted,patches", "--seed", "3", "--class", of(row, "class")]);
+            inspect.args(["--causal", "rerouted,patches", "--seed", "3", "--class", &of(row, "class")]);
             let out = desk.path(&format!("{stem}-{row}"));
             done(inspect.arg("--out").arg(&out));
             let folder = entries(&out).into_iter().find(|path| path.is_dir()).unwrap();
@@ -443,16 +443,12 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         stable += 1;
         assert_eq!(last, 3, "{stem}");
         assert_eq!(found["last"][2]["accuracy"], found["accuracy"], "all tokens");
-        let mut table = csv::Reader::from_path(desk.path(&format!("images/{stem}.csv"))).unwrap();
-        let names = table.headers().unwrap().clone();
-        let rows: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
-        let column = |name: &str| -> Vec<f64> {
-            let at =
-                names.iter().position(|own| own == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
-            rows.iter().map(|row| row[at].parse().unwrap()).collect()
+        let table = desk.path(&format!("images/{stem}.csv"));
+        let numbers = |name: &str| -> Vec<f64> {
+            column(&table, name).iter().map(|cell| cell.parse().unwrap()).collect()
         };
         let darker = kinds.iter().find(|kind| kind["name"] == "Darker").unwrap();
-        let own = column("stability_darker");
+        let own = numbers("stability_darker");
         let mean = own.iter().sum::<f64>() / own.len() as f64;
         assert_close(stem, darker["mean"].as_f64().unwrap(), mean, 1e-6);
         assert_eq!(darker["images"].as_u64(), Some(VAL), "{stem}");
@@ -460,7 +456,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         if !stem.starts_with("sinkhorn") {
             continue;
         }
-        let image = desk.path("scenes").join(&rows[0][0]);
+        let image = desk.path("scenes").join(&column(&table, "image")[0]);
         let out = desk.path(stem);
         let mut inspect = inspect(2);
         inspect.args(["--stability", "--seed", "3"]).arg("--probe").arg(path).arg("--image").arg(image);
@@ -475,7 +471,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
             let taus: Vec<f64> =
                 group["taus"].as_array().unwrap().iter().map(|tau| tau[1].as_f64().unwrap()).collect();
             let mean = taus.iter().sum::<f64>() / taus.len() as f64;
-            assert_close(format!("{stem} {name}"), column(name)[0], mean, 5e-3);
+            assert_close(format!("{stem} {name}"), numbers(name)[0], mean, 5e-3);
         }
     }
     assert!(stable > 0, "{stdout}");
