@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use sha2::{Digest, Sha256};
 use ssmprobe::model::data::{Check, Dataset, Source, Split, describe, open};
+use ssmprobe::model::io::sha256;
 
 use crate::run::root;
 
@@ -24,14 +24,10 @@ fn found(dataset: &Dataset) -> Vec<(String, usize, String, Option<String>)> {
     let samples = dataset.samples.iter().map(|sample| {
         let Source::Row(row) = &sample.source else { panic!("{}", sample.source.name()) };
         let file = row.file().strip_prefix(fixture("")).unwrap().to_string_lossy().replace('\\', "/");
-        let print = sample.source.bytes().ok().map(|bytes| hex(&bytes));
+        let print = sample.source.bytes().ok().map(|bytes| sha256::of_bytes(&bytes));
         (file, row.number(), dataset.classes[sample.class].clone(), print)
     });
     samples.collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The expected result of [`found`] for some files: their rows that have a label.

@@ -10,9 +10,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Mutex;
 
-use sha2::{Digest, Sha256};
 use ssmprobe::model::backbone::hub::{Hub, HubError, PATIENCE, Progress};
 use ssmprobe::model::backbone::weights::Weights;
+use ssmprobe::model::io::sha256::of_bytes as sha256;
 
 pub use server::Server;
 use server::{Reply, Request};
@@ -23,10 +23,6 @@ const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const CONFIG: &[u8] = b"{\"model_type\": \"vit\"}\n";
 /// An endpoint at which nothing listens.
 const UNREACHABLE: &str = "http://127.0.0.1:9";
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// A valid safetensors file of 240,000 bytes of zeros and a header.
 fn model() -> Vec<u8> {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use ssmprobe::model::backbone::weights::{Weights, WeightsError};
+use ssmprobe::model::io::sha256;
 use tempfile::TempDir;
 
 use crate::run::{json, root};
@@ -181,6 +181,5 @@ fn a_real_backbone_is_read() {
     let weights = read_all(&dir).unwrap();
     // Twelve layers of 16 tensors, four of the embeddings, two of the last norm, two of its classifier.
     assert_eq!(weights.names().count(), 12 * 16 + 4 + 2 + 2);
-    let sum = Sha256::digest(fs::read(dir.join("model.safetensors")).unwrap());
-    assert_eq!(weights.fingerprint(), sum.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    assert_eq!(weights.fingerprint(), sha256::of_file(&dir.join("model.safetensors")).unwrap());
 }
