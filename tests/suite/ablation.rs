@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ssmprobe::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
@@ -19,18 +18,18 @@ use ssmprobe::model::explain::readout;
 use ssmprobe::model::explain::removal::{Curve, Mode, Orders, RANDOM, RemovalSpec, Schedule, Sets};
 use ssmprobe::model::explain::stability::Measurement;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::probe::head::{self, Config, Dims, HEADS, Sharing};
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::probe::head::{Config, Dims, HEADS, Sharing};
 use ssmprobe::model::probe::head_output::{Direction, Form, HeadOutput, Order};
 use ssmprobe::model::probe::router::scan::Scan;
-use ssmprobe::model::probe::{BackboneMeta, Probe};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::{OrderContrast, Picture, Reading, Region, Regions, Routing, Trace};
 use ssmprobe::model::train::Labelled;
-use ssmprobe::model::train::classifier::Model;
 
 use crate::close::assert_close;
 use crate::order_test::reading;
 
+use crate::heads::{logits_of, untrained};
 const GRID: Grid = Grid::new(3, 4);
 const WIDTH: usize = 6;
 const CLASSES: usize = 3;
@@ -46,12 +45,9 @@ fn tokens(seed: u64) -> Tokens {
 
 /// An untrained probe whose skip `D` differs by channel, so that the last position counts.
 fn probe(id: &str, sharing: Sharing) -> Probe {
-    let kind = head::find(id).unwrap();
     let config = Config { state_dim: Some(5), k: Some(3), sharing: Some(sharing), ..Config::default() };
     let dims = Dims { width: WIDTH, grid: GRID, classes: CLASSES };
-    let model = Model::start(kind, &config, dims, 2, &Device::flex()).unwrap();
-    let backbone = BackboneMeta { hidden_size: WIDTH, ..BackboneMeta::default() };
-    let mut probe = model.to_probe(backbone, Vec::new(), None);
+    let mut probe = untrained(id, &config, dims, 2);
     for array in probe.arrays.iter_mut().filter(|(name, _)| name.ends_with(".D")).map(|(_, array)| array) {
         array.data.iter_mut().enumerate().for_each(|(c, d)| *d = 0.3 + 0.1 * c as f32);
     }
@@ -195,9 +191,7 @@ fn fixed_scans_and_recurrence_read_tokens_that_lie_in_random_order() {
         let probe = probe(id, Sharing::Shared);
         let found = ablated_logits(&probe, &tokens);
         let [(Ablation::Normal, _), (Ablation::RandomOrder, random)] = &found[..] else { panic!("{id}") };
-        let output = probe.output(&moved, IMAGE).unwrap();
-        let expected = readout::logits(&output, &moved, &probe.classifier);
-        assert_close(id, random, &expected, 1e-9);
+        assert_close(id, random, logits_of(&probe, &moved, IMAGE), 1e-9);
     }
     assert_eq!(Scan::Raster.orders(GRID).len(), 1);
 }

@@ -3,7 +3,6 @@
 //! at the stated power. `scripts/test-all calibration` makes 2000 runs of each (`SSMPROBE_CALIBRATION`) and prints the
 //! tables of docs/calibration.md.
 
-use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -12,11 +11,12 @@ use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::order_test::{Exchanges, OrderTester};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::probe::head::{self, Config, Dims};
-use ssmprobe::model::probe::{BackboneMeta, Probe};
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::probe::head::{Config, Dims};
 use ssmprobe::model::stats::{CrossedMean, holm, mcnemar, normal, permutation};
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::train::classifier::Model;
+
+use crate::heads;
 
 /// Standard deviations of the logit of a right answer, beside that of the images' difficulty ([`DIFFICULTY`]).
 struct Scenario {
@@ -219,11 +219,7 @@ fn the_interval_of_a_share_of_images_is_as_wide_as_it_must_be() {
 fn untrained(head: &str, seed: u64) -> Probe {
     let dims = Dims { width: 12, grid: Grid::new(7, 7), classes: 4 };
     let config = Config { state_dim: Some(16), ..Config::default() };
-    let kind = head::find(head).expect("a head");
-    let model = Model::start(kind, &config, dims, seed, &Device::flex()).expect("a model");
-    let classes = (0..4).map(|class| format!("class {class}")).collect();
-    let mut probe =
-        model.to_probe(BackboneMeta { hidden_size: 12, ..BackboneMeta::default() }, classes, None);
+    let mut probe = heads::untrained(head, &config, dims, seed);
     let mut rng = ChaCha8Rng::seed_from_u64(1000 + seed);
     probe.classifier.weight.iter_mut().for_each(|weight| *weight = normal(&mut rng) as f32);
     probe

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use burn::tensor::Device;
 use eframe::egui;
 use egui_kittest::kittest::Queryable as _;
 use indexmap::IndexMap;
@@ -30,11 +29,9 @@ use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{Curve, Mode, RemovalSpec};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
-use ssmprobe::model::probe::BackboneMeta;
 use ssmprobe::model::probe::head::scan::dynamic_order;
-use ssmprobe::model::probe::head::{self, Config, Dims};
+use ssmprobe::model::probe::head::{Config, Dims};
 use ssmprobe::model::trace::{OrderTest, Routing, Trace};
-use ssmprobe::model::train::classifier::Model;
 use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::export;
@@ -43,6 +40,7 @@ use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
+use crate::heads::untrained;
 use crate::pictures::small;
 use crate::run::{assert_ends, done, fixture, program, root};
 use crate::similarity;
@@ -204,14 +202,13 @@ fn an_evaluation_says_of_every_image_what_a_look_says() {
 
 /// Writes a probe that reads every image in a random order of its own; its path.
 fn random_dynamic(folder: &Path) -> PathBuf {
-    let kind = head::find("random-dynamic").unwrap();
     let config = Config { state_dim: Some(4), seed: Some(SEED), ..Config::default() };
     let dims = Dims { width: 24, grid: Grid::new(4, 4), classes: CLASSES.len() };
     // The orders depend on the seed in the settings, not on that of the training.
-    let model = Model::start(kind, &config, dims, SEED + 1, &Device::flex()).unwrap();
-    let backbone = BackboneMeta { hidden_size: 24, ..BackboneMeta::default() };
+    let mut probe = untrained("random-dynamic", &config, dims, SEED + 1);
+    probe.meta.classes = CLASSES.map(str::to_owned).into();
     let path = folder.join("random.safetensors");
-    model.to_probe(backbone, CLASSES.map(str::to_owned).into(), None).save(&path).unwrap();
+    probe.save(&path).unwrap();
     path
 }
 

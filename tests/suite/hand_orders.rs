@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use burn::tensor::Device;
 use eframe::egui::{self, Key, Modifiers, accesskit::Role};
 use egui_kittest::kittest::{By, Queryable as _};
 use rand::{Rng, SeedableRng};
@@ -19,19 +18,19 @@ use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::explain::by_hand::HandOrderReader;
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
 use ssmprobe::model::explain::null_model::NullBands;
-use ssmprobe::model::explain::{Question, explain, explain_by_hand, readout};
+use ssmprobe::model::explain::{Question, explain, explain_by_hand};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::io::array::Array;
 use ssmprobe::model::order_file;
-use ssmprobe::model::probe::head::{Config, Dims, Sharing, find};
-use ssmprobe::model::probe::{BackboneMeta, Probe};
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::probe::head::{Config, Dims, Sharing};
 use ssmprobe::model::stats::normal;
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::{OrderContrast, OrderTest, Picture, Routing, Trace};
-use ssmprobe::model::train::classifier::Model;
 
 use crate::close::assert_close;
+use crate::heads::{logits_of, untrained};
 use crate::run::{self, fixture};
 use crate::state;
 use crate::window::{self, Window};
@@ -46,10 +45,7 @@ fn normals(rng: &mut ChaCha8Rng, count: usize) -> Vec<f32> {
 /// An untrained probe with a random classifier, so that orders change the logits.
 fn probe(head: &str, sharing: Sharing) -> Probe {
     let config = Config { sharing: Some(sharing), state_dim: Some(8), ..Config::default() };
-    let model =
-        Model::start(find(head).expect("a head"), &config, DIMS, 1, &Device::flex()).expect("settings");
-    let backbone = BackboneMeta { hidden_size: DIMS.width, ..BackboneMeta::default() };
-    let mut probe = model.to_probe(backbone, Vec::new(), None);
+    let mut probe = untrained(head, &config, DIMS, 1);
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     probe.classifier.weight = normals(&mut rng, probe.classifier.weight.len());
     probe.classifier.bias = normals(&mut rng, DIMS.classes);
@@ -101,11 +97,6 @@ fn order_probe(probe: &Probe, order: &HandOrder) -> Probe {
     Probe::new(meta, arrays, probe.classifier.clone())
 }
 
-fn own_logits(probe: &Probe, tokens: &Tokens) -> Vec<f64> {
-    let reading = probe.output(tokens, 0).expect("tokens that fit");
-    readout::logits(&reading, tokens, &probe.classifier)
-}
-
 /// The contrasts of the logit and of the margin.
 fn contrasts(test: &OrderTest) -> [&OrderContrast; 2] {
     match test {
@@ -125,7 +116,7 @@ fn a_thousand_edits_give_the_logits_of_the_head_of_that_scan() {
         for edit in 0..1000 {
             order = edited(&order, &mut rng);
             orders.insert(order.tokens().to_vec());
-            let own = own_logits(&order_probe(&probe, &order), &tokens);
+            let own = logits_of(&order_probe(&probe, &order), &tokens, 0);
             let name = format!("{sharing:?}, edit {edit}");
             assert_close(&name, reading.logits(&order), own.clone(), 1e-12);
             let test = reading.test(&order);
@@ -346,14 +337,15 @@ fn a_probe_of_a_file_opens_where_the_file_is_not() {
     let path = folder.path().join("probe.safetensors");
     made.save(&path).expect("a file");
     let opened = Probe::load(&path).expect("a probe");
-    assert_eq!(own_logits(&opened, &image(9)), own_logits(&made, &image(9)));
+    assert_eq!(logits_of(&opened, &image(9), 0), logits_of(&made, &image(9), 0));
     assert_eq!(opened.meta.config.order.as_ref().and_then(HandOrder::file), Some("reversed.npz"));
     assert!(opened.head().has_fixed_order());
     // The order in the tensor alone, without the setting, as PyTorch may write it.
     let mut bare = made.clone();
     bare.meta.config.order = None;
     bare.save(&path).expect("a file");
-    assert_eq!(own_logits(&Probe::load(&path).expect("a probe"), &image(9)), own_logits(&made, &image(9)));
+    let loaded = Probe::load(&path).expect("a probe");
+    assert_eq!(logits_of(&loaded, &image(9), 0), logits_of(&made, &image(9), 0));
 }
 
 /// `ssmprobe inspect` of one image with the fixture's `random-fixed` probe.
@@ -472,7 +464,7 @@ fn edits_are_shown_at_once_and_taken_back() {
         assert!(!set(&mut state, &order), "nobody is asked");
         let trace = shown(&state);
         assert_eq!(self::order(&trace), order.tokens());
-        let own = own_logits(&order_probe_of_routed(&probe, &order), &tokens)[3];
+        let own = logits_of(&order_probe_of_routed(&probe, &order), &tokens, 0)[3];
         assert_close("the logit that is shown", f64::from(trace.logits[3]), own, 1e-5);
         assert!(state.column_title(id).ends_with(&order.words()), "{}", state.column_title(id));
     }

@@ -43,6 +43,20 @@ pub fn values_in(file: &str) -> IndexMap<String, Vec<f64>> {
     tensors.names().into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
+/// A probe of no classes' names, as it is before its training.
+pub fn untrained(head: &str, config: &Config, dims: Dims, seed: u64) -> Probe {
+    let kind = head::find(head).expect("a head");
+    let model = Model::start(kind, config, dims, seed, &Device::flex()).expect("settings that fit");
+    let backbone = BackboneMeta { hidden_size: dims.width, ..BackboneMeta::default() };
+    model.to_probe(backbone, Vec::new(), None)
+}
+
+/// The logits of a probe for an image in float64, as they are read out of its output.
+pub fn logits_of(probe: &Probe, tokens: &Tokens, image_seed: u64) -> Vec<f64> {
+    let output = probe.output(tokens, image_seed).expect("tokens that fit");
+    readout::logits(&output, tokens, &probe.classifier)
+}
+
 /// Probe files of a head: its defaults, and variants in sharing, discretisation, norm, exponent, joined layers, and AbMILP's.
 pub fn files(id: &str) -> Vec<PathBuf> {
     let named = |kind: &str| folder().join(format!("{id}{kind}.safetensors"));
@@ -150,10 +164,7 @@ fn tokens_that_are_no_numbers_reach_the_logits_of_their_image_alone() {
 #[test]
 pub fn readings_give_the_reference_logits_in_float64() {
     each_case(|case, probe, images, expected| {
-        let logits = images.iter().enumerate().flat_map(|(image_seed, tokens)| {
-            let output = probe.output(tokens, image_seed as u64).expect("tokens that fit");
-            readout::logits(&output, tokens, &probe.classifier)
-        });
+        let logits = (0..).zip(images).flat_map(|(seed, tokens)| logits_of(probe, tokens, seed));
         assert_near(case, &logits.collect::<Vec<_>>(), &expected[&format!("{case}/logits")], 1e-9);
     });
 }
@@ -272,7 +283,6 @@ fn dims(grid: Grid) -> Dims {
 #[test]
 fn every_head_starts_saves_and_loads_to_the_bit() {
     let folder = tempfile::tempdir().expect("a folder");
-    let device = Device::flex();
     for kind in HEADS.iter() {
         for sharing in [Sharing::Shared, Sharing::Channel] {
             let gate = (sharing == Sharing::Channel).then_some(true);
@@ -280,18 +290,15 @@ fn every_head_starts_saves_and_loads_to_the_bit() {
             let (sharing, state_dim) = (Some(sharing), Some(5));
             let config = Config { sharing, state_dim, gate, self_attention, ..Config::default() };
             let dims = dims(Grid::new(2, 6));
-            let model = Model::start(kind, &config, dims, 3, &device).expect("default settings");
-            let backbone = BackboneMeta { hidden_size: 24, ..BackboneMeta::default() };
-            let classes = (0..5).map(|c| format!("class {c}")).collect();
-            let probe = model.to_probe(backbone, classes, None);
+            let mut probe = untrained(kind.id, &config, dims, 3);
+            probe.meta.classes = (0..5).map(|c| format!("class {c}")).collect();
             let path = folder.path().join(format!("{}.safetensors", kind.id));
             probe.save(&path).expect("room on the disk");
             let again = Probe::load(&path).unwrap_or_else(|e| panic!("{}: {e}", kind.id));
             assert_eq!(again.meta, probe.meta);
             assert_eq!(again.classifier, probe.classifier);
             assert_eq!(again.arrays, probe.arrays, "{}", kind.id);
-            let other = Model::start(kind, &config, dims, 4, &device).expect("default settings");
-            let other = other.to_probe(probe.meta.backbone.clone(), probe.meta.classes.clone(), None);
+            let other = untrained(kind.id, &config, dims, 4);
             assert_ne!(other.classifier, probe.classifier, "{}: the seed changes nothing", kind.id);
         }
     }

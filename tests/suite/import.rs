@@ -13,7 +13,6 @@ use ssmprobe::model::backbone::original::project::{PROJECTS, Scale, find};
 use ssmprobe::model::backbone::original::{ImportOptions, Original};
 use ssmprobe::model::backbone::preprocess::{Filter, Preprocessor, Size};
 use ssmprobe::model::backbone::token_spec::Trained;
-use ssmprobe::model::explain::readout;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::original::{HEAD_PROJECTS, HeadError, read as read_head};
 use ssmprobe::model::probe::{BackboneMeta, Probe, original};
@@ -21,6 +20,7 @@ use ssmprobe::model::tokens::Tokens;
 
 use super::backbones::{difference, flat, image, read};
 use super::close::assert_close;
+use super::heads::logits_of;
 use super::run::{assert_ends, done, entries, program, root};
 
 /// Largest difference to the original that counts as equal, as a share of the largest number of a stage, or of 1.
@@ -425,8 +425,7 @@ fn an_imported_head_gives_the_logits_of_the_original() {
             let of = |name: &str, len: usize| expected[name].data[k * len..(k + 1) * len].to_vec();
             let (cls, patches) = (Some(of("cls", width)), of("patches", 16 * width));
             let tokens = Tokens { grid: Grid::new(4, 4), width, cls, registers: Vec::new(), patches };
-            let output = probe.output(&tokens, 0).unwrap();
-            let logits = readout::logits(&output, &tokens, &probe.classifier);
+            let logits = logits_of(&probe, &tokens, 0);
             let target = of("logits", 5);
             let size = target.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
             assert_close(format!("{case}, image {k}"), logits, target, 1e-6 * f64::from(size));
@@ -464,8 +463,7 @@ fn a_head_of_four_layers_reads_the_tokens_that_its_file_asks_for() {
                 "{case}, image {k}, all patches left"
             );
             assert_eq!((left[1].width, left[1].patches.len()), (96, 13 * 96));
-            let output = probe.output(tokens, 0).unwrap();
-            let logits = readout::logits(&output, tokens, &probe.classifier);
+            let logits = logits_of(&probe, tokens, 0);
             let target = of("logits", 5).to_vec();
             let size = target.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
             assert_close(format!("{case}, image {k}"), logits, target, 1e-5 * f64::from(size));

@@ -1,7 +1,6 @@
 //! Similar images: numbers against scipy and scikit-learn (`tests/reference/similarity.py`), flipped copies that find
 //! their originals, the vectors that an evaluation keeps, and the gallery and the map in the window.
 
-use burn::tensor::Device;
 use eframe::egui;
 use half::f16;
 use rand::SeedableRng;
@@ -16,12 +15,11 @@ use ssmprobe::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use ssmprobe::model::explain::evaluation::vectors::{KeptVectors, TokenVectors, VectorKind, keep_latest};
 use ssmprobe::model::explain::{evidence, readout};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::probe::head::{self, Config, Dims};
+use ssmprobe::model::probe::Probe;
+use ssmprobe::model::probe::head::{Config, Dims};
 use ssmprobe::model::probe::head_output::{Form, HeadOutput, Order};
-use ssmprobe::model::probe::{BackboneMeta, Probe};
 use ssmprobe::model::stats::normal;
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::train::classifier::Model;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::export;
 use ssmprobe::viz::figures::dataset::{Choice, ColorBy};
@@ -30,6 +28,7 @@ use ssmprobe::viz::figures::plot::Plot;
 
 use crate::close::assert_close;
 use crate::evaluation::{evaluated, open_evaluated, opened, part};
+use crate::heads::untrained;
 use crate::pictures::small;
 use crate::run::{self, done};
 use crate::window::Window;
@@ -171,9 +170,7 @@ fn flipped(tokens: &Tokens) -> Tokens {
 fn sinkhorn(width: usize) -> Probe {
     let dims = Dims { width, grid: GRID, classes: 3 };
     let config = Config { state_dim: Some(8), ..Config::default() };
-    let kind = head::find("sinkhorn").expect("a head");
-    let model = Model::start(kind, &config, dims, 3, &Device::flex()).expect("default settings");
-    model.to_probe(BackboneMeta { hidden_size: width, ..BackboneMeta::default() }, Vec::new(), None)
+    untrained("sinkhorn", &config, dims, 3)
 }
 
 /// The three kinds of vectors, from the definitions: expected position, evidence for the class and weight of every token.

@@ -4,13 +4,13 @@
 use std::ops::ControlFlow;
 
 use ssmprobe::app::jobs::train::Event;
-use ssmprobe::model::explain::readout;
 use ssmprobe::model::io::array::Arrays;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
 
 use super::Desk;
 use crate::close::assert_close;
+use crate::heads::logits_of;
 
 /// Two logits with a smaller difference may have the other order in float32 than in float64.
 const MARGIN_TOLERANCE: f64 = 1e-3;
@@ -23,11 +23,7 @@ pub struct ProbeLogits {
 
 impl ProbeLogits {
     pub fn compute(probe: &Probe, desk: &Desk, images: &[usize], classes: &[usize]) -> Self {
-        let logits = |&image: &usize| {
-            let tokens = desk.tokens(image);
-            let output = probe.output(&tokens, image as u64).expect("a reading");
-            readout::logits(&output, &tokens, &probe.classifier)
-        };
+        let logits = |&image: &usize| logits_of(probe, &desk.tokens(image), image as u64);
         Self { logits: images.iter().map(logits).collect(), classes: classes.to_vec() }
     }
 
