@@ -25,11 +25,12 @@ use ssmprobe::model::probe::router::scan::Scan;
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::{OrderContrast, Picture, Reading, Region, Regions, Routing, Trace};
 use ssmprobe::model::train::Labelled;
+use tempfile::TempDir;
 
 use crate::close::assert_close;
 use crate::order_test::reading;
-
 use crate::heads::{logits_of, untrained};
+
 const GRID: Grid = Grid::new(3, 4);
 const WIDTH: usize = 6;
 const CLASSES: usize = 3;
@@ -233,17 +234,18 @@ pub fn token_key() -> TokenKey {
     }
 }
 
-/// Tokens of `count` images on disk.
-pub fn cache(folder: &std::path::Path, count: usize) -> TokenCache {
-    cache_without(folder, count, &[])
+/// Tokens of `count` images, and the folder that they are in.
+pub fn cache(count: usize) -> (TempDir, TokenCache) {
+    cache_without(count, &[])
 }
 
-/// Tokens of `count` images on disk, of which those `unread` could not be read.
-fn cache_without(folder: &std::path::Path, count: usize, unread: &[u64]) -> TokenCache {
-    let mut writer = Writer::open(folder, token_key(), count).unwrap();
+/// [`cache`], of whose images those `unread` could not be read.
+fn cache_without(count: usize, unread: &[u64]) -> (TempDir, TokenCache) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = Writer::open(folder.path(), token_key(), count).unwrap();
     let read = |image: u64| (!unread.contains(&image)).then(|| tokens(image));
     (0..count as u64).for_each(|image| writer.push(read(image), None).unwrap());
-    writer.finish().unwrap()
+    (folder, writer.finish().unwrap())
 }
 
 /// An evaluation set of the images `draws` of a dataset, with their classes.
@@ -286,8 +288,7 @@ fn evaluation(
 
 #[test]
 fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = cache(folder.path(), 40);
+    let (_folder, cache) = cache(40);
     let (places, draws, classes) = part();
     let all = (&places[..], &draws[..]);
     for id in ["sinkhorn", "softsort", "sinkhorn-conv", "vmamba", "random-fixed", "random-dynamic", "bi-gru"]
@@ -330,8 +331,7 @@ fn margin(
 /// shares of significant tests over four untrained scorers and four random orders per image.
 #[test]
 fn order_tests_of_a_dataset_are_those_of_its_images() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = cache(folder.path(), 40);
+    let (_folder, cache) = cache(40);
     let (places, draws, classes) = part();
     let (mut near, mut wrong, mut narrower) = (0, 0, 0);
     for (id, sharing) in [
@@ -415,8 +415,7 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
 /// The accuracy with the last tokens kept, asked for beside other metrics, is that of an evaluation with this reading.
 #[test]
 fn tokens_that_are_kept_are_those_of_the_reading() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = cache(folder.path(), 40);
+    let (_folder, cache) = cache(40);
     let (places, draws, classes) = part();
     let all = (&places[..], &draws[..]);
     let asked = |probe: &Probe, change: Intervention| {
@@ -443,8 +442,7 @@ fn tokens_that_are_kept_are_those_of_the_reading() {
 
 #[test]
 fn an_image_is_drawn_by_its_index_wherever_its_tokens_lie() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = cache(folder.path(), 12);
+    let (_folder, cache) = cache(12);
     let probe = probe("random-dynamic", Sharing::Shared);
     let class = vec![0; 12];
     let own = |draws: &[u64]| {
@@ -460,8 +458,7 @@ fn an_image_is_drawn_by_its_index_wherever_its_tokens_lie() {
 
 #[test]
 fn of_equal_logits_the_first_class_is_predicted_everywhere() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = cache(folder.path(), 3);
+    let (_folder, cache) = cache(3);
     let tied = with_constant_logits(probe("sinkhorn", Sharing::Shared), [-1.0, 0.5, 0.5]);
     let spec = MetricsSpec::default();
     let (evaluation, found) =
@@ -475,8 +472,7 @@ fn of_equal_logits_the_first_class_is_predicted_everywhere() {
 
 #[test]
 fn the_best_classes_of_an_image_have_the_names_by_which_the_probe_counts_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = cache(folder.path(), 1);
+    let (_folder, cache) = cache(1);
     let mut probe = with_constant_logits(probe("gap", Sharing::Shared), [3.0, 2.0, 1.0]);
     // The dataset counts the same classes in another order.
     probe.meta.classes = ["2", "0", "1"].map(str::to_owned).to_vec();
@@ -496,8 +492,7 @@ fn the_best_classes_of_an_image_have_the_names_by_which_the_probe_counts_them() 
 
 #[test]
 fn logits_that_are_not_finite_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = cache(folder.path(), 1);
+    let (_folder, cache) = cache(1);
     let probe = with_constant_logits(probe("gap", Sharing::Shared), [f32::INFINITY, 2.0, 1.0]);
     let (nulls, asked) = (NullBands::new(2, 0), eval_set(&[0], &[0]));
     let evaluator = Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
@@ -536,8 +531,7 @@ fn object_at(token: usize) -> Regions {
 
 #[test]
 fn an_evaluation_sums_up_its_images() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = cache(folder.path(), 6);
+    let (_folder, cache) = cache(6);
     let images = Labelled { images: vec![1, 2, 4, 5], classes: vec![0, 1, 2, 0] };
     let regions: Vec<Option<Regions>> = (0..4).map(|i| (i != 2).then(|| object_at(i))).collect();
     let probe = probe("sinkhorn", Sharing::Shared);
@@ -577,8 +571,7 @@ fn an_evaluation_sums_up_its_images() {
 /// The curve heights of an evaluation are those of the removal curves of its images, computed one by one.
 #[test]
 fn an_evaluation_has_the_heights_of_its_images_curves() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = cache_without(folder.path(), 5, &[3]);
+    let (_folder, cache) = cache_without(5, &[3]);
     let (places, draws, classes) = ([0, 1, 2, 3, 4], [7, 8, 9, 10, 11], [0, 1, 2, 0, 1]);
     let spec = RemovalSpec { modes: vec![Mode::Frozen, Mode::Rerouted], steps: 4, seed: 2 };
     for id in ["sinkhorn", "gap", "bi-gru"] {
@@ -641,8 +634,7 @@ fn an_evaluation_has_the_heights_of_its_images_curves() {
 
 #[test]
 fn behind_an_unreadable_image_each_keeps_its_class_its_draw_and_its_mask() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = cache_without(folder.path(), 6, &[1, 4]);
+    let (_folder, cache) = cache_without(6, &[1, 4]);
     let probe = probe("sinkhorn", Sharing::Shared);
     let metrics = |kept: &[usize]| {
         let draws: Vec<u64> = kept.iter().map(|&i| 10 + i as u64).collect();

@@ -90,8 +90,7 @@ fn what_cannot_be_fitted_says_why() {
     let error = LogReg::default().fit(&many, &vec![0; 256], 1 << 20).err().unwrap();
     assert!(error.to_string().contains("256 images of 4096 channels in 1048576 classes"), "{error}");
     // The anchors of a run whose training images cannot be read carry the reason.
-    let folder = tempfile::tempdir().unwrap();
-    let cache = ablation::cache(folder.path(), 3);
+    let (_folder, cache) = ablation::cache(3);
     let test = Labelled { images: vec![0, 1, 2], classes: vec![0, 1, 2] };
     let found = anchors(&cache, &Labelled::default(), &test, 3);
     let found: Vec<_> = found.into_iter().filter(|anchor| anchor.method == Method::LogReg).collect();

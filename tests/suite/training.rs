@@ -14,6 +14,7 @@ use ssmprobe::model::probe::head::{Config, Dims, HEADS, HeadSpec, Sharing, find}
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
 use ssmprobe::model::train::{Event, HeadTrainer, Labelled, Task, TrainConfig, TrainCursor, train};
+use tempfile::TempDir;
 
 use crate::ablation::token_key;
 
@@ -22,17 +23,18 @@ const IMAGES: usize = 8;
 const WIDTH: usize = 24;
 const GRID: Grid = Grid::new(3, 3);
 
-/// Eight images of random tokens.
-fn cache(folder: &std::path::Path) -> TokenCache {
+/// Eight images of random tokens, and the folder that they are in.
+fn cache() -> (TempDir, TokenCache) {
+    let folder = tempfile::tempdir().unwrap();
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let mut values = |n: usize| (0..n).map(|_| rng.random_range(-1.5..1.5)).collect::<Vec<f32>>();
-    let mut writer = Writer::open(folder, token_key(), IMAGES).unwrap();
+    let mut writer = Writer::open(folder.path(), token_key(), IMAGES).unwrap();
     for _ in 0..IMAGES {
         let (cls, patches) = (Some(values(WIDTH)), values(GRID.len() * WIDTH));
         let tokens = Tokens { grid: GRID, width: WIDTH, cls, registers: Vec::new(), patches };
         writer.push(Some(tokens), None).unwrap();
     }
-    writer.finish().unwrap()
+    (folder, writer.finish().unwrap())
 }
 
 /// The images with their classes.
@@ -89,8 +91,7 @@ fn run_drawn(
 
 #[test]
 fn every_head_overfits_eight_images() {
-    let folder = tempfile::tempdir().unwrap();
-    let tokens = cache(folder.path());
+    let (_folder, tokens) = cache();
     let kinds: Vec<&HeadSpec> = HEADS.iter().collect();
     let config = TrainConfig { epochs: 150, batch: 8, rate: 2e-2, ..TrainConfig::default() };
     let mut names = Vec::new();
@@ -107,8 +108,7 @@ fn every_head_overfits_eight_images() {
 /// A head in the order 0, 1, 2, ... of a file equals raster to the bit; in another order it does not.
 #[test]
 fn a_head_in_the_order_of_a_file_is_trained_as_any_scan() {
-    let folder = tempfile::tempdir().unwrap();
-    let tokens = cache(folder.path());
+    let (folder, tokens) = cache();
     let device = Device::flex();
     let all = labelled();
     let config = TrainConfig { epochs: 4, batch: 3, rate: 1e-2, ..TrainConfig::default() };
@@ -165,8 +165,7 @@ fn a_head_in_the_order_of_a_file_is_trained_as_any_scan() {
 /// Redrawn orders change heads that read in an order, and no others; a stopped training resumes to the same bits.
 #[test]
 fn tokens_redrawn_at_every_pass_have_no_order_left() {
-    let folder = tempfile::tempdir().unwrap();
-    let tokens = cache(folder.path());
+    let (_folder, tokens) = cache();
     let kinds = ["gap", "sinkhorn", "raster", "random-fixed"].map(|id| find(id).unwrap());
     let config =
         TrainConfig { epochs: 3, batch: 3, rate: 1e-2, evaluate_every: Some(2), ..TrainConfig::default() };
@@ -192,8 +191,7 @@ fn tokens_redrawn_at_every_pass_have_no_order_left() {
 
 #[test]
 fn heads_trained_together_or_alone_and_cut_anywhere_end_with_the_same_bits() {
-    let folder = tempfile::tempdir().unwrap();
-    let tokens = cache(folder.path());
+    let (_folder, tokens) = cache();
     let kinds: Vec<&HeadSpec> = HEADS.iter().collect();
     let config = TrainConfig { epochs: 3, batch: 3, rate: 1e-2, ..TrainConfig::default() };
     let together = run(&tokens, &kinds, &config, None);
@@ -216,8 +214,7 @@ fn heads_trained_together_or_alone_and_cut_anywhere_end_with_the_same_bits() {
 
 #[test]
 fn a_head_whose_loss_breaks_stops_alone_with_its_last_good_values() {
-    let folder = tempfile::tempdir().unwrap();
-    let tokens = cache(folder.path());
+    let (_folder, tokens) = cache();
     let kinds: Vec<&HeadSpec> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
     let config = TrainConfig { epochs: 4, batch: 2, rate: 1e38, ..TrainConfig::default() };
     let trainers = run(&tokens, &kinds, &config, None);
@@ -234,8 +231,7 @@ fn a_head_whose_loss_breaks_stops_alone_with_its_last_good_values() {
 
 #[test]
 fn the_last_step_of_a_training_may_break_it_too() {
-    let folder = tempfile::tempdir().unwrap();
-    let tokens = cache(folder.path());
+    let (_folder, tokens) = cache();
     let kinds: Vec<&HeadSpec> = HEADS.iter().filter(|kind| ["gap", "attention"].contains(&kind.id)).collect();
     let config = TrainConfig { epochs: 1, batch: 8, rate: f64::INFINITY, ..TrainConfig::default() };
     assert_eq!(kinds.len(), 2);
