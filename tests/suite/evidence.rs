@@ -27,7 +27,7 @@ pub fn floats(value: &Value) -> Vec<f64> {
     value.as_array().expect("a list").iter().map(number).collect()
 }
 
-fn indices(value: &Value) -> Vec<usize> {
+pub fn indices(value: &Value) -> Vec<usize> {
     floats(value).into_iter().map(|x| x as usize).collect()
 }
 

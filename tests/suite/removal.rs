@@ -19,7 +19,7 @@ use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::{Picture, Reading};
 
 use crate::close::assert_close;
-use crate::evidence::{fixture, floats, number};
+use crate::evidence::{fixture, floats, floats32, indices, number};
 use crate::heads::each_case;
 use crate::pictures::small;
 use crate::run;
@@ -31,10 +31,6 @@ fn each_head(mut check: impl FnMut(&str, &Probe, &Tokens)) {
             check(stem, probe, &images[1]);
         }
     });
-}
-
-fn indices(value: &Value) -> Vec<usize> {
-    floats(value).into_iter().map(|x| x as usize).collect()
 }
 
 /// The curves of some rankings, or why there are none.
@@ -450,7 +446,7 @@ pub fn pictures_are_painted_over_as_the_reference_solves_it() {
         let sides = indices(&case["grid"]);
         let grid = Grid::new(sides[0], sides[1]);
         let (height, width) = (number(&case["height"]) as usize, number(&case["width"]) as usize);
-        let values: Vec<f32> = floats(&case["pixels"]).into_iter().map(|x| x as f32).collect();
+        let values = floats32(&case["pixels"]);
         let pixels = Pixels { height, width, values };
         let left = indices(&case["left"]);
         let still = vec![0.0; pixels.values.len()];

@@ -28,7 +28,7 @@ use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::Picture;
 
 use crate::close::assert_close;
-use crate::evidence::{floats, number};
+use crate::evidence::{floats, floats32, number};
 
 fn cases(key: &str) -> Vec<Value> {
     let document: Value = serde_json::from_str(include_str!("../fixtures/stats/stats.json")).expect("JSON");
@@ -329,18 +329,12 @@ fn a_token_lies_on_the_object_from_half_of_its_pixels_on() {
 #[test]
 fn what_finds_an_object_is_judged_as_scikit_learn_judges_it() {
     for case in cases("truths") {
-        let narrow = |key: &str| -> Vec<f32> { floats(&case[key]).into_iter().map(|x| x as f32).collect() };
         let (cover, weight) = (floats(&case["cover"]), floats(&case["weight"]));
         assert_eq!(members(&cover), flags(&case["object"]));
         let output = HeadOutput { scores: None, form: Form::Pool(weight) };
-        let tokens = Tokens {
-            grid: Grid::new(3, 4),
-            width: 3,
-            cls: None,
-            registers: Vec::new(),
-            patches: narrow("tokens"),
-        };
-        let classifier = Classifier { weight: narrow("row"), bias: vec![0.5] };
+        let patches = floats32(&case["tokens"]);
+        let tokens = Tokens { grid: Grid::new(3, 4), width: 3, cls: None, registers: Vec::new(), patches };
+        let classifier = Classifier { weight: floats32(&case["row"]), bias: vec![0.5] };
         let found = truth(&output, &tokens, &classifier, 0, &cover);
         let parts = [
             ("weight_auc", found.weight_auc),

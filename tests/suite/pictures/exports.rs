@@ -10,6 +10,7 @@ use super::small::{
     USED, WEIGHTS,
 };
 use crate::close::assert_close;
+use crate::html::between;
 use crate::run::{done, program};
 
 /// A folder with the small trace.
@@ -25,12 +26,6 @@ fn export(folder: &Path, figure: &str, out: &str, more: &[&str]) -> Vec<u8> {
     command.current_dir(folder).args(["figures", "--trace", "pond.json", "--figure", figure, "--out", out]);
     done(command.args(more));
     std::fs::read(folder.join(out)).expect("a file")
-}
-
-/// The text between two markers of a file.
-fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
-    let rest = text.split_once(before).unwrap_or_else(|| panic!("no {before}")).1;
-    rest.split_once(after).unwrap_or_else(|| panic!("no {after}")).0
 }
 
 /// Width and height of an SVG in mm.

@@ -74,11 +74,6 @@ fn below(all: &Arrays, prefix: &str) -> Arrays {
     own.map(|(name, array)| (name.to_owned(), array.clone())).collect()
 }
 
-fn list(value: &Value) -> Vec<f64> {
-    let number = |x: &Value| x.as_f64().expect("a number");
-    value.as_array().expect("a list").iter().map(number).collect()
-}
-
 /// The peer's dataset on disk, its tokens in a cache, and room for runs.
 struct Desk {
     folder: TempDir,

@@ -16,17 +16,14 @@ use ssmprobe::model::train::classifier::Model;
 use ssmprobe::model::train::run::{Metric, Outcome, ProbeCheckpoint, Run};
 use ssmprobe::model::train::{HeadTrainer, TrainCursor};
 
-use super::{Desk, GRID, SEEDS, WIDTH, arrays, below, folder, list, peer, shuffle};
+use super::{Desk, GRID, SEEDS, WIDTH, arrays, below, folder, peer, shuffle};
 use crate::close::assert_close;
+use crate::evidence::{floats, number};
 use crate::run::{done, lines, program, succeeds};
 
 const HEADS: [&str; 4] = ["gap", "linear-bn", "raster", "sinkhorn"];
 /// Tolerance of float32 against float64, after all steps.
 const TOLERANCE: f64 = 1e-4;
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().expect("a number")
-}
 
 /// The peer's numbers of a head and seed.
 fn of<'a>(peer: &'a Value, head: &str, seed: u64) -> &'a Value {
@@ -87,10 +84,10 @@ fn a_run_is_that_of_pytorch() {
         let Outcome { head, seed, .. } = outcome;
         let (name, expected) = (format!("{head}, seed {seed}"), of(&peer, head, *seed));
         // Rates begin at 0.02; the smallest change between two steps is 0.0002.
-        assert_close(format!("{name}: rates"), &rates[&(head.clone(), *seed)], list(&peer["rates"]), 4e-6);
+        assert_close(format!("{name}: rates"), &rates[&(head.clone(), *seed)], floats(&peer["rates"]), 4e-6);
         let losses = run.losses(*seed).expect("losses").expect("some");
         let (_, points) = losses.heads.iter().find(|(other, _)| other == head).expect("the head");
-        assert_close(format!("{name}: losses"), points, list(&expected["losses"]), TOLERANCE);
+        assert_close(format!("{name}: losses"), points, floats(&expected["losses"]), TOLERANCE);
         let epochs: Vec<[f64; 4]> =
             outcome.epochs.iter().map(|e| [e.loss, e.train, e.select, e.test]).collect();
         let others: Vec<[f64; 4]> = expected["epochs"].as_array().expect("epochs").iter().map(four).collect();
@@ -98,7 +95,7 @@ fn a_run_is_that_of_pytorch() {
         assert_eq!(outcome.best_epoch, Some(number(&expected["best_epoch"]) as usize), "{name}");
         for (which, answers) in ProbeCheckpoint::BOTH.into_iter().zip([&outcome.best, &outcome.last]) {
             let key = which.name();
-            assert_close(format!("{name}: answers, {key}"), answers, list(&expected[key]), 0.0);
+            assert_close(format!("{name}: answers, {key}"), answers, floats(&expected[key]), 0.0);
             let probe = Probe::load(run.probe(head, *seed, which)).expect("a probe");
             let mut all = probe.arrays.clone();
             let [weight, bias] = ["weight", "bias"].map(|part| format!("classifier.{part}"));
