@@ -28,8 +28,8 @@ use ssmprobe::model::train::Labelled;
 use tempfile::TempDir;
 
 use crate::close::assert_close;
-use crate::order_test::reading;
 use crate::heads::{logits_of, untrained};
+use crate::order_test::reading;
 
 const GRID: Grid = Grid::new(3, 4);
 const WIDTH: usize = 6;

@@ -126,7 +126,7 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
     assert_eq!(run(Command::new("bash").arg(home.join("join.sh"))).0, 0);
     assert_same(&folder, &desk.path("whole"));
     // Once all are done, Slurm is not asked any more.
-    script(&bin, "squeue", "exit 1");
+    write_script(&bin.join("squeue"), "exit 1");
     assert!(states(&mut on(&bin, jobs(&folder, &["--json"]))).values().all(|state| state == "done"));
 }
 
@@ -179,7 +179,7 @@ echo "$@" >> "$0.calls"
 for script; do :; done
 SLURM_ARRAY_TASK_ID=$(echo "$*" | sed -n 's/.*array=\([0-9]*\).*/\1/p') bash "$script" >&2
 wc -l < "$0.calls""#;
-    script(&bin, "sbatch", takes);
+    write_script(&bin.join("sbatch"), takes);
     let words = ["1 of 3 tasks are submitted", "QOSMaxSubmitJobPerUserLimit", "3 of 3 tasks done"];
     assert_ends(&mut on(&bin, jobs(&folder, &["--retry", "--wait"])), 0, &words);
     let expected = [
@@ -196,7 +196,7 @@ fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_handed_in(
     let bin = slurm(&desk, TAKES);
     let accounting = r#"echo "$@" >> "$0.calls"; echo '2_1|TIMEOUT'; echo '2_[3-4]|CANCELLED by 7'"#;
     write_script(&bin.join("sacct"), accounting);
-    script(&bin, "squeue", r#"echo "$1" >> "$0.calls""#);
+    write_script(&bin.join("squeue"), r#"echo "$1" >> "$0.calls""#);
     done(&mut on(&bin, desk.train("run", 1, &["--seeds", "4", "--submit", "slurm"])));
     let (folder, home) = (desk.path("run"), desk.path("run/tasks"));
     for (file, text) in
@@ -243,10 +243,10 @@ fn a_damaged_part_is_named_and_made_again() {
 
     fs::write(home.join("state/train-1"), "0\n").expect("a code");
     // While its task runs, a part that cannot be read is left alone.
-    script(&bin, "squeue", "echo '1|2|RUNNING|9:00|None'; echo '2|N/A|PENDING|9:00|Dependency'");
+    write_script(&bin.join("squeue"), "echo '1|2|RUNNING|9:00|None'; echo '2|N/A|PENDING|9:00|Dependency'");
     assert_ends(&mut on(&bin, jobs(&folder, &["--retry"])), 0, &["nothing to submit"]);
     assert!(probe.exists());
-    script(&bin, "squeue", "exit 0");
+    write_script(&bin.join("squeue"), "exit 0");
     fs::write(home.join("state/train-2"), "0\n").expect("a code");
     assert_ends(&mut on(&bin, jobs(&folder, &["--retry"])), 0, &["submitted 2 tasks"]);
     assert_eq!(
