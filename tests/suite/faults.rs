@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -101,9 +102,10 @@ pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             let path = entry.expect("an entry").path();
             let parts = path.strip_prefix(folder).expect("below it").iter().map(OsStr::to_string_lossy);
             let name = parts.collect::<Vec<_>>().join("/");
-            match path.is_dir() {
-                true => folders.push(path),
-                false => drop(files.insert(name, fs::read(&path).expect("a file"))),
+            match fs::read(&path) {
+                _ if path.is_dir() => folders.push(path),
+                Err(error) if error.kind() == ErrorKind::NotFound => {} // renamed meanwhile, by a process that writes
+                bytes => drop(files.insert(name, bytes.expect("a file"))),
             }
         }
     }

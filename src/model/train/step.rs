@@ -278,6 +278,40 @@ impl<'a> Step<'a> {
 }
 
 #[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Device};
+
+    use super::*;
+    use crate::model::grid::Grid;
+    use crate::model::probe::head::{Config, Dims, HEADS};
+
+    #[test]
+    fn tokens_in_float16_train_every_head_as_the_same_in_float32() {
+        let (device, dims) = (Device::flex(), Dims { grid: Grid::new(2, 3), width: 8, classes: 4 });
+        let number = |at: usize| ((at * 37) % 101) as f32 / 64.0 - 0.75; // exact in float16
+        let patches = TensorData::new((0..4 * 6 * 8).map(number).collect(), [4, 6, 8]);
+        let cls = TensorData::new((0..4 * 8).map(number).collect(), [4, 8]);
+        let trained = |precision: DType| {
+            let patches = patches.clone().convert_dtype(precision);
+            let patches = Tensor::<3>::from_data(patches, (&device, precision));
+            let cls = Some(Tensor::<2>::from_data(cls.clone(), &device));
+            let batch =
+                Batch { patches, cls, grid: dims.grid, image_seeds: (0..4).collect(), training: false };
+            let (batch, labels) = (batch.tracked(), Labels::new(&[0, 1, 2, 3], 4, &device));
+            let start = |kind| Model::start(kind, &Config::default(), dims, 0, &device).expect("a head");
+            let mut trainers: Vec<_> =
+                HEADS.iter().map(|kind| HeadTrainer::new(kind.id, start(kind))).collect();
+            (0..2).for_each(|_| step_all(&mut trainers, &batch, &labels, |_| 1e-2));
+            trainers
+                .into_iter()
+                .map(|trainer| (trainer.name, trainer.model.params().to_arrays()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(trained(DType::F16), trained(DType::F32));
+    }
+}
+
+#[cfg(test)]
 mod gpu_tests {
     use burn::tensor::Device;
 
