@@ -26,8 +26,8 @@ pub struct PathField {
     /// The folder last listed and its entries; names of folders end with a separator.
     listed: Option<(PathBuf, Vec<String>)>,
     disk: OnDisk,
-    /// Whether it was drawn: at first the name in it is selected, without its ending.
-    drawn: bool,
+    /// Whether it has had the focus: then the name in it was selected, without its ending. Without the focus nothing stays selected.
+    begun: bool,
 }
 
 impl PathField {
@@ -36,7 +36,7 @@ impl PathField {
         let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let name = if let FileKind::Save(name) = &question.kind { name.as_str() } else { "" };
         let text = here.join(name).display().to_string(); // with a separator at its end where there is no name
-        Self { question, text, listed: None, disk: OnDisk::default(), drawn: false }
+        Self { question, text, listed: None, disk: OnDisk::default(), begun: false }
     }
 
     /// Draws the dialog; `recent` are earlier answers to offer.
@@ -77,13 +77,14 @@ impl PathField {
     fn field(&mut self, ui: &mut Ui) {
         let id = Id::unique(FIELD);
         let (found, (folder, typed)) = (self.found(), split(&self.text));
-        if !std::mem::replace(&mut self.drawn, true) {
+        let focused = ui.memory(|memory| memory.has_focus(id));
+        if focused && !std::mem::replace(&mut self.begun, true) {
             let stem = Path::new(typed).file_stem().unwrap_or_default().to_string_lossy();
             select(ui, folder.chars().count(), stem.chars().count());
         }
         let text = format!("{folder}{}", completed(typed, &found));
         // Where there is nothing to complete, Tab moves on as in any field.
-        let completes = text != self.text && ui.memory(|memory| memory.has_focus(id));
+        let completes = text != self.text && focused;
         if completes && ui.input_mut(|i| i.consume_key(Modifiers::NONE, Key::Tab)) {
             self.text = text;
             select(ui, self.text.chars().count(), 0);

@@ -69,8 +69,8 @@ draws for it. The same files, settings and device give the same bytes.
 `files`), {"event": "failure", "image", "probe", "error"} for an image that was left out, or for
 one probe of it, and last {"event": "end", "out", "images", "images_done", "results"}.
 
-What cannot be read is left out with a warning and counted at the end. A probe in which a --reading
-would change nothing (gap has no order) is left out with one warning for all images.
+What cannot be read is left out with a warning and counted at the end. A probe in which a
+--reading would change nothing (gap has no order) is left out with one warning for all images.
 Exit codes: 0 at least one image was explained, 1 none was or the run failed, 2 wrong usage,
 130 stopped by Ctrl-C: results so far are written, summary included."#;
 

@@ -129,7 +129,7 @@ pub fn listed() -> String {
         let (what, settings) = (kind.summary, settings_text(kind));
         // clap would break a line of more than 98 columns, and begin the next one below the id.
         let fits = wide + what.len() + settings.len() <= 92;
-        let between = if fits { " ".to_owned() } else { format!("\n{:1$}", "", wide + 4) };
+        let between = if fits { " " } else { "\n      " };
         let _ = writeln!(text, "  {id:wide$}  {what};{between}{settings}"); // a String takes all
     }
     text
@@ -147,10 +147,10 @@ mod tests {
         assert_eq!(text.lines().filter(is_item).count(), 1 + HEADS.len());
         assert!(text.lines().all(|line| line.chars().count() <= 98), "{text}");
         assert!(text.contains("order:FILE"));
-        let indent = " ".repeat(19);
-        let sinkhorn =
-            format!("Sinkhorn's soft sorting;\n{indent}temperature=0.1, iterations=20, state_dim=128");
-        assert!(text.contains(&sinkhorn), "{text}");
+        assert!(
+            text.contains("Sinkhorn's soft sorting;\n      temperature=0.1, iterations=20, state_dim=128"),
+            "{text}"
+        );
         assert!(text.contains("Mean of the patch tokens; no settings"));
         assert!(text.contains("sharing=shared, discretization=bilinear\n") && text.contains("; gamma=none"));
         let softsort = find("softsort").unwrap();
