@@ -222,6 +222,7 @@ impl Window {
             std::thread::sleep(Duration::from_millis(10));
             self.harness.step();
         }
+        self.harness.step(); // what the last event changed is drawn in the frame after it
     }
 
     /// Draws a few frames; what they copied to the clipboard.
