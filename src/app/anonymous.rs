@@ -25,6 +25,9 @@ fn redacted(text: &str, home: Option<&str>, user: Option<&str>, secrets: &[Strin
         text = text.replace(home, "~");
     }
     let edge = |c: char| !c.is_alphanumeric() && !"._-".contains(c);
+    if let Some(user) = user.filter(|user| user.contains(edge)) {
+        text = text.replace(user, "USER"); // as the names of some directories have an `@`, it is no single word
+    }
     let word = |word: &str| match word.trim_end_matches(edge) {
         bare if user == Some(bare) => word.replacen(bare, "USER", 1),
         bare if bare.starts_with(TOKEN_PREFIX) => word.replacen(bare, "TOKEN", 1),
@@ -94,6 +97,7 @@ mod tests {
         let clean = redacted(page, Some("/home/alice"), Some("alice"), &[]);
         assert_eq!(clean, "tokens ~/.cache\ndemo /data/USER/demo, D:\\USER\nUSER=1 malice /srv/USER");
         assert_eq!(redacted("a/b", Some("/"), None, &[]), "a/b");
+        assert_eq!(redacted("/data/al@corp.org/demo", None, Some("al@corp.org"), &[]), "/data/USER/demo");
         let page = "token=hf_AbC \"hf_x\" [hf_y] sent odds; http://bob:word@host:80/a, org/name@v1";
         let clean = redacted(page, None, None, &["odds".into(), "seven".into()]);
         assert_eq!(clean, "token=TOKEN \"TOKEN\" [TOKEN] sent TOKEN; http://host:80/a, org/name@v1");

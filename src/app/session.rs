@@ -20,6 +20,8 @@ const FILE: &str = "session.ssmprobe";
 const MAX_FILES: usize = 64;
 /// How many earlier sessions are kept.
 const EARLIER: usize = 5;
+/// The worth of a session that cannot be read, which is never overwritten.
+const UNREAD: u8 = 3;
 
 /// The session of a window, and what was last written of it.
 pub struct Session {
@@ -55,12 +57,13 @@ impl Own {
         self.path.metadata().and_then(|about| about.modified()).ok()
     }
 
-    /// How much is lost without it: nothing, the list of what was open, or findings and stars too, which a file that cannot be
-    /// read may have.
+    /// How much is lost without it: nothing, the list of what was open, findings and stars too, or what is unknown, as the file
+    /// cannot be read.
     fn worth(&self) -> u8 {
         match Workspace::load(&self.path) {
             Ok(workspace) if !has_notes(&workspace) => u8::from(count(&workspace) > 0),
-            Ok(_) | Err(_) => 2,
+            Ok(_) => 2,
+            Err(_) => UNREAD,
         }
     }
 }
@@ -169,7 +172,8 @@ impl Session {
         let mut earlier = self.earlier();
         let enough = earlier.len() > EARLIER;
         earlier.sort_by_cached_key(|file| (file.worth(), file.time()));
-        let least = earlier.into_iter().next().filter(|file| enough || file.worth() == 0);
+        let may_go = |worth: u8| worth == 0 || enough && worth < UNREAD;
+        let least = earlier.into_iter().next().filter(|file| may_go(file.worth()));
         least.or_else(|| self.files().filter(|path| !path.exists()).find_map(Own::ask))
     }
 
@@ -298,14 +302,18 @@ mod tests {
     fn sessions_of_a_newer_version_outlast_those_of_this_one() {
         let folder = tempfile::tempdir().unwrap();
         let settings = folder.path().join("settings.json");
-        let newer = ["session.ssmprobe", "session-2.ssmprobe"].map(|name| folder.path().join(name));
+        let name = |number| match number {
+            1 => FILE.to_owned(),
+            _ => format!("session-{number}.ssmprobe"),
+        };
+        let newer: Vec<PathBuf> = (1..=EARLIER + 1).map(|number| folder.path().join(name(number))).collect();
         for path in &newer {
             std::fs::write(path, r#"{"ssmprobe_workspace": 2}"#).unwrap();
             File::open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
         }
         for number in 0..2 * EARLIER {
             let mut window = Session::beside(&settings);
-            assert_eq!(matches!(window.load(), Last::Unreadable(_)), number == 0);
+            assert_eq!(matches!(window.load(), Last::Unreadable(_)), number == 0, "{number}");
             window.leave();
             window.write_last(&Workspace { runs: vec!["run".into()], ..Workspace::default() }).unwrap();
         }

@@ -158,6 +158,9 @@ impl Settings {
     /// Writes to the file `path` what differs from `base`, which was last read or written; the rest stays as another window has
     /// written it meanwhile.
     pub fn save_changes(&self, base: &Self, path: &Path) -> Result<(), SettingsError> {
+        if !path.exists() {
+            return self.save(path);
+        }
         let theirs = Self::load(path)?;
         let json = |settings: &Self| serde_json::to_value(settings);
         let merge = || serde_json::from_value(merged(&json(base)?, json(self)?, json(&theirs)?));
@@ -190,7 +193,7 @@ impl Settings {
     }
 }
 
-/// `theirs` with what differs between `base` and `own`; of a list, which has the latest first, the entries of both.
+/// `theirs` with what differs between `base` and `own`; of a list, which has the latest first, the new entries of both.
 fn merged(base: &Value, own: Value, theirs: Value) -> Value {
     match (own, theirs) {
         (own, theirs) if own == *base => theirs,
@@ -206,8 +209,11 @@ fn merged(base: &Value, own: Value, theirs: Value) -> Value {
             Value::Object(theirs)
         }
         (Value::Array(mut own), Value::Array(mut theirs)) => {
-            theirs.retain(|entry| !own.contains(entry));
-            own.append(&mut theirs);
+            let was = base.as_array().map_or(&[][..], Vec::as_slice);
+            theirs.retain(|entry| !own.contains(entry) && !was.contains(entry));
+            // Before the old ones, of which a full list loses the last.
+            let old = own.iter().position(|entry| was.contains(entry)).unwrap_or(own.len());
+            own.splice(old..old, theirs);
             Value::Array(own)
         }
         (own, _) => own,
@@ -241,6 +247,10 @@ mod tests {
         last.save_changes(&other, &path).expect("saved");
         let found = Settings::load(&path).expect("loaded");
         assert!(found.scale == 2.0 && found.library.folded.keys().eq(["b"]));
+        let mut replaced = found.clone();
+        replaced.recent.runs = ["d", "b", "a"].map(PathBuf::from).into();
+        replaced.save_changes(&found, &path).expect("saved");
+        assert_eq!(Settings::load(&path).expect("loaded").recent.runs, replaced.recent.runs);
     }
 
     #[test]

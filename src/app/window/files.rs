@@ -150,7 +150,9 @@ impl MainWindow {
         while self.saving.as_ref().is_some_and(|thread| !thread.is_finished()) && begun.elapsed() < PATIENCE {
             sleep(Duration::from_millis(1));
         }
-        self.take_outcomes(ctx, state)
+        let mut orders = self.take_outcomes(ctx, state);
+        orders.retain(|order| matches!(order, WindowOrder::Saved(_)));
+        orders
     }
 }
 

@@ -127,7 +127,7 @@ impl Raster {
     /// The columns and rows that are drawn on `width` by `height` pixels: of more cells than pixels some would be seen and the
     /// others left out. A colour bar, one cell wide, keeps all its cells, as neighbours are alike.
     pub fn cells_on(&self, width: f32, height: f32) -> [usize; 2] {
-        let most = |cells: usize, pixels: f32| cells.min(pixels.max(1.0) as usize);
+        let most = |cells: usize, pixels: f32| cells.min((pixels + 0.01).max(1.0) as usize); // sizes on screen are differences
         match self.width {
             0 | 1 => [self.width, self.height],
             _ => [most(self.width, width), most(self.height, height)],
