@@ -113,7 +113,8 @@ def _end(process: subprocess.Popen[str]) -> tuple[str, str]:
     try:
         return process.communicate()
     except KeyboardInterrupt:
-        process.terminate()
+        if sys.platform != "win32":  # where Ctrl-C reaches it by itself, and this would kill it
+            process.terminate()
         _end(process)
         raise
 

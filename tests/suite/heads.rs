@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use burn::tensor::{Device, Int, Tensor, TensorData, activation};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData, activation};
 use indexmap::IndexMap;
 use safetensors::{Dtype, SafeTensors};
 use ssmprobe::model::explain::{evidence, readout};
@@ -15,6 +15,7 @@ use ssmprobe::model::probe::params::Constraint;
 use ssmprobe::model::probe::{BackboneMeta, Probe};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::{Model, ModelError};
+use ssmprobe::model::train::{HeadTrainer, Labels, step_all};
 
 use crate::close::{assert_close, distance};
 use crate::run::{json, root};
@@ -464,4 +465,25 @@ fn settings_are_written_out_and_refused_by_name() {
             other => panic!("{id} with another {field}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn tokens_in_float16_train_every_head_as_the_same_in_float32() {
+    let (device, dims) = (Device::flex(), Dims { grid: Grid::new(2, 3), width: 8, classes: 4 });
+    let number = |at: usize| ((at * 37) % 101) as f32 / 64.0 - 0.75; // exact in float16
+    let patches = TensorData::new((0..4 * 6 * 8).map(number).collect(), [4, 6, 8]);
+    let cls = TensorData::new((0..4 * 8).map(number).collect(), [4, 8]);
+    let trained = |precision: DType| {
+        let patches = patches.clone().convert_dtype(precision);
+        let patches = Tensor::<3>::from_data(patches, (&device, precision));
+        let cls = Some(Tensor::<2>::from_data(cls.clone(), &device));
+        let batch = Batch { patches, cls, grid: dims.grid, image_seeds: (0..4).collect(), training: false };
+        let (batch, labels) = (batch.tracked(), Labels::new(&[0, 1, 2, 3], 4, &device));
+        let start = |kind| Model::start(kind, &Config::default(), dims, 0, &device).expect("a head");
+        let mut trainers: Vec<_> = HEADS.iter().map(|kind| HeadTrainer::new(kind.id, start(kind))).collect();
+        (0..2).for_each(|_| step_all(&mut trainers, &batch, &labels, |_| 1e-2));
+        let end = |trainer: HeadTrainer| (trainer.name, trainer.model.params().to_arrays());
+        trainers.into_iter().map(end).collect::<Vec<_>>()
+    };
+    assert_eq!(trained(DType::F16), trained(DType::F32));
 }

@@ -304,11 +304,10 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(SlurmError::Refused { .. }))
 }
 
-/// Whether Slurm has accepted tasks, and refuses others because its limit is reached: while waiting, the rest is submitted
+/// Whether Slurm has ever accepted tasks, and refuses others because its limit is reached: while waiting, the rest is submitted
 /// as it takes it.
 fn rest_follows(plan: &Plan, error: &anyhow::Error) -> bool {
-    let accepted = plan.handed_in.iter().any(|array| !array.tasks.is_empty());
-    accepted && error.downcast_ref::<SlurmError>().is_some_and(SlurmError::is_limit)
+    !plan.handed_in.is_empty() && error.downcast_ref::<SlurmError>().is_some_and(SlurmError::is_limit)
 }
 
 /// Prints a line for each folder with tasks: in the current folder and in the one for the window's runs.

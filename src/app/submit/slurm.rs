@@ -76,12 +76,14 @@ pub fn submit(script: &Path, options: &[String]) -> Result<String, SlurmError> {
     }
 }
 
-/// The tasks in the queue of this user and of the owner of the file `plan`: a run may be opened by others.
+/// The tasks in the queue of this user, of the owner of the file `plan`, as a run may be opened by others, and of that of its folder,
+/// as a retry by another user replaces the file.
 ///
 /// # Errors
 /// If Slurm does not answer.
 pub fn queue(plan: &Path) -> Result<Vec<Queued>, SlurmError> {
-    let users: BTreeSet<String> = [Path::new("/proc/self"), plan].into_iter().filter_map(owner).collect();
+    let files = [Some(Path::new("/proc/self")), Some(plan), plan.parent()];
+    let users: BTreeSet<String> = files.into_iter().flatten().filter_map(owner).collect();
     let whose = match users.is_empty() {
         true => "--me".to_owned(),
         false => format!("--user={}", users.into_iter().collect::<Vec<_>>().join(",")),

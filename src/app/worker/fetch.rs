@@ -37,15 +37,19 @@ struct Turn {
 /// Waits until no other plan is made, but not longer than [`PATIENCE`]; `None` if this one is not wanted any more.
 fn turn(cancel: &Cancel) -> Option<Turn> {
     let begun = Instant::now();
-    while !cancel.is_cancelled() {
-        match PLANNING.try_lock() {
-            Ok(held) => return Some(Turn { _held: Some(held) }),
-            Err(TryLockError::Poisoned(held)) => return Some(Turn { _held: Some(held.into_inner()) }),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => sleep(POLL_INTERVAL),
-            Err(TryLockError::WouldBlock) => return Some(Turn { _held: None }),
+    loop {
+        let held = match PLANNING.try_lock() {
+            Ok(held) => Some(held),
+            Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if cancel.is_cancelled() {
+            return None;
+        } else if held.is_some() || begun.elapsed() >= PATIENCE {
+            return Some(Turn { _held: held });
         }
+        sleep(POLL_INTERVAL);
     }
-    None
 }
 
 /// Prepares a request for the compute thread, where the job continues; runs those of other processes to their end.

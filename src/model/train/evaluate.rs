@@ -66,6 +66,7 @@ fn logits(trainers: &[&HeadTrainer], batch: &Batch) -> Vec<Tensor<2>> {
             let pooled = pooling.tensor(pooled.next().expect("an answer to every request"), &batch.patches);
             trainer.model.logits_of(pooled, batch)
         }
+        None if trainer.model.head().needs_cls() => trainer.model.logits(batch), // CLS reads no patch
         None => trainer.model.logits(&wide),
     };
     trainers.iter().zip(poolings).map(logits).collect()

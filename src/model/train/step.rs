@@ -5,7 +5,6 @@
 //! from its parameters to its pooling request, and another from its pools to its loss. A pass gives a head the same bits
 //! whichever heads share it, and so does the step.
 
-use std::cell::LazyCell;
 use std::time::Instant;
 
 use burn::tensor::{Gradients, Tensor, TensorData};
@@ -70,13 +69,18 @@ fn step_on_cpu<'a>(
     let mut pooled = pooled.into_iter();
     let mut shared = begun.elapsed().as_secs_f64();
 
-    let wide = LazyCell::new(|| batch.in_float32());
+    let reads_otherwise = |step: &Step| step.pooling.is_none() && !step.tracked.head().needs_cls(); // CLS reads no patch
+    let readers = steps.iter().filter(|step| reads_otherwise(step)).count();
+    let begun = Instant::now();
+    let wide = (readers > 0).then(|| batch.in_float32());
+    let widening = begun.elapsed().as_secs_f64() / readers.max(1) as f64;
     let mut cotangents = vec![];
     for step in &mut steps {
         let pooled = step.pooling.is_some().then(|| pooled.next().expect("an answer to every ask"));
+        let wide = wide.as_ref().filter(|_| reads_otherwise(step));
+        step.trainer.progress.seconds += wide.map_or(0.0, |_| widening);
         let cotangent = step.timed(|step| {
-            let batch = if pooled.is_some() { batch } else { &wide };
-            step.forward_and_backward(batch, labels, pooled);
+            step.forward_and_backward(wide.unwrap_or(batch), labels, pooled);
             step.read_loss()
         });
         if step.pooling.is_some() {
@@ -274,40 +278,6 @@ impl<'a> Step<'a> {
         let params = observed.params().clone();
         let moved = trainer.optimizer.step(params, gradients(self.tracked.params(), &graphs), rate);
         trainer.model = observed.with_params(moved);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use burn::tensor::{DType, Device};
-
-    use super::*;
-    use crate::model::grid::Grid;
-    use crate::model::probe::head::{Config, Dims, HEADS};
-
-    #[test]
-    fn tokens_in_float16_train_every_head_as_the_same_in_float32() {
-        let (device, dims) = (Device::flex(), Dims { grid: Grid::new(2, 3), width: 8, classes: 4 });
-        let number = |at: usize| ((at * 37) % 101) as f32 / 64.0 - 0.75; // exact in float16
-        let patches = TensorData::new((0..4 * 6 * 8).map(number).collect(), [4, 6, 8]);
-        let cls = TensorData::new((0..4 * 8).map(number).collect(), [4, 8]);
-        let trained = |precision: DType| {
-            let patches = patches.clone().convert_dtype(precision);
-            let patches = Tensor::<3>::from_data(patches, (&device, precision));
-            let cls = Some(Tensor::<2>::from_data(cls.clone(), &device));
-            let batch =
-                Batch { patches, cls, grid: dims.grid, image_seeds: (0..4).collect(), training: false };
-            let (batch, labels) = (batch.tracked(), Labels::new(&[0, 1, 2, 3], 4, &device));
-            let start = |kind| Model::start(kind, &Config::default(), dims, 0, &device).expect("a head");
-            let mut trainers: Vec<_> =
-                HEADS.iter().map(|kind| HeadTrainer::new(kind.id, start(kind))).collect();
-            (0..2).for_each(|_| step_all(&mut trainers, &batch, &labels, |_| 1e-2));
-            trainers
-                .into_iter()
-                .map(|trainer| (trainer.name, trainer.model.params().to_arrays()))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(trained(DType::F16), trained(DType::F32));
     }
 }
 

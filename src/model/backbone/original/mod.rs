@@ -26,7 +26,7 @@ use self::preprocessing::PretrainedCfg;
 use self::project::{Project, Scale};
 use self::shapes::Encoder;
 use super::config::Config;
-use super::weights::Weights;
+use super::weights::{Weights, WeightsError};
 
 /// Keys of a checkpoint that hold a model, the most likely first; empty for the file itself.
 const STATE_DICT_KEYS: &[&str] =
@@ -70,7 +70,12 @@ impl Original {
         options: &ImportOptions,
     ) -> Result<Self, OriginalError> {
         let weights = match (path.is_dir(), &options.key) {
-            (_, Some(key)) => Weights::open_file(path, &[key])?,
+            (true, Some(_)) => {
+                let what =
+                    "it is a folder: name the file in it that has this --key, or leave out --key".into();
+                return Err(WeightsError::Index { path: path.into(), what }.into());
+            }
+            (false, Some(key)) => Weights::open_file(path, &[key])?,
             (true, None) => Weights::open(path)?,
             (false, None) => Weights::open_file(path, STATE_DICT_KEYS)?,
         };

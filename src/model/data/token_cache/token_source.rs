@@ -2,9 +2,11 @@
 
 use std::cell::RefCell;
 use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
 
 use burn::tensor::{Bytes, Device, TensorData};
 use half::f16;
@@ -125,6 +127,7 @@ fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device)
     let mut pending = requests.next().map(&start);
     let prefetch = Rc::new(RefCell::new(std::iter::from_fn(move || {
         let rows = pending.take()?.recv().expect("who was asked answers");
+        let rows = rows.unwrap_or_else(|panic| resume_unwind(panic));
         pending = requests.next().map(&start);
         Some(rows)
     })));
@@ -136,10 +139,11 @@ fn read<'a>(caches: &'a [TokenCache], batches: Vec<Vec<usize>>, device: &Device)
 }
 
 /// Starts reading the tokens of `images` in their stored precision into `buffer`, on a worker thread.
-fn start(cache: TokenCache, images: Arc<[usize]>, buffer: Bytes) -> Receiver<Rows> {
+fn start(cache: TokenCache, images: Arc<[usize]>, buffer: Bytes) -> Receiver<thread::Result<Rows>> {
     let (sender, receiver) = sync_channel(1);
     rayon::spawn(move || {
-        let rows = Rows { patches: cache.patches_as_stored(&images, buffer), cls: cache.cls(&images) };
+        let read = || Rows { patches: cache.patches_as_stored(&images, buffer), cls: cache.cls(&images) };
+        let rows = catch_unwind(AssertUnwindSafe(read)); // a panic of a spawned task would end the program
         let _ = sender.send(rows); // nobody receives them if training was stopped
     });
     receiver
