@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::flags::{SlurmFlags, SubmitTarget};
 use super::slurm;
@@ -12,7 +11,7 @@ use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::tasks::plan_file;
 use crate::app::paths::program;
 use crate::app::user_error::Usage;
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, format_of};
 
 /// The version of the file format.
 const FORMAT: u64 = 1;
@@ -168,14 +167,13 @@ impl Plan {
         let bytes =
             atomic_file::read(&path, MAX_PLAN_BYTES).with_context(|| format!("{shown}: cannot be read"))?;
         let other = || format!("{shown}: is not a task plan");
-        let plan: Value = serde_json::from_slice(&bytes).with_context(other)?;
-        // First, as another version may have other fields.
-        if let Some(format) = plan["format"].as_u64().filter(|format| *format != FORMAT) {
+        let format = format_of(&bytes).with_context(other)?;
+        if format != FORMAT {
             bail!(
                 "{shown}: `format` is {format}; this program reads {FORMAT}; use the version that wrote it"
             );
         }
-        let plan: Self = serde_json::from_value(plan).with_context(other)?;
+        let plan: Self = serde_json::from_slice(&bytes).with_context(other)?;
         let invalid = |found| anyhow!("{shown}: {found}; submit the work again, into another folder");
         plan.check().map_err(invalid)?;
         Ok(Self { folder: std::path::absolute(folder)?, program: program()?, ..plan })

@@ -16,3 +16,12 @@ pub mod process;
 pub mod sha256;
 pub mod temporary;
 pub mod tfrecord;
+
+/// The `format` of a JSON document, which is checked before its other fields are read: another version may have others.
+pub fn format_of(document: &[u8]) -> serde_json::Result<u64> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        format: u64,
+    }
+    serde_json::from_slice(document).map(|Version { format }| format)
+}

@@ -9,6 +9,7 @@ use burn::tensor::{Device, Tensor};
 
 use crate::model::grid::Grid;
 use crate::model::io::array::{Array, Arrays};
+use crate::model::ops::pooling::Pooling;
 use crate::model::probe::head::{self, Batch, Config, ConfigError, Dims, Head, HeadSpec, linear};
 use crate::model::probe::params::{Params, Spec};
 use crate::model::probe::{BackboneMeta, Classifier, FORMAT, Meta, Probe, ProbeError};
@@ -140,6 +141,12 @@ impl Model {
     /// Logits of a batch, `[B, C]`.
     pub fn logits(&self, batch: &Batch) -> Tensor<2> {
         linear::apply(&self.params, "classifier", self.head.features(&self.params, batch))
+    }
+
+    /// Whether its head, whose pooling this is, reads patch tokens otherwise, and so in [float32](Batch::in_float32). A head
+    /// without a pooling that needs the CLS token reads that alone.
+    pub fn reads_float32(&self, pooling: Option<&Pooling>) -> bool {
+        pooling.is_none() && !self.head.needs_cls()
     }
 
     /// The same from its head's [pools](Self::raw_features_of), with the statistics of training.

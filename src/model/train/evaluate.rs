@@ -66,8 +66,8 @@ fn logits(trainers: &[&HeadTrainer], batch: &Batch) -> Vec<Tensor<2>> {
             let pooled = pooling.tensor(pooled.next().expect("an answer to every request"), &batch.patches);
             trainer.model.logits_of(pooled, batch)
         }
-        None if trainer.model.head().needs_cls() => trainer.model.logits(batch), // CLS reads no patch
-        None => trainer.model.logits(&wide),
+        None if trainer.model.reads_float32(None) => trainer.model.logits(&wide),
+        None => trainer.model.logits(batch),
     };
     trainers.iter().zip(poolings).map(logits).collect()
 }

@@ -69,15 +69,15 @@ fn step_on_cpu<'a>(
     let mut pooled = pooled.into_iter();
     let mut shared = begun.elapsed().as_secs_f64();
 
-    let reads_otherwise = |step: &Step| step.pooling.is_none() && !step.tracked.head().needs_cls(); // CLS reads no patch
-    let readers = steps.iter().filter(|step| reads_otherwise(step)).count();
+    let reads_float32 = |step: &Step| step.tracked.reads_float32(step.pooling.as_ref());
+    let readers = steps.iter().filter(|step| reads_float32(step)).count();
     let begun = Instant::now();
     let wide = (readers > 0).then(|| batch.in_float32());
     let widening = begun.elapsed().as_secs_f64() / readers.max(1) as f64;
     let mut cotangents = vec![];
     for step in &mut steps {
         let pooled = step.pooling.is_some().then(|| pooled.next().expect("an answer to every ask"));
-        let wide = wide.as_ref().filter(|_| reads_otherwise(step));
+        let wide = wide.as_ref().filter(|_| reads_float32(step));
         step.trainer.progress.seconds += wide.map_or(0.0, |_| widening);
         let cotangent = step.timed(|step| {
             step.forward_and_backward(wide.unwrap_or(batch), labels, pooled);

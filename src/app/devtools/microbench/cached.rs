@@ -1,5 +1,4 @@
-//! A training step of every head on tokens from a token cache in float16, whose reading is part of the step: what
-//! `heads` measures, which has its tokens in memory, is the same without it.
+//! A training step of every head as in [`heads`], but on tokens of a token cache in float16, whose reading is part of it.
 //!
 //! `cached/<id>/step` in seconds: an epoch of [`STEPS`] steps by their number. The cache is in the system's page cache.
 
@@ -9,14 +8,14 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, Sizes, at_folder, noise};
+use super::{Bench, Group, Measured, OnTurn, Sizes, at_folder, heads, noise};
 use crate::model::data::token_cache::{CacheError, Precision, TokenCache, TokenKey, Writer};
 use crate::model::probe::head::{Config, HeadSpec};
 use crate::model::tokens::Tokens;
 use crate::model::train::classifier::Model;
 use crate::model::train::{Event, HeadTrainer, Labelled, Task, TrainConfig, TrainCursor, train};
 
-pub const GROUP: Group = Group { names, check: |_| Ok(()), measure };
+pub const GROUP: Group = Group { names, check: heads::GROUP.check, measure };
 
 /// Steps of an epoch.
 const STEPS: usize = 4;

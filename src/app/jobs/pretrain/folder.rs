@@ -23,7 +23,7 @@ use super::PretrainSettings;
 use crate::app::jobs::train::resume::difference;
 use crate::app::user_error::Usage;
 use crate::model::data::{Dataset, Sample, Split};
-use crate::model::io::{atomic_file, sha256, temporary};
+use crate::model::io::{atomic_file, format_of, sha256, temporary};
 use crate::model::pretrain::Plan;
 use crate::model::train::run::RunError;
 
@@ -127,12 +127,7 @@ impl Folder {
         let path = folder.join(MANIFEST);
         if path.exists() {
             let bytes = atomic_file::read(&path, MAX_BYTES).map_err(failed("read", &path))?;
-            // The version is checked first, as a later one may have other fields.
-            #[derive(Deserialize)]
-            struct Version {
-                format: u64,
-            }
-            let Version { format } = serde_json::from_slice(&bytes).map_err(|error| damaged(&path, error))?;
+            let format = format_of(&bytes).map_err(|error| damaged(&path, error))?;
             if format != FORMAT {
                 let found = format!("its format is {format}; this program reads {FORMAT}");
                 return Err(damaged(&path, found).into());

@@ -52,3 +52,9 @@ pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> R
     let path = path.to_owned();
     move |source| RunError::Io { what, path, source }
 }
+
+/// Converts a JSON error in the file `path`.
+pub(super) fn damaged(path: &Path) -> impl FnOnce(serde_json::Error) -> RunError {
+    let path = path.to_owned();
+    move |error| RunError::Damaged { path, found: error.to_string() }
+}

@@ -42,7 +42,7 @@ use crate::model::backbone::token_spec::{Layer, TokenSpec};
 use crate::model::data::token_cache;
 use crate::model::grid::Grid;
 use crate::model::io::csv_cell::word;
-use crate::model::io::{atomic_file, temporary};
+use crate::model::io::{atomic_file, format_of, temporary};
 use crate::model::probe::BackboneMeta;
 use crate::model::probe::head::Config;
 
@@ -248,16 +248,13 @@ impl Run {
         if !atomic_file::is_there(&path).map_err(error::io("read", &path))? {
             return Err(RunError::Absent { folder: folder.to_owned() });
         }
-        // The version is checked first, as a later one may have other fields.
-        #[derive(Deserialize)]
-        struct Version {
-            format: u64,
-        }
-        let Version { format: found } = read_json(&path)?;
+        let bytes = atomic_file::read(&path, MAX_JSON_BYTES).map_err(error::io("read", &path))?;
+        let found = format_of(&bytes).map_err(error::damaged(&path))?;
         if found != FORMAT {
             return Err(RunError::Format { path, found });
         }
-        Ok(Self { folder: folder.to_owned(), manifest: read_json(&path)? })
+        let manifest = serde_json::from_slice(&bytes).map_err(error::damaged(&path))?;
+        Ok(Self { folder: folder.to_owned(), manifest })
     }
 
     /// Removes temporary files that a killed process has left; only for a process that holds the run's lock.
@@ -393,6 +390,5 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RunError> {
     let bytes = atomic_file::read(path, MAX_JSON_BYTES).map_err(error::io("read", path))?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| RunError::Damaged { path: path.to_owned(), found: error.to_string() })
+    serde_json::from_slice(&bytes).map_err(error::damaged(path))
 }
