@@ -43,7 +43,7 @@ fn steps(c: &mut Criterion) {
     process_memory::keep_freed(); // as the program does
     let device = Device::flex().autodiff();
     let classes: Vec<usize> = (0..IMAGES).map(|i| i * 7 % DIMS.classes).collect();
-    let (batch, labels) = (batch(&device), Labels::new(&classes, DIMS.classes, &device));
+    let (batch, labels) = (batch(&device), Labels::new(&classes, &device));
     let mut group = c.benchmark_group("step");
     group.sample_size(10).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
     let channel = ["raster-channel", "vmamba-channel", "sinkhorn-channel"];

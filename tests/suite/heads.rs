@@ -478,7 +478,7 @@ fn tokens_in_float16_train_every_head_as_the_same_in_float32() {
         let patches = Tensor::<3>::from_data(patches, (&device, precision));
         let cls = Some(Tensor::<2>::from_data(cls.clone(), &device));
         let batch = Batch { patches, cls, grid: dims.grid, image_seeds: (0..4).collect(), training: false };
-        let (batch, labels) = (batch.tracked(), Labels::new(&[0, 1, 2, 3], 4, &device));
+        let (batch, labels) = (batch.tracked(), Labels::new(&[0, 1, 2, 3], &device));
         let start = |kind| Model::start(kind, &Config::default(), dims, 0, &device).expect("a head");
         let mut trainers: Vec<_> = HEADS.iter().map(|kind| HeadTrainer::new(kind.id, start(kind))).collect();
         (0..2).for_each(|_| step_all(&mut trainers, &batch, &labels, |_| 1e-2));

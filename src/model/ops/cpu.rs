@@ -21,7 +21,9 @@ pub fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 
 /// A copy of the values, in float32.
 pub(crate) fn to_f32(tensor: FlexTensor) -> Vec<f32> {
-    tensor.into_data().convert::<f32>().try_to_vec().expect("float32 values")
+    // A shared tensor's `into_data` would copy twice.
+    let convert = || tensor.clone().into_data().convert::<f32>().try_into_vec().expect("float32 values");
+    tensor.as_slice().map_or_else(convert, <[f32]>::to_vec)
 }
 
 /// A copy of the values, in float64.

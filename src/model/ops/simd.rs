@@ -118,7 +118,7 @@ vectorised! {
     }
 }
 
-/// Partial sums of a dot product, which fill vector registers.
+/// Partial results of a sum, which fill vector registers.
 const LANES: usize = 16;
 
 vectorised! {
@@ -131,6 +131,29 @@ vectorised! {
         }
         sums.into_iter().sum::<T>() + a_rest.iter().zip(b_rest).map(|(&a, &b)| a * b).sum::<T>()
     }
+}
+
+/// The sum, as partial sums that the compiler vectorises.
+#[inline(always)]
+pub(crate) fn sum(values: &[f32]) -> f32 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for chunk in chunks {
+        (0..LANES).for_each(|lane| sums[lane] += chunk[lane]);
+    }
+    sums.iter().sum::<f32>() + rest.iter().sum::<f32>()
+}
+
+/// The largest value, the same way; NaN is passed over, and without values it is negative infinity.
+#[inline(always)]
+pub(crate) fn largest(values: &[f32]) -> f32 {
+    let larger = |a: f32, b: f32| if b > a { b } else { a };
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    for chunk in chunks {
+        (0..LANES).for_each(|lane| lanes[lane] = larger(lanes[lane], chunk[lane]));
+    }
+    lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, larger)
 }
 
 /// A floating-point type that loops are written for: f32 or f64.

@@ -8,7 +8,7 @@ use burn_flex::FlexTensor;
 use crate::model::backbone::activation::tail;
 use crate::model::ops::cpu::{as_f32, from_f32};
 use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::simd::{add, add_product, exp_single, vectorised};
+use crate::model::ops::simd::{add, add_product, exp_single, largest, sum, vectorised};
 
 /// Added to the variance by layer norm.
 pub(super) const EPSILON: f64 = 1e-12;
@@ -92,9 +92,9 @@ vectorised! {
     /// Replaces every row of length `row` by its softmax.
     fn softmax_rows<const FUSED: bool>(values: &mut [f32], row: usize) {
         for row in values.chunks_exact_mut(row) {
-            let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let max = largest(row);
             row.iter_mut().for_each(|x| *x = exp_single::<FUSED>(*x - max));
-            let scale = 1.0 / total(row);
+            let scale = 1.0 / sum(row);
             row.iter_mut().for_each(|x| *x *= scale);
         }
     }
@@ -105,7 +105,7 @@ vectorised! {
     fn softmax_backward<const FUSED: bool>(grad: &mut [f32], weights: &[f32], row: usize) {
         for (row, weights) in grad.chunks_exact_mut(row).zip(weights.chunks_exact(row)) {
             row.iter_mut().zip(weights).for_each(|(grad, weight)| *grad *= weight);
-            let sum = total(row);
+            let sum = sum(row);
             row.iter_mut().zip(weights).for_each(|(grad, weight)| *grad -= sum * weight);
         }
     }
@@ -160,10 +160,10 @@ vectorised! {
         let width = gain.len();
         let rows = values.chunks_exact_mut(width).zip(out.chunks_exact_mut(width));
         for ((row, out), scale) in rows.zip(scales) {
-            let mean = total(row) / width as f32;
+            let mean = sum(row) / width as f32;
             row.iter_mut().for_each(|x| *x -= mean);
             out.iter_mut().zip(&*row).for_each(|(out, x)| *out = x * x);
-            *scale = 1.0 / (total(out) / width as f32 + EPSILON as f32).sqrt();
+            *scale = 1.0 / (sum(out) / width as f32 + EPSILON as f32).sqrt();
             row.iter_mut().for_each(|x| *x *= *scale);
             for (((out, x), gain), offset) in out.iter_mut().zip(&*row).zip(gain).zip(offset) {
                 *out = x * gain + offset;
@@ -180,23 +180,12 @@ vectorised! {
         let rows = grad.chunks_exact_mut(width).zip(values.chunks_exact(width));
         for ((grad, values), scale) in rows.zip(scales) {
             grad.iter_mut().zip(gain).for_each(|(grad, gain)| *grad *= gain);
-            let mean = total(grad) / width as f32;
+            let mean = sum(grad) / width as f32;
             products.iter_mut().zip(&*grad).zip(values).for_each(|((product, grad), x)| *product = grad * x);
-            let slope = total(&products) / width as f32;
+            let slope = sum(&products) / width as f32;
             grad.iter_mut().zip(values).for_each(|(grad, x)| *grad = scale * (*grad - mean - x * slope));
         }
     }
-}
-
-/// The sum, as 16 partial sums that the compiler vectorises.
-#[inline(always)]
-fn total(values: &[f32]) -> f32 {
-    let (chunks, rest) = values.as_chunks::<16>();
-    let mut sums = [0.0; 16];
-    for chunk in chunks {
-        (0..16).for_each(|lane| sums[lane] += chunk[lane]);
-    }
-    sums.iter().sum::<f32>() + rest.iter().sum::<f32>()
 }
 
 #[cfg(test)]

@@ -19,23 +19,15 @@ use crate::model::stats::shuffled;
 pub struct Labels {
     /// The classes, `[B]`.
     pub(super) index: Tensor<1, Int>,
-    /// One-hot classes, `[B, C]`; on the CPU alone, where the loss multiplies with it.
-    pub(super) target: Option<Tensor<2>>,
     /// B.
     pub(super) count: usize,
 }
 
 impl Labels {
-    /// Labels from the class of each image, out of `count` classes.
-    pub fn new(classes: &[usize], count: usize, device: &Device) -> Self {
+    /// Labels from the class of each image.
+    pub fn new(classes: &[usize], device: &Device) -> Self {
         let values: Vec<i32> = classes.iter().map(|&class| class as i32).collect();
-        let index = Tensor::<1, Int>::from_data(&values[..], device);
-        let target = on_cpu(device).then(|| {
-            let mut target = vec![0.0_f32; classes.len() * count]; // built here: burn's one_hot reads the device to check bounds
-            classes.iter().zip(target.chunks_mut(count)).for_each(|(&class, row)| row[class] = 1.0);
-            Tensor::from_data(TensorData::new(target, [classes.len(), count]), device).autodiff()
-        });
-        Self { index, target, count: classes.len() }
+        Self { index: Tensor::from_data(&values[..], device), count: classes.len() }
     }
 }
 

@@ -301,7 +301,6 @@ pub fn train(
     on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<TrainCursor, TokenSourceError> {
     let TrainConfig { epochs, batch, rate, protocol, evaluate_every, .. } = *task.config;
-    let classes_count = trainers.first().map_or(0, |trainer| trainer.model.dims().classes);
     let steps = task.train.images.len().div_ceil(batch);
     let parts = losses::parts(epochs, steps);
     while position.epoch < epochs {
@@ -319,7 +318,7 @@ pub fn train(
                 }
             }
             let classes: Vec<usize> = chunk.iter().map(|&i| task.train.classes[i]).collect();
-            let labels = Labels::new(&classes, classes_count, task.device);
+            let labels = Labels::new(&classes, task.device);
             loop {
                 let layer_batch = next.take().or_else(|| batches.next());
                 let LayerBatch { layer, is_last, batch } = layer_batch.expect("a batch for every step")?;

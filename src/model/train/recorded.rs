@@ -271,7 +271,7 @@ mod gpu_tests {
         let (patches, cls) = (Tensor::<3>::from_data(patches, device), Tensor::<2>::from_data(cls, device));
         let batch = Batch { patches, cls: Some(cls), grid: DIMS.grid, image_seeds, training: false };
         let classes: Vec<usize> = (0..images).map(|image| (image + step as usize) % 4).collect();
-        (batch.tracked(), Labels::new(&classes, 4, device))
+        (batch.tracked(), Labels::new(&classes, device))
     }
 
     fn trainer(id: &str, device: &Device) -> HeadTrainer {

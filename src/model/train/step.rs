@@ -301,7 +301,7 @@ mod gpu_tests {
         let patches = Tensor::<3>::from_data(TensorData::new(values, [4, 6, 8]), device).autodiff();
         let image_seeds = (0..4).collect();
         let batch = Batch { patches, cls: None, grid: DIMS.grid, image_seeds, training: true };
-        (batch, Labels::new(&[0, 1, 2, 3], 4, device))
+        (batch, Labels::new(&[0, 1, 2, 3], device))
     }
 
     fn trainer(id: &str, rate: f64, device: &Device) -> HeadTrainer {

@@ -59,7 +59,7 @@ impl<'a> Step<'a> {
             training: true,
         };
         let answers: Vec<usize> = (0..images).map(|image| image * 7 % classes).collect();
-        Self { bench, dims, batch, labels: Labels::new(&answers, classes, bench.device) }
+        Self { bench, dims, batch, labels: Labels::new(&answers, bench.device) }
     }
 
     /// A trainer of a head with its initial parameters.

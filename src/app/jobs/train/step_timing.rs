@@ -74,7 +74,7 @@ impl StepTiming {
         let image_seeds = (0..images as u64).collect();
         let batch =
             Batch { patches, cls: Some(cls), grid: dims.grid, image_seeds, training: false }.tracked();
-        let labels = Labels::new(&classes, dims.classes, device);
+        let labels = Labels::new(&classes, device);
         let trainers = fresh(plan, dims, 0, device)?;
         Ok(Self { trainers, batch, labels, rate: plan.settings.rate })
     }

@@ -1,10 +1,11 @@
-//! Matrix products in full float32 precision, on every device.
+//! Matrix products in full float32 precision, on every device; on the CPU in `cpu`, but batches of them by burn.
 //!
 //! With CUDA, burn's float32 kernels round their factors to TF32 (ten bits) wherever there are tensor cores, and nothing switches
 //! that off: tokens would be off by 1e-3, and the repeated squares of S4 by 8e-3. There `float32` chooses among kernels that
 //! multiply in float32, ours in `tiled` among them; elsewhere, and in float16, burn chooses. Products with a single row or
 //! column are bound by how the other factor is read, and go to [`vector`]; small products of long sums are split by [`split_k`].
 
+mod cpu;
 #[cfg(feature = "cuda")]
 mod float32;
 mod split_k;
@@ -12,11 +13,12 @@ mod split_k;
 mod tiled;
 mod vector;
 
-use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
+use burn::backend::{Cube, Flex, TensorMetadata, ops::FloatTensorOps};
 use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
+use super::cpu::on_cpu;
 use super::custom_op::{CustomOp, apply};
 use super::gpu::gpu;
 
@@ -29,8 +31,12 @@ pub trait PreciseMatmul {
 impl<const D: usize> PreciseMatmul for Tensor<D> {
     #[expect(clippy::disallowed_methods, reason = "for factors that no kernel rounds")]
     fn precise_matmul(self, other: Self) -> Self {
-        if self.dtype() == DType::F32 && gpu(&self).is_some() {
+        let is_float32 = self.dtype() == DType::F32;
+        if is_float32 && gpu(&self).is_some() {
             return apply::<Cube, _, 2, D>(Product, [self.into_dispatch(), other.into_dispatch()]);
+        }
+        if is_float32 && D == 2 && on_cpu(&self.device()) {
+            return apply::<Flex, _, 2, D>(Product, [self.into_dispatch(), other.into_dispatch()]);
         }
         self.matmul(other)
     }
@@ -141,7 +147,7 @@ mod gpu_tests {
         for (name, device) in gpus() {
             let [left, right, grad] =
                 [[3, 2], [2, 4], [3, 4]].map(|shape| cube(Tensor::<2>::ones(shape, &device)));
-            let made = Product::vjp(&[left, right], grad, [false, true]);
+            let made = <Product as CustomOp<CubeBackend, 2>>::vjp(&[left, right], grad, [false, true]);
             assert_eq!(made.each_ref().map(Option::is_some), [false, true], "{name}");
         }
     }

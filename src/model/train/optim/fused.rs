@@ -2,33 +2,29 @@
 //! independent of each other, so the number of threads changes no bit.
 
 use burn::backend::Flex;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::{BETA_1, BETA_2, EPSILON, Update};
-use crate::model::ops::cpu::{flex, host};
+use crate::model::ops::cpu::flex;
 use crate::model::ops::simd::vectorised;
 
 /// Values per parallel task.
 const CHUNK: usize = 1 << 14;
 
-/// The updated values and moments from values, gradient and moments; moments change in place unless their storage is shared.
+/// The updated values and moments from values, gradient and moments, each in place unless its storage is shared.
 pub(super) fn step([value, gradient, mean, variance]: [Tensor<1>; 4], update: &Update) -> [Tensor<1>; 3] {
-    let device = value.device();
     let gradient = flex(gradient).to_contiguous();
     let gradient = gradient.as_slice::<f32>().expect("float32 gradients");
-    let (mut mean, mut variance) = (flex(mean).to_contiguous(), flex(variance).to_contiguous());
-    let mut updated = host(value); // a copy: the caller may restore the value before the step
-    let parts = updated.par_chunks_mut(CHUNK).zip(gradient.par_chunks(CHUNK));
-    let moments = mean.storage_mut::<f32>().par_chunks_mut(CHUNK);
-    let moments = moments.zip(variance.storage_mut::<f32>().par_chunks_mut(CHUNK));
+    let mut all = [value, mean, variance].map(|values| flex(values).to_contiguous());
+    let [values, mean, variance] =
+        all.each_mut().map(|values| values.storage_mut::<f32>().par_chunks_mut(CHUNK));
+    let (parts, moments) = (values.zip(gradient.par_chunks(CHUNK)), mean.zip(variance));
     let (correction, rate) = (update.correction as f32, update.rate as f32);
     parts.zip(moments).for_each(|((value, gradient), (mean, variance))| {
         advance(value, gradient, mean, variance, correction, rate);
     });
-    let count = updated.len();
-    let updated = Tensor::from_data(TensorData::new(updated, [count]), &device);
-    [updated, Tensor::from_primitive::<Flex>(mean), Tensor::from_primitive::<Flex>(variance)]
+    all.map(Tensor::from_primitive::<Flex>)
 }
 
 vectorised! {
@@ -50,11 +46,12 @@ vectorised! {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::Device;
+    use burn::tensor::{Device, TensorData};
 
     use super::super::plain_step;
     use super::*;
     use crate::close::assert_close;
+    use crate::model::ops::cpu::host;
 
     #[test]
     fn it_is_the_plain_step_on_any_number_of_threads() {
