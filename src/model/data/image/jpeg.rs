@@ -15,6 +15,7 @@
 //! rejected where Pillow rejects it.
 
 use std::ffi::{CStr, c_int};
+use std::ops::RangeInclusive;
 
 use image::RgbImage;
 use image::metadata::Orientation;
@@ -45,12 +46,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
     }
     let mut library = Library::new()?;
     let (width, height) = library.size(bytes)?;
-    check_size(width.into(), height.into())?;
-    let pixels = u64::from(width) * u64::from(height);
-    if pixels / PACKED > bytes.len() as u64 {
-        let what = format!("its {} bytes are too few for {width} x {height} pixels", bytes.len());
-        return Err(DecodeFailure::Broken(what));
-    }
+    let pixels = check_header(bytes, width, height)?;
     let most = SCAN_LIMIT.min(PASS_LIMIT / pixels);
     if markers.scans as u64 > most {
         let what =
@@ -61,6 +57,35 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
     library.set(raw::TJPARAM_TJPARAM_SCANLIMIT, most)?;
     let rgb = library.pixels(bytes, pixels as usize, width)?;
     Ok(upright(rgb_image(width, height, rgb)?, orientation(markers.exif, markers.xmp)))
+}
+
+/// The RGB values of a strip or tile of a picture of `all` pixels: `width` pixels wide, and as high as one of `rows`.
+pub(super) fn block(
+    bytes: &[u8],
+    width: u32,
+    rows: RangeInclusive<u32>,
+    all: u64,
+) -> Result<Vec<u8>, DecodeFailure> {
+    let mut library = Library::new()?;
+    let (wide, high) = library.size(bytes)?;
+    if wide != width || !rows.contains(&high) {
+        let what = format!("a strip or tile is {wide} x {high} pixels, not {width} x {}", rows.end());
+        return Err(DecodeFailure::Broken(what));
+    }
+    let pixels = check_header(bytes, wide, high)?;
+    library.set(raw::TJPARAM_TJPARAM_SCANLIMIT, SCAN_LIMIT.min(PASS_LIMIT / all))?;
+    library.pixels(bytes, pixels as usize, wide)
+}
+
+/// The number of pixels; fails if there are too many, at all or for so few bytes.
+fn check_header(bytes: &[u8], width: u32, height: u32) -> Result<u64, DecodeFailure> {
+    check_size(width.into(), height.into())?;
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels / PACKED > bytes.len() as u64 {
+        let what = format!("its {} bytes are too few for {width} x {height} pixels", bytes.len());
+        return Err(DecodeFailure::Broken(what));
+    }
+    Ok(pixels)
 }
 
 /// Width and height of the upright picture, from the file's header.
@@ -146,6 +171,8 @@ impl Library {
         let message = unsafe { CStr::from_ptr(raw::tj3GetErrorStr(self.0)) }.to_string_lossy();
         if WARNINGS.iter().any(|warning| message.starts_with(warning)) {
             Ok(())
+        } else if message.starts_with("Unsupported") {
+            Err(DecodeFailure::Unsupported(message.into_owned()))
         } else {
             Err(DecodeFailure::broken(message))
         }

@@ -3,8 +3,8 @@
 //! colour profile. One difference: of 16-bit grey Pillow keeps the lower byte, saturated, which turns almost any picture
 //! white; here it is truncated like colour.
 //!
-//! JPEG, PNG, WebP, BMP, TIFF, GIF (first frame), detected by content, not by the file's name. All equal
-//! Pillow to the bit except lossy WebP and JPEG inside TIFF, which differ by up to 3 grey levels.
+//! JPEG, PNG, WebP, BMP, TIFF (first page), GIF (first frame), detected by content, not by the file's name. All equal Pillow
+//! to the bit except lossy WebP, CMYK of 16 bits and BMP of 16 bits per pixel, which differ by up to 3 grey levels.
 
 mod gif;
 mod jpeg;
@@ -27,6 +27,9 @@ const FILE_LIMIT: u64 = 1 << 30;
 /// Largest buffer of a decoder, in bytes: 16-bit RGBA at the pixel limit.
 const BYTE_LIMIT: u64 = PIXEL_LIMIT * 8;
 
+/// The formats that are read, for display.
+pub const FORMAT_NAMES: &str = "JPEG, PNG, WebP, BMP, TIFF or GIF";
+
 /// A decoded photograph, upright, RGB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Photo {
@@ -48,12 +51,16 @@ pub enum ImageError {
     TooLong { path: PathBuf, bytes: u64 },
     #[error("{name}: cannot be read: {why}")]
     Row { name: String, why: String },
-    #[error("{name}: is {found}; expected a JPEG, PNG, WebP, BMP, TIFF or GIF image (convert it first)")]
+    #[error("{name}: is {found}; expected a {FORMAT_NAMES} image (convert it first)")]
     Format { name: String, found: String },
     #[error(
         "{name}: {width} x {height} pixels are more than the limit of {PIXEL_LIMIT}; downscale the picture first"
     )]
     TooLarge { name: String, width: u64, height: u64 },
+    #[error(
+        "{name}: {format} images of this kind are not read: {why}; convert it to grey or RGB of 8 bits per channel first"
+    )]
+    Unsupported { name: String, format: &'static str, why: String },
     #[error("{name}: cannot be decoded as {format}: {why}; download the file again or save it as PNG")]
     Decode { name: String, format: &'static str, why: String },
 }
@@ -61,12 +68,23 @@ pub enum ImageError {
 /// Why a decoder failed; [`Photo::decode`] adds the file's name.
 enum DecodeFailure {
     TooLarge(u64, u64),
+    /// The file may be whole, but this kind of it is not read.
+    Unsupported(String),
     Broken(String),
 }
 
 impl DecodeFailure {
     fn broken(error: impl std::fmt::Display) -> Self {
         Self::Broken(error.to_string())
+    }
+}
+
+impl From<image::ImageError> for DecodeFailure {
+    fn from(error: image::ImageError) -> Self {
+        match error {
+            image::ImageError::Unsupported(why) => Self::Unsupported(why.to_string()),
+            error => Self::broken(error),
+        }
     }
 }
 
@@ -93,10 +111,10 @@ impl Photo {
                 Ok(Self { name, picture: Picture { width, height, rgb: image.into_raw() } })
             }
             Err(DecodeFailure::TooLarge(width, height)) => Err(ImageError::TooLarge { name, width, height }),
-            Err(DecodeFailure::Broken(why)) => {
-                let format = FORMATS.iter().find(|(f, _)| *f == format).map_or("image", |(_, name)| name);
-                Err(ImageError::Decode { name, format, why })
+            Err(DecodeFailure::Unsupported(why)) => {
+                Err(ImageError::Unsupported { name, format: name_of(format), why })
             }
+            Err(DecodeFailure::Broken(why)) => Err(ImageError::Decode { name, format: name_of(format), why }),
         }
     }
 
@@ -132,6 +150,10 @@ const FORMATS: &[(ImageFormat, &str)] = &[
     (ImageFormat::Gif, "GIF"),
 ];
 
+fn name_of(format: ImageFormat) -> &'static str {
+    FORMATS.iter().find(|(known, _)| *known == format).map_or("image", |(_, name)| name)
+}
+
 /// File extensions of the formats that are read.
 pub const ENDINGS: &[&str] = &["bmp", "gif", "jpe", "jpeg", "jpg", "png", "tif", "tiff", "webp"];
 
@@ -147,6 +169,9 @@ pub fn looks_like_image(start: &[u8]) -> bool {
 }
 
 fn format_of(bytes: &[u8]) -> Option<ImageFormat> {
+    if [b"II+\0", b"MM\0+"].iter().any(|big| bytes.starts_with(*big)) {
+        return Some(ImageFormat::Tiff); // BigTIFF, which `guess_format` does not know
+    }
     image::guess_format(bytes).ok().filter(|format| FORMATS.iter().any(|(known, _)| known == format))
 }
 
@@ -187,7 +212,7 @@ fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, DecodeFailure> 
     let mut limits = Limits::no_limits();
     limits.max_alloc = Some(BYTE_LIMIT);
     reader.limits(limits);
-    let mut decoder = reader.into_decoder().map_err(DecodeFailure::broken)?;
+    let mut decoder = reader.into_decoder()?;
     let (width, height) = decoder.dimensions();
     check_size(width.into(), height.into())?;
     // A broken EXIF block is ignored, as by Pillow.
@@ -197,7 +222,7 @@ fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, DecodeFailure> 
         ImageFormat::Tiff => decoder.orientation().unwrap_or(Orientation::NoTransforms),
         _ => orientation(exif.as_deref(), xmp.as_deref()),
     };
-    let image = to_rgb(DynamicImage::from_decoder(decoder).map_err(DecodeFailure::broken)?)?;
+    let image = to_rgb(DynamicImage::from_decoder(decoder)?)?;
     Ok(upright(image, orientation))
 }
 
@@ -226,9 +251,6 @@ fn to_rgb(image: DynamicImage) -> Result<RgbImage, DecodeFailure> {
         DynamicImage::ImageLumaA16(image) => truncated(image.into_raw(), 2),
         DynamicImage::ImageRgb16(image) => truncated(image.into_raw(), 3),
         DynamicImage::ImageRgba16(image) => truncated(image.into_raw(), 4),
-        DynamicImage::ImageRgb32F(_) | DynamicImage::ImageRgba32F(_) => {
-            Err(DecodeFailure::Broken("its pixels are floating-point numbers of unknown range".into()))
-        }
         image => Ok(image.into_rgb8()),
     }
 }
@@ -255,23 +277,41 @@ fn product(a: u8, b: u8) -> u8 {
     (((t >> 8) + t) >> 8) as u8
 }
 
+/// The first bytes of formats that are not read, and what such a file is.
+const OTHERS: &[(&[u8], &str)] = &[
+    (b"%PDF", "a PDF document"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"\x1F\x8B", "a gzip archive"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the file itself"),
+    (b"8BPS", "a Photoshop document"),
+    (b"\xFF\x0A", "a JPEG XL image"),
+    (b"\0\0\0\x0CJXL ", "a JPEG XL image"),
+    (b"\0\0\0\x0CjP  ", "a JPEG 2000 image"),
+    (b"\xFF\x4F\xFF\x51", "a JPEG 2000 image"),
+    (b"\x76\x2F\x31\x01", "an OpenEXR image"),
+    (b"#?RADIANCE", "a Radiance HDR image"),
+    (b"qoif", "a QOI image"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"CDF", "a NetCDF file"),
+    (b"SIMPLE  =", "a FITS file"),
+    (b"\x93NUMPY", "a NumPy array"),
+];
+
 /// Describes for an error message what bytes of no known image format seem to be.
 fn describe(bytes: &[u8]) -> String {
-    let starts = |magic: &[u8]| bytes.starts_with(magic);
     let brand = bytes.get(4..12).unwrap_or_default();
     // A character may be cut at the end.
     let start = bytes[..bytes.len().min(64)].utf8_chunks().next();
     let text = start.filter(|c| c.invalid().is_empty() || c.valid().len() > 32).map(|c| c.valid());
-    match bytes {
-        [] => "an empty file".into(),
-        _ if starts(b"%PDF") => "a PDF document".into(),
-        _ if starts(b"PK\x03\x04") => "a ZIP archive".into(),
-        _ if starts(b"\x1F\x8B") => "a gzip archive".into(),
-        _ if starts(b"version https://git-lfs") => "a Git LFS pointer, not the file itself".into(),
-        _ if starts(b"8BPS") => "a Photoshop document".into(),
-        _ if brand.starts_with(b"ftypavi") => "an AVIF image".into(),
-        _ if brand.starts_with(b"ftyphe") || brand == b"ftypmif1" => "a HEIC image".into(),
-        _ if brand.starts_with(b"ftyp") => "a video".into(),
+    let known = OTHERS.iter().find(|(magic, _)| bytes.starts_with(magic)).map(|(_, what)| *what);
+    match (known, brand) {
+        _ if bytes.is_empty() => "an empty file".into(),
+        (Some(what), _) => what.into(),
+        _ if bytes.get(128..132) == Some(b"DICM") => "a DICOM file".into(),
+        (_, b"ftypavif" | b"ftypavis") => "an AVIF image".into(),
+        (_, [b'f', b't', b'y', b'p', b'h', b'e', ..] | b"ftypmif1" | b"ftypmsf1") => "a HEIC image".into(),
+        (_, b"ftypcrx ") => "a raw photograph".into(),
+        (_, [b'f', b't', b'y', b'p', ..]) => "a video".into(),
         _ => match text {
             Some(text) if text.chars().all(|c| !c.is_control() || c.is_whitespace()) => {
                 format!("text ({:?}…)", text.chars().take(24).collect::<String>())
