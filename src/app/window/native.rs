@@ -1,10 +1,14 @@
 //! Opens the window: eframe on wgpu, on another device than the one that computes, so that running out
 //! of memory there cannot end the window.
 
+use std::sync::Arc;
+
 use anyhow::{Context, bail};
 use eframe::egui;
+use egui::epaint::text::{FallbackRequest, FontData, FontInsert};
 
 use super::clipboard::Clipboard;
+use crate::viz::export::system_font;
 
 /// Smallest window that still shows a library, a figure and a status bar, in points.
 const MIN_SIZE: [f32; 2] = [900.0, 600.0];
@@ -35,12 +39,19 @@ pub fn open<A: eframe::App + 'static>(
     let options = eframe::NativeOptions { viewport, dithering: false, ..Default::default() };
     let create = Box::new(|cx: &eframe::CreationContext<'_>| {
         Clipboard::install(&cx.egui_ctx);
+        cx.egui_ctx.add_font_provider(Arc::new(fallback_font));
         let app = build(&cx.egui_ctx)?;
         Ok(Box::new(app) as Box<dyn eframe::App>)
     });
     eframe::run_native("SSMProbe", options, create)
         .map_err(|error| anyhow::anyhow!("{error}"))
         .context("cannot open the window; `ssmprobe inspect` needs none")
+}
+
+/// A font of the system for characters that the bundled fonts lack.
+fn fallback_font(request: &FallbackRequest<'_>) -> Option<FontInsert> {
+    let font = system_font(request.cluster.chars().next()?)?;
+    Some(FontInsert::new(&font.name, FontData::from_blob(font.file, font.index), Vec::new()))
 }
 
 /// Whether a window can be opened, as far as the environment says.

@@ -13,6 +13,8 @@ use skrifa::{FontRef, MetadataProvider as _};
 pub const FAMILY: &str = "Ubuntu";
 /// Weight by which SVG readers find it.
 pub const WEIGHT: u16 = 300;
+/// The first of the East Asian letters, which are as wide as the type size in every font.
+const EAST_ASIAN: char = '\u{2e80}';
 /// Height of a capital letter as a fraction of the type size.
 pub const CAP: f32 = 0.69;
 
@@ -47,7 +49,7 @@ fn face() -> &'static Face {
     &FACE
 }
 
-/// Whether the typeface has a glyph for `letter`; without one, a PDF and a PNG show an empty box.
+/// Whether the typeface has a glyph for `letter`; without one, it is set in another font.
 pub fn has(letter: char) -> bool {
     face().glyphs.map(letter).is_some()
 }
@@ -55,9 +57,9 @@ pub fn has(letter: char) -> bool {
 /// Width of `text` set at `size`, in points.
 pub fn width(text: &str, size: f32) -> f32 {
     let face = face();
-    let advance = |c: char| {
-        let glyph = face.glyphs.map(c).or_else(|| face.glyphs.map('?'))?;
-        face.metrics.advance_width(glyph)
+    let advance = |c: char| match face.glyphs.map(c) {
+        None if c >= EAST_ASIAN => Some(face.units_per_em),
+        glyph => face.metrics.advance_width(glyph.or_else(|| face.glyphs.map('?'))?),
     };
     text.chars().map(|c| advance(c).unwrap_or(0.0) / face.units_per_em * size).sum()
 }
@@ -140,6 +142,7 @@ mod tests {
         assert!(width("position", 7.0) > 20.0 && width("position", 7.0) < 32.0);
         assert!((width("position", 14.0) - 2.0 * width("position", 7.0)).abs() < 1e-3);
         assert_eq!(width("", 7.0), 0.0);
+        assert_eq!(width("日本", 7.0), 14.0);
     }
 
     #[test]

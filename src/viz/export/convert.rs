@@ -1,6 +1,7 @@
 //! Converts the SVG of a scene to PDF and PNG with usvg, krilla and resvg, and with the bundled
-//! typeface, whatever fonts the machine has.
+//! typeface, whatever fonts the machine has; with one of these only for letters that the typeface lacks.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use krilla::Document;
@@ -12,7 +13,7 @@ use png::PixelDimensions;
 use resvg::usvg::fontdb::{Database, Source};
 use resvg::{tiny_skia, usvg};
 
-use super::{ExportError, MADE_BY, MAX_PIXELS, failed, svg};
+use super::{ExportError, MADE_BY, MAX_PIXELS, failed, foreign_letters, svg, system_font};
 use crate::viz::draw::{Scene, Shape, font, scene::Item};
 
 /// The bundled typeface, loaded once: an animation has hundreds of pictures.
@@ -22,20 +23,30 @@ static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
     Arc::new(fonts)
 });
 
-/// Parses an SVG for the converters, with the bundled typeface as the only font.
-fn tree(svg: &str, format: &'static str) -> Result<usvg::Tree, ExportError> {
+/// The bundled typeface, and the fonts of the machine for the letters of a scene that it lacks.
+fn fonts(scene: &Scene) -> Arc<Database> {
+    let mut fonts = FONTS.clone();
+    let others = foreign_letters(scene).into_iter().filter_map(system_font);
+    for (_, font) in others.map(|font| (font.name.clone(), font)).collect::<BTreeMap<_, _>>() {
+        Arc::make_mut(&mut fonts).load_font_source(Source::Binary(font.file));
+    }
+    fonts
+}
+
+/// Parses the SVG of a scene for the converters.
+fn tree(scene: &Scene, about: &str, format: &'static str) -> Result<usvg::Tree, ExportError> {
     let options = usvg::Options {
-        fontdb: FONTS.clone(),
+        fontdb: fonts(scene),
         font_family: font::FAMILY.to_owned(),
         dpi: 72.0, // so that the size of the tree is in points
         ..usvg::Options::default()
     };
-    usvg::Tree::from_str(svg, &options).map_err(failed(format))
+    usvg::Tree::from_str(&svg(scene, about), &options).map_err(failed(format))
 }
 
 /// The bytes of a one-page PDF of the scene, with text as text.
 pub fn pdf(scene: &Scene, about: &str) -> Result<Vec<u8>, ExportError> {
-    let tree = tree(&svg(scene, about), "PDF")?;
+    let tree = tree(scene, about, "PDF")?;
     let (width, height) = (tree.size().width(), tree.size().height());
     let size = Size::from_wh(width, height).ok_or_else(|| failed("PDF")("it has no size"))?;
     let mut document = Document::new(); // without a date: the same figure is the same bytes
@@ -99,7 +110,7 @@ pub(super) fn pixmap(
     }
     let mut drawn = Scene::new(scene.width, scene.height, scene.title.as_str(), scene.background);
     drawn.items = on_pixels(&scene.items, scale);
-    let tree = tree(&svg(&drawn, about), format)?;
+    let tree = tree(&drawn, about, format)?;
     let mut pixmap = tiny_skia::Pixmap::new(width, height).ok_or(ExportError::Large { width, height })?;
     let fit = tiny_skia::Transform::from_scale(
         width as f32 / tree.size().width(),

@@ -1,12 +1,14 @@
 //! Writes a scene to a file: SVG and PDF as vector graphics with text as text, PNG at a chosen resolution;
 //! its numbers as CSV or NPZ. The same scene gives the same bytes on every machine: no format stores a
-//! time. PDF and PNG contain the typeface; an SVG names it. Files are written atomically.
+//! time. PDF and PNG contain the typeface; an SVG names it. Only letters that it lacks are set in a font of the machine. Files
+//! are written atomically.
 
 mod convert;
 mod gif;
 mod indexed;
 mod numbers;
 mod svg;
+mod system_fonts;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -17,6 +19,7 @@ pub use gif::{Animation, GIF_DPI, PNG_DPI, gif};
 pub use indexed::HEAD as INDEXED_HEAD;
 pub use numbers::{csv, npz, tsv};
 pub use svg::svg;
+pub use system_fonts::{SystemFont, system_font};
 
 use crate::model::io::atomic_file;
 use crate::viz::draw::scene::Item;
@@ -93,8 +96,8 @@ pub fn higher_than_page(scene: &Scene) -> Option<String> {
     (height > PAGE_MM).then(|| format!("It is {height:.0} mm high, more than a page ({PAGE_MM} mm): {what}"))
 }
 
-/// A warning for a picture with letters that the typeface lacks; `None` for others.
-pub fn missing_letters(scene: &Scene) -> Option<String> {
+/// The letters of a scene that the typeface lacks.
+fn foreign_letters(scene: &Scene) -> BTreeSet<char> {
     fn collect(items: &[Item], missing: &mut BTreeSet<char>) {
         for item in items {
             match &item.shape {
@@ -106,9 +109,16 @@ pub fn missing_letters(scene: &Scene) -> Option<String> {
     }
     let mut missing = BTreeSet::new();
     collect(&scene.items, &mut missing);
-    let some: String = missing.iter().take(20).collect();
-    let what = "The font lacks some characters, which become empty boxes in PDF, PNG and GIF; SVG shows them";
-    (!missing.is_empty()).then(|| format!("{what}: {some}"))
+    missing
+}
+
+/// A warning for a picture with letters that neither the typeface nor a font of the machine has; `None` for others.
+pub fn missing_letters(scene: &Scene) -> Option<String> {
+    let missing = foreign_letters(scene).into_iter().filter(|letter| system_font(*letter).is_none());
+    let some: String = missing.take(20).collect();
+    let what = "No font of this machine has some characters, which become empty boxes in PDF, PNG and GIF; an SVG shows them \
+                where a font has them";
+    (!some.is_empty()).then(|| format!("{what}: {some}"))
 }
 
 /// Writes the figure or its numbers to `path`, in the format of its extension.
