@@ -322,6 +322,12 @@ fn tables() {
     let split = open(tree.path().join("more.tsv")).unwrap();
     assert_eq!(split.samples, data.samples);
     assert!(split.notes.iter().any(|note| note.contains("no split of its own")), "{:?}", split.notes);
+    // Of Excel where the decimal sign is a comma, of Windows, and with a line twice.
+    tree.write("more.tsv", "path;label;note\nim\\a.png;\"a; b\";1,5\nim\\d.png;c;2\nim/a.png;c;3\n");
+    let data = open(tree.path().join("more.tsv")).unwrap();
+    assert_eq!(data.classes, ["a; b", "c"]);
+    assert_eq!(data.name_of_image(2), "im/d.png");
+    assert!(data.notes.iter().any(|note| note.contains("more than once: 1")), "{:?}", data.notes);
     // Two tables in one folder are ambiguous.
     assert!(why(tree.path()).contains("known layout"));
     for (text, says) in [
@@ -343,6 +349,38 @@ fn tables() {
     tree.write("t.csv", "path,label\n");
     std::fs::File::options().write(true).open(tree.path().join("t.csv")).unwrap().set_len(1 << 40).unwrap();
     assert!(why(tree.path()).contains("too large for a list"), "{}", why(tree.path()));
+}
+
+#[test]
+fn raw_photographs_beside_pictures_are_left_out() {
+    let tree = Tree::new();
+    tree.images(&["a/1.jpg", "a/2.jpg", "b/1.jpg", "b/2.jpg"]).write("a/1.NEF", b"MM\0*\0\0\0\x08");
+    let data = open(tree.path()).unwrap();
+    assert_eq!((data.samples.len(), data.skipped), (4, 1));
+    let text = describe(&data, Check::Lists, &|_, _| ControlFlow::Continue(())).to_string();
+    assert!(text.contains("1 files that are not JPEG, PNG, WebP, BMP, TIFF or GIF were left out"), "{text}");
+}
+
+#[test]
+fn masks_beside_the_classes_are_no_class() {
+    let tree = Tree::new();
+    tree.images(&["a/1.png", "a/2.png", "b/1.png", "b/2.png", "masks/a/1.png", "masks/b/2.png"]);
+    let data = open(tree.path()).unwrap();
+    assert_eq!((data.classes, data.samples.len()), (vec!["a".to_owned(), "b".to_owned()], 4));
+    tree.images(&["c/masks/1.png", "c/gloves/1.png"]);
+    assert_eq!(open(tree.path().join("c")).unwrap().classes, ["gloves", "masks"]);
+}
+
+/// As unpacked from an archive with names in Shift-JIS.
+#[cfg(target_os = "linux")]
+#[test]
+fn names_of_classes_that_are_no_text_are_refused_and_not_merged() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let tree = Tree::new();
+    tree.images(&["dog/1.png", "dog/2.png", "cat/1.png", "cat/2.png"]);
+    let dog = tree.path().join(std::ffi::OsStr::from_bytes(b"\x8c\xa2"));
+    std::fs::rename(tree.path().join("dog"), dog).unwrap();
+    assert!(why(tree.path()).contains("is not UTF-8 text; rename it"), "{}", why(tree.path()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, first_names, walk};
+use super::{DataError, Dataset, Layout, MASKS, Split, UNTRAINABLE, first_names, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "folder",
@@ -60,6 +60,12 @@ fn read_splits(root: &Path) -> Result<Dataset, DataError> {
     Ok(dataset)
 }
 
+/// Whether a folder among those of the classes holds the masks of their images, in folders of the same names.
+fn holds_masks(class: &Path, among: &Path) -> bool {
+    let is_class = |inner: &PathBuf| among.join(walk::name(inner)).is_dir();
+    walk::name(class) == MASKS && walk::folders(class).is_ok_and(|inside| inside.iter().any(is_class))
+}
+
 fn read_classes(root: &Path) -> Result<Dataset, DataError> {
     gather(root, SPLIT_HERE.id, &[(Split::Train, root.into())])
 }
@@ -69,7 +75,15 @@ fn gather(root: &Path, layout: &'static str, splits: &[(Split, PathBuf)]) -> Res
     let (mut skipped, mut found, mut empty) = (0, Vec::new(), Vec::new());
     for (split, folder) in splits {
         for class in walk::folders(folder)? {
+            if holds_masks(&class, folder) {
+                continue;
+            }
             let images = walk::images(&class, &mut skipped)?;
+            // Other bytes become the same sign, and two classes one.
+            if !images.is_empty() && class.file_name().is_some_and(|name| name.to_str().is_none()) {
+                let why = "is the folder of a class whose name is not UTF-8 text; rename it";
+                return Err(DataError::file(&class, why));
+            }
             if images.is_empty() {
                 empty.push(class.display().to_string());
             }

@@ -24,7 +24,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::model::data::image::{ImageError, Photo};
+use crate::model::data::image::{FORMAT_NAMES, ImageError, Photo};
 pub use holdout::hold_out;
 pub use parquet::Row;
 pub use place::ImageSource;
@@ -179,7 +179,7 @@ pub struct Dataset {
     /// The images, sorted by path.
     #[serde(deserialize_with = "samples")]
     pub samples: Vec<Sample>,
-    /// Number of files among the images that are not images and were left out.
+    /// Number of files among the images that are of no format that is read, and were left out.
     pub skipped: usize,
     /// Remarks for the user: missing labels, folders left out, a split made here.
     pub notes: Vec<String>,
@@ -267,7 +267,7 @@ pub enum DataError {
     #[error("{path}: {why}")]
     Absent { path: PathBuf, why: &'static str },
     #[error(
-        "{path} is not a dataset of a known layout; expected one of:\n{known}",
+        "{path} is not a dataset of a known layout; expected one of these, with {FORMAT_NAMES} images:\n{known}",
         known = LAYOUTS.iter().map(|layout| format!("  {}: {}", layout.id, layout.what)).collect::<Vec<_>>().join("\n")
     )]
     Layout { path: PathBuf },
@@ -355,6 +355,10 @@ pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
         }
         if !layout.official {
             dataset.hold_out();
+        }
+        let twice = dataset.samples.windows(2).filter(|pair| pair[0].source == pair[1].source).count();
+        if twice > 0 {
+            dataset.notes.push(format!("images listed more than once: {twice}; remove their other lines"));
         }
         if dataset.samples.windows(2).all(|pair| pair[0].class == pair[1].class) {
             dataset.notes.push(format!("all images are of 1 class: {ONE_CLASS}"));

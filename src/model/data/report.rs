@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::{Dataset, Split};
-use crate::model::data::image::{Photo, looks_like_image};
+use crate::model::data::image::{FORMAT_NAMES, Photo, looks_like_image};
 use crate::model::io::catch_panic::cut;
 use crate::model::io::escape::shown;
 use crate::model::trace::Picture;
@@ -37,7 +37,7 @@ pub struct Report {
     pub classes: Vec<String>,
     /// For every class, the images for training, validation and test.
     pub counts: Vec<[usize; 3]>,
-    /// Number of files among the images that are not images.
+    /// Number of files among the images that are of no format that is read.
     pub skipped: usize,
     /// Indices of samples that cannot be read, and why.
     pub unreadable: Vec<(usize, String)>,
@@ -135,7 +135,7 @@ impl fmt::Display for Report {
             writeln!(f, "  {:wide$} {train:7} {val:7} {test:7}", shown(name))?;
         }
         if self.skipped > 0 {
-            writeln!(f, "{} files are not images and were left out", self.skipped)?;
+            writeln!(f, "{} files that are not {FORMAT_NAMES} were left out", self.skipped)?;
         }
         if self.checked > 0 {
             writeln!(

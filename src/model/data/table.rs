@@ -1,5 +1,6 @@
 //! A table of images: CSV or TSV with a header that names the columns `path`, `label` and perhaps
-//! `split` (train, val or test). Paths are relative to the table's folder, or absolute.
+//! `split` (train, val or test). Paths are relative to the table's folder, or absolute. Columns are separated by commas, by
+//! semicolons (as Excel writes them where the decimal sign is a comma) or by tabs: by whichever comes first in the header.
 
 use std::path::{Path, PathBuf};
 
@@ -35,16 +36,17 @@ struct Columns {
     split: Option<usize>,
 }
 
-fn reader(file: &Path, text: String) -> csv::Reader<std::io::Cursor<String>> {
-    let tabs = file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("tsv"));
+fn reader(text: String) -> csv::Reader<std::io::Cursor<String>> {
+    let mut header = text.bytes().take_while(|byte| !matches!(byte, b'\n' | b'\r'));
+    let delimiter = header.find(|byte| b",;\t".contains(byte)).unwrap_or(b',');
     let mut builder = csv::ReaderBuilder::new();
-    builder.delimiter(if tabs { b'\t' } else { b',' }).trim(csv::Trim::All);
+    builder.delimiter(delimiter).trim(csv::Trim::All);
     builder.from_reader(std::io::Cursor::new(text))
 }
 
 fn columns(file: &Path) -> Result<Columns, DataError> {
     let first = walk::first_line(file)?;
-    let mut reader = reader(file, first.clone());
+    let mut reader = reader(first.clone());
     let header = reader.headers().map_err(|error| DataError::file(file, error.to_string()))?;
     let find = |name: &str| header.iter().position(|column| column.eq_ignore_ascii_case(name));
     match (find("path"), find("label")) {
@@ -53,12 +55,18 @@ fn columns(file: &Path) -> Result<Columns, DataError> {
     }
 }
 
+/// The file that a cell names; backslashes separate folders, as on Windows, unless a file has them in its name.
+fn located(folder: &Path, cell: &str) -> PathBuf {
+    let path = folder.join(cell);
+    if cell.contains('\\') && !path.exists() { folder.join(cell.replace('\\', "/")) } else { path }
+}
+
 fn read(root: &Path) -> Result<Dataset, DataError> {
     let file = table(root).ok_or_else(|| DataError::Layout { path: root.into() })?;
     let columns = columns(&file)?;
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut rows = Vec::new();
-    for record in reader(&file, walk::text(&file)?).records() {
+    for record in reader(walk::text(&file)?).records() {
         let record = record.map_err(|error| DataError::file(&file, error.to_string()))?;
         let line = record.position().map_or(0, |at| at.line() as usize);
         let cell = |column: usize, name: &str| {
@@ -76,7 +84,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
             }
         };
         rows.push((
-            folder.join(cell(columns.path, "path")?),
+            located(folder, cell(columns.path, "path")?),
             cell(columns.label, "label")?.to_owned(),
             split,
         ));

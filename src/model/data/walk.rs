@@ -42,14 +42,17 @@ pub(super) fn name(path: &Path) -> String {
     path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Whether a file counts as an image: by its extension, or if that is unknown by its first bytes.
+/// Whether a file counts as an image: by its extension, or if that is unknown by its first bytes. Those of TIFF count only
+/// without an extension: raw photographs have them too, often beside the same picture as JPEG.
 pub(super) fn is_image(path: &Path) -> bool {
     if is_named_image(path) {
         return true;
     }
     let mut start = Vec::with_capacity(16);
     let read = path.is_file().then(|| fs::File::open(path).ok()).flatten();
-    read.is_some_and(|file| file.take(16).read_to_end(&mut start).is_ok() && looks_like_image(&start))
+    let read = read.is_some_and(|file| file.take(16).read_to_end(&mut start).is_ok());
+    let is_raw = path.extension().is_some() && [b"II", b"MM"].iter().any(|order| start.starts_with(*order));
+    read && looks_like_image(&start) && !is_raw
 }
 
 /// The images below a folder, sorted by path; adds the number of other files to `skipped`. Links to
