@@ -155,7 +155,7 @@ fn name_of(format: ImageFormat) -> &'static str {
 }
 
 /// File extensions of the formats that are read.
-pub const ENDINGS: &[&str] = &["bmp", "gif", "jpe", "jpeg", "jpg", "png", "tif", "tiff", "webp"];
+pub const ENDINGS: &[&str] = &["bmp", "gif", "jfif", "jpe", "jpeg", "jpg", "png", "tif", "tiff", "webp"];
 
 /// Whether a file's extension is one of [`ENDINGS`], ignoring case.
 pub fn is_named_image(path: &Path) -> bool {
