@@ -14,6 +14,7 @@ use super::{Column, State, Views};
 use crate::app::jobs::{ClassChoice, ColumnId, ExplainSettings, ImageId, Request};
 use crate::model::data::ImageSource;
 use crate::model::explain::intervention::Intervention;
+use crate::viz::figures::dataset::folded;
 
 /// Longest note, in characters.
 pub const MAX_NOTE: usize = 20_000;
@@ -98,10 +99,10 @@ impl Finding {
         format!("{}{more}", all[..all.len().min(lines)].join("\n"))
     }
 
-    /// Whether every word of `text`, which is lower case, occurs in the image's path, a probe's name or the note.
+    /// Whether every word of `text`, which is [`folded`], occurs in the image's path, a probe's name or the note.
     pub fn holds(&self, text: &str) -> bool {
         let names: Vec<String> = self.probes().into_iter().collect();
-        let known = format!("{} {} {}", self.image, names.join(" "), self.note).to_lowercase();
+        let known = folded(&format!("{} {} {}", self.image, names.join(" "), self.note));
         text.split_whitespace().all(|word| known.contains(word))
     }
 

@@ -7,6 +7,7 @@ use super::State;
 use super::library::{Image, Label};
 use crate::app::jobs::{ColumnId, DatasetId, ImageId, Request};
 use crate::model::explain::evaluation::{Evaluation, disagreement};
+use crate::viz::figures::dataset::folded;
 
 /// Which part of the library the gallery shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,12 +145,12 @@ impl State {
         let others_of = filter.differs.map(of_all).unwrap_or_default();
         let other = |label: Option<Label>| others_of.get(&label?.dataset).copied();
         let dataset = self.gallery_dataset();
-        let text = filter.text.trim().to_lowercase();
+        let text = folded(filter.text.trim());
         let only: Option<HashSet<ImageId>> =
             filter.only.as_ref().map(|(_, images)| images.iter().copied().collect());
         let class =
             |image: &Image| image.label.filter(|label| Some(label.dataset) == dataset).map(|l| l.class);
-        let has_text = |words: &str| words.to_lowercase().contains(&text);
+        let has_text = |words: &str| folded(words).contains(&text);
         let passes = |id: &ImageId, image: &Image| {
             self.in_scope(image)
                 && only.as_ref().is_none_or(|only| only.contains(id))

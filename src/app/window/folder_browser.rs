@@ -16,6 +16,7 @@ use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::window::panels::UiAction;
 use crate::app::window::{style, widgets};
+use crate::viz::figures::dataset::folded;
 
 /// Height of the list.
 const LIST_PX: f32 = 300.0;
@@ -169,12 +170,12 @@ impl FolderBrowser {
 
     /// The entries that are listed: those that can be chosen, and folders that may lead to one.
     fn rows<'a>(&self, folder: &'a Folder) -> Vec<&'a FolderEntry> {
-        let filter = self.filter.trim().to_lowercase();
+        let filter = folded(self.filter.trim());
         let fits = |entry: &FolderEntry| {
             // Hidden entries are listed when the filter begins with a dot.
             let hidden = entry.name.starts_with('.') && !filter.starts_with('.');
             let leads_on = entry.is_folder || self.question.takes(&entry.name);
-            leads_on && !hidden && entry.name.to_lowercase().contains(&filter)
+            leads_on && !hidden && folded(&entry.name).contains(&filter)
         };
         folder.entries.iter().filter(|entry| fits(entry)).collect()
     }

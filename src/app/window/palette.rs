@@ -12,6 +12,7 @@ use crate::app::state::command::{Action, Command, Shortcut};
 use crate::app::state::settings::ThemeChoice;
 use crate::app::state::{Image, State};
 use crate::app::window::panels::{Panel, PanelPlace, UiAction};
+use crate::viz::figures::dataset::folded;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{FIGURES, find};
 
@@ -135,9 +136,9 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str, known: &mut Found
         let title = format!("Show pane {}", panel.title());
         Line { words, ..line(title, panel.about().to_owned(), UiAction::Show(panel.id())) }
     });
-    let text = text.to_lowercase();
+    let text = folded(text);
     let holds = |known: String| {
-        let known = known.to_lowercase();
+        let known = folded(&known);
         text.split_whitespace().all(|word| known.contains(word))
     };
     let titled = |line: &Line| holds(line.text.clone());
@@ -156,7 +157,7 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str, known: &mut Found
         }
         lines.extend(known.ids.iter().filter_map(|id| Some(image_line(*id, images.get(id)?))));
     }
-    let begins = |line: &Line| line.text.to_lowercase().starts_with(text.trim());
+    let begins = |line: &Line| folded(&line.text).starts_with(text.trim());
     lines.sort_by_cached_key(|line| (!line.enabled, !begins(line), !titled(line), !named(line)));
     lines
 }

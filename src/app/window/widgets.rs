@@ -9,6 +9,7 @@ use egui::{Galley, Label, Stroke, TextEdit, TextStyle, TextWrapMode, Ui, Vec2, W
 
 use super::style;
 use crate::viz::draw::{color32, font};
+use crate::viz::figures::dataset::folded;
 
 /// Side of a star to click.
 const STAR_PX: f32 = 22.0;
@@ -38,8 +39,8 @@ pub fn class_list(
     mut row: impl FnMut(&mut Ui, &String),
 ) {
     ui.add(TextEdit::singleline(text).hint_text("Filter classes"));
-    let text = text.to_lowercase();
-    let found: Vec<&String> = classes.iter().filter(|name| name.to_lowercase().contains(&text)).collect();
+    let text = folded(text);
+    let found: Vec<&String> = classes.iter().filter(|name| folded(name).contains(&text)).collect();
     let area = ScrollArea::vertical().max_height(height).auto_shrink([false, true]);
     area.show_rows(ui, ui.spacing().interact_size.y, found.len(), |ui, rows| {
         found[rows].iter().for_each(|name| row(ui, name));

@@ -9,6 +9,7 @@ use crate::app::state::command::{Action, Command};
 use crate::app::state::{Finding, FindingId};
 use crate::app::window::widgets::field;
 use crate::viz::draw::color32;
+use crate::viz::figures::dataset::folded;
 use crate::viz::{Info, TabGroup};
 
 /// The id of the panel.
@@ -64,7 +65,7 @@ impl Panel for Findings {
             }
             return;
         }
-        let text = self.text.to_lowercase();
+        let text = folded(&self.text);
         let found: Vec<usize> = (0..all.len()).filter(|at| all[*at].1.holds(&text)).collect();
         ui.horizontal(|ui| {
             let count = if text.trim().is_empty() {

@@ -36,6 +36,12 @@ impl Default for ClassFilter {
     }
 }
 
+/// Text as searches compare it: in lower case, with one i for the four of Turkish.
+pub fn folded(text: &str) -> String {
+    let lower = text.to_lowercase(); // İ becomes i and a combining dot
+    if lower.is_ascii() { lower } else { lower.replace('\u{307}', "").replace('ı', "i") }
+}
+
 /// The classes that are drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picked {
@@ -50,8 +56,8 @@ pub struct Picked {
 impl ClassFilter {
     /// Whether a class name matches the search.
     pub fn finds(&self, name: &str) -> bool {
-        let search = self.search.trim().to_lowercase();
-        search.is_empty() || name.to_lowercase().contains(&search)
+        let search = folded(self.search.trim());
+        search.is_empty() || folded(name).contains(&search)
     }
 
     /// The classes to draw of `candidates` (indices into `names`, in the order of the dataset): if more match than `most`, those
@@ -138,6 +144,16 @@ mod tests {
         assert_eq!(pick(&sorted(ClassSort::Name)).classes, [1, 3, 2]);
         let by_name = ClassFilter { sort: Some(ClassSort::Name), most: None, ..all };
         assert_eq!(pick(&by_name).classes, [1, 4, 3, 0, 2]);
+    }
+
+    #[test]
+    fn the_dot_of_an_i_is_not_searched_for() {
+        let finds =
+            |search: &str, name| ClassFilter { search: search.into(), ..ClassFilter::default() }.finds(name);
+        for name in ["İstanbul", "Istanbul", "istanbul", "ISTANBUL"] {
+            assert!(["ist", "İST", "IST", "ıst"].iter().all(|search| finds(search, name)), "{name}");
+        }
+        assert!(finds("Κλάση", "ΚΛΆΣΗ") && !finds("ast", "İstanbul"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) mod scatter;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::classes::{ClassFilter, ClassSort, Picked};
+pub use self::classes::{ClassFilter, ClassSort, Picked, folded};
 
 use super::meanings::words;
 use crate::model::explain::evaluation::similarity::Similarity;
