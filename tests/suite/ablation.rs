@@ -21,7 +21,7 @@ use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::{Config, Dims, HEADS, Sharing};
 use ssmprobe::model::probe::head_output::{Direction, Form, HeadOutput, Order};
-use ssmprobe::model::probe::router::scan::Scan;
+use ssmprobe::model::probe::router::scan::RASTER;
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::{OrderContrast, Picture, Reading, Region, Regions, Routing, Trace};
 use ssmprobe::model::train::Labelled;
@@ -194,7 +194,7 @@ fn fixed_scans_and_recurrence_read_tokens_that_lie_in_random_order() {
         let [(Ablation::Normal, _), (Ablation::RandomOrder, random)] = &found[..] else { panic!("{id}") };
         assert_close(id, random, logits_of(&probe, &moved, IMAGE), 1e-9);
     }
-    assert_eq!(Scan::Raster.orders(GRID).len(), 1);
+    assert_eq!(RASTER.orders(GRID).len(), 1);
 }
 
 #[test]

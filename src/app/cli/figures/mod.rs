@@ -43,7 +43,7 @@ pub struct Figures {
     trace: Vec<PathBuf>,
     /// Fixed scans to draw instead of a trace, side by side; needs no weights and no image
     #[arg(long, value_parser = source::scan, value_delimiter = ',', value_name = "NAME")]
-    scan: Vec<Scan>,
+    scan: Vec<&'static Scan>,
     /// Folder of a run whose training curves to draw: --figure training (loss and accuracy), training_loss (as in the
     /// paper) or training_accuracy; several runs share one plot. Or rates: layers by learning rates, for a run that
     /// compares them; or settings: accuracy and coverage by the one number that variants differ in, for several runs
@@ -155,7 +155,7 @@ impl Figures {
         }
         let traces = self.trace.iter().map(|path| source::trace(path).map(Arc::new));
         let mut traces = traces.collect::<anyhow::Result<Vec<_>>>()?;
-        traces.extend(self.scan.iter().map(|&scan| Arc::new(source::scan_trace(scan, self.patches))));
+        traces.extend(self.scan.iter().map(|scan| Arc::new(source::scan_trace(scan, self.patches))));
         let out = self.out.as_deref().context("--out names no file")?;
         if self.figure.iter().any(|id| id == "all") {
             return self.draw_all(&traces, out);

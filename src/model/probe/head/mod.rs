@@ -58,7 +58,7 @@ pub static HEADS: LazyLock<Vec<HeadSpec>> = LazyLock::new(|| {
     let pools = [mean::GAP, mean::CLS, attention::SPEC, content::CONTENT, content::TOP_K];
     let networks = [transformer::SPEC, deepsets::SPEC, sinkhorn_conv::SPEC, sinkhorn_gap::SPEC, gru::SPEC];
     let mut heads = pools.to_vec();
-    heads.extend(scan::SPECS);
+    heads.extend(scan::specs());
     heads.extend(ROUTERS.iter().map(HeadSpec::for_router));
     heads.extend(networks);
     heads.extend([mean::CLS_MEAN, linear_bn::SPEC, efficient::SPEC]);

@@ -20,13 +20,13 @@ use crate::model::ops::pooling::weight_rule::{FixedWeights, PermutedWeights};
 use crate::model::probe::head_output::Order;
 use crate::model::probe::params::{Constraint, Init};
 use crate::model::probe::router::channelwise::{self, Channelwise};
-use crate::model::probe::router::scan::{self, Scan};
+use crate::model::probe::router::scan::{self, RASTER, SCANS, Scan};
 
 /// Where the order comes from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Source {
     /// The geometry of the grid.
-    Grid(Scan),
+    Grid(&'static Scan),
     /// One permutation for the whole run, drawn from this seed and kept as the buffer `order` `[N]`.
     RandomFixed(u64),
     /// A fresh permutation for every image and step, from this seed and the seed of the image.
@@ -45,54 +45,50 @@ impl Source {
     }
 }
 
-/// The paper's cost of S4 behind any fixed order.
-const S4_COST: PaperCost = PaperCost { parameters: 0.97, flops: 0.77 };
-
 /// The entry of a scan of the grid in the [list](super::HEADS) of heads.
-const fn entry(scan: Scan, name: &'static str, summary: &'static str) -> HeadSpec {
+const fn entry(scan: &'static Scan) -> HeadSpec {
     HeadSpec {
-        id: scan.id(),
-        name,
-        summary,
+        id: scan.id,
+        name: scan.name,
+        summary: scan.summary,
         group: Group::Scan,
         tier: Tier::Order,
-        in_paper: true,
-        paper_cost: None,
+        in_paper: scan.in_paper,
+        paper_cost: scan.paper_cost,
         build: Build::Scan(scan),
     }
 }
 
 /// The fixed orders, in the [list](super::HEADS) of heads.
-pub const SPECS: [HeadSpec; 8] = [
-    HeadSpec { paper_cost: Some(S4_COST), ..entry(Scan::Raster, "Raster", "S4 row by row") },
-    entry(Scan::Vmamba, "VMamba", "S4 along rows and columns, both ways"),
-    entry(Scan::Snake, "Snake", "S4 along snaking rows and columns, both ways"),
-    entry(Scan::Diagonal, "Diagonal", "S4 along diagonals and anti-diagonals, both ways"),
-    HeadSpec { in_paper: false, ..entry(Scan::Hilbert, "Hilbert", "S4 along the Hilbert curve, both ways") },
-    HeadSpec {
-        in_paper: false,
-        ..entry(Scan::Spiral, "Spiral", "S4 from the border to the centre, both ways")
-    },
-    HeadSpec {
-        id: "random-fixed",
-        paper_cost: Some(S4_COST),
-        build: Build::Own(|config| FixedScan::boxed(Source::RandomFixed(config.seed.unwrap_or(0)), config)),
-        ..entry(Scan::Raster, "Random, fixed", "S4 in one random order for all images")
-    },
-    HeadSpec {
-        id: "random-dynamic",
-        paper_cost: Some(S4_COST),
-        build: Build::Own(|config| FixedScan::boxed(Source::RandomDynamic(config.seed.unwrap_or(0)), config)),
-        ..entry(Scan::Raster, "Random, dynamic", "S4 in a fresh random order for every image")
-    },
-];
+pub fn specs() -> impl Iterator<Item = HeadSpec> {
+    SCANS.iter().map(|scan| entry(scan)).chain([RANDOM_FIXED, RANDOM_DYNAMIC])
+}
+
+const RANDOM_FIXED: HeadSpec = HeadSpec {
+    id: "random-fixed",
+    name: "Random, fixed",
+    summary: "S4 in one random order for all images",
+    build: Build::Own(|config| FixedScan::boxed(Source::RandomFixed(config.seed.unwrap_or(0)), config)),
+    ..entry(&RASTER)
+};
+
+const RANDOM_DYNAMIC: HeadSpec = HeadSpec {
+    id: "random-dynamic",
+    name: "Random, dynamic",
+    summary: "S4 in a fresh random order for every image",
+    build: Build::Own(|config| FixedScan::boxed(Source::RandomDynamic(config.seed.unwrap_or(0)), config)),
+    ..RANDOM_FIXED
+};
 
 /// The entry of an order file. Not in the [list](super::HEADS), since a training has to name the file.
 pub static ORDER: HeadSpec = HeadSpec {
     id: "order",
+    name: "Order file",
+    summary: "S4 in an order from a file, the same for all images",
     in_paper: false,
+    paper_cost: None,
     build: Build::Own(|config| FixedScan::boxed(Source::File(config.order.clone()), config)),
-    ..entry(Scan::Raster, "Order file", "S4 in an order from a file, the same for all images")
+    ..entry(&RASTER)
 };
 
 /// S4 behind a fixed order.

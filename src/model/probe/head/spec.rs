@@ -6,7 +6,7 @@ use super::{Config, ConfigError, Dims, Discretization, Head, Norm, routed};
 use crate::model::grid::Grid;
 use crate::model::probe::PaperCost;
 use crate::model::probe::router::RouterSpec;
-use crate::model::probe::router::scan::Scan;
+use crate::model::probe::router::scan::{RASTER, Scan};
 
 /// The kind of a head, by which lists are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ pub(super) enum Build {
     /// By a function of its own, followed by the norm of the settings; new trainings use this one unless they name another.
     Normed(Norm, fn(&Config) -> Result<Box<dyn Head>, ConfigError>),
     /// As the S4 behind a scan of the grid.
-    Scan(Scan),
+    Scan(&'static Scan),
     /// As the S4 behind a learned router.
     Routed(&'static RouterSpec),
 }
@@ -126,7 +126,7 @@ impl HeadSpec {
     /// The scope from which, with the seed, its initial values are drawn. The order of a file shares that of raster order:
     /// the two then only differ in their order.
     pub fn start_scope(&self) -> &'static str {
-        if self.id == super::scan::ORDER.id { Scan::Raster.id() } else { self.id }
+        if self.id == super::scan::ORDER.id { RASTER.id } else { self.id }
     }
 
     /// `f` of the head with default settings.

@@ -1,70 +1,111 @@
 //! Fixed scans: orders that depend on the grid alone and not on the image (docs/definitions.md, section 2).
 //!
 //! A scan is one permutation per direction; `order[k]` is the token read at step `k`, tokens
-//! numbered row by row. Each direction has its own S4 and the readouts are averaged. The first four
-//! are those of the paper (VMamba's cross scan, PlainMamba's snake, diagonals); Hilbert's curve and
-//! the spiral are ours. Every scan is defined for any grid, square or not.
+//! numbered row by row. Each direction has its own S4 and the readouts are averaged. The paper's are raster
+//! order, VMamba's cross scan, PlainMamba's snake and diagonals. Every scan is defined for any grid, square or not.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::model::grid::Grid;
+use crate::model::probe::PaperCost;
 use crate::model::stats::shuffled;
 
-/// A fixed order of the patch grid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scan {
-    /// Row by row. One direction.
-    Raster,
-    /// Row by row, reversed, column by column, reversed.
-    Vmamba,
-    /// Rows alternately rightwards and leftwards, reversed; columns likewise, reversed.
-    Snake,
-    /// Diagonals `r + c` from the top-left, downwards within each, reversed; on the mirrored grid
-    /// (column `cols - 1 - c`) likewise, reversed.
-    Diagonal,
-    /// Hilbert's curve generalised to any rectangle, along the longer side; reversed.
-    Hilbert,
-    /// Clockwise from the top-left corner inwards, so that the centre is read last; reversed.
-    Spiral,
+/// A fixed order of the patch grid, in one or several directions.
+#[derive(Debug)]
+pub struct Scan {
+    /// Its id in probe files and on the command line, which is also the id of the head that combines it with S4.
+    pub id: &'static str,
+    /// Its name on the screen.
+    pub name: &'static str,
+    /// What the head does, in one line.
+    pub summary: &'static str,
+    /// Whether the paper has it.
+    pub in_paper: bool,
+    /// The cost that the paper reports for the head.
+    pub paper_cost: Option<PaperCost>,
+    /// Permutations of the `grid.len()` tokens: entry `k` is the token read at step `k`.
+    paths: &'static [fn(Grid) -> Vec<usize>],
+    /// Whether each path is also read backwards.
+    both_ways: bool,
 }
 
+/// Every scan.
+pub const SCANS: &[&Scan] = &[&RASTER, &VMAMBA, &SNAKE, &DIAGONAL, &HILBERT, &SPIRAL];
+
+/// Row by row.
+pub const RASTER: Scan = Scan {
+    id: "raster",
+    name: "Raster",
+    summary: "S4 row by row",
+    in_paper: true,
+    paper_cost: Some(PaperCost { parameters: 0.97, flops: 0.77 }),
+    paths: &[rows],
+    both_ways: false,
+};
+
+/// Row by row, and column by column.
+const VMAMBA: Scan = Scan {
+    id: "vmamba",
+    name: "VMamba",
+    summary: "S4 along rows and columns, both ways",
+    paper_cost: None,
+    paths: &[rows, columns],
+    both_ways: true,
+    ..RASTER
+};
+
+/// Rows alternately rightwards and leftwards; columns likewise.
+const SNAKE: Scan = Scan {
+    id: "snake",
+    name: "Snake",
+    summary: "S4 along snaking rows and columns, both ways",
+    paths: &[snaking_rows, snaking_columns],
+    ..VMAMBA
+};
+
+/// Diagonals `r + c` from the top-left, downwards within each; on the mirrored grid (column `cols - 1 - c`) likewise.
+const DIAGONAL: Scan = Scan {
+    id: "diagonal",
+    name: "Diagonal",
+    summary: "S4 along diagonals and anti-diagonals, both ways",
+    paths: &[diagonals, anti_diagonals],
+    ..VMAMBA
+};
+
+/// Hilbert's curve generalised to any rectangle, along the longer side.
+const HILBERT: Scan = Scan {
+    id: "hilbert",
+    name: "Hilbert",
+    summary: "S4 along the Hilbert curve, both ways",
+    in_paper: false,
+    paths: &[hilbert],
+    ..VMAMBA
+};
+
+/// Clockwise from the top-left corner inwards, so that the centre is read last.
+const SPIRAL: Scan = Scan {
+    id: "spiral",
+    name: "Spiral",
+    summary: "S4 from the border to the centre, both ways",
+    paths: &[spiral],
+    ..HILBERT
+};
+
 impl Scan {
-    /// Every scan.
-    pub const ALL: [Self; 6] =
-        [Self::Raster, Self::Vmamba, Self::Snake, Self::Diagonal, Self::Hilbert, Self::Spiral];
-
-    /// Its id in probe files and on the command line.
-    pub const fn id(self) -> &'static str {
-        match self {
-            Self::Raster => "raster",
-            Self::Vmamba => "vmamba",
-            Self::Snake => "snake",
-            Self::Diagonal => "diagonal",
-            Self::Hilbert => "hilbert",
-            Self::Spiral => "spiral",
-        }
-    }
-
     /// Number of its directions, which is the length of [`orders`](Self::orders).
-    pub const fn directions(self) -> usize {
-        match self {
-            Self::Raster => 1,
-            Self::Vmamba | Self::Snake | Self::Diagonal => 4,
-            Self::Hilbert | Self::Spiral => 2,
-        }
+    pub const fn directions(&self) -> usize {
+        self.paths.len() * if self.both_ways { 2 } else { 1 }
     }
 
-    /// For each direction, a permutation of the `grid.len()` tokens: entry `k` is the token read at step `k`.
-    pub fn orders(self, grid: Grid) -> Vec<Vec<usize>> {
-        match self {
-            Self::Raster => vec![rows(grid, false)],
-            Self::Vmamba => with_reversals([rows(grid, false), columns(grid, false)]),
-            Self::Snake => with_reversals([rows(grid, true), columns(grid, true)]),
-            Self::Diagonal => with_reversals([diagonals(grid, false), diagonals(grid, true)]),
-            Self::Hilbert => with_reversals([hilbert(grid)]),
-            Self::Spiral => with_reversals([spiral(grid)]),
-        }
+    /// The token read at every step, for each direction: a path, then the same path backwards.
+    pub fn orders(&self, grid: Grid) -> Vec<Vec<usize>> {
+        let ways = |path: &fn(Grid) -> Vec<usize>| {
+            let order = path(grid);
+            let backwards = self.both_ways.then(|| order.iter().rev().copied().collect());
+            std::iter::once(order).chain(backwards)
+        };
+        self.paths.iter().flat_map(ways).collect()
     }
 }
 
@@ -73,31 +114,47 @@ pub fn random(seed: u64, n: usize) -> Vec<usize> {
     shuffled(n, &mut ChaCha8Rng::seed_from_u64(seed))
 }
 
-fn with_reversals<const K: usize>(orders: [Vec<usize>; K]) -> Vec<Vec<usize>> {
-    orders.into_iter().flat_map(|order| [order.clone(), order.into_iter().rev().collect()]).collect()
+/// Row by row.
+fn rows(grid: Grid) -> Vec<usize> {
+    (0..grid.len()).collect()
 }
 
-/// Row by row; with `snake`, every other row backwards.
-fn rows(grid: Grid, snake: bool) -> Vec<usize> {
-    let step = |i: usize| {
-        let (r, c) = (i / grid.cols, i % grid.cols);
-        r * grid.cols + if snake && r % 2 == 1 { grid.cols - 1 - c } else { c }
-    };
-    (0..grid.len()).map(step).collect()
+/// Row by row, every other row backwards.
+fn snaking_rows(grid: Grid) -> Vec<usize> {
+    (0..grid.len()).map(|i| if i / grid.cols % 2 == 1 { mirrored(i, grid) } else { i }).collect()
 }
 
-/// Column by column; with `snake`, every other column upwards.
-fn columns(grid: Grid, snake: bool) -> Vec<usize> {
-    let transposed = rows(Grid::new(grid.cols, grid.rows), snake);
-    transposed.into_iter().map(|i| (i % grid.rows) * grid.cols + i / grid.rows).collect()
+/// The token in the place of token `i` in the mirrored grid, whose columns count from the right.
+const fn mirrored(i: usize, grid: Grid) -> usize {
+    i + grid.cols - 1 - 2 * (i % grid.cols)
 }
 
-/// Diagonals `r + c = 0, 1, ...`, by increasing row; `mirrored` counts columns from the right.
-fn diagonals(grid: Grid, mirrored: bool) -> Vec<usize> {
-    let mut cells: Vec<(usize, usize)> = (0..grid.len()).map(|i| (i / grid.cols, i % grid.cols)).collect();
-    cells.sort_by_key(|&(r, c)| (r + c, r));
-    let column = |c: usize| if mirrored { grid.cols - 1 - c } else { c };
-    cells.into_iter().map(|(r, c)| r * grid.cols + column(c)).collect()
+/// Column by column.
+fn columns(grid: Grid) -> Vec<usize> {
+    transposed(grid, rows)
+}
+
+/// Column by column, every other column upwards.
+fn snaking_columns(grid: Grid) -> Vec<usize> {
+    transposed(grid, snaking_rows)
+}
+
+/// The path over the transposed grid, transposed back.
+fn transposed(grid: Grid, path: fn(Grid) -> Vec<usize>) -> Vec<usize> {
+    let path = path(Grid::new(grid.cols, grid.rows));
+    path.into_iter().map(|i| (i % grid.rows) * grid.cols + i / grid.rows).collect()
+}
+
+/// Diagonals `r + c = 0, 1, ...`, by increasing row.
+fn diagonals(grid: Grid) -> Vec<usize> {
+    let mut cells = rows(grid);
+    cells.sort_by_key(|i| i / grid.cols + i % grid.cols); // stable: by row within each
+    cells
+}
+
+/// The same diagonals of the mirrored grid.
+fn anti_diagonals(grid: Grid) -> Vec<usize> {
+    diagonals(grid).into_iter().map(|i| mirrored(i, grid)).collect()
 }
 
 /// Clockwise from the top-left corner, ring by ring.
@@ -175,12 +232,12 @@ mod tests {
     #[test]
     fn every_scan_of_every_grid_is_a_permutation() {
         for grid in (1..=8).flat_map(|rows| (1..=8).map(move |cols| Grid::new(rows, cols))) {
-            for scan in Scan::ALL {
+            for scan in SCANS {
                 let orders = scan.orders(grid);
-                assert_eq!(orders.len(), scan.directions(), "{scan:?}");
+                assert_eq!(orders.len(), scan.directions(), "{}", scan.id);
                 for mut order in orders {
                     order.sort_unstable();
-                    assert!(order.into_iter().eq(0..grid.len()), "{scan:?} on {grid:?}");
+                    assert!(order.into_iter().eq(0..grid.len()), "{} on {grid:?}", scan.id);
                 }
             }
         }
@@ -190,26 +247,26 @@ mod tests {
     fn three_by_three_orders_are_those_written_by_hand() {
         // One digit per token, one word per direction.
         for (scan, orders) in [
-            (Scan::Raster, "012345678"),
-            (Scan::Vmamba, "012345678 876543210 036147258 852741630"),
-            (Scan::Snake, "012543678 876345210 036741258 852147630"),
-            (Scan::Diagonal, "013246578 875642310 215048376 673840512"),
-            (Scan::Hilbert, "036785412 214587630"),
-            (Scan::Spiral, "012587634 436785210"),
+            (RASTER, "012345678"),
+            (VMAMBA, "012345678 876543210 036147258 852741630"),
+            (SNAKE, "012543678 876345210 036741258 852147630"),
+            (DIAGONAL, "013246578 875642310 215048376 673840512"),
+            (HILBERT, "036785412 214587630"),
+            (SPIRAL, "012587634 436785210"),
         ] {
             let found = scan.orders(Grid::new(3, 3));
             let words = found.iter().map(|order| order.iter().map(ToString::to_string).collect::<String>());
-            assert_eq!(words.collect::<Vec<_>>().join(" "), orders, "{scan:?}");
+            assert_eq!(words.collect::<Vec<_>>().join(" "), orders, "{}", scan.id);
         }
     }
 
     #[test]
     fn two_rows_of_three_are_those_written_by_hand() {
         let grid = Grid::new(2, 3);
-        assert_eq!(Scan::Snake.orders(grid)[2], [0, 3, 4, 1, 2, 5]);
-        assert_eq!(Scan::Vmamba.orders(grid)[2], [0, 3, 1, 4, 2, 5]);
-        assert_eq!(Scan::Diagonal.orders(grid)[2], [2, 1, 5, 0, 4, 3]);
-        assert_eq!(Scan::Spiral.orders(grid)[0], [0, 1, 2, 5, 4, 3]);
+        assert_eq!(SNAKE.orders(grid)[2], [0, 3, 4, 1, 2, 5]);
+        assert_eq!(VMAMBA.orders(grid)[2], [0, 3, 1, 4, 2, 5]);
+        assert_eq!(DIAGONAL.orders(grid)[2], [2, 1, 5, 0, 4, 3]);
+        assert_eq!(SPIRAL.orders(grid)[0], [0, 1, 2, 5, 4, 3]);
     }
 
     #[test]
@@ -219,7 +276,7 @@ mod tests {
             (a.0.abs_diff(b.0), a.1.abs_diff(b.1))
         };
         for grid in (1..=9).flat_map(|rows| (1..=9).map(move |cols| Grid::new(rows, cols))) {
-            for order in [rows(grid, true), columns(grid, true), spiral(grid)] {
+            for order in [snaking_rows(grid), snaking_columns(grid), spiral(grid)] {
                 let mut steps = order.windows(2).map(|w| apart(w[0], w[1], grid.cols));
                 assert!(steps.all(|(r, c)| r + c == 1), "{grid:?}");
             }
