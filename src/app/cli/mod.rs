@@ -1,4 +1,4 @@
-//! The command line: each verb (subcommand) has a file here and a variant in [`Verb`].
+//! The command line: each verb (subcommand) has a file here and a line in `verbs!`.
 //!
 //! A verb is a `clap::Args` struct with a method `run`. Standard output gets the results, standard error the rest.
 
@@ -54,9 +54,23 @@ pub(super) struct Cli {
     verb: Option<Verb>,
 }
 
-/// What the program can be asked to do, in the order of a day's work.
-#[derive(Subcommand)]
-enum Verb {
+/// Generates the enum of verbs, each with how it is run, from one list.
+macro_rules! verbs {
+    ($($name:ident($verb:ty $(, $program:expr)?),)*) => {
+        /// What the program can be asked to do, in the order of a day's work.
+        #[derive(Subcommand)]
+        enum Verb { $($name($verb)),* }
+
+        impl Verb {
+            /// Runs the verb: `Ok` with its exit code if it ran to its end, `Err` if it failed.
+            fn run(self) -> anyhow::Result<ExitCode> {
+                match self { $(Self::$name(verb) => verb.run($($program)?)),* }
+            }
+        }
+    };
+}
+
+verbs! {
     Open(open::Open),
     Inspect(Box<inspect::Inspect>),
     Figures(Box<figures::Figures>),
@@ -72,7 +86,7 @@ enum Verb {
     Push(push::Push),
     Similar(similar::Similar),
     Scenes(scenes::Scenes),
-    Demo(demo::Demo),
+    Demo(demo::Demo, run::<String>),
     Cache(cache::Cache),
     Devices(devices::Devices),
     Doctor(doctor::Doctor),
@@ -91,36 +105,6 @@ impl Cli {
                 say!("no display found: writing the results of the bundled demo to demo-results");
                 run(["ssmprobe", "demo", "results", "--out", "demo-results"])
             }
-        }
-    }
-}
-
-impl Verb {
-    /// Runs the verb: `Ok` with its exit code if it ran to its end, `Err` if it failed.
-    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        match self {
-            Self::Open(verb) => verb.run(),
-            Self::Inspect(verb) => verb.run(),
-            Self::Figures(verb) => verb.run(),
-            Self::Dataset(verb) => verb.run(),
-            Self::Import(verb) => verb.run(),
-            Self::Pretrain(verb) => verb.run(),
-            Self::Extract(verb) => verb.run(),
-            Self::Train(verb) => verb.run(),
-            Self::Eval(verb) => verb.run(),
-            Self::Sweep(verb) => verb.run(),
-            Self::Jobs(verb) => verb.run(),
-            Self::Report(verb) => verb.run(),
-            Self::Push(verb) => verb.run(),
-            Self::Similar(verb) => verb.run(),
-            Self::Scenes(verb) => verb.run(),
-            Self::Demo(verb) => verb.run(run::<String>),
-            Self::Cache(verb) => verb.run(),
-            Self::Devices(verb) => verb.run(),
-            Self::Doctor(verb) => verb.run(),
-            Self::Serve(verb) => verb.run(),
-            Self::Remote(verb) => verb.run(),
-            Self::Bench(verb) => verb.run(),
         }
     }
 }
