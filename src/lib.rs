@@ -29,6 +29,9 @@
 
 #![warn(clippy::print_stdout)] // results go through `app::terminal::stdout`, which survives `| head`
 
+#[macro_use]
+mod listed;
+
 pub mod app;
 pub mod model;
 pub mod viz;

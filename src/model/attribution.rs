@@ -5,38 +5,17 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A method of attribution (docs/definitions.md, section 11).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Attribution {
-    /// Gradient x token.
-    Gradient,
-    /// Integrated gradients, from the mean token.
-    Integrated,
-    /// Attention rollout, of the backbone.
-    Rollout,
-}
-
-impl Attribution {
-    /// All methods, in the order in which lists show them.
-    pub const ALL: [Self; 3] = [Self::Gradient, Self::Integrated, Self::Rollout];
-
-    /// Its name in flags and files.
-    pub const fn id(self) -> &'static str {
-        match self {
-            Self::Gradient => "gradient",
-            Self::Integrated => "integrated",
-            Self::Rollout => "rollout",
-        }
-    }
-
-    /// Its name on the screen.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Gradient => "Gradient × token",
-            Self::Integrated => "Integrated gradients",
-            Self::Rollout => "Attention rollout",
-        }
+listed! {
+    /// A method of attribution (docs/definitions.md, section 11).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Attribution {
+        /// Gradient x token.
+        Gradient: "gradient", "Gradient × token";
+        /// Integrated gradients, from the mean token.
+        Integrated: "integrated", "Integrated gradients";
+        /// Attention rollout, of the backbone.
+        Rollout: "rollout", "Attention rollout";
     }
 }
 
@@ -44,16 +23,14 @@ impl FromStr for Attribution {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.map(Self::id);
-        let found = Self::ALL.into_iter().find(|method| method.id() == text);
-        found.ok_or_else(|| format!("expected {}", known.join(", ")))
+        Self::find(text).ok_or_else(|| format!("expected {}", Self::ALL.map(Self::id).join(", ")))
     }
 }
 
 /// A set of methods, those to compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Attribution>", into = "Vec<Attribution>")]
-pub struct AttributionSet([bool; 3]);
+pub struct AttributionSet([bool; Attribution::ALL.len()]);
 
 impl AttributionSet {
     /// Whether `method` is in the set.

@@ -76,7 +76,7 @@ fn assert_solo(run: &Run, layer: Layer, rate: f64, solo: &Run) {
             let [found, expected] = [(run, &name), (solo, &head.name)]
                 .map(|(run, name)| plain(run.outcome(name, seed).expect("an outcome")));
             assert_eq!(found, expected, "{name}, seed {seed}");
-            for which in ProbeCheckpoint::BOTH {
+            for which in ProbeCheckpoint::ALL {
                 let probe =
                     |run: &Run, name: &str| Probe::load(run.probe(name, seed, which)).expect("a probe");
                 let (found, expected) = (probe(run, &name), probe(solo, &head.name));

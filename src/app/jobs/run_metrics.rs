@@ -98,8 +98,8 @@ impl RunMetrics {
     pub fn drop_stale(&mut self, run: &Run) -> Vec<String> {
         let is_stale = |probe: &ProbeMetrics| {
             let Some(asked) = &probe.file else { return false };
-            let now = ProbeCheckpoint::from_name(&probe.which)
-                .map(|which| run.probe(&probe.head, probe.seed, which));
+            let now =
+                ProbeCheckpoint::find(&probe.which).map(|which| run.probe(&probe.head, probe.seed, which));
             now.and_then(|path| sha256::of_file(&path).ok()).is_some_and(|now| now != *asked)
         };
         let stale = self.probes.extract_if(.., |probe| is_stale(probe));

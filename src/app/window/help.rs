@@ -84,15 +84,15 @@ fn shortcuts(ui: &Ui) -> Answer<Action> {
     dialog::show(ui.ctx(), "shortcuts", 560.0, "Keyboard shortcuts", |ui| {
         widgets::scrolled(470.0).show(ui, |ui| {
             for menu in Menu::ALL {
-                let own = Action::ALL.iter().filter(|action| action.menu() == *menu);
+                let own = Action::ALL.iter().filter(|action| action.menu() == menu);
                 let own: Vec<(Shortcut, Action)> =
                     own.filter_map(|action| Some((action.shortcut()?, *action))).collect();
                 if own.is_empty() {
                     continue;
                 }
                 ui.add_space(6.0);
-                ui.label(RichText::new(menu.text()).strong());
-                let grid = Grid::new(menu.text()).num_columns(2).spacing([18.0, 4.0]).min_col_width(120.0);
+                ui.label(RichText::new(menu.name()).strong());
+                let grid = Grid::new(menu.name()).num_columns(2).spacing([18.0, 4.0]).min_col_width(120.0);
                 grid.show(ui, |ui| {
                     for (key, action) in own {
                         ui.label(key.text());

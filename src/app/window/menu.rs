@@ -20,18 +20,18 @@ const RECENT: usize = 5;
 pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     MenuBar::new().ui(ui, |ui| {
         for menu in Menu::ALL {
-            ui.menu_button(menu.text(), |ui| {
+            ui.menu_button(menu.name(), |ui| {
                 ui.set_min_width(250.0);
-                if *menu == Menu::Panes {
+                if menu == Menu::Panes {
                     panes(window, ui);
                 }
-                for action in Action::ALL.iter().filter(|action| action.menu() == *menu) {
+                for action in Action::ALL.iter().filter(|action| action.menu() == menu) {
                     item(ui, cx, *action);
                     if action.ends_group() {
                         ui.separator();
                     }
                 }
-                if *menu == Menu::File {
+                if menu == Menu::File {
                     recent(ui, cx);
                 }
             });

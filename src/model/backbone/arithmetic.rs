@@ -12,17 +12,19 @@ use serde::{Deserialize, Serialize};
 
 use super::BackboneError;
 
-/// The precision of a backbone's matrix products.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Arithmetic {
-    /// Float32 throughout.
-    #[default]
-    Float32,
-    /// Products in float16.
-    Float16,
-    /// Products in bfloat16.
-    Bfloat16,
+listed! {
+    /// The precision of a backbone's matrix products.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Arithmetic {
+        /// Float32 throughout.
+        #[default]
+        Float32: "float32";
+        /// Products in float16.
+        Float16: "float16";
+        /// Products in bfloat16.
+        Bfloat16: "bfloat16";
+    }
 }
 
 impl FromStr for Arithmetic {
@@ -30,24 +32,11 @@ impl FromStr for Arithmetic {
 
     /// The one of this name.
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|known| known.name() == text);
-        known.ok_or_else(|| "expected float32, float16 or bfloat16".into())
+        Self::find(text).ok_or_else(|| "expected float32, float16 or bfloat16".into())
     }
 }
 
 impl Arithmetic {
-    /// Every precision.
-    pub const ALL: [Self; 3] = [Self::Float32, Self::Float16, Self::Bfloat16];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Float32 => "float32",
-            Self::Float16 => "float16",
-            Self::Bfloat16 => "bfloat16",
-        }
-    }
-
     /// The type of weights and matrix products.
     pub(super) const fn dtype(self) -> DType {
         match self {

@@ -35,38 +35,28 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// Folder of a dataset that holds the masks of its images, under the same relative paths.
 pub const MASKS: &str = "masks";
 
-/// What a sample is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Split {
-    /// Probes are trained on it.
-    Train,
-    /// Held out for model selection.
-    Val,
-    /// Held out for the reported results.
-    Test,
+listed! {
+    /// What a sample is for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum Split {
+        /// Probes are trained on it.
+        Train: "train";
+        /// Held out for model selection.
+        Val: "val";
+        /// Held out for the reported results.
+        Test: "test";
+    }
 }
 
 impl FromStr for Split {
     type Err = &'static str;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|split| split.name() == name).ok_or("expected train, val or test")
+        Self::find(name).ok_or("expected train, val or test")
     }
 }
 
 impl Split {
-    /// Every split, in the order of the variants.
-    pub const ALL: [Self; 3] = [Self::Train, Self::Val, Self::Test];
-
-    /// `train`, `val` or `test`, as folders and tables name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Train => "train",
-            Self::Val => "val",
-            Self::Test => "test",
-        }
-    }
-
     /// The split that a folder's name or a table's cell means, in any case; `None` for any other word.
     fn from_word(word: &str) -> Option<Self> {
         match word.trim().to_ascii_lowercase().as_str() {

@@ -11,34 +11,23 @@ use super::image_reading::ImageReading;
 use super::intervention::{Intervention, InterventionError};
 use crate::model::probe::Probe;
 
-/// A way of reading a trained probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ablation {
-    /// As it was trained.
-    Normal,
-    /// A random permutation of positions between the router and the S4.
-    Scrambled,
-    /// The S4 on the tokens as they lie, row by row.
-    NoRouting,
-    /// The S4 on the tokens in random order.
-    RandomOrder,
+listed! {
+    /// A way of reading a trained probe.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Ablation {
+        /// As it was trained.
+        Normal: "Normal";
+        /// A random permutation of positions between the router and the S4.
+        Scrambled: "Scrambled after routing";
+        /// The S4 on the tokens as they lie, row by row.
+        NoRouting: "No routing (raster)";
+        /// The S4 on the tokens in random order.
+        RandomOrder: "Random order";
+    }
 }
 
 impl Ablation {
-    /// Every ablation.
-    pub const ALL: [Self; 4] = [Self::Normal, Self::Scrambled, Self::NoRouting, Self::RandomOrder];
-
-    /// Name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Scrambled => "Scrambled after routing",
-            Self::NoRouting => "No routing (raster)",
-            Self::RandomOrder => "Random order",
-        }
-    }
-
     /// The intervention of this ablation; `seed` is that of random orders.
     pub fn change(self, seed: u64) -> Intervention {
         match self {

@@ -7,22 +7,24 @@ use serde::{Deserialize, Serialize};
 use super::optim::{AdamW, Momentum, Optimizer, cosine};
 use crate::model::backbone::preprocess::augment::RandomCrop;
 
-/// How heads are trained, as a project has it. Doc lines are the help of the flag.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Protocol {
-    /// AdamW at 1e-3 and a cosine to 0, 100 epochs (the paper, "Optimization")
-    #[default]
-    Paper,
-    /// LARS at 0.1 x batch / 256, 10 epochs of linear warm-up, then a cosine to 0, 90 epochs (facebookresearch/mae at be47fef,
-    /// main_linprobe.py and util/lars.py); its BatchNorm before the classifier is the head `linear-bn`
-    MaeLinprobe,
-    /// SGD with momentum 0.9 at each of 13 rates from 1e-5 to 0.1 x batch / 256, a cosine to 0, 10 epochs
-    /// (facebookresearch/dinov2 at 05c66df, dinov2/eval/linear.py)
-    Dinov2Linear,
-    /// LARS at 0.1 x batch / 256, 10 epochs of linear warm-up, then a cosine to 0, 90 epochs (billpsomas/efficient-probing at
-    /// 04bb316, main_linprobe.py); its head is `efficient`
-    EfficientProbing,
+listed! {
+    /// How heads are trained, as a project has it. Doc lines are the help of the flag.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Protocol {
+        /// AdamW at 1e-3 and a cosine to 0, 100 epochs (the paper, "Optimization")
+        #[default]
+        Paper: "paper";
+        /// LARS at 0.1 x batch / 256, 10 epochs of linear warm-up, then a cosine to 0, 90 epochs (facebookresearch/mae at be47fef,
+        /// main_linprobe.py and util/lars.py); its BatchNorm before the classifier is the head `linear-bn`
+        MaeLinprobe: "mae-linprobe";
+        /// SGD with momentum 0.9 at each of 13 rates from 1e-5 to 0.1 x batch / 256, a cosine to 0, 10 epochs
+        /// (facebookresearch/dinov2 at 05c66df, dinov2/eval/linear.py)
+        Dinov2Linear: "dinov2-linear";
+        /// LARS at 0.1 x batch / 256, 10 epochs of linear warm-up, then a cosine to 0, 90 epochs (billpsomas/efficient-probing at
+        /// 04bb316, main_linprobe.py); its head is `efficient`
+        EfficientProbing: "efficient-probing";
+    }
 }
 
 /// Learning rates of DINOv2's linear evaluation for batches of 256.
@@ -31,19 +33,6 @@ const DINOV2_RATES: [f64; 13] = [1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3,
 const WARM_UP: usize = 10;
 
 impl Protocol {
-    /// Every protocol.
-    pub const ALL: [Self; 4] = [Self::Paper, Self::MaeLinprobe, Self::Dinov2Linear, Self::EfficientProbing];
-
-    /// Its name on the command line and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Paper => "paper",
-            Self::MaeLinprobe => "mae-linprobe",
-            Self::Dinov2Linear => "dinov2-linear",
-            Self::EfficientProbing => "efficient-probing",
-        }
-    }
-
     /// Whether it is the paper's.
     pub fn is_paper(&self) -> bool {
         *self == Self::Paper

@@ -132,7 +132,7 @@ fn with_token(readout: Readout, trace: &Trace, i: usize) -> Readout {
     let found =
         trace.attributions.iter().filter_map(|(method, found)| Some((method, found.found()?.token.get(i)?)));
     found.fold(readout, |readout, (method, v)| {
-        readout.number(&label(trace, method.title()), Some(f64::from(*v)))
+        readout.number(&label(trace, method.name()), Some(f64::from(*v)))
     })
 }
 

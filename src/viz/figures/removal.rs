@@ -31,40 +31,21 @@ const LINE_PT: f32 = 11.0;
 /// Height over width of a chart.
 const CHART_ASPECT: f32 = 0.72;
 
-/// The output of the class that the curves show.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Quantity {
-    /// Its logit.
-    #[default]
-    Logit,
-    /// Its logit minus that of the strongest other class on the whole image.
-    Margin,
-    /// Its probability.
-    Probability,
+listed! {
+    /// The output of the class that the curves show.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Quantity {
+        /// Its logit.
+        #[default]
+        Logit: "logit", "Logit";
+        /// Its logit minus that of the strongest other class on the whole image.
+        Margin: "margin", "Margin";
+        /// Its probability.
+        Probability: "probability", "Probability";
+    }
 }
 
 impl Quantity {
-    /// All quantities.
-    pub const ALL: [Self; 3] = [Self::Logit, Self::Margin, Self::Probability];
-
-    /// Its name in command-line options.
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Logit => "logit",
-            Self::Margin => "margin",
-            Self::Probability => "probability",
-        }
-    }
-
-    /// Its name on the screen.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Logit => "Logit",
-            Self::Margin => "Margin",
-            Self::Probability => "Probability",
-        }
-    }
-
     /// Its values in a curve; empty for the margin of a probe with a single class.
     pub fn of(self, curve: &Curve) -> &[f64] {
         match self {

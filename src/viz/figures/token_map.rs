@@ -47,7 +47,7 @@ impl TokenMap {
             (Some(method), _) => match trace.attributions.get(&method) {
                 Some(Found::Some(found)) => Ok((Some(method), &found.token)),
                 Some(Found::None { none }) => Err(Empty(none.clone())),
-                None => Err(Empty(format!("{} is not computed: it was not requested", method.title()))),
+                None => Err(Empty(format!("{} is not computed: it was not requested", method.name()))),
             },
         }
     }
@@ -108,7 +108,7 @@ fn figure_height(trace: &Trace, width: f32, keys: Keys) -> f32 {
 impl Figure for TokenMap {
     fn info(&self) -> Info {
         let (id, title) =
-            self.0.map_or(("token_map", "Evidence by token"), |method| (method.id(), method.title()));
+            self.0.map_or(("token_map", "Evidence by token"), |method| (method.id(), method.name()));
         let about = match self.0 {
             None => {
                 "What every token adds to the logit of the class, over its patch; the patches and the bias sum to the logit"
@@ -182,7 +182,7 @@ impl Figure for TokenMap {
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let mapped @ (method, values) = self.mapped(trace)?;
-        let name = method.map_or("Evidence", Attribution::title);
+        let name = method.map_or("Evidence", Attribution::name);
         let mut scene = Scene::new(size.width, size.height, format!("{name} by token"), theme.background);
         let keys = options.keys;
         let line = keys.title_room(theme);

@@ -90,7 +90,7 @@ fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
             assert_eq!(training["epoch"]["epoch"], epoch + 1, "{name}");
             assert_close(&name, training["epoch"]["test"].as_f64().expect("a number"), reported.test, 1e-6);
         }
-        let [first, last] = ProbeCheckpoint::BOTH.map(|which| file(&run, &outcome, which).classifier);
+        let [first, last] = ProbeCheckpoint::ALL.map(|which| file(&run, &outcome, which).classifier);
         assert_eq!(first == last, best + 1 == outcome.epochs.len(), "{name}");
         apart += usize::from(first != last);
     }

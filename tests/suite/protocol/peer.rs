@@ -93,7 +93,7 @@ fn a_run_is_that_of_pytorch() {
         let others: Vec<[f64; 4]> = expected["epochs"].as_array().expect("epochs").iter().map(four).collect();
         assert_close(format!("{name}: loss, train, select, test"), epochs, others, TOLERANCE);
         assert_eq!(outcome.best_epoch, Some(number(&expected["best_epoch"]) as usize), "{name}");
-        for (which, answers) in ProbeCheckpoint::BOTH.into_iter().zip([&outcome.best, &outcome.last]) {
+        for (which, answers) in ProbeCheckpoint::ALL.into_iter().zip([&outcome.best, &outcome.last]) {
             let key = which.name();
             assert_close(format!("{name}: answers, {key}"), answers, floats(&expected[key]), 0.0);
             let probe = Probe::load(run.probe(head, *seed, which)).expect("a probe");
@@ -203,7 +203,7 @@ fn the_verbs_say_what_the_peer_says() {
     for result in end["results"].as_array().expect("results") {
         let (head, seed) =
             (result["head"].as_str().expect("a head"), result["seed"].as_u64().expect("a seed"));
-        let expected = ProbeCheckpoint::BOTH.map(|which| reported(of(&peer, head, seed), which));
+        let expected = ProbeCheckpoint::ALL.map(|which| reported(of(&peer, head, seed), which));
         assert_close(
             format!("{head}, seed {seed}"),
             ["best", "last"].map(|key| number(&result[key])),

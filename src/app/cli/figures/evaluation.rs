@@ -128,7 +128,7 @@ impl EvaluationFlags {
             let ids = || removal.modes.keys().map(|mode| mode.id()).collect::<Vec<_>>().join(", ");
             view.mode = *mode.ok_or_else(|| Usage(format!("--mode {asked}: the file has {}", ids())))?;
         }
-        let quantity = Quantity::ALL.into_iter().find(|quantity| quantity.id() == self.quantity);
+        let quantity = Quantity::find(&self.quantity);
         let ids = || Quantity::ALL.map(Quantity::id).join(", ");
         let unknown = || Usage(format!("--quantity {}: expected one of {}", self.quantity, ids()));
         view.quantity = quantity.ok_or_else(unknown)?;

@@ -1,36 +1,21 @@
 //! The menus, and keyboard shortcuts.
 
-/// The menus, from left to right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Menu {
-    /// Opening, saving and exporting.
-    File,
-    /// Undo, jobs, clipboard and the palette.
-    Edit,
-    /// Images, columns, evaluation and appearance.
-    View,
-    /// Training.
-    Train,
-    /// Which panes are open.
-    Panes,
-    /// Documentation.
-    Help,
-}
-
-impl Menu {
-    /// All menus, in order.
-    pub const ALL: &[Self] = &[Self::File, Self::Edit, Self::View, Self::Train, Self::Panes, Self::Help];
-
-    /// Its title in the menu bar.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::File => "File",
-            Self::Edit => "Edit",
-            Self::View => "View",
-            Self::Train => "Train",
-            Self::Panes => "Panes",
-            Self::Help => "Help",
-        }
+listed! {
+    /// The menus, from left to right.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Menu {
+        /// Opening, saving and exporting.
+        File: "File";
+        /// Undo, jobs, clipboard and the palette.
+        Edit: "Edit";
+        /// Images, columns, evaluation and appearance.
+        View: "View";
+        /// Training.
+        Train: "Train";
+        /// Which panes are open.
+        Panes: "Panes";
+        /// Documentation.
+        Help: "Help";
     }
 }
 

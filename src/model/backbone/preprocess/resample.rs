@@ -15,41 +15,29 @@ const PRECISION: u32 = 22;
 /// One half, added so that the shift by [`PRECISION`] rounds.
 const HALF: i32 = 1 << (PRECISION - 1);
 
-/// The filters, in Pillow's numbering.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Filter {
-    /// 0: the pixel under the centre.
-    Nearest,
-    /// 1: sinc windowed by sinc, radius 3.
-    Lanczos,
-    /// 2: triangle, radius 1.
-    Bilinear,
-    /// 3: cubic, radius 2.
-    Bicubic,
-    /// 4: mean, radius 1/2.
-    Box,
-    /// 5: sinc windowed by a Hamming window, radius 1.
-    Hamming,
+listed! {
+    /// The filters, in Pillow's numbering.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Filter {
+        /// 0: the pixel under the centre.
+        Nearest: "nearest";
+        /// 1: sinc windowed by sinc, radius 3.
+        Lanczos: "lanczos";
+        /// 2: triangle, radius 1.
+        Bilinear: "bilinear";
+        /// 3: cubic, radius 2.
+        Bicubic: "bicubic";
+        /// 4: mean, radius 1/2.
+        Box: "box";
+        /// 5: sinc windowed by a Hamming window, radius 1.
+        Hamming: "hamming";
+    }
 }
 
 impl Filter {
     /// The filter with Pillow's number.
     pub fn from_number(number: u64) -> Option<Self> {
-        [Self::Nearest, Self::Lanczos, Self::Bilinear, Self::Bicubic, Self::Box, Self::Hamming]
-            .get(usize::try_from(number).ok()?)
-            .copied()
-    }
-
-    /// Its name, as Pillow writes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Nearest => "nearest",
-            Self::Lanczos => "lanczos",
-            Self::Bilinear => "bilinear",
-            Self::Bicubic => "bicubic",
-            Self::Box => "box",
-            Self::Hamming => "hamming",
-        }
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
     fn radius(self) -> f64 {

@@ -13,51 +13,27 @@ use self::logreg::LogReg;
 use crate::model::data::token_cache::TokenCache;
 use crate::model::train::{Labelled, accuracy};
 
-/// Which vector represents an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum View {
-    /// The CLS token.
-    Cls,
-    /// The mean of the patch tokens.
-    Mean,
-}
-
-impl View {
-    /// Name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cls => "CLS",
-            Self::Mean => "mean tokens",
-        }
+listed! {
+    /// Which vector represents an image.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum View {
+        /// The CLS token.
+        Cls: "CLS";
+        /// The mean of the patch tokens.
+        Mean: "mean tokens";
     }
 }
 
-/// The classifier fitted to the vectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Method {
-    /// Nearest neighbours.
-    Knn,
-    /// Logistic regression.
-    LogReg,
-}
-
-impl Method {
-    /// Name in files and lists.
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Knn => "knn",
-            Self::LogReg => "logreg",
-        }
-    }
-
-    /// Name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Knn => "kNN",
-            Self::LogReg => "Logistic regression",
-        }
+listed! {
+    /// The classifier fitted to the vectors.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Method {
+        /// Nearest neighbours.
+        Knn: "knn", "kNN";
+        /// Logistic regression.
+        LogReg: "logreg", "Logistic regression";
     }
 }
 

@@ -16,39 +16,18 @@ use super::Evaluation;
 /// Most bytes of the vectors of one probe (if they take more, none are stored), and of all in a window.
 pub const MAX_BYTES: u64 = 1 << 30;
 
-/// Which value of the tokens a vector holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum VectorKind {
-    /// Position in the order, from 0 (first) to 1 (last).
-    #[default]
-    Routing,
-    /// Evidence for the image's own class, in units of the logit.
-    Evidence,
-    /// Weight times N.
-    Weight,
-}
-
-impl VectorKind {
-    /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Routing, Self::Evidence, Self::Weight];
-
-    /// Name in flags and files.
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Routing => "routing",
-            Self::Evidence => "evidence",
-            Self::Weight => "weight",
-        }
-    }
-
-    /// Name on the screen.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Routing => "Routing",
-            Self::Evidence => "Evidence",
-            Self::Weight => "Token weight",
-        }
+listed! {
+    /// Which value of the tokens a vector holds.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum VectorKind {
+        /// Position in the order, from 0 (first) to 1 (last).
+        #[default]
+        Routing: "routing", "Routing";
+        /// Evidence for the image's own class, in units of the logit.
+        Evidence: "evidence", "Evidence";
+        /// Weight times N.
+        Weight: "weight", "Token weight";
     }
 }
 

@@ -28,57 +28,33 @@ pub const STEPS: usize = 20;
 /// Most steps.
 pub const MAX_STEPS: usize = 1000;
 
-/// Stage at which tokens are removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// After the router: plan and weights stay as they are, and the token's share is dropped. A sum of exact evidence.
-    Frozen,
-    /// Before the head: scores, plan and kernel are recomputed for the tokens that are left; a scan skips the others.
-    Rerouted,
-    /// Before the encoder: the patch is left out with its position.
-    Patches,
-    /// In the picture: the patch is painted over from what lies around it.
-    Pixels,
+listed! {
+    /// Stage at which tokens are removed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Mode {
+        /// After the router: plan and weights stay as they are, and the token's share is dropped. A sum of exact evidence.
+        Frozen: "frozen", "Tokens, frozen";
+        /// Before the head: scores, plan and kernel are recomputed for the tokens that are left; a scan skips the others.
+        Rerouted: "rerouted", "Tokens, rerouted";
+        /// Before the encoder: the patch is left out with its position.
+        Patches: "patches", "Patches";
+        /// In the picture: the patch is painted over from what lies around it.
+        Pixels: "pixels", "Pixels";
+    }
 }
 
 impl Mode {
-    /// Every mode, from the last stage to the first.
-    pub const ALL: [Self; 4] = [Self::Frozen, Self::Rerouted, Self::Patches, Self::Pixels];
-
-    /// Name in files and flags.
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Frozen => "frozen",
-            Self::Rerouted => "rerouted",
-            Self::Patches => "patches",
-            Self::Pixels => "pixels",
-        }
-    }
-
     /// Parses a comma-separated list of ids; sorted, without repetitions.
     pub fn list(text: &str) -> Result<Vec<Self>, String> {
         let mode = |id: &str| {
             let ids = || Self::ALL.map(Self::id).join(", ");
-            Self::ALL
-                .into_iter()
-                .find(|mode| mode.id() == id)
-                .ok_or_else(|| format!("`{id}` is not one of {}", ids()))
+            Self::find(id).ok_or_else(|| format!("`{id}` is not one of {}", ids()))
         };
         let mut modes = text.split(',').map(|id| mode(id.trim())).collect::<Result<Vec<_>, _>>()?;
         modes.sort_unstable();
         modes.dedup();
         Ok(modes)
-    }
-
-    /// Name on the screen.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Frozen => "Tokens, frozen",
-            Self::Rerouted => "Tokens, rerouted",
-            Self::Patches => "Patches",
-            Self::Pixels => "Pixels",
-        }
     }
 
     /// Whether every step needs a forward pass of the encoder.

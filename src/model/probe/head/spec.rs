@@ -36,31 +36,20 @@ impl Group {
     }
 }
 
-/// The tiers of the paper's main table, in its order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tier {
-    /// Neither order nor learned weights.
-    Floor,
-    /// A fixed order.
-    Order,
-    /// Learned weights, no order.
-    Content,
-    /// A learned order.
-    Full,
-    /// What the others are compared with.
-    Ablation,
-}
-
-impl Tier {
-    /// Its name, as users see it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Floor => "Floor",
-            Self::Order => "Order only",
-            Self::Content => "Content only",
-            Self::Full => "Full",
-            Self::Ablation => "Ablation",
-        }
+listed! {
+    /// The tiers of the paper's main table, in its order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Tier {
+        /// Neither order nor learned weights.
+        Floor: "Floor";
+        /// A fixed order.
+        Order: "Order only";
+        /// Learned weights, no order.
+        Content: "Content only";
+        /// A learned order.
+        Full: "Full";
+        /// What the others are compared with.
+        Ablation: "Ablation";
     }
 }
 

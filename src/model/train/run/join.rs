@@ -117,7 +117,7 @@ impl Run {
 
     /// The bytes of an outcome's probe files, after checking them; none if no epoch was finished.
     fn probes(&self, outcome: &Outcome) -> Result<Vec<(ProbeCheckpoint, Vec<u8>)>, RunError> {
-        let written = ProbeCheckpoint::BOTH.into_iter().filter(|_| outcome.best_epoch.is_some());
+        let written = ProbeCheckpoint::ALL.into_iter().filter(|_| outcome.best_epoch.is_some());
         let files = written.map(|which| {
             let path = self.probe(&outcome.head, outcome.seed, which);
             let bytes = atomic_file::read(&path, MAX_PROBE_BYTES).map_err(error::io("read", &path))?;

@@ -78,29 +78,13 @@ fn rounded(epoch: &Epoch) -> Epoch {
     Epoch { epoch, step, loss: round(loss), train: round(train), select: round(select), test: round(test) }
 }
 
-/// Which of a head's two probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ProbeCheckpoint {
-    /// After the best epoch on the selection split.
-    Best,
-    /// After the last epoch.
-    Last,
-}
-
-impl ProbeCheckpoint {
-    /// Both probes.
-    pub const BOTH: [Self; 2] = [Self::Best, Self::Last];
-
-    /// The one of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::BOTH.into_iter().find(|which| which.name() == name)
-    }
-
-    /// Its name in file names.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Best => "best",
-            Self::Last => "last",
-        }
+listed! {
+    /// Which of a head's two probes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum ProbeCheckpoint {
+        /// After the best epoch on the selection split.
+        Best: "best";
+        /// After the last epoch.
+        Last: "last";
     }
 }

@@ -19,35 +19,16 @@ use crate::model::stats::ranks;
 /// Fewest images that a core compares at a time.
 const BLOCK: usize = 512;
 
-/// Similarity measure of two vectors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Similarity {
-    /// The cosine of the angle between them.
-    #[default]
-    Cosine,
-    /// Spearman's correlation of their ranks, ties at their mean rank.
-    Spearman,
-}
-
-impl Similarity {
-    /// Every measure.
-    pub const ALL: [Self; 2] = [Self::Cosine, Self::Spearman];
-
-    /// Name in flags and files.
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Cosine => "cosine",
-            Self::Spearman => "spearman",
-        }
-    }
-
-    /// Name on the screen.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cosine => "Cosine",
-            Self::Spearman => "Spearman",
-        }
+listed! {
+    /// Similarity measure of two vectors.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Similarity {
+        /// The cosine of the angle between them.
+        #[default]
+        Cosine: "cosine", "Cosine";
+        /// Spearman's correlation of their ranks, ties at their mean rank.
+        Spearman: "spearman", "Spearman";
     }
 }
 
