@@ -398,8 +398,28 @@ fn the_definitions_name_every_head_every_diagnostic_and_what_code_refers_to() {
     {
         assert!(text.contains(&format!("`{name}`")), "docs/definitions.md does not define {name}");
     }
-    for number in 1..=8 {
-        assert!(text.contains(&format!("\n## {number}. ")), "docs/definitions.md has no section {number}");
+    for (short, source) in sources() {
+        let sections = source.split("definitions.md, section").skip(1);
+        let first = |rest: &str| {
+            rest.trim_start_matches(['s', ' ']).split(|c: char| !c.is_numeric()).next().map(str::to_owned)
+        };
+        for number in sections.filter_map(first) {
+            assert!(
+                text.contains(&format!("\n## {number}. ")),
+                "{short}: docs/definitions.md has no section {number}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_guide_names_every_project_that_is_imported() {
+    let text = fs::read_to_string(root().join("docs/guide.md")).unwrap();
+    let backbones = ssmprobe::model::backbone::original::project::PROJECTS.iter();
+    let heads = ssmprobe::model::probe::original::HEAD_PROJECTS.iter();
+    let named = backbones.map(|project| format!("| `{}` |", project.id));
+    for name in named.chain(heads.map(|project| format!("`--as {} ", project.id))) {
+        assert!(text.contains(&name), "docs/guide.md does not name {name}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use super::scenes::is_free;
 use crate::app::terminal::error::Usage;
@@ -18,8 +18,6 @@ use crate::model::probe::original::{self, HEAD_PROJECTS, HeadProject};
 use crate::model::probe::{BackboneMeta, Probe};
 
 /// Convert a checkpoint into a backbone, or a published head into a probe.
-///
-/// Reads checkpoints of MAE, timm, DINO, DINOv2, MoCo v3, BEiT and EVA-02, and heads of Efficient Probing and DINOv2.
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Import {
@@ -81,8 +79,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.";
 const MAX_EDGE: usize = 16_384;
 
 fn projects() -> PossibleValuesParser {
-    let heads = HEAD_PROJECTS.iter().map(|project| project.id);
-    PossibleValuesParser::new(PROJECTS.iter().map(|project| project.id).chain(heads))
+    let heads = HEAD_PROJECTS.iter().map(|project| (project.id, project.name));
+    let all = PROJECTS.iter().map(|project| (project.id, project.name)).chain(heads);
+    PossibleValuesParser::new(all.map(|(id, name)| PossibleValue::new(id).help(name)))
 }
 
 /// Parses one edge, or height and width with an x between, each from 1 to [`MAX_EDGE`] pixels; returns `[height, width]`.

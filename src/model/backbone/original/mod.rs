@@ -1,4 +1,4 @@
-//! Checkpoints as their projects publish them (MAE, timm, DINO, DINOv2, MoCo v3, BEiT, EVA-02), and their import as a folder of the Hub's layout.
+//! Checkpoints as their [projects](project::PROJECTS) publish them, and their import as a folder of the Hub's layout.
 //!
 //! The configuration is derived from the shapes as far as they determine it: width, layers, patch, registers, layer scale, the
 //! grid of positions, heads if a table of relative biases has a column for each. The rest is the project's published value, or
@@ -87,7 +87,7 @@ impl Original {
             .map_err(|source| OriginalError::Config { path: path.to_owned(), source })?;
         let targets = layout::targets(&parsed, &written);
         told.extend(encoder.check(&targets)?);
-        let published = (project.id == "timm").then(|| PretrainedCfg::beside(path, parsed.image)).flatten();
+        let published = project.scale.is_none().then(|| PretrainedCfg::beside(path, parsed.image)).flatten();
         let preprocessor = encoder.preprocessor(options, &parsed, published.as_ref())?;
         told.extend(published.map(|_| "images: as the config.json beside the weights says".to_owned()));
         Ok(Self { weights, prefix, targets, config, preprocessor, told })

@@ -21,7 +21,7 @@ pub struct Project {
     pub left_out: &'static [&'static str],
     /// (width, attention heads) of the published models: shapes do not determine the heads.
     pub heads: &'static [(usize, usize)],
-    /// The normalisation of its images; `None`: it differs from model to model.
+    /// The normalisation of its images; `None`: it differs from model to model, and the `config.json` beside the weights may say it.
     pub scale: Option<Scale>,
     /// The filter of its evaluation's resizing, as Pillow's number: 2 (bilinear) or 3 (bicubic).
     pub resample: u8,

@@ -84,10 +84,11 @@ impl Encoder<'_> {
             };
             return Err(self.misshapen("blocks.", &[layers], expected));
         }
+        let types = self.project.model_types;
         let scales = match (self.has(".ls1.gamma"), self.has(".gamma_1")) {
             (true, _) => Some(["ls1.gamma", "ls2.gamma"]),
             (false, true) => Some(["gamma_1", "gamma_2"]),
-            (false, false) if self.project.id == "dinov2" => Some(["ls1.gamma", "ls2.gamma"]), // missing, then
+            (false, false) if types[0] == "dinov2" => Some(["ls1.gamma", "ls2.gamma"]), // missing, then
             (false, false) => None,
         };
         let first = blocks.values().next().cloned().unwrap_or_default();
@@ -114,7 +115,6 @@ impl Encoder<'_> {
             None => "vit",
         };
         // Weights that look like another project's are held against its first: the error lists what does not fit.
-        let types = self.project.model_types;
         let model_type = if types.contains(&seen) { seen } else { types[0] };
         let table = match relative {
             true => format!("{first}attn.relative_position_bias_table"),
@@ -191,7 +191,7 @@ impl Encoder<'_> {
                 "use_mask_token": mask.is_some(),
             }),
             other => json!({
-                "architectures": [match other { "vit_mae" => "ViTMAEModel", "deit" => "DeiTModel", _ => "ViTModel" }],
+                "architectures": [plain_architecture(other)],
                 "intermediate_size": units,
                 "qkv_bias": qkv_bias,
             }),
@@ -332,6 +332,16 @@ impl Encoder<'_> {
             }
             rest = WRAPPERS.iter().find_map(|wrapper| rest.strip_prefix(wrapper))?;
         }
+    }
+}
+
+/// The class in transformers of a `model_type` whose `config.json` has no other fields than ViT's.
+fn plain_architecture(model_type: &str) -> &'static str {
+    match model_type {
+        "vit" => "ViTModel",
+        "vit_mae" => "ViTMAEModel",
+        "deit" => "DeiTModel",
+        _ => unreachable!("a project is imported as {model_type}, whose config.json is not described"),
     }
 }
 
