@@ -15,6 +15,7 @@ use ssmprobe::model::explain::removal::{
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::probe::Probe;
+use ssmprobe::model::probe::head::{Group, find};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::{Picture, Reading};
 
@@ -254,8 +255,8 @@ fn what_is_left_is_read_as_an_image_of_its_own() {
         let patches = left.iter().flat_map(|&i| image.patch(i)).copied().collect();
         let own = Tokens { grid: Grid::new(1, left.len()), patches, ..image.clone() };
         // Scans depend on the grid, and an order of twelve tokens does not apply to seven.
-        let scans = ["vmamba", "random", "snake", "diagonal", "hilbert", "spiral"];
-        if scans.iter().any(|scan| stem.starts_with(scan)) || stem == "cls" {
+        let kind = find(&probe.meta.head).expect("a head");
+        if (kind.group == Group::Scan && kind.id != "raster") || stem == "cls" {
             return;
         }
         let reader = ImageReading::new(probe, Intervention::None, image, 1).expect("tokens that fit");
