@@ -152,7 +152,7 @@ fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
     pane.0.click("The paper's");
     assert_eq!(pane.0.state().training.form.heads.len(), 19);
     for group in Group::ALL {
-        let (name, about) = group.text();
+        let (name, about) = (group.name(), group.about());
         let kinds = || HEADS.iter().filter(|kind| kind.group == group);
         assert!(!about.is_empty() && kinds().next().is_some());
         let chosen = kinds().filter(|kind| kind.in_paper).count();

@@ -65,35 +65,29 @@ impl Curves {
     }
 }
 
-/// Which curves are drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Part {
-    /// Loss, and accuracy below it.
-    #[default]
-    Both,
-    /// Loss alone, as in the paper.
-    Loss,
-    /// Accuracy alone.
-    Accuracy,
+listed! {
+    /// Which curves are drawn.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Part {
+        /// Loss, and accuracy below it.
+        #[default]
+        Both: "training";
+        /// Loss alone, as in the paper.
+        Loss: "training_loss";
+        /// Accuracy alone.
+        Accuracy: "training_accuracy";
+    }
 }
 
 impl Part {
-    /// All parts.
-    pub const ALL: [Self; 3] = [Self::Both, Self::Loss, Self::Accuracy];
-
     /// Its name and description.
     pub fn info(self) -> Info {
-        let (id, about) = match self {
-            Self::Both => ("training", "Training loss, and below it the accuracy on held-out images"),
-            Self::Loss => ("training_loss", "Training loss by step, one line per head"),
-            Self::Accuracy => ("training_accuracy", "Accuracy on held-out images by step, one line per head"),
+        let about = match self {
+            Self::Both => "Training loss, and below it the accuracy on held-out images",
+            Self::Loss => "Training loss by step, one line per head",
+            Self::Accuracy => "Accuracy on held-out images by step, one line per head",
         };
-        Info { id, title: "Training curves", about, tab: TabGroup::Page.tab() }
-    }
-
-    /// The part with this id; `None` if there is none.
-    pub fn find(id: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|part| part.info().id == id)
+        Info { id: self.name(), title: "Training curves", about, tab: TabGroup::Page.tab() }
     }
 }
 

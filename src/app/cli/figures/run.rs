@@ -35,10 +35,10 @@ impl Figures {
             return Err(Usage(format!("--heads {unknown}: the run trains {}", known.join("; "))).into());
         }
         let ids: Vec<&str> = match &self.figure[..] {
-            [] => vec![Part::Both.info().id],
+            [] => vec![Part::Both.name()],
             [all] if all == "all" => {
                 let grids = matches!(&runs[..], [one] if !one.grids().is_empty());
-                let parts = Part::ALL.map(|part| part.info().id).into_iter();
+                let parts = Part::ALL.map(Part::name).into_iter();
                 parts.chain(grids.then_some(rates::INFO.id)).collect()
             }
             [id] => vec![id],
@@ -56,7 +56,7 @@ impl Figures {
                     bail!(Usage(format!("--figure {id}: takes only one run")));
                 }
                 (None, _) => {
-                    let parts = Part::ALL.map(|part| part.info().id).join(", ");
+                    let parts = Part::ALL.map(Part::name).join(", ");
                     let more = [rates::INFO.id, settings::INFO.id].join(", ");
                     bail!(Usage(format!(
                         "--figure {id}: a run has no such figure; expected one of {parts}, {more}"

@@ -8,30 +8,29 @@ use crate::model::probe::PaperCost;
 use crate::model::probe::router::RouterSpec;
 use crate::model::probe::router::scan::{RASTER, Scan};
 
-/// The kind of a head, by which lists are grouped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// Tokens are weighed and averaged; no order.
-    Pooling,
-    /// S4 reads them in an order that was fixed beforehand.
-    Scan,
-    /// The order is learned.
-    Router,
-    /// Another network.
-    Network,
+listed! {
+    /// The kind of a head, by which lists are grouped.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Group {
+        /// Tokens are weighed and averaged; no order.
+        Pooling: "Pooling";
+        /// S4 reads them in an order that was fixed beforehand.
+        Scan: "Fixed scans";
+        /// The order is learned.
+        Router: "Learned routers";
+        /// Another network.
+        Network: "Networks";
+    }
 }
 
 impl Group {
-    /// All groups, in the order of lists.
-    pub const ALL: [Self; 4] = [Self::Pooling, Self::Scan, Self::Router, Self::Network];
-
-    /// Its name and its description, as users see them.
-    pub fn text(self) -> (&'static str, &'static str) {
+    /// Its description, as users see it.
+    pub fn about(self) -> &'static str {
         match self {
-            Self::Pooling => ("Pooling", "Weighted means of the tokens, in no order"),
-            Self::Scan => ("Fixed scans", "S4 reads the tokens in an order that is the same for all images"),
-            Self::Router => ("Learned routers", "Tokens are sorted by a learned score before they are read"),
-            Self::Network => ("Networks", "Other networks of the paper, for comparison"),
+            Self::Pooling => "Weighted means of the tokens, in no order",
+            Self::Scan => "S4 reads the tokens in an order that is the same for all images",
+            Self::Router => "Tokens are sorted by a learned score before they are read",
+            Self::Network => "Other networks of the paper, for comparison",
         }
     }
 }

@@ -24,7 +24,7 @@ pub fn ui(ui: &mut Ui, chosen: &mut Vec<String>, without_cls: Option<&str>) {
         });
     });
     for group in Group::ALL {
-        let (name, about) = group.text();
+        let (name, about) = (group.name(), group.about());
         let kinds: Vec<&HeadSpec> = HEADS.iter().filter(|kind| kind.group == group).collect();
         let count = kinds.iter().filter(|kind| chosen.iter().any(|id| id == kind.id)).count();
         let title = if count == 0 { name.to_owned() } else { format!("{name}: {count} chosen") };
