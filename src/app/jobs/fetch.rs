@@ -63,6 +63,21 @@ impl Fetch {
             Self::OpenBackbone { .. } | Self::Plan(_) | Self::Begin(_) | Self::Resume { .. } => false,
         }
     }
+
+    /// The request as it is repeated after a lost connection: what other processes do by now is not begun a second time.
+    pub fn repeated(&self) -> Self {
+        match self.clone() {
+            Self::Detached(asked) => Self::Detached(Detached { again: true, ..asked }),
+            Self::HandIn(asked) => Self::HandIn(TaskRequest { again: true, ..asked }),
+            same @ (Self::OpenBackbone { .. }
+            | Self::Plan(_)
+            | Self::Begin(_)
+            | Self::PlanTasks(_)
+            | Self::RetryTasks(_)
+            | Self::EndTasks(_)
+            | Self::Resume { .. }) => same,
+        }
+    }
 }
 
 /// The local folder of the backbone `source`, downloaded if it is an id of the Hub.

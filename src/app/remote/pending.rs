@@ -6,8 +6,6 @@ use std::path::PathBuf;
 
 use indexmap::IndexMap;
 
-use crate::app::jobs::detached::Detached;
-use crate::app::jobs::tasks::TaskRequest;
 use crate::app::jobs::{BackboneId, Compute, Event, Fetch, ImageId, JobId, ProbeId, Request};
 use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
@@ -177,18 +175,11 @@ impl PendingRequests {
         let mut requests: Vec<Request> = self.reopening.values().cloned().collect();
         requests.append(&mut self.closed);
         for (id, job) in &mut self.jobs {
-            let delivered = std::mem::replace(&mut job.delivered, true);
             requests.push(match &job.request {
-                Request::Fetch(_, Fetch::Detached(asked)) => {
-                    let again = asked.again || delivered;
-                    Request::Fetch(*id, Fetch::Detached(Detached { again, ..asked.clone() }))
-                }
-                Request::Fetch(_, Fetch::HandIn(asked)) => {
-                    let again = asked.again || delivered;
-                    Request::Fetch(*id, Fetch::HandIn(TaskRequest { again, ..asked.clone() }))
-                }
+                Request::Fetch(_, fetch) if job.delivered => Request::Fetch(*id, fetch.repeated()),
                 other => other.clone(),
             });
+            job.delivered = true;
             if job.cancelled {
                 requests.push(Request::Cancel(*id));
             }
@@ -204,7 +195,9 @@ impl PendingRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::jobs::detached::Detached;
     use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
+    use crate::app::jobs::tasks::TaskRequest;
     use crate::app::jobs::{BackboneOptions, Files};
 
     fn backbone(job: u64, entry: u64, source: &str) -> Request {
