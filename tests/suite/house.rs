@@ -390,12 +390,12 @@ fn no_file_names_a_folder_of_one_machine() {
 }
 
 #[test]
-fn the_definitions_name_every_head_every_diagnostic_and_what_code_refers_to() {
+fn the_definitions_name_every_head_every_diagnostic_every_family_and_what_code_refers_to() {
     let text = fs::read_to_string(root().join("docs/definitions.md")).unwrap();
     let heads = ssmprobe::model::probe::head::HEADS.iter().map(|kind| kind.id);
-    for name in
-        heads.chain(ssmprobe::model::explain::diagnostics::MEASURES.iter().map(|measure| measure.name))
-    {
+    let diagnostics = ssmprobe::model::explain::diagnostics::MEASURES.iter().map(|measure| measure.name);
+    let families = ssmprobe::model::backbone::FAMILIES.iter().map(|family| family.model_type);
+    for name in heads.chain(diagnostics).chain(families) {
         assert!(text.contains(&format!("`{name}`")), "docs/definitions.md does not define {name}");
     }
     for (short, source) in sources() {
@@ -413,13 +413,17 @@ fn the_definitions_name_every_head_every_diagnostic_and_what_code_refers_to() {
 }
 
 #[test]
-fn the_guide_names_every_project_that_is_imported() {
-    let text = fs::read_to_string(root().join("docs/guide.md")).unwrap();
+fn the_pages_name_every_project_that_is_imported() {
+    let [text, readme] =
+        ["docs/guide.md", "README.md"].map(|page| fs::read_to_string(root().join(page)).unwrap());
     let backbones = ssmprobe::model::backbone::original::project::PROJECTS.iter();
     let heads = ssmprobe::model::probe::original::HEAD_PROJECTS.iter();
     let named = backbones.map(|project| format!("| `{}` |", project.id));
     for name in named.chain(heads.map(|project| format!("`--as {} ", project.id))) {
         assert!(text.contains(&name), "docs/guide.md does not name {name}");
+    }
+    for project in ssmprobe::model::backbone::original::project::PROJECTS {
+        assert!(readme.contains(project.name), "README.md does not name {}", project.name);
     }
 }
 
