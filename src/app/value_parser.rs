@@ -68,10 +68,11 @@ pub fn names(parts: &[String]) -> Vec<String> {
 
 /// Parses one of `all` by its name; help lists the names.
 pub fn choice_of<T: Copy + Send + Sync + 'static>(
-    all: &'static [(&'static str, T)],
+    all: impl IntoIterator<Item = (&'static str, T)>,
 ) -> impl TypedValueParser<Value = T> {
+    let all: Vec<_> = all.into_iter().collect();
     let names = PossibleValuesParser::new(all.iter().map(|(name, _)| *name));
-    names.map(|text| all.iter().find(|(name, _)| *name == text).expect("one of the names").1)
+    names.map(move |text| all.iter().find(|(name, _)| *name == text).expect("one of the names").1)
 }
 
 #[cfg(test)]

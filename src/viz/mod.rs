@@ -38,17 +38,19 @@ pub struct Size {
     pub height: f32,
 }
 
-/// Order of the tokens in the rows of a matrix.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rows {
-    /// By the position that holds most of their mass, as in the paper.
-    #[default]
-    Argmax,
-    /// By score, lowest first.
-    Score,
-    /// Row by row, as in the image.
-    Raster,
+listed! {
+    /// Order of the tokens in the rows of a matrix.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Rows {
+        /// By the position that holds most of their mass, as in the paper.
+        #[default]
+        Argmax: "argmax", "Best position";
+        /// By score, lowest first.
+        Score: "score", "Score";
+        /// Row by row, as in the image.
+        Raster: "raster", "Raster";
+    }
 }
 
 /// The settings of a figure.

@@ -24,15 +24,17 @@ const BLUE: ([u32; 3], [u32; 3]) =
 const ORANGE: ([u32; 3], [u32; 3]) =
     ([0xf9_bf_8f, 0xdf_76_1f, 0x8a_3a_00], [0x74_37_0c, 0xd0_6a_1e, 0xff_bf_86]);
 
-/// A map for magnitudes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Map {
-    /// Blue to yellow; the same to readers with and without colour vision deficiency.
-    #[default]
-    Cividis,
-    /// Violet over green to yellow.
-    Viridis,
+listed! {
+    /// A map for magnitudes.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Map {
+        /// Blue to yellow; the same to readers with and without colour vision deficiency.
+        #[default]
+        Cividis: "cividis", "Cividis";
+        /// Violet over green to yellow.
+        Viridis: "viridis", "Viridis";
+    }
 }
 
 impl Map {
@@ -71,7 +73,7 @@ mod tests {
 
     #[test]
     fn magnitude_maps_lighten_throughout() {
-        for map in [Map::Cividis, Map::Viridis] {
+        for map in Map::ALL {
             let l = lightness(|t| map.at(t));
             assert!(l.windows(2).all(|w| w[1] > w[0]), "{map:?}: {l:?}");
             assert!(l[64] - l[0] > 60.0, "{map:?} spans only {}", l[64] - l[0]);

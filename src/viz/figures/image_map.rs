@@ -48,16 +48,17 @@ impl Plot for ImageMapPlot {
     fn caption(&self) -> Caption {
         let ImageMapView { vectors, similarity, color, .. } = self.view;
         let Evaluation { asked, probe, change, .. } = &*self.evaluation;
-        let color = if color == ColorBy::Class { " --color class" } else { "" };
+        let color = (color != ColorBy::default()).then(|| format!(" --color {}", color.id()));
         Caption {
             title: INFO.title.to_owned(),
             file: joined(&[&asked.dataset, probe, &slug(change), INFO.id, vectors.id(), similarity.id()]),
             about: dataset::subject(&self.evaluation),
             command: format!(
-                "--figure {} --vectors {} --similarity {}{color}",
+                "--figure {} --vectors {} --similarity {}{}",
                 INFO.id,
                 vectors.id(),
-                similarity.id()
+                similarity.id(),
+                color.unwrap_or_default()
             ),
         }
     }

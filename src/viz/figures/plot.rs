@@ -191,12 +191,12 @@ impl EvaluationPlot {
             match control {
                 Control::Measure => words.push(format!("--measure {measure}")),
                 Control::Against => words.push(format!("--against {against}")),
-                Control::Maps if *maps == MapOf::Weights => words.push("--maps weights".to_owned()),
+                Control::Maps if *maps != MapOf::default() => words.push(format!("--maps {}", maps.id())),
                 Control::Classes => words.extend(classes.command()),
                 Control::Maps | Control::Map => {}
             }
         }
-        words.extend((*map == Map::Viridis).then(|| "--map viridis".to_owned()));
+        words.extend((*map != Map::default()).then(|| format!("--map {}", map.id())));
         words.join(" ")
     }
 }

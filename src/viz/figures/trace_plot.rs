@@ -7,9 +7,9 @@ use indexmap::IndexSet;
 
 use super::plot::{Caption, Plot, Source, joined, stem, subject};
 use crate::model::trace::{Routing, Trace};
-use crate::viz::draw::{Map, Scene, Table, Theme, check::check};
+use crate::viz::draw::{Scene, Table, Theme, check::check};
 use crate::viz::figures::compare::{Comparison, Narrow};
-use crate::viz::{self, Empty, Figure, Options, Rows, Size, difference, draw_column, heading, marked};
+use crate::viz::{self, Empty, Figure, Options, Size, difference, draw_column, heading, marked};
 
 /// Figures of traces: a single one, or several side by side.
 #[derive(Clone)]
@@ -73,12 +73,8 @@ impl TracePlot {
             &self.options;
         let defaults = Options::default();
         let step = step.filter(|_| self.figures.iter().any(|figure| figure.marks_step()));
-        words.extend((*map == Map::Viridis).then(|| "--map viridis".to_owned()));
-        words.extend(match rows {
-            Rows::Argmax => None,
-            Rows::Score => Some("--rows score".to_owned()),
-            Rows::Raster => Some("--rows raster".to_owned()),
-        });
+        words.extend((*map != defaults.map).then(|| format!("--map {}", map.id())));
+        words.extend((*rows != defaults.rows).then(|| format!("--rows {}", rows.id())));
         words.extend((*opacity != defaults.opacity).then(|| format!("--opacity {opacity}")));
         words.extend(log.then(|| "--log".to_owned()));
         words.extend(grid.then(|| "--grid".to_owned()));

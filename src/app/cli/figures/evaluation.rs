@@ -52,7 +52,7 @@ pub struct EvaluationFlags {
     measure: Option<String>,
     /// What maps of classes show: token positions or token weights
     #[arg(long, default_value = "positions",
-          value_parser = choice_of(&[("positions", MapOf::Positions), ("weights", MapOf::Weights)]))]
+          value_parser = choice_of(MapOf::ALL.map(|maps| (maps.id(), maps))))]
     maps: MapOf,
     /// Maximum number of classes drawn, those that differ most; or "all"
     #[arg(long, default_value = "40", value_parser = class_limit, value_name = "N")]
@@ -61,19 +61,15 @@ pub struct EvaluationFlags {
     #[arg(long, value_name = "TEXT")]
     class_search: Option<String>,
     /// Order of classes [default: depends on the figure]
-    #[arg(long, value_parser = choice_of(CLASS_SORTS))]
+    #[arg(long, value_parser = choice_of(ClassSort::ALL.map(|sort| (sort.id(), sort))))]
     class_sort: Option<ClassSort>,
     #[command(flatten)]
     similarity: SimilarityFlags,
     /// What the dots of an image map are coloured by
     #[arg(long, default_value = "outcome",
-          value_parser = choice_of(&[("outcome", ColorBy::Outcome), ("class", ColorBy::Class)]))]
+          value_parser = choice_of(ColorBy::ALL.map(|color| (color.id(), color))))]
     color: ColorBy,
 }
-
-/// The orders of classes, by name.
-const CLASS_SORTS: &[(&str, ClassSort)] =
-    &[("dataset", ClassSort::Dataset), ("name", ClassSort::Name), ("difference", ClassSort::Difference)];
 
 /// The most classes drawn; `None` draws all.
 #[derive(Clone, Copy)]

@@ -32,6 +32,10 @@ use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, export, figures, f
 /// Width of a column of a page, in mm.
 const COLUMN_MM: f32 = 85.0;
 
+/// The themes, by name.
+const THEMES: [(&str, fn() -> Theme); 3] =
+    [("print", Theme::print), ("light", Theme::light), ("dark", Theme::dark)];
+
 /// Draw figures of traces, scans, runs and evaluations, or write their numbers.
 ///
 /// Drawings are SVG, PDF, PNG or GIF, numbers CSV or NPZ. The same input gives the same bytes.
@@ -52,7 +56,7 @@ pub struct Figures {
     run: Vec<PathBuf>,
     /// Bands of training curves over seeds: one standard deviation, or the 95 % interval of the mean
     #[arg(long, default_value = "deviation",
-          value_parser = choice_of(&[("deviation", Band::Deviation), ("interval", Band::Interval)]))]
+          value_parser = choice_of(Band::ALL.map(|band| (band.id(), band))))]
     band: Band,
     #[command(flatten)]
     evaluations: evaluation::EvaluationFlags,
@@ -80,19 +84,18 @@ pub struct Figures {
     #[arg(long, value_parser = number("from 10 to 2400 dots per inch", |dpi: f32| (10.0..=2400.0).contains(&dpi)))]
     dpi: Option<f32>,
     /// Theme; print draws no background
-    #[arg(long, default_value = "print", value_parser = choice_of::<fn() -> Theme>(
-          &[("print", Theme::print), ("light", Theme::light), ("dark", Theme::dark)]))]
+    #[arg(long, default_value = "print", value_parser = choice_of(THEMES))]
     theme: fn() -> Theme,
     /// Colour map of magnitudes
     #[arg(long, default_value = "cividis",
-          value_parser = choice_of(&[("cividis", Map::Cividis), ("viridis", Map::Viridis)]))]
+          value_parser = choice_of(Map::ALL.map(|map| (map.id(), map))))]
     map: Map,
     /// Use a logarithmic scale, if the figure has one
     #[arg(long)]
     log: bool,
     /// Order of the rows of an assignment matrix
     #[arg(long, default_value = "argmax",
-          value_parser = choice_of(&[("argmax", Rows::Argmax), ("score", Rows::Score), ("raster", Rows::Raster)]))]
+          value_parser = choice_of(Rows::ALL.map(|rows| (rows.id(), rows))))]
     rows: Rows,
     /// Draw differences from this: the file of another trace, or the number of a --trace, from 1, which is itself drawn
     /// first; for removal curves (--causal), another file of them. For a scatter: the measure on the y axis

@@ -31,25 +31,19 @@ pub struct Curve {
     pub seeds: Vec<usize>,
 }
 
-/// What the band around the mean over seeds shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Band {
-    /// One standard deviation: how much single seeds differ.
-    #[default]
-    Deviation,
-    /// The 95 % confidence interval of the mean, by Student's t: how well the mean is known.
-    Interval,
+listed! {
+    /// What the band around the mean over seeds shows.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Band {
+        /// One standard deviation: how much single seeds differ.
+        #[default]
+        Deviation: "deviation", "one standard deviation";
+        /// The 95 % confidence interval of the mean, by Student's t: how well the mean is known.
+        Interval: "interval", "95 % interval of the mean";
+    }
 }
 
 impl Band {
-    /// Its name for the user.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Deviation => "one standard deviation",
-            Self::Interval => "95 % interval of the mean",
-        }
-    }
-
     /// Half width of the band around the mean of `seeds` seeds with the standard deviation `deviation`.
     pub fn half_width(self, deviation: f64, seeds: usize) -> f64 {
         match self {

@@ -29,7 +29,7 @@ impl TrainHistory {
         }
         if interval {
             caption.command += " --band interval";
-            caption.about += &format!("; bands: {}", band.text());
+            caption.about += &format!("; bands: {}", band.name());
         }
         TrainingPlot { curves: Curves { series, interval }, part, log, caption }
     }

@@ -63,7 +63,7 @@ fn control_ui(
             ui.checkbox(&mut options.log, "Log").on_hover_text("Logarithmic values");
         }
         Control::Rows => {
-            let names = [(Rows::Argmax, "Best position"), (Rows::Score, "Score"), (Rows::Raster, "Raster")];
+            let names = Rows::ALL.map(|rows| (rows, rows.name()));
             let label = ui.label("Rows by").id;
             fitted_choice(ui, "rows", &mut options.rows, names).labelled_by(label);
         }
@@ -74,7 +74,7 @@ fn control_ui(
 
 /// Chooses the colour map of magnitudes.
 pub fn colors(ui: &mut Ui, map: &mut Map) {
-    let names = [(Map::Cividis, "Cividis"), (Map::Viridis, "Viridis")];
+    let names = Map::ALL.map(|map| (map, map.name()));
     fitted_choice(ui, "map", map, names).on_hover_text("Colours of magnitudes");
 }
 

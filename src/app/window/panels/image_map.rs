@@ -87,7 +87,7 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let before = &cx.state.views.overview;
     let mut chosen = before.clone();
     similarity::choose(ui, &mut chosen);
-    let colors = [(ColorBy::Outcome, "Right and wrong"), (ColorBy::Class, "True class")];
+    let colors = ColorBy::ALL.map(|color| (color, color.name()));
     let list = choice(ui, "color by", 150.0, &mut chosen.color, colors);
     list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Coloured by"));
     if chosen != *before {

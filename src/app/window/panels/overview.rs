@@ -162,12 +162,8 @@ fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
     }
     let search = TextEdit::singleline(&mut filter.search).hint_text("Search classes").desired_width(110.0);
     field(ui, "Search classes", search);
-    let orders = [
-        (None, "Default order"),
-        (Some(ClassSort::Difference), "Top differences"),
-        (Some(ClassSort::Name), "By name"),
-        (Some(ClassSort::Dataset), "Dataset order"),
-    ];
+    let orders = [None, Some(ClassSort::Difference), Some(ClassSort::Name), Some(ClassSort::Dataset)];
+    let orders = orders.map(|sort| (sort, sort.map_or("Default order", ClassSort::name)));
     let list = choice(ui, "class order", 110.0, &mut filter.sort, orders);
     list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Order of the classes"));
     let text = |most: Option<usize>| match most {
@@ -186,11 +182,12 @@ fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
 }
 
 fn maps(ui: &mut Ui, of: &mut MapOf) {
-    for (value, text, about) in [
-        (MapOf::Positions, "Position", "Where tokens come in the order"),
-        (MapOf::Weights, "Weight", "How much tokens count"),
-    ] {
-        ui.selectable_value(of, value, text).on_hover_text(about);
+    for value in MapOf::ALL {
+        let about = match value {
+            MapOf::Positions => "Where tokens come in the order",
+            MapOf::Weights => "How much tokens count",
+        };
+        ui.selectable_value(of, value, value.name()).on_hover_text(about);
     }
 }
 

@@ -6,16 +6,18 @@ use serde::{Deserialize, Serialize};
 /// Default of [`ClassFilter::most`].
 const DEFAULT_MOST: usize = 40;
 
-/// The order of classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClassSort {
-    /// In the order of the dataset.
-    Dataset,
-    /// By name.
-    Name,
-    /// By the measure of difference of the picture, the largest first.
-    Difference,
+listed! {
+    /// The order of classes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ClassSort {
+        /// In the order of the dataset.
+        Dataset: "dataset", "Dataset order";
+        /// By name.
+        Name: "name", "By name";
+        /// By the measure of difference of the picture, the largest first.
+        Difference: "difference", "Top differences";
+    }
 }
 
 /// Which classes are drawn, and in which order.
@@ -94,14 +96,7 @@ impl ClassFilter {
         if !self.search.trim().is_empty() {
             arguments.push(format!("--class-search '{}'", self.search.trim().replace('\'', "'\\''")));
         }
-        arguments.extend(self.sort.map(|sort| {
-            let name = match sort {
-                ClassSort::Dataset => "dataset",
-                ClassSort::Name => "name",
-                ClassSort::Difference => "difference",
-            };
-            format!("--class-sort {name}")
-        }));
+        arguments.extend(self.sort.map(|sort| format!("--class-sort {}", sort.id())));
         if self.most != Self::default().most {
             arguments
                 .push(format!("--classes {}", self.most.map_or("all".to_owned(), |most| most.to_string())));

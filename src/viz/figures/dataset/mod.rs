@@ -22,26 +22,30 @@ use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::viz::draw::{Color, Identity, Map, Point, Scene, Shape, Stroke, Table, Theme};
 use crate::viz::{Empty, Info, Size};
 
-/// What maps of classes show.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MapOf {
-    /// The mean position of every token.
-    #[default]
-    Positions,
-    /// The mean weight of every token.
-    Weights,
+listed! {
+    /// What maps of classes show.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum MapOf {
+        /// The mean position of every token.
+        #[default]
+        Positions: "positions", "Position";
+        /// The mean weight of every token.
+        Weights: "weights", "Weight";
+    }
 }
 
-/// What the dots of a map of images are coloured by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ColorBy {
-    /// Whether the predicted class is the true one.
-    #[default]
-    Outcome,
-    /// The true class.
-    Class,
+listed! {
+    /// What the dots of a map of images are coloured by.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ColorBy {
+        /// Whether the predicted class is the true one.
+        #[default]
+        Outcome: "outcome", "Right and wrong";
+        /// The true class.
+        Class: "class", "True class";
+    }
 }
 
 /// Settings of overviews.

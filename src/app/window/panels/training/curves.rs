@@ -169,7 +169,7 @@ impl Curves {
             self.others(ui, cx.state, history);
             let runs = self.runs(cx.state, history);
             if runs.iter().any(|run| run.about.seeds.len() > 1) {
-                let all = [Band::Deviation, Band::Interval].map(|band| (band, band.text()));
+                let all = Band::ALL.map(|band| (band, band.name()));
                 let band = ui.label("Band").on_hover_text("Around the mean over seeds").id;
                 fitted_choice(ui, "band", &mut self.band, all).labelled_by(band);
                 ui.add_space(8.0);
