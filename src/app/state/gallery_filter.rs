@@ -21,16 +21,18 @@ pub enum Scope {
     Loose,
 }
 
-/// Whether the prediction is right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Outcome {
-    /// Either.
-    #[default]
-    Any,
-    /// The predicted class is the true one.
-    Right,
-    /// The predicted class is another one.
-    Wrong,
+listed! {
+    /// Whether the prediction is right.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Outcome {
+        /// Either.
+        #[default]
+        Any: "Right and wrong";
+        /// The predicted class is the true one.
+        Right: "Right";
+        /// The predicted class is another one.
+        Wrong: "Wrong";
+    }
 }
 
 /// What images are sorted by.

@@ -25,17 +25,19 @@ pub const DEVICES: &[(&str, &str)] = &[
     ("cuda", "An NVIDIA GPU through CUDA"),
 ];
 
-/// Light or dark.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ThemeChoice {
-    /// The system's theme.
-    #[default]
-    System,
-    /// Light.
-    Light,
-    /// Dark.
-    Dark,
+listed! {
+    /// Light or dark.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ThemeChoice {
+        /// The system's theme.
+        #[default]
+        System: "System";
+        /// Light.
+        Light: "Light";
+        /// Dark.
+        Dark: "Dark";
+    }
 }
 
 /// The settings. Absent fields have their defaults; unknown ones are ignored.

@@ -37,17 +37,19 @@ impl Default for SheetView {
     }
 }
 
-/// What is laid over a picture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Overlay {
-    /// Nothing: the middle of the photograph.
-    #[default]
-    None,
-    /// The weight of every token.
-    Weight,
-    /// What every token adds to the logit of the class.
-    Evidence,
+listed! {
+    /// What is laid over a picture.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Overlay {
+        /// Nothing: the middle of the photograph.
+        #[default]
+        None: "Photographs";
+        /// The weight of every token.
+        Weight: "Token weights";
+        /// What every token adds to the logit of the class.
+        Evidence: "Evidence";
+    }
 }
 
 /// What a probe made of an image, as a contact sheet shows it.

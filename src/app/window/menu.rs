@@ -131,10 +131,10 @@ fn panes(window: &mut MainWindow, ui: &mut Ui) {
 
 /// The choice of theme: light, dark, or the system's.
 fn theme(ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    let names = [(ThemeChoice::Dark, "Dark"), (ThemeChoice::Light, "Light"), (ThemeChoice::System, "System")];
     ui.spacing_mut().item_spacing.x = 2.0;
-    for (choice, name) in names {
-        if ui.selectable_label(cx.state.settings.theme == choice, name).on_hover_text("Theme").clicked() {
+    for choice in ThemeChoice::ALL.into_iter().rev() {
+        let label = ui.selectable_label(cx.state.settings.theme == choice, choice.name());
+        if label.on_hover_text("Theme").clicked() {
             cx.send(Command::SetTheme(choice));
         }
     }

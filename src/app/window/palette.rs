@@ -167,10 +167,9 @@ fn line(text: String, about: String, action: UiAction) -> Line {
 }
 
 fn themes() -> impl Iterator<Item = Line> {
-    let all = [("Light", ThemeChoice::Light), ("Dark", ThemeChoice::Dark), ("System", ThemeChoice::System)];
-    all.into_iter().map(|(name, choice)| {
+    ThemeChoice::ALL.into_iter().map(|choice| {
         let command = UiAction::Command(Command::SetTheme(choice));
-        line(format!("{name} theme"), "Colours of the window".to_owned(), command)
+        line(format!("{} theme", choice.name()), "Colours of the window".to_owned(), command)
     })
 }
 

@@ -51,11 +51,7 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>, beside: Option<ColumnId>) {
     ui.spacing_mut().slider_width = 110.0;
     ui.add(Slider::new(&mut view.side, SIDES_PX).show_value(false)).labelled_by(label);
     if cx.focus.is_some() {
-        let names = [
-            (Overlay::None, "Photographs"),
-            (Overlay::Weight, "Token weights"),
-            (Overlay::Evidence, "Evidence"),
-        ];
+        let names = Overlay::ALL.map(|overlay| (overlay, overlay.name()));
         let list = fitted_choice(ui, "overlay", &mut view.overlay, names);
         list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Overlay"));
         list.on_hover_text("What is overlaid on each picture, each on its own scale");

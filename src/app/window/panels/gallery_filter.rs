@@ -147,7 +147,7 @@ fn classes(ui: &mut Ui, names: &[String], filter: &mut GalleryFilter, width: f32
 }
 
 fn outcome(ui: &mut Ui, outcome: &mut Outcome, width: f32) {
-    let names = [(Outcome::Any, "Right and wrong"), (Outcome::Right, "Right"), (Outcome::Wrong, "Wrong")];
+    let names = Outcome::ALL.map(|outcome| (outcome, outcome.name()));
     let list = choice(ui, "outcome", width - 8.0, outcome, names);
     list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Right or wrong"));
 }

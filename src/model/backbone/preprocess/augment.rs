@@ -12,25 +12,23 @@ use super::Filter;
 use super::resample::resize;
 use crate::model::trace::Picture;
 
-/// How a training image is augmented.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Augmentation {
-    /// Not at all.
-    #[default]
-    None,
-    /// A shift by up to an eighth of each side with reflected edges, and a horizontal flip with probability 1/2 (He et al. 2016
-    /// on CIFAR-10).
-    Shift,
-    /// A random crop ([`RandomCrop`]), resized bicubically, and a horizontal flip with probability 1/2 (Szegedy et al. 2015).
-    Crop,
+listed! {
+    /// How a training image is augmented.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Augmentation {
+        /// Not at all.
+        #[default]
+        None: "none";
+        /// A shift by up to an eighth of each side with reflected edges, and a horizontal flip with probability 1/2 (He et al. 2016
+        /// on CIFAR-10).
+        Shift: "shift";
+        /// A random crop ([`RandomCrop`]), resized bicubically, and a horizontal flip with probability 1/2 (Szegedy et al. 2015).
+        Crop: "crop";
+    }
 }
 
 impl Augmentation {
-    /// Every augmentation and its name.
-    pub const ALL: [(Self, &'static str); 3] =
-        [(Self::None, "none"), (Self::Shift, "shift"), (Self::Crop, "crop")];
-
     /// Whether it is [`None`](Self::None).
     pub fn is_none(&self) -> bool {
         *self == Self::None
@@ -69,8 +67,7 @@ impl Augmentation {
 
 impl Display for Augmentation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.iter().find(|(one, _)| one == self).map_or("", |(_, name)| name);
-        f.write_str(name)
+        f.write_str(self.name())
     }
 }
 
@@ -78,8 +75,7 @@ impl FromStr for Augmentation {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.iter().find(|(_, name)| *name == text);
-        known.map(|(one, _)| *one).ok_or("expected none, shift or crop")
+        Self::find(text).ok_or("expected none, shift or crop")
     }
 }
 
@@ -241,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_is_drawn_depends_on_seed_epoch_and_picture_alone_and_every_picture_gets_its_size() {
-        for (augmentation, _) in Augmentation::ALL {
+        for augmentation in Augmentation::ALL {
             let see = |seed, epoch, image| {
                 let whole = || {
                     Ok::<_, Infallible>(resize(&picture(40, 25), (16, 12), 0..16, 0..12, Filter::Bilinear))

@@ -359,8 +359,8 @@ fn advanced(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
         let hint = "The user's cache folder";
         settled &= folder(ui, "Token cache", hint, &mut draft.tokens.cache, cx, FilePrompt::CacheFolder);
         let label = ui.label("Augmentation").id;
-        let chosen =
-            choice(ui, "augmentation", COMBO_PX, &mut draft.augment, Augmentation::ALL).labelled_by(label);
+        let names = Augmentation::ALL.map(|augmentation| (augmentation, augmentation.name()));
+        let chosen = choice(ui, "augmentation", COMBO_PX, &mut draft.augment, names).labelled_by(label);
         chosen.on_hover_text(
             "Training images changed anew in every epoch, so no tokens are kept: moved by up to an eighth \
              (shift), or cropped at random as in the protocol's project (crop), and mirrored half the time",
