@@ -32,8 +32,10 @@ use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, export, figures, f
 /// Width of a column of a page, in mm.
 const COLUMN_MM: f32 = 85.0;
 
+type MakeTheme = fn() -> Theme;
+
 /// The themes, by name.
-const THEMES: [(&str, fn() -> Theme); 3] =
+const THEMES: [(&str, MakeTheme); 3] =
     [("print", Theme::print), ("light", Theme::light), ("dark", Theme::dark)];
 
 /// Draw figures of traces, scans, runs and evaluations, or write their numbers.
@@ -85,7 +87,7 @@ pub struct Figures {
     dpi: Option<f32>,
     /// Theme; print draws no background
     #[arg(long, default_value = "print", value_parser = choice_of(THEMES))]
-    theme: fn() -> Theme,
+    theme: MakeTheme,
     /// Colour map of magnitudes
     #[arg(long, default_value = "cividis",
           value_parser = choice_of(Map::ALL.map(|map| (map.id(), map))))]
