@@ -431,7 +431,7 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     let folder = desk();
     let at = |name: &str| folder.path().join(format!("{name}.ssmprobe"));
     let [other, work, far, earlier] = ["other", "work", "far", "session"].map(at);
-    let host = Some(Host { place: "ssh://gpu1".into(), program: None });
+    let host = Some(Host { place: "ssh://gpu1".into(), program: Some("./theirs".into()) });
     Workspace { host, ..Workspace::default() }.save(&far).expect("saved");
     Workspace::default().save(&other).expect("saved");
     let mut window = Window::kept_in(folder.path());
@@ -469,7 +469,8 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     let training = ActiveRun { job, folder, detached: false, pausing: false, paused: false, rate, left };
     window.harness.state_mut().state.training.active = Some(training);
     open(&mut window, &far);
-    assert!(window.says_text().contains("A training is running"), "{}", window.says_text());
+    let said = window.says_text();
+    assert!(said.contains("A training is running") && said.contains("./theirs on gpu1"), "{said}");
     is_open(&window, 1, Some(&work));
 }
 

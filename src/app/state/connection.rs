@@ -118,6 +118,25 @@ impl State {
         }
     }
 
+    /// Takes the program from the host of a workspace, which somebody else may have written, unless the user has started it there
+    /// before: opening a file must not run another one.
+    pub fn drop_unknown_program(&mut self, host: &mut Host) {
+        let mut known = self.settings.recent.hosts.iter().chain(self.connection.host());
+        if known.any(|known| known == host) {
+            return;
+        }
+        if let Some(program) = host.program.take() {
+            self.note(
+                Severity::Warning,
+                format!(
+                    "The workspace names the program {program} on {}, which you have not started there before: it is not \
+                     started. If you trust it, name it in File > Connect…, then open the workspace again",
+                    host.name()
+                ),
+            );
+        }
+    }
+
     /// Adds a line of the remote worker's standard error to the log.
     pub fn far_line(&mut self, line: &str) {
         let name = self.connection.host().map_or("", Host::name);
@@ -178,5 +197,30 @@ mod tests {
         let other = Host { program: Some("~/bin/ssmprobe".into()), ..host() };
         state.set_connection(Connection::Connected { host: other.clone(), hello: String::new() });
         assert_eq!(state.settings.recent.hosts, [other]);
+    }
+
+    #[test]
+    fn a_workspace_starts_no_program_that_the_user_has_not_started() {
+        let theirs = || Host { program: Some("./theirs".into()), ..host() };
+        let mut state = State::default();
+        let left = |state: &mut State| {
+            let mut host = theirs();
+            state.drop_unknown_program(&mut host);
+            host
+        };
+        assert_eq!(left(&mut state), host());
+        assert!(state.toasts.last().expect("a note").text.contains("the program ./theirs on me@gpu1"));
+        let mut state = State::default();
+        state.settings.recent.hosts = [host()].into();
+        assert_eq!(left(&mut state), host());
+        state.settings.recent.hosts = [theirs()].into();
+        assert_eq!(left(&mut state), theirs());
+        state.settings.recent.hosts.clear();
+        state.set_connection(Connection::Connecting(theirs()));
+        assert_eq!(left(&mut state), theirs());
+        // One without a program starts the usual one, wherever it is.
+        let mut state = State::default();
+        state.drop_unknown_program(&mut host());
+        assert!(state.toasts.is_empty());
     }
 }

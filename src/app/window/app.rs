@@ -147,6 +147,7 @@ impl App {
                 // An earlier session names its workspace file itself; its own path is not that file.
                 if self.session.as_ref().is_none_or(|session| !session.is_session(&path)) {
                     (workspace.saved_as, workspace.unsaved) = (Some(path.clone()), false);
+                    workspace.host.iter_mut().for_each(|host| self.state.drop_unknown_program(host));
                 }
                 if self.replace(*workspace) {
                     self.session.iter_mut().for_each(|session| session.go_on_in(&path));
