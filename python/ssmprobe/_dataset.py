@@ -84,6 +84,7 @@ class Evaluation:
 def read_evaluation(file: PathLike) -> Evaluation:
     """Reads what a probe made of a dataset."""
     value = read_json(file)
+    format_of(value, 1, default=1)
     classes, images = value.texts("classes"), value.texts("images")
     rows, cols = value.grid()
     labels, predicted = (value.array(name, (len(images),), "i8") for name in ("class", "predicted"))
@@ -156,7 +157,7 @@ def read_run(folder: PathLike) -> Run:
     """Reads the folder of a run."""
     folder = Path(folder)
     manifest = read_json(folder / "run.json")
-    format_of(manifest, 1, "open it with the version of ssmprobe that wrote it, or a newer one")
+    format_of(manifest, 1)
     rows = []
     if (folder / "metrics.jsonl").is_file():
         lines = enumerate(read_text(folder / "metrics.jsonl").splitlines(), start=1)
@@ -201,7 +202,7 @@ def _losses(file: Path, seed: int) -> dict[tuple[str, int], Array]:
         return {}
     tensors, metadata = read_safetensors(file)
     header = read_json(file, metadata.get("ssmprobe-losses", "null"))
-    format_of(header, 1, "open it with the version of ssmprobe that wrote it, or a newer one")
+    format_of(header, 1)
     losses: dict[tuple[str, int], Array] = {}
     parts = header.get("parts", int)
     if not 1 <= parts <= PARTS:
@@ -221,6 +222,7 @@ class Tokens:
         folder = Path(folder)
         self._folder = folder.absolute()
         manifest = read_json(folder / "manifest.json")
+        format_of(manifest, 1, default=1)
         self.grid: tuple[int, int] = manifest.grid()
         """Rows and columns of the patches."""
         self.width: int = manifest.count("width", 1)

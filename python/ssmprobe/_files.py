@@ -156,10 +156,11 @@ def read_json(path: PathLike, text: str | None = None) -> Json:
     return Json(path, value)
 
 
-def format_of(value: Json, known: int, remedy: str) -> None:
-    """An error unless `format` is the one that is known."""
-    found = value.get("format", int)
+def format_of(value: Json, known: int, default: Any = ...) -> None:
+    """An error unless `format`, `default` where it is absent, is the one that is known."""
+    found = value.get("format", int, default)
     if found != known:
+        remedy = "open it with the version of ssmprobe that wrote it, or a newer one"
         raise FileError(value.path, "`format`", found, f"{known}; {remedy}")
 
 

@@ -145,7 +145,7 @@ def load_probe(path: PathLike) -> Probe:
     if "ssmprobe" not in metadata:
         raise FileError(path, "the metadata key `ssmprobe`", "absent", "the probe's description as JSON")
     meta = read_json(path, metadata["ssmprobe"])
-    format_of(meta, FORMAT, "open it with the version of ssmprobe that wrote it, or a newer one")
+    format_of(meta, FORMAT)
     known = {
         "head": meta.get("head", str),
         "config": meta.get("config", dict, {}),

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._files import Array, FileError, Json, PathLike, Table, read_csv, read_json, read_npz
+from ._files import Array, FileError, Json, PathLike, Table, format_of, read_csv, read_json, read_npz
 from ._program import ProgramError, figures
 
 SHOWN = ("photo", "token_map", "scan_path", "evidence")
@@ -209,6 +209,7 @@ def _read_pair(folder: Path, probe: str) -> Trace:
 def read_trace(file: PathLike) -> Trace:
     """Reads a trace file (`inspect --save-traces`, or exported by the window)."""
     trace = read_json(file)
+    format_of(trace, 1, default=1)
     common = _common(trace, "top")
     n = common["grid"][0] * common["grid"][1]
 

@@ -193,6 +193,7 @@ def test_a_damaged_trace_says_which_field(tmp_path: Path) -> None:
         ("scores", [[1], 2], "`scores` is not a list of numbers, expected numbers"),
         ("seen", None, "`seen` of the file is null, expected an object"),
         ("grid", {"rows": 4}, "`cols` of `grid` is absent, expected a whole number"),
+        ("format", 2, "`format` is 2, expected 1; open it with the version"),
     ):
         file.write_text(json.dumps(value | {field: found}))
         with pytest.raises(ssmprobe.FileError, match=message):

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::attribution::{Attributed, Attribution, AttributionSet, Found};
 use super::grid::Grid;
-use super::io::block;
+use super::io::{Format, block};
 pub use super::reading::{Reading, slug};
 pub use super::regions::{Region, Regions, members};
 
@@ -162,6 +162,9 @@ pub struct Reassigned {
 /// Everything computed for one image with one probe. The default is empty, for a head without an order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
+    /// Version of the file format; absent in files of earlier versions.
+    #[serde(default)]
+    pub format: Format<1>,
     /// Image file name.
     pub image: String,
     /// Probe file name.

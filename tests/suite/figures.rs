@@ -253,6 +253,7 @@ fn the_training_of_a_run_without_its_metrics_is_drawn_from_its_answers() {
 fn what_cannot_be_drawn_is_said() {
     let folder = stored();
     std::fs::write(folder.path().join("broken.json"), "{\"image\": 3}").unwrap();
+    std::fs::write(folder.path().join("newer.json"), "{\"format\": 2, \"picture\": 3}").unwrap();
     std::fs::write(folder.path().join("result.json"), "{\"image\": \"a.png\", \"prediction\": []}").unwrap();
     for (arguments, code, words) in [
         (["gap.json", "assignment", "a.svg"], 1, "gap reads no order"),
@@ -261,6 +262,7 @@ fn what_cannot_be_drawn_is_said() {
         (["gap.json", "photo", "a.gif"], 1, "does not show a reading step by step"),
         (["none.json", "photo", "a.svg"], 2, "cannot read none.json"),
         (["broken.json", "photo", "a.svg"], 1, "broken.json is not a trace"),
+        (["newer.json", "photo", "a.svg"], 1, "`format` is 2; this program reads 1"),
         (["result.json", "photo", "a.svg"], 2, "pass result.trace.json, which it writes with --save-traces"),
     ] {
         let [trace, figure, out] = arguments;

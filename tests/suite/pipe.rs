@@ -41,6 +41,7 @@ use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{Mode, RemovalSpec};
 use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::io::Format;
 use ssmprobe::model::trace::Picture;
 use ssmprobe::model::train::run::{ProbeCheckpoint, StepLosses};
 
@@ -282,6 +283,7 @@ fn every_event_survives_a_pipe() {
     let part = evaluation::part();
     let evaluated = |result| EvalAnswer { subject: subject(), result };
     let found = Stability {
+        format: Format,
         image: "x.png".into(),
         probe: "a".into(),
         head: "gap".into(),

@@ -32,6 +32,7 @@ use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::{Intervention, InterventionError, permutation};
 use crate::model::explain::null_model::NullBands;
 use crate::model::explain::readout::token_weight;
+use crate::model::io::Format;
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::head_output::{Direction, HeadOutput, Plan};
 
@@ -126,6 +127,7 @@ pub fn explain_by_hand(
     let directions = read.output.directions();
     let mut kernels = directions.iter().filter_map(|direction| kernel(direction, tokens.grid.len()));
     let trace = Trace {
+        format: Format,
         image: question.image,
         probe: question.probe,
         head: probe.meta.head.clone(),

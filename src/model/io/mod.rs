@@ -17,11 +17,61 @@ pub mod sha256;
 pub mod temporary;
 pub mod tfrecord;
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The first field of a JSON document that had no `format` at first: written as the number `N`. A document may lack it, and one with
+/// another number is refused before its other fields are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Format<const N: u64>;
+
+impl<const N: u64> Serialize for Format<N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(N)
+    }
+}
+
+impl<'de, const N: u64> Deserialize<'de> for Format<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match u64::deserialize(deserializer)? {
+            found if found == N => Ok(Self),
+            found => Err(D::Error::custom(format_args!(
+                "`format` is {found}; this program reads {N}; use the version that wrote it, or a newer one"
+            ))),
+        }
+    }
+}
+
 /// The `format` of a JSON document, which is checked before its other fields are read: another version may have others.
 pub fn format_of(document: &[u8]) -> serde_json::Result<u64> {
-    #[derive(serde::Deserialize)]
+    #[derive(Deserialize)]
     struct Version {
         format: u64,
     }
     serde_json::from_slice(document).map(|Version { format }| format)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+    struct Document {
+        #[serde(default)]
+        format: Format<3>,
+        name: String,
+    }
+
+    #[test]
+    fn a_document_of_another_format_is_refused_before_its_other_fields() {
+        let text = r#"{"format":3,"name":""}"#;
+        assert_eq!(serde_json::to_string(&Document::default()).unwrap(), text);
+        for text in [text, r#"{"name":""}"#] {
+            assert_eq!(serde_json::from_str::<Document>(text).unwrap(), Document::default());
+        }
+        for other in [r#"{"format":4,"title":7}"#, r#"{"format":4,"name":7}"#] {
+            let error = serde_json::from_str::<Document>(other).unwrap_err().to_string();
+            assert!(error.starts_with("`format` is 4; this program reads 3; use the version"), "{error}");
+        }
+    }
 }

@@ -14,6 +14,7 @@ use ssmprobe::model::explain::null_model::MeanNull;
 use ssmprobe::model::explain::removal::{Curve, Found, Mode, Ranked, Removal};
 use ssmprobe::model::explain::stability::{Group, Stability};
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::io::Format;
 use ssmprobe::model::trace::{
     Attributed, Attribution, Diagnostic, Evidence, HISTOGRAM_BINS, Matrix, OrderContrast, OrderTest, Picture,
     Prediction, Reading, Reassigned, Region, Regions, Routing, Trace,
@@ -434,6 +435,7 @@ pub fn stability() -> Stability {
         taus: taus.iter().enumerate().map(|(at, tau)| (format!("{name} {at}"), *tau)).collect(),
     };
     Stability {
+        format: Format,
         image: "pond.png".into(),
         probe: "sinkhorn".into(),
         head: "sinkhorn".into(),
@@ -468,6 +470,7 @@ pub fn removal() -> Removal {
     let curves = curves.into_iter().map(|(id, ways)| (id.to_owned(), ways.map(curve))).collect();
     let none = |none: &str| none.to_owned();
     Removal {
+        format: Format,
         image: "pond.png".into(),
         probe: "gap".into(),
         head: "gap".into(),

@@ -18,7 +18,7 @@ use safetensors::tensor::Dtype;
 use serde::{Deserialize, Serialize};
 
 use crate::model::grid::Grid;
-use crate::model::io::{atomic_file, sha256};
+use crate::model::io::{Format, atomic_file, sha256};
 
 mod cache;
 mod cache_scan;
@@ -108,6 +108,9 @@ pub struct Names {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct CacheManifest {
+    /// Absent from caches of earlier versions.
+    #[serde(default)]
+    format: Format<1>,
     source: TokenKey,
     grid: Grid,
     width: usize,

@@ -14,7 +14,7 @@ use super::{
     CacheError, CacheManifest, CacheScan, MANIFEST, Names, Precision, SHARD, SKIPPED, TokenKey, count,
     io_error, shard_path, write_whole,
 };
-use crate::model::io::{atomic_file, sha256, temporary};
+use crate::model::io::{Format, atomic_file, sha256, temporary};
 use crate::model::tokens::Tokens;
 
 /// Receives the tokens of the missing images in order, and writes a shard as soon as it is full.
@@ -124,6 +124,7 @@ impl Writer {
             });
         }
         let manifest = CacheManifest {
+            format: Format,
             source: self.source.clone(),
             grid: tokens.grid,
             width: tokens.width,

@@ -26,6 +26,7 @@ use crate::model::explain::intervention::{Intervention, InterventionError};
 use crate::model::explain::null_model::{Band, MeanNull, Null, NullBands, untrained_mean};
 use crate::model::explain::readout::token_weight;
 use crate::model::explain::regions::RegionMeasures;
+use crate::model::io::Format;
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::{Probe, ProbeError};
 use crate::model::stats::mean;
@@ -309,6 +310,7 @@ impl<'a> Evaluator<'a> {
         add(&stability::COLUMNS.map(|(name, _)| name), &|image, at| self.stability.get(image)?.as_ref()?[at]);
         let of_diagnostics = || names.iter().copied();
         Evaluation {
+            format: Format,
             regions: self.regions(true),
             probe: name,
             head: self.probe.meta.head.clone(),

@@ -14,6 +14,7 @@ use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, Means, ORDER, OTHER, OWN
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::null_model::MeanNull;
 use crate::model::grid::Grid;
+use crate::model::io::Format;
 
 /// Ending of the files' names, from an earlier word for an evaluation: kept so that old files are still found.
 pub const ENDING: &str = "survey.json";
@@ -31,6 +32,8 @@ pub enum FileError {
 /// An evaluation as read, before its parts are checked.
 #[derive(Deserialize)]
 pub(super) struct Stored {
+    #[serde(default)]
+    format: Format<1>,
     dataset: String,
     split: String,
     classes: Vec<String>,
@@ -134,6 +137,7 @@ impl TryFrom<Stored> for Evaluation {
         }
         let Stored { dataset, split, classes, images, class, .. } = stored;
         Ok(Self {
+            format: stored.format,
             asked: Arc::new(EvalSet { dataset, split, classes, images, class }),
             probe: stored.probe,
             head: stored.head,
@@ -223,6 +227,7 @@ mod tests {
             ("AAAAPAA4ADQ=", "AAAAPAA4", "one number per token"),
             ("AAAAPAA4ADQ=", "no base64", "not an evaluation"),
             ("\"routing\":{", "\"colour\":{", "not an evaluation"),
+            ("\"format\":1", "\"format\":2", "`format` is 2; this program reads 1"),
             ("\"cols\":2", "\"cols\":18446744073709551615", "patch grid"),
         ] {
             assert!(good.contains(from), "{from}: {good}");

@@ -30,6 +30,7 @@ pub use self::summary::{ClassRow, Confusion, spearman};
 use self::vectors::{KeptVectors, VectorKind};
 use crate::model::explain::null_model::MeanNull;
 use crate::model::grid::Grid;
+use crate::model::io::Format;
 
 /// Predicted class of an image if it is none of the dataset's.
 pub const OTHER: u32 = u32::MAX;
@@ -59,6 +60,8 @@ pub struct EvalSet {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored")]
 pub struct Evaluation {
+    /// Version of the file format; absent in files of earlier versions.
+    pub format: Format<1>,
     /// The images.
     #[serde(flatten)]
     pub asked: Arc<EvalSet>,

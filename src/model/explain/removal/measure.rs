@@ -10,6 +10,7 @@ use crate::model::backbone::preprocess::Pixels;
 use crate::model::explain::class_name;
 use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::InterventionError;
+use crate::model::io::Format;
 use crate::model::probe::Probe;
 use crate::model::reading::Reading;
 use crate::model::stats::argmax;
@@ -173,6 +174,7 @@ fn start<'a>(
     let named = |class: usize| class_name(&probe.meta.classes, class);
     let fraction = (0..=spec.steps).map(|i| i as f64 / spec.steps as f64).collect();
     let removal = Removal {
+        format: Format,
         image: image.name.clone(),
         probe: name.clone(),
         head: probe.meta.head.clone(),

@@ -20,6 +20,7 @@ pub use self::ranking::{Orders, RANDOM, RANKINGS};
 pub use self::schedule::{Curve, Curves, Schedule, Sets, counts};
 pub use crate::model::attribution::Found;
 use crate::model::grid::Grid;
+use crate::model::io::Format;
 use crate::model::reading::Reading;
 use crate::model::trace::Picture;
 
@@ -83,6 +84,9 @@ pub struct Ranked {
 /// Removal curves of one image through one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Removal {
+    /// Version of the file format; absent in files of earlier versions.
+    #[serde(default)]
+    pub format: Format<1>,
     /// Name of the image's file.
     pub image: String,
     /// Name of the probe's file.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use self::perturb::Perturbation;
 use super::image_reading::ImageReading;
 use super::intervention::{Intervention, InterventionError};
+use crate::model::io::Format;
 use crate::model::probe::settings::Config;
 use crate::model::probe::{Meta, Probe};
 use crate::model::reading::Reading;
@@ -23,6 +24,9 @@ use crate::model::tokens::Tokens;
 /// Stability of the order of one image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stability {
+    /// Version of the file format; absent in files of earlier versions.
+    #[serde(default)]
+    pub format: Format<1>,
     /// Name of the image's file.
     pub image: String,
     /// Name of the probe's file.
@@ -137,7 +141,7 @@ impl Measurement<'_> {
         }
         let head = probe.meta.head.clone();
         let (tokens, null) = (grid.len(), null(grid.len()));
-        Ok(Stability { image, probe: name, head, reading, tokens, groups, null })
+        Ok(Stability { format: Format, image, probe: name, head, reading, tokens, groups, null })
     }
 }
 
