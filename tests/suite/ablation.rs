@@ -5,7 +5,6 @@ use std::sync::Arc;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ssmprobe::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
-use ssmprobe::model::explain;
 use ssmprobe::model::explain::ablation::{Ablation, logits};
 use ssmprobe::model::explain::evaluation::evaluator::Evaluator;
 use ssmprobe::model::explain::evaluation::metrics::{Metrics, MetricsSpec};
@@ -17,6 +16,7 @@ use ssmprobe::model::explain::order_test::{Exchanges, OrderTester};
 use ssmprobe::model::explain::readout;
 use ssmprobe::model::explain::removal::{Curve, Mode, Orders, RANDOM, RemovalSpec, Schedule, Sets};
 use ssmprobe::model::explain::stability::Measurement;
+use ssmprobe::model::explain::{self, ExplainError};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::{Config, Dims, HEADS, Sharing};
@@ -63,7 +63,7 @@ fn with_constant_logits(mut probe: Probe, logits: [f32; CLASSES]) -> Probe {
 }
 
 /// The trace of one image with the predictions of all classes.
-fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Trace {
+fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Result<Trace, ExplainError> {
     let seen = Picture { width: 4, height: 3, rgb: vec![0; 36] };
     let (image, name) = (String::new(), String::new());
     let question = explain::Question {
@@ -76,7 +76,7 @@ fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Trace {
         tokens_changed: Vec::new(),
         top: CLASSES,
     };
-    explain::explain(probe, change, tokens, seen, question).unwrap()
+    explain::explain(probe, change, tokens, seen, question)
 }
 
 fn ablated_logits(probe: &Probe, tokens: &Tokens) -> Vec<(Ablation, Vec<f64>)> {
@@ -172,7 +172,7 @@ fn a_convolution_behind_a_scrambled_order_agrees_with_the_definition() {
 #[test]
 fn the_trace_of_a_recurrent_head_holds_both_ways_it_reads() {
     let (tokens, probe) = (tokens(3), probe("bi-gru", Sharing::Shared));
-    let read = |change: Intervention| trace(&probe, change, &tokens).routing;
+    let read = |change: Intervention| trace(&probe, change, &tokens).unwrap().routing;
     let both = |forth: Vec<u32>| {
         let back = forth.iter().rev().copied().collect();
         Routing::Orders(vec![forth, back])
@@ -465,7 +465,7 @@ fn of_equal_logits_the_first_class_is_predicted_everywhere() {
         evaluation(&tied, Intervention::None, &cache, (&[0, 1, 2], &[0, 1, 2]), &[1, 2, 1], spec);
     assert_close("accuracy", found.accuracy, 200.0 / 3.0, 1e-9);
     assert_eq!(evaluation.predicted, [1; 3]);
-    let trace = trace(&tied, Intervention::None, &cache.tokens(0));
+    let trace = trace(&tied, Intervention::None, &cache.tokens(0)).unwrap();
     let order: Vec<usize> = trace.top.iter().map(|prediction| prediction.index).collect();
     assert_eq!((order, trace.evidence.class), (vec![1, 2, 0], 1));
 }
@@ -498,6 +498,12 @@ fn logits_that_are_not_finite_are_refused() {
     let evaluator = Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
     let refused = evaluator.answers(0..1).map(drop).expect_err("no answer").to_string();
     assert!(refused.contains("non-finite"), "{refused}");
+    // Finite in float64 alone, so that no trace could hold them.
+    let mut large = probe;
+    large.classifier.weight.fill(f32::MAX);
+    large.classifier.bias = vec![f32::MAX, f32::MIN, 0.0];
+    let refused = trace(&large, Intervention::None, &cache.tokens(0)).unwrap_err().to_string();
+    assert!(refused.contains("the logits contain non-finite values"), "{refused}");
 }
 
 #[test]

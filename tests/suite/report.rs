@@ -672,6 +672,18 @@ fn an_unfinished_run_says_so() {
 }
 
 #[test]
+fn a_run_whose_test_images_lack_their_classes_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(folder.path(), manifest("mae", "birds", &["gap"], 1, Selection::Test), |_, _| 10);
+    let mut truth = run.truth().unwrap();
+    truth.classes.truncate(2);
+    std::fs::write(folder.path().join("answers/truth.json"), serde_json::to_vec(&truth).unwrap()).unwrap();
+    let error = Source::open(folder.path()).map(drop).unwrap_err().to_string();
+    let words = "truth.json: it has 20 images, 20 indices and 2 classes";
+    assert!(error.contains(words), "{error}");
+}
+
+#[test]
 fn evaluations_of_another_day_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let source = main_run(folder.path());

@@ -98,7 +98,8 @@ pub fn explain_by_hand(
     }
     let read = ImageReading::new(probe, change, tokens, question.image_seed)?;
     let logits = read.logits();
-    if !logits.iter().all(|x| x.is_finite()) {
+    // Also in float32: a trace could not be written.
+    if !finite(&narrow(&logits)) {
         return Err(ExplainError::NotFinite { what: "the logits", culprit: "probe" });
     }
     let predictions = predictions(&logits, &probe.meta.classes);

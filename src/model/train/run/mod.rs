@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 pub use self::error::RunError;
 pub use self::lock::RunLock;
 pub use self::losses::StepLosses;
-pub use self::outcome::{Outcome, ProbeCheckpoint};
+pub use self::outcome::{Outcome, ProbeCheckpoint, Truth};
 use super::{Epoch, TrainConfig};
 use crate::model::backbone::order::MaeOrder;
 use crate::model::backbone::token_spec::{Layer, TokenSpec};
@@ -195,17 +195,6 @@ impl Manifest {
     }
 }
 
-/// The test images.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Truth {
-    /// Paths of the images, relative to the dataset's folder if they are in it.
-    pub images: Vec<String>,
-    /// Their indices in the token cache.
-    pub indices: Vec<usize>,
-    /// The class of each.
-    pub classes: Vec<usize>,
-}
-
 /// A line of `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
@@ -294,9 +283,16 @@ impl Run {
         read_json(&self.folder.join(UNREADABLE)).ok()
     }
 
-    /// The test images.
+    /// The test images; an error unless each has an index and a class.
     pub fn truth(&self) -> Result<Truth, RunError> {
-        read_json(&self.folder.join("answers/truth.json"))
+        let path = self.folder.join("answers/truth.json");
+        let truth: Truth = read_json(&path)?;
+        let [images, indices, classes] = [truth.images.len(), truth.indices.len(), truth.classes.len()];
+        if indices != images || classes != images {
+            let found = format!("it has {images} images, {indices} indices and {classes} classes");
+            return Err(RunError::Damaged { path, found });
+        }
+        Ok(truth)
     }
 
     /// The path of a variant's probe.

@@ -1,9 +1,19 @@
-//! The outcome of one training of one head: `answers/<head>-s<seed>.json`.
+//! The outcome of one training of one head, `answers/<head>-s<seed>.json`, and the test images it was measured on.
 
 use serde::{Deserialize, Serialize};
 
-use super::Truth;
 use crate::model::train::{Epoch, HeadProgress, HeadTrainer};
+
+/// The test images.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Truth {
+    /// Paths of the images, relative to the dataset's folder if they are in it.
+    pub images: Vec<String>,
+    /// Their indices in the token cache.
+    pub indices: Vec<usize>,
+    /// The class of each.
+    pub classes: Vec<usize>,
+}
 
 /// The outcome of one head with one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
