@@ -42,7 +42,7 @@ class Probe:
     classes: tuple[str, ...] = ()
     """Names of the classes; empty where only numbers are known."""
     backbone: Mapping[str, Any] = field(default_factory=dict)
-    """`id`, `model_type`, `hidden_size`, and `fingerprint` where it is known."""
+    """`id`, `model_type`, `hidden_size`, and `fingerprint` and `config` where they are known."""
     training: Any = None
     """How it was trained, as its trainer wrote it."""
 

@@ -499,7 +499,7 @@ fn logits_that_are_not_finite_are_refused() {
     let refused = evaluator.answers(0..1).map(drop).expect_err("no answer").to_string();
     assert!(refused.contains("non-finite"), "{refused}");
     // Finite in float64 alone, so that no trace could hold them.
-    let mut large = probe;
+    let mut large = probe.clone();
     large.classifier.weight.fill(f32::MAX);
     large.classifier.bias = vec![f32::MAX, f32::MIN, 0.0];
     let refused = trace(&large, Intervention::None, &cache.tokens(0)).unwrap_err().to_string();

@@ -89,6 +89,7 @@ fn other_weights_are_told_and_never_kept() {
     done(&mut desk.train("run", 1, &[]));
     let other = other_backbone(&desk, "twin");
     let probe = desk.path("run/probes/sinkhorn-s0-best.safetensors");
+    assert!(Probe::load(&probe).expect("a probe").meta.backbone.config.is_some());
     assert_ends(&mut eval_probe(&desk, &other, &probe, &[]), 0, &["was trained on other weights"]);
     let eval = |more: &[&str]| desk.eval("run", more);
     let kept = desk.path("run/evaluation.json");

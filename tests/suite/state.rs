@@ -42,6 +42,7 @@ pub(super) fn backbone(id: &str, width: usize, grid: Grid) -> BackboneInfo {
         grid: Some(grid),
         cls: true,
         fingerprint: format!("weights of {id}"),
+        config: Some("4 heads".into()),
         device: "cpu".into(),
         adapter: "a processor".into(),
         options: BackboneOptions::default(),
@@ -64,6 +65,7 @@ pub(super) fn probe(name: &str, width: usize) -> ProbeInfo {
         class_count: 2,
         backbone: "one".into(),
         backbone_fingerprint: None,
+        backbone_config: None,
         trained: None,
         accuracy: None,
         fingerprint: format!("file of {name}"),
@@ -396,6 +398,10 @@ fn what_does_not_fit_says_so_and_is_not_asked_for() {
         matches!(bound.fits(&one), Compatibility::DoesNot(why) if why.contains('9') && why.contains("2 × 2"))
     );
     bound.tokens = Some(4);
+    bound.backbone_config = Some("8 heads".into());
+    assert!(
+        matches!(bound.fits(&one), Compatibility::Doubtful(why) if why.contains("another `config.json`"))
+    );
     bound.backbone_fingerprint = Some("others".into());
     assert!(matches!(bound.fits(&one), Compatibility::Doubtful(why) if why.contains("other weights")));
 }

@@ -9,10 +9,10 @@ use crate::app::format::counted;
 use crate::model::backbone::Backbone;
 use crate::model::backbone::token_spec::{Trained, describe_differences};
 use crate::model::grid::Grid;
-use crate::model::probe::Probe;
 use crate::model::probe::head;
 use crate::model::probe::head::Config;
 use crate::model::probe::router::Router;
+use crate::model::probe::{BackboneMeta, Probe};
 
 /// Description of an open backbone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,9 @@ pub struct BackboneInfo {
     pub cls: bool,
     /// SHA-256 of its weights.
     pub fingerprint: String,
+    /// What its tokens depend on besides; absent if a worker of an earlier version has opened it.
+    #[serde(default)]
+    pub config: Option<String>,
     /// Name of the device it is on.
     pub device: String,
     /// The hardware's own name, and why it was chosen.
@@ -72,6 +75,9 @@ pub struct ProbeInfo {
     pub backbone: String,
     /// SHA-256 of that backbone's weights, if known.
     pub backbone_fingerprint: Option<String>,
+    /// What that backbone's tokens depend on besides, if known.
+    #[serde(default)]
+    pub backbone_config: Option<String>,
     /// The tokens it was trained on, if its file says.
     pub trained: Option<Box<Trained>>,
     /// Test accuracy in percent when it was saved, if its file says.
@@ -110,6 +116,7 @@ impl BackboneInfo {
             grid: output.and_then(|(height, width)| backbone.grid(height, width).ok()),
             cls: backbone.config().family.cls,
             fingerprint: backbone.fingerprint().to_owned(),
+            config: Some(backbone.config().key()),
             device,
             adapter,
             options,
@@ -145,6 +152,7 @@ impl ProbeInfo {
             class_count: probe.classes(),
             backbone: probe.meta.backbone.id.clone(),
             backbone_fingerprint: probe.meta.backbone.fingerprint.clone(),
+            backbone_config: probe.meta.backbone.config.clone(),
             trained: Trained::from_training(probe.meta.training.as_ref()).map(Box::new),
             accuracy: probe.meta.training.as_ref().and_then(|said| said.pointer("/epoch/test")?.as_f64()),
             fingerprint,
@@ -194,9 +202,11 @@ impl ProbeInfo {
                 grid.cols
             ));
         }
-        if self.backbone_fingerprint.as_ref().is_some_and(|print| *print != backbone.fingerprint) {
+        let (fingerprint, config) = (self.backbone_fingerprint.clone(), self.backbone_config.clone());
+        let trained = BackboneMeta { fingerprint, config, ..BackboneMeta::default() };
+        if let Some(what) = trained.replaced(&backbone.fingerprint, backbone.config.as_deref()) {
             return Compatibility::Doubtful(format!(
-                "Trained on other weights ({}) than those of {}",
+                "Trained on {what} ({}) than {} has",
                 self.backbone, backbone.id
             ));
         }

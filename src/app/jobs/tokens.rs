@@ -42,11 +42,16 @@ pub fn preprocessor(folder: &Path, size: Option<usize>) -> Result<Preprocessor, 
     }
 }
 
-/// A warning if tokens of these weights, settings and preprocessing are not those that a probe was trained on.
-pub fn doubt(probe: &Probe, weights: &str, token_spec: &TokenSpec, preprocessing: &str) -> Option<String> {
+/// A warning if tokens of these weights, of this configuration, settings and preprocessing are not those that a probe was trained on.
+pub fn doubt(
+    probe: &Probe,
+    (weights, config): (&str, Option<&str>),
+    token_spec: &TokenSpec,
+    preprocessing: &str,
+) -> Option<String> {
     let trained = &probe.meta.backbone;
-    if trained.fingerprint.as_deref().is_some_and(|own| own != weights) {
-        return Some(format!("was trained on other weights ({})", trained.id));
+    if let Some(what) = trained.replaced(weights, config) {
+        return Some(format!("was trained on {what} ({})", trained.id));
     }
     let own = Trained::from_training(probe.meta.training.as_ref())?;
     let differences = own.differences(token_spec, preprocessing);
@@ -84,10 +89,10 @@ impl TokenReader {
     pub fn changes(&self, probe: &Probe) -> Vec<String> {
         let trained = Trained::from_training(probe.meta.training.as_ref());
         let trained = trained.unwrap_or(Trained { token_spec: TokenSpec::default(), preprocessing: None });
-        let fingerprint = probe.meta.backbone.fingerprint.as_deref();
-        let weights = fingerprint.filter(|own| *own != self.backbone.fingerprint());
-        let weights = weights.map(|_| "tokens of other weights".to_owned());
-        weights.into_iter().chain(trained.changes(&self.token_spec, &self.preprocessor.key())).collect()
+        let (weights, config) = (self.backbone.fingerprint(), self.backbone.config().key());
+        let replaced = probe.meta.backbone.replaced(weights, Some(&config));
+        let replaced = replaced.map(|what| format!("tokens of {what}"));
+        replaced.into_iter().chain(trained.changes(&self.token_spec, &self.preprocessor.key())).collect()
     }
 
     /// Pixels of a photograph; fails if the backbone cannot read their size.

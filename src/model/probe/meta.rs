@@ -45,7 +45,40 @@ pub struct BackboneMeta {
     /// SHA-256 of its weights file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
+    /// What its tokens depend on besides the weights, as its `config.json` says; absent from files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
     /// Keys this version does not know, kept as found.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+impl BackboneMeta {
+    /// What a backbone with these weights and this configuration, as far as they are known, has instead of its own; `None` if both are
+    /// the same.
+    pub fn replaced(&self, weights: &str, config: Option<&str>) -> Option<&'static str> {
+        let is_other = |own: &Option<String>, other: &str| own.as_ref().is_some_and(|own| own != other);
+        if is_other(&self.fingerprint, weights) {
+            return Some("other weights");
+        }
+        config.is_some_and(|config| is_other(&self.config, config)).then_some("another `config.json`")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_backbone_is_told_by_its_weights_and_by_its_configuration() {
+        let known = |text: &str| Some(text.to_owned());
+        let own =
+            BackboneMeta { fingerprint: known("a"), config: known("4 heads"), ..BackboneMeta::default() };
+        assert_eq!(own.replaced("a", Some("4 heads")), None);
+        assert_eq!(own.replaced("b", Some("8 heads")), Some("other weights"));
+        assert_eq!(own.replaced("a", Some("8 heads")), Some("another `config.json`"));
+        // A worker or a file of an earlier version does not say.
+        assert_eq!(own.replaced("a", None), None);
+        assert_eq!(BackboneMeta::default().replaced("a", Some("4 heads")), None);
+    }
 }

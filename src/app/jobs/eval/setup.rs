@@ -125,9 +125,10 @@ impl Eval<'_> {
     /// Warns of every probe that was trained on other tokens.
     fn warn(&self, plan: &Plan, options: &ExtractOptions, reporter: &mut dyn Reporter) {
         let TokenKey { weights, preprocessing, .. } = &plan.source;
+        let own = (weights.as_str(), plan.backbone.config.as_deref());
         let token_spec = plan.settled(&options.tokens.token_spec);
         for (path, probe) in self.flags.readable_probes() {
-            if let Some(why) = doubt(&probe, weights, &token_spec, preprocessing) {
+            if let Some(why) = doubt(&probe, own, &token_spec, preprocessing) {
                 reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
             }
         }

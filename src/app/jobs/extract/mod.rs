@@ -211,6 +211,7 @@ impl Plan {
             model_type: config.family.model_type.to_owned(),
             hidden_size: config.width * token_spec.joined(),
             fingerprint: Some(fingerprint),
+            config: Some(config.key()),
             ..BackboneMeta::default()
         };
         Self {

@@ -171,7 +171,7 @@ fn check_fit(
 ) -> Result<(), JobError> {
     let TokenReader { backbone, preprocessor, .. } = reader;
     let token_spec = token_spec.settled(backbone.layers(), backbone.model_type());
-    let cls = backbone.config().family.cls;
+    let (cls, config) = (backbone.config().family.cls, backbone.config().key());
     // The grid is known beforehand where all images become one size.
     let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose()?;
     for Loaded { path, probe, change, .. } in probes {
@@ -179,7 +179,9 @@ fn check_fit(
         probe.fits(backbone.width(), grid.map_or(own, Grid::len), cls)?;
         grid.map_or(Ok(()), |grid| change.fits(grid.len()))
             .map_err(|error| Usage(format!("--reading: {error}")))?;
-        if let Some(why) = doubt(probe, backbone.fingerprint(), &token_spec, &preprocessor.key()) {
+        if let Some(why) =
+            doubt(probe, (backbone.fingerprint(), Some(&config)), &token_spec, &preprocessor.key())
+        {
             reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
         }
     }

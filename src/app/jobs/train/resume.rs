@@ -72,7 +72,11 @@ pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), 
         new.truncate(old.len());
     }
     let counts = ["dataset.train", "dataset.select", "dataset.test", "dataset.unreadable"];
-    let free = |field: &str| FREE.contains(&field) || (!counted && counts.contains(&field));
+    // Earlier versions did not record it.
+    let unknown = found["backbone"]["config"].is_null().then_some("backbone.config");
+    let free = |field: &str| {
+        FREE.contains(&field) || (!counted && counts.contains(&field)) || unknown == Some(field)
+    };
     refuse(run, difference("", &found, &asked, &free), |field| match field {
         "heads" => OTHER_HEADS,
         "tokens.dataset" => OTHER_IMAGES,
