@@ -797,6 +797,11 @@ fn words_and_numbers_survive_every_format() {
     insta::assert_snapshot!("report-words-latex", render("latex", std::slice::from_ref(&table)));
     let renamed = Table { id: "main-50% {x}_#1".into(), ..table.clone() };
     assert!(render("latex", &[renamed]).contains("\\label{tab:main-50- -x-_-1}\n"));
+    let name = Table { rows: vec![row("[1] <b>x</b> < [y](z) \\|", Cell::None)], ..table.clone() };
+    let markdown = render("md", std::slice::from_ref(&name));
+    assert!(markdown.contains("| [1] &lt;b>x&lt;/b> < [y]\\(z) \\&#124; |"), "{markdown}");
+    let latex = render("latex", &[name]);
+    assert!(latex.contains("\\midrule\n{}[1] $<$b$>$x"), "{latex}");
     let csv = render("csv", &[table]);
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let records: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();

@@ -59,7 +59,10 @@ fn line(row: &Row) -> String {
             if number.best { format!("\\textbf{{{text}}}") } else { text }
         }
     });
-    format!("{} \\\\\n", cells.collect::<Vec<_>>().join(" & "))
+    let line = cells.collect::<Vec<_>>().join(" & ");
+    // Behind `\\\\` and rules, these would begin an argument.
+    let begun = if line.starts_with(['[', '*']) { "{}" } else { "" };
+    format!("{begun}{line} \\\\\n")
 }
 
 /// Escapes text for LaTeX.

@@ -19,12 +19,12 @@ pub fn render(table: &Table) -> String {
         true => format!("{}:", "-".repeat(width + 1)),
         false => "-".repeat(width + 2),
     });
-    let mut text = format!("### {}\n\n{}", shown(&table.title), line(&rows[0]));
+    let mut text = format!("### {}\n\n{}", inert(&table.title), line(&rows[0]));
     text.push_str(&format!("|{}|\n", rule.collect::<Vec<_>>().join("|")));
     rows[1..].iter().for_each(|row| text.push_str(&line(row)));
     if !table.notes.is_empty() {
         text.push('\n');
-        table.notes.iter().for_each(|note| text.push_str(&format!("* {}\n", shown(note))));
+        table.notes.iter().for_each(|note| text.push_str(&format!("* {}\n", inert(note))));
     }
     text
 }
@@ -43,5 +43,18 @@ fn cell(cell: &Cell) -> String {
 
 /// Escapes text for a cell: a pipe would end the cell, and a line break the row.
 fn escape(text: &str) -> String {
-    shown(&text.replace(['\n', '\r'], " ")).replace('|', "\\|")
+    inert(&text.replace(['\n', '\r'], " ")).replace("\\|", "\\&#124;").replace('|', "\\|")
+}
+
+/// Text in which no HTML and no link begins: it may hold names from somebody else's files.
+fn inert(text: &str) -> String {
+    let text = shown(text).replace("](", "]\\(");
+    let mut parts = text.split('<');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_tag = part.starts_with(|c: char| c.is_ascii_alphabetic() || "/!?".contains(c));
+        out.push_str(if is_tag { "&lt;" } else { "<" });
+        out.push_str(part);
+    }
+    out
 }
