@@ -205,9 +205,11 @@ def table(rows: Iterable[Mapping[str, Any]], names: Iterable[str], text: Iterabl
         if name in text:
             columns[name] = np.array(cells, dtype=object)
             continue
-        numbers = np.array([np.nan if cell in (None, "") else float(cell) for cell in cells], dtype="f8")
+        # Seeds may have more digits than a float64 holds.
         whole = all(isinstance(cell, int) or (isinstance(cell, str) and cell.lstrip("-").isdigit()) for cell in cells)
-        columns[name] = numbers.astype("i8") if whole else numbers
+        numbers = [int(cell) if whole else np.nan if cell in (None, "") else float(cell) for cell in cells]
+        fits = whole and all(-(1 << 63) <= number < 1 << 63 for number in numbers)
+        columns[name] = np.array(numbers, dtype="i8" if fits else "f8")
     return Table(columns)
 
 

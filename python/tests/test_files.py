@@ -291,6 +291,8 @@ def test_a_csv_is_read_as_it_was_meant(tmp_path: Path) -> None:
     assert list(found["name"]) == ["=1+1", "\t7"]
     assert (found["count"].dtype.kind, list(found["count"])) == ("i", [3, 4])
     assert np.isnan(found["value"][0])
+    file.write_text("seed\n1152921504606846977\n")
+    assert read_csv(file, ())["seed"][0] == (1 << 60) + 1
     with pytest.raises(KeyError, match="there is no column 'cuont'; there are name, count, value"):
         found["cuont"]
     names = ["line\u2028separator", "next\x85line", "form\x0cfeed", "carriage\r\nreturn"]

@@ -413,6 +413,11 @@ fn images_of_a_run_are_explained_through_its_probes() {
         let arguments = [&["report", "run", "--html", "x.html"], &asked[..]].concat();
         assert_ends(&mut ssmprobe(desk.path(), &arguments), 2, &[said]);
     }
+    // A probe of another dataset in the place of one of the run.
+    let other = root().join("tests/fixtures/inspect/probes/gap.safetensors");
+    fs::copy(other, desk.path().join("run/probes/gap-s1-best.safetensors")).unwrap();
+    let asked = ["report", "run", "--html", "x.html", "--device", "cpu", "--probe", "gap-s1"];
+    assert_ends(&mut ssmprobe(desk.path(), &asked), 1, &["gap-s1-best.safetensors: has other classes"]);
     fs::rename(desk.path().join("data"), desk.path().join("moved")).unwrap();
     let mut report = ssmprobe(desk.path(), &["report", "run", "--html", "x.html"]);
     assert_ends(&mut report, 1, &["run.json", "`--data DIR`"]);

@@ -102,7 +102,13 @@ impl ExplainSpec<'_> {
         let spec = BackboneSpec { entry: BACKBONE, folder, device: self.device.clone(), options };
         engine.open_backbone(spec, reporter)?;
         for (at, outcome) in (0..).zip(&self.probes) {
-            engine.open_probe(ProbeId(at), &run.probe(&outcome.head, outcome.seed, ProbeCheckpoint::Best))?;
+            let path = run.probe(&outcome.head, outcome.seed, ProbeCheckpoint::Best);
+            if *engine.open_probe(ProbeId(at), &path)?.classes != *dataset.classes {
+                let path = path.display();
+                return Err(
+                    anyhow::anyhow!("{path}: has other classes than its run; restore the file").into()
+                );
+            }
         }
         Ok(dataset)
     }
