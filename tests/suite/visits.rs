@@ -470,7 +470,7 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     window.harness.state_mut().state.training.active = Some(training);
     open(&mut window, &far);
     let said = window.says_text();
-    assert!(said.contains("A training is running") && said.contains("./theirs on gpu1"), "{said}");
+    assert!(said.contains("A training is running") && said.contains("./theirs (gpu1)"), "{said}");
     is_open(&window, 1, Some(&work));
 }
 

@@ -129,8 +129,8 @@ impl State {
             self.note(
                 Severity::Warning,
                 format!(
-                    "The workspace names the program {program} on {}, which you have not started there before: it is not \
-                     started. If you trust it, name it in File > Connect…, then open the workspace again",
+                    "The workspace would start {program} ({}), which you have not started there before. If you trust it, choose \
+                     File > Connect…, name it there, and open the workspace again",
                     host.name()
                 ),
             );
@@ -209,7 +209,7 @@ mod tests {
             host
         };
         assert_eq!(left(&mut state), host());
-        assert!(state.toasts.last().expect("a note").text.contains("the program ./theirs on me@gpu1"));
+        assert!(state.toasts.last().expect("a note").text.contains("./theirs (me@gpu1)"));
         let mut state = State::default();
         state.settings.recent.hosts = [host()].into();
         assert_eq!(left(&mut state), host());
