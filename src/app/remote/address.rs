@@ -118,9 +118,11 @@ impl WorkerAddress {
         let Self::Ssh { user, host, port } = self else { return Err(io::Error::other("not an ssh address")) };
         let mut command = Command::new("ssh");
         // No password prompt: keys, agents and jump hosts are those of the user's configuration. A lost network is noticed
-        // within a minute.
+        // within a minute. Neither the agent (-a) nor the screen (-x) is forwarded: a workspace may name the machine.
         command.args([
             "-T",
+            "-a",
+            "-x",
             "-o",
             "BatchMode=yes",
             "-o",

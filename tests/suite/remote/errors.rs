@@ -98,7 +98,7 @@ fn a_place_that_ssh_would_take_for_a_flag_starts_nothing() {
         words[words.len() - 7..],
         ["-p", "2222", "-l", "me", "--", "gpu1", "exec 'ssmprobe' serve --stdio"]
     );
-    assert!(words.contains(&"BatchMode=yes"), "{words:?}");
+    assert!(["BatchMode=yes", "-a", "-x"].iter().all(|word| words.contains(word)), "{words:?}");
 }
 
 /// A process that answers like another program is ended, not waited for.
