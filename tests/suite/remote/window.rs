@@ -314,9 +314,12 @@ fn a_workspace_connects_to_where_its_files_are() {
     window.session(sitting.state()).save(&workspace).expect("saved");
     let kept = fs::read_to_string(&workspace).expect("a file");
     assert!(kept.contains(r#""place": "local""#) && kept.contains(fixture("images").to_str().expect("text")));
+    let host = sitting.state().connection.host().cloned().expect("a host");
     let Sitting { harness, folder } = sitting;
     drop(harness);
     let mut again = Sitting::within(folder);
+    // Its program is one that was started before.
+    again.harness.state_mut().state.settings.recent.hosts.push_front(host);
     again.harness.state_mut().open_workspace(&workspace);
     again.until("a connection", Sitting::stands);
     again.until("a trace", Sitting::is_shown);
