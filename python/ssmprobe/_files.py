@@ -68,9 +68,9 @@ class Json:
         """The value of a field; `default` where it is absent, an error where there is no default or another type."""
         if name not in self.value and default is not ...:
             return default
-        found = self.value.get(name)
-        if name not in self.value or not isinstance(found, kind) or (isinstance(found, bool) and kind is int):
-            kinds = kind if isinstance(kind, tuple) else (kind,)
+        found, kinds = self.value.get(name), kind if isinstance(kind, tuple) else (kind,)
+        overflows = float in kinds and isinstance(found, int) and found.bit_length() > 1023
+        if name not in self.value or not isinstance(found, kind) or (isinstance(found, bool) and kind is int) or overflows:
             words = " or ".join("null" if k is type(None) else _WORDS.get(k, "a value") for k in kinds)
             raise FileError(self.path, f"`{name}` of {self.field}", _kind(found) if name in self.value else "absent", words)
         return found
@@ -201,7 +201,7 @@ def table(rows: Iterable[Mapping[str, Any]], names: Iterable[str], text: Iterabl
     rows, text = list(rows), set(text)
     columns: dict[str, Array] = {}
     for name in names:
-        cells = [row.get(name) for row in rows]
+        cells: list[Any] = [row.get(name) for row in rows]
         if name in text:
             columns[name] = np.array(cells, dtype=object)
             continue
@@ -228,7 +228,7 @@ def read_csv(path: PathLike, text: Iterable[str]) -> Table:
     plain = [[cell[1:] if cell[:1] == "'" and cell[1:2] in GUARDED else cell for cell in row] for row in rows]
     try:
         return table((dict(zip(names, row, strict=True)) for row in plain), names, text)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise FileError(path, "a cell", str(error), "a number") from None
 
 

@@ -14,7 +14,7 @@ from ssmprobe._files import read_npz, read_safetensors, write_safetensors
 
 from .conftest import FROZEN
 
-INSTEAD: list[Any] = [None, True, -1, 3, 1e400, 1 << 70, "x", "", [], [1], [[1], 2], ["x"], {}, {"x": 1}]
+INSTEAD: list[Any] = [None, True, -1, 3, 1e400, 1 << 70, 10**400, "x", "", [], [1], [[1], 2], ["x"], {}, {"x": 1}]
 ROUNDS = 300
 
 
