@@ -81,9 +81,12 @@ pub fn program() -> anyhow::Result<PathBuf> {
     Ok(in_place(std::env::current_exe().context("the path of this program is unknown")?))
 }
 
-/// What is at the path of a program by now: Linux marks the path of a file that was removed or replaced.
+/// What is at the path of a program by now: Linux marks the path of a file that was removed or replaced, and NFS keeps the file under
+/// another name as long as it is in use.
 fn in_place(program: PathBuf) -> PathBuf {
-    let replaced = program.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
+    let is_kept = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".nfs"));
+    let marked = program.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
+    let replaced = marked.or_else(|| is_kept.then(|| program.with_file_name(env!("CARGO_PKG_NAME"))));
     replaced.filter(|path| path.is_file()).unwrap_or(program)
 }
 
@@ -92,10 +95,14 @@ mod tests {
     #[test]
     fn a_program_that_was_replaced_is_found_in_its_place() {
         let folder = tempfile::tempdir().unwrap();
-        let [program, marked] = ["ssmprobe", "ssmprobe (deleted)"].map(|name| folder.path().join(name));
-        assert_eq!(super::in_place(marked.clone()), marked);
+        let [program, marked, kept] =
+            ["ssmprobe", "ssmprobe (deleted)", ".nfs0000000001"].map(|name| folder.path().join(name));
+        assert_eq!(
+            [&marked, &kept].map(|path| super::in_place(path.clone())),
+            [marked.clone(), kept.clone()]
+        );
         crate::model::io::atomic_file::write(&program, b"newer").unwrap();
-        assert_eq!(super::in_place(marked), program);
+        assert_eq!([marked, kept].map(super::in_place), [program.clone(), program.clone()]);
         assert_eq!(super::in_place(program.clone()), program);
     }
 }

@@ -349,7 +349,7 @@ fn every_event_survives_a_pipe() {
         Event::Explained { job: JOB, seen },
         training(TrainEvent::Planned(Box::new(preflight()))),
         training(TrainEvent::Timed(estimate)),
-        training(TrainEvent::Detached { folder: "run".into(), pid: 7, began: true }),
+        training(TrainEvent::Detached { folder: "run".into(), pid: 7, began: true, host: None }),
         training(TrainEvent::TasksPlanned(vec![stage])),
         training(TrainEvent::HandedIn("run".into())),
         training(TrainEvent::Retried(2)),

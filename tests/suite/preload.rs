@@ -20,10 +20,11 @@ const SOURCE: &str = r#"
 #include <string.h>
 #include <unistd.h>
 
-/* NO_LOCKS: there are none. */
+/* NO_LOCKS: there are none. OWN_LOCKS: they are of one machine, on which nobody else is. */
 int flock(int file, int how) {
     static int (*own)(int, int);
     if (!own) own = (int (*)(int, int))dlsym(RTLD_NEXT, "flock");
+    if (getenv("OWN_LOCKS")) return 0;
     if (!getenv("NO_LOCKS")) return own(file, how);
     errno = ENOLCK;
     return -1;

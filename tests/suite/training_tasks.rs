@@ -265,6 +265,13 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     assert_eq!(plans(&pane), before + 2);
     tell_plan(&mut pane);
     assert!(pane.0.state().can_start_training());
+    // With a wrong field it would fail again.
+    let slurm = TaskForm { time: "4h".into(), ..TaskForm::default() };
+    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
+    pane.0.dispatch(Command::SetTrainPlace(Box::new(settings)));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::PlanTasks(_)));
+    pane.deliver(Event::Failed(job, UserError::new("invalid value '4h' for '--time <TIME>'")));
+    assert!(pane.0.has("invalid value '4h' for '--time <TIME>'") && !pane.0.has("Try again"));
 }
 
 /// A run whose tasks were submitted elsewhere is opened as any other.

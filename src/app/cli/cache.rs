@@ -111,7 +111,7 @@ fn describe(entry: &Entry) -> String {
             grid.cols,
             source.weights.get(..12).unwrap_or(&source.weights)
         ),
-        None if *bytes == 0 => "empty".to_owned(),
+        None if *bytes == 0 => "empty, or not readable by this user".to_owned(),
         None => "without a manifest that this version can read".to_owned(),
     };
     let age = written.and_then(|seconds| (UNIX_EPOCH + Duration::from_secs(seconds)).elapsed().ok());

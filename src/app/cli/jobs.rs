@@ -13,7 +13,7 @@ use crate::app::format::{counted, shell_path};
 use crate::app::jobs::tasks::{PlannedStage, plan_file};
 use crate::app::paths;
 use crate::app::submit::script::script;
-use crate::app::submit::status::{State, are_done, query_interval, states, tail};
+use crate::app::submit::status::{State, are_done, held, query_interval, states, summary, tail};
 use crate::app::submit::{Plan, SlurmError, Stage, SubmitFlags, SubmitTarget, Task, hand_in, join, local};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::Display;
@@ -250,6 +250,7 @@ impl Watch {
         let summary = summary(tasks);
         if summary != self.summary {
             self.display.milestone(&summary, true);
+            held(plan, tasks).iter().for_each(|note| self.display.say(note));
             (self.summary, self.changed) = (summary, Instant::now());
         }
         let done = tasks.iter().all(|(_, state)| *state == State::Done);
@@ -314,8 +315,12 @@ fn rest_follows(plan: &Plan, error: &anyhow::Error) -> bool {
 fn list_all() -> anyhow::Result<ExitCode> {
     let places: Vec<PathBuf> =
         [Some(std::env::current_dir()?), paths::runs()].into_iter().flatten().collect();
-    let below =
-        |place: &PathBuf| fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    // Of many images none is looked into.
+    let below = |place: &PathBuf| {
+        let entries = fs::read_dir(place).into_iter().flatten().flatten();
+        entries.filter(|entry| !is_file(entry)).map(|entry| entry.path())
+    };
     let runs = places.iter().flat_map(below).chain(places.clone());
     let folders =
         runs.flat_map(|run| [run.join("evaluation"), run]).filter(|folder| plan_file(folder).exists());
@@ -345,6 +350,7 @@ fn print_list(plan: &Plan) -> anyhow::Result<()> {
     }
     tasks.iter().for_each(|(task, state)| report_failure(plan, *task, state));
     say!("{}", summary(&tasks));
+    held(plan, &tasks).iter().for_each(|note| say!("{note}"));
     if tasks.iter().any(|(_, state)| *state != State::Done && !state.is_active()) {
         say!("`ssmprobe jobs {} --retry` submits what is not done", shell_path(&plan.folder));
     }
@@ -373,25 +379,4 @@ fn report_failure(plan: &Plan, task: Task, state: &State) {
         say!("{name} {state}; it printed nothing");
     }
     tail(plan, task, LOG_LINES).iter().for_each(|line| say!("  {line}"));
-}
-
-/// The number of tasks in each state: `2 of 5 tasks done, 1 running, 2 waiting`.
-fn summary(tasks: &[(Task, State)]) -> String {
-    let word = |state: &State| match state {
-        State::Done => "done",
-        State::Running { .. } => "running",
-        State::Waiting { .. } => "waiting",
-        State::Stopped => "stopped",
-        State::Failed { .. } | State::Lost { .. } => "failed",
-        State::NotHandedIn => "not submitted",
-    };
-    let count = |wanted: &str| tasks.iter().filter(|(_, state)| word(state) == wanted).count();
-    let mut text = format!("{} of {} done", count("done"), counted(tasks.len(), "task", "tasks"));
-    for other in ["running", "waiting", "stopped", "failed", "not submitted"] {
-        let number = count(other);
-        if number > 0 {
-            text += &format!(", {number} {other}");
-        }
-    }
-    text
 }

@@ -8,7 +8,7 @@ use anyhow::bail;
 
 use super::on_flags::{JOB, POLL_INTERVAL};
 use crate::app::format::{shell_path, shell_word};
-use crate::app::jobs::detached::{Detached, LOGS};
+use crate::app::jobs::detached::{Detached, LAST_OUTPUT, LOGS};
 use crate::app::jobs::training::TrainEvent;
 use crate::app::jobs::{Event, Fetch, Request};
 use crate::app::remote::Link;
@@ -16,12 +16,13 @@ use crate::app::state::connection::{Connection, Host};
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::said;
+use crate::app::user_error::UserError;
 
 /// What is known of the training.
 struct RemoteTraining {
     host: Host,
-    /// Its folder and process id, once it runs.
-    process: Option<(PathBuf, u32)>,
+    /// Its folder and process id, once it runs, and the machine of the process if it is another.
+    process: Option<(PathBuf, u32, Option<String>)>,
     /// For each of its logs, the smallest byte offset of a line that is not printed yet.
     printed: [u64; LOGS.len()],
     /// Whether it ran to its end, and whether all its probes failed; once it has ended.
@@ -49,9 +50,7 @@ pub fn run(host: Host, words: Vec<String>, out: PathBuf) -> anyhow::Result<ExitC
         before = now;
         match link.soon(POLL_INTERVAL) {
             Some(Event::Training { news, .. }) => training.apply(news, &display),
-            Some(Event::Failed(_, error)) => {
-                return Err(anyhow::Error::new(error).context(format!("on {}", training.host.place)));
-            }
+            Some(Event::Failed(_, error)) => return training.fail(error, &display),
             Some(Event::Finished(_) | Event::Cancelled(_)) => return Ok(training.end(&display)),
             // Without a connection, `soon` returns at once.
             None if !matches!(before, Connection::Connected { .. }) => std::thread::sleep(POLL_INTERVAL),
@@ -91,15 +90,15 @@ impl RemoteTraining {
 
     fn apply(&mut self, news: TrainEvent, display: &Display) {
         match news {
-            TrainEvent::Detached { folder, pid, began } => {
+            TrainEvent::Detached { folder, pid, began, host } => {
                 if self.process.is_none() {
                     let what = if began { "started" } else { "found" };
-                    let (place, folder) = (&self.host.place, folder.display());
+                    let (place, folder) = (host.as_ref().unwrap_or(&self.host.place), folder.display());
                     display.say(&format!(
                         "{what} as process {pid} on {place}, writing to {folder}; Ctrl-C leaves it running"
                     ));
                 }
-                self.process = Some((folder, pid));
+                self.process = Some((folder, pid, host));
             }
             TrainEvent::Said(said) => {
                 let Some(printed) = self.printed.get_mut(said.log).filter(|printed| said.at >= **printed)
@@ -124,14 +123,15 @@ impl RemoteTraining {
 
     /// Prints how to follow the training again, and how to stop it.
     fn print_how_to_follow(&self, display: &Display) {
-        let Some((folder, pid)) = &self.process else {
+        let Some((folder, pid, host)) = &self.process else {
             return display
                 .say("it is not known yet whether the training started; run the same command with --resume to find out");
         };
         let look = self.follow_command(folder);
-        let stop = match self.host.place.as_str() {
-            "local" => format!("kill {pid}"),
-            place => format!("ssh {place} kill {pid}"),
+        let stop = match (host, self.host.place.as_str()) {
+            (Some(host), _) => format!("kill {pid}, on {host}"),
+            (None, "local") => format!("kill {pid}"),
+            (None, place) => format!("ssh {place} kill {pid}"),
         };
         display.say(&format!("it keeps running there. Follow it again: {look}"));
         display.say(&format!("save and stop it: {stop}"));
@@ -143,6 +143,16 @@ impl RemoteTraining {
         let program = program.as_ref().map(|path| format!(" --remote-program {}", shell_word(path)));
         let program = program.unwrap_or_default();
         format!("ssmprobe train --on {place}{program} --resume --out {}", shell_path(folder))
+    }
+
+    /// The error of a training that failed, without what it has printed; a refusal has been printed as a whole.
+    fn fail(&self, mut error: UserError, display: &Display) -> anyhow::Result<ExitCode> {
+        display.clear();
+        if self.process.is_some() && error.refused {
+            return Ok(ExitCode::from(2));
+        }
+        error.lines.retain(|line| !line.starts_with(LAST_OUTPUT));
+        Err(anyhow::Error::new(error).context(format!("on {}", self.host.place)))
     }
 
     fn end(&self, display: &Display) -> ExitCode {

@@ -37,7 +37,10 @@ pub const SWEEP: &str = "sweep";
 /// Log files of standard error and standard output, in the run's folder.
 pub const LOGS: [&str; 2] = ["train.log", "train.out"];
 
-/// The flag that names the heartbeat file, used if the folder's file system has no locks.
+/// How the cause begins that quotes the log of a training that ended early, which has been sent line by line before.
+pub const LAST_OUTPUT: &str = "its last output:";
+
+/// The flag that names the heartbeat file.
 pub const OWNER_FILE: &str = "--owner-file";
 
 /// Keeps the heartbeat of a [`HostLock`] that was handed to this process, until dropped.

@@ -30,6 +30,9 @@ pub enum TrainEvent {
         pid: u32,
         /// Whether it was started by this request.
         began: bool,
+        /// The machine of the process, if it is not the one that was asked, which shares its folder.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
     },
     /// These tasks would be submitted.
     TasksPlanned(Vec<PlannedStage>),

@@ -301,8 +301,8 @@ impl State {
                 let text = format!("{} {outcome}; its probes are in the library", run.history.about.name());
                 self.note(Severity::Info, text);
             }
-            TrainEvent::Detached { folder, pid, began } => {
-                let name = self.machine_name();
+            TrainEvent::Detached { folder, pid, began, host } => {
+                let name = host.as_deref().unwrap_or_else(|| self.machine_name());
                 let (what, folder) = (if began { "started" } else { "found" }, folder.display());
                 let text = format!(
                     "The training was {what} as process {pid} on {name}, in {folder}: it keeps running there if this window closes"

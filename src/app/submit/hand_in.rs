@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::flags::SubmitTarget;
+use super::join::is_joined;
 use super::plan::{Array, Plan, Task};
 use super::script::script;
 use super::status::{State, are_done, states};
@@ -256,6 +257,8 @@ fn set_aside_if_damaged(plan: &Plan, task: Task, part: &Path) -> anyhow::Result<
         Err(RunError::Absent { .. } | RunError::Unfinished { .. }) | Ok(()) => false,
         Err(other) => return Err(other.into()),
     };
+    // Once they are joined, what is left of a part was being removed.
+    let damaged = damaged && !is_joined(plan, plan.stages[task.stage].out.as_deref());
     if damaged {
         let (mut number, mut aside) = (1, part.with_extension("damaged-1"));
         while aside.exists() {

@@ -17,9 +17,8 @@ pub fn join(plan: &Plan, chain: Option<&str>) -> anyhow::Result<Vec<String>> {
     let folder = &plan.out(chain);
     let own = plan.parts().into_iter().filter(|(task, _)| plan.stages[task.stage].out.as_deref() == chain);
     let parts: Vec<PathBuf> = own.map(|(_, part)| part).collect();
-    let joined = Run::open(folder).is_ok_and(|run| run.check_finished().is_ok());
     let mut notes = Vec::new();
-    if !joined {
+    if !is_joined(plan, chain) {
         let remedy = || {
             format!(
                 "`ssmprobe jobs {} --retry` redoes what is missing or damaged, and joins the parts",
@@ -37,7 +36,15 @@ pub fn join(plan: &Plan, chain: Option<&str>) -> anyhow::Result<Vec<String>> {
         }
     }
     for part in parts.iter().filter(|part| part.exists()) {
-        std::fs::remove_dir_all(part).with_context(|| part.display().to_string())?;
+        // On NFS, files stay as long as a process here has them open.
+        if let Err(error) = std::fs::remove_dir_all(part) {
+            notes.push(format!("{}: cannot be removed: {error}; it is not needed any more", part.display()));
+        }
     }
     Ok(notes)
+}
+
+/// Whether the parts of a chain are joined, so that none is needed any more.
+pub fn is_joined(plan: &Plan, chain: Option<&str>) -> bool {
+    Run::open(&plan.out(chain)).is_ok_and(|run| run.check_finished().is_ok())
 }

@@ -117,7 +117,7 @@ impl Plan {
     ///
     /// # Errors
     /// If it is not valid, as with too many tasks; if this executable or the working directory cannot be determined, or a
-    /// path is not Unicode, as the file and the scripts are.
+    /// path is not Unicode, as the file and the scripts are, or Slurm cannot write logs there.
     pub fn new(
         folder: &Path,
         place: SubmitTarget,
@@ -130,6 +130,10 @@ impl Plan {
         if let Some(path) = [&directory, &folder, &program].into_iter().find(|path| path.to_str().is_none()) {
             let why = "is not valid Unicode; submit from and into a folder whose path is";
             return Err(Usage(format!("{}: {why}", path.display())).into());
+        }
+        if place == SubmitTarget::Slurm && folder.to_str().is_some_and(|path| path.contains('\\')) {
+            let why = "Slurm takes a backslash in the path of a log for an escape, and the tasks would fail; choose a folder without";
+            return Err(Usage(format!("{}: {why}", folder.display())).into());
         }
         let largest_array = match place {
             SubmitTarget::Slurm => slurm::largest_array(),

@@ -1,5 +1,6 @@
 //! The states of the tasks: from the exit codes they leave, and from Slurm or the local background process.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use serde::Serialize;
 use super::flags::SubmitTarget;
 use super::plan::{Plan, Task};
 use super::{SlurmError, local, slurm};
+use crate::app::format::counted;
 use crate::app::jobs::tasks::plan_file;
 use crate::model::io::atomic_file;
 
@@ -59,6 +61,11 @@ impl State {
     /// Whether it waits or runs.
     pub fn is_active(&self) -> bool {
         matches!(self, Self::Waiting { .. } | Self::Running { .. })
+    }
+
+    /// Whether it waits until somebody releases it: `JobHeldUser`, `JobHeldAdmin`, `launch failed requeued held`.
+    pub fn is_held(&self) -> bool {
+        matches!(self, Self::Waiting { reason } if reason.to_lowercase().contains("held"))
     }
 }
 
@@ -116,6 +123,8 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
                 let number = plan.number_in(array, task);
                 let queued = queue.iter().find(|queued| queued.id == array.id && queued.number == number);
                 match (queued, code) {
+                    // It was cancelled, and is ending.
+                    (Some(queued), _) if cancelled && queued.state == "COMPLETING" => State::Stopped,
                     (Some(queued), _) if matches!(&*queued.state, "RUNNING" | "COMPLETING" | "SUSPENDED") => {
                         State::Running { left: queued.left.clone() }
                     }
@@ -151,6 +160,40 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
         }
     }
     Ok(states)
+}
+
+/// The number of tasks in each state: `2 of 5 tasks done, 1 running, 2 waiting`.
+pub fn summary(tasks: &[(Task, State)]) -> String {
+    let word = |state: &State| match state {
+        State::Done => "done",
+        State::Running { .. } => "running",
+        State::Waiting { .. } if state.is_held() => "held",
+        State::Waiting { .. } => "waiting",
+        State::Stopped => "stopped",
+        State::Failed { .. } | State::Lost { .. } => "failed",
+        State::NotHandedIn => "not submitted",
+    };
+    let count = |wanted: &str| tasks.iter().filter(|(_, state)| word(state) == wanted).count();
+    let mut text = format!("{} of {} done", count("done"), counted(tasks.len(), "task", "tasks"));
+    for other in ["running", "waiting", "held", "stopped", "failed", "not submitted"] {
+        let number = count(other);
+        if number > 0 {
+            text += &format!(", {number} {other}");
+        }
+    }
+    text
+}
+
+/// What to do about tasks that Slurm holds until somebody releases them; `None` if it holds none.
+pub fn held(plan: &Plan, states: &[(Task, State)]) -> Option<String> {
+    let held: Vec<&(Task, State)> = states.iter().filter(|(_, state)| state.is_held()).collect();
+    let (task, state) = held.first()?;
+    let ids: BTreeSet<&str> = held.iter().filter_map(|(task, _)| Some(&*plan.array(*task)?.id)).collect();
+    let ids = ids.into_iter().collect::<Vec<_>>().join(",");
+    let name = plan.name(*task);
+    Some(format!(
+        "note: Slurm holds tasks, {name} first: {state}; `scontrol release {ids}` lets them start once its cause is mended"
+    ))
 }
 
 /// How long to wait before states that have not changed for so long are queried again: a tenth of that, within bounds.

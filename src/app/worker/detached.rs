@@ -1,26 +1,28 @@
 //! A training as a process of its own: started here and followed through its files. It goes on if this worker ends.
 //!
 //! The process inherits the lock on `train.lock` as its standard input, so the lock is held exactly as long as it runs,
-//! whoever started it. On a file system without locks, a file beside it names the owner, and the process keeps it fresh.
+//! whoever started it. For other machines, and where there are no locks, a file beside it names the owner, and the process keeps it fresh.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{Builder, sleep};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 
 use super::event_sender::JobEvents;
-use super::tasks::absolute;
-use crate::app::jobs::detached::{Detached, LOGS, OWNER_FILE, SWEEP, Said, Started, lock};
+use super::tasks::{absolute, refusal};
+use crate::app::jobs::detached::{Detached, LAST_OUTPUT, LOGS, OWNER_FILE, SWEEP, Said, Started, lock};
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
 use crate::app::jobs::training::{RunSnapshot, TrainEvent};
 use crate::app::jobs::{Cancel, Event, Unit};
 use crate::app::paths::{make_folder, program};
+use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, sign};
 use crate::model::io::process::host_name;
@@ -33,10 +35,10 @@ const FILE_LIMIT: u64 = 1 << 20;
 const MAX_READ: u64 = 1 << 20;
 /// Last lines of its log that an error quotes.
 const MAX_LINES: usize = 12;
+/// The exit code of a verb that refuses its command line.
+const REFUSED: i32 = 2;
 /// How the message of a failed verb begins.
 const ERROR_PREFIX: &str = "error: ";
-/// Attempts to get a lock, which another process may hold for a moment to test it.
-const TRIES: usize = 5;
 
 /// Starts a training, unless it runs, and follows it. `cancel` stops the training, which saves; `closing` only the following.
 ///
@@ -50,18 +52,15 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let out = absolute(&request.out)?;
     make_folder(&out)?;
-    let began = match claim(&out)? {
+    let exit = match claim(&out)? {
         Some(held)
             if request.again && read_started(&out).is_some_and(|known| known.words == request.words) =>
         {
             drop(held); // the earlier request started it, and it has ended meanwhile
-            false
+            None
         }
-        Some(held) => {
-            begin(&out, &request.words, held)?;
-            true
-        }
-        None if request.again || request.resumes() => false,
+        Some(held) => Some(begin(&out, &request.words, held)?),
+        None if request.again || request.resumes() => None,
         None => bail!(
             "{}: a training is already running in there; use `--resume` to follow it, or choose another folder",
             out.display()
@@ -69,9 +68,10 @@ pub(super) fn run(
     };
     let started = read_started(&out)
         .with_context(|| format!("{} does not name the training's process", Started::path(&out).display()))?;
-    let pid = started.pid;
+    let (pid, began) = (started.pid, exit.is_some());
+    let host = Some(started.host.clone()).filter(|host| !host.is_empty() && *host != host_name());
     let send = |news| events.sender.send(Event::Training { job: events.job, news });
-    send(TrainEvent::Detached { folder: out.clone(), pid, began });
+    send(TrainEvent::Detached { folder: out.clone(), pid, began, host });
     let mut logs = LOGS.map(|name| Log { path: out.join(name), read: 0 });
     let (mut known, mut stopped, mut last) = (None, false, None);
     loop {
@@ -119,9 +119,13 @@ pub(super) fn run(
         send(TrainEvent::Ended { finished, failures });
         return Ok(());
     }
+    let code = exit.and_then(|exit| exit.recv_timeout(PERIOD).ok()?.ok()?.code());
+    if code == Some(REFUSED) {
+        bail!(Usage(refusal(&log, "exit code 2")));
+    }
     let lines: Vec<&str> = log.lines().collect();
     let lines = lines[lines.len().saturating_sub(MAX_LINES)..].join("\n  ");
-    bail!("the training in {} ended early; its last output:\n  {lines}", out.display())
+    Err(anyhow!("{LAST_OUTPUT}\n  {lines}").context(format!("the training in {} ended early", out.display())))
 }
 
 /// Whether the log's last message is an error of a verb, whose causes are indented: libraries print errors of their own before.
@@ -133,27 +137,13 @@ fn ends_with_error(log: &str) -> bool {
 /// Acquires the lock to train there; `None` while a training runs.
 fn claim(out: &Path) -> anyhow::Result<Option<ExclusiveLock>> {
     let path = lock(out);
-    for _ in 0..TRIES {
-        let held =
-            ExclusiveLock::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))?;
-        if held.is_some() {
-            return Ok(held);
-        }
-        sleep(Duration::from_millis(2));
-    }
-    Ok(None)
+    ExclusiveLock::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))
 }
 
 /// Whether a training runs there.
 fn is_running(out: &Path) -> anyhow::Result<bool> {
     let path = lock(out);
-    for _ in 0..TRIES {
-        if !ExclusiveLock::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))? {
-            return Ok(false);
-        }
-        sleep(Duration::from_millis(2)); // another process may be testing the lock
-    }
-    Ok(true)
+    ExclusiveLock::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))
 }
 
 /// The process that runs, or ran, the training there.
@@ -161,8 +151,12 @@ fn read_started(out: &Path) -> Option<Started> {
     serde_json::from_slice(&atomic_file::read(&Started::path(out), FILE_LIMIT).ok()?).ok()
 }
 
-/// Starts the training in a session of its own, which signals to this process do not reach.
-fn begin(out: &Path, words: &[String], held: ExclusiveLock) -> anyhow::Result<()> {
+/// Starts the training in a session of its own, which signals to this process do not reach; how it ends is received.
+fn begin(
+    out: &Path,
+    words: &[String],
+    held: ExclusiveLock,
+) -> anyhow::Result<Receiver<io::Result<ExitStatus>>> {
     let mut command = Command::new(program()?);
     // The words of `train` are all flags; those of a sweep begin with the verb.
     let verb = if words.first().is_some_and(|word| word == SWEEP) { None } else { Some("train") };
@@ -173,33 +167,24 @@ fn begin(out: &Path, words: &[String], held: ExclusiveLock) -> anyhow::Result<()
         file.with_context(|| format!("{}: cannot be written", path.display()))
     };
     let [stderr, stdout] = LOGS;
-    let owner_file = match held {
-        ExclusiveLock::File(file) => {
-            command.stdin(Stdio::from(file));
-            None
-        }
-        ExclusiveLock::Sign(owner) => {
-            command.stdin(Stdio::null()).arg(OWNER_FILE).arg(sign(&lock(out)));
-            Some(owner)
-        }
-    };
+    let ExclusiveLock { sign: owner, file } = held;
+    command.stdin(file.map_or_else(Stdio::null, Stdio::from)).arg(OWNER_FILE).arg(sign(&lock(out)));
     command.stderr(log(stderr)?).stdout(log(stdout)?);
     detach(&mut command);
     let mut child = command.spawn().context("cannot start the training")?;
-    if let Some(owner) = owner_file {
-        owner.hand_to(child.id()).context("cannot pass the lock to the training's process")?;
-    }
+    owner.hand_to(child.id()).context("cannot pass the lock to the training's process")?;
     let known = Started { pid: child.id(), host: host_name(), words: words.to_owned() };
     let path = Started::path(out);
-    let kept = serde_json::to_vec(&known).map_err(std::io::Error::other);
+    let kept = serde_json::to_vec(&known).map_err(io::Error::other);
     kept.and_then(|bytes| atomic_file::write(&path, &bytes))
         .with_context(|| format!("{}: cannot be written", path.display()))?;
     // Waits for it, so that it leaves no zombie process.
+    let (sender, exit) = sync_channel(1);
     Builder::new()
         .name("training".into())
-        .spawn(move || child.wait())
+        .spawn(move || sender.send(child.wait()))
         .context("cannot start a thread that waits for it")?;
-    Ok(())
+    Ok(exit)
 }
 
 /// Lets the child lead a session of its own; a process group where there are no sessions.
@@ -343,9 +328,8 @@ mod tests {
         assert!(!is_running(folder.path()).unwrap());
         let held = claim(folder.path()).unwrap().expect("nobody trains");
         assert!(is_running(folder.path()).unwrap() && claim(folder.path()).unwrap().is_none());
-        let ExclusiveLock::Sign(held) = held else { panic!("there are no locks") };
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
-        held.hand_to(child.id()).unwrap();
+        held.sign.hand_to(child.id()).unwrap();
         assert!(is_running(folder.path()).unwrap());
         child.kill().unwrap();
         child.wait().unwrap();

@@ -84,8 +84,10 @@ impl RunWatcher {
                 Some(queried) if queried.elapsed() < query_interval(unchanged) => known.tasks.clone(),
                 _ => {
                     known.queried = Some(Instant::now());
-                    let tasks = tasks::read(folder, known.tasks.as_ref());
-                    if phases(tasks.as_ref()) != phases(known.tasks.as_ref()) {
+                    let (tasks, is_local) = tasks::read(folder, known.tasks.as_ref()).unzip();
+                    // Slurm is asked ever more seldom; what tasks on this machine print is read at once.
+                    let prints = is_local == Some(true) && tasks.as_ref().is_some_and(Tasks::are_active);
+                    if prints || phases(tasks.as_ref()) != phases(known.tasks.as_ref()) {
                         known.changed = known.queried;
                     }
                     tasks
@@ -118,6 +120,28 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::*;
+    use crate::app::submit::{Plan, SlurmFlags, Stage, SubmitTarget};
+    use crate::model::io::file_lock::ExclusiveLock;
+
+    #[test]
+    fn what_tasks_on_this_machine_print_is_read_at_once_however_long_they_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let stages = vec![Stage::whole("join", vec!["jobs".to_owned()])];
+        let plan = Plan::new(folder.path(), SubmitTarget::Local, SlurmFlags::default(), stages).unwrap();
+        plan.save().unwrap();
+        let _runs = ExclusiveLock::ask(&plan.home().join("state/.lock")).unwrap().expect("nobody has it");
+        let (sender, _events) = sync_channel(4);
+        let mut watcher = RunWatcher::new(EventSender::new(sender, Arc::new(|| {})), Cancel::default());
+        watcher.runs.insert(folder.path().to_owned(), KnownRun::default());
+        watcher.poll();
+        let long_ago = Instant::now().checked_sub(Duration::from_mins(5));
+        for known in watcher.runs.values_mut() {
+            (known.queried, known.changed) = (long_ago, long_ago);
+        }
+        watcher.poll();
+        let known = &watcher.runs[folder.path()];
+        assert!(known.tasks.as_ref().is_some_and(Tasks::are_active) && known.changed != long_ago);
+    }
 
     #[test]
     fn only_the_third_failed_reading_in_a_row_is_an_error() {

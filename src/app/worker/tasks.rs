@@ -37,21 +37,22 @@ pub(super) fn begin(request: &TaskRequest) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// The states of the tasks in a folder, if it has any; if they cannot be read, those of `before` with the reason.
-pub(super) fn read(folder: &Path, before: Option<&Tasks>) -> Option<Tasks> {
+/// The states of the tasks in a folder, if it has any, and whether they run on this machine; if they cannot be read, those of
+/// `before` with the reason.
+pub(super) fn read(folder: &Path, before: Option<&Tasks>) -> Option<(Tasks, bool)> {
     if !plan_file(folder).exists() {
         return None;
     }
     let all = Plan::open(folder).and_then(|plan| {
         let status = |(task, state): (Task, State)| status(&plan, task, &state);
-        Ok(states(&plan)?.into_iter().map(status).collect())
+        Ok((states(&plan)?.into_iter().map(status).collect(), plan.place == SubmitTarget::Local))
     });
     Some(match all {
-        Ok(all) => Tasks { all, problem: None },
-        Err(error) => Tasks {
-            all: before.map(|tasks| tasks.all.clone()).unwrap_or_default(),
-            problem: Some(format!("{error:#}")),
-        },
+        Ok((all, is_local)) => (Tasks { all, problem: None }, is_local),
+        Err(error) => {
+            let all = before.map(|tasks| tasks.all.clone()).unwrap_or_default();
+            (Tasks { all, problem: Some(format!("{error:#}")) }, false)
+        }
     })
 }
 
@@ -91,7 +92,7 @@ fn run_train(request: &TaskRequest, folder: &Path, more: &[&str]) -> anyhow::Res
 }
 
 /// The error message in a verb's standard error, without clap's hint.
-fn refusal(stderr: &str, status: &str) -> String {
+pub(super) fn refusal(stderr: &str, status: &str) -> String {
     let why = stderr.rsplit_once("error: ").map_or(stderr, |(_, why)| why);
     let lines = why.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more"));
     let lines: Vec<&str> = lines.collect();
@@ -126,7 +127,7 @@ mod tests {
             said: Vec::new(),
         };
         let before = Tasks { all: vec![known], problem: None };
-        let now = read(folder.path(), Some(&before)).unwrap();
+        let (now, _) = read(folder.path(), Some(&before)).unwrap();
         assert_eq!(now.all, before.all);
         assert!(now.problem.unwrap().contains("plan.json"));
     }

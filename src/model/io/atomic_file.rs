@@ -243,9 +243,16 @@ pub fn start(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "it is a folder or a pipe, not a file"));
     }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(length).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    let read = || -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(length).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    match read() {
+        // On NFS, another machine has replaced the file since it was opened.
+        Err(error) if error.kind() == ErrorKind::StaleNetworkFileHandle => read(),
+        bytes => bytes,
+    }
 }
 
 /// The current time by the clock that stamps files in `folder`, which on a shared file system is another machine's.

@@ -1,12 +1,18 @@
 //! The operating system's file locks, which are released when their process ends, however it ends. Not every file system
-//! supports them: some network file systems do not, or their lock service is down. There an owner file ([`HostLock`]) serves.
+//! supports them: some network file systems do not, or their lock service is down, and others lock for one machine alone. There an
+//! owner file ([`HostLock`]) serves.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use super::failpoint;
 use super::host_lock::{HostLock, LockAttempt, STALE_AFTER};
+
+/// Attempts to get a lock that another process may hold for a moment to test it.
+const TRIES: usize = 5;
 
 /// The result of [`try_lock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,55 +61,61 @@ fn means_unsupported(why: &io::Error) -> bool {
     unsupported || why.kind() == ErrorKind::Unsupported
 }
 
-/// A lock that one process holds: that of a file, or where locks are not supported the [`HostLock`] of one beside it.
+/// A lock that one process holds among all machines: that of a file, where locks are supported, which may not reach from one machine
+/// to another, and the [`HostLock`] of one beside it.
 #[derive(Debug)]
-pub enum ExclusiveLock {
-    /// The lock of this open file, which a child process that inherits the file shares.
-    File(File),
-    /// An owner file, whose owner must call [`beat`](Self::beat).
-    Sign(HostLock),
+pub struct ExclusiveLock {
+    /// The owner file, whose owner must call [`beat`](HostLock::beat).
+    pub sign: HostLock,
+    /// The locked file, whose lock a child process that inherits it shares; absent where locks are not supported.
+    pub file: Option<File>,
 }
 
 impl ExclusiveLock {
-    /// Tries to take the lock of the file `path`, which is created if absent; `None` if another process holds it.
+    /// Tries to take the lock of the file `path`, which is created if absent; `None` if another process holds it. If one of another
+    /// machine does or did, this may take minutes, as for [`HostLock::ask`].
     pub fn ask(path: &Path) -> io::Result<Option<Self>> {
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        Ok(match try_lock(&file)? {
-            TryLock::Acquired => Some(Self::File(file)),
-            TryLock::Held => None,
-            TryLock::Unsupported => match HostLock::ask(&sign(path), false, STALE_AFTER, false)? {
-                LockAttempt::Taken(sign) => Some(Self::Sign(sign)),
-                LockAttempt::Held(_) => None,
-            },
+        let file = match try_again(&file)? {
+            TryLock::Acquired => Some(file),
+            TryLock::Held => return Ok(None),
+            TryLock::Unsupported => None,
+        };
+        Ok(match HostLock::ask(&sign(path), file.is_some(), STALE_AFTER, false)? {
+            LockAttempt::Taken(sign) => Some(Self { sign, file }),
+            LockAttempt::Held(_) => None,
         })
     }
 
-    /// Whether a process holds it. Where locks are supported, the check itself takes the lock for a moment.
+    /// Whether a process holds it. Where locks are supported, the check itself takes the lock for a moment. The owner file of another
+    /// machine is watched until it changes, or for minutes.
     pub fn is_held(path: &Path) -> io::Result<bool> {
         let file = match File::options().read(true).write(true).open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => File::open(path)?, // another user's
             file => file?,
         };
-        match try_lock(&file)? {
-            TryLock::Acquired => Ok(false),
-            TryLock::Held => Ok(true),
-            TryLock::Unsupported => HostLock::is_held(&sign(path), STALE_AFTER),
+        let locked = try_again(&file)?;
+        if locked == TryLock::Acquired {
+            file.unlock()?; // not while the owner file is watched
         }
-    }
-
-    /// Renews an owner file ([`HostLock::beat`]); does nothing for a file lock.
-    ///
-    /// # Errors
-    /// If another process has taken over; if the file cannot be written.
-    pub fn beat(&self) -> io::Result<()> {
-        match self {
-            Self::File(_) => Ok(()),
-            Self::Sign(sign) => sign.beat(),
-        }
+        Ok(locked == TryLock::Held
+            || HostLock::is_held(&sign(path), locked == TryLock::Acquired, STALE_AFTER)?)
     }
 }
 
-/// The owner file of the lock file `path`, used where locks are not supported.
+/// Locks a file; a process that only tests the lock is waited for.
+fn try_again(file: &File) -> io::Result<TryLock> {
+    for _ in 1..TRIES {
+        match try_lock(file)? {
+            TryLock::Held => sleep(Duration::from_millis(2)),
+            other => return Ok(other),
+        }
+    }
+    try_lock(file)
+}
+
+/// The owner file of the lock file `path`.
 pub fn sign(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{name}.owner.json"))
@@ -111,6 +123,32 @@ pub fn sign(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn where_locks_are_of_one_machine_a_file_says_that_another_has_the_right() {
+        use super::{Duration, ExclusiveLock, File, sign, sleep};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("train.lock");
+        File::create(&path).unwrap();
+        let beat = |beats: u64| {
+            let text = format!(r#"{{"host": "elsewhere", "boot": "b", "process": 7, "beats": {beats}}}"#);
+            crate::model::io::atomic_file::write(&sign(&path), text.as_bytes()).unwrap();
+        };
+        beat(0);
+        std::thread::scope(|scope| {
+            let ask =
+                || (ExclusiveLock::is_held(&path).unwrap(), ExclusiveLock::ask(&path).unwrap().is_none());
+            let asked = scope.spawn(ask);
+            for beats in 1.. {
+                if asked.is_finished() {
+                    break;
+                }
+                beat(beats);
+                sleep(Duration::from_millis(20));
+            }
+            assert_eq!(asked.join().unwrap(), (true, true));
+        });
+    }
+
     #[cfg(unix)]
     #[test]
     fn where_there_are_no_locks_a_file_says_whose_the_right_is() {
@@ -121,7 +159,7 @@ mod tests {
             failpoint::locks(Some(errno));
             assert!(!ExclusiveLock::is_held(&path).unwrap());
             let right = ExclusiveLock::ask(&path).unwrap().expect("nobody has it");
-            assert!(matches!(right, ExclusiveLock::Sign(_)) && right.beat().is_ok());
+            assert!(right.file.is_none() && right.sign.beat().is_ok());
             assert!(sign(&path).exists() && ExclusiveLock::is_held(&path).unwrap());
             assert!(ExclusiveLock::ask(&path).unwrap().is_none(), "{errno}: two have it");
             drop(right);
@@ -132,13 +170,9 @@ mod tests {
         assert_eq!(ExclusiveLock::ask(&path).unwrap_err().raw_os_error(), Some(libc::EIO));
         failpoint::locks(None);
         let right = ExclusiveLock::ask(&path).unwrap().expect("nobody has it");
-        assert!(
-            matches!(right, ExclusiveLock::File(_))
-                && ExclusiveLock::is_held(&path).unwrap()
-                && !sign(&path).exists()
-        );
+        assert!(right.file.is_some() && ExclusiveLock::is_held(&path).unwrap());
         assert!(ExclusiveLock::ask(&path).unwrap().is_none());
         drop(right);
-        assert!(!ExclusiveLock::is_held(&path).unwrap());
+        assert!(!ExclusiveLock::is_held(&path).unwrap() && !sign(&path).exists());
     }
 }

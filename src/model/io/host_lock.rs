@@ -78,9 +78,16 @@ impl HostLock {
         }
     }
 
-    /// Whether a living process of any machine holds it; watches the file of another machine for `stale_after` at most.
-    pub fn is_held(path: &Path, stale_after: Duration) -> io::Result<bool> {
-        Ok(matches!(find_holder(path, &ProcessId::here(), false, stale_after, false)?, Holder::Alive(_)))
+    /// Whether a living process of any machine holds it; `alone` as for [`ask`](Self::ask). Watches the file of another machine for
+    /// `stale_after` at most; after that it is removed, so that nobody waits for it again.
+    pub fn is_held(path: &Path, alone: bool, stale_after: Duration) -> io::Result<bool> {
+        let begun = Instant::now();
+        match find_holder(path, &ProcessId::here(), alone, stale_after, false)? {
+            Holder::Alive(_) => return Ok(true),
+            Holder::Dead(content) if begun.elapsed() >= stale_after => remove_stale(path, &content)?,
+            Holder::Dead(_) | Holder::Nobody => {}
+        }
+        Ok(false)
     }
 
     /// The lock that the parent process has [handed](Self::hand_to) to this one, or is about to.
@@ -167,6 +174,8 @@ fn find_holder(
             content => content?,
         };
         let sign: Option<Sign> = serde_json::from_slice(&content).ok();
+        // While the file is watched, a process of this machine may take it.
+        let alone = alone && seen.is_none();
         let liveness = sign.as_ref().map_or(Liveness::Unknown, |sign| sign.owner.liveness(here, alone));
         let alive = || Holder::Alive(sign.map_or_else(|| "another machine".into(), |sign| sign.owner.host));
         match &seen {
@@ -328,11 +337,16 @@ mod tests {
         // A living process of this machine holds it however long the file is unchanged; known at once.
         atomic_file::write(&path, &sign(&here, 0)).unwrap();
         assert!(matches!(ask(Duration::ZERO), LockAttempt::Held(host) if host == here.host));
-        assert!(HostLock::is_held(&path, hour).unwrap());
+        assert!(HostLock::is_held(&path, false, hour).unwrap());
         // Another process has its id by now.
         atomic_file::write(&path, &sign(&ProcessId { began: here.began + 1, ..here.clone() }, 0)).unwrap();
-        assert!(!HostLock::is_held(&path, hour).unwrap());
+        assert!(!HostLock::is_held(&path, false, hour).unwrap());
         drop(taken(ask(hour)));
+        // What an earlier boot left is free at once for who has this machine's file lock.
+        let earlier = ProcessId { boot: "earlier".into(), ..here.clone() };
+        atomic_file::write(&path, &sign(&earlier, 3)).unwrap();
+        assert!(!HostLock::is_held(&path, true, hour).unwrap());
+        drop(taken(HostLock::ask(&path, true, hour, false).unwrap()));
         // Nothing is known of a process of another machine or container: its file is watched.
         let elsewhere = ProcessId { host: "elsewhere".into(), began: here.began + 1, ..here.clone() };
         let contained = ProcessId { namespace: "pid:[1]".into(), began: here.began + 1, ..here };
@@ -352,12 +366,12 @@ mod tests {
         let lock = taken(HostLock::ask(&path, false, STALE_AFTER, false).unwrap());
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         lock.hand_to(child.id()).unwrap();
-        assert!(HostLock::is_held(&path, STALE_AFTER).unwrap());
+        assert!(HostLock::is_held(&path, false, STALE_AFTER).unwrap());
         let ask = || HostLock::ask(&path, false, STALE_AFTER, false).unwrap();
         assert!(matches!(ask(), LockAttempt::Held(_)));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(!HostLock::is_held(&path, STALE_AFTER).unwrap());
+        assert!(!HostLock::is_held(&path, false, STALE_AFTER).unwrap());
         drop(taken(ask()));
         // The process that was handed it releases it on drop, too.
         let own = taken(ask());

@@ -55,15 +55,18 @@ impl ProcessId {
         Self { process, began: start_time(&process.to_string()), ..self.clone() }
     }
 
-    /// Whether it lives, as seen by the process `here`; `alone` says that no living process of this machine is meant.
+    /// Whether it lives, as seen by the process `here`; `alone` says that no living process of this machine is meant, so that one of its
+    /// name has ended, also if it was before this boot.
     pub fn liveness(&self, here: &Self, alone: bool) -> Liveness {
+        if self.host == here.host && alone {
+            return Liveness::Dead;
+        }
         if (&self.host, &self.boot) != (&here.host, &here.boot) {
             return Liveness::Unknown;
         }
         let in_namespace = self.namespace.is_empty() || self.namespace == here.namespace;
         let now = start_time(&self.process.to_string());
         match here.began {
-            _ if alone => Liveness::Dead,
             _ if !in_namespace => Liveness::Unknown,
             0 => Liveness::Unknown, // this machine has no list of processes
             _ if now == 0 || (self.began != 0 && self.began != now) => Liveness::Dead,

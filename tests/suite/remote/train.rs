@@ -40,7 +40,7 @@ fn a_training_elsewhere_says_what_one_here_says_and_makes_the_same() {
     assert!(stderr.contains("started as process ") && stderr.contains("the run is in "), "{stderr}");
     assert_same(&desk, "there");
     // The folder holds a run now, and resuming it trains nothing.
-    assert_ends(&mut there(&desk, "there", 3), 1, &["--resume"]);
+    assert_ends(&mut there(&desk, "there", 3), 2, &["--resume"]);
     assert_ends(there(&desk, "there", 3).arg("--resume"), 0, &["nothing was trained"]);
     let mut json = desk.train("json", 2, &["--json", "--on", "local", "--remote-program", REAL]);
     let events = crate::run::lines(&done(&mut json));
@@ -140,12 +140,39 @@ fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
 }
 
 #[test]
+fn who_trains_on_another_machine_is_left_to_it_where_locks_are_of_one_machine() {
+    let desk = Desk::new(24, 12);
+    let Some(library) = crate::preload::library(&desk.path("")) else { return };
+    let there = |host: &str| {
+        fs::write(desk.path(host), format!("{host}\n")).expect("a file");
+        let mut command = there(&desk, "there", 100_000);
+        command.env("LD_PRELOAD", &library).env("HOST_FILE", desk.path(host));
+        command
+    };
+    let client = start(&mut there("north"));
+    until("an epoch", || epochs(&desk, "there") > 0);
+    let pid = training_pid(&desk, "there");
+    let log = || fs::read(desk.path("there/train.log")).expect("a log");
+    let before = log();
+    let other = start(there("south").env("OWN_LOCKS", "1").arg("--resume"));
+    // The owner file is watched for a sign of life, which takes at most 15 s.
+    std::thread::sleep(std::time::Duration::from_secs(25));
+    signal(&other, "-INT");
+    let (code, stderr, _) = end(other);
+    assert!(code == Some(130) && stderr.contains(&format!("kill {pid}, on north")), "{stderr}");
+    assert!(log().starts_with(&before) && training_pid(&desk, "there") == pid);
+    kill(pid);
+    assert_eq!(end(client).0, Some(1));
+}
+
+#[test]
 fn what_goes_wrong_there_is_told_here() {
     let desk = Desk::new(6, 3);
     let mut train = desk.verb("train", "cache");
     train.args(["--data", "nowhere", "--heads", "gap", "--device", "cpu", "--backbone"]).arg(backbone());
     train.args(["--on", "local", "--remote-program", REAL, "--out"]).arg(desk.path("run"));
-    assert_ends(&mut train, 1, &["ended early; its last output", "nowhere"]);
+    let (code, _, stderr) = run(&mut train);
+    assert!(code == 2 && stderr.matches("error: ").count() == 1 && stderr.contains("nowhere"), "{stderr}");
     let mut train = desk.train("run", 1, &["--on", "ssh://127.0.0.1:1"]);
     let (code, _, stderr) = run(&mut train);
     assert!(

@@ -219,6 +219,9 @@ fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_handed_in(
     let how = list();
     let trains = ["train-1", "train-2", "train-3", "train-4"].map(|name| how[name].as_str());
     assert_eq!(trains, ["lost", "done", "not-handed-in", "not-handed-in"]);
+    // One that is still ending is retried as well.
+    write_script(&bin.join("squeue"), "echo '2|3|COMPLETING|9:00|None'");
+    assert_eq!(list()["train-3"], "stopped");
     assert_ends(&mut on(&bin, jobs(&folder, &["--retry"])), 0, &["submitted 4 tasks"]);
     assert_eq!(list()["train-3"], "lost");
 }
@@ -246,6 +249,8 @@ fn a_damaged_part_is_named_and_made_again() {
     write_script(&bin.join("squeue"), "echo '1|2|RUNNING|9:00|None'; echo '2|N/A|PENDING|9:00|Dependency'");
     assert_ends(&mut on(&bin, jobs(&folder, &["--retry"])), 0, &["nothing to submit"]);
     assert!(probe.exists());
+    write_script(&bin.join("squeue"), "echo '1|2|PENDING|9:00|launch failed requeued held'");
+    assert_ends(&mut on(&bin, jobs(&folder, &[])), 0, &["1 held", "`scontrol release 1` lets them start"]);
     write_script(&bin.join("squeue"), "exit 0");
     fs::write(home.join("state/train-2"), "0\n").expect("a code");
     assert_ends(&mut on(&bin, jobs(&folder, &["--retry"])), 0, &["submitted 2 tasks"]);
@@ -275,6 +280,13 @@ fn a_damaged_part_is_named_and_made_again() {
     assert_same(&folder, &desk.path("whole"));
     // Joining again changes nothing.
     done(&mut jobs(&folder, &["--join"]));
+    // What is left of a part whose removal was stopped is not trained again.
+    fs::create_dir_all(home.join("1/state")).expect("a folder");
+    for name in ["run.json", "state/checkpoint.safetensors"] {
+        fs::copy(folder.join(name), home.join("1").join(name)).expect("a copy");
+    }
+    fs::write(home.join("state/train-2"), "0\n").expect("a code");
+    assert_ends(&mut on(&bin, jobs(&folder, &["--retry"])), 0, &["submitted 1 task"]);
     assert_ends(&mut jobs(&desk.path("whole"), &[]), 2, &["has no tasks", "extract and eval"]);
     let evaluation = desk.path("whole/evaluation");
     fs::create_dir_all(evaluation.join("tasks")).expect("a folder");
@@ -292,7 +304,9 @@ fn what_could_not_be_read_again_is_not_handed_in() {
     let odd = desk.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
     fs::create_dir(&odd).expect("a folder");
     assert_ends(submit(&[]).current_dir(&odd), 2, &["is not valid Unicode"]);
-    assert!(!desk.path("run").exists());
+    let escape = on(&bin, desk.train("a\\b", 1, &["--submit", "slurm"]));
+    assert_ends(&mut { escape }, 2, &["Slurm takes a backslash"]);
+    assert!(!desk.path("run").exists() && !desk.path("a\\b").exists());
     done(&mut submit(&[]));
     // An unreadable plan may be that of running tasks.
     fs::write(desk.path("run/tasks/plan.json"), "{").expect("damaged");

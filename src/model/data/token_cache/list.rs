@@ -67,7 +67,15 @@ pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
 }
 
 fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
-    let files = own_files(folder)?;
+    let files = match own_files(folder) {
+        // Another user's that this one may not read, or removed by another program since it was listed.
+        Err(CacheError::Io { source, .. })
+            if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
+        {
+            Vec::new()
+        }
+        files => files?,
+    };
     let on_disk: Vec<fs::Metadata> = files.iter().filter_map(|path| path.metadata().ok()).collect();
     let bytes = on_disk.iter().map(fs::Metadata::len).sum();
     let newest = on_disk.iter().filter_map(|file| file.modified().ok()).max();

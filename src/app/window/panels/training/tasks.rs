@@ -46,7 +46,8 @@ pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             error.lines.iter().for_each(|line| {
                 placeholder::selectable(ui, RichText::new(line).color(color));
             });
-            if ui.button("Try again").clicked() {
+            // With a wrong field it would fail again.
+            if cx.state.settings.training.slurm.faults().is_empty() && ui.button("Try again").clicked() {
                 cx.send(Command::PlanTasks);
             }
         }
