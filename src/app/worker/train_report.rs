@@ -50,6 +50,14 @@ impl TrainReporter {
 
     pub(super) fn receive(&mut self, event: train::Event<'_>) {
         match event {
+            train::Event::Watch { host } => {
+                self.events.progress(
+                    format!("Watching whether {host} still trains it"),
+                    0,
+                    None,
+                    Unit::Items,
+                );
+            }
             train::Event::Plan { tokens, .. } if !tokens.complete() => {
                 let what = format!("Extracting tokens, {}", format::bytes(tokens.bytes_missing));
                 self.events.progress(what, tokens.done as u64, Some(tokens.images as u64), Unit::Items);

@@ -90,6 +90,12 @@ impl HostLock {
         Ok(false)
     }
 
+    /// The machine that holds it, or did; `None` if nobody does.
+    pub fn host(path: &Path) -> Option<String> {
+        let content = atomic_file::read(path, MAX_BYTES).ok()?;
+        Some(serde_json::from_slice::<Sign>(&content).ok()?.owner.host)
+    }
+
     /// The lock that the parent process has [handed](Self::hand_to) to this one, or is about to.
     pub fn handed(path: &Path) -> Self {
         Self::new(path, ProcessId::here())

@@ -409,6 +409,7 @@ fn a_run_that_another_machine_trains_is_left_to_it() {
         let (code, _, stderr) = run(&mut desk.train("run", 1, &["--resume"]));
         over.store(true, Ordering::Relaxed);
         assert!(code == 1 && stderr.contains("on elsewhere"), "{stderr}");
+        assert!(stderr.contains("elsewhere trained last in"), "{stderr}");
     });
 }
 

@@ -178,8 +178,11 @@ impl TrainArgs {
         let mut board = self.board()?;
         let mut display = Display::new();
         let (mut trained, mut working) = (false, None);
-        let mut train = || {
+        let mut train = |waits: bool| {
             train::run(device::choose, &spec, &mut |event| {
+                if waits && matches!(event, Event::Watch { .. }) {
+                    return interrupt::flow(); // it has been told
+                }
                 trained |= matches!(event, Event::Step { .. });
                 if matches!(event, Event::Begin { .. }) {
                     working = Some(interrupt::working());
@@ -189,7 +192,7 @@ impl TrainArgs {
                 interrupt::flow()
             })
         };
-        let mut result = train();
+        let mut result = train(false);
         // The task may still run on a node that the cluster has lost contact with: its work is not done twice.
         if let Err(error @ TrainingError::Run(RunError::Claimed { .. })) = &result
             && self.part.is_some()
@@ -199,7 +202,7 @@ impl TrainArgs {
                 if interrupt::pause(RETRY_INTERVAL).is_break() {
                     return Ok(interrupt::code());
                 }
-                result = train();
+                result = train(true);
             }
         }
         display.clear();

@@ -18,6 +18,10 @@ impl TrainArgs {
     pub(super) fn print_event(&self, event: &Event, settings: &TrainSettings, display: &mut Display) {
         let epochs = settings.epochs;
         match event {
+            Event::Watch { host } => display.say(&format!(
+                "{host} trained last in {}; watching for up to three minutes whether it still does",
+                self.out.display()
+            )),
             Event::Plan { tokens, dataset, steps, shows } => {
                 match settings.recomputes(tokens.complete()) {
                     true => display.say("tokens: not cached, the backbone runs again on every batch"),

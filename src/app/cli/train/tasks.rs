@@ -75,16 +75,16 @@ impl TrainArgs {
     }
 }
 
-/// The subfolder of a backbone's run: the last component of its id or path, numbered if it is `taken`.
+/// The subfolder of a backbone's run: the last component of its id or path, numbered if it is `taken`, ignoring case.
 fn short_name(backbone: &str, taken: &[String]) -> String {
     let last = backbone.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next().unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     let name: String = last.chars().map(plain).collect();
     let name = match name.trim_start_matches(['.', '-']) {
-        "" | "tasks" => "backbone",
+        name if name.is_empty() || name.eq_ignore_ascii_case("tasks") => "backbone",
         name => name,
     };
-    distinct(name, |name| taken.iter().any(|other| other == name))
+    distinct(name, |name| taken.iter().any(|other| other.eq_ignore_ascii_case(name)))
 }
 
 #[cfg(test)]
@@ -94,9 +94,9 @@ mod tests {
     #[test]
     fn the_runs_of_several_backbones_have_folders_of_their_own() {
         let mut names: Vec<String> = Vec::new();
-        for backbone in ["facebook/dinov2-base@v1", "models/vit/", "vit", "..", "/tasks", "a b"] {
+        for backbone in ["facebook/dinov2-base@v1", "models/vit/", "ViT", "..", "/Tasks", "a b"] {
             names.push(short_name(backbone, &names));
         }
-        assert_eq!(names, ["dinov2-base-v1", "vit", "vit-2", "backbone", "backbone-2", "a-b"]);
+        assert_eq!(names, ["dinov2-base-v1", "vit", "ViT-2", "backbone", "backbone-2", "a-b"]);
     }
 }

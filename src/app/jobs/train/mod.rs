@@ -35,12 +35,17 @@ use crate::app::rate::Pace;
 use crate::model::data::Dataset;
 use crate::model::device::{Choice, DeviceError};
 use crate::model::io::atomic_file;
-use crate::model::train::run::{Outcome, Run, RunError};
+use crate::model::train::run::{Outcome, Run, RunError, RunLock};
 use crate::model::train::{HeadTrainer, TrainCursor};
 
 /// Progress of a training, passed to its callback. A callback that returns [`ControlFlow::Break`] stops the
 /// training after the current batch or step.
 pub enum Event<'a> {
+    /// Another machine trained last in the run's folder: whether it still does takes up to three minutes to tell.
+    Watch {
+        /// Its name.
+        host: String,
+    },
     /// The amount of work, before any token is extracted.
     Plan {
         /// The tokens to extract.
@@ -137,6 +142,9 @@ pub fn run(
         true if !*resume => return Err(RunError::Exists { folder: out.clone() }.into()),
         true => {
             let run = Run::open(out)?;
+            if let Some(host) = RunLock::other_machine(out) {
+                let _ = tell(Event::Watch { host }); // the next event decides whether to stop
+            }
             Some((run.claim()?, run))
         }
         false => {

@@ -9,6 +9,10 @@ use super::{Run, RunError, error};
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{self, TryLock};
 use crate::model::io::host_lock::{HostLock, LockAttempt, STALE_AFTER};
+use crate::model::io::process::host_name;
+
+/// The owner file, below the folder.
+const OWNER: &str = "state/owner.json";
 
 /// The exclusive right to write into a run's folder; released on drop, or when the process ends, however it ends.
 #[derive(Debug)]
@@ -50,7 +54,13 @@ impl RunLock {
             TryLock::Unsupported => false,
             TryLock::Held => return Err(RunError::Claimed { folder: folder.to_owned(), host: None }),
         };
-        Self::among_machines(folder, lock, "state/owner.json", alone, false)
+        Self::among_machines(folder, lock, OWNER, alone, false)
+    }
+
+    /// The machine that trains in a run's folder, or did until it died, if it is another one: to claim the folder takes until it shows
+    /// life, or minutes.
+    pub fn other_machine(folder: &Path) -> Option<String> {
+        HostLock::host(&folder.join(OWNER)).filter(|host| *host != host_name())
     }
 
     /// Takes the owner file called `name`, for a process that holds the file lock of this machine if `alone`.
