@@ -87,8 +87,8 @@ impl ExclusiveLock {
         })
     }
 
-    /// Whether a process holds it. Where locks are supported, the check itself takes the lock for a moment. The owner file of another
-    /// machine is watched until it changes, or for minutes.
+    /// Whether a process holds it. Where locks are supported, the check itself takes the lock for a moment. What another machine holds
+    /// counts as held until this process has seen no sign of life for minutes.
     pub fn is_held(path: &Path) -> io::Result<bool> {
         let file = match File::options().read(true).write(true).open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -96,11 +96,8 @@ impl ExclusiveLock {
             file => file?,
         };
         let locked = try_again(&file)?;
-        if locked == TryLock::Acquired {
-            file.unlock()?; // not while the owner file is watched
-        }
-        Ok(locked == TryLock::Held
-            || HostLock::is_held(&sign(path), locked == TryLock::Acquired, STALE_AFTER)?)
+        let alone = locked == TryLock::Acquired;
+        Ok(locked == TryLock::Held || HostLock::is_held(&sign(path), alone, STALE_AFTER)?)
     }
 }
 

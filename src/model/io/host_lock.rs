@@ -4,9 +4,11 @@
 //! taken for dead and the lock is taken over. Clocks of different machines are never compared.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +22,9 @@ const BEAT_INTERVAL: Duration = Duration::from_secs(15);
 pub const STALE_AFTER: Duration = Duration::from_mins(3);
 /// Largest owner file, in bytes.
 const MAX_BYTES: u64 = 1 << 12;
+
+/// Owner files whose owners this process knows nothing of: their content, and since when it has been that.
+static SEEN: Mutex<BTreeMap<PathBuf, (Vec<u8>, Instant)>> = Mutex::new(BTreeMap::new());
 
 /// The lock, released on drop.
 #[derive(Debug)]
@@ -78,22 +83,28 @@ impl HostLock {
         }
     }
 
-    /// Whether a living process of any machine holds it; `alone` as for [`ask`](Self::ask). Watches the file of another machine for
-    /// `stale_after` at most; after that it is removed, so that nobody waits for it again.
+    /// Whether a living process of any machine holds it; `alone` as for [`ask`](Self::ask). What another machine holds counts as held
+    /// until this process has found the file unchanged for `stale_after`; then it is removed.
     pub fn is_held(path: &Path, alone: bool, stale_after: Duration) -> io::Result<bool> {
-        let begun = Instant::now();
-        match find_holder(path, &ProcessId::here(), alone, stale_after, false)? {
-            Holder::Alive(_) => return Ok(true),
-            Holder::Dead(content) if begun.elapsed() >= stale_after => remove_stale(path, &content)?,
-            Holder::Dead(_) | Holder::Nobody => {}
+        let Some((content, sign)) = look(path)? else { return Ok(false) };
+        match sign.map_or(Liveness::Unknown, |sign| sign.owner.liveness(&ProcessId::here(), alone)) {
+            Liveness::Dead => return Ok(false),
+            Liveness::Alive => return Ok(true),
+            Liveness::Unknown => {}
         }
-        Ok(false)
+        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = seen.remove(path).filter(|(before, _)| *before == content);
+        let (content, since) = known.unwrap_or_else(|| (content, Instant::now()));
+        if since.elapsed() >= stale_after {
+            return remove_stale(path, &content).map(|()| false);
+        }
+        seen.insert(path.to_owned(), (content, since));
+        Ok(true)
     }
 
     /// The machine that holds it, or did; `None` if nobody does.
     pub fn host(path: &Path) -> Option<String> {
-        let content = atomic_file::read(path, MAX_BYTES).ok()?;
-        Some(serde_json::from_slice::<Sign>(&content).ok()?.owner.host)
+        Some(look(path).ok()??.1?.owner.host)
     }
 
     /// The lock that the parent process has [handed](Self::hand_to) to this one, or is about to.
@@ -143,11 +154,7 @@ impl HostLock {
     }
 
     fn is_ours(&self) -> io::Result<bool> {
-        let content = match atomic_file::read(&self.path, MAX_BYTES) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            content => content?,
-        };
-        Ok(serde_json::from_slice::<Sign>(&content).is_ok_and(|sign| sign.owner == self.owner))
+        Ok(look(&self.path)?.and_then(|(_, sign)| sign).is_some_and(|sign| sign.owner == self.owner))
     }
 }
 
@@ -165,6 +172,14 @@ fn sign(owner: &ProcessId, beats: u64) -> Vec<u8> {
     bytes
 }
 
+/// The content of the file, and what it says if it is valid; `None` if there is no file.
+fn look(path: &Path) -> io::Result<Option<(Vec<u8>, Option<Sign>)>> {
+    match atomic_file::read(path, MAX_BYTES) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        content => content.map(|content| Some((content.clone(), serde_json::from_slice(&content).ok()))),
+    }
+}
+
 /// Finds out who holds the lock; watches the file if this machine does not know whether its owner lives.
 fn find_holder(
     path: &Path,
@@ -175,13 +190,7 @@ fn find_holder(
 ) -> io::Result<Holder> {
     let mut seen: Option<(Vec<u8>, Instant)> = None;
     loop {
-        let content = match atomic_file::read(path, MAX_BYTES) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Holder::Nobody),
-            content => content?,
-        };
-        let sign: Option<Sign> = serde_json::from_slice(&content).ok();
-        // While the file is watched, a process of this machine may take it.
-        let alone = alone && seen.is_none();
+        let Some((content, sign)) = look(path)? else { return Ok(Holder::Nobody) };
         let liveness = sign.as_ref().map_or(Liveness::Unknown, |sign| sign.owner.liveness(here, alone));
         let alive = || Holder::Alive(sign.map_or_else(|| "another machine".into(), |sign| sign.owner.host));
         match &seen {
@@ -231,11 +240,8 @@ mod tests {
 
     /// The file's content for a process of another machine.
     fn other(beats: u64) -> Vec<u8> {
-        let namespace = String::new();
-        sign(
-            &ProcessId { host: "elsewhere".into(), boot: "b".into(), namespace, process: 7, began: 1 },
-            beats,
-        )
+        let (host, boot, namespace) = ("elsewhere".into(), "b".into(), String::new());
+        sign(&ProcessId { host, boot, namespace, process: 7, began: 1 }, beats)
     }
 
     fn taken(asked: LockAttempt) -> HostLock {
@@ -348,9 +354,14 @@ mod tests {
         atomic_file::write(&path, &sign(&ProcessId { began: here.began + 1, ..here.clone() }, 0)).unwrap();
         assert!(!HostLock::is_held(&path, false, hour).unwrap());
         drop(taken(ask(hour)));
+        // That of another machine, until this process has seen it unchanged for long enough.
+        atomic_file::write(&path, &other(3)).unwrap();
+        assert!(
+            HostLock::is_held(&path, true, hour).unwrap() && HostLock::is_held(&path, true, hour).unwrap()
+        );
+        assert!(!HostLock::is_held(&path, true, Duration::ZERO).unwrap() && !path.exists());
         // What an earlier boot left is free at once for who has this machine's file lock.
-        let earlier = ProcessId { boot: "earlier".into(), ..here.clone() };
-        atomic_file::write(&path, &sign(&earlier, 3)).unwrap();
+        atomic_file::write(&path, &sign(&ProcessId { boot: "earlier".into(), ..here.clone() }, 3)).unwrap();
         assert!(!HostLock::is_held(&path, true, hour).unwrap());
         drop(taken(HostLock::ask(&path, true, hour, false).unwrap()));
         // Nothing is known of a process of another machine or container: its file is watched.

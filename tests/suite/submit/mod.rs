@@ -257,7 +257,7 @@ fn tasks_end_with_whoever_runs_them_and_nothing_is_changed_beside_him() {
         fs::read(folder.join("tasks/state/train-1")).is_ok_and(|code| code == b"1\n")
     });
     until("an epoch", || folder.join("tasks/2/metrics.jsonl").exists());
-    assert_ends(&mut jobs(&folder, &["--retry"]), 2, &["still running here"]);
+    assert_ends(&mut jobs(&folder, &["--retry"]), 2, &["are still running"]);
     assert!(first.exists() && states(&mut jobs(&folder, &["--json"]))["train-1"] == "failed");
 
     // When the worker is killed, its tasks end, too.

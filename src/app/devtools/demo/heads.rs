@@ -149,7 +149,7 @@ fn run(id: &str, task: &Task, trainers: &mut [HeadTrainer], bars: &MultiProgress
     train(task, trainers, TrainCursor::default(), &mut |event| {
         match event {
             Event::Step { .. } => bar.inc(1),
-            Event::Watch { .. } | Event::Evaluation | Event::Between { .. } => {}
+            Event::Evaluation | Event::Between { .. } => {}
             Event::Epoch { position, trainers } => {
                 let best = trainers
                     .iter()
