@@ -76,8 +76,12 @@ pub enum FrameError {
 /// If the pipe fails; or, with nothing written, if the value cannot be serialised or is longer than [`LARGEST`].
 pub fn write(to: &mut impl Write, value: &impl Serialize, compress: bool) -> Result<(), FrameError> {
     let mut body = Vec::new();
-    ciborium::into_writer(value, &mut body)
-        .map_err(|error| FrameError::Unwritable { found: error.to_string() })?;
+    ciborium::into_writer(value, &mut body).map_err(|error| FrameError::Unwritable {
+        found: match error {
+            ciborium::ser::Error::Value(found) => found,
+            ciborium::ser::Error::Io(error) => error.to_string(),
+        },
+    })?;
     if body.len() > LARGEST {
         let found = format!("it has {} bytes, expected at most {LARGEST}", body.len());
         return Err(FrameError::Unwritable { found });

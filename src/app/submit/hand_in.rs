@@ -142,10 +142,8 @@ pub fn end(plan: &Plan) -> anyhow::Result<()> {
 /// The error while a process on this machine, or on another, runs the tasks.
 fn already_running(plan: &Plan) -> anyhow::Error {
     let folder = plan.folder.display();
-    Usage(format!(
-        "the tasks of {folder} are still running; `ssmprobe jobs {folder} --wait` waits for them"
-    ))
-    .into()
+    Usage(format!("the tasks of {folder} are still running; `ssmprobe jobs {folder} --wait` waits for them"))
+        .into()
 }
 
 /// The tasks that wait or run.

@@ -192,7 +192,7 @@ pub fn held(plan: &Plan, states: &[(Task, State)]) -> Option<String> {
     let ids = ids.into_iter().collect::<Vec<_>>().join(",");
     let name = plan.name(*task);
     Some(format!(
-        "note: Slurm holds tasks, {name} first: {state}; `scontrol release {ids}` lets them start once its cause is mended"
+        "note: Slurm holds tasks, {name} first: {state}; `scontrol release {ids}` lets them start once the cause is mended"
     ))
 }
 

@@ -93,7 +93,9 @@ fn run_train(request: &TaskRequest, folder: &Path, more: &[&str]) -> anyhow::Res
 
 /// The error message in a verb's standard error, without clap's hint.
 pub(super) fn refusal(stderr: &str, status: &str) -> String {
-    let why = stderr.rsplit_once("error: ").map_or(stderr, |(_, why)| why);
+    // Slurm's own messages have the word within a line.
+    let why = stderr.rsplit_once("\nerror: ").map(|(_, why)| why).or(stderr.strip_prefix("error: "));
+    let why = why.unwrap_or(stderr);
     let lines = why.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more"));
     let lines: Vec<&str> = lines.collect();
     if lines.is_empty() { format!("it printed no message and ended with {status}") } else { lines.join("\n") }
@@ -108,8 +110,9 @@ mod tests {
         let stderr =
             "note: x\nerror: invalid value 'many' for '--cpus <N>'\n\nFor more information, try '--help'.\n";
         assert_eq!(refusal(stderr, "exit code 2"), "invalid value 'many' for '--cpus <N>'");
-        let stderr = "error: nothing was submitted: sbatch failed: sbatch: invalid partition\n";
-        assert_eq!(refusal(stderr, "1"), "nothing was submitted: sbatch failed: sbatch: invalid partition");
+        let stderr = "error: nothing was submitted: sbatch failed: sbatch: error: invalid partition\n";
+        let why = "nothing was submitted: sbatch failed: sbatch: error: invalid partition";
+        assert_eq!(refusal(stderr, "1"), why);
         assert!(refusal("", "signal: 9").contains("signal: 9"));
     }
 

@@ -304,8 +304,8 @@ fn what_could_not_be_read_again_is_not_handed_in() {
     let odd = desk.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
     fs::create_dir(&odd).expect("a folder");
     assert_ends(submit(&[]).current_dir(&odd), 2, &["is not valid Unicode"]);
-    let escape = on(&bin, desk.train("a\\b", 1, &["--submit", "slurm"]));
-    assert_ends(&mut { escape }, 2, &["Slurm takes a backslash"]);
+    let mut train = on(&bin, desk.train("a\\b", 1, &["--submit", "slurm"]));
+    assert_ends(&mut train, 2, &["Slurm takes a backslash"]);
     assert!(!desk.path("run").exists() && !desk.path("a\\b").exists());
     done(&mut submit(&[]));
     // An unreadable plan may be that of running tasks.
