@@ -1,6 +1,7 @@
 //! Sessions: what is open in a window is saved as a workspace beside the settings shortly after every change, atomically, and
 //! opened again at the next start, also after a crash. Each window writes a file of its own, which the lock of a file beside it
-//! keeps other windows from; what a window leaves behind is an earlier session.
+//! keeps other windows from; what a window leaves behind is an earlier session. Locks may not reach a window on another machine: a
+//! file that it has written is left to it.
 
 use std::cmp::Reverse;
 use std::fs::File;
@@ -32,12 +33,17 @@ pub struct Session {
     /// The workspace that was last written, or is being written.
     last_written: Option<Workspace>,
     /// The result of the write in progress.
-    writing: Option<Receiver<Result<(), WorkspaceError>>>,
+    writing: Option<Receiver<Written>>,
 }
+
+/// The result of a write: what the file holds, or nothing if another window has written it, which it was left to.
+type Written = Result<Option<Vec<u8>>, WorkspaceError>;
 
 /// A session file that no other window uses until this is dropped.
 struct Own {
     path: PathBuf,
+    /// What this window has last found or written there.
+    content: Option<Vec<u8>>,
     /// Absent in a folder that cannot be written to, by another window either.
     _lock: Option<File>,
 }
@@ -49,7 +55,8 @@ impl Own {
         let lock = File::options().read(true).write(true).create(true).truncate(false).open(lock).ok();
         // Without locks, a file is used as if no other window were open.
         let is_free = |lock: &File| matches!(try_lock(lock), Ok(TryLock::Acquired | TryLock::Unsupported));
-        lock.as_ref().is_none_or(is_free).then_some(Self { path, _lock: lock })
+        let is_free = lock.as_ref().is_none_or(is_free);
+        is_free.then(|| Self { content: content(&path), path, _lock: lock })
     }
 
     /// When it was last written.
@@ -139,7 +146,9 @@ impl Session {
     /// Goes on in an earlier session's file, unless another window has it.
     pub fn go_on_in(&mut self, path: &Path) {
         let own = self.is_session(path).then(|| Own::ask(path.to_owned())).flatten();
-        self.own = own.or_else(|| self.own.take());
+        if own.is_some() {
+            (self.own, self.writing) = (own, None); // what is being written is in another file
+        }
     }
 
     /// Saves what is open before something else is opened in its place, which gets another file; returns the path.
@@ -151,7 +160,7 @@ impl Session {
 
     /// Leaves the file of this window as it is: what is opened next gets another.
     pub fn leave(&mut self) {
-        (self.own, self.last_written) = (None, None);
+        (self.own, self.last_written, self.writing) = (None, None, None);
     }
 
     /// Where session files may be.
@@ -177,13 +186,16 @@ impl Session {
         least.or_else(|| self.files().filter(|path| !path.exists()).find_map(Own::ask))
     }
 
-    /// The file that this window writes from now on.
-    fn path(&mut self) -> PathBuf {
+    /// The file that this window writes from now on, and what it is expected to hold.
+    fn path(&mut self) -> (PathBuf, Option<Vec<u8>>) {
         if self.own.is_none() {
             let _ = atomic_file::make_folder(&self.folder); // the write says why
             self.own = self.another();
         }
-        self.own.as_ref().map_or_else(|| self.folder.join(FILE), |own| own.path.clone())
+        match &self.own {
+            Some(own) => (own.path.clone(), own.content.clone()),
+            None => (self.folder.join(FILE), content(&self.folder.join(FILE))),
+        }
     }
 
     /// Whether this window has a file.
@@ -198,17 +210,28 @@ impl Session {
 
     /// Takes the result of the last write, once it has ended.
     pub fn written(&mut self) -> Result<(), WorkspaceError> {
-        match self.writing.as_ref().map(Receiver::try_recv) {
-            None | Some(Err(TryRecvError::Empty)) => Ok(()),
-            Some(outcome) => {
-                self.writing = None;
-                let outcome = outcome.unwrap_or(Ok(()));
-                if outcome.is_err() {
-                    self.last_written = None; // the same content is to be written again
+        let outcome = match self.writing.as_ref().map(Receiver::try_recv) {
+            None | Some(Err(TryRecvError::Empty)) => return Ok(()),
+            Some(outcome) => outcome,
+        };
+        self.writing = None;
+        match &outcome {
+            Ok(Ok(Some(content))) => self.wrote(content),
+            Ok(Ok(None)) => {
+                self.own = None;
+                if let Some(workspace) = self.last_written.take() {
+                    self.write_beside(workspace, || {});
                 }
-                outcome
             }
+            Ok(Err(_)) => self.last_written = None, // the same content is to be written again
+            Err(_) => {}
         }
+        outcome.unwrap_or(Ok(None)).map(drop)
+    }
+
+    /// The file of this window holds `content` now.
+    fn wrote(&mut self, content: &[u8]) {
+        self.own.iter_mut().for_each(|own| own.content = Some(content.to_owned()));
     }
 
     /// Writes the workspace on another thread and calls `done`, unless a write is in progress or it was written last.
@@ -218,10 +241,10 @@ impl Session {
         }
         self.last_written = Some(workspace.clone());
         let (sender, receiver) = sync_channel(1);
-        let path = self.path();
+        let (path, expected) = self.path();
         let write = move || {
             // Fails if the window is gone.
-            sender.send(save(&workspace, &path)).ok();
+            sender.send(save(&workspace, &path, expected)).ok();
             done();
         };
         if Builder::new().name("session".into()).spawn(write).is_ok() {
@@ -231,20 +254,36 @@ impl Session {
 
     /// Writes the workspace on this thread, before the program ends.
     pub fn write_last(&mut self, workspace: &Workspace) -> Result<PathBuf, WorkspaceError> {
-        if let Some(writing) = self.writing.take() {
-            let _ = writing.recv(); // overwritten below
+        if let Some(Ok(Ok(Some(content)))) = self.writing.take().map(|writing| writing.recv()) {
+            self.wrote(&content); // overwritten below
         }
-        let path = self.path();
-        save(workspace, &path).map(|()| path)
+        loop {
+            let (path, expected) = self.path();
+            if let Some(content) = save(workspace, &path, expected)? {
+                self.wrote(&content);
+                return Ok(path);
+            }
+            self.own = None;
+        }
     }
 }
 
-/// Writes a workspace, making its folder.
-fn save(workspace: &Workspace, path: &Path) -> Result<(), WorkspaceError> {
+/// Writes a workspace, making its folder, unless the file holds other than `expected`.
+fn save(workspace: &Workspace, path: &Path, expected: Option<Vec<u8>>) -> Written {
     let folder = path.parent().unwrap_or(Path::new("."));
     atomic_file::make_folder(folder)
         .map_err(|source| WorkspaceError::Write { path: path.to_owned(), source })?;
-    workspace.save(path)
+    let found = content(path);
+    if found.is_some() && found != expected {
+        return Ok(None);
+    }
+    workspace.save(path)?;
+    Ok(Some(content(path).unwrap_or_default()))
+}
+
+/// What a file holds; `None` if it cannot be read.
+fn content(path: &Path) -> Option<Vec<u8>> {
+    atomic_file::read(path, u64::MAX).ok()
 }
 
 #[cfg(test)]
@@ -281,6 +320,23 @@ mod tests {
         one.go_on_in(&second);
         assert!(one.is_own(&second) && !next.is_own(&second));
         assert_eq!(one.write_last(&found("one")).unwrap(), second);
+    }
+
+    #[test]
+    fn a_file_that_a_window_on_another_machine_has_written_is_left_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = Session::beside(&folder.path().join("settings.json"));
+        let first = session.write_last(&found("here")).unwrap();
+        found("there").save(&first).unwrap(); // whose locks do not reach this one
+        let second = session.write_last(&found("here")).unwrap();
+        found("there, too").save(&second).unwrap();
+        let (sender, done) = sync_channel(1);
+        session.write_beside(found("still here"), move || sender.send(()).unwrap());
+        done.recv().unwrap();
+        session.written().unwrap();
+        let third = session.write_last(&found("still here")).unwrap();
+        let note = |path: PathBuf| Workspace::load(&path).unwrap().findings[0].note.clone();
+        assert_eq!([first, second, third].map(note), ["there", "there, too", "still here"]);
     }
 
     #[test]
