@@ -202,13 +202,14 @@ pub fn run(
             (claim, run)
         }
         None => {
+            let claim = RunLock::claim(out)?;
             let created = Run::create(out, manifest, &truth(&dataset, &parts));
             let run = created.map_err(|error| match error {
                 // Another program has created the run since this one checked.
                 RunError::Exists { folder } if *resume => RunError::Claimed { folder, host: None },
                 other => other,
             })?;
-            (run.claim()?, run)
+            (claim, run)
         }
     };
     if settings.recomputes(false) {
