@@ -179,6 +179,13 @@ fn what_goes_wrong_there_is_told_here() {
         code == 1 && (stderr.contains("it cannot be reached") || stderr.contains("cannot be started")),
         "{stderr}"
     );
+    let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"caf\xe9");
+    let mut train = program();
+    assert_ends(
+        train.args(["train", "--on", "local", "--resume", "--out"]).arg(odd),
+        2,
+        &["is not valid Unicode"],
+    );
     // A second training in the same folder is refused.
     let client = start(&mut there(&desk, "two", 100_000));
     until("an epoch", || epochs(&desk, "two") > 0);

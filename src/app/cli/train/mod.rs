@@ -142,6 +142,9 @@ impl TrainArgs {
             return Err(Usage(why.to_owned()).into());
         }
         self.check_one_backbone()?;
+        if self.out.to_str().is_none() {
+            return Err(Usage(format!("--out {}: is not valid Unicode", self.out.display())).into());
+        }
         let switch = |flag: &str, on: bool| on.then(|| flag.to_owned());
         let flags = [switch("--resume", self.resume), switch("--json", self.json), self.tensorboard_word()?];
         let words = words.into_iter().filter(|word| word != TRAIN).chain(flags.into_iter().flatten());

@@ -7,7 +7,9 @@ use indexmap::IndexSet;
 use serde_json::Value;
 
 use super::checkpoint::Checkpoint;
-use super::{Manifest, Outcome, ProbeCheckpoint, Run, RunError, StepLosses, UNREADABLE, error, write};
+use super::{
+    Manifest, Outcome, ProbeCheckpoint, Run, RunError, RunLock, StepLosses, UNREADABLE, error, write,
+};
 use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
 
@@ -69,11 +71,11 @@ impl Run {
                 }
             }
         }
+        let claim = RunLock::claim(folder)?;
         let run = match Self::create(folder, manifest.clone(), &truth) {
             Err(RunError::Exists { .. }) if Self::open(folder)?.manifest == manifest => Self::open(folder)?,
             created => created?,
         };
-        let claim = run.claim()?;
         run.tidy()?;
         let mut outcomes = Vec::new();
         for &seed in &run.manifest.seeds {
