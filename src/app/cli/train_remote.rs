@@ -51,6 +51,7 @@ pub fn run(host: Host, words: Vec<String>, out: PathBuf) -> anyhow::Result<ExitC
         match link.soon(POLL_INTERVAL) {
             Some(Event::Training { news, .. }) => training.apply(news, &display),
             Some(Event::Failed(_, error)) => return training.fail(error, &display),
+            Some(Event::Warning { text, .. }) => display.say(&text),
             Some(Event::Finished(_) | Event::Cancelled(_)) => return Ok(training.end(&display)),
             // Without a connection, `soon` returns at once.
             None if !matches!(before, Connection::Connected { .. }) => std::thread::sleep(POLL_INTERVAL),

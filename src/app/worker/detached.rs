@@ -26,6 +26,7 @@ use crate::app::paths::{make_folder, program};
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, sign};
+use crate::model::io::host_lock::HostLock;
 use crate::model::io::process::host_name;
 
 /// Time between two looks at its files: each locks one and opens two, perhaps on a network file system.
@@ -53,6 +54,12 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let out = absolute(&request.out)?;
     make_folder(&out)?;
+    if let Some(host) = HostLock::host(&sign(&lock(&out))).filter(|host| *host != host_name()) {
+        let shown = out.display();
+        events.warn(format!(
+            "{host} trained last in {shown}; watching for up to three minutes whether it still does"
+        ));
+    }
     let exit = match claim(&out)? {
         Some(held)
             if request.again && read_started(&out).is_some_and(|known| known.words == request.words) =>
@@ -173,12 +180,16 @@ fn begin(
     command.stderr(log(stderr)?).stdout(log(stdout)?);
     detach(&mut command);
     let mut child = command.spawn().context("cannot start the training")?;
-    owner.hand_to(child.id()).context("cannot pass the lock to the training's process")?;
     let known = Started { pid: child.id(), host: host_name(), words: words.to_owned() };
     let path = Started::path(out);
-    let kept = serde_json::to_vec(&known).map_err(io::Error::other);
-    kept.and_then(|bytes| atomic_file::write(&path, &bytes))
-        .with_context(|| format!("{}: cannot be written", path.display()))?;
+    let written = owner.hand_to(child.id()).and_then(|()| {
+        let bytes = serde_json::to_vec(&known).map_err(io::Error::other)?;
+        atomic_file::write(&path, &bytes)
+    });
+    if let Err(error) = written {
+        let _ = child.kill().and_then(|()| child.wait()); // nobody would know of it
+        return Err(error).with_context(|| format!("{}: cannot be written", path.display()));
+    }
     // Waits for it, so that it leaves no zombie process.
     let (sender, exit) = sync_channel(1);
     Builder::new()

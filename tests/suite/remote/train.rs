@@ -159,7 +159,8 @@ fn who_trains_on_another_machine_is_left_to_it_where_locks_are_of_one_machine() 
     std::thread::sleep(std::time::Duration::from_secs(25));
     signal(&other, "-INT");
     let (code, stderr, _) = end(other);
-    assert!(code == Some(130) && stderr.contains(&format!("kill {pid}, on north")), "{stderr}");
+    assert!(code == Some(130) && stderr.contains("north trained last in"), "{stderr}");
+    assert!(stderr.contains(&format!("kill {pid}, on north")), "{stderr}");
     assert!(log().starts_with(&before) && training_pid(&desk, "there") == pid);
     kill(pid);
     assert_eq!(end(client).0, Some(1));
