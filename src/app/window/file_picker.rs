@@ -127,13 +127,16 @@ impl FileRequest {
     }
 }
 
+/// The files chosen in the system's dialog, and how long it took.
+type Picked = (Vec<PathBuf>, Duration);
+
 /// The open dialog: the system's, or the path field.
 #[derive(Default)]
 pub struct FilePicker {
     /// Whether paths are always typed, whatever dialogs the system has.
     pub always_typed: bool,
-    /// The system's dialog: its request, when it was opened, and where its answer comes.
-    pending: Option<(FileRequest, Instant, Receiver<Vec<PathBuf>>)>,
+    /// The system's dialog: its request, and where its answer comes.
+    pending: Option<(FileRequest, Receiver<Picked>)>,
     field: Option<(FileRequest, PathField)>,
 }
 
@@ -154,23 +157,24 @@ impl FilePicker {
         let (answer, answered) = sync_channel(1);
         let ctx = ctx.clone();
         let wait = move || {
+            let begun = Instant::now(); // timed here: the window may take longer to draw a frame
             let paths = pollster::block_on(files(question));
             // Fails only if the window is gone.
-            answer.send(paths).ok();
+            answer.send((paths, begun.elapsed())).ok();
             ctx.request_repaint();
         };
         let thread = Builder::new().name("file dialog".into()).spawn(wait);
         thread.map_err(|error| format!("Cannot open a file dialog: {error}"))?;
-        self.pending = Some((what, Instant::now(), answered));
+        self.pending = Some((what, answered));
         Ok(())
     }
 
     /// The files chosen in the system's dialog, once it has closed.
     pub fn poll(&mut self) -> Option<(FileRequest, Vec<PathBuf>)> {
-        let (_, since, answered) = self.pending.as_ref()?;
+        let (_, answered) = self.pending.as_ref()?;
         let (paths, took) = match answered.try_recv() {
             Err(TryRecvError::Empty) => return None,
-            Ok(paths) => (paths, since.elapsed()),
+            Ok(answer) => answer,
             Err(TryRecvError::Disconnected) => (Vec::new(), Duration::ZERO),
         };
         let (what, ..) = self.pending.take()?;
@@ -222,11 +226,22 @@ mod tests {
         let (mut window, mut orders) = (MainWindow::default(), Vec::new());
         let (_answer, answered) = sync_channel(1);
         let what = FileRequest::Prompt(FilePrompt::MaskFolder);
-        window.picker.pending = Some((what.clone(), Instant::now(), answered));
+        window.picker.pending = Some((what.clone(), answered));
         window.pick(&egui::Context::default(), what, &mut orders);
         let [WindowOrder::Note(Severity::Error, why)] = &orders[..] else {
             panic!("{} orders", orders.len())
         };
         assert_eq!(why, "A file dialog is already open");
+    }
+
+    #[test]
+    fn a_path_is_typed_where_no_dialog_could_be_shown() {
+        for (took, typed) in [(Duration::from_millis(5), true), (Duration::from_secs(2), false)] {
+            let (answer, answered) = sync_channel(1);
+            answer.send((Vec::new(), took)).expect("there is room");
+            let pending = Some((FileRequest::Prompt(FilePrompt::MaskFolder), answered));
+            let mut picker = FilePicker { pending, ..FilePicker::default() };
+            assert!(picker.poll().is_none() && picker.field.is_some() == typed, "{took:?}");
+        }
     }
 }
