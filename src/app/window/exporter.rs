@@ -36,8 +36,8 @@ pub enum Outcome {
     Pasted(PathBuf),
     /// A workspace that was read, or why it could not be; it is no longer wanted once this is cancelled.
     Loaded(Cancel, Box<Result<Relink, WorkspaceError>>),
-    /// A workspace was written to this file: its essence, and what to go on to.
-    Saved(PathBuf, Box<Workspace>, Option<Leaving>),
+    /// A workspace was written to this file: its essence, and what to go on to unless that is cancelled.
+    Saved(PathBuf, Box<Workspace>, Option<(Cancel, Leaving)>),
     /// The order of this file, for a column.
     OrderRead(Option<ColumnId>, PathBuf, HandOrder),
     /// The order of a column was written to this file.
@@ -135,8 +135,9 @@ impl MainWindow {
                 Outcome::Saved(path, essence, then) => {
                     orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
                     orders.push(WindowOrder::Saved(path.clone()));
+                    let then = then.filter(|(cancel, _)| !cancel.is_cancelled());
                     if self.named.saved(path, essence) {
-                        then.into_iter().for_each(|to| self.leave(ctx, to, state, &mut orders));
+                        then.into_iter().for_each(|(_, to)| self.leave(ctx, to, state, &mut orders));
                     }
                 }
                 Outcome::OrderRead(id, path, order) => {

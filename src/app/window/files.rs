@@ -69,10 +69,7 @@ impl MainWindow {
             }
             FilePrompt::MaskFolder => Command::SetMasks(Some(first)),
             FilePrompt::DatasetFolder => Command::OpenDataset(first, None),
-            FilePrompt::OpenWorkspace if self.is_unsaved(state) => {
-                return self.leaving = Some(Leaving::Workspace(first));
-            }
-            FilePrompt::OpenWorkspace => return orders.push(WindowOrder::Open(first)),
+            FilePrompt::OpenWorkspace => return self.leave(ctx, Leaving::Workspace(first), state, orders),
             FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs => {
                 return orders.extend(self.save(ctx, first, None, state));
             }
@@ -125,6 +122,10 @@ impl MainWindow {
         self.named.writes = Some(path.clone());
         let (workspace, essence) = (state.workspace(self.layout.value()), Box::new(state.essence()));
         let earlier = self.saving.take();
+        let then = then.map(|to| {
+            self.going_on = Cancel::default();
+            (self.going_on.clone(), to)
+        });
         let work = move || {
             let _ = earlier.map(JoinHandle::join); // its outcome is its own
             // The dialog asked about overwriting the name as typed, not the one with its extension.
@@ -192,6 +193,17 @@ mod tests {
         window.next_outcome(&state);
         let shared = |path: &Path| Workspace::load(path).expect("a workspace").views.shared;
         assert_eq!([shared(&first), shared(&second)], [!state.views.shared, state.views.shared]);
+        // Of two saves, only the one that was asked for last is gone on from.
+        for to in [Leaving::Demo, Leaving::Workspace(second.clone())] {
+            window.leave(&ctx, to.clone(), &state, &mut Vec::new());
+            assert!(window.save(&ctx, first.clone(), Some(to), &state).is_none());
+        }
+        let next = |order: &&WindowOrder| matches!(order, WindowOrder::Demo | WindowOrder::Open(_));
+        let mut orders = Vec::new();
+        while orders.iter().find(next).is_none() {
+            orders.extend(window.next_outcome(&state));
+        }
+        assert!(matches!(orders.iter().find(next), Some(WindowOrder::Open(_))));
         // What is opened before it is written is not called after the file, and the end waits for the file.
         assert!(window.save(&ctx, first.clone(), None, &state).is_none());
         window.forget_workspace();

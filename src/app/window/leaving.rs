@@ -25,6 +25,7 @@ pub(super) enum Leaving {
 impl MainWindow {
     /// Goes on to `to`; asks first if the workspace has unsaved changes.
     pub(super) fn leave(&mut self, ctx: &Context, to: Leaving, state: &State, orders: &mut Vec<WindowOrder>) {
+        self.going_on.cancel();
         if self.is_unsaved(state) {
             self.leaving = Some(to);
         } else {

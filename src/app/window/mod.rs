@@ -128,6 +128,8 @@ pub struct MainWindow {
     tour: Option<Tour>,
     /// What to go on to once it is decided whether to save the workspace.
     leaving: Option<Leaving>,
+    /// Cancels what an unfinished save goes on to: the last choice of what to leave for counts.
+    going_on: Cancel,
     named: NamedWorkspace,
     /// Cancels the opening of the workspace that was asked for last.
     loading: Cancel,
@@ -170,7 +172,7 @@ impl MainWindow {
             self.handle_files(ctx, what, paths, state, &mut orders);
         }
         if self.close.decide(ctx, state, || self.named.unsaved(state).is_some()) {
-            self.leaving = Some(Leaving::Quit);
+            self.leave(ctx, Leaving::Quit, state, &mut orders);
         }
         orders
     }
