@@ -17,7 +17,7 @@ use ssmprobe::app::jobs::{
 };
 use ssmprobe::app::state::command::{Action, Command, Effect};
 use ssmprobe::app::state::settings::Settings;
-use ssmprobe::app::state::workspace::{Entry, SavedDataset, SavedImage, SavedNote, Workspace};
+use ssmprobe::app::state::workspace::{Entry, SavedDataset, SavedImage, SavedNote, SavedProbe, Workspace};
 use ssmprobe::app::state::{
     ColumnState, Finding, GalleryFilter, Image, Overlay, Selection, SheetView, State, Status,
 };
@@ -448,6 +448,12 @@ fn a_failed_look_is_told_in_its_columns_and_tried_again() {
     assert_eq!(again.1.asked, look.1.asked);
     answer(&mut state, &again);
     assert!(!Action::Retry.enabled(&state));
+    // However many images fail one after the other, only the last is to be dismissed.
+    for by in [1, -1] {
+        let look = does(&mut state, Command::Step(by)).expect("a look");
+        state.apply(Event::Failed(look.0, fault.clone()));
+    }
+    assert_eq!(state.jobs.len(), 1, "{:?}", state.jobs);
 }
 
 #[test]
@@ -1020,6 +1026,22 @@ fn stars_and_findings_follow_an_image_and_a_dataset_that_are_found_elsewhere() {
     assert_eq!(workspace.locate(Entry::Image(ImageId(1)), &at("new/a.png")), 2);
     assert_eq!(workspace.notes, [on("new/a.png"), on("new/birds/x/1.png"), on("other/1.png")]);
     assert_eq!(workspace.findings, [found("new/birds/x/2.png"), found("other/2.png")]);
+}
+
+#[test]
+fn a_run_and_its_other_probes_are_found_with_one_of_them() {
+    let home = TempDir::new().expect("a folder");
+    let at = |name: &str| home.path().join(name);
+    std::fs::create_dir_all(at("new/run/probes")).expect("a folder");
+    let probe = |(id, name): (u64, &str)| {
+        let file = format!("run/probes/{name}.safetensors");
+        std::fs::write(at("new").join(&file), "").expect("a file");
+        SavedProbe { id: ProbeId(id), path: at("old").join(file), fingerprint: None }
+    };
+    let probes = [(1, "a"), (2, "b")].map(probe).into();
+    let mut workspace = Workspace { probes, runs: vec![at("old/run")], ..Workspace::default() };
+    assert_eq!(workspace.locate(Entry::Probe(ProbeId(1)), &at("new/run/probes/a.safetensors")), 3);
+    assert!(workspace.missing().is_empty() && workspace.runs == [at("new/run")]);
 }
 
 #[test]

@@ -106,15 +106,22 @@ pub struct LogEntry {
     pub text: String,
 }
 
-impl State {
-    /// The log as text, the oldest entry first.
-    pub fn log_text(&self) -> String {
-        let word = |severity| match severity {
+impl LogEntry {
+    /// How serious it is, and its text.
+    pub fn line(&self) -> String {
+        let word = match self.severity {
             Severity::Info => "note",
             Severity::Warning => "warning",
             Severity::Error => "error",
         };
-        self.log.iter().map(|entry| format!("{}: {}\n", word(entry.severity), entry.text)).collect()
+        format!("{word}: {}", self.text)
+    }
+}
+
+impl State {
+    /// The log as text, the oldest entry first.
+    pub fn log_text(&self) -> String {
+        self.log.iter().map(|entry| entry.line() + "\n").collect()
     }
 
     /// The progress of a job as text; a paused one without its remaining time.
@@ -124,11 +131,12 @@ impl State {
         Some(if is_paused { format!("{}, paused", progress.counts()) } else { progress.amounts() })
     }
 
-    /// Adds a job; earlier failed jobs of the same title are removed.
+    /// Adds a job; earlier failed jobs of the same title are removed, and failed explanations, which the columns showed until now.
     pub(super) fn begin(&mut self, kind: JobKind, title: impl Into<String>) -> JobId {
         let id = JobId(self.fresh());
         let (title, started, progress, error) = (title.into(), false, None, None);
-        self.jobs.retain(|_, job| job.error.is_none() || job.title != title);
+        let over = |job: &Job| job.title == title || job.kind == kind && kind == JobKind::Explain;
+        self.jobs.retain(|_, job| job.error.is_none() || !over(job));
         let (cancelling, selects, recent) = (false, true, Vec::new());
         self.jobs.insert(id, Job { title, kind, started, progress, error, cancelling, selects, recent });
         id

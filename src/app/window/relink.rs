@@ -1,5 +1,5 @@
 //! The dialog for missing files of a workspace: they are located one by one, and with a located one all
-//! others that lie beside it under their own names.
+//! others that moved with it.
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,7 @@ impl Relink {
         dialog::show(ui.ctx(), "locate", 560.0, &title, |ui| {
             let name = self.path.file_name().unwrap_or_default().to_string_lossy();
             ui.weak(format!(
-                "They are not where {name} expects them; locating one finds others in the same folder"
+                "They are not where {name} expects them; locating one finds others that moved with it"
             ));
             ui.add_space(4.0);
             let mut answer = Answer::Open;

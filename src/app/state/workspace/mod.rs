@@ -312,15 +312,17 @@ impl Workspace {
         missing
     }
 
-    /// Sets the new path of a missing entry. Other entries missing from the same folder are found along with it if they lie
-    /// beside it at the same relative path. Returns the number of entries found.
+    /// Sets the new path of a missing entry. Others that are missing are found along with it if they lie at the same relative
+    /// path below the highest folder that has moved with it: a probe's run, and all of its probes. Returns the number of
+    /// entries found.
     pub fn locate(&mut self, entry: Entry, now: &Path) -> usize {
         let missing = self.missing();
         let Some(first) = missing.iter().find(|missing| missing.entry == entry) else { return 0 };
-        let beside = |path: &Path| {
-            let there = now.parent()?.join(path.strip_prefix(first.path.parent()?).ok()?);
-            Some(there).filter(|there| there.exists())
-        };
+        let (was, is) = (first.path.components().rev().skip(1), now.components().rev().skip(1));
+        let same = was.zip(is).take_while(|(was, is)| was == is).count();
+        let [from, to] = [&*first.path, now].map(|path| path.ancestors().nth(same + 1));
+        let beside =
+            |path: &Path| Some(to?.join(path.strip_prefix(from?).ok()?)).filter(|there| there.exists());
         let others = missing.iter().filter(|missing| missing.entry != entry);
         let found = others.filter_map(|missing| Some((missing.entry, beside(&missing.path)?)));
         let found: HashMap<Entry, PathBuf> = found.chain([(entry, now.to_owned())]).collect();

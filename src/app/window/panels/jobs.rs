@@ -9,6 +9,7 @@ use crate::app::jobs::JobId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Job, JobKind, Severity};
 use crate::app::window::style;
+use crate::app::window::widgets::follow_focus;
 use crate::viz::draw::paint::color32;
 use crate::viz::{Info, TabGroup};
 
@@ -54,12 +55,13 @@ impl Panel for Jobs {
                     Severity::Warning => cx.theme.ink,
                     Severity::Info => cx.theme.muted,
                 };
-                let text = RichText::new(&entry.text).color(color32(color));
+                let text = RichText::new(entry.line()).color(color32(color));
                 placeholder::selectable(ui, text);
             }
             for (id, job) in &cx.state.jobs {
                 job_ui(ui, cx, *id, job);
             }
+            follow_focus(ui);
         });
     }
 }
