@@ -1,17 +1,25 @@
-//! What lies at the paths that a dialog names. It asks in every frame, and is answered from the disk once a second.
+//! What lies at the paths that a dialog names. It asks in every frame, and is answered from the disk once a second, by another
+//! thread: a disk may never answer, and the window goes on.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::thread::{Builder, sleep};
+use std::time::{Duration, Instant};
 
 use eframe::egui::Ui;
 
 /// How long an answer holds, in seconds.
 const AGE: f64 = 1.0;
+/// How long a frame waits for an answer, which most disks give at once: without it the frame would show the previous one.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// What lies at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
+    /// Not known: the disk has not answered yet.
+    Unknown,
     Nothing,
     File,
     EmptyFolder,
@@ -34,16 +42,56 @@ impl Found {
     }
 }
 
-/// The last answers, with the time of each.
+/// A question to the disk.
+#[derive(Clone)]
+struct Look {
+    /// When it was asked.
+    since: f64,
+    answer: Arc<OnceLock<Found>>,
+    /// What was found before.
+    before: Found,
+}
+
+impl Look {
+    fn found(&self) -> Found {
+        self.answer.get().copied().unwrap_or(self.before)
+    }
+
+    fn is_open(&self) -> bool {
+        self.answer.get().is_none()
+    }
+}
+
+/// The last questions, by path.
 #[derive(Clone, Default)]
-pub struct OnDisk(HashMap<PathBuf, (f64, Found)>);
+pub struct OnDisk(HashMap<PathBuf, Look>);
 
 impl OnDisk {
     /// What lies at `path`.
     pub fn at(&mut self, ui: &Ui, path: &Path) -> Found {
         let now = ui.input(|i| i.time);
-        self.0.retain(|_, (looked, _)| now - *looked < AGE);
-        self.0.entry(path.to_owned()).or_insert_with(|| (now, Found::at(path))).1
+        if let Some(known) = self.0.get(path).filter(|look| look.is_open() || now - look.since < AGE) {
+            return known.found();
+        }
+        let before = self.0.get(path).map_or(Found::Unknown, Look::found);
+        let look = Look { since: now, answer: Arc::default(), before };
+        let (answer, asked, ctx) = (look.answer.clone(), path.to_owned(), ui.ctx().clone());
+        let ask = move || {
+            answer.set(Found::at(&asked)).ok(); // nobody else sets it
+            ctx.request_repaint();
+        };
+        // While another question is open, the disk hangs.
+        let answers = !self.0.values().any(Look::is_open);
+        let begun = Instant::now();
+        if Builder::new().name("look".into()).spawn(ask).is_err() {
+            look.answer.set(before).ok(); // asked again later
+        }
+        while answers && look.is_open() && begun.elapsed() < PATIENCE {
+            sleep(Duration::from_millis(1));
+        }
+        let found = look.found();
+        self.0.insert(path.to_owned(), look);
+        found
     }
 
     /// Forgets the answers, as something was made.
@@ -77,5 +125,17 @@ mod tests {
         assert_eq!(after(1, true), Found::EmptyFolder);
         fs::create_dir(path.join("inside")).expect("made");
         assert_eq!(after(5, false), Found::Folder, "a step takes a quarter of a second");
+    }
+
+    #[test]
+    fn a_disk_that_does_not_answer_holds_up_no_frame() {
+        let open = |before| Look { since: 0.0, answer: Arc::default(), before };
+        let disk = OnDisk([("hangs".into(), open(Found::File)), ("new".into(), open(Found::Unknown))].into());
+        let look = |ui: &mut Ui, (disk, found): &mut (OnDisk, [Found; 2])| {
+            *found = ["hangs", "new"].map(|path| disk.at(ui, Path::new(path)));
+        };
+        let mut harness = Harness::new_ui_state(look, (disk, [Found::Nothing; 2]));
+        harness.run_steps(9);
+        assert_eq!(harness.state().1, [Found::File, Found::Unknown], "asked once, however long ago");
     }
 }

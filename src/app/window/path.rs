@@ -52,7 +52,8 @@ impl PathField {
         self.field(ui);
         let found = self.found();
         ui.add_space(2.0);
-        widgets::scrolled(LIST_PX).show_rows(ui, ui.spacing().interact_size.y, found.len(), |ui, rows| {
+        let (list, high) = (widgets::scrolled(ui, LIST_PX), ui.spacing().interact_size.y);
+        list.show_rows(ui, high, found.len(), |ui, rows| {
             for name in &found[rows] {
                 if ui.add(egui::Button::new(name).frame_when_inactive(false)).clicked() {
                     let (folder, _) = split(&self.text);
@@ -60,6 +61,7 @@ impl PathField {
                     select(ui, self.text.chars().count(), 0);
                 }
             }
+            widgets::follow_focus(ui);
         });
         if !recent.is_empty() {
             ui.separator();
@@ -97,10 +99,11 @@ impl PathField {
         let path = expanded(self.text.trim());
         let found = self.disk.at(ui, &path);
         let (there, folder) = (found != Found::Nothing, found.is_folder());
-        let has_folder = path.parent().is_some_and(|parent| self.disk.at(ui, parent).is_folder());
+        let no_folder = |found| matches!(found, Found::Nothing | Found::File);
+        let has_folder = path.parent().is_some_and(|parent| !no_folder(self.disk.at(ui, parent)));
         let (error, verb) = match &self.question.kind {
             FileKind::Folder if !there => ("No such folder", "Open"),
-            FileKind::NewFolder if there && !folder => ("That is a file", "Choose"),
+            FileKind::NewFolder if found == Found::File => ("That is a file", "Choose"),
             FileKind::NewFolder => ("", "Choose"),
             FileKind::Folder | FileKind::Files | FileKind::File if there => ("", "Open"),
             FileKind::Folder | FileKind::Files | FileKind::File => ("No such file", "Open"),

@@ -74,12 +74,7 @@ impl ShareDialog {
     }
 
     pub fn ui(&mut self, ui: &Ui, state: &State) -> Answer<ShareStep> {
-        dialog::show(ui.ctx(), "share", 540.0, "Share with others", |ui| {
-            let most = ui.ctx().content_rect().height() - 110.0;
-            // Without a minimum height the sheet would not grow with a new row, and hide its buttons.
-            let area = ScrollArea::vertical().max_height(most).min_scrolled_height(most);
-            area.show(ui, |ui| self.contents(ui, state)).inner
-        })
+        dialog::show(ui.ctx(), "share", 540.0, "Share with others", |ui| self.contents(ui, state))
     }
 
     fn contents(&mut self, ui: &mut Ui, state: &State) -> Answer<ShareStep> {
@@ -91,7 +86,8 @@ impl ShareDialog {
             ui.weak("Something is being shared: see Jobs and log for its progress");
         }
         let found = self.disk.at(ui, &share.to);
-        let replaced = share.to.file_name().filter(|_| share.kind == ShareKind::Page && found == Found::File);
+        let may_replace = share.kind == ShareKind::Page && matches!(found, Found::File | Found::Unknown);
+        let replaced = share.to.file_name().filter(|_| may_replace);
         if let Some(name) = replaced {
             ui.label(format!("Exists and will be replaced: {}", name.to_string_lossy()));
         }
