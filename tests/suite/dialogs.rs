@@ -1,4 +1,5 @@
-//! What all dialogs do alike by keyboard: the focus, Tab, Enter and Escape; combo boxes; and the room that notes take.
+//! What all dialogs and menus do alike by keyboard: the focus, Tab, Enter and Escape; combo boxes; and the room that notes and
+//! dialogs take.
 
 use std::path::Path;
 
@@ -111,4 +112,100 @@ fn a_long_note_takes_little_room() {
     window.harness.run();
     let area = window.harness.ctx.memory(|memory| memory.area_rect(egui::Id::unique("notes")));
     assert!(area.expect("a note").height() < 150.0, "{area:?}");
+}
+
+#[test]
+fn a_menu_closes_once_an_entry_is_chosen_by_keyboard() {
+    let mut window = Window::ready();
+    window.harness.get_by_label("Help").focus();
+    window.harness.run();
+    for key in [Key::Enter, Key::ArrowDown] {
+        window.press(Modifiers::NONE, key);
+        assert!(window.has("Keyboard shortcuts"), "the menu is open after {key:?}");
+    }
+    window.press(Modifiers::NONE, Key::Enter);
+    assert!(window.has("Version ") && !window.has("Keyboard shortcuts"), "its dialog is open alone");
+}
+
+#[test]
+fn a_figure_is_exported_by_keyboard() {
+    let mut window = Window::ready();
+    window.harness.get_by_role_and_label(Role::Image, "Evidence by position").focus();
+    window.harness.run();
+    window.press(Modifiers::SHIFT, Key::F10);
+    assert!(window.has("Copy numbers"));
+    window.press(Modifiers::NONE, Key::ArrowDown);
+    window.press(Modifiers::NONE, Key::Enter);
+    assert!(window.has("Export to") && !window.has("Copy numbers"));
+}
+
+#[test]
+fn a_form_scrolls_to_what_has_the_keyboard_focus() {
+    let mut window = Window::ready();
+    window.harness.set_size(egui::vec2(853.0, 480.0));
+    window.show("training");
+    window.harness.get_by_role_and_label(Role::ComboBox, "Backbone").focus();
+    window.harness.run();
+    for step in 1..=20 {
+        window.press(Modifiers::NONE, Key::Tab);
+        let all = window.harness.query_all_by_label_contains("");
+        let place = all.filter(egui_kittest::Node::is_focused).map(|node| node.rect()).next();
+        let place = place.unwrap_or_else(|| panic!("lost after {step} steps"));
+        assert!(place.top() > 60.0 && place.bottom() < 460.0, "out of sight after {step} steps: {place:?}");
+    }
+}
+
+#[test]
+fn a_dialog_fits_a_small_window_that_is_zoomed() {
+    let mut window = Window::ready();
+    window.harness.set_size(egui::vec2(640.0, 360.0)); // 1280 x 720 at 200 %
+    window.harness.run();
+    for page in ["definitions", "keyboard shortcuts"] {
+        window.choose_action(page);
+        let (screen, close) =
+            (window.harness.ctx.content_rect(), window.harness.get_by_label("Close").rect());
+        assert!(screen.contains_rect(close), "{page}: its button is at {close:?}");
+        if page == "keyboard shortcuts" {
+            let quit = |window: &Window| window.harness.get_by_label("Quit").rect().top();
+            let before = quit(&window);
+            window.press(Modifiers::NONE, Key::PageDown);
+            assert!(quit(&window) < before - 50.0, "all of it can be read without a mouse");
+        }
+        window.press(Modifiers::NONE, Key::Escape);
+    }
+}
+
+#[test]
+fn a_field_that_has_the_focus_draws_nothing_while_nobody_types() {
+    let mut window = Window::ready();
+    window.harness.get_by_role_and_label(Role::TextInput, "Filter images").focus();
+    window.harness.run();
+    assert!(window.idle(), "its cursor blinks");
+}
+
+#[test]
+fn what_had_the_focus_gets_it_back_from_a_dialog() {
+    let mut window = Window::ready();
+    window.harness.get_by_label("Keep…").focus();
+    window.harness.run();
+    window.press(Modifiers::NONE, Key::Enter);
+    assert_eq!(focused(&window).as_deref(), Some("Note"));
+    window.press(Modifiers::NONE, Key::Escape);
+    assert_eq!(focused(&window).as_deref(), Some("Keep…"));
+}
+
+#[test]
+fn a_menu_that_is_higher_than_the_window_scrolls() {
+    let mut window = Window::ready();
+    for size in [egui::vec2(1440.0, 900.0), egui::vec2(640.0, 360.0)] {
+        window.harness.set_size(size);
+        window.harness.run();
+        window.click("Panes");
+        window.harness.get_by_label("Reset layout").focus();
+        window.harness.run();
+        let (screen, last) =
+            (window.harness.ctx.content_rect(), window.harness.get_by_label("Reset layout").rect());
+        assert!(screen.contains_rect(last), "it is at {last:?}");
+        window.press(Modifiers::NONE, Key::Escape);
+    }
 }

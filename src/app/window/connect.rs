@@ -98,6 +98,7 @@ impl ConnectDialog {
                     }
                 }
             }
+            widgets::follow_focus(ui);
         });
         if let Some(host) = filled {
             host.name().clone_into(&mut self.place);

@@ -1,6 +1,6 @@
-//! What all dialogs share: a modal sheet over the dimmed window. One that comes to the top gives the focus to its first
-//! control; Tab moves within it, Enter in a one-line field confirms it and in a number accepts that, Escape or a click beside it
-//! closes it.
+//! What all dialogs share: a modal sheet over the dimmed window. One that opens gives the focus to its first control, and where
+//! the focus was gets it back in the end; Tab moves within it, Enter in a one-line field confirms it and in a number accepts
+//! that, Escape or a click beside it closes it.
 
 use std::mem;
 use std::path::Path;
@@ -10,22 +10,29 @@ use egui::util::IdTypeMap;
 use egui::{
     Align2, Button, Context, DragValue, FocusDirection, Frame, Grid, Id, Key, Label, LayerId, Margin,
 };
-use egui::{Memory, Modal, Modifiers, Popup, Response, RichText, Ui, Vec2};
+use egui::{Memory, Modal, Modifiers, Popup, Response, RichText, ScrollArea, Ui, Vec2};
 
-use super::on_disk::OnDisk;
+use super::on_disk::{Found, OnDisk};
 use super::style;
+use super::widgets::follow_focus;
 use crate::model::io::atomic_file;
 
 /// The text of a default button that overwrites files, which Enter alone does not do.
 pub const REPLACE: &str = "Replace";
 /// Width of a field for a path or a title.
 pub const FIELD_PX: f32 = 350.0;
+/// Where a dialog at the top of the window begins.
+const TOP_PX: f32 = 70.0;
+/// Least gap between a dialog and the edges of the window.
+const GAP_PX: f32 = 8.0;
 /// Space below the title.
 const TITLE_GAP_PX: f32 = 4.0;
 /// Space above the buttons.
 const BUTTONS_GAP_PX: f32 = 8.0;
 /// The dialog that was given the focus last, in egui's memory.
 const FOCUSED: &str = "focused dialog";
+/// What had the focus below a dialog, by layer, in egui's memory.
+const KEPT: &str = "focus below a dialog";
 
 /// What came of a dialog in this frame.
 pub enum Answer<T> {
@@ -62,8 +69,8 @@ pub fn show<T>(
     title: &str,
     add: impl FnOnce(&mut Ui) -> Answer<T>,
 ) -> Answer<T> {
-    sheet(ctx, Modal::new(Id::unique(id)), 18, |ui| {
-        ui.set_width(width);
+    sheet(ctx, Modal::new(Id::unique(id)), 18, 0.0, |ui, room| {
+        ui.set_width(width.min(room.x));
         ui.heading(title);
         ui.add_space(TITLE_GAP_PX);
         add(ui)
@@ -73,27 +80,62 @@ pub fn show<T>(
 /// A dialog anchored at the top, so that its head stays in place as it grows and shrinks.
 pub fn show_at_top<T>(ctx: &Context, id: &str, add: impl FnOnce(&mut Ui) -> Answer<T>) -> Answer<T> {
     let id = Id::unique(id);
-    let area = Modal::default_area(id).anchor(Align2::CENTER_TOP, Vec2::new(0.0, 70.0));
-    sheet(ctx, Modal::new(id).area(area), 12, add)
+    let area = Modal::default_area(id).anchor(Align2::CENTER_TOP, Vec2::new(0.0, TOP_PX));
+    sheet(ctx, Modal::new(id).area(area), 12, TOP_PX, |ui, _| add(ui))
 }
 
-fn sheet<T>(ctx: &Context, modal: Modal, margin: i8, add: impl FnOnce(&mut Ui) -> Answer<T>) -> Answer<T> {
+/// A dialog `y` below the top of the window. In a small or zoomed window, where it has not the room that `add` is told, it is
+/// scrolled.
+fn sheet<T>(
+    ctx: &Context,
+    modal: Modal,
+    margin: i8,
+    y: f32,
+    add: impl FnOnce(&mut Ui, Vec2) -> Answer<T>,
+) -> Answer<T> {
     let top = ctx.memory(Memory::top_modal_layer);
+    let layer = modal.area.layer();
+    if !ctx.memory(|memory| memory.areas().visible_last_frame(&layer)) {
+        keep_focus(ctx, top);
+    }
     let focused = |data: &mut IdTypeMap| mem::replace(data.get_temp_mut_or_default(Id::unique(FOCUSED)), top);
-    if top == Some(modal.area.layer()) && ctx.data_mut(focused) != top {
+    if top == Some(layer) && ctx.data_mut(focused) != top && !give_focus_back(ctx, top) {
         ctx.memory_mut(|memory| {
             memory.stop_text_input();
             memory.move_focus(FocusDirection::Next); // where nothing has the focus: to the first control that is drawn
         });
     }
     let frame = Frame::window(&ctx.global_style()).inner_margin(Margin::same(margin));
-    let modal = modal.frame(frame).show(ctx, |ui| (add(ui), entered(ui)));
+    let edges = 2.0 * (f32::from(margin) + GAP_PX);
+    let room = ctx.content_rect().size() - Vec2::new(edges, edges + y);
+    // Without a minimum height the sheet would not grow with a new row, and hide its buttons.
+    let area = ScrollArea::vertical().max_height(room.y).min_scrolled_height(room.y);
+    let contents = |ui: &mut Ui| {
+        let answer = add(ui, room);
+        follow_focus(ui);
+        (answer, entered(ui))
+    };
+    let modal = modal.frame(frame).show(ctx, |ui| area.show(ui, contents).inner);
     let answer = if modal.should_close() { Answer::Closed } else { modal.inner.0 };
     if !matches!(answer, Answer::Open) || modal.inner.1 {
         forget_focused(ctx); // a dialog that stays gets the focus anew
         ctx.request_repaint(); // the window below handles keys again from the next frame on
     }
     answer
+}
+
+/// Keeps what has the focus in the layer `below` a dialog that opens; `None` is the window. A text field would take the keys of
+/// the window's shortcuts, and does not get it back.
+fn keep_focus(ctx: &Context, below: Option<LayerId>) {
+    let focused = ctx.memory(Memory::focused).filter(|_| !ctx.text_edit_focused());
+    ctx.data_mut(|data| data.insert_temp(Id::unique((KEPT, below)), focused));
+}
+
+/// Gives the focus back to what had it before a dialog opened above this layer, if anything had.
+fn give_focus_back(ctx: &Context, layer: Option<LayerId>) -> bool {
+    let kept = ctx.data_mut(|data| data.remove_temp::<Option<Id>>(Id::unique((KEPT, layer)))).flatten();
+    kept.into_iter().for_each(|id| ctx.memory_mut(|memory| memory.request_focus(id)));
+    kept.is_some()
 }
 
 fn forget_focused(ctx: &Context) {
@@ -105,6 +147,7 @@ fn forget_focused(ctx: &Context) {
 pub fn draw_below(ctx: &Context, draw: impl FnOnce()) {
     if ctx.memory(Memory::top_modal_layer).is_none() {
         forget_focused(ctx);
+        give_focus_back(ctx, None);
         return draw();
     }
     let pointer = ctx.input_mut(|input| mem::take(&mut input.pointer));
@@ -175,7 +218,9 @@ pub fn fields(id: &str) -> Grid {
 pub fn check_folder(ui: &mut Ui, disk: &mut OnDisk, file: &Path, error: &mut Option<String>) -> bool {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.filter(|folder| !disk.at(ui, folder).is_folder());
-    if let Some(folder) = folder {
+    if let Some(folder) = folder.filter(|folder| disk.at(ui, folder) == Found::Unknown) {
+        ui.weak(format!("Waiting for the disk: {}", folder.display()));
+    } else if let Some(folder) = folder {
         ui.horizontal(|ui| {
             if ui.button("Create the folder").clicked() {
                 let made = atomic_file::make_folder(folder);

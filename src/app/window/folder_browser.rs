@@ -184,7 +184,7 @@ impl FolderBrowser {
         let mut step = None;
         let several = self.question.kind == FileKind::Files;
         let high = ui.spacing().interact_size.y;
-        widgets::scrolled(LIST_PX).show_rows(ui, high, rows.len(), |ui, shown| {
+        widgets::scrolled(ui, LIST_PX).show_rows(ui, high, rows.len(), |ui, shown| {
             for entry in &rows[shown] {
                 let chosen = self.chosen.contains(&entry.name);
                 let row = ui.selectable_label(chosen, entry_text(entry));

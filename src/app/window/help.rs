@@ -58,7 +58,10 @@ impl Help {
             if found.is_empty() {
                 ui.weak("No paragraph contains these words");
             }
-            widgets::scrolled(430.0).show(ui, |ui| found.into_iter().for_each(|text| paragraph(ui, text)));
+            widgets::scrolled(ui, 430.0).show(ui, |ui| {
+                widgets::page_keys(ui);
+                found.into_iter().for_each(|text| paragraph(ui, text));
+            });
             close(ui)
         })
     }
@@ -82,7 +85,8 @@ fn about(ui: &Ui) -> Answer<Action> {
 /// All keyboard shortcuts, menu by menu.
 fn shortcuts(ui: &Ui) -> Answer<Action> {
     dialog::show(ui.ctx(), "shortcuts", 560.0, "Keyboard shortcuts", |ui| {
-        widgets::scrolled(470.0).show(ui, |ui| {
+        widgets::scrolled(ui, 470.0).show(ui, |ui| {
+            widgets::page_keys(ui);
             for menu in Menu::ALL {
                 let own = Action::ALL.iter().filter(|action| action.menu() == menu);
                 let own: Vec<(Shortcut, Action)> =

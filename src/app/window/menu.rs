@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use eframe::egui;
-use egui::{Align, Button, KeyboardShortcut, Layout, MenuBar, Modifiers, RichText, Ui};
+use egui::{Align, Button, KeyboardShortcut, Layout, MenuBar, Modifiers, RichText, ScrollArea, Ui};
 
-use super::MainWindow;
+use super::{MainWindow, style, widgets};
 use crate::app::state::command::{Action, Command, Menu, Shortcut};
 use crate::app::state::settings::ThemeChoice;
 use crate::app::window::panels::{PanelContext, PanelPlace, UiAction};
@@ -14,26 +14,19 @@ use crate::viz::heading::uncapitalised;
 
 /// What a text field does with its own text while it has the focus.
 const OF_FIELDS: [Action; 3] = [Action::Undo, Action::Redo, Action::Paste];
+/// The height that the bar and the edges of a menu take.
+const BAR_PX: f32 = 60.0;
 /// Files of each kind in the menu Open recent.
 const RECENT: usize = 5;
 
 pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    MenuBar::new().ui(ui, |ui| {
+    MenuBar::new().style(style::menu).config(widgets::menu()).ui(ui, |ui| {
+        let most = ui.ctx().content_rect().height() - BAR_PX;
         for menu in Menu::ALL {
             ui.menu_button(menu.name(), |ui| {
-                ui.set_min_width(250.0);
-                if menu == Menu::Panes {
-                    panes(window, ui);
-                }
-                for action in Action::ALL.iter().filter(|action| action.menu() == menu) {
-                    item(ui, cx, *action);
-                    if action.ends_group() {
-                        ui.separator();
-                    }
-                }
-                if menu == Menu::File {
-                    recent(ui, cx);
-                }
+                // In a small or zoomed window it is scrolled.
+                let area = ScrollArea::vertical().max_height(most).min_scrolled_height(most);
+                area.show(ui, |ui| entries(window, ui, cx, menu));
             });
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
@@ -46,6 +39,25 @@ pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
             }
         });
     });
+}
+
+/// What is in a menu.
+fn entries(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, menu: Menu) {
+    ui.set_min_width(250.0);
+    ui.spacing_mut().item_spacing.y = 2.0;
+    if menu == Menu::Panes {
+        panes(window, ui);
+    }
+    for action in Action::ALL.iter().filter(|action| action.menu() == menu) {
+        item(ui, cx, *action);
+        if action.ends_group() {
+            ui.separator();
+        }
+    }
+    if menu == Menu::File {
+        recent(ui, cx);
+    }
+    widgets::follow_focus(ui);
 }
 
 fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
@@ -62,6 +74,7 @@ fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
     };
     if ui.add_enabled(action.enabled(cx.state), button).on_hover_text(action.tooltip()).clicked() {
         cx.choose(action);
+        ui.close(); // egui closes it at a click alone, not by keyboard
     }
 }
 
@@ -105,6 +118,7 @@ fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             for (text, command) in kind {
                 if ui.button(text).clicked() {
                     wanted = Some(command);
+                    ui.close();
                 }
             }
         }

@@ -6,7 +6,7 @@ use eframe::egui;
 use egui::{Key, Modifiers, RichText, ScrollArea, Sense, Ui, Vec2};
 
 use super::dialog::{self, Answer};
-use super::widgets::field;
+use super::widgets::{field, list_height};
 use crate::app::jobs::ImageId;
 use crate::app::state::command::{Action, Command, Shortcut};
 use crate::app::state::settings::ThemeChoice;
@@ -85,9 +85,9 @@ impl Palette {
                 ui.weak("No action matches these words");
             }
             // Without a minimum height the list would stay as low as after a search without results.
-            let area = ScrollArea::vertical().auto_shrink([false, true]);
+            let (area, high) = (ScrollArea::vertical().auto_shrink([false, true]), list_height(ui, LIST_PX));
             let mut answer = Answer::Open;
-            area.max_height(LIST_PX).min_scrolled_height(LIST_PX).show(ui, |ui| {
+            area.max_height(high).min_scrolled_height(high).show(ui, |ui| {
                 ui.spacing_mut().item_spacing.y = 1.0;
                 for (at, line) in lines.iter().enumerate() {
                     let response = line_ui(ui, line, at == self.selected);

@@ -6,6 +6,7 @@ use eframe::egui;
 use egui::{Label, RichText, Ui};
 
 use crate::app::window::panels::PanelContext;
+use crate::app::window::style;
 use crate::model::trace::Trace;
 use crate::viz::draw::{Hover, color32, readout};
 
@@ -51,7 +52,7 @@ impl PinnedToken {
             self.token = None;
         }
         let text = RichText::new(text).small();
-        ui.label(RichText::new("Pinned").small().color(color32(cx.theme.pinned())));
+        ui.label(RichText::new("Pinned").small().color(color32(style::pinned(cx.theme))));
         ui.add(Label::new(text.clone()).truncate()).on_hover_text(text);
     }
 }

@@ -12,7 +12,7 @@ use crate::app::state::settings::DEVICES;
 use crate::app::state::{JobKind, Severity};
 use crate::app::window::panels::{PanelContext, UiAction};
 use crate::app::window::style;
-use crate::app::window::widgets::{fit, label_within};
+use crate::app::window::widgets::{fit, label_within, menu_button};
 use crate::viz::draw::color32;
 
 /// Below this width counts of what is open give way to running jobs.
@@ -93,7 +93,7 @@ fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let adapter = adapter.map_or_else(String::new, |info| format!(" ({})", info.adapter));
     let text = RichText::new(format!("Device: {name}{adapter}")).small();
     let badge = fit(ui, text, (0.25 * ui.max_rect().width()).max(90.0));
-    let menu = ui.menu_button(badge, |ui| {
+    let menu = menu_button(ui, egui::Button::new(badge), |ui| {
         for (device, about) in DEVICES {
             let chosen = cx.state.settings.device == *device;
             if ui.selectable_label(chosen, format!("{device}: {}", about.to_lowercase())).clicked() {
@@ -107,7 +107,7 @@ fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         }
     });
     let about = open.map_or_else(|| "Where tokens are computed".to_owned(), |info| info.adapter.clone());
-    menu.response.on_hover_text(about);
+    menu.on_hover_text(about);
 }
 
 /// The running job with its progress, and how many failed.

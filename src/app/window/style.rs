@@ -45,9 +45,19 @@ pub fn panel(theme: &Theme) -> Color {
     theme.ground.mix(theme.band, if theme.dark { 0.22 } else { 0.20 })
 }
 
+/// Background of buttons.
+fn button(theme: &Theme) -> Color {
+    panel(theme).mix(theme.band, 0.55)
+}
+
+/// A colour of figures as words and small marks have it: on a light panel a darker one, which can be read.
+fn legible(theme: &Theme, color: Color) -> Color {
+    if theme.dark { color } else { color.mix(theme.ink, 0.3) }
+}
+
 /// Colour of failures.
 pub fn failed(theme: &Theme) -> Color {
-    theme.series[1]
+    legible(theme, theme.series[1])
 }
 
 /// Text in the colour of failures.
@@ -57,7 +67,12 @@ pub fn failure(ui: &egui::Ui, text: impl Into<String>) -> RichText {
 
 /// Colour of what fits or is done.
 pub fn fine(theme: &Theme) -> Color {
-    theme.series[2]
+    legible(theme, theme.series[2])
+}
+
+/// Colour of the word beside what is pinned.
+pub fn pinned(theme: &Theme) -> Color {
+    legible(theme, theme.pinned())
 }
 
 /// Colour of a prediction that is right or wrong, or where that is not known.
@@ -83,6 +98,13 @@ pub fn focus(ui: &egui::Ui, rect: egui::Rect, radius: f32) {
     painter.rect_stroke(rect, radius, Stroke::new(FOCUS_PX, ink), egui::StrokeKind::Inside);
 }
 
+/// The style of menus: egui's, with the outline of the entry that has the keyboard focus.
+pub fn menu(style: &mut egui::Style) {
+    let outline = style.visuals.widgets.active.bg_stroke;
+    egui::containers::menu::menu_style(style);
+    style.visuals.widgets.active.bg_stroke = outline;
+}
+
 fn visuals(theme: &Theme) -> Visuals {
     let mut v = if theme.dark { Visuals::dark() } else { Visuals::light() };
     let accent = theme.series[0];
@@ -98,17 +120,18 @@ fn visuals(theme: &Theme) -> Visuals {
     v.faint_bg_color = color32(theme.faint.alpha(0.35));
     v.code_bg_color = color32(theme.faint.alpha(0.6));
     v.hyperlink_color = color32(accent);
-    v.warn_fg_color = color32(theme.series[1]);
+    v.warn_fg_color = color32(failed(theme));
     v.error_fg_color = color32(failed(theme));
     v.selection.bg_fill = color32(panel(theme).mix(accent, if theme.dark { 0.45 } else { 0.28 }));
     v.selection.stroke = ink;
     v.window_corner_radius = CornerRadius::same(8);
     v.menu_corner_radius = CornerRadius::same(6);
     v.slider_trailing_fill = true;
+    v.text_cursor.blink = false; // it draws the whole window twice a second, and what blinks distracts
     let base = panel(theme);
     for (widget, fill) in [
         (&mut v.widgets.noninteractive, base),
-        (&mut v.widgets.inactive, base.mix(theme.band, 0.55)),
+        (&mut v.widgets.inactive, button(theme)),
         (&mut v.widgets.hovered, base.mix(theme.band, 0.95)),
         (&mut v.widgets.active, base.mix(theme.band, 0.95)),
         (&mut v.widgets.open, base.mix(theme.band, 0.7)),
@@ -132,6 +155,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn coloured_words_can_be_read_on_panels_and_buttons() {
+        let luminance = |color: Color| ((color.lightness() + 16.0) / 116.0).powi(3) + 0.05;
+        for theme in [Theme::light(), Theme::dark()] {
+            for ground in [panel(&theme), button(&theme)].map(luminance) {
+                for color in [failed(&theme), fine(&theme), pinned(&theme), theme.ink] {
+                    let word = luminance(color);
+                    let contrast = (word / ground).max(ground / word);
+                    assert!(contrast >= 4.5, "WCAG 2 asks for 4.5, but {color:?} has {contrast}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_focus_is_an_outline_and_what_is_chosen_a_fill() {
         for theme in [Theme::light(), Theme::dark()] {
             let v = visuals(&theme);
@@ -139,6 +176,9 @@ mod tests {
             assert_eq!((focused.bg_fill, focused.weak_bg_fill), (hovered.bg_fill, hovered.weak_bg_fill));
             assert!(focused.bg_stroke.width > hovered.bg_stroke.width);
             assert_ne!(focused.bg_fill, v.selection.bg_fill);
+            let mut style = egui::Style { visuals: v, ..egui::Style::default() };
+            menu(&mut style);
+            assert_eq!(style.visuals.widgets.active.bg_stroke, focused.bg_stroke, "in menus, too");
         }
     }
 }

@@ -66,9 +66,6 @@ impl Tab<'_> {
         let label = format!("Close the pane {}", self.title);
         response.widget_info(|| WidgetInfo::labeled(Role::Button, ui.is_enabled(), &label));
         paint_cross(ui, &response, 5.0);
-        if response.has_focus() {
-            style::focus(ui, square, 4.0);
-        }
         response.on_hover_text(&label).clicked()
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use eframe::egui;
+use egui::accesskit::Live;
 use egui::text::LayoutJob;
 use egui::{Align, Align2, Frame, Label, Layout, Order, Role, Stroke, TextStyle, Ui, Vec2, WidgetInfo};
 
@@ -100,7 +101,9 @@ fn note(ui: &mut Ui, text: &str, severity: Severity, file: bool, theme: &Theme) 
                     let (font, color) = (TextStyle::Body.resolve(ui.style()), ui.visuals().text_color());
                     let mut job = LayoutJob::simple(text.to_owned(), font, color, 0.0);
                     job.wrap.max_rows = MAX_LINES;
-                    ui.add(Label::new(job).wrap().selectable(true));
+                    let label = ui.add(Label::new(job).wrap().selectable(true));
+                    // Screen readers say it when it appears.
+                    ui.ctx().accesskit_node_builder(label.id, |node| node.set_live(Live::Polite));
                 });
                 response
             })

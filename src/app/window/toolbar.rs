@@ -19,8 +19,8 @@ use crate::viz::heading::capitalised;
 const FULL_PX: f32 = 1330.0;
 /// Width of what does not shrink, the names before choices included.
 const FIXED_PX: f32 = 470.0;
-/// Width from which every part of two lines has its preferred width.
-const TWO_LINES_PX: f32 = 600.0;
+/// Width from which every part of two lines has its preferred width, and of what does not shrink in the longer one.
+const TWO_LINES_PX: [f32; 2] = [600.0, 250.0];
 /// Width of the names before choices.
 const NAMES_PX: f32 = 130.0;
 
@@ -42,7 +42,8 @@ impl Room {
         let named = share(FIXED_PX) > 0.6;
         let share = if named { share(FIXED_PX) } else { share(FIXED_PX - NAMES_PX) };
         let two_lines = share < 0.5;
-        let share = if two_lines { width / TWO_LINES_PX } else { share };
+        let [whole, fixed] = TWO_LINES_PX;
+        let share = if two_lines { (width - fixed) / (whole - fixed) } else { share };
         Self { share: share.clamp(0.45, 1.0), named, two_lines }
     }
 }
@@ -146,7 +147,11 @@ fn choice(
     let label = room.named.then(|| ui.label(name).id);
     let shown = widgets::fit(ui, shown, width * room.share - 24.0);
     let combo = combo.width(width * room.share).selected_text(shown);
-    let response = combo.show_ui(ui, list).response;
+    let shown = combo.show_ui(ui, |ui| {
+        list(ui);
+        widgets::follow_focus(ui);
+    });
+    let response = shown.response;
     match label {
         Some(label) => response.labelled_by(label),
         None => {

@@ -88,7 +88,7 @@ impl Tour {
             let mut response = TourResponse::Stay;
             ui.horizontal(|ui| {
                 let last = at + 1 == steps.len();
-                if dialog::main_button(ui, if last { "Done" } else { "Next" }, true).clicked() {
+                if dialog::confirmed(ui, if last { "Done" } else { "Next" }, true) {
                     response = if last { TourResponse::End } else { TourResponse::Show(steps[at + 1].pane) };
                     self.step = (at + 1).min(steps.len() - 1);
                 }

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use eframe::egui;
+use egui::containers::menu::{MenuButton, MenuConfig};
 use egui::epaint::Mesh;
-use egui::{Color32, ComboBox, Frame, Key, Margin, Pos2, Response, Role, ScrollArea, Sense, Shape, Slider};
-use egui::{Galley, Label, Stroke, TextEdit, TextStyle, TextWrapMode, Ui, Vec2, WidgetInfo, WidgetText};
+use egui::style::ScrollAnimation;
+use egui::{Button, Color32, ComboBox, Frame, Galley, Key, Label, Margin, Modifiers, Popup, Pos2, Response};
+use egui::{PopupCloseBehavior, Role, ScrollArea, Sense, SetOpenCommand, Shape, Slider, Stroke, TextEdit};
+use egui::{TextStyle, TextWrapMode, Ui, Vec2, WidgetInfo, WidgetText};
 
 use super::style;
 use crate::viz::draw::{color32, font};
@@ -25,9 +28,86 @@ pub fn field(ui: &mut Ui, name: &str, edit: TextEdit<'_>) -> Response {
     response
 }
 
-/// A scrolled area `height` high, however little is in it.
-pub fn scrolled(height: f32) -> ScrollArea {
+/// The height of a list in a dialog: `height`, or what a small or zoomed window has room for.
+pub fn list_height(ui: &Ui, height: f32) -> f32 {
+    height.min(0.6 * ui.ctx().content_rect().height())
+}
+
+/// A scrolled area with the [`list_height`], however little is in it.
+pub fn scrolled(ui: &Ui, height: f32) -> ScrollArea {
+    let height = list_height(ui, height);
     ScrollArea::vertical().max_height(height).min_scrolled_height(height).auto_shrink(false)
+}
+
+/// Scrolls until what was just given the keyboard focus can be seen, which egui does not: for the end of what a scrolled area
+/// draws.
+pub fn follow_focus(ui: &Ui) {
+    let focused = ui.memory(egui::Memory::focused).and_then(|id| ui.ctx().read_response(id));
+    let own =
+        |focused: &Response| focused.layer_id == ui.layer_id() && ui.min_rect().contains_rect(focused.rect);
+    if let Some(focused) = focused.filter(|focused| focused.gained_focus() && own(focused)) {
+        // With some of what follows: only what is drawn can be given the focus next.
+        let room = focused.rect.expand2(Vec2::new(0.0, 0.6 * focused.rect.height()));
+        ui.scroll_to_rect_animation(room, None, ScrollAnimation::none());
+    }
+}
+
+/// Scrolls by PageUp and PageDown: for what a scrolled area draws without any control that Tab could move to.
+pub fn page_keys(ui: &Ui) {
+    let pressed = |key| ui.input(|i| i.key_pressed(key));
+    let pages = f32::from(i8::from(pressed(Key::PageUp)) - i8::from(pressed(Key::PageDown)));
+    if pages != 0.0 {
+        ui.scroll_with_delta(Vec2::new(0.0, 0.9 * pages * ui.clip_rect().height()));
+    }
+}
+
+/// The settings of a menu that closes once an entry is chosen.
+pub fn menu() -> MenuConfig {
+    MenuConfig::new().style(style::menu)
+}
+
+/// The settings of a menu that stays open while things are chosen in it.
+pub fn lasting_menu() -> MenuConfig {
+    menu().close_behavior(PopupCloseBehavior::CloseOnClickOutside)
+}
+
+/// A button with a menu of entries.
+pub fn menu_button(ui: &mut Ui, button: Button<'_>, entries: impl FnOnce(&mut Ui)) -> Response {
+    let (button, menu) = MenuButton::from_button(button).config(menu()).ui(ui, |ui| closing(ui, entries));
+    if menu.is_some_and(|menu| menu.inner) {
+        button.request_focus();
+    }
+    button
+}
+
+/// A context menu of entries, opened by a right click, or by Shift+F10 while the widget has the keyboard focus.
+pub fn context_menu(widget: &Response, entries: impl FnOnce(&mut Ui)) {
+    let mut popup = Popup::context_menu(widget).style(style::menu);
+    if widget.has_focus() && widget.ctx.input_mut(|i| i.consume_key(Modifiers::SHIFT, Key::F10)) {
+        popup = popup.open_memory(Some(SetOpenCommand::Bool(true))).at_position(widget.rect.center());
+    } else if !widget.secondary_clicked() && Popup::position_of_id(&widget.ctx, popup.get_id()).is_none() {
+        popup = popup.at_position(widget.rect.center()); // it was opened by the keys
+    }
+    if popup.show(|ui| closing(ui, entries)).is_some_and(|menu| menu.inner) {
+        widget.request_focus();
+    }
+}
+
+/// Draws the entries of a menu, which closes once one is chosen by keyboard; whether it did. egui closes it at a click alone,
+/// and leaves the focus to an entry that is gone.
+fn closing(ui: &mut Ui, entries: impl FnOnce(&mut Ui)) -> bool {
+    entries(ui);
+    let focused = ui.memory(egui::Memory::focused).and_then(|id| ui.ctx().read_response(id));
+    let closes = focused.is_some_and(|entry| entry.layer_id == ui.layer_id()) && closed_by_key(ui);
+    if closes {
+        ui.close();
+    }
+    closes
+}
+
+/// Whether a key was pressed that chooses the entry that has the focus, or none.
+fn closed_by_key(ui: &Ui) -> bool {
+    ui.input(|i| [Key::Enter, Key::Space, Key::Escape].into_iter().any(|key| i.key_pressed(key)))
 }
 
 /// A field that filters `classes` by `text`, and below it a list of those that pass, at most `height` high; `row` draws one.
@@ -38,12 +118,13 @@ pub fn class_list(
     height: f32,
     mut row: impl FnMut(&mut Ui, &String),
 ) {
-    ui.add(TextEdit::singleline(text).hint_text("Filter classes"));
+    field(ui, "Filter classes", TextEdit::singleline(text).hint_text("Filter classes"));
     let text = folded(text);
     let found: Vec<&String> = classes.iter().filter(|name| folded(name).contains(&text)).collect();
     let area = ScrollArea::vertical().max_height(height).auto_shrink([false, true]);
     area.show_rows(ui, ui.spacing().interact_size.y, found.len(), |ui, rows| {
         found[rows].iter().for_each(|name| row(ui, name));
+        follow_focus(ui);
     });
 }
 
@@ -67,13 +148,13 @@ pub fn combo(
     list: impl FnOnce(&mut Ui),
 ) -> Response {
     let button = ui.make_persistent_id(egui::IdSalt::new(salt)); // as ComboBox derives it
-    // egui closes it at a click alone, and leaves the focus to an entry that is gone.
     let by_key = |ui: &Ui| {
         let on_entry = ui.memory(|memory| memory.focused().is_some_and(|id| id != button));
-        on_entry && ui.input(|i| i.key_pressed(Key::Enter) || i.key_pressed(Key::Space))
+        on_entry && closed_by_key(ui) // as in a menu
     };
     let shown = ComboBox::from_id_salt(salt).width(width).selected_text(shown).show_ui(ui, |ui| {
         list(ui);
+        follow_focus(ui);
         if by_key(ui) {
             ui.close();
             ui.memory_mut(|memory| memory.request_focus(button));
@@ -166,6 +247,9 @@ pub fn paint_cross(ui: &Ui, button: &Response, inset: f32) {
     let stroke = Stroke::new(1.3, visuals.fg_stroke.color);
     ui.painter().line_segment([arms.left_top(), arms.right_bottom()], stroke);
     ui.painter().line_segment([arms.right_top(), arms.left_bottom()], stroke);
+    if button.has_focus() {
+        style::focus(ui, button.rect, 4.0);
+    }
 }
 
 /// Paints a five-pointed star, as fonts may lack it.

@@ -8,6 +8,7 @@ use crate::app::jobs::info::BackboneInfo;
 use crate::app::jobs::{BackboneId, BackboneOptions};
 use crate::app::state::Backbone;
 use crate::app::state::command::Command;
+use crate::app::window::widgets::menu_button;
 use crate::model::backbone::family;
 use crate::model::backbone::order::MaeOrder;
 use crate::viz::heading::capitalised;
@@ -80,7 +81,7 @@ pub fn beside(
 fn small(ui: &mut Ui, text: &str, name: &str, add: impl FnOnce(&mut Ui)) -> Response {
     let button = egui::Button::new(RichText::new(text).small()).small();
     let button = button.min_size(egui::Vec2::new(BESIDE_PX, 0.0));
-    let response = egui::containers::menu::MenuButton::from_button(button).ui(ui, add).0;
+    let response = menu_button(ui, button, add);
     response.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, format!("{name}: {text}")));
     response
 }

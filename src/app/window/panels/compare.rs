@@ -14,7 +14,8 @@ use super::{Panel, PanelContext, UiAction, placeholder, true_class};
 use crate::app::jobs::{ClassChoice, ColumnId};
 use crate::app::state::command::Command;
 use crate::app::state::{ColumnState, RevealTarget};
-use crate::app::window::widgets::fit;
+use crate::app::window::style;
+use crate::app::window::widgets::{fit, menu_button};
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::other_class;
@@ -256,7 +257,8 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
             cx.send(Command::Focus(id));
         }
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
-            ui.menu_button("More", |ui| menu(ui, cx, id)).response.on_hover_text("Intervene, move, remove");
+            let more = menu_button(ui, egui::Button::new("More"), |ui| menu(ui, cx, id));
+            more.on_hover_text("Intervene, move, remove");
             let pin = ui.selectable_label(pinned, if pinned { "Pinned" } else { "Pin" });
             if pin.on_hover_text("The others show how far they are from this one").clicked() {
                 cx.send(Command::Pin((!pinned).then_some(id)));
@@ -278,7 +280,7 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
             ui.label(RichText::new("Differences").small().color(color32(cx.theme.series(0))));
         }
         if column.change != Intervention::None {
-            let text = RichText::new("Not retrained").small().color(color32(cx.theme.series(1)));
+            let text = RichText::new("Not retrained").small().color(color32(style::failed(cx.theme)));
             let about = "The probe was trained without this change; only its reading is changed";
             ui.label(text).on_hover_text(about);
         }

@@ -1,13 +1,14 @@
 //! The menu that evaluates with removal curves of every image, and says in advance what that costs.
 
 use eframe::egui;
-use egui::containers::menu::{MenuButton, MenuConfig};
-use egui::{PopupCloseBehavior, Role, Ui, WidgetInfo};
+use egui::containers::menu::MenuButton;
+use egui::{Role, Ui, WidgetInfo};
 
 use super::PanelContext;
 use super::removal::choose_modes;
 use crate::app::format::counted;
 use crate::app::state::command::Command;
+use crate::app::window::widgets::lasting_menu;
 use crate::model::explain::removal::{Mode, RANKINGS, RemovalSpec};
 
 /// The chosen removal modes.
@@ -25,8 +26,7 @@ impl EvalRemovals {
         let tooltip = "Removal curves: every image's tokens are removed and put back, the most important \
                        first; the mean heights of the curves are measures of every image";
         // The menu stays open while modes are chosen.
-        let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
-        let button = MenuButton::from_button(egui::Button::new("…").small()).config(config);
+        let button = MenuButton::from_button(egui::Button::new("…").small()).config(lasting_menu());
         let (menu, _) = button.ui(ui, |ui| {
             choose_modes(ui, &mut self.0.modes);
             ui.weak(self.cost(cx));

@@ -7,7 +7,7 @@ use egui::{UiBuilder, WidgetInfo};
 use super::{Panel, PanelContext, PanelPlace, UiAction, placeholder};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Finding, FindingId};
-use crate::app::window::widgets::field;
+use crate::app::window::widgets::{field, follow_focus};
 use crate::viz::draw::color32;
 use crate::viz::figures::dataset::folded;
 use crate::viz::{Info, TabGroup};
@@ -89,6 +89,7 @@ impl Panel for Findings {
                 self.row(ui, cx, at, all[at], all.len());
                 ui.add_space(3.0);
             }
+            follow_focus(ui);
         });
     }
 }

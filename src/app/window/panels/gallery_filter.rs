@@ -8,7 +8,7 @@ use crate::app::jobs::ImageId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Dataset, GalleryFilter, Image, Outcome, Scope, Sort};
 use crate::app::window::style;
-use crate::app::window::widgets::{choice, combo, field, fit, label_within, star};
+use crate::app::window::widgets::{choice, combo, field, fit, label_within, lasting_menu, star};
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
 
@@ -45,9 +45,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool) {
             filter.starred = !filter.starred;
         }
         if menu {
-            let inside = egui::PopupCloseBehavior::CloseOnClickOutside;
-            let config = egui::containers::menu::MenuConfig::new().close_behavior(inside);
-            egui::containers::menu::MenuButton::new("Filter").config(config).ui(ui, |ui| {
+            egui::containers::menu::MenuButton::new("Filter").config(lasting_menu()).ui(ui, |ui| {
                 ui.set_width(MENU_WIDTH_PX);
                 choices(ui, cx, &mut filter);
             });

@@ -107,7 +107,7 @@ fn lasso(
     scene: &Scene,
     place: Rect,
 ) -> Option<Vec<usize>> {
-    let drag = ui.interact(place, ui.scope_id().with("lasso"), Sense::drag());
+    let drag = ui.interact(place, ui.scope_id().with("lasso"), Sense::DRAG);
     if drag.drag_started_by(PointerButton::Primary) {
         line.clear();
         line.extend(ui.input(|input| input.pointer.press_origin()));

@@ -18,6 +18,7 @@ use crate::app::jobs::info::BackboneInfo;
 use crate::app::state::Status;
 use crate::app::state::command::{Action, Command};
 use crate::app::window::style;
+use crate::app::window::widgets::context_menu;
 use crate::model::data::Split;
 use crate::viz::draw::paint::color32;
 use crate::viz::{Info, TabGroup};
@@ -132,7 +133,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     } else if done.response.clicked() {
         cx.send(Command::UseDataset(*id));
     }
-    done.response.context_menu(|ui| {
+    context_menu(&done.response, |ui| {
         let Some(part) = dataset.status.ready() else { return };
         for split in Split::ALL {
             let count = part.dataset.count(split);
@@ -150,7 +151,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
         ui.weak(dataset.path.display().to_string());
         if let Some(part) = dataset.status.ready() {
             part.dataset.notes.iter().for_each(|note| drop(ui.weak(note)));
-            ui.weak("Right-click to choose another split");
+            ui.weak("Right-click, or press Shift+F10, to choose another split");
         }
     });
 }
@@ -237,6 +238,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     }
     if let Some(info) = backbone.status.ready() {
         egui::Popup::menu(&done.response)
+            .style(style::menu)
             .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside)
             .show(|ui| backbone_options::menu(ui, cx, *id, backbone, info));
     }

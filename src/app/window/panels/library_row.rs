@@ -103,6 +103,9 @@ fn compare(ui: &Ui, rect: Rect, name: &str, compared: bool) -> bool {
     let text =
         if compared { format!("Remove {name} from Compare") } else { format!("Add {name} to Compare") };
     response.widget_info(|| WidgetInfo::selected(Role::Button, true, compared, &text));
+    if response.has_focus() {
+        style::focus(ui, square, 4.0);
+    }
     let visuals = ui.style().interact(&response);
     if response.hovered() {
         ui.painter().rect_filled(square, 4.0, visuals.weak_bg_fill);

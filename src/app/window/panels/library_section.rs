@@ -135,7 +135,9 @@ pub fn header(
 /// Draws the edge below a list `height` high: dragging it changes that height, a double click restores the default.
 pub fn edge(ui: &mut Ui, cx: &mut PanelContext<'_>, section: Section, height: f32) {
     let (rect, _) = ui.allocate_exact_size(Vec2::new(ui.available_width(), EDGE_PX), Sense::hover());
-    let response = ui.interact(rect, ui.scope_id().with(("edge", section.name())), Sense::click_and_drag());
+    // Not a stop of the Tab key, which drags nothing.
+    let sense = Sense::CLICK | Sense::DRAG;
+    let response = ui.interact(rect, ui.scope_id().with(("edge", section.name())), sense);
     let label = format!("Resize {}", section.name().to_lowercase());
     response.widget_info(|| WidgetInfo::labeled(Role::Splitter, true, &label));
     let response = response.on_hover_cursor(CursorIcon::ResizeVertical);

@@ -8,7 +8,7 @@ use super::PanelContext;
 use super::figure_view::FigureView;
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::{Action, Command};
-use crate::app::window::widgets::inset;
+use crate::app::window::widgets::{inset, menu_button};
 use crate::model::explain::intervention::Intervention;
 use crate::model::hand_order::HandOrder;
 use crate::model::trace::{OrderTest, Routing, Trace};
@@ -83,12 +83,16 @@ impl OrderEditor {
                 (self.tool, self.chosen) = (tool, Vec::new());
             }
         }
-        let any = !self.chosen.is_empty();
-        let tokens = self.in_order(order);
+        let mut tokens = self.in_order(order);
+        if tokens.is_empty() {
+            // Without a mouse: the token table pins one by keyboard.
+            tokens.extend(cx.hover.pinned.filter(|pinned| *pinned < order.tokens().len()));
+        }
+        let any = !tokens.is_empty();
         for (target, name, step) in [(0, "Read first", 0), (1, "Read last", usize::MAX)] {
             let response = ui.add_enabled(any, Button::new(name).small());
             self.targets[target] = Some(response.rect);
-            if response.on_disabled_hover_text("Choose patches first").clicked() {
+            if response.on_disabled_hover_text("Choose patches first, or pin one").clicked() {
                 cx.send(Command::SetChange(id, Intervention::Order(order.with_moved(&tokens, step))));
             }
         }
@@ -103,7 +107,7 @@ impl OrderEditor {
             }
         }
         // A second line of buttons would take the room of the figure.
-        ui.menu_button("More", |ui| {
+        menu_button(ui, Button::new("More"), |ui| {
             for action in [Action::OpenOrder, Action::SaveOrder] {
                 if ui.button(action.text()).on_hover_text(action.tooltip()).clicked() {
                     cx.choose(action);
@@ -117,7 +121,7 @@ impl OrderEditor {
 
     /// Senses drags in `rect`. Call it before the figure is drawn there, so that the figure lies above and gets clicks.
     pub fn sense_drags(ui: &Ui, rect: Rect) -> Response {
-        ui.interact(rect, ui.scope_id().with("order editor"), Sense::drag())
+        ui.interact(rect, ui.scope_id().with("order editor"), Sense::DRAG) // not a stop of the Tab key, which drags nothing
     }
 
     /// Handles the drags on the figure that was just drawn, and frames the chosen tokens.

@@ -7,6 +7,8 @@ use eframe::egui;
 use egui::{Rect, Response, Ui, Vec2};
 
 use super::{PanelContext, UiAction, placeholder};
+use crate::app::window::style;
+use crate::app::window::widgets::context_menu;
 use crate::viz::draw::{Canvas, Hover, Painted, Scene, Theme};
 use crate::viz::figures::plot::{self, Plot};
 use crate::viz::{Empty, Size, export};
@@ -96,6 +98,9 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
         let scale = (rect.width() / scene.width).min(rect.height() / scene.height);
         let top = Rect::from_min_size(rect.min, Vec2::new(rect.width(), scene.height * scale));
         let painted = self.canvas.paint(ui, scene, top);
+        if painted.response.has_focus() {
+            style::focus(ui, painted.response.rect, 0.0);
+        }
         Ok(Shown { plot, scene, canvas: &self.canvas, painted, is_new })
     }
 
@@ -171,7 +176,7 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
 
 /// The context menu of a plot: export, copy as an image, copy the numbers.
 pub fn menu(response: &Response, cx: &mut PanelContext<'_>, plot: impl Fn() -> Arc<dyn Plot>) {
-    response.context_menu(|ui| {
+    context_menu(response, |ui| {
         if ui.button("Export…").clicked() {
             cx.actions.push(UiAction::Export(plot()));
         }

@@ -10,6 +10,7 @@ use super::{Panel, PanelContext, overview};
 use crate::app::jobs::ProbeId;
 use crate::app::state::command::Command;
 use crate::app::state::{RevealTarget, State};
+use crate::app::window::widgets::follow_focus;
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::{Table, number};
@@ -86,6 +87,7 @@ impl Panel for ProbeTable {
                     self.head(ui, &shown);
                     rows.iter().for_each(|row| row_ui(ui, cx, row, &shown));
                 });
+                follow_focus(ui);
             });
         });
         let over = ui.rect_contains_pointer(ui.max_rect()) && !ui.ctx().egui_wants_keyboard_input();

@@ -166,7 +166,7 @@ impl Tile {
         if response.clicked() {
             cx.send(Command::SelectImage(self.id));
         }
-        response.context_menu(|ui| {
+        widgets::context_menu(&response, |ui| {
             let text = if starred { "Unstar" } else { "Star" };
             if ui.button(text).clicked() {
                 cx.send(Command::Star(self.id, !starred));
@@ -312,7 +312,14 @@ fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, column: Option<ColumnI
     }
     let color = style::outcome(cx.theme, right);
     let at = Pos2::new(rect.right() - 11.0, rect.top() + 11.0);
-    ui.painter().circle(at, 6.0, color32(color), Stroke::new(1.5, color32(cx.theme.ground)));
+    let line = Stroke::new(1.5, color32(cx.theme.ground));
+    ui.painter().circle(at, 6.0, color32(color), line);
+    if right == Some(false) {
+        // A wrong one is crossed out: not everybody tells the colours apart.
+        for arm in [Vec2::splat(2.8), Vec2::new(2.8, -2.8)] {
+            ui.painter().line_segment([at - arm, at + arm], line);
+        }
+    }
 }
 
 /// A similarity as text; a dash if it is NaN.

@@ -8,6 +8,7 @@ use egui::{Align2, FontId, Rect, Response, Role, ScrollArea, Sense, Ui, Vec2, Wi
 
 use super::{Panel, PanelContext, placeholder};
 use crate::app::window::style;
+use crate::app::window::widgets::{context_menu, follow_focus};
 use crate::model::trace::{Reading, Trace};
 use crate::viz::draw::{Table, color32, minus, readout};
 use crate::viz::{Info, TabGroup, export};
@@ -111,12 +112,13 @@ impl Panel for Tokens {
                     cx.hover.clicked = Some(token);
                     self.shown = Some(token); // it is visible already
                 }
-                response.context_menu(|ui| {
+                context_menu(&response, |ui| {
                     if ui.button("Copy table").on_hover_text("All rows, ready for a spreadsheet").clicked() {
                         ui.ctx().copy_text(text());
                     }
                 });
             }
+            follow_focus(ui);
         });
         let over = ui.rect_contains_pointer(rect) && !ui.ctx().egui_wants_keyboard_input();
         if over && ui.input(|i| i.events.iter().any(|event| matches!(event, egui::Event::Copy))) {
@@ -186,6 +188,9 @@ fn head(ui: &mut Ui, width: f32, sort: usize, down: bool) -> Option<usize> {
         let color = ui.style().interact(&response).fg_stroke.color;
         let at = egui::Pos2::new(right_edge(line.left(), width, i), line.center().y);
         let text = ui.painter().text(at, Align2::RIGHT_CENTER, name, FontId::proportional(13.0), color);
+        if response.has_focus() {
+            style::focus(ui, rect, 3.0);
+        }
         if i == sort {
             arrow(ui, text.left_center() - Vec2::new(9.0, 0.0), down, color);
         }
@@ -240,6 +245,9 @@ fn row(
         };
         let at = egui::Pos2::new(right_edge(rect.left(), width, i), rect.center().y);
         ui.painter().text(at, Align2::RIGHT_CENTER, text, FontId::proportional(13.0), color32(color));
+    }
+    if response.has_focus() {
+        style::focus(ui, rect, 3.0);
     }
     response
 }

@@ -16,7 +16,7 @@ use crate::app::jobs::history::{Band, Curve, Measure, TrainHistory};
 use crate::app::state::State;
 use crate::app::window::panels::plot_view::PlotView;
 use crate::app::window::panels::{PanelContext, UiAction, placeholder};
-use crate::app::window::widgets::fitted_choice;
+use crate::app::window::widgets::{fitted_choice, lasting_menu};
 use crate::viz::draw::{Scale, Theme, color32, number};
 use crate::viz::figures::curves::{ACCURACY, Dash, LOSS, NO_STEP, Part, TrainingPlot, band};
 use crate::viz::figures::rates::{RateGrid, RatesPlot};
@@ -123,10 +123,7 @@ impl Curves {
         }
         let count = self.runs(state, history).len() - 1;
         let text = if count == 0 { "Other runs".to_owned() } else { format!("Other runs ({count})") };
-        let menu = egui::containers::menu::MenuButton::new(text).config(
-            egui::containers::menu::MenuConfig::new()
-                .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside),
-        );
+        let menu = egui::containers::menu::MenuButton::new(text).config(lasting_menu());
         let shown = menu.ui(ui, |ui| {
             for folder in others {
                 let name = state.training.runs[folder].history.about.name();

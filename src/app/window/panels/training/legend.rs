@@ -13,7 +13,7 @@ use crate::app::state::WatchedRun;
 use crate::app::state::command::Command;
 use crate::app::window::panels::PanelContext;
 use crate::app::window::style;
-use crate::app::window::widgets::fit;
+use crate::app::window::widgets::{fit, follow_focus};
 use crate::model::train::run::ProbeCheckpoint;
 use crate::viz::draw::{Theme, color32, number_like};
 
@@ -54,6 +54,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, hidden: &mut
     let area = ScrollArea::vertical().id_salt("heads").auto_shrink([false, true]);
     area.show_rows(ui, ROW_PX, heads.len(), |ui, rows| {
         rows.for_each(|head| row(ui, cx, run, head, hidden));
+        follow_focus(ui);
     });
 }
 

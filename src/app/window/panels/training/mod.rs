@@ -21,6 +21,7 @@ use self::form::Form;
 use super::{Panel, PanelContext};
 use crate::app::jobs::JobId;
 use crate::app::state::Phase;
+use crate::app::window::widgets::follow_focus;
 use crate::viz::{Info, TabGroup};
 
 /// Width of the form.
@@ -107,6 +108,7 @@ impl Training {
         if room.width() < SIDE_BY_SIDE_PX {
             ScrollArea::vertical().id_salt("next").auto_shrink(false).show(ui, |ui| {
                 self.form.ui(ui, cx);
+                follow_focus(ui);
                 ui.add_space(12.0);
                 // A centred placeholder needs a height to be centred in.
                 let size = Vec2::new(ui.available_width(), PLAN_PX);
@@ -117,7 +119,10 @@ impl Training {
         let left = Rect::from_min_size(room.min, Vec2::new(FORM_PX, room.height()));
         let right = Rect::from_min_max(room.min + Vec2::new(FORM_PX + 28.0, 0.0), room.max);
         ui.scope_builder(UiBuilder::new().max_rect(left).id_salt("form"), |ui| {
-            ScrollArea::vertical().id_salt("form").auto_shrink(false).show(ui, |ui| self.form.ui(ui, cx));
+            ScrollArea::vertical().id_salt("form").auto_shrink(false).show(ui, |ui| {
+                self.form.ui(ui, cx);
+                follow_focus(ui);
+            });
         });
         let line = ui.visuals().widgets.noninteractive.bg_stroke;
         ui.painter().vline(left.right() + 14.0, room.y_range(), line);

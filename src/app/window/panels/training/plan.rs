@@ -12,8 +12,8 @@ use crate::app::jobs::train::{
 use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command};
 use crate::app::window::panels::{PanelContext, placeholder};
+use crate::app::window::style;
 use crate::model::train::run::Selection;
-use crate::viz::draw::paint::color32;
 use crate::viz::heading::capitalised;
 
 /// Warning where the best epoch is selected on the test images.
@@ -101,7 +101,7 @@ fn ready(
     });
     if preflight.selection == Selection::Test {
         ui.add_space(4.0);
-        let text = RichText::new(TEST_SELECTION_WARNING).small().color(color32(cx.theme.series(1)));
+        let text = style::failure(ui, TEST_SELECTION_WARNING).small();
         ui.add(egui::Label::new(text).wrap());
     }
     for note in &preflight.notes {
