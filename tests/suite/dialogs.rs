@@ -209,3 +209,15 @@ fn a_menu_that_is_higher_than_the_window_scrolls() {
         window.press(Modifiers::NONE, Key::Escape);
     }
 }
+
+#[test]
+fn zooming_is_one_setting_by_either_key_and_in_dialogs() {
+    let mut window = Window::ready();
+    window.press(Modifiers::COMMAND, Key::Equals);
+    window.choose_action("about");
+    window.press(Modifiers::COMMAND, Key::Plus);
+    assert!((window.state().settings.scale - 1.2).abs() < 1e-3, "{}", window.state().settings.scale);
+    window.press(Modifiers::NONE, Key::Escape);
+    window.press(Modifiers::COMMAND, Key::Num0);
+    assert!((window.harness.ctx.zoom_factor() - 1.0).abs() < 1e-3, "it is reset");
+}

@@ -57,6 +57,8 @@ pub struct App {
     pub(super) session_failed: bool,
     /// Theme and zoom factor that egui was last given.
     shown: Option<(ThemeChoice, f32)>,
+    /// The zoom factor that egui had last.
+    zoom: f32,
 }
 
 impl App {
@@ -88,6 +90,7 @@ impl App {
             changed: None,
             session_failed: false,
             shown: None,
+            zoom: 1.0,
         }
     }
 
@@ -248,8 +251,17 @@ impl App {
         requests.into_iter().for_each(|request| self.engine.send(request));
     }
 
-    /// Gives egui the theme and the zoom factor of the settings, if they changed.
+    /// Gives egui the theme and the zoom factor of the settings, if they changed. The keys that egui itself zooms by, Ctrl+= and
+    /// those pressed in a dialog, change the settings.
     fn apply_style(&mut self, ctx: &egui::Context) {
+        let zoom = ctx.zoom_factor();
+        let before = std::mem::replace(&mut self.zoom, zoom);
+        // What it was given it has from the next frame on.
+        let is_same = |known: f32| known.to_bits() == zoom.to_bits();
+        if !is_same(before) && self.shown.is_some_and(|(_, scale)| !is_same(scale)) {
+            self.dispatch(Command::SetScale(zoom));
+            self.shown = None; // the settings have limits
+        }
         let wanted = (self.state.settings.theme, self.state.settings.scale);
         if self.shown != Some(wanted) {
             self.shown = Some(wanted);
