@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use eframe::egui::{self, Modifiers};
+use eframe::egui::accesskit::Role;
+use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::history::{About, Failure, Steps};
@@ -233,6 +234,22 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
     let draft = TrainSettings { batch: 64, ..filled() };
     pane.0.dispatch(Command::SetTrainForm(Box::new(draft)));
     assert_eq!(plans(&pane), 2);
+}
+
+#[test]
+fn a_training_begins_with_what_is_being_typed() {
+    let mut pane = Pane::filled();
+    let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
+    pane.train_event(plan, TrainEvent::Planned(Box::new(preflight())));
+    pane.deliver(Event::Finished(plan));
+    pane.0.replace_text(Role::SpinButton, "Epochs", 33);
+    pane.0.press(Modifiers::COMMAND, Key::Enter);
+    let wire = pane.0.wire.borrow();
+    let begun = wire.requests.iter().find_map(|request| match request {
+        Request::Fetch(_, Fetch::Begin(settings)) => Some(settings.epochs),
+        _ => None,
+    });
+    assert_eq!(begun, Some(33));
 }
 
 #[test]

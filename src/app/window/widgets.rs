@@ -30,7 +30,7 @@ pub fn field(ui: &mut Ui, name: &str, edit: TextEdit<'_>) -> Response {
 
 /// The height of a list in a dialog: `height`, or what a small or zoomed window has room for.
 pub fn list_height(ui: &Ui, height: f32) -> f32 {
-    height.min(0.6 * ui.ctx().content_rect().height())
+    height.min(0.55 * ui.ctx().content_rect().height())
 }
 
 /// A scrolled area with the [`list_height`], however little is in it.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::heads;
 use super::place::PlaceForm;
+use super::send_before_start;
 use crate::app::format::file_name;
 use crate::app::jobs::train::{BATCHES, COUNTS, MOST_SEEDS, TrainSettings, is_rate};
 use crate::app::paths::expanded;
@@ -71,9 +72,11 @@ impl Form {
         if edited == *current {
             return;
         }
-        match settled {
-            true => cx.send(Command::SetTrainForm(Box::new(edited))),
-            false => self.editing = Some((edited, current.clone())),
+        let set = Command::SetTrainForm(Box::new(edited.clone()));
+        if settled {
+            cx.send(set);
+        } else if !send_before_start(cx, set) {
+            self.editing = Some((edited, current.clone()));
         }
     }
 }

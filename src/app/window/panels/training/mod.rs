@@ -18,9 +18,10 @@ use egui::{Frame, Margin, Rect, ScrollArea, Ui, UiBuilder, Vec2};
 
 use self::curves::Curves;
 use self::form::Form;
-use super::{Panel, PanelContext};
+use super::{Panel, PanelContext, UiAction};
 use crate::app::jobs::JobId;
 use crate::app::state::Phase;
+use crate::app::state::command::Command;
 use crate::app::window::widgets::follow_focus;
 use crate::viz::{Info, TabGroup};
 
@@ -75,6 +76,16 @@ impl Panel for Training {
             }
         });
     }
+}
+
+/// Sends a command before the start of the training, if that was asked for in this frame, by Ctrl+Enter in a field; whether it was.
+fn send_before_start(cx: &mut PanelContext<'_>, command: Command) -> bool {
+    let is_start = |action: &UiAction| matches!(action, UiAction::Command(Command::StartTraining));
+    let start = cx.actions.iter().position(is_start);
+    if let Some(at) = start {
+        cx.actions.insert(at, UiAction::Command(command));
+    }
+    start.is_some()
 }
 
 impl Training {

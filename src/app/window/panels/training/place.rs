@@ -3,6 +3,7 @@
 use eframe::egui;
 use egui::{Grid, TextEdit, Ui, Vec2};
 
+use super::send_before_start;
 use crate::app::jobs::tasks::{TaskForm, TrainPlace, TrainPlaceSettings};
 use crate::app::state::State;
 use crate::app::state::command::Command;
@@ -45,10 +46,11 @@ impl PlaceForm {
         // A saved place that is not available now is kept until another is chosen.
         let place = if place == cx.state.train_place() { known.place } else { place };
         let edited = TrainPlaceSettings { place, slurm: form };
-        if !settled {
+        let set = || Command::SetTrainPlace(Box::new(edited.clone()));
+        if settled && edited != *known {
+            cx.send(set());
+        } else if !settled && (edited == *known || !send_before_start(cx, set())) {
             self.editing = Some(edited.slurm);
-        } else if edited != *known {
-            cx.send(Command::SetTrainPlace(Box::new(edited)));
         }
     }
 }
