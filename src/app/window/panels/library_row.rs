@@ -51,6 +51,7 @@ impl<'a> Entry<'a> {
             ui.allocate_exact_size(Vec2::new(ui.available_width(), HEIGHT_PX), Sense::click());
         let enabled = ui.is_enabled();
         response.widget_info(|| WidgetInfo::selected(Role::Button, enabled, self.selected, self.label));
+        ui.ctx().accesskit_node_builder(response.id, |node| node.set_description(self.about));
         // By the pointer's place: over a button the entry itself is not hovered. Also while the entry or a button of it has
         // keyboard focus, so that Tab reaches the buttons.
         let buttons = ["close", "compare"].map(|what| button_id(ui, what, self.name, rect));

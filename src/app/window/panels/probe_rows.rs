@@ -65,7 +65,9 @@ impl ProbeRows {
             Some(Compatibility::DoesNot(why)) => {
                 (about, dot) = (format!("Does not fit: {why}"), color32(style::failed(&theme)));
             }
-            Some(Compatibility::Doubtful(_)) => dot = color32(theme.series(4)),
+            Some(Compatibility::Doubtful(why)) => {
+                (about, dot) = (format!("Doubtful: {why}"), color32(theme.series(4)));
+            }
             None if probe.status.ready().is_some() => dot = color32(theme.band),
             Some(Compatibility::Fits) | None => {}
         }
