@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
+use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::{Compute, Event, ExplainResult, Request};
 use ssmprobe::model::trace::{HISTOGRAM_BINS, Routing, Trace};
 use ssmprobe::viz::draw::readout::{self, Readout};
@@ -273,6 +274,34 @@ fn in_the_window_a_position_lights_the_token_that_is_read_there() {
             assert!(window.has(&format!("Position {k} of 0 to 11")), "{pane}: {at} along the axis");
         }
     }
+}
+
+#[test]
+fn headings_of_the_token_table_stay_apart_and_above_their_numbers() {
+    let mut window = showing(&[small::planned()]);
+    window.harness.set_size(egui::vec2(700.0, 480.0));
+    window.show("tokens");
+    let heading = |window: &Window, name: &str| {
+        let texts = painted(window.harness.output());
+        texts.iter().find(|(text, ..)| text == name).map(|(.., whole)| *whole).expect("a heading")
+    };
+    let [best, mean] = ["Best position", "Mean position"].map(|name| heading(&window, name));
+    assert!(best.right() < mean.left(), "{best:?} and {mean:?}");
+    let left = |window: &Window| window.harness.get_by_label("Token 0").rect().left();
+    let before = left(&window);
+    window.hover(egui::pos2(500.0, 300.0));
+    window.harness.event(egui::Event::MouseWheel {
+        unit: egui::MouseWheelUnit::Point,
+        delta: egui::vec2(-150.0, 0.0),
+        phase: egui::TouchPhase::Move,
+        source: egui::MouseWheelSource::Unknown,
+        modifiers: egui::Modifiers::NONE,
+    });
+    window.harness.run_steps(8);
+    let scrolled = left(&window) - before;
+    assert!(scrolled < -50.0, "{scrolled}");
+    let moved = heading(&window, "Best position").left() - best.left();
+    assert!((moved - scrolled).abs() < 1.0, "{moved} for {scrolled}");
 }
 
 #[test]

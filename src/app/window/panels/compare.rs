@@ -35,6 +35,8 @@ const GAP_PX: f32 = 12.0;
 const HEAD_PX: f32 = 78.0;
 /// Height of one more line in it.
 const LINE_PX: f32 = 17.0;
+/// In less height the controls are scrolled with the columns: above them they would leave no room.
+const LOW_PX: f32 = 320.0;
 /// The id of the panel.
 pub const COMPARE: &str = "compare";
 
@@ -66,11 +68,10 @@ impl Panel for Compare {
         } else if cx.state.compared().next().is_none() {
             return placeholder::empty(ui, "No column yet: the two bars in a probe's row add it to Compare");
         }
-        Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| {
-            ui.spacing_mut().item_spacing = Vec2::new(4.0, 4.0);
-            ui.horizontal_wrapped(|ui| Self::choose_rows(ui, cx));
-            true_class::offer_one_class(ui, cx);
-        });
+        let low = ui.available_height() < LOW_PX;
+        if !low {
+            controls(ui, cx);
+        }
         self.views.retain(|(column, figure), _| {
             cx.state.columns.contains_key(column) && cx.state.views.rows.contains(*figure)
         });
@@ -89,6 +90,12 @@ impl Panel for Compare {
             area = area.horizontal_scroll_offset((left - (room - width) / 2.0).max(0.0));
         }
         area.show(ui, |ui| {
+            if low {
+                ui.scope(|ui| {
+                    ui.set_max_width(room);
+                    controls(ui, cx);
+                });
+            }
             ui.spacing_mut().item_spacing = Vec2::splat(0.0);
             let head_height = HEAD_PX + if cx.state.dataset().is_some() { LINE_PX } else { 0.0 };
             row(ui, &columns, width, head_height, |ui, id| column_head(ui, cx, id, width));
@@ -100,6 +107,15 @@ impl Panel for Compare {
             }
         });
     }
+}
+
+/// Draws the controls above the columns.
+fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+    Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| {
+        ui.spacing_mut().item_spacing = Vec2::new(4.0, 4.0);
+        ui.horizontal_wrapped(|ui| Compare::choose_rows(ui, cx));
+        true_class::offer_one_class(ui, cx);
+    });
 }
 
 /// Draws a row of cells, `width` by `height` each; those that are not visible are skipped.

@@ -10,11 +10,15 @@ use super::{Panel, PanelContext, placeholder};
 use crate::app::window::style;
 use crate::app::window::widgets::{context_menu, follow_focus};
 use crate::model::trace::{Reading, Trace};
-use crate::viz::draw::{Table, color32, minus, readout};
+use crate::viz::draw::{Table, color32, font, minus, readout};
 use crate::viz::{Info, TabGroup, export};
 
 /// Height of a row.
 const ROW_PX: f32 = 22.0;
+/// Size of headings and numbers.
+const TEXT_PX: f32 = 13.0;
+/// Room beside a heading, with the arrow of the direction of sorting.
+const HEAD_EDGE_PX: f32 = 28.0;
 
 /// Titles and descriptions of the columns; NaN stands where the head has no such number.
 const COLUMNS: [(&str, &str); WIDTH] = [
@@ -45,6 +49,8 @@ pub struct Tokens {
     sorted: Option<(usize, bool, Vec<usize>)>,
     /// The pinned token that was last scrolled to.
     shown: Option<usize>,
+    /// How far the rows are scrolled to the right, and their headings with them.
+    across: f32,
 }
 
 impl Panel for Tokens {
@@ -80,8 +86,9 @@ impl Panel for Tokens {
             });
             self.sorted = Some((self.sort, self.down, order));
         }
-        let width = (ui.available_width() / COLUMNS.len() as f32).clamp(64.0, 240.0);
-        if let Some(column) = head(ui, width, self.sort, self.down) {
+        let least = font::widest(COLUMNS.map(|(name, _)| name), TEXT_PX) + HEAD_EDGE_PX;
+        let width = (ui.available_width() / COLUMNS.len() as f32).clamp(least, 240.0);
+        if let Some(column) = head(ui, width, self.across, (self.sort, self.down)) {
             self.down = if column == self.sort { !self.down } else { column >= WHOLE };
             self.sort = column;
         }
@@ -100,7 +107,7 @@ impl Panel for Tokens {
         }
         let rect = ui.available_rect_before_wrap();
         let text = || tsv(order, rows, &trace.reading);
-        area.show_rows(ui, ROW_PX, order.len(), |ui, shown| {
+        let scrolled = area.show_rows(ui, ROW_PX, order.len(), |ui, shown| {
             for at in shown {
                 let token = order[at];
                 let state = [cx.hover.pinned == Some(token), cx.hover.token == Some(token)];
@@ -120,6 +127,10 @@ impl Panel for Tokens {
             }
             follow_focus(ui);
         });
+        let before = std::mem::replace(&mut self.across, scrolled.state.unclamped_offset().x);
+        if before.to_bits() != self.across.to_bits() {
+            ui.ctx().request_repaint(); // the headings follow in the next frame
+        }
         let over = ui.rect_contains_pointer(rect) && !ui.ctx().egui_wants_keyboard_input();
         if over && ui.input(|i| i.events.iter().any(|event| matches!(event, egui::Event::Copy))) {
             ui.ctx().copy_text(text());
@@ -175,10 +186,11 @@ fn right_edge(left: f32, width: f32, column: usize) -> f32 {
     left + (column as f32 + 1.0) * width - 12.0
 }
 
-/// Draws the headings of the columns; the one clicked.
-fn head(ui: &mut Ui, width: f32, sort: usize, down: bool) -> Option<usize> {
-    let size = Vec2::new(width * COLUMNS.len() as f32, ROW_PX + 6.0);
+/// Draws the headings of the columns, scrolled `across` with them; the one clicked.
+fn head(ui: &mut Ui, width: f32, across: f32, (sort, down): (usize, bool)) -> Option<usize> {
+    let size = Vec2::new(ui.available_width(), ROW_PX + 6.0);
     let (line, _) = ui.allocate_exact_size(size, Sense::hover());
+    let line = line.translate(Vec2::new(-across, 0.0));
     let mut clicked = None;
     for (i, (name, about)) in COLUMNS.iter().enumerate() {
         let corner = line.min + Vec2::new(i as f32 * width, 0.0);
@@ -187,7 +199,7 @@ fn head(ui: &mut Ui, width: f32, sort: usize, down: bool) -> Option<usize> {
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, *name));
         let color = ui.style().interact(&response).fg_stroke.color;
         let at = egui::Pos2::new(right_edge(line.left(), width, i), line.center().y);
-        let text = ui.painter().text(at, Align2::RIGHT_CENTER, name, FontId::proportional(13.0), color);
+        let text = ui.painter().text(at, Align2::RIGHT_CENTER, name, FontId::proportional(TEXT_PX), color);
         if response.has_focus() {
             style::focus(ui, rect, 3.0);
         }
@@ -244,7 +256,7 @@ fn row(
             _ => (minus(format!("{value:+.*}", places[i])), theme.ink),
         };
         let at = egui::Pos2::new(right_edge(rect.left(), width, i), rect.center().y);
-        ui.painter().text(at, Align2::RIGHT_CENTER, text, FontId::proportional(13.0), color32(color));
+        ui.painter().text(at, Align2::RIGHT_CENTER, text, FontId::proportional(TEXT_PX), color32(color));
     }
     if response.has_focus() {
         style::focus(ui, rect, 3.0);

@@ -78,7 +78,7 @@ impl Panel for Training {
     }
 }
 
-/// Sends a command before the start of the training, if that was asked for in this frame, by Ctrl+Enter in a field; whether it was.
+/// Sends a command before the start of a training that was asked for in this frame, by Ctrl+Enter in a field; false if none was.
 fn send_before_start(cx: &mut PanelContext<'_>, command: Command) -> bool {
     let is_start = |action: &UiAction| matches!(action, UiAction::Command(Command::StartTraining));
     let start = cx.actions.iter().position(is_start);
