@@ -199,6 +199,18 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
         assert_ends(&mut command, 2, &[expected]);
         assert!(!desk.path().join("none").exists(), "{more:?}");
     }
+    // Main memory is known on Linux only.
+    if cfg!(target_os = "linux") {
+        let mut huge = program();
+        huge.args(["pretrain", "--size=1024", "--patch=1", "--layers=64", "--device=cpu", "--data"])
+            .arg(&data);
+        assert_ends(
+            huge.arg("--out").arg(desk.path().join("none")),
+            2,
+            &["of memory are there; give a larger --patch"],
+        );
+        assert!(!desk.path().join("none").exists());
+    }
     let mut resume = program();
     resume.args(["pretrain", "--resume", "--out"]).arg(desk.path().join("none"));
     assert_ends(&mut resume, 2, &["has nothing to resume"]);

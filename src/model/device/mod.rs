@@ -20,11 +20,13 @@ mod choice;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod kernel_cache;
+mod memory;
 mod silence_drivers;
 
 pub use check::{Check, CheckError, check};
 pub use choice::{Choice, choose};
 pub use kernel_cache::keep_kernels;
+pub use memory::{free_main_memory, main_memory};
 pub use silence_drivers::quiet_drivers;
 
 use burn::tensor::Device;
@@ -176,12 +178,4 @@ fn processor_name() -> String {
         Ok(threads) => format!("{name}, {threads} threads"),
         Err(_) => name.to_owned(),
     }
-}
-
-/// Main memory in bytes, from `/proc/meminfo`; none on systems without it.
-pub fn main_memory() -> Option<u64> {
-    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
 }

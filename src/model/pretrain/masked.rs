@@ -9,8 +9,8 @@ use crate::model::probe::params::{Init, Params, Spec};
 use crate::model::stats::shuffled;
 
 /// Hidden size, e, and layers of the decoder.
-const WIDTH: usize = 64;
-const LAYERS: usize = 2;
+pub(super) const WIDTH: usize = 64;
+pub(super) const LAYERS: usize = 2;
 
 /// The parameters of the decoder, which is not part of the backbone.
 pub(super) fn specs(plan: &Plan) -> Vec<Spec> {

@@ -10,6 +10,7 @@ mod encoder;
 pub mod folder;
 mod fused;
 mod masked;
+mod memory;
 pub mod photographs;
 mod supervised;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::model::data::scenes::{self, Scene};
+use crate::model::device::free_main_memory;
 use crate::model::io::array::Arrays;
 use crate::model::ops::cpu::on_cpu;
 use crate::model::probe::params::{Params, Spec};
@@ -65,7 +67,7 @@ pub struct Recipe {
     /// Warm-up steps; a twentieth of all steps if absent.
     pub warm_up: Option<usize>,
     /// On the CPU, number of pictures per part of a step: parts run in parallel, each on one core with [`fused`] operations, and
-    /// the result does not depend on the number of cores. If absent, a step is one part with burn's own operations.
+    /// the result depends neither on the number of cores nor on memory. If absent, a step is one part with burn's own operations.
     pub part: Option<usize>,
 }
 
@@ -263,6 +265,8 @@ pub struct Pretraining {
     masks: ChaCha8Rng,
     /// Steps done.
     step: usize,
+    /// Number of parts of a step that are computed at a time.
+    parts_at_once: usize,
 }
 
 /// Contributions of some pictures of a step to its loss, accuracy and gradients.
@@ -305,6 +309,11 @@ impl Pretraining {
             adam: AdamW::default().with_decay(plan.recipe.weight_decay),
             masks: ChaCha8Rng::seed_from_u64(plan.seed ^ 0x006d_6173_6b73),
             step: 0,
+            parts_at_once: plan.parts_at_once(
+                device,
+                rayon::current_num_threads(),
+                free_main_memory().unwrap_or(u64::MAX),
+            ),
         }
     }
 
@@ -321,10 +330,12 @@ impl Pretraining {
         };
         let size = self.plan.recipe.part.filter(|_| self.plan.fuses(&self.device)).unwrap_or(batch.len());
         let starts: Vec<usize> = (0..batch.len()).step_by(size).collect();
-        let parts = starts
-            .into_par_iter()
-            .map(|start| self.part(batch, &orders, start..batch.len().min(start + size)));
-        let sum = parts.collect::<Vec<_>>().into_iter().reduce(Part::plus);
+        // Added in their order whatever is computed at a time, so that the sum has the same bits.
+        let parts = starts.chunks(self.parts_at_once).flat_map(|starts| {
+            let part = |&start: &usize| self.part(batch, &orders, start..batch.len().min(start + size));
+            starts.par_iter().map(part).collect::<Vec<_>>()
+        });
+        let sum = parts.reduce(Part::plus);
         let Part { loss, accuracy, gradients } = sum.expect("pictures to learn from");
         let rate = self.plan.rate(self.step);
         self.params = self.adam.step(self.params.clone(), gradients, rate);

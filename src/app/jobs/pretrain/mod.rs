@@ -10,17 +10,20 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::bail;
+use burn::tensor::Device;
 
 use self::folder::{Folder, damaged};
 pub use self::folder::{Manifest, Pictures, Point};
+use self::settings::PART;
 pub use self::settings::PretrainSettings;
+use crate::app::format;
 use crate::app::rate::{Pace, RateMeter};
 use crate::app::user_error::Usage;
 use crate::model::data::image::ImageError;
 use crate::model::data::{self, Dataset, Sample, Split};
 use crate::model::device;
 use crate::model::pretrain::photographs::Photographs;
-use crate::model::pretrain::{Pretraining, folder as backbone};
+use crate::model::pretrain::{Plan, Pretraining, folder as backbone};
 use crate::model::train::run::{RunError, RunLock};
 
 /// Steps between two lines of the log.
@@ -124,6 +127,7 @@ pub fn run(
     let samples = samples(&dataset, settings.split)?;
     let manifest = Manifest::new(settings, &dataset, &samples)?;
     let choice = device::choose(&settings.device)?;
+    check_memory(&manifest.plan, &choice.device)?;
     let folder = match &begun {
         Some(begun) => Folder::resume(out, begun, &manifest)?,
         None => Folder::create(out, &manifest)?,
@@ -195,6 +199,20 @@ pub fn run(
     }
     backbone::save(out, plan, &pretraining.weights(), backbone::Precision::Single)?;
     Ok(Summary { last: log.pop(), finished: true })
+}
+
+/// Refuses a step of which no part fits in main memory: running out of it would end the program without a message.
+fn check_memory(plan: &Plan, device: &Device) -> Result<(), Usage> {
+    let memory = device::main_memory().unwrap_or(u64::MAX);
+    match plan.part_bytes(device).filter(|bytes| *bytes > memory) {
+        Some(bytes) => Err(Usage(format!(
+            "a step of these sizes takes {} or more, and {} of memory are there; give a larger --patch, a smaller --size, \
+             --width or --layers, or a --batch below {PART}",
+            format::bytes(bytes),
+            format::bytes(memory)
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The pictures of a split; an error if there are none.

@@ -14,7 +14,7 @@ use crate::model::pretrain::photographs::Photographs;
 use crate::model::pretrain::{Objective, Plan, Recipe};
 
 /// Number of pictures per part of a step: their tokens fit in a core's cache.
-const PART: usize = 32;
+pub(super) const PART: usize = 32;
 /// Epsilon added to the variance of a patch's pixels, from -1 to 1, when target patches are normalised (He et al. 2022).
 const PATCH_EPSILON: f32 = 1e-6;
 
