@@ -128,9 +128,15 @@ impl EvalFlags {
         let in_parts = self.part.is_some() || self.join.is_some();
         let Some(folder) = (if in_parts { Some(self.home()?) } else { run }) else { return Ok(()) };
         atomic_file::can_write(&folder).map_err(|why| {
-            let flag = if self.run.is_some() { "--run" } else { "--evaluation" };
+            let (flag, remedy) = match self.run {
+                Some(_) => (
+                    "--run",
+                    "; if it is another user's, copy it, or give its probes (--probe), --backbone and --data",
+                ),
+                None => ("--evaluation", ""),
+            };
             let folder = folder.display();
-            Usage(format!("{flag}: results are saved to {folder}, which cannot be written to: {why}"))
+            Usage(format!("{flag}: results are saved to {folder}, which cannot be written to: {why}{remedy}"))
         })
     }
 

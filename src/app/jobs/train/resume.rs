@@ -1,12 +1,16 @@
 //! Resuming a run: the settings it was begun with, and whether the requested settings and tokens match it.
 
+use std::io::ErrorKind;
+use std::path::Path;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{TrainSettings, TrainingError};
 use crate::app::jobs::extract::TokenSettings;
 use crate::model::backbone::token_spec::TokenSpec;
-use crate::model::data::token_cache::TokenKey;
+use crate::model::data::token_cache::{TokenCache, TokenKey};
+use crate::model::io::atomic_file;
 use crate::model::train::TrainConfig;
 use crate::model::train::run::{Manifest, Run, RunError, Selection};
 
@@ -50,7 +54,7 @@ impl TrainSettings {
             },
             recompute,
             tokens: TokenSettings {
-                cache: run.cache(),
+                cache: run.cache().filter(|cache| is_usable(cache, &tokens)),
                 precision: tokens.precision,
                 token_spec,
                 ..TokenSettings::default()
@@ -59,6 +63,15 @@ impl TrainSettings {
             ..Self::default()
         })
     }
+}
+
+/// Whether this user can work with the token caches in `cache`: add to them, or read these tokens. Those of another user's run
+/// may be neither his to change nor complete.
+fn is_usable(cache: &Path, tokens: &TokenKey) -> bool {
+    use ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let refused = atomic_file::can_write(cache).err().map(|why| why.kind());
+    !matches!(refused, Some(PermissionDenied | ReadOnlyFilesystem))
+        || matches!(TokenCache::find(cache, tokens), Ok(Some(_)))
 }
 
 /// Returns an error that names the first field in which the run on disk differs from the requested one.
@@ -167,5 +180,28 @@ fn brief(value: &Value) -> String {
             all.iter().map(one).collect::<Vec<_>>().join(", ")
         }
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(unix)]
+    #[test]
+    fn caches_that_this_user_can_neither_add_to_nor_read_are_of_no_use() {
+        use crate::model::data::token_cache::{Precision, TokenKey};
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let [weights, preprocessing, dataset, layer] = ["w", "p", "d", "last"].map(str::to_owned);
+        let key = TokenKey { weights, preprocessing, dataset, layer, precision: Precision::Float16 };
+        assert!(super::is_usable(folder.path(), &key));
+        let set_mode = |mode| {
+            std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(0o500);
+        if crate::model::io::atomic_file::can_write(folder.path()).is_ok() {
+            return crate::skip::because("this user may write anywhere");
+        }
+        assert!(!super::is_usable(folder.path(), &key));
+        set_mode(0o700);
     }
 }

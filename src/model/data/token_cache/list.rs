@@ -11,7 +11,7 @@ use super::{CacheError, MANIFEST, Names, SHARD, TokenKey, count, io_error, read_
 use crate::model::grid::Grid;
 use crate::model::io::temporary;
 
-/// A cache on disk, complete or not.
+/// A cache on disk, complete or not. One that this user may not read has no bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Entry {
     /// Name of its folder: [`TokenKey::key`].
@@ -68,7 +68,7 @@ pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
 
 fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
     let files = match own_files(folder) {
-        // Another user's that this one may not read, or removed by another program since it was listed.
+        // Another user's, which must not hide the others, or removed by another program since it was listed.
         Err(CacheError::Io { source, .. })
             if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
         {

@@ -142,7 +142,7 @@ pub fn image_bytes(grid: Grid, width: usize, has_cls: bool, precision: Precision
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    #[error("{path}: cannot {what}; {remedy}", remedy = remedy(what))]
+    #[error("{path}: cannot {what}; {remedy}", remedy = remedy(what, source.kind()))]
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error(
         "{path}: {found}; `ssmprobe extract` rebuilds what is damaged (a manifest only after `ssmprobe cache clear`)"
@@ -167,10 +167,16 @@ pub enum CacheError {
     Large { image: usize, value: f32 },
 }
 
-/// Advice after a failed file operation `what`.
-fn remedy(what: &str) -> &'static str {
+/// Advice after a file operation `what` failed by an error of this kind.
+fn remedy(what: &str, why: io::ErrorKind) -> &'static str {
+    let is_refused = matches!(why, io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
     match what {
-        "create the folder" | "write it" => "complete shards are kept and the extraction can be resumed",
+        "create the folder" | "read it" | "write it" | "write into it" if is_refused => {
+            "if it is another user's, choose another folder of caches (--cache, or the variable SSMPROBE_CACHE)"
+        }
+        "create the folder" | "write it" | "write into it" => {
+            "complete shards are kept and the extraction can be resumed"
+        }
         _ => "check the path and its permissions",
     }
 }
@@ -345,6 +351,26 @@ mod tests {
             assert_eq!((scan.done(), scan.damage().len()), (SHARD, 1));
             assert_eq!(mapped(root.path()), [first]);
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_cache_of_another_user_is_refused_before_any_token_and_hides_no_other() {
+        use std::os::unix::fs::PermissionsExt;
+        let (root, source) = (tempfile::tempdir().unwrap(), source(Precision::Float16));
+        push(&mut Writer::open(root.path(), source.clone(), 2 * SHARD).unwrap(), 0..SHARD, None);
+        let folder = root.path().join(source.key());
+        let set_mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(0o555);
+        if atomic_file::can_write(&folder).is_ok() {
+            return crate::skip::because("this user may write anywhere");
+        }
+        let refused = Writer::open(root.path(), source, 2 * SHARD).err().unwrap().to_string();
+        assert!(refused.contains("cannot write into it; if it is another user's"), "{refused}");
+        set_mode(0o000);
+        let listed = list::entries(root.path()).unwrap();
+        assert_eq!((listed.len(), listed[0].bytes), (1, 0));
+        set_mode(0o755);
     }
 
     #[test]

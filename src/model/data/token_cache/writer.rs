@@ -49,6 +49,10 @@ impl Writer {
         let wanted: VecDeque<usize> = scan.missing().into();
         let CacheScan { folder, source, images, manifest, replaced, .. } = scan;
         atomic_file::make_folder(&folder).map_err(io_error("create the folder", &folder))?;
+        if !wanted.is_empty() {
+            // Before the backbone runs: the folder may be another user's.
+            atomic_file::can_write(&folder).map_err(io_error("write into it", &folder))?;
+        }
         temporary::tidy(&folder, STALE_AFTER).map_err(io_error("clean it up", &folder))?;
         Ok(Self {
             folder,
