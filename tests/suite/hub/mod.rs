@@ -377,6 +377,27 @@ fn two_programs_at_once_fetch_once() {
 }
 
 #[test]
+fn what_does_not_fit_on_the_disk_is_not_begun() {
+    let cache = tempfile::tempdir().unwrap();
+    let server = Server::start(|request| {
+        let reply = match request.path.rsplit('/').next() {
+            Some("config.json") => Reply::content(request, CONFIG).with("ETag", "\"abc\""),
+            Some("model.safetensors") => Reply::status(302)
+                .with("Location", "http://localhost:1/model")
+                .with("X-Linked-ETag", "\"abcd\"")
+                .with("X-Linked-Size", (1_u64 << 60).to_string()),
+            _ => Reply::status(404).with("X-Error-Code", "EntryNotFound"),
+        };
+        reply.with("X-Repo-Commit", COMMIT)
+    });
+    let error = refusal(&client(&server, cache.path()));
+    assert!(
+        error.contains("model.safetensors needs 1152921504606846976 bytes more and the disk has"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_configuration_of_a_terabyte_is_not_fetched() {
     let cache = tempfile::tempdir().unwrap();
     let server = Server::start(|_| {

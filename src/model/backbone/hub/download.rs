@@ -1,7 +1,7 @@
 //! Downloads one file of a repository over HTTP into the cache.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -60,6 +60,9 @@ impl<'a> Client<'a> {
         let mut reason = reason.to_string();
         if reason.contains("certificate") {
             reason += " (if your network intercepts TLS, set SSL_CERT_FILE to its certificates)";
+        }
+        if self.agent.config().proxy().is_some() {
+            reason += " (a proxy is set: ALL_PROXY, HTTPS_PROXY or HTTP_PROXY)";
         }
         HubError::Network { id, page, url: url.into(), reason }
     }
@@ -204,6 +207,12 @@ impl<'a> Client<'a> {
         let mut target = PartialFile { out, path: partial, done, rate };
         if done > remote.size {
             target.truncate()?;
+        }
+        // Before the download fills the disk, which takes as long and leaves no space for anything else.
+        let (needed, free) = (remote.size - target.done, fs4::available_space(partial).unwrap_or(u64::MAX));
+        if needed > free {
+            let why = format!("{file} needs {needed} bytes more and the disk has {free} left");
+            return with_path(partial, Err(io::Error::new(io::ErrorKind::StorageFull, why)));
         }
         let mut attempts = 0;
         while target.done < remote.size {
