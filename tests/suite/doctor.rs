@@ -39,6 +39,7 @@ fn the_page_says_what_is_there_and_names_nobody() {
     assert!(line("display").ends_with("WAYLAND_DISPLAY"), "{page}");
     assert!(line("settings").ends_with("settings.json"), "{page}");
     assert!(line("variables").contains("SSMPROBE_CACHE=~/data/USER/tokens, HF_TOKEN is set"), "{page}");
+    assert!(line("variables").ends_with("HF_ENDPOINT is set, NO_PROXY is set"), "{page}");
     assert!(line("tokens").ends_with("0 caches, 0.0 kB, in ~/data/USER/tokens"), "{page}");
     assert!(
         line("Hub").contains(&format!("http://localhost:{} responded (HTTP 404) in ", server.port)),

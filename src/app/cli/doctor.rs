@@ -31,19 +31,39 @@ pub struct Doctor {
 }
 
 /// Environment variables whose values are printed.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 17] = [
     "SSMPROBE_ASSETS",
     "SSMPROBE_CACHE",
     "HF_HOME",
     "HF_HUB_CACHE",
+    "HUGGINGFACE_HUB_CACHE",
     "HF_HUB_OFFLINE",
+    "TRANSFORMERS_OFFLINE",
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "TMPDIR",
     "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
     "XDG_SESSION_TYPE",
     "RAYON_NUM_THREADS",
     "CUDA_VISIBLE_DEVICES",
 ];
 /// Environment variables that may hold a secret: only whether they are set is printed.
-const SECRETS: [&str; 5] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"];
+const SECRETS: [&str; 11] = [
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "HF_ENDPOINT",
+    "ALL_PROXY",
+    "all_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "NO_PROXY",
+    "no_proxy",
+];
 
 impl Doctor {
     /// Prints the page; what cannot be found out says why on its line.
