@@ -15,7 +15,9 @@ pub const MAX_CACHE_GB: f64 = 50.0;
 
 /// The folder of all token caches: the one that [`CACHE_ENV`] names, else `tokens` in the user's cache folder, if any.
 pub fn tokens() -> Option<PathBuf> {
-    let named = std::env::var_os(CACHE_ENV).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let named = std::env::var_os(CACHE_ENV).filter(|path| !path.is_empty());
+    // No shell expands `~` in a variable that a notebook or a service file sets.
+    let named = named.map(|path| path.to_str().map_or_else(|| PathBuf::from(&path), expanded));
     named.or_else(|| Some(directories::ProjectDirs::from("", "", "ssmprobe")?.cache_dir().join("tokens")))
 }
 

@@ -103,7 +103,7 @@ fn wait() {
         sleep(POLL_INTERVAL);
         idle = if CANCEL.is_working() { Duration::ZERO } else { idle + POLL_INTERVAL };
     }
-    say!("stopped midway; finished work is kept, and the same command resumes from there");
+    say!("stopped midway; what was saved before is kept, and commands that can resume continue from there");
     end()
 }
 

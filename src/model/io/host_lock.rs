@@ -68,7 +68,7 @@ impl HostLock {
     pub fn ask(path: &Path, alone: bool, stale_after: Duration, patient: bool) -> io::Result<LockAttempt> {
         let owner = ProcessId::here();
         loop {
-            match create(path, &owner) {
+            match atomic_file::step(|| create(path, &owner)) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 created => {
                     created?;

@@ -8,7 +8,7 @@ use crate::model::backbone::config::ConfigError;
 use crate::model::backbone::preprocess::PreprocessError;
 use crate::model::backbone::token_spec::Layer;
 use crate::model::backbone::weights::WeightsError;
-use crate::model::data::token_cache::CacheError;
+use crate::model::data::token_cache::{CacheError, Precision};
 
 /// Errors of an extraction.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +37,9 @@ pub enum ExtractError {
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// No folder was given for the tokens, and the user has no home folder.
-    #[error("this user has no home folder to cache tokens in; give a folder for them (--cache)")]
+    #[error(
+        "this user has no home folder to cache tokens in; give a folder for them (--cache, or the variable SSMPROBE_CACHE)"
+    )]
     NoCache,
     /// The folder for the tokens cannot be one.
     #[error("{folder}: tokens cannot be cached there: {source}; choose another folder (--cache)")]
@@ -49,9 +51,9 @@ pub enum ExtractError {
     },
     /// The cache would exceed the limit on its size.
     #[error(
-        "the tokens of {} take {} and the limit is {}; allow more (--cache-limit), keep them in \
-         float16 (--precision float16), or make the dataset or the images (--size) smaller",
-        format::counted(*images, "image", "images"), format::bytes(*bytes), format::bytes(*limit)
+        "the tokens of {} take {} and the limit is {}; allow more (--cache-limit){}, or make the dataset or the \
+         images (--size) smaller",
+        format::counted(*images, "image", "images"), format::bytes(*bytes), format::bytes(*limit), halves(*precision)
     )]
     Limit {
         /// Number of images.
@@ -60,12 +62,14 @@ pub enum ExtractError {
         bytes: u64,
         /// Maximum number of bytes.
         limit: u64,
+        /// How they are stored.
+        precision: Precision,
     },
     /// The disk has too little free space.
     #[error(
         "{root}: the tokens still to be extracted need {} and the disk has {} left; free some space (`ssmprobe cache \
-         clear`), choose a folder on another disk (--cache), or keep them in float16 (--precision float16)",
-        format::bytes(*bytes), format::bytes(*free)
+         clear`){}, or choose a folder on another disk (--cache)",
+        format::bytes(*bytes), format::bytes(*free), halves(*precision)
     )]
     Disk {
         /// Folder of all caches.
@@ -74,6 +78,8 @@ pub enum ExtractError {
         bytes: u64,
         /// Free bytes.
         free: u64,
+        /// How they are stored.
+        precision: Precision,
     },
     /// Preprocessed images would differ in size, hence in their number of tokens.
     #[error(
@@ -114,4 +120,12 @@ pub enum ExtractError {
         /// Number of all images.
         images: usize,
     },
+}
+
+/// The advice that halves tokens of this precision.
+fn halves(precision: Precision) -> &'static str {
+    match precision {
+        Precision::Float32 => ", keep them in float16 (--precision float16)",
+        Precision::Float16 => "",
+    }
 }

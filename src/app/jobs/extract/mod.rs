@@ -266,14 +266,14 @@ impl Plan {
 
     /// Refuses tokens that exceed the limit or the free disk space. Tokens that are already cached are never refused.
     pub fn check(&self) -> Result<(), ExtractError> {
-        let missing = self.bytes_missing;
-        let (bytes, limit) = (self.bytes, (self.options.tokens.cache_limit * 1e9) as u64);
+        let TokenSettings { cache_limit, precision, .. } = self.options.tokens;
+        let (missing, bytes, limit) = (self.bytes_missing, self.bytes, (cache_limit * 1e9) as u64);
         if missing > 0 && bytes > limit {
-            return Err(ExtractError::Limit { images: self.images, bytes, limit });
+            return Err(ExtractError::Limit { images: self.images, bytes, limit, precision });
         }
         match self.free {
             Some(free) if missing > free => {
-                Err(ExtractError::Disk { root: self.root.clone(), bytes: missing, free })
+                Err(ExtractError::Disk { root: self.root.clone(), bytes: missing, free, precision })
             }
             _ => Ok(()),
         }

@@ -43,7 +43,7 @@ pub enum RunError {
 fn remedy(what: &str) -> &'static str {
     match what {
         "read" => "check the path and its permissions",
-        _ => "the saved state is intact, and the run can be resumed from it",
+        _ => "what was saved before is intact; run the same command again (a training with --resume)",
     }
 }
 
