@@ -88,7 +88,7 @@ fn signalled() {
     CANCEL.cancel();
     match CANCEL.is_working() {
         false => say!("stopping; interrupt again to quit at once"),
-        true => say!("stopping after this step, which is saved; interrupt again to quit at once"),
+        true => say!("stopping after this step, to save what can be saved; interrupt again to quit at once"),
     }
     if Builder::new().name("stop".into()).spawn(wait).is_err() {
         end();

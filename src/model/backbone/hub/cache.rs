@@ -130,9 +130,16 @@ impl CachedRepo {
         }
         let up = "../".repeat(file.matches('/').count());
         let target = Path::new(&up).join("../../blobs").join(etag);
+        // Where there are no links (FAT) or few users may create them (Windows), the content is moved, as by Python's cache.
         #[cfg(unix)]
-        let linked = atomic_file::step(|| std::os::unix::fs::symlink(target, &path));
-        // On Windows few users may create links; like Python's cache, this then moves the content.
+        let linked = atomic_file::step(|| {
+            std::os::unix::fs::symlink(target, &path).or_else(|why| match why.raw_os_error() {
+                Some(number) if [libc::EPERM, libc::ENOTSUP, libc::EOPNOTSUPP].contains(&number) => {
+                    fs::rename(self.blob(etag), &path)
+                }
+                _ => Err(why),
+            })
+        });
         #[cfg(windows)]
         let linked =
             std::os::windows::fs::symlink_file(target, &path).or_else(|_| fs::rename(self.blob(etag), &path));

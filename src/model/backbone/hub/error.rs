@@ -24,6 +24,11 @@ pub enum HubError {
     NotAnId(String),
     #[error("no home folder for the Hub cache: set HF_HOME")]
     NoHome,
+    // Without the address, which may hold a password.
+    #[error(
+        "HF_ENDPOINT: expected an address that begins with https:// or http://, as https://huggingface.co; correct it, or unset it"
+    )]
+    Endpoint,
     #[error("{path} (SSL_CERT_FILE) is not a PEM certificate file: {what}")]
     Certificates { path: PathBuf, what: String },
     #[error("{id} is incomplete in {cache}, and HF_HUB_OFFLINE forbids downloading {}; {}", missing.join(", "), by_hand(id, page))]

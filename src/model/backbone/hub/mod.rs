@@ -124,6 +124,9 @@ impl Hub {
             .map(|token| token.trim().to_owned())
             .filter(|token| !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic()));
         let endpoint = var("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".into());
+        if !["https://", "http://"].iter().any(|scheme| endpoint.starts_with(scheme)) {
+            return Err(HubError::Endpoint);
+        }
         Ok(Self {
             endpoint: endpoint.trim_end_matches('/').into(),
             cache,
@@ -354,5 +357,9 @@ mod tests {
         assert!(!hub(&[("HF_HUB_OFFLINE", "0")]).offline && hub(&[("TRANSFORMERS_OFFLINE", "1")]).offline);
         assert_eq!(hub(&[("SSL_CERT_FILE", "/ca.pem")]).certificates.as_deref(), Some(Path::new("/ca.pem")));
         assert!(matches!(Hub::from_vars(&|_| None, None), Err(HubError::NoHome)));
+        let without_scheme = |name: &str| (name == "HF_ENDPOINT").then(|| "user:word@mirror.org".to_owned());
+        let refused = Hub::from_vars(&without_scheme, Some(Path::new("/home/u"))).err().unwrap().to_string();
+        assert!(refused.contains("expected an address that begins with https://"), "{refused}");
+        assert!(!refused.contains("word"), "{refused}");
     }
 }

@@ -172,7 +172,8 @@ fn remedy(what: &str, why: io::ErrorKind) -> &'static str {
     let is_refused = matches!(why, io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
     match what {
         "create the folder" | "read it" | "write it" | "write into it" if is_refused => {
-            "if it is another user's, choose another folder of caches (--cache, or the variable SSMPROBE_CACHE)"
+            "if it is another user's, let that user complete it and make it readable, or choose another folder of caches \
+             (--cache, or the variable SSMPROBE_CACHE)"
         }
         "create the folder" | "write it" | "write into it" => {
             "complete shards are kept and the extraction can be resumed"
