@@ -29,6 +29,7 @@ mod train_remote;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Command, CommandFactory, Parser, Subcommand};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -140,6 +141,14 @@ pub fn run<T: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = T>) ->
     Cli::try_parse_from(arguments)?.run()
 }
 
+/// Starts the threads that compute: later, where a limit on a user's threads does not allow as many, it would be a panic.
+fn start_threads() -> anyhow::Result<()> {
+    rayon::ThreadPoolBuilder::new().build_global().context(
+        "the threads that compute cannot be started, one for every core; set RAYON_NUM_THREADS to a lower number, or end other \
+         programs (`ulimit -u` shows how many threads a user may have)",
+    )
+}
+
 /// Runs the program and returns its exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn main() -> ExitCode {
     // SAFETY: nothing has started a thread yet.
@@ -151,7 +160,7 @@ pub fn main() -> ExitCode {
     device::keep_kernels(paths::kernels().as_deref());
     crash::install(crash::folder());
     let parsed = Cli::parse();
-    match interrupt::install().and_then(|()| parsed.run()) {
+    match interrupt::install().and_then(|()| start_threads()).and_then(|()| parsed.run()) {
         Ok(code) => code,
         Err(error) => error::report(&error),
     }

@@ -12,8 +12,9 @@
     reason = "environment variables are shared by threads; the caller has none yet"
 )]
 pub unsafe fn quiet_drivers() {
+    let is_unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
     let variables = ["XDG_RUNTIME_DIR", "NODEVICE_SELECT", "MESA_VK_DEVICE_SELECT", "DRI_PRIME"];
-    if cfg!(target_os = "linux") && variables.into_iter().all(|name| std::env::var_os(name).is_none()) {
+    if cfg!(target_os = "linux") && variables.into_iter().all(is_unset) {
         // SAFETY: the caller's promise.
         unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
     }
