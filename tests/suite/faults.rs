@@ -1,6 +1,7 @@
 //! Fault injection: every step of writing a file fails in turn. The old or the new file is there, no temporary file is
 //! left, the message says where and what to do, and a second run ends with the same bits.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -317,7 +318,21 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
             verb(&[&fixed[..], &["--seed", seed, "--ablations"]].concat())
         };
         judge("1").expect("judged");
-        old_or_new(&trained, 16, || judge("2"));
+        // What has been evaluated is stored probe by probe.
+        let partly = Cell::new(0);
+        let between = |name: &str, bytes: &[u8]| {
+            let is_evaluation = name == "evaluation.json";
+            partly.set(partly.get() + usize::from(is_evaluation));
+            is_evaluation && whole(name, bytes)
+        };
+        let work = || judge("2");
+        let trial = Trial { folder: &trained, work: &work, between: &between, reproducible: &all_bytes };
+        let steps = trial.fail_steps(&FAULTS, 1);
+        assert!(
+            steps >= 16 && partly.get() > 0,
+            "only {steps} steps could fail, {} after a probe",
+            partly.get()
+        );
 
         let tables = place(trained.join("tables"));
         let report = |more: &[&str]| verb(&[&["report", &ran, "--out", &tables][..], more].concat());

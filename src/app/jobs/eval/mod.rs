@@ -157,11 +157,14 @@ impl Eval<'_> {
         };
         let taus = self.stability(engine, &setup, &own_samples, reporter)?;
         let names = stems(subjects.iter().map(|subject| subject.path.as_path()), &[]);
-        let (mut answered, mut partial) = (Vec::new(), 0);
+        let run = run.as_ref().filter(|_| flags.reading.is_none());
+        let (mut evaluated_probes, mut partial) = (0, 0);
         for ((subject, name), taus) in subjects.iter().zip(&names).zip(taus) {
             match inputs.evaluate(engine, (subject, name), taus, reporter) {
                 Ok(Some((answer, files))) => {
-                    answered.push(answer.clone());
+                    evaluated_probes += 1;
+                    // At once: a kill or a full disk after hours then costs one probe.
+                    run.map_or(Ok(()), |run| store(run, flags.seed, Some(&answer), Vec::new()).map(drop))?;
                     sink(EvalEvent::Asked(Box::new(answer)))?;
                     if let Some(files) = files.transpose()? {
                         sink(EvalEvent::Survey { probe: subject.path.clone(), files })?;
@@ -170,7 +173,7 @@ impl Eval<'_> {
                 Ok(None) => partial += 1,
                 Err(error) => self.leave_out(subject, &error)?,
             }
-            // After a cancellation the results so far are still sent and stored.
+            // After a cancellation the results so far are still sent.
             if reporter.cancel().is_cancelled() {
                 break;
             }
@@ -184,11 +187,11 @@ impl Eval<'_> {
             sink(EvalEvent::Note(format!("{how} the answers of {probes} on part {part}, {images}")))?;
             return end;
         }
-        if answered.is_empty() && stopped {
+        if evaluated_probes == 0 && stopped {
             sink(EvalEvent::Note("stopped before the first probe was evaluated on every image".into()))?;
             return end;
         }
-        if answered.is_empty() {
+        if evaluated_probes == 0 {
             let all = counted(subjects.len() + left_out, "probe", "probes");
             return Err(anyhow!("0 of {all} could be evaluated").into());
         }
@@ -202,8 +205,7 @@ impl Eval<'_> {
         let noun = noun(images, "image", "images");
         let title = format!("{images} {} {noun} of {}{reading}", question.split, dataset.name);
         sink(EvalEvent::Found { title, images, masks: regions.known() })?;
-        let run = run.as_ref().filter(|_| change.is_none());
-        sink(EvalEvent::Kept(run.map(|run| store(run, flags.seed, &answered, anchors)).transpose()?))?;
+        sink(EvalEvent::Kept(run.map(|run| store(run, flags.seed, None, anchors)).transpose()?))?;
         if let Some(parts) = flags.join.filter(|_| !stopped) {
             // On NFS, files stay as long as a process here has them open; the results are stored.
             if let Err(error) = parts::remove(&home, parts as usize) {
@@ -259,9 +261,15 @@ impl Eval<'_> {
     }
 }
 
-/// Stores results, whose random draws are seeded with `draws`, in the run's folder; returns the file.
-fn store(run: &Run, draws: u64, results: &[EvaluatedProbe], anchors: Vec<Anchor>) -> anyhow::Result<PathBuf> {
-    let probes = results.iter().filter_map(|EvaluatedProbe { subject, file, metrics }| {
+/// Stores the results of a probe, whose random draws are seeded with `draws`, and of anchors in the run's folder; returns the
+/// file.
+fn store(
+    run: &Run,
+    draws: u64,
+    result: Option<&EvaluatedProbe>,
+    anchors: Vec<Anchor>,
+) -> anyhow::Result<PathBuf> {
+    let probes = result.into_iter().filter_map(|EvaluatedProbe { subject, file, metrics }| {
         let (head, seed, which) = subject.of.clone()?;
         let (which, metrics) = (which.name().to_owned(), metrics.clone());
         Some(ProbeMetrics { head, seed, which, file: Some(file.clone()), draws: Some(draws), metrics })
