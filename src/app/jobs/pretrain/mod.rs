@@ -7,7 +7,7 @@ mod settings;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use burn::tensor::Device;
@@ -26,6 +26,8 @@ use crate::model::pretrain::photographs::Photographs;
 use crate::model::pretrain::{Plan, Pretraining, folder as backbone};
 use crate::model::train::run::{RunError, RunLock};
 
+/// How often a pre-training is saved within an epoch.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_mins(10);
 /// Steps between two lines of the log.
 const LOG_INTERVAL: usize = 20;
 
@@ -152,8 +154,7 @@ pub fn run(
     let epoch_steps = Photographs::steps(images, batch);
     let images_done = |step: usize| step / epoch_steps * images + (step % epoch_steps * batch).min(images);
     let meter = RateMeter::new(images_done(plan.steps), images_done(pretraining.steps_done()));
-    let checkpoint_interval = settings.checkpoint_every.unwrap_or(epoch_steps);
-    let (mut sums, mut unreadable) = (RunningSums::new(), HashSet::new());
+    let (mut sums, mut unreadable, mut kept) = (RunningSums::new(), HashSet::new(), Instant::now());
     while pretraining.steps_done() < plan.steps {
         lock.beat()?;
         let (pictures, left_out) = photographs.batch(plan, pretraining.steps_done());
@@ -183,7 +184,11 @@ pub fn run(
         let epoch = step.div_ceil(epoch_steps);
         let progress = meter.at(images_done(step));
         let stops = on_event(Event::Step { epoch, point: &point, progress }).is_break();
-        let saves = stops || step == plan.steps || step.is_multiple_of(checkpoint_interval);
+        let is_due = match settings.checkpoint_every {
+            Some(steps) => step.is_multiple_of(steps),
+            None => step.is_multiple_of(epoch_steps) || kept.elapsed() >= CHECKPOINT_INTERVAL,
+        };
+        let saves = stops || step == plan.steps || is_due;
         if saves || step.is_multiple_of(LOG_INTERVAL) {
             log.push(point);
             sums = RunningSums::new();
@@ -192,6 +197,7 @@ pub fn run(
             let path = folder.checkpoint_path();
             let bytes = pretraining.save().map_err(|found| damaged(&path, found))?;
             folder.keep(&log, &bytes)?;
+            kept = Instant::now();
         }
         if stops && step < plan.steps {
             return stopped(log);

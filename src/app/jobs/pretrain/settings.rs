@@ -69,7 +69,7 @@ pub struct PretrainSettings {
     /// Seed of parameters, order, augmentation and masks [default: 0].
     #[arg(long, value_parser = whole_number(SEEDS))]
     pub seed: u64,
-    /// Steps between two checkpoints [default: one epoch].
+    /// Steps between two checkpoints [default: one epoch, or 10 minutes if that takes longer].
     #[arg(long, value_name = "STEPS", value_parser = whole_number(COUNTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<usize>,
