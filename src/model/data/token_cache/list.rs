@@ -116,3 +116,30 @@ fn inside(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
 fn is_name(name: &str) -> bool {
     name.len() == 24 && name.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::model::data::token_cache::{Precision, Writer, tests};
+    use crate::model::io::atomic_file::can_write;
+
+    #[test]
+    fn a_cache_of_another_user_is_refused_before_any_token_and_hides_no_other() {
+        let (root, source) = (tempfile::tempdir().unwrap(), tests::source(Precision::Float16));
+        tests::push(&mut Writer::open(root.path(), source.clone(), 2 * SHARD).unwrap(), 0..SHARD, None);
+        let folder = root.path().join(source.key());
+        let set_mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(0o555);
+        if can_write(&folder).is_ok() {
+            return crate::skip::because("this user may write anywhere");
+        }
+        let refused = Writer::open(root.path(), source, 2 * SHARD).err().unwrap().to_string();
+        assert!(refused.contains("cannot write into it; if it is another user's"), "{refused}");
+        set_mode(0o000);
+        let listed = entries(root.path()).unwrap();
+        assert_eq!((listed.len(), listed[0].bytes), (1, 0));
+        set_mode(0o755);
+    }
+}
