@@ -111,7 +111,7 @@ pub struct Plan {
     pub steps: usize,
     /// Pictures per step.
     pub batch: usize,
-    /// Peak learning rate, after the warm-up.
+    /// Learning rate, before its cosine and warm-up: see [`rate`](Self::rate).
     pub rate: f64,
     /// Seed of parameters, pictures and masks.
     pub seed: u64,

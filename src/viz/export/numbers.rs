@@ -45,8 +45,8 @@ pub fn csv(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
     writer.into_inner().map_err(failed("CSV"))
 }
 
-/// The bytes of the table's numbers as NPZ: float64 columns and a float32 matrix, a repeated name with a number after
-/// it; columns of words are left out. Metadata are in the array `metadata`, and partly in the archive's comment.
+/// The bytes of the table as NPZ: columns of float64 or of strings and a float32 matrix, a repeated name with a number
+/// after it. Metadata are in the array `metadata`, and partly in the archive's comment.
 pub fn npz(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportError> {
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     archive.set_comment(format!("{about}\n{}", super::MADE_BY)).map_err(failed("NPZ"))?;
@@ -58,16 +58,17 @@ pub fn npz(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
         archive.start_file(format!("{name}.npy"), options).map_err(failed("NPZ"))?;
         archive.write_all(&bytes).map_err(failed("NPZ"))
     };
-    let columns = table.columns.iter().filter_map(|(name, column)| match column {
-        Column::Numbers(values) => Some((name.as_str(), values)),
-        Column::Words(_) => None,
-    });
-    let columns: Vec<(&str, &Vec<f64>)> = columns.collect();
-    let names = std::iter::once("metadata").chain(columns.iter().map(|(name, _)| *name));
+    let names = std::iter::once("metadata").chain(table.columns.iter().map(|(name, _)| name.as_str()));
     let names = unique_names(names.chain(table.matrix.iter().map(|(name, _)| name.as_str())));
-    for (name, (_, values)) in names[1..].iter().zip(&columns) {
-        let data = values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
-        add(name, npy("<f8", &format!("({},)", values.len()), &data))?;
+    for (name, (_, column)) in names[1..].iter().zip(&table.columns) {
+        let array = match column {
+            Column::Numbers(values) => {
+                let data = values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+                npy("<f8", &format!("({},)", values.len()), &data)
+            }
+            Column::Words(words) => npy_of_words(&format!("({},)", words.len()), words),
+        };
+        add(name, array)?;
     }
     if let (Some((_, m)), Some(name)) = (&table.matrix, names.last()) {
         let data = m.data.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
@@ -75,9 +76,15 @@ pub fn npz(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
     }
     let pairs = metadata(title, about).map(|(key, value)| (key.replace(' ', "_"), value.into()));
     let text = serde_json::Value::Object(pairs.into_iter().collect()).to_string();
-    let data: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
-    add("metadata", npy(&format!("<U{}", text.chars().count()), "()", &data))?;
+    add("metadata", npy_of_words("()", &[text]))?;
     archive.finish().map(Cursor::into_inner).map_err(failed("NPZ"))
+}
+
+/// A NumPy array of strings: UTF-32, each filled up with zeros to the length of the longest.
+fn npy_of_words(shape: &str, words: &[String]) -> Vec<u8> {
+    let width = words.iter().map(|word| word.chars().count()).max().unwrap_or(0).max(1);
+    let chars = words.iter().flat_map(|word| word.chars().chain(std::iter::repeat('\0')).take(width));
+    npy(&format!("<U{width}"), shape, &chars.flat_map(|c| u32::from(c).to_le_bytes()).collect::<Vec<u8>>())
 }
 
 /// A NumPy array, format 1.0: magic, header padded to a multiple of 64 bytes, data.
@@ -124,5 +131,16 @@ mod tests {
         assert_eq!(names, ["=cat 2.npy", "=cat.npy", "metadata 2.npy", "metadata.npy"]);
         let text = String::from_utf8(csv(&table, "t", "a").unwrap()).unwrap();
         assert!(text.ends_with("\n'=cat,'=cat,metadata\n-1,2,3\n"), "{text}");
+    }
+
+    #[test]
+    fn words_name_the_rows_of_an_archive() {
+        let table = Table::default().words("class", ["é".into(), "cat".into()]).numbers("images", [1.0, 2.0]);
+        let mut archive = zip::ZipArchive::new(Cursor::new(npz(&table, "t", "a").unwrap())).unwrap();
+        let mut array = Vec::new();
+        std::io::Read::read_to_end(&mut archive.by_name("class.npy").unwrap(), &mut array).unwrap();
+        assert!(array[10..].starts_with(b"{'descr': '<U3', 'fortran_order': False, 'shape': (2,), }"));
+        let expected: Vec<u8> = "é\0\0cat".chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+        assert!(array.ends_with(&expected), "{array:?}");
     }
 }

@@ -49,7 +49,7 @@ pub struct PretrainSettings {
     /// Images in one step [default: 256].
     #[arg(long, value_parser = whole_number(BATCHES))]
     pub batch: usize,
-    /// Peak learning rate of AdamW, after the warm-up; it then falls along half a cosine to 0 [default: 0.001].
+    /// Learning rate of AdamW, times half a cosine to 0 over all steps and a linear rise during the warm-up [default: 0.001].
     #[arg(long, value_parser = number("above 0", is_rate))]
     pub rate: f64,
     /// Weight decay of AdamW [default: 0.05].
