@@ -136,14 +136,15 @@ impl Plot for TrainingPlot {
         draw(&self.selected(), self.log, theme, size)
     }
 
-    /// One row for each point.
+    /// One row for each point; of noisy losses also for their average, which is what is drawn.
     fn table(&self) -> Table {
         let Curves { series, interval } = &self.selected();
         let mut rows = Vec::new();
-        for Series { name, loss, loss_spread, accuracy, accuracy_spread, .. } in series {
-            for (measure, points, spread) in
-                [("loss", loss, loss_spread), ("accuracy", accuracy, accuracy_spread)]
-            {
+        for one in series {
+            let Series { name, loss, loss_spread, accuracy, accuracy_spread, .. } = one;
+            let averaged = one.is_noisy().then_some(("average_loss", &one.average, &one.average_spread));
+            let measures = [("loss", loss, loss_spread)].into_iter().chain(averaged);
+            for (measure, points, spread) in measures.chain([("accuracy", accuracy, accuracy_spread)]) {
                 let spread = spread.iter().copied().chain(std::iter::repeat(f64::NAN));
                 rows.extend(points.iter().zip(spread).map(|(point, spread)| (name, measure, *point, spread)));
             }

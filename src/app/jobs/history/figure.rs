@@ -109,6 +109,8 @@ mod tests {
         assert!((gap.average[middle].1 - 2.5).abs() < 0.02);
         assert!((gap.average_spread[middle] - 0.5f64.sqrt()).abs() < 0.05, "that of the seeds");
         assert!((gap.loss_spread[middle] - 0.5f64.sqrt()).abs() > 0.1, "with that of the batches");
+        let table = figure.table();
+        assert_eq!((table.rows(), &*table.row(799)[1], &*table.row(800)[1]), (1600, "loss", "average_loss"));
     }
 
     #[test]
