@@ -80,6 +80,9 @@ impl Tokens {
 
     /// Adds `weights` `[M, N]` times the tokens of `image` to `sums` `[M, d]`.
     pub fn add(&self, image: usize, weights: &[f64], sums: &mut [f32]) {
+        if weights.is_empty() {
+            return; // without reading tokens, as where a batch's only head reads CLS tokens
+        }
         let mut block_weights = vec![0.0; weights.len() / self.count * ROWS];
         self.each(image, |at, block| {
             if block.len() < ROWS * self.width {
