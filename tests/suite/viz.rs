@@ -338,7 +338,8 @@ fn training_curves_are_drawn() {
     let none = TrainingPlot { curves: Curves::default(), ..training(false) };
     assert!(plot::draw(&none, &Theme::light(), size).is_err());
     let table = training(false).table();
-    assert_eq!((table.rows(), table.row(0)[4].as_str()), (3 * (1200 + 12), ""), "one seed has no spread");
+    let rows = 3 * (2 * 1200 + 12); // losses, averaged losses, accuracies
+    assert_eq!((table.rows(), table.row(0)[4].as_str()), (rows, ""), "one seed has no spread");
     let band = curves::band(&[1.0, 2.0], &[0.5, f64::NAN], false);
     assert_eq!(band, Some([vec![0.5, 2.0], vec![1.5, 2.0]]));
 }

@@ -78,12 +78,14 @@ impl Cache {
                 let root = cache_root(root.cache.as_deref())?;
                 let entries = list::entries(&root)?;
                 let removed = if all { entries } else { choose(entries, &names)? };
-                for entry in &removed {
-                    list::remove(&root, &entry.name)?;
-                }
-                let bytes = removed.iter().map(|entry| entry.bytes).sum();
+                let outcomes = removed.iter().map(|entry| (entry, list::remove(&root, &entry.name)));
+                let (removed, kept): (Vec<_>, Vec<_>) = outcomes.partition(|(_, outcome)| outcome.is_ok());
+                let bytes = removed.iter().map(|(entry, _)| entry.bytes).sum();
                 let removed = counted(removed.len(), "cache", "caches");
                 say!("{removed} removed, {} freed", format::bytes(bytes));
+                for (_, outcome) in kept {
+                    outcome?; // another user's, say, which does not keep the others
+                }
             }
         }
         Ok(ExitCode::SUCCESS)

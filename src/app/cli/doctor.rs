@@ -31,13 +31,14 @@ pub struct Doctor {
 }
 
 /// Environment variables whose values are printed.
-const VARIABLES: [&str; 17] = [
+const VARIABLES: [&str; 18] = [
     "SSMPROBE_ASSETS",
     "SSMPROBE_CACHE",
     "HF_HOME",
     "HF_HUB_CACHE",
     "HUGGINGFACE_HUB_CACHE",
     "HF_HUB_OFFLINE",
+    "HF_TOKEN_PATH",
     "TRANSFORMERS_OFFLINE",
     "SSL_CERT_FILE",
     "REQUESTS_CA_BUNDLE",

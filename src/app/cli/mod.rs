@@ -141,8 +141,11 @@ pub fn run<T: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = T>) ->
     Cli::try_parse_from(arguments)?.run()
 }
 
-/// Starts the threads that compute: later, where a limit on a user's threads does not allow as many, it would be a panic.
-fn start_threads() -> anyhow::Result<()> {
+/// Starts the threads that compute, unless the verb computes nothing: later, where a limit on a user's threads does not allow as many, it would be a panic.
+fn start_threads(verb: Option<&Verb>) -> anyhow::Result<()> {
+    if let Some(Verb::Jobs(_) | Verb::Cache(_) | Verb::Doctor(_) | Verb::Remote(_) | Verb::Push(_)) = verb {
+        return Ok(());
+    }
     rayon::ThreadPoolBuilder::new().build_global().context(
         "the threads that compute cannot be started, one for every core; set RAYON_NUM_THREADS to a lower number, or end other \
          programs (`ulimit -u` shows how many threads a user may have)",
@@ -160,7 +163,8 @@ pub fn main() -> ExitCode {
     device::keep_kernels(paths::kernels().as_deref());
     crash::install(crash::folder());
     let parsed = Cli::parse();
-    match interrupt::install().and_then(|()| start_threads()).and_then(|()| parsed.run()) {
+    match interrupt::install().and_then(|()| start_threads(parsed.verb.as_ref())).and_then(|()| parsed.run())
+    {
         Ok(code) => code,
         Err(error) => error::report(&error),
     }

@@ -43,12 +43,12 @@ fn cell(cell: &Cell) -> String {
 
 /// Escapes text for a cell: a pipe would end the cell, and a line break the row.
 fn escape(text: &str) -> String {
-    inert(&text.replace(['\n', '\r'], " ")).replace("\\|", "\\&#124;").replace('|', "\\|")
+    inert(&text.replace(['\n', '\r'], " ")).replace("\\|", "\\\\|").replace('|', "\\|")
 }
 
 /// Text in which no HTML and no link begins: it may hold names from somebody else's files.
 fn inert(text: &str) -> String {
-    let text = shown(text).replace("](", "]\\(");
+    let text = shown(text).replace("](", "]\\(").replace("\\<", "\\\\<");
     let mut parts = text.split('<');
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -102,7 +102,6 @@ impl State {
                 self.note(Severity::Info, format!("Connected to {}{more}", host.name()));
                 self.record(Severity::Info, format!("{}: {hello}", host.name()));
                 let hosts = &mut self.settings.recent.hosts;
-                hosts.retain(|other| other.place != host.place);
                 settings::remember(hosts, host.clone());
             }
             (_, Connection::Lost { why, .. }) if why.is_empty() => {}
@@ -193,10 +192,10 @@ mod tests {
         assert_eq!(texts, expected);
         assert!(state.log_text().contains("me@gpu1: ssmprobe 1, on cpu"));
         assert_eq!(state.settings.recent.hosts, [host()]);
-        // The same address with another program replaces the remembered host.
+        // The same address with another program is another host: either may be started again.
         let other = Host { program: Some("~/bin/ssmprobe".into()), ..host() };
         state.set_connection(Connection::Connected { host: other.clone(), hello: String::new() });
-        assert_eq!(state.settings.recent.hosts, [other]);
+        assert_eq!(state.settings.recent.hosts, [other, host()]);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
 /// # Errors
 /// As [`all`].
 pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
-    let busy = plan.place == SubmitTarget::Local && local::is_running(plan);
+    let busy = plan.place == SubmitTarget::Local && local::lives(plan)?;
     let mut states = states(plan)?;
     for (task, part) in plan.parts().into_iter().filter(|(_, part)| !busy && part.exists()) {
         // Another machine replaces the files of an active task, which may be unreadable for a moment. One that was stopped or
@@ -154,7 +154,7 @@ fn active_tasks(states: &[(Task, State)]) -> Vec<Task> {
 /// Submits the tasks `wanted`. Each stage depends on the stage before it in its chain, including its `active` tasks.
 fn submit_tasks(plan: &mut Plan, wanted: &[Task], active: &[Task]) -> anyhow::Result<()> {
     if plan.place == SubmitTarget::Local {
-        if local::is_running(plan) {
+        if local::lives(plan)? {
             return Err(already_running(plan));
         }
         return local::start(plan);

@@ -11,9 +11,12 @@ use anyhow::{Context, bail};
 use super::plan::{Plan, Task};
 use super::status::{RUNNING, State, states};
 use crate::app::terminal::interrupt;
+use crate::app::terminal::stdout::say;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
-use crate::model::io::file_lock::ExclusiveLock;
+use crate::model::io::file_lock::{ExclusiveLock, sign};
+use crate::model::io::host_lock::HostLock;
+use crate::model::io::process::host_name;
 
 /// Time between two looks at processes and locks.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -60,9 +63,28 @@ pub fn start(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a background process runs the tasks.
+/// Whether a background process runs the tasks. One of another machine counts until this process has seen no sign of life for minutes.
 pub fn is_running(plan: &Plan) -> bool {
     ExclusiveLock::is_held(&lock(plan)).unwrap_or(false)
+}
+
+/// Whether a background process runs the tasks, for certain: one of another machine is watched for a sign of life, which may take
+/// minutes, and what a dead one left is removed.
+///
+/// # Errors
+/// If the disk refuses.
+pub fn lives(plan: &Plan) -> anyhow::Result<bool> {
+    tell_of_other_machine(plan);
+    let path = lock(plan);
+    Ok(ExclusiveLock::ask(&path).with_context(|| path.display().to_string())?.is_none())
+}
+
+/// Says why what follows may take minutes, if another machine has run the tasks.
+fn tell_of_other_machine(plan: &Plan) {
+    if let Some(host) = HostLock::host(&sign(&lock(plan))).filter(|host| *host != host_name()) {
+        let folder = plan.folder.display();
+        say!("{host} ran the tasks of {folder} last; watching for up to three minutes whether it still does");
+    }
 }
 
 /// The background process: runs every unfinished task by stages, `array_limit` at a time; returns whether all are done.
@@ -107,6 +129,7 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
 /// # Errors
 /// If the disk refuses.
 pub fn cancel(plan: &Plan) -> anyhow::Result<()> {
+    tell_of_other_machine(plan);
     loop {
         // A background process that has just started removes a mark, as left by an earlier one.
         if !plan.is_cancelled() {

@@ -63,9 +63,10 @@ impl State {
         matches!(self, Self::Waiting { .. } | Self::Running { .. })
     }
 
-    /// Whether it waits until somebody releases it: `JobHeldUser`, `JobHeldAdmin`, `launch failed requeued held`.
+    /// Whether it waits until somebody releases it: `JobHeldUser`, `JobHoldMaxRequeue`, `launch failed requeued held`.
     pub fn is_held(&self) -> bool {
-        matches!(self, Self::Waiting { reason } if reason.to_lowercase().contains("held"))
+        let holds = |reason: &str| reason.contains("held") || reason.contains("hold");
+        matches!(self, Self::Waiting { reason } if holds(&reason.to_lowercase()))
     }
 }
 

@@ -93,7 +93,8 @@ impl ConnectDialog {
                     ui.weak(title);
                 }
                 for host in hosts {
-                    if row(ui, host.name(), &host.place) {
+                    let program = host.program.as_deref().map(|program| format!(" ({program})"));
+                    if row(ui, &format!("{}{}", host.name(), program.unwrap_or_default()), &host.place) {
                         filled = Some(host);
                     }
                 }

@@ -97,6 +97,7 @@ fn sheet<T>(
     let layer = modal.area.layer();
     if !ctx.memory(|memory| memory.areas().visible_last_frame(&layer)) {
         keep_focus(ctx, top);
+        ctx.data_mut(|data| data.remove::<Option<Id>>(Id::unique((KEPT, Some(layer))))); // of when it was open before
     }
     let focused = |data: &mut IdTypeMap| mem::replace(data.get_temp_mut_or_default(Id::unique(FOCUSED)), top);
     if top == Some(layer) && ctx.data_mut(focused) != top && !give_focus_back(ctx, top) {

@@ -247,6 +247,7 @@ impl MainWindow {
             menu::keys(ui.ctx(), &mut cx);
         }
         let ctx = ui.ctx().clone();
+        let has_focus = ctx.memory(|memory| memory.focused().is_some()); // a field that takes Enter gives it up
         dialog::draw_below(&ctx, || self.draw_panels(ui, &mut cx));
         self.shown = Some(shown);
         self.dialogs(ui, state, &mut actions, &mut orders);
@@ -260,7 +261,8 @@ impl MainWindow {
         self.named.settle(state);
         self.close.ui(ui, state, &mut actions);
         self.ask_to_save(ui, state, &mut orders);
-        match self.tour.as_mut().map_or(TourResponse::Stay, |tour| tour.ui(ui, self.jobs_height)) {
+        let tour = self.tour.as_mut().map(|tour| tour.ui(ui, self.jobs_height, has_focus));
+        match tour.unwrap_or(TourResponse::Stay) {
             TourResponse::Stay => {}
             TourResponse::Show(pane) => self.show(pane),
             TourResponse::End => self.tour = None,

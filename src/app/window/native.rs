@@ -51,7 +51,9 @@ pub fn open<A: eframe::App + 'static>(
 /// A font of the system for characters that the bundled fonts lack.
 fn fallback_font(request: &FallbackRequest<'_>) -> Option<FontInsert> {
     let font = system_font(request.cluster.chars().next()?)?;
-    Some(FontInsert::new(&font.name, FontData::from_blob(font.file, font.index), Vec::new()))
+    // A font of the machine may have the name of a bundled one.
+    let name = format!("{} {} of the machine", font.name, font.index);
+    Some(FontInsert::new(&name, FontData::from_blob(font.file, font.index), Vec::new()))
 }
 
 /// Whether a window can be opened, as far as the environment says.

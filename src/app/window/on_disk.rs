@@ -13,7 +13,7 @@ use eframe::egui::Ui;
 /// How long an answer holds, in seconds.
 const AGE: f64 = 1.0;
 /// How long a frame waits for an answer, which most disks give at once: without it the frame would show the previous one.
-const PATIENCE: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// What lies at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -109,6 +109,7 @@ impl PathField {
             FileKind::Folder | FileKind::Files | FileKind::File => ("No such file", "Open"),
             FileKind::Save(_) if folder => ("A name is missing", "Save"),
             FileKind::Save(_) if !has_folder => ("No such folder", "Save"),
+            FileKind::Save(_) if found == Found::Unknown => ("Waiting for the disk", dialog::REPLACE),
             FileKind::Save(_) if there => ("It already exists", dialog::REPLACE),
             FileKind::Save(_) => ("", "Save"),
         };

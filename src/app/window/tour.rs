@@ -72,8 +72,8 @@ impl Tour {
         steps()[self.step].pane
     }
 
-    /// Draws the card, `up` points above the status bar.
-    pub fn ui(&mut self, ui: &Ui, up: f32) -> TourResponse {
+    /// Draws the card, `up` points above the status bar. Enter goes on unless it is `taken` by what had the focus.
+    pub fn ui(&mut self, ui: &Ui, up: f32, taken: bool) -> TourResponse {
         let (steps, at) = (steps(), self.step);
         let area = egui::Area::new(egui::Id::unique("tour"))
             .order(egui::Order::Middle)
@@ -88,7 +88,8 @@ impl Tour {
             let mut response = TourResponse::Stay;
             ui.horizontal(|ui| {
                 let last = at + 1 == steps.len();
-                if dialog::confirmed(ui, if last { "Done" } else { "Next" }, true) {
+                let next = dialog::main_button(ui, if last { "Done" } else { "Next" }, true);
+                if next.clicked() || !taken && dialog::entered(ui) {
                     response = if last { TourResponse::End } else { TourResponse::Show(steps[at + 1].pane) };
                     self.step = (at + 1).min(steps.len() - 1);
                 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::containers::menu::{MenuButton, MenuConfig};
+use egui::containers::menu::{MenuButton, MenuConfig, MenuState};
 use egui::epaint::Mesh;
 use egui::style::ScrollAnimation;
 use egui::{Button, Color32, ComboBox, Frame, Galley, Key, Label, Margin, Modifiers, Popup, Pos2, Response};
@@ -98,7 +98,8 @@ pub fn context_menu(widget: &Response, entries: impl FnOnce(&mut Ui)) {
 fn closing(ui: &mut Ui, entries: impl FnOnce(&mut Ui)) -> bool {
     entries(ui);
     let focused = ui.memory(egui::Memory::focused).and_then(|id| ui.ctx().read_response(id));
-    let closes = focused.is_some_and(|entry| entry.layer_id == ui.layer_id()) && closed_by_key(ui);
+    let enters = MenuState::from_ui(ui, |state, _| state.open_item.is_some()); // a menu within it
+    let closes = !enters && focused.is_some_and(|entry| entry.layer_id == ui.layer_id()) && closed_by_key(ui);
     if closes {
         ui.close();
     }

@@ -61,6 +61,7 @@ pub(super) fn run(
         ));
     }
     let exit = match claim(&out)? {
+        Some(_) if cancel.is_cancelled() || closing.is_cancelled() => return Ok(()), // while it was watched
         Some(held)
             if request.again && read_started(&out).is_some_and(|known| known.words == request.words) =>
         {

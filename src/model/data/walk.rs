@@ -42,8 +42,10 @@ pub(super) fn name(path: &Path) -> String {
     path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Whether a file counts as an image: by its extension, or if that is unknown by its first bytes. Those of TIFF count only
-/// without an extension: raw photographs have them too, often beside the same picture as JPEG.
+/// Extensions of raw photographs, which begin as a TIFF does and often lie beside the same picture as JPEG.
+const RAW: [&str; 12] = ["3fr", "arw", "cr2", "dng", "erf", "iiq", "kdc", "mef", "nef", "nrw", "pef", "srw"];
+
+/// Whether a file counts as an image: by its extension, or if that is unknown by its first bytes.
 pub(super) fn is_image(path: &Path) -> bool {
     if is_named_image(path) {
         return true;
@@ -51,7 +53,8 @@ pub(super) fn is_image(path: &Path) -> bool {
     let mut start = Vec::with_capacity(16);
     let read = path.is_file().then(|| fs::File::open(path).ok()).flatten();
     let read = read.is_some_and(|file| file.take(16).read_to_end(&mut start).is_ok());
-    let is_raw = path.extension().is_some() && [b"II", b"MM"].iter().any(|order| start.starts_with(*order));
+    let is_raw =
+        path.extension().is_some_and(|ending| RAW.iter().any(|raw| ending.eq_ignore_ascii_case(raw)));
     read && looks_like_image(&start) && !is_raw
 }
 

@@ -53,7 +53,8 @@ pub fn lock(file: &File) -> io::Result<bool> {
 fn means_unsupported(why: &io::Error) -> bool {
     #[cfg(unix)]
     let unsupported = {
-        let numbers = [libc::ENOLCK, libc::ENOTSUP, libc::EOPNOTSUPP, libc::ENOSYS];
+        // EBADF: NFS locks no file that is open for reading alone.
+        let numbers = [libc::ENOLCK, libc::ENOTSUP, libc::EOPNOTSUPP, libc::ENOSYS, libc::EBADF];
         why.raw_os_error().is_some_and(|number| numbers.contains(&number))
     };
     #[cfg(not(unix))]

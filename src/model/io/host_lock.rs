@@ -84,7 +84,8 @@ impl HostLock {
     }
 
     /// Whether a living process of any machine holds it; `alone` as for [`ask`](Self::ask). What another machine holds counts as held
-    /// until this process has found the file unchanged for `stale_after`; then it is removed.
+    /// until this process has found the file unchanged for `stale_after`; only who [asks](Self::ask) for the lock then removes it: a
+    /// machine that was suspended goes on.
     pub fn is_held(path: &Path, alone: bool, stale_after: Duration) -> io::Result<bool> {
         let Some((content, sign)) = look(path)? else { return Ok(false) };
         match sign.map_or(Liveness::Unknown, |sign| sign.owner.liveness(&ProcessId::here(), alone)) {
@@ -95,11 +96,9 @@ impl HostLock {
         let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
         let known = seen.remove(path).filter(|(before, _)| *before == content);
         let (content, since) = known.unwrap_or_else(|| (content, Instant::now()));
-        if since.elapsed() >= stale_after {
-            return remove_stale(path, &content).map(|()| false);
-        }
+        let held = since.elapsed() < stale_after;
         seen.insert(path.to_owned(), (content, since));
-        Ok(true)
+        Ok(held)
     }
 
     /// The machine that holds it, or did; `None` if nobody does.
@@ -240,8 +239,9 @@ mod tests {
 
     /// The file's content for a process of another machine.
     fn other(beats: u64) -> Vec<u8> {
-        let (host, boot, namespace) = ("elsewhere".into(), "b".into(), String::new());
-        sign(&ProcessId { host, boot, namespace, process: 7, began: 1 }, beats)
+        let [host, boot] = ["elsewhere", "b"].map(str::to_owned);
+        let (machine, namespace) = (String::new(), String::new());
+        sign(&ProcessId { host, machine, boot, namespace, process: 7, began: 1 }, beats)
     }
 
     fn taken(asked: LockAttempt) -> HostLock {
@@ -359,11 +359,17 @@ mod tests {
         assert!(
             HostLock::is_held(&path, true, hour).unwrap() && HostLock::is_held(&path, true, hour).unwrap()
         );
-        assert!(!HostLock::is_held(&path, true, Duration::ZERO).unwrap() && !path.exists());
-        // What an earlier boot left is free at once for who has this machine's file lock.
-        atomic_file::write(&path, &sign(&ProcessId { boot: "earlier".into(), ..here.clone() }, 3)).unwrap();
-        assert!(!HostLock::is_held(&path, true, hour).unwrap());
-        drop(taken(HostLock::ask(&path, true, hour, false).unwrap()));
+        assert!(!HostLock::is_held(&path, true, Duration::ZERO).unwrap() && path.exists());
+        // What an earlier boot left is free at once for who has this machine's file lock; another machine may have its name.
+        let earlier = ProcessId { boot: "earlier".into(), ..here.clone() };
+        let namesake = ProcessId { machine: "another".into(), ..earlier.clone() };
+        atomic_file::write(&path, &sign(&namesake, 3)).unwrap();
+        assert!(HostLock::is_held(&path, true, hour).unwrap());
+        if !here.machine.is_empty() {
+            atomic_file::write(&path, &sign(&earlier, 3)).unwrap();
+            assert!(!HostLock::is_held(&path, true, hour).unwrap());
+            drop(taken(HostLock::ask(&path, true, hour, false).unwrap()));
+        }
         // Nothing is known of a process of another machine or container: its file is watched.
         let elsewhere = ProcessId { host: "elsewhere".into(), began: here.began + 1, ..here.clone() };
         let contained = ProcessId { namespace: "pid:[1]".into(), began: here.began + 1, ..here };

@@ -14,6 +14,9 @@ const MAX_BYTES: u64 = 1 << 12;
 pub struct ProcessId {
     /// The name of its machine.
     pub host: String,
+    /// Identifies the machine; empty if unknown.
+    #[serde(default)]
+    pub machine: String,
     /// Identifies the boot of the machine.
     pub boot: String,
     /// Identifies the container among those of the machine: process ids of one mean nothing in another. Empty if unknown.
@@ -43,6 +46,7 @@ impl ProcessId {
         let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         Self {
             host: host_name(),
+            machine: line("/etc/machine-id").unwrap_or_default(),
             boot: line("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
             namespace: namespace.to_string_lossy().into_owned(),
             process: std::process::id(),
@@ -58,7 +62,9 @@ impl ProcessId {
     /// Whether it lives, as seen by the process `here`; `alone` says that no living process of this machine is meant, so that one of its
     /// name has ended, also if it was before this boot.
     pub fn liveness(&self, here: &Self, alone: bool) -> Liveness {
-        if self.host == here.host && alone {
+        let is_same_machine =
+            self.boot == here.boot || (!self.machine.is_empty() && self.machine == here.machine);
+        if self.host == here.host && is_same_machine && alone {
             return Liveness::Dead;
         }
         if (&self.host, &self.boot) != (&here.host, &here.boot) {

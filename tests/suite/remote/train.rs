@@ -1,6 +1,7 @@
 //! `train --on`: a training as a process of its own, which continues when a client that follows it ends.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
 use super::sshd::Sshd;
@@ -154,11 +155,16 @@ fn who_trains_on_another_machine_is_left_to_it_where_locks_are_of_one_machine() 
     let pid = training_pid(&desk, "there");
     let log = || fs::read(desk.path("there/train.log")).expect("a log");
     let before = log();
-    let other = start(there("south").env("OWN_LOCKS", "1").arg("--resume"));
+    let mut other = start(there("south").env("OWN_LOCKS", "1").arg("--resume"));
     // The owner file is watched for a sign of life, which takes at most 15 s.
-    std::thread::sleep(std::time::Duration::from_secs(25));
+    let mut lines = BufReader::new(other.stderr.take().expect("piped"));
+    let mut stderr = String::new();
+    while !stderr.contains("found as process") {
+        assert!(lines.read_line(&mut stderr).expect("text") > 0, "{stderr}");
+    }
     signal(&other, "-INT");
-    let (code, stderr, _) = end(other);
+    lines.read_to_string(&mut stderr).expect("text");
+    let code = other.wait().expect("a child").code();
     assert!(code == Some(130) && stderr.contains("north trained last in"), "{stderr}");
     assert!(stderr.contains(&format!("kill {pid}, on north")), "{stderr}");
     assert!(log().starts_with(&before) && training_pid(&desk, "there") == pid);

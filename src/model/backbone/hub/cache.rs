@@ -134,7 +134,9 @@ impl CachedRepo {
         #[cfg(unix)]
         let linked = atomic_file::step(|| {
             std::os::unix::fs::symlink(target, &path).or_else(|why| match why.raw_os_error() {
-                Some(number) if [libc::EPERM, libc::ENOTSUP, libc::EOPNOTSUPP].contains(&number) => {
+                Some(number)
+                    if [libc::EPERM, libc::ENOSYS, libc::ENOTSUP, libc::EOPNOTSUPP].contains(&number) =>
+                {
                     fs::rename(self.blob(etag), &path)
                 }
                 _ => Err(why),

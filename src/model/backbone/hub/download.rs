@@ -182,6 +182,9 @@ impl<'a> Client<'a> {
             report(progress, file, 0, *size)?;
             sleep(Duration::from_millis(200));
         }
+        if let Some(path) = cache.file(commit, file) {
+            return Ok(path); // another program was faster
+        }
         let blob = cache.blob(etag);
         if !blob.is_file() {
             let partial = cache.partial(etag);
@@ -209,7 +212,9 @@ impl<'a> Client<'a> {
             target.truncate()?;
         }
         // Before the download fills the disk, which takes as long and leaves no space for anything else.
-        let (needed, free) = (remote.size - target.done, fs4::available_space(partial).unwrap_or(u64::MAX));
+        let space = fs4::statvfs(partial).ok().filter(|space| space.total_space() > 0); // not every file system tells
+        let free = space.map_or(u64::MAX, |space| space.available_space());
+        let needed = remote.size - target.done;
         if needed > free {
             let why = format!("{file} needs {needed} bytes more and the disk has {free} left");
             return with_path(partial, Err(io::Error::new(io::ErrorKind::StorageFull, why)));

@@ -171,7 +171,7 @@ impl Library {
         let message = unsafe { CStr::from_ptr(raw::tj3GetErrorStr(self.0)) }.to_string_lossy();
         if WARNINGS.iter().any(|warning| message.starts_with(warning)) {
             Ok(())
-        } else if message.starts_with("Unsupported") {
+        } else if message.starts_with("Unsupported") && !message.starts_with("Unsupported marker") {
             Err(DecodeFailure::Unsupported(message.into_owned()))
         } else {
             Err(DecodeFailure::broken(message))

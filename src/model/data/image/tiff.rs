@@ -15,6 +15,8 @@ use super::{BYTE_LIMIT, DecodeFailure, check_size, jpeg, product, rgb_image, upr
 
 /// The value of `Compression` for strips or tiles of JPEG data.
 const JPEG: u16 = 7;
+/// Most bytes of tables that strips or tiles of JPEG data share: each reads them anew. Real ones take less than 4 KB.
+const MAX_TABLES: usize = 1 << 16;
 
 fn failed(error: TiffError) -> DecodeFailure {
     match error {
@@ -47,7 +49,10 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, DecodeFailure> {
     let turn = number(&mut decoder, Tag::Orientation).and_then(|turn| Orientation::from_exif(turn as u8));
     let turn = turn.unwrap_or(Orientation::NoTransforms);
     let colour = decoder.colortype().map_err(failed)?;
-    if number(&mut decoder, Tag::Compression) == Some(JPEG) && !palette {
+    if number(&mut decoder, Tag::Compression) == Some(JPEG) {
+        if palette {
+            return Err(DecodeFailure::Unsupported("its palette indices are compressed as JPEG".into()));
+        }
         return Ok(Some(upright(jpeg_blocks(&mut decoder, &bytes, colour, (width, height))?, turn)));
     }
     let extra = decoder.find_tag_unsigned_vec::<u16>(Tag::ExtraSamples).ok().flatten().unwrap_or_default();
@@ -146,6 +151,9 @@ fn jpeg_blocks(
     check_size(padded.0, padded.1)?;
     let tables = decoder.find_tag(Tag::JPEGTables).map_err(failed)?;
     let tables = tables.map_or(Ok(Vec::new()), Value::into_u8_vec).map_err(failed)?;
+    if tables.len() > MAX_TABLES {
+        return Err(DecodeFailure::Broken(format!("its JPEG tables take {} bytes", tables.len())));
+    }
     // Between the marks of their beginning and end.
     let tables = tables.get(2..tables.len().saturating_sub(2)).unwrap_or_default();
     let adobe = [b"\xFF\xD8\xFF\xEE\0\x0EAdobe\0\x64\0\0\0\0", &[transform][..]].concat();
