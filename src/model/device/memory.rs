@@ -2,46 +2,71 @@
 //! container, in a job of a cluster and where users of a shared machine have a share each.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where control groups are mounted.
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Bytes of main memory that this process can have at most; `None` on systems that do not report it.
 pub fn main_memory() -> Option<u64> {
-    within_limits("MemTotal:")
+    within("MemTotal:", Group::limit)
 }
 
 /// Bytes of main memory that are free, or would be if caches of files were dropped; `None` on systems that do not report it.
 pub fn free_main_memory() -> Option<u64> {
-    within_limits("MemAvailable:")
+    within("MemAvailable:", Group::free)
 }
 
-/// A field of `/proc/meminfo` in bytes, or the limit of this process if that is lower.
-fn within_limits(field: &str) -> Option<u64> {
+/// A field of `/proc/meminfo` in bytes, or the least `amount` of the control groups of this process if that is lower.
+fn within(field: &str, amount: fn(&Group) -> Option<u64>) -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
-    let amount = info.lines().find_map(|line| line.strip_prefix(field))?;
-    let kibibytes: u64 = amount.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    Some(limit(&groups, Path::new(GROUPS)).map_or(kibibytes * 1024, |limit| limit.min(kibibytes * 1024)))
+    let value = info.lines().find_map(|line| line.strip_prefix(field))?;
+    let kibibytes: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let listed = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let least = groups(&listed, Path::new(GROUPS)).iter().filter_map(amount).min();
+    Some(least.unwrap_or(u64::MAX).min(kibibytes * 1024))
 }
 
-/// The lowest memory limit of the control groups listed in `groups`, as `/proc/self/cgroup` lists them, and of those above
-/// them, which are mounted at `root`. A container may see its own group as the root, under the path that it has outside.
-fn limit(groups: &str, root: &Path) -> Option<u64> {
-    let limits = groups.lines().flat_map(|line| {
+/// The folder of a control group, and the names of its files: its limit, what its processes have, the details.
+struct Group {
+    folder: PathBuf,
+    files: [&'static str; 3],
+}
+
+impl Group {
+    fn number(&self, file: usize) -> Option<u64> {
+        fs::read_to_string(self.folder.join(self.files[file])).ok()?.trim().parse().ok()
+    }
+
+    /// Its memory limit, if it has one.
+    fn limit(&self) -> Option<u64> {
+        self.number(0)
+    }
+
+    /// What its processes may still take, if it has a limit.
+    fn free(&self) -> Option<u64> {
+        let stat = fs::read_to_string(self.folder.join(self.files[2])).unwrap_or_default();
+        let caches = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse().ok());
+        let taken = self.number(1).unwrap_or(0).saturating_sub(caches.unwrap_or(0));
+        Some(self.limit()?.saturating_sub(taken))
+    }
+}
+
+/// The control groups listed in `listed`, as `/proc/self/cgroup` lists them, and those above them, which are mounted at `root`. A
+/// container may see its own group as the root, under the path that it has outside.
+fn groups(listed: &str, root: &Path) -> Vec<Group> {
+    let of_line = |line: &str| {
         let (controllers, group) =
             line.split_once(':').and_then(|(_, rest)| rest.split_once(':')).unwrap_or_default();
-        let (mount, file) = match controllers {
-            "" => (root.to_owned(), "memory.max"), // version 2, which has all controllers in one tree
-            _ => (root.join(controllers), "memory.limit_in_bytes"),
+        let (mount, files) = match controllers {
+            // Version 2, which has all controllers in one tree.
+            "" => (root.to_owned(), ["memory.max", "memory.current", "memory.stat"]),
+            _ => (root.join(controllers), ["memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat"]),
         };
         let above = Path::new(group.trim_start_matches('/')).ancestors();
-        let read =
-            move |group: &Path| fs::read_to_string(mount.join(group).join(file)).ok()?.trim().parse().ok();
-        above.filter_map(read)
-    });
-    limits.min()
+        above.map(|group| Group { folder: mount.join(group), files }).collect::<Vec<_>>()
+    };
+    listed.lines().flat_map(of_line).collect()
 }
 
 #[cfg(test)]
@@ -62,14 +87,17 @@ mod tests {
             make_folder(root.join(file).parent().unwrap()).unwrap();
             write(&root.join(file), content.as_bytes()).unwrap();
         }
-        assert_eq!(limit("0::/user/alice\n", root), Some(4000));
-        assert_eq!(limit("0::/outside/this/container\n", root), Some(9000));
-        assert_eq!(
-            limit("12:cpu,cpuacct:/\n9:memory:/job/7\n1:name=systemd:/\n0::/user\n", root),
-            Some(3000)
-        );
-        assert_eq!(limit("9:memory:/\n", root), None);
-        assert_eq!(limit("no groups", &root.join("none")), None);
+        let limit = |listed: &str| groups(listed, root).iter().filter_map(Group::limit).min();
+        assert_eq!(limit("0::/user/alice\n"), Some(4000));
+        assert_eq!(limit("0::/outside/this/container\n"), Some(9000));
+        assert_eq!(limit("12:cpu,cpuacct:/\n9:memory:/job/7\n1:name=systemd:/\n0::/user\n"), Some(3000));
+        assert_eq!(limit("9:memory:/\n"), None);
+        assert!(groups("no groups", &root.join("none")).iter().all(|group| group.limit().is_none()));
+        // What its processes have is not free, but for caches of files.
+        write(&root.join("user/memory.current"), b"2500\n").unwrap();
+        write(&root.join("user/memory.stat"), b"anon 1000\ninactive_file 700\n").unwrap();
+        let free = |listed: &str| groups(listed, root).iter().filter_map(Group::free).min();
+        assert_eq!([free("0::/user/alice\n"), free("9:memory:/job/7\n")], [Some(2200), Some(3000)]);
     }
 
     #[cfg(target_os = "linux")]
