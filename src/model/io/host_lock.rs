@@ -239,9 +239,8 @@ mod tests {
 
     /// The file's content for a process of another machine.
     fn other(beats: u64) -> Vec<u8> {
-        let [host, boot] = ["elsewhere", "b"].map(str::to_owned);
-        let (machine, namespace) = (String::new(), String::new());
-        sign(&ProcessId { host, machine, boot, namespace, process: 7, began: 1 }, beats)
+        let (host, boot) = ("elsewhere".into(), "b".into());
+        sign(&ProcessId { host, boot, process: 7, began: 1, ..ProcessId::here() }, beats)
     }
 
     fn taken(asked: LockAttempt) -> HostLock {
@@ -339,6 +338,7 @@ mod tests {
         drop(lock);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn a_process_of_this_machine_is_known_by_its_number_and_its_beginning() {
@@ -346,29 +346,24 @@ mod tests {
         let path = folder.path().join("owner.json");
         let (here, hour) = (ProcessId::here(), Duration::from_hours(1));
         let ask = |stale_after| HostLock::ask(&path, false, stale_after, false).unwrap();
+        let is_held = |alone, stale_after| HostLock::is_held(&path, alone, stale_after).unwrap();
         // A living process of this machine holds it however long the file is unchanged; known at once.
         atomic_file::write(&path, &sign(&here, 0)).unwrap();
         assert!(matches!(ask(Duration::ZERO), LockAttempt::Held(host) if host == here.host));
-        assert!(HostLock::is_held(&path, false, hour).unwrap());
+        assert!(is_held(false, hour));
         // Another process has its id by now.
         atomic_file::write(&path, &sign(&ProcessId { began: here.began + 1, ..here.clone() }, 0)).unwrap();
-        assert!(!HostLock::is_held(&path, false, hour).unwrap());
+        assert!(!is_held(false, hour));
         drop(taken(ask(hour)));
         // That of another machine, until this process has seen it unchanged for long enough.
         atomic_file::write(&path, &other(3)).unwrap();
-        assert!(
-            HostLock::is_held(&path, true, hour).unwrap() && HostLock::is_held(&path, true, hour).unwrap()
-        );
-        assert!(!HostLock::is_held(&path, true, Duration::ZERO).unwrap() && path.exists());
+        assert!(is_held(true, hour) && is_held(true, hour));
+        assert!(!is_held(true, Duration::ZERO) && path.exists());
         // What an earlier boot left is free at once for who has this machine's file lock; another machine may have its name.
-        let earlier = ProcessId { boot: "earlier".into(), ..here.clone() };
-        let namesake = ProcessId { machine: "another".into(), ..earlier.clone() };
-        atomic_file::write(&path, &sign(&namesake, 3)).unwrap();
-        assert!(HostLock::is_held(&path, true, hour).unwrap());
-        if !here.machine.is_empty() {
+        for (machine, held) in [("another", true), (&here.machine, here.machine.is_empty())] {
+            let earlier = ProcessId { machine: machine.to_owned(), boot: "earlier".into(), ..here.clone() };
             atomic_file::write(&path, &sign(&earlier, 3)).unwrap();
-            assert!(!HostLock::is_held(&path, true, hour).unwrap());
-            drop(taken(HostLock::ask(&path, true, hour, false).unwrap()));
+            assert_eq!(is_held(true, hour), held);
         }
         // Nothing is known of a process of another machine or container: its file is watched.
         let elsewhere = ProcessId { host: "elsewhere".into(), began: here.began + 1, ..here.clone() };

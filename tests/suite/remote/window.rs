@@ -415,7 +415,7 @@ fn a_host_is_chosen_in_a_dialog() {
     sitting.click("Connect…");
     sitting.fill("Host", "-x");
     assert!(sitting.has("`-x` is not a host or user name"));
-    sitting.click("me@gpu1:2222");
+    sitting.click("me@gpu1:2222 (~/bin/ssmprobe)");
     assert!(!sitting.has("is not a host"));
     let (script, _) = worker(sitting.folder.path());
     sitting.fill("Host", "local");
