@@ -228,7 +228,7 @@ mod tests {
         let command = ssh(Some("me"), "gpu1", Some(22)).command(Some("~/my 'bin'/$x")).unwrap();
         let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(
-            words[7..],
+            words[9..],
             ["-p", "22", "-l", "me", "--", "gpu1", r"exec ~/'my '\''bin'\''/$x' serve --stdio"]
         );
     }

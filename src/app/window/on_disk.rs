@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
@@ -76,9 +77,13 @@ impl OnDisk {
         let before = self.0.get(path).map_or(Found::Unknown, Look::found);
         let look = Look { since: now, answer: Arc::default(), before };
         let (answer, asked, ctx) = (look.answer.clone(), path.to_owned(), ui.ctx().clone());
+        let given_up = Arc::new(AtomicBool::new(false));
+        let is_late = given_up.clone();
         let ask = move || {
             answer.set(Found::at(&asked)).ok(); // nobody else sets it
-            ctx.request_repaint();
+            if is_late.load(Ordering::SeqCst) {
+                ctx.request_repaint();
+            }
         };
         // While another question is open, the disk hangs.
         let answers = !self.0.values().any(Look::is_open);
@@ -89,6 +94,7 @@ impl OnDisk {
         while answers && look.is_open() && begun.elapsed() < PATIENCE {
             sleep(Duration::from_millis(1));
         }
+        given_up.store(true, Ordering::SeqCst); // before the look: an answer is either seen here or drawn by another frame
         let found = look.found();
         self.0.insert(path.to_owned(), look);
         found

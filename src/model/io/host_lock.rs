@@ -360,7 +360,7 @@ mod tests {
         assert!(is_held(true, hour) && is_held(true, hour));
         assert!(!is_held(true, Duration::ZERO) && path.exists());
         // What an earlier boot left is free at once for who has this machine's file lock; another machine may have its name.
-        for (machine, held) in [("another", true), (&here.machine, here.machine.is_empty())] {
+        for (machine, held) in [("another", true), (here.machine.as_str(), here.machine.is_empty())] {
             let earlier = ProcessId { machine: machine.to_owned(), boot: "earlier".into(), ..here.clone() };
             atomic_file::write(&path, &sign(&earlier, 3)).unwrap();
             assert_eq!(is_held(true, hour), held);
