@@ -42,7 +42,7 @@ pub fn scrolled(ui: &Ui, height: f32) -> ScrollArea {
 /// Scrolls until what was just given the keyboard focus can be seen, which egui does not: for the end of what a scrolled area
 /// draws.
 pub fn follow_focus(ui: &Ui) {
-    let focused = ui.memory(egui::Memory::focused).and_then(|id| ui.ctx().read_response(id));
+    let focused = focused(ui);
     let own =
         |focused: &Response| focused.layer_id == ui.layer_id() && ui.min_rect().contains_rect(focused.rect);
     if let Some(focused) = focused.filter(|focused| focused.gained_focus() && own(focused)) {
@@ -50,6 +50,13 @@ pub fn follow_focus(ui: &Ui) {
         let room = focused.rect.expand2(Vec2::new(0.0, 0.6 * focused.rect.height()));
         ui.scroll_to_rect_animation(room, None, ScrollAnimation::none());
     }
+}
+
+/// What has the keyboard focus, in a frame without a click: in such a frame reading what was not clicked takes the focus from it.
+fn focused(ui: &Ui) -> Option<Response> {
+    let clicks = ui.input(|i| i.pointer.any_pressed() || i.pointer.any_released());
+    let id = ui.memory(egui::Memory::focused).filter(|_| !clicks)?;
+    ui.ctx().read_response(id)
 }
 
 /// Scrolls by PageUp and PageDown: for what a scrolled area draws without any control that Tab could move to.
@@ -97,7 +104,7 @@ pub fn context_menu(widget: &Response, entries: impl FnOnce(&mut Ui)) {
 /// and leaves the focus to an entry that is gone.
 fn closing(ui: &mut Ui, entries: impl FnOnce(&mut Ui)) -> bool {
     entries(ui);
-    let focused = ui.memory(egui::Memory::focused).and_then(|id| ui.ctx().read_response(id));
+    let focused = focused(ui);
     let enters = MenuState::from_ui(ui, |state, _| state.open_item.is_some()); // a menu within it
     let closes = !enters && focused.is_some_and(|entry| entry.layer_id == ui.layer_id()) && closed_by_key(ui);
     if closes {
