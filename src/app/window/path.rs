@@ -218,17 +218,27 @@ mod tests {
     }
 
     #[test]
-    fn a_suggested_name_is_typed_over() {
+    fn a_suggested_name_is_typed_over_and_a_clicked_folder_is_typed_on() {
         let folder = tempfile::tempdir().expect("a folder");
-        let kind = FileKind::Save("order.npz".to_owned());
-        let mut field = PathField::new(Question { title: "Path", kind, endings: &[] });
-        field.text = folder.path().join("order.npz").display().to_string();
-        let ui = |ui: &mut Ui, field: &mut PathField| drop(field.ui(ui, &[]));
-        let mut harness = egui_kittest::Harness::new_ui_state(ui, field);
-        harness.run();
-        harness.event(egui::Event::Text("mine".to_owned()));
-        harness.run();
-        assert_eq!(Path::new(&harness.state().text), folder.path().join("mine.npz"));
+        std::fs::create_dir(folder.path().join("run")).expect("made");
+        let run = format!("run{}", std::path::MAIN_SEPARATOR);
+        for (kind, name, clicked, expected) in [
+            (FileKind::Save("order.npz".to_owned()), "order.npz", None, "mine.npz"),
+            (FileKind::Folder, "", Some(&run), "run/mine"),
+        ] {
+            let mut field = PathField::new(Question { title: "Path", kind, endings: &[] });
+            field.text = folder.path().join(name).display().to_string();
+            let ui = |ui: &mut Ui, field: &mut PathField| drop(field.ui(ui, &[]));
+            let mut harness = egui_kittest::Harness::new_ui_state(ui, field);
+            harness.run();
+            if let Some(entry) = clicked {
+                harness.get_by_label(entry).click();
+                harness.run();
+            }
+            harness.event(egui::Event::Text("mine".to_owned()));
+            harness.run();
+            assert_eq!(Path::new(&harness.state().text), folder.path().join(expected));
+        }
     }
 
     #[test]
