@@ -84,6 +84,11 @@ pub fn shell_path(path: &Path) -> String {
     shell_word(&path.to_string_lossy())
 }
 
+/// Says why what follows may take minutes: another machine `host` did something last, of which it may have died.
+pub fn watching(host: &str, did: &str) -> String {
+    format!("{host} {did}; watching for up to three minutes whether it still does")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

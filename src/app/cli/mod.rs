@@ -141,7 +141,8 @@ pub fn run<T: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = T>) ->
     Cli::try_parse_from(arguments)?.run()
 }
 
-/// Starts the threads that compute, unless the verb computes nothing: later, where a limit on a user's threads does not allow as many, it would be a panic.
+/// Starts the threads that compute, unless the verb computes nothing: later it would be a panic where a limit on a user's threads
+/// does not allow as many.
 fn start_threads(verb: Option<&Verb>) -> anyhow::Result<()> {
     if let Some(Verb::Jobs(_) | Verb::Cache(_) | Verb::Doctor(_) | Verb::Remote(_) | Verb::Push(_)) = verb {
         return Ok(());

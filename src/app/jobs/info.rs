@@ -12,7 +12,7 @@ use crate::model::grid::Grid;
 use crate::model::probe::head;
 use crate::model::probe::head::Config;
 use crate::model::probe::router::Router;
-use crate::model::probe::{BackboneMeta, Probe};
+use crate::model::probe::{Probe, replaced};
 
 /// Description of an open backbone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -202,9 +202,8 @@ impl ProbeInfo {
                 grid.cols
             ));
         }
-        let (fingerprint, config) = (self.backbone_fingerprint.clone(), self.backbone_config.clone());
-        let trained = BackboneMeta { fingerprint, config, ..BackboneMeta::default() };
-        if let Some(what) = trained.replaced(&backbone.fingerprint, backbone.config.as_deref()) {
+        let own = [&self.backbone_fingerprint, &self.backbone_config].map(Option::as_deref);
+        if let Some(what) = replaced(own, [Some(&backbone.fingerprint), backbone.config.as_deref()]) {
             return Compatibility::Doubtful(format!(
                 "Trained on {what} ({}) than {} has",
                 self.backbone, backbone.id

@@ -10,13 +10,12 @@ use anyhow::{Context, bail};
 
 use super::plan::{Plan, Task};
 use super::status::{RUNNING, State, states};
+use crate::app::format::watching;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
-use crate::model::io::file_lock::{ExclusiveLock, sign};
-use crate::model::io::host_lock::HostLock;
-use crate::model::io::process::host_name;
+use crate::model::io::file_lock::ExclusiveLock;
 
 /// Time between two looks at processes and locks.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -81,9 +80,8 @@ pub fn lives(plan: &Plan) -> anyhow::Result<bool> {
 
 /// Says why what follows may take minutes, if another machine has run the tasks.
 fn tell_of_other_machine(plan: &Plan) {
-    if let Some(host) = HostLock::host(&sign(&lock(plan))).filter(|host| *host != host_name()) {
-        let folder = plan.folder.display();
-        say!("{host} ran the tasks of {folder} last; watching for up to three minutes whether it still does");
+    if let Some(host) = ExclusiveLock::other_machine(&lock(plan)) {
+        say!("{}", watching(&host, &format!("ran the tasks of {} last", plan.folder.display())));
     }
 }
 

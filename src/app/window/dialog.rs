@@ -218,10 +218,10 @@ pub fn fields(id: &str) -> Grid {
 /// Whether the folder of `file` exists; if not, offers to create it. Shows the last `error`.
 pub fn check_folder(ui: &mut Ui, disk: &mut OnDisk, file: &Path, error: &mut Option<String>) -> bool {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.filter(|folder| !disk.at(ui, folder).is_folder());
-    if let Some(folder) = folder.filter(|folder| disk.at(ui, folder) == Found::Unknown) {
+    let missing = folder.map(|folder| (folder, disk.at(ui, folder))).filter(|(_, found)| !found.is_folder());
+    if let Some((folder, Found::Unknown)) = missing {
         ui.weak(format!("Waiting for the disk: {}", folder.display()));
-    } else if let Some(folder) = folder {
+    } else if let Some((folder, _)) = missing {
         ui.horizontal(|ui| {
             if ui.button("Create the folder").clicked() {
                 let made = atomic_file::make_folder(folder);
@@ -235,5 +235,5 @@ pub fn check_folder(ui: &mut Ui, disk: &mut OnDisk, file: &Path, error: &mut Opt
     if let Some(error) = error {
         ui.add(Label::new(style::failure(ui, &*error)).wrap());
     }
-    folder.is_none()
+    missing.is_none()
 }

@@ -17,6 +17,7 @@ use anyhow::{Context, anyhow, bail};
 
 use super::event_sender::JobEvents;
 use super::tasks::{absolute, refusal};
+use crate::app::format::watching;
 use crate::app::jobs::detached::{Detached, LAST_OUTPUT, LOGS, OWNER_FILE, SWEEP, Said, Started, lock};
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
@@ -26,7 +27,6 @@ use crate::app::paths::{make_folder, program};
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, sign};
-use crate::model::io::host_lock::HostLock;
 use crate::model::io::process::host_name;
 
 /// Time between two looks at its files: each locks one and opens two, perhaps on a network file system.
@@ -54,11 +54,8 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let out = absolute(&request.out)?;
     make_folder(&out)?;
-    if let Some(host) = HostLock::host(&sign(&lock(&out))).filter(|host| *host != host_name()) {
-        let shown = out.display();
-        events.warn(format!(
-            "{host} trained last in {shown}; watching for up to three minutes whether it still does"
-        ));
+    if let Some(host) = ExclusiveLock::other_machine(&lock(&out)) {
+        events.warn(watching(&host, &format!("trained last in {}", out.display())));
     }
     let exit = match claim(&out)? {
         Some(_) if cancel.is_cancelled() || closing.is_cancelled() => return Ok(()), // while it was watched

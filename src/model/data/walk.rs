@@ -50,12 +50,12 @@ pub(super) fn is_image(path: &Path) -> bool {
     if is_named_image(path) {
         return true;
     }
+    if path.extension().is_some_and(|ending| RAW.iter().any(|raw| ending.eq_ignore_ascii_case(raw))) {
+        return false;
+    }
     let mut start = Vec::with_capacity(16);
     let read = path.is_file().then(|| fs::File::open(path).ok()).flatten();
-    let read = read.is_some_and(|file| file.take(16).read_to_end(&mut start).is_ok());
-    let is_raw =
-        path.extension().is_some_and(|ending| RAW.iter().any(|raw| ending.eq_ignore_ascii_case(raw)));
-    read && looks_like_image(&start) && !is_raw
+    read.is_some_and(|file| file.take(16).read_to_end(&mut start).is_ok() && looks_like_image(&start))
 }
 
 /// The images below a folder, sorted by path; adds the number of other files to `skipped`. Links to

@@ -27,27 +27,28 @@ fn within(field: &str, amount: fn(&Group) -> Option<u64>) -> Option<u64> {
     Some(least.unwrap_or(u64::MAX).min(kibibytes * 1024))
 }
 
-/// The folder of a control group, and the names of its files: its limit, what its processes have, the details.
+/// The folder of a control group, and the names of the files that hold its limit and what its processes have.
 struct Group {
     folder: PathBuf,
-    files: [&'static str; 3],
+    limit: &'static str,
+    taken: &'static str,
 }
 
 impl Group {
-    fn number(&self, file: usize) -> Option<u64> {
-        fs::read_to_string(self.folder.join(self.files[file])).ok()?.trim().parse().ok()
+    fn number(&self, file: &str) -> Option<u64> {
+        fs::read_to_string(self.folder.join(file)).ok()?.trim().parse().ok()
     }
 
     /// Its memory limit, if it has one.
     fn limit(&self) -> Option<u64> {
-        self.number(0)
+        self.number(self.limit)
     }
 
     /// What its processes may still take, if it has a limit.
     fn free(&self) -> Option<u64> {
-        let stat = fs::read_to_string(self.folder.join(self.files[2])).unwrap_or_default();
+        let stat = fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
         let caches = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse().ok());
-        let taken = self.number(1).unwrap_or(0).saturating_sub(caches.unwrap_or(0));
+        let taken = self.number(self.taken).unwrap_or(0).saturating_sub(caches.unwrap_or(0));
         Some(self.limit()?.saturating_sub(taken))
     }
 }
@@ -58,13 +59,13 @@ fn groups(listed: &str, root: &Path) -> Vec<Group> {
     let of_line = |line: &str| {
         let (controllers, group) =
             line.split_once(':').and_then(|(_, rest)| rest.split_once(':')).unwrap_or_default();
-        let (mount, files) = match controllers {
+        let (mount, limit, taken) = match controllers {
             // Version 2, which has all controllers in one tree.
-            "" => (root.to_owned(), ["memory.max", "memory.current", "memory.stat"]),
-            _ => (root.join(controllers), ["memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat"]),
+            "" => (root.to_owned(), "memory.max", "memory.current"),
+            _ => (root.join(controllers), "memory.limit_in_bytes", "memory.usage_in_bytes"),
         };
         let above = Path::new(group.trim_start_matches('/')).ancestors();
-        above.map(|group| Group { folder: mount.join(group), files }).collect::<Vec<_>>()
+        above.map(|group| Group { folder: mount.join(group), limit, taken }).collect::<Vec<_>>()
     };
     listed.lines().flat_map(of_line).collect()
 }

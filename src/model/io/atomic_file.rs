@@ -203,9 +203,7 @@ pub(in crate::model) fn step<T>(call: impl FnOnce() -> io::Result<T>) -> io::Res
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
                 "free some space, then try again"
             }
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                "make it writable, or choose another folder"
-            }
+            kind if is_refused(kind) => "make it writable, or choose another folder",
             ErrorKind::NotFound => "its folder does not exist; create it, or choose another",
             ErrorKind::NotADirectory | ErrorKind::DirectoryNotEmpty => "choose another folder",
             _ => "check the disk, then try again",
@@ -218,6 +216,11 @@ pub(in crate::model) fn step<T>(call: impl FnOnce() -> io::Result<T>) -> io::Res
         };
         io::Error::new(error.kind(), format!("{why}; {advice}"))
     })
+}
+
+/// Whether an error of this kind says that this user may not do it there.
+pub fn is_refused(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Reads a file of at most `limit` bytes; a longer one, a folder or a pipe is an error.

@@ -88,6 +88,11 @@ impl ExclusiveLock {
         })
     }
 
+    /// As [`HostLock::other_machine`].
+    pub fn other_machine(path: &Path) -> Option<String> {
+        HostLock::other_machine(&sign(path))
+    }
+
     /// Whether a process holds it. Where locks are supported, the check itself takes the lock for a moment. What another machine holds
     /// counts as held until this process has seen no sign of life for minutes.
     pub fn is_held(path: &Path) -> io::Result<bool> {

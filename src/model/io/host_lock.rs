@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::atomic_file;
-use super::process::{Liveness, ProcessId};
+use super::process::{Liveness, ProcessId, host_name};
 
 /// Shortest time between two heartbeats.
 const BEAT_INTERVAL: Duration = Duration::from_secs(15);
@@ -101,9 +101,9 @@ impl HostLock {
         Ok(held)
     }
 
-    /// The machine that holds it, or did; `None` if nobody does.
-    pub fn host(path: &Path) -> Option<String> {
-        Some(look(path).ok()??.1?.owner.host)
+    /// The machine that holds it, or did until it died, if it is another one: to [ask](Self::ask) for it may take minutes.
+    pub fn other_machine(path: &Path) -> Option<String> {
+        Some(look(path).ok()??.1?.owner.host).filter(|host| *host != host_name())
     }
 
     /// The lock that the parent process has [handed](Self::hand_to) to this one, or is about to.

@@ -57,12 +57,14 @@ impl BackboneMeta {
     /// What a backbone with these weights and this configuration, as far as they are known, has instead of its own; `None` if both are
     /// the same.
     pub fn replaced(&self, weights: &str, config: Option<&str>) -> Option<&'static str> {
-        let is_other = |own: &Option<String>, other: &str| own.as_ref().is_some_and(|own| own != other);
-        if is_other(&self.fingerprint, weights) {
-            return Some("other weights");
-        }
-        config.is_some_and(|config| is_other(&self.config, config)).then_some("another `config.json`")
+        replaced([self.fingerprint.as_deref(), self.config.as_deref()], [Some(weights), config])
     }
+}
+
+/// [`BackboneMeta::replaced`] of the weights and the configuration alone, its `own` and those `found`.
+pub fn replaced(own: [Option<&str>; 2], found: [Option<&str>; 2]) -> Option<&'static str> {
+    let is_other = |at: usize| own[at].zip(found[at]).is_some_and(|(own, found)| own != found);
+    if is_other(0) { Some("other weights") } else { is_other(1).then_some("another `config.json`") }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub use self::error::ProbeError;
 use self::head::s4_layer::Kernel;
 use self::head::{Head, linear};
 use self::head_output::HeadOutput;
-pub use self::meta::{BackboneMeta, FORMAT, Meta};
+pub use self::meta::{BackboneMeta, FORMAT, Meta, replaced};
 use self::params::Spec;
 use super::tokens::Tokens;
 use crate::model::io::array::Arrays;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::TrainArgs;
 use crate::app::cli::event;
-use crate::app::format::{counted, shell_path};
+use crate::app::format::{counted, shell_path, watching};
 use crate::app::jobs::extract::describe;
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::train::{self, Event, Summary, TrainSettings};
@@ -18,10 +18,9 @@ impl TrainArgs {
     pub(super) fn print_event(&self, event: &Event, settings: &TrainSettings, display: &mut Display) {
         let epochs = settings.epochs;
         match event {
-            Event::Watch { host } => display.say(&format!(
-                "{host} trained last in {}; watching for up to three minutes whether it still does",
-                self.out.display()
-            )),
+            Event::Watch { host } => {
+                display.say(&watching(host, &format!("trained last in {}", self.out.display())));
+            }
             Event::Plan { tokens, dataset, steps, shows } => {
                 match settings.recomputes(tokens.complete()) {
                     true => display.say("tokens: not cached, the backbone runs again on every batch"),

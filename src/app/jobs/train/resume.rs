@@ -1,6 +1,5 @@
 //! Resuming a run: the settings it was begun with, and whether the requested settings and tokens match it.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Serialize;
@@ -68,10 +67,8 @@ impl TrainSettings {
 /// Whether this user can work with the token caches in `cache`: add to them, or read these tokens. Those of another user's run
 /// may be neither his to change nor complete.
 fn is_usable(cache: &Path, tokens: &TokenKey) -> bool {
-    use ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-    let refused = atomic_file::can_write(cache).err().map(|why| why.kind());
-    !matches!(refused, Some(PermissionDenied | ReadOnlyFilesystem))
-        || matches!(TokenCache::find(cache, tokens), Ok(Some(_)))
+    let refused = atomic_file::can_write(cache).is_err_and(|why| atomic_file::is_refused(why.kind()));
+    !refused || matches!(TokenCache::find(cache, tokens), Ok(Some(_)))
 }
 
 /// Returns an error that names the first field in which the run on disk differs from the requested one.

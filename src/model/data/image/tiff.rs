@@ -25,6 +25,11 @@ fn failed(error: TiffError) -> DecodeFailure {
     }
 }
 
+/// The value of a tag, if the image has it as a number.
+fn number(decoder: &mut Decoder<Cursor<&[u8]>>, tag: Tag) -> Option<u16> {
+    decoder.find_tag_unsigned(tag).ok().flatten()
+}
+
 /// The picture, or `None` if the `image` crate reads it.
 pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, DecodeFailure> {
     let (bytes, palette) = match without_palette(bytes) {
@@ -36,7 +41,6 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<RgbImage>, DecodeFailure> {
     let mut decoder = Decoder::new(Cursor::new(&bytes[..])).map_err(failed)?.with_limits(limits);
     let (width, height) = decoder.dimensions().map_err(failed)?;
     check_size(width.into(), height.into())?;
-    let number = |decoder: &mut Decoder<_>, tag| decoder.find_tag_unsigned::<u16>(tag).ok().flatten();
     if number(&mut decoder, Tag::NewSubfileType).is_some_and(|kind| kind & 1 == 1) {
         let why = "its first image is a thumbnail, as in raw photographs";
         return Err(DecodeFailure::Unsupported(why.into()));
@@ -122,8 +126,8 @@ fn jpeg_blocks(
     colour: ColorType,
     (width, height): (u32, u32),
 ) -> Result<RgbImage, DecodeFailure> {
-    let mut number = |tag| decoder.find_tag_unsigned::<u16>(tag).ok().flatten();
-    let (photometric, planes) = (number(Tag::PhotometricInterpretation), number(Tag::PlanarConfiguration));
+    let [photometric, planes] =
+        [Tag::PhotometricInterpretation, Tag::PlanarConfiguration].map(|tag| number(decoder, tag));
     // The last byte of Adobe's marker: whether colours were transformed to YCbCr. Without it the library would guess.
     let transform = match (colour, photometric) {
         (ColorType::Gray(8), Some(1)) | (ColorType::RGB(8), _) if planes != Some(2) => 0,

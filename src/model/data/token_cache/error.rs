@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::model::io::atomic_file::is_refused;
+
 /// What can go wrong with a token cache.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
@@ -34,9 +36,8 @@ pub enum CacheError {
 
 /// Advice after a file operation `what` failed by an error of this kind.
 fn remedy(what: &str, why: io::ErrorKind) -> &'static str {
-    let is_refused = matches!(why, io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
     match what {
-        "create the folder" | "read it" | "write it" | "write into it" if is_refused => {
+        "create the folder" | "read it" | "write it" | "write into it" if is_refused(why) => {
             "if it is another user's, let that user finish it, or choose another folder (--cache, or SSMPROBE_CACHE)"
         }
         "create the folder" | "write it" | "write into it" => {

@@ -9,7 +9,6 @@ use super::{Run, RunError, error};
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{self, TryLock};
 use crate::model::io::host_lock::{HostLock, LockAttempt, STALE_AFTER};
-use crate::model::io::process::host_name;
 
 /// The owner file, below the folder.
 const OWNER: &str = "state/owner.json";
@@ -57,10 +56,9 @@ impl RunLock {
         Self::among_machines(folder, lock, OWNER, alone, false)
     }
 
-    /// The machine that trains in a run's folder, or did until it died, if it is another one: to claim the folder takes until it shows
-    /// life, or minutes.
+    /// The machine that trains in a run's folder, or did, as [`HostLock::other_machine`].
     pub fn other_machine(folder: &Path) -> Option<String> {
-        HostLock::host(&folder.join(OWNER)).filter(|host| *host != host_name())
+        HostLock::other_machine(&folder.join(OWNER))
     }
 
     /// Takes the owner file called `name`, for a process that holds the file lock of this machine if `alone`.
