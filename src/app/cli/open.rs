@@ -13,7 +13,7 @@ use crate::app::image_files::is_workspace;
 use crate::app::remote::WorkerAddress;
 use crate::app::state::command::Command;
 use crate::app::state::connection::Host;
-use crate::app::state::settings;
+use crate::app::state::settings::{self, Settings};
 use crate::app::terminal::error::Usage;
 use crate::app::window::native;
 use crate::app::window::panels::{self, PanelPlace};
@@ -58,11 +58,13 @@ impl Open {
         if host.is_none() {
             self.check(&paths)?;
         }
-        native::open(move |ctx| {
+        let file = settings::path();
+        let remembered = file.as_deref().and_then(|path| Settings::load(path).ok()).unwrap_or_default();
+        native::open(remembered.window, move |ctx| {
             let wake = ctx.clone();
             let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
                 .context("cannot start the worker threads")?;
-            let mut app = App::new(ctx, Box::new(worker), settings::path().as_deref());
+            let mut app = App::new(ctx, Box::new(worker), file.as_deref());
             let data = match host {
                 None => self.data.map(std::path::absolute).transpose()?,
                 Some(_) => self.data,

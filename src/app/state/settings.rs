@@ -16,6 +16,9 @@ const MAX_RECENT: usize = 12;
 /// Largest settings file, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
 
+/// Largest side of a window, in points.
+const LARGEST_SIDE: f32 = 16384.0;
+
 /// The devices that can be chosen: id and description.
 pub const DEVICES: &[(&str, &str)] = &[
     ("auto", "The best available"),
@@ -48,6 +51,8 @@ pub struct Settings {
     pub theme: ThemeChoice,
     /// Zoom factor of the window, 1 for the system's own scale.
     pub scale: f32,
+    /// The window's size.
+    pub window: WindowSize,
     /// The device to compute on.
     pub device: String,
     /// Recently used entries.
@@ -56,6 +61,22 @@ pub struct Settings {
     pub library: LibrarySections,
     /// Where trainings run.
     pub training: TrainPlaceSettings,
+}
+
+/// The window's size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WindowSize {
+    /// Width and height while it does not fill the screen, in the system's own points: those of a [scale](Settings::scale) of 1.
+    pub points: [f32; 2],
+    /// Whether it fills the screen.
+    pub maximized: bool,
+}
+
+impl Default for WindowSize {
+    fn default() -> Self {
+        Self { points: [1440.0, 900.0], maximized: false }
+    }
 }
 
 /// The sections of the library pane, by name; the window chooses what is absent.
@@ -94,6 +115,7 @@ impl Default for Settings {
         Self {
             theme: ThemeChoice::default(),
             scale: 1.0,
+            window: WindowSize::default(),
             device: "auto".into(),
             recent: Recent::default(),
             library: LibrarySections::default(),
@@ -186,6 +208,9 @@ impl Settings {
     /// Limits all values to usable ranges.
     fn bounded(mut self) -> Self {
         self.scale = bounded_scale(self.scale);
+        if !self.window.points.iter().all(|side| (1.0..=LARGEST_SIDE).contains(side)) {
+            self.window.points = WindowSize::default().points;
+        }
         self.library.heights.retain(|_, height| height.is_finite());
         let Recent { backbones, probes, runs, images, datasets, workspaces, hosts } = &mut self.recent;
         backbones.truncate(MAX_RECENT);
@@ -272,9 +297,12 @@ mod tests {
         assert_eq!(recent, names);
         settings.save(&path).expect("saved");
         assert_eq!(Settings::load(&path).expect("loaded"), settings);
-        atomic_file::write_with(&path, |file| file.write_all(br#"{"scale": 1e9, "colour": "red"}"#))
-            .expect("written");
-        assert_eq!(Settings::load(&path).expect("loaded").scale, 4.0);
+        atomic_file::write_with(&path, |file| {
+            file.write_all(br#"{"scale": 1e9, "colour": "red", "window": {"points": [0, 1e30]}}"#)
+        })
+        .expect("written");
+        let found = Settings::load(&path).expect("loaded");
+        assert_eq!((found.scale, found.window), (4.0, WindowSize::default()));
         atomic_file::write_with(&path, |file| file.write_all(b"[")).expect("written");
         let error = Settings::load(&path).expect_err("no JSON").to_string();
         assert!(error.contains("settings.json") && error.contains("delete"), "{error}");

@@ -274,6 +274,23 @@ impl App {
         }
     }
 
+    /// Notes the window's size, or that it fills the screen, for the next start.
+    fn remember_size(&mut self, ctx: &egui::Context) {
+        let kept = &mut self.state.settings.window;
+        let (minimized, maximized) = ctx.input(|input| {
+            let is = |flag: Option<bool>| flag == Some(true);
+            let viewport = input.viewport();
+            (is(viewport.minimized), is(viewport.maximized) || is(viewport.fullscreen))
+        });
+        if minimized {
+            return;
+        }
+        kept.maximized = maximized;
+        if !maximized {
+            kept.points = (ctx.viewport_rect().size() * ctx.zoom_factor()).into();
+        }
+    }
+
     /// Writes the settings once they have been unchanged for [`SAVE_DELAY`]: a dragged slider is written once.
     fn save_settings_if_due(&mut self, ctx: &egui::Context) {
         let now = &self.state.settings;
@@ -344,6 +361,7 @@ impl eframe::App for App {
     }
 
     fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
+        self.remember_size(ui.ctx());
         self.draw(ui);
     }
 

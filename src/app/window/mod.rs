@@ -21,6 +21,7 @@ mod finding;
 mod folder_browser;
 mod help;
 mod hub;
+mod icon;
 mod layout;
 mod leaving;
 mod menu;

@@ -8,18 +8,19 @@ use eframe::egui;
 use egui::epaint::text::{FallbackRequest, FontData, FontInsert};
 
 use super::clipboard::Clipboard;
+use super::icon::icon;
+use crate::app::state::settings::WindowSize;
 use crate::viz::export::system_font;
 
 /// Smallest window that still shows a library, a figure and a status bar, in points.
 const MIN_SIZE: [f32; 2] = [900.0, 600.0];
-/// The window's initial size, in points.
-const DEFAULT_SIZE: [f32; 2] = [1440.0, 900.0];
 
-/// Opens the window and returns once it is closed.
+/// Opens the window at the size it had last and returns once it is closed.
 ///
 /// # Errors
 /// If there is no display, or no graphics adapter that could draw on it.
 pub fn open<A: eframe::App + 'static>(
+    size: WindowSize,
     build: impl FnOnce(&egui::Context) -> anyhow::Result<A> + 'static,
 ) -> anyhow::Result<()> {
     // winit's own error would name only libraries that failed to load.
@@ -32,7 +33,8 @@ pub fn open<A: eframe::App + 'static>(
     let viewport = egui::ViewportBuilder::default()
         .with_title("SSMProbe")
         .with_app_id("ssmprobe")
-        .with_inner_size(DEFAULT_SIZE)
+        .with_icon(icon())
+        .with_inner_size(size.points)
         .with_min_inner_size(MIN_SIZE);
     // Dithering hides banding in large gradients, which the window has none of, and costs a software
     // rasteriser half of its time.
@@ -40,6 +42,10 @@ pub fn open<A: eframe::App + 'static>(
     let create = Box::new(|cx: &eframe::CreationContext<'_>| {
         Clipboard::install(&cx.egui_ctx);
         cx.egui_ctx.add_font_provider(Arc::new(fallback_font));
+        if size.maximized {
+            // After the first frame: window managers of X11 ignore it before the window is shown.
+            cx.egui_ctx.send_viewport_cmd(egui::ViewportCommand::Maximized(true));
+        }
         let app = build(&cx.egui_ctx)?;
         Ok(Box::new(app) as Box<dyn eframe::App>)
     });

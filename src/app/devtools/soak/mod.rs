@@ -19,6 +19,7 @@ use eframe::egui;
 use self::visitor::Visitor;
 use self::watch::{Verdict, Watch};
 use super::{demo_window, draw_off_screen, is_real_pointer};
+use crate::app::state::settings::WindowSize;
 use crate::app::terminal::stdout;
 use crate::app::value_parser::whole_number;
 use crate::app::window::native;
@@ -50,7 +51,7 @@ impl Soak {
         let shared = outcome.clone();
         match self.headless {
             true => self.without_screen(shared)?,
-            false => native::open(move |ctx| self.build(ctx, shared))?,
+            false => native::open(WindowSize::default(), move |ctx| self.build(ctx, shared))?,
         }
         let verdict = outcome.take().context("the window was closed before the time was up")??;
         stdout::json(&verdict)?;

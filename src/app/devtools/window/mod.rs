@@ -22,6 +22,7 @@ use self::driver::Driver;
 use self::load::SyntheticLibrary;
 use self::metrics::Sheet;
 use super::demo_window;
+use crate::app::state::settings::WindowSize;
 use crate::app::terminal::stdout;
 use crate::app::value_parser::whole_number;
 use crate::app::window::native;
@@ -47,7 +48,9 @@ impl Window {
         let synthetic = SyntheticLibrary { images: self.images, probes: self.probes };
         let sheet = Rc::new(RefCell::new(Sheet::default()));
         let shared = sheet.clone();
-        native::open(move |ctx| Ok(Driver::new(demo_window(ctx)?, begun, synthetic, shared)))?;
+        native::open(WindowSize::default(), move |ctx| {
+            Ok(Driver::new(demo_window(ctx)?, begun, synthetic, shared))
+        })?;
         let sheet = sheet.take();
         if let Some(why) = sheet.failed {
             anyhow::bail!("the window could not be measured: {why}");
