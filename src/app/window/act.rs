@@ -93,6 +93,10 @@ impl MainWindow {
             Prompt::HubId => self.hub = Some(String::new()),
             Prompt::Connect => self.connect = Some(ConnectDialog::new(state)),
             Prompt::Arrange => self.layout.reset(),
+            Prompt::FullScreen => {
+                let is_full = ctx.input(|input| input.viewport().fullscreen == Some(true));
+                ctx.send_viewport_cmd(egui::ViewportCommand::Fullscreen(!is_full));
+            }
             Prompt::CopyLog => ctx.copy_text(state.log_text()),
             Prompt::Paste => ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste),
             Prompt::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),

@@ -10,6 +10,7 @@ use eframe::egui;
 use super::engine::{self, Engine};
 use super::relink::Relink;
 use super::style;
+use super::title::Title;
 use super::{MainWindow, WindowOrder};
 use crate::app::demo;
 use crate::app::jobs::train::TrainSettings;
@@ -44,6 +45,7 @@ pub struct App {
     pub state: State,
     /// Layout, focus and dialogs.
     pub window: MainWindow,
+    title: Title,
     engine: Box<dyn Engine>,
     ctx: egui::Context,
     /// The settings' file; `None` where settings are not kept.
@@ -82,6 +84,7 @@ impl App {
         Self {
             state,
             window,
+            title: Title::default(),
             engine,
             ctx: ctx.clone(),
             settings: kept,
@@ -329,6 +332,7 @@ impl App {
         for order in self.window.drain(ctx, &self.state) {
             self.carry_out(order);
         }
+        self.title.update(ctx, &self.state, self.window.workspace());
         self.apply_style(ctx);
         self.save_settings_if_due(ctx);
         self.save_session_if_due(ctx);

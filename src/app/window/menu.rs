@@ -163,7 +163,8 @@ pub fn keys(ctx: &egui::Context, cx: &mut PanelContext<'_>) {
     // Ctrl+S also matches Ctrl+Shift+S, so shortcuts with Shift are matched first.
     actions.sort_by_key(|(_, key)| !key.shift);
     for (action, key) in actions {
-        if typing && !key.ctrl || in_field && OF_FIELDS.contains(&action) {
+        // Function keys type nothing.
+        if typing && !key.ctrl && !key.key.starts_with("F1") || in_field && OF_FIELDS.contains(&action) {
             continue;
         }
         let modifiers = Modifiers { shift: key.shift, ..Modifiers::NONE };

@@ -42,6 +42,7 @@ mod status;
 mod style;
 mod tab;
 mod tiles;
+mod title;
 mod toasts;
 mod token_mismatch;
 mod toolbar;

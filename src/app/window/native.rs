@@ -31,7 +31,6 @@ pub fn open<A: eframe::App + 'static>(
         );
     }
     let viewport = egui::ViewportBuilder::default()
-        .with_title("SSMProbe")
         .with_app_id("ssmprobe")
         .with_icon(icon())
         .with_inner_size(size.points)

@@ -147,6 +147,8 @@ actions! {
         .also("size font larger smaller"),
     ScaleReset: View.gives("Reset zoom", "Back to the system's size", |_| Command::SetScale(1.0)).key(ctrl("0"))
         .also("size font larger smaller"),
+    FullScreen: View.asks("Full screen", "Fill the screen, without borders; again to leave", Prompt::FullScreen)
+        .key(plain("F11")).also("presentation projector maximise"),
     Theme: View.gives("Change theme", "System, light, dark", next_theme).key(ctrl("T")),
     ShowTraining: Train.asks("Train probes…", "The pane to set up and follow training runs",
         Prompt::Training).also("fit learn").line_below(),

@@ -17,6 +17,8 @@ pub enum Prompt {
     Palette,
     /// Reset the layout of the panes.
     Arrange,
+    /// Let the window fill the screen without borders, or no longer.
+    FullScreen,
     /// Choose a figure to export.
     Export,
     /// Open the demo in place of everything that is open.
