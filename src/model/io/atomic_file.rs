@@ -195,6 +195,11 @@ pub fn nearest_folder(path: &Path) -> io::Result<&Path> {
     }
 }
 
+/// Free bytes on the disk of `path`; `None` if the system does not tell, as some network file systems, which report a size of 0.
+pub fn free_space(path: &Path) -> Option<u64> {
+    fs4::statvfs(path).ok().filter(|disk| disk.total_space() > 0).map(|disk| disk.available_space())
+}
+
 /// Runs one system call of a write, a [failpoint](failpoint::file_step); adds to its error what the user can do.
 pub(in crate::model) fn step<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     failpoint::file_step().and_then(|()| call()).map_err(|error| {
@@ -269,6 +274,14 @@ mod tests {
     use super::{PREFIX, can_write, is_there, make_folder, nearest_folder, read, start, text, write};
     use std::io::ErrorKind;
     use std::path::Path;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_system_that_tells_no_size_is_not_full() {
+        assert!(
+            super::free_space(Path::new("/proc")).is_none() && super::free_space(Path::new("/")).is_some()
+        );
+    }
 
     #[cfg(unix)]
     #[test]

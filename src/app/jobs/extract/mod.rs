@@ -215,7 +215,7 @@ impl Plan {
             ..BackboneMeta::default()
         };
         Self {
-            free: free_space(&root),
+            free: atomic_file::nearest_folder(&root).ok().and_then(atomic_file::free_space),
             options,
             root,
             preprocessor,
@@ -348,9 +348,4 @@ fn dataset_key(dataset: &Dataset) -> String {
         }
     }
     sha256::hex(&hash.finalize())
-}
-
-/// Free bytes on the disk of `folder`, which need not exist yet; `None` if the system does not report them.
-fn free_space(folder: &Path) -> Option<u64> {
-    fs4::available_space(atomic_file::nearest_folder(folder).ok()?).ok()
 }
