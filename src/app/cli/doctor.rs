@@ -129,9 +129,7 @@ impl Doctor {
     }
 
     fn hub_status(&self, hub: &Hub) -> String {
-        // The address may hold a user name and a password, which must not get into an issue.
-        let (scheme, rest) = hub.endpoint.split_once("://").unwrap_or(("", &hub.endpoint));
-        let address = format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host));
+        let address = hub.address();
         if self.offline || hub.offline {
             return format!("{address}, not checked");
         }

@@ -117,6 +117,7 @@ fn a_backbone_is_fetched_once() {
     let store = store(Reply::content);
     let server = hub(&usual(), &store);
     let client = Hub { token: Some("hf_secret".into()), ..client(&server, cache.path()) };
+    assert!(client.downloads("org/name") && !offline_client(cache.path()).downloads("org/name"));
     let mut seen: Vec<(String, u64, u64)> = Vec::new();
     let dir = client
         .resolve("org/name", &mut |p| {
@@ -284,6 +285,7 @@ fn refusals_say_what_to_do() {
         text.contains("request access at http://127.0.0.1") && text.contains("Ask the authors."),
         "{text}"
     );
+    assert!(error(|| Reply::status(403), None).contains("check HF_ENDPOINT and proxies"), "it is not gated");
     let missing = || Reply::status(404).with("X-Error-Code", "RepoNotFound");
     assert!(error(missing, None).contains("no repository org/name"));
     let revision = || Reply::status(404).with("X-Error-Code", "RevisionNotFound");
@@ -324,8 +326,11 @@ fn without_network_the_error_says_what_to_put_where() {
         "{text}"
     );
     assert!(text.contains("give that folder instead of org/name"), "{text}");
-    let text = refusal(&Hub { offline: false, ..hub.clone() });
-    assert!(text.contains("127.0.0.1:9/org/name/resolve/main/config.json cannot be reached"), "{text}");
+    // The address of a mirror may hold a password.
+    let endpoint = UNREACHABLE.replace("//", "//me:secret@");
+    let text = refusal(&Hub { offline: false, endpoint, ..hub.clone() });
+    assert!(text.contains("//127.0.0.1:9/org/name/resolve/main/config.json cannot be reached"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
     assert!(text.contains(advice), "{text}");
 
     let none = cache.path().join("none.pem");

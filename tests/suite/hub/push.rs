@@ -195,12 +195,14 @@ fn what_was_pushed_is_there_and_is_fetched_as_it_is_now() {
         );
     }
     let source = "hf:me/birds/a-s0-best.safetensors";
-    for gone in
-        [Hub { offline: true, ..reader.clone() }, Hub { endpoint: UNREACHABLE.into(), ..reader.clone() }]
-    {
+    let busy = Server::start(|_| Reply::status(503));
+    let elsewhere = [UNREACHABLE.to_owned(), format!("http://127.0.0.1:{}", busy.port)];
+    let elsewhere = elsewhere.map(|endpoint| Hub { endpoint, ..reader.clone() });
+    for gone in elsewhere.into_iter().chain([Hub { offline: true, ..reader.clone() }]) {
         assert_eq!(fs::read(gone.file(source, &mut proceed).unwrap()).unwrap(), vec![7; 200_000]);
         let error = gone.file("hf:me/birds/b.safetensors", &mut proceed).unwrap_err().to_string();
-        assert!(error.contains("give a local file") || error.contains("check the network"), "{error}");
+        let expected = ["give a local file", "check the network", "status 503"];
+        assert!(expected.iter().any(|words| error.contains(words)), "{error}");
     }
     let error = reader.file("hf:me/birds/b.safetensors", &mut proceed).unwrap_err().to_string();
     assert!(error.contains("me/birds has no file b.safetensors") && error.contains("/tree/main"), "{error}");

@@ -16,7 +16,7 @@ use ureq::{Agent, Body, RequestBuilder};
 use super::cache::{CachedRepo, is_name, with_path};
 use super::file::encoded;
 use super::rate::Rate;
-use super::url::{join, same_origin};
+use super::url::{join, same_origin, shown_url};
 use super::{Callback, Hub, HubError, Progress};
 use crate::model::io::{atomic_file, sha256};
 
@@ -51,20 +51,21 @@ impl<'a> Client<'a> {
     }
 
     fn url(&self, revision: &str, file: &str) -> String {
-        let (page, repo) = (self.hub.page(self.repo), super::at_revision(self.repo, revision.into()));
-        format!("{page}/resolve/{}/{}", repo.url_revision(), encoded(file))
+        let repo = super::at_revision(self.repo, revision.into());
+        format!("{}/{}/resolve/{}/{}", self.hub.endpoint, repo.url(), repo.url_revision(), encoded(file))
     }
 
     fn network(&self, url: &str, reason: impl ToString) -> HubError {
         let (id, page) = (self.repo.url(), self.hub.page(self.repo));
-        let mut reason = reason.to_string();
+        let shown = shown_url(url);
+        let mut reason = reason.to_string().replace(url, &shown);
         if reason.contains("certificate") {
             reason += " (if your network intercepts TLS, set SSL_CERT_FILE to its certificates)";
         }
         if self.agent.config().proxy().is_some() {
             reason += " (a proxy is set: ALL_PROXY, HTTPS_PROXY or HTTP_PROXY)";
         }
-        HubError::Network { id, page, url: url.into(), reason }
+        HubError::Network { id, page, url: shown, reason }
     }
 
     /// Sends a request to `url`; the token is sent to the endpoint only.
@@ -154,13 +155,17 @@ impl<'a> Client<'a> {
         let message = shown(header("x-error-message"));
         let message = if message.is_empty() { "no reason".into() } else { message };
         Err(match (response.status().as_u16(), header("x-error-code")) {
+            // Not the Hub's own, which has a code or a message.
+            (403, "") if header("x-error-message").is_empty() => {
+                malformed(url, "status 403 without a reason")
+            }
             (_, "GatedRepo") | (403, _) => HubError::Gated { id, page, message },
             (404, "RepoNotFound") => HubError::NoRepository { id, page },
             (404, "RevisionNotFound") => HubError::NoRevision { id, page, revision: revision.into() },
             (404, _) => return Ok(None),
             (401, _) if self.hub.token.is_none() => HubError::NeedsToken { id, page },
             (401, _) => HubError::TokenRefused { id, page },
-            (status, _) => HubError::Status { url: url.into(), status },
+            (status, _) => HubError::Status { url: shown_url(url), status },
         })
     }
 
@@ -176,10 +181,11 @@ impl<'a> Client<'a> {
         if let Some(path) = cache.file(commit, file) {
             return Ok(path);
         }
-        let lock = cache.lock_file(etag)?;
+        let (lock, partial) = (cache.lock_file(etag)?, cache.partial(etag));
         // On a file system without locks it goes on: two programs might then download the same file.
         while let Err(TryLockError::WouldBlock) = lock.try_lock() {
-            report(progress, file, 0, *size)?;
+            let there = partial.metadata().map_or(0, |about| about.len()); // by another program
+            report(progress, file, there, *size)?;
             sleep(Duration::from_millis(200));
         }
         if let Some(path) = cache.file(commit, file) {
@@ -187,7 +193,6 @@ impl<'a> Client<'a> {
         }
         let blob = cache.blob(etag);
         if !blob.is_file() {
-            let partial = cache.partial(etag);
             self.complete(&partial, file, remote, progress)?;
             with_path(&blob, atomic_file::step(|| fs::rename(&partial, &blob)))?;
         }
@@ -212,10 +217,8 @@ impl<'a> Client<'a> {
             target.truncate()?;
         }
         // Before the download fills the disk, which takes as long and leaves no space for anything else.
-        let space = fs4::statvfs(partial).ok().filter(|space| space.total_space() > 0); // not every file system tells
-        let free = space.map_or(u64::MAX, |space| space.available_space());
         let needed = remote.size - target.done;
-        if needed > free {
+        if let Some(free) = atomic_file::free_space(partial).filter(|free| needed > *free) {
             let why = format!("{file} needs {needed} bytes more and the disk has {free} left");
             return with_path(partial, Err(io::Error::new(io::ErrorKind::StorageFull, why)));
         }
@@ -273,7 +276,7 @@ impl<'a> Client<'a> {
                 target.truncate()?;
                 return Err(self.network(&url, "it refuses to send the rest (status 416)"));
             }
-            status => return Err(HubError::Status { url, status }),
+            status => return Err(HubError::Status { url: shown_url(&url), status }),
         }
         let mut body = response.into_body().into_reader();
         let mut buffer = vec![0; 128 << 10];
@@ -332,7 +335,7 @@ pub(super) fn shown(message: &str) -> String {
 }
 
 fn malformed(url: &str, what: impl Into<String>) -> HubError {
-    HubError::Malformed { url: url.into(), what: what.into() }
+    HubError::Malformed { url: shown_url(url), what: what.into() }
 }
 
 /// The target of a redirect of `url`.

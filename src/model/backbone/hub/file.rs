@@ -60,6 +60,10 @@ impl Hub {
             Err(HubError::Network { url, reason, .. }) => {
                 return cached().ok_or(HubError::Unreachable { url, reason });
             }
+            // What answers is not the Hub, or it is overloaded.
+            Err(error @ (HubError::Status { .. } | HubError::Malformed { .. })) => {
+                return cached().ok_or(error);
+            }
             other => other?,
         };
         let page = self.page(&repo);

@@ -84,6 +84,11 @@ pub fn resolve(source: &str, progress: &mut Callback) -> Result<PathBuf, HubErro
     }
 }
 
+/// Whether opening the backbone `source` downloads it, as it is an id of the Hub and not in the cache.
+pub fn downloads(source: &str) -> bool {
+    Hub::from_env().is_ok_and(|hub| hub.downloads(source))
+}
+
 /// Checks that `source` is an existing folder or the id of a repository, which need not exist.
 ///
 /// # Errors
@@ -155,31 +160,45 @@ impl Hub {
         request.call().map(|answer| answer.status().as_u16()).map_err(|error| error.to_string())
     }
 
-    /// The URL of `repo`'s web page.
+    /// The endpoint for messages, without user name and password.
+    pub fn address(&self) -> String {
+        url::shown_url(&self.endpoint)
+    }
+
+    /// The URL of `repo`'s web page, for messages.
     fn page(&self, repo: &Repo) -> String {
-        format!("{}/{}", self.endpoint, repo.url())
+        format!("{}/{}", self.address(), repo.url())
+    }
+
+    /// Whether [`resolve`](Self::resolve) downloads the backbone `source`; not if all that it needs is in the cache.
+    pub fn downloads(&self, source: &str) -> bool {
+        let Ok(Source::Remote(repo)) = parse(source) else { return false };
+        !self.offline && self.cached(&repo, &CachedRepo::new(&self.cache, &repo)).is_none()
+    }
+
+    /// The commit of a backbone that is complete in the cache, and whether it is known which optional files the Hub lacks.
+    fn cached(&self, repo: &Repo, cache: &CachedRepo) -> Option<(String, bool)> {
+        let (commit, mut known) = (cache.commit(repo.revision())?, true);
+        let complete = self.visit_files(repo, &mut |file| {
+            let path = cache.file(&commit, file);
+            known &= path.is_some() || cache.is_absent(&commit, file);
+            Ok(path)
+        });
+        complete.is_ok().then_some((commit, known))
     }
 
     fn fetch(&self, repo: &Repo, progress: &mut Callback) -> Result<PathBuf, HubError> {
         let cache = CachedRepo::new(&self.cache, repo);
-        let mut cached = None;
-        if let Some(commit) = cache.commit(repo.revision()) {
-            let mut unknown = false;
-            let complete = self.visit_files(repo, &mut |file| {
-                let path = cache.file(&commit, file);
-                unknown |= path.is_none() && !cache.is_absent(&commit, file);
-                Ok(path)
-            });
-            let snapshot = cache.snapshot(&commit);
-            if complete.is_ok() && (self.offline || !unknown) {
-                return Ok(snapshot);
-            }
-            cached = complete.is_ok().then_some((commit, snapshot));
+        let Some((commit, known)) = self.cached(repo, &cache) else {
+            return match self.offline {
+                true => Err(self.missing(repo, &cache)),
+                false => self.download(repo, &cache, progress),
+            };
+        };
+        let snapshot = cache.snapshot(&commit);
+        if known || self.offline {
+            return Ok(snapshot);
         }
-        if self.offline {
-            return Err(self.missing(repo, &cache));
-        }
-        let Some((commit, snapshot)) = cached else { return self.download(repo, &cache, progress) };
         // The cache suffices: only optional files whose absence is not on record are requested, at the same commit.
         match self.download(&at_revision(repo, commit), &cache, progress) {
             Err(error) if !matches!(error, HubError::Cancelled) => Ok(snapshot),

@@ -14,7 +14,7 @@ use ureq::Agent;
 use super::cache::is_name;
 use super::download::{agent, header, shown};
 use super::file::is_file;
-use super::url::same_origin;
+use super::url::{same_origin, shown_url};
 use super::{Callback, Hub, HubError, Progress};
 use crate::model::io::sha256;
 
@@ -105,7 +105,7 @@ impl Hub {
         let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let url = format!("{}/api/models/{id}/commit/main", self.endpoint);
         session.post(&url, "application/x-ndjson", body.as_bytes(), "write to it")?;
-        Ok(format!("{}/{id}", self.endpoint))
+        Ok(format!("{}/{id}", self.address()))
     }
 }
 
@@ -188,7 +188,7 @@ impl Session<'_> {
         let response = request.send(&file.bytes[..]).map_err(|error| unreachable(href, &error))?;
         match response.status().is_success() {
             true => Ok(()),
-            false => Err(HubError::Status { url: without_query(href), status: response.status().as_u16() }),
+            false => Err(HubError::Status { url: shown_url(href), status: response.status().as_u16() }),
         }
     }
 
@@ -215,7 +215,7 @@ impl Session<'_> {
         let message =
             message.or_else(|| Some(answer?["error"].as_str()?.to_owned())).unwrap_or("no reason".into());
         let message = shown(&message.replace(self.token, "TOKEN"));
-        let (id, page) = (self.id.to_owned(), format!("{}/{}", self.hub.endpoint, self.id));
+        let (id, page) = (self.id.to_owned(), format!("{}/{}", self.hub.address(), self.id));
         Err(match status.as_u16() {
             409 if url.ends_with("/api/repos/create") => HubError::RepositoryExists { id, page },
             401 | 403 => HubError::NotAllowed { id, what, message },
@@ -223,22 +223,17 @@ impl Session<'_> {
             _ if status.is_redirection() => {
                 self.malformed(url, "it redirects; the repository may have another name now")
             }
-            status => HubError::Refused { url: without_query(url), status, message },
+            status => HubError::Refused { url: shown_url(url), status, message },
         })
     }
 
     fn malformed(&self, url: &str, what: impl Into<String>) -> HubError {
         let what = what.into().replace(self.token, "TOKEN");
-        HubError::Malformed { url: without_query(url), what }
+        HubError::Malformed { url: shown_url(url), what }
     }
 }
 
 fn unreachable(url: &str, error: &ureq::Error) -> HubError {
-    let shown = without_query(url);
+    let shown = shown_url(url);
     HubError::Unreachable { reason: error.to_string().replace(url, &shown), url: shown }
-}
-
-/// A URL without its query, which may hold a signature that grants access.
-fn without_query(url: &str) -> String {
-    url.split('?').next().unwrap_or(url).to_owned()
 }

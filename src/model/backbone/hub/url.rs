@@ -1,4 +1,4 @@
-//! URLs of the Hub: the target of a redirect, and whether it has the same origin.
+//! URLs of the Hub: the target of a redirect, whether it has the same origin, and what of a URL may be shown.
 
 use ureq::http::Uri;
 
@@ -19,6 +19,14 @@ pub(super) fn join(base: &str, location: &str) -> Option<String> {
 pub(super) fn same_origin(one: &str, other: &str) -> bool {
     let (one, other) = (origin(one), origin(other));
     one.is_some() && one == other
+}
+
+/// A URL for messages: without user name and password, and without its query, which may hold a signature that grants access.
+pub(super) fn shown_url(url: &str) -> String {
+    let url = url.split('?').next().unwrap_or(url);
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    format!("{scheme}://{}{path}", authority.rsplit_once('@').map_or(authority, |(_, host)| host))
 }
 
 /// Scheme, host and port; the scheme's default port if none is given.
@@ -51,6 +59,18 @@ mod tests {
             assert!(!same_origin(other, hub), "{other}");
         }
         assert!(!same_origin("", "") && same_origin("http://h:80", "http://h/x"));
+    }
+
+    #[test]
+    fn what_grants_access_is_not_shown() {
+        for (url, shown) in [
+            ("https://me:p@ss@hub.example:8443/a@b/c?Signature=x", "https://hub.example:8443/a@b/c"),
+            ("https://me:pass@hub.example", "https://hub.example"),
+            ("https://hub.example/a/b", "https://hub.example/a/b"),
+            ("hub.example?x", "hub.example"),
+        ] {
+            assert_eq!(shown_url(url), shown);
+        }
     }
 
     #[test]
