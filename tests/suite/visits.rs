@@ -464,11 +464,17 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     window.until("the workspace", |window| window.harness.state().window.workspace() == Some(work.as_path()));
     window.answer();
     is_open(&window, 1, Some(&work));
+    // Where the user has not been, it is asked first.
+    open(&mut window, &far);
+    assert!(window.has("Connect to gpu1?"));
+    window.click("Cancel");
+    is_open(&window, 1, Some(&work));
     // A workspace that cannot be opened leaves everything as it is.
     let (job, folder, rate, left) = (JobId(u64::MAX), None, 0.0, Duration::ZERO);
     let training = ActiveRun { job, folder, detached: false, pausing: false, paused: false, rate, left };
     window.harness.state_mut().state.training.active = Some(training);
     open(&mut window, &far);
+    window.click("Connect");
     let said = window.says_text();
     assert!(said.contains("A training is running") && said.contains("./theirs (gpu1)"), "{said}");
     is_open(&window, 1, Some(&work));

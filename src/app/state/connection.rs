@@ -117,11 +117,20 @@ impl State {
         }
     }
 
+    /// The hosts that the user has connected to, or connects to now.
+    fn known_hosts(&self) -> impl Iterator<Item = &Host> {
+        self.settings.recent.hosts.iter().chain(self.connection.host())
+    }
+
+    /// Whether a host is this machine or one that the user has connected to, whatever program was started there.
+    pub fn knows_host(&self, host: &Host) -> bool {
+        host.place == "local" || self.known_hosts().any(|known| known.place == host.place)
+    }
+
     /// Takes the program from the host of a workspace, which somebody else may have written, unless the user has started it there
     /// before: opening a file must not run another one.
     pub fn drop_unknown_program(&mut self, host: &mut Host) {
-        let mut known = self.settings.recent.hosts.iter().chain(self.connection.host());
-        if known.any(|known| known == host) {
+        if self.known_hosts().any(|known| known == host) {
             return;
         }
         if let Some(program) = host.program.take() {

@@ -65,7 +65,6 @@ impl MainWindow {
                 let work = move || Outcome::Opened(opener.open(&path));
                 orders.extend(WindowOrder::failure(self.exporter.start(ctx, "open the file", work)));
             }
-            UiAction::Restore(path, workspace) => orders.push(WindowOrder::Restore(path, workspace)),
             UiAction::OpenWorkspace(path) => self.leave(ctx, Leaving::Workspace(path), state, orders),
             UiAction::Connect(host) => self.leave(ctx, Leaving::Host(host), state, orders),
             UiAction::ConnectNow => orders.push(WindowOrder::ConnectNow),

@@ -136,8 +136,14 @@ impl App {
 
     /// Replaces everything that is open by the workspace in the file `path`, before the window is first drawn.
     pub fn open_workspace(&mut self, path: &Path) {
-        let order = self.window.open(Relink::load(path.to_owned()));
+        let read = Relink::load(path.to_owned(), self.is_session(path));
+        let order = self.window.open(read, &self.state);
         order.into_iter().for_each(|order| self.carry_out(order));
+    }
+
+    /// Whether a path is a session file of this user.
+    fn is_session(&self, path: &Path) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_session(path))
     }
 
     fn carry_out(&mut self, order: WindowOrder) {
@@ -147,11 +153,12 @@ impl App {
             // This window's own session is open already, and its file may lack the last seconds.
             WindowOrder::Restore(path, _) if self.session.as_ref().is_some_and(|own| own.is_own(&path)) => {}
             WindowOrder::Open(path) => {
-                self.window.load(&self.ctx, path).into_iter().for_each(|order| self.carry_out(order));
+                let own = self.is_session(&path);
+                self.window.load(&self.ctx, path, own).into_iter().for_each(|order| self.carry_out(order));
             }
             WindowOrder::Restore(path, mut workspace) => {
                 // An earlier session names its workspace file itself; its own path is not that file.
-                if self.session.as_ref().is_none_or(|session| !session.is_session(&path)) {
+                if !self.is_session(&path) {
                     (workspace.saved_as, workspace.unsaved) = (Some(path.clone()), false);
                     workspace.host.iter_mut().for_each(|host| self.state.drop_unknown_program(host));
                 }

@@ -78,9 +78,9 @@ impl MainWindow {
         }));
     }
 
-    /// Reads the workspace in a file, and then opens it.
-    pub(super) fn load(&mut self, ctx: &Context, path: PathBuf) -> Option<WindowOrder> {
-        self.read(ctx, move || Relink::load(path))
+    /// Reads the workspace in a file, a session of this user if it is his `own`, and then opens it.
+    pub(super) fn load(&mut self, ctx: &Context, path: PathBuf, own: bool) -> Option<WindowOrder> {
+        self.read(ctx, move || Relink::load(path, own))
     }
 
     /// Reads a workspace on another thread, and then opens it unless another one, or anything else, was asked for meanwhile; a
@@ -96,10 +96,15 @@ impl MainWindow {
         WindowOrder::failure(self.exporter.start(ctx, "open the workspace", work))
     }
 
-    /// The order to restore a workspace that was read; opens the dialog for missing files first if there are any.
-    pub(super) fn open(&mut self, read: Result<Relink, WorkspaceError>) -> Option<WindowOrder> {
+    /// The order to restore a workspace that was read; opens the dialog for missing files first if there are any, and that for what is
+    /// beyond this machine.
+    pub(super) fn open(
+        &mut self,
+        read: Result<Relink, WorkspaceError>,
+        state: &State,
+    ) -> Option<WindowOrder> {
         match read {
-            Ok(read) if read.is_complete() => Some(WindowOrder::Restore(read.path, Box::new(read.workspace))),
+            Ok(read) if read.is_complete() => self.enter(read, state),
             Ok(read) => {
                 self.relink = Some(read);
                 None
@@ -217,7 +222,7 @@ mod tests {
         let [first, second] = ["first.ssmprobe", "second.ssmprobe"].map(|name| folder.path().join(name));
         for path in [&first, &second] {
             Workspace::default().save(path).expect("saved");
-            assert!(window.load(&ctx, path.clone()).is_none());
+            assert!(window.load(&ctx, path.clone(), false).is_none());
         }
         let orders = [window.next_outcome(&state), window.next_outcome(&state)].map(Vec::into_iter);
         let opened = orders.into_iter().flatten().map(|order| match order {
@@ -235,7 +240,7 @@ mod tests {
         std::fs::write(&there, "a picture").expect("written");
         let image = SavedImage { id: ImageId(1), place: away.into() };
         Workspace { images: vec![image], ..Workspace::default() }.save(&file).expect("saved");
-        assert!(window.load(&ctx, file.clone()).is_none() && window.next_outcome(&state).is_empty());
+        assert!(window.load(&ctx, file.clone(), false).is_none() && window.next_outcome(&state).is_empty());
         let what = FileRequest::Relink(Entry::Image(ImageId(1)));
         window.handle_files(&ctx, what, vec![there.clone()], &state, &mut Vec::new());
         let orders = window.next_outcome(&state);

@@ -30,6 +30,7 @@ pub(crate) mod native;
 mod on_disk;
 pub mod opener;
 mod order_files;
+mod outside;
 mod palette;
 pub mod panels;
 mod paste;
@@ -123,6 +124,8 @@ pub struct MainWindow {
     /// Opens written files with the system's program.
     pub opener: Opener,
     relink: Option<Relink>,
+    /// The workspace that waits for an answer, as it reaches beyond this machine.
+    outside: Option<Relink>,
     picker: FilePicker,
     toasts: toasts::Toasts,
     close: close_confirm::CloseConfirm,
@@ -356,11 +359,11 @@ impl MainWindow {
                 self.pick(ui.ctx(), FileRequest::Relink(entry), orders);
             }
             Answer::Given(RelinkStep::Open) => {
-                if let Some(Relink { path, workspace, .. }) = self.relink.take() {
-                    actions.push(UiAction::Restore(path, Box::new(workspace)));
-                }
+                let entered = self.relink.take().and_then(|read| self.enter(read, state));
+                orders.extend(entered);
             }
         }
+        self.ask_outside(ui, orders);
         let Some(dialog) = &mut self.export else { return };
         match dialog.ui(ui) {
             Answer::Open => {}

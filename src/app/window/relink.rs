@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use eframe::egui;
 use egui::{Label, RichText, ScrollArea, Ui};
+use indexmap::IndexSet;
 
 use super::dialog::{self, Answer};
+use super::outside;
 use crate::app::state::workspace::{Entry, Missing, Workspace, WorkspaceError};
 
 /// Height of one missing file.
@@ -18,7 +20,12 @@ pub struct Relink {
     pub path: PathBuf,
     /// Its content, with the files located so far.
     pub workspace: Workspace,
-    missing: Vec<Missing>,
+    /// Whether it is a session of this user, not a file that somebody else may have made.
+    pub own: bool,
+    /// The backbones that opening it downloads; none are looked for in a session of this user.
+    pub downloads: IndexSet<String>,
+    /// The files that are not where it expects them.
+    pub missing: Vec<Missing>,
 }
 
 /// What a person chose in the dialog.
@@ -30,10 +37,12 @@ pub enum RelinkStep {
 }
 
 impl Relink {
-    /// Reads the workspace in the file `path`, and looks for what it names: this takes long where that is much.
-    pub fn load(path: PathBuf) -> Result<Self, WorkspaceError> {
+    /// Reads the workspace in the file `path`, a session of this user if it is his `own`, and looks for what it names: this takes long
+    /// where that is much.
+    pub fn load(path: PathBuf, own: bool) -> Result<Self, WorkspaceError> {
         let workspace = Workspace::load(&path)?;
-        Ok(Self { missing: workspace.missing(), path, workspace })
+        let downloads = if own { IndexSet::new() } else { outside::downloads(&workspace) };
+        Ok(Self { missing: workspace.missing(), path, workspace, own, downloads })
     }
 
     /// Whether nothing is missing.

@@ -53,7 +53,6 @@ use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, ColumnId, JobId};
 use crate::app::state::command::{Action, Command, Effect, Prompt};
 use crate::app::state::connection::Host;
-use crate::app::state::workspace::Workspace;
 use crate::app::state::{Column, ColumnState, Finding, FindingId, JobKind, State};
 use crate::app::user_error::UserError;
 use crate::app::window::widgets::{choice_frame, combo, fit};
@@ -153,8 +152,6 @@ pub enum UiAction {
     ShowFinding(FindingId),
     /// Edit the note of a finding.
     EditFinding(FindingId, Box<Finding>),
-    /// Restore everything from this workspace, loaded from this file.
-    Restore(PathBuf, Box<Workspace>),
     /// Open the workspace of this file.
     OpenWorkspace(PathBuf),
     /// Connect to a remote worker, or to this program's own.

@@ -1,0 +1,169 @@
+//! The question before a workspace reaches beyond this machine: to the host of its files, or to the Hub for backbones. It is one
+//! question for all of that, and none where the user has been before.
+
+use eframe::egui::{Label, Ui};
+use indexmap::IndexSet;
+
+use super::dialog::{self, Answer};
+use super::relink::Relink;
+use super::{MainWindow, WindowOrder};
+use crate::app::format::{counted, file_name};
+use crate::app::state::State;
+use crate::app::state::connection::Host;
+use crate::app::state::workspace::Workspace;
+use crate::model::backbone::hub;
+
+/// Most backbones that the question names.
+const MAX_NAMED: usize = 8;
+
+/// The backbones that are downloaded to this machine when a workspace is opened: of those that it opens, and that of its training form,
+/// which is planned as soon as it is shown.
+pub fn downloads(workspace: &Workspace) -> IndexSet<String> {
+    let open = workspace.backbones.iter().filter(|backbone| backbone.open).map(|backbone| &backbone.source);
+    let here = open.chain([&workspace.training.backbone]).filter(|_| workspace.host.is_none());
+    here.filter(|source| hub::downloads(source)).cloned().collect()
+}
+
+impl MainWindow {
+    /// The order to restore a workspace that was read; asks first if it reaches out to where the user has not been.
+    pub(super) fn enter(&mut self, read: Relink, state: &State) -> Option<WindowOrder> {
+        self.outside = None;
+        if read.reaches_out(state) {
+            self.outside = Some(read);
+            return None;
+        }
+        Some(WindowOrder::Restore(read.path, Box::new(read.workspace)))
+    }
+
+    /// Draws the question while one is pending.
+    pub(super) fn ask_outside(&mut self, ui: &Ui, orders: &mut Vec<WindowOrder>) {
+        let answer = self.outside.as_ref().map_or(Answer::Open, |read| read.ask(ui));
+        if matches!(answer, Answer::Open) {
+            return;
+        }
+        let read = self.outside.take();
+        if let (Answer::Given(downloads), Some(read)) = (answer, read) {
+            let Relink { path, workspace, .. } = if downloads { read } else { read.without_downloads() };
+            orders.push(WindowOrder::Restore(path, Box::new(workspace)));
+        }
+    }
+}
+
+impl Relink {
+    fn reaches_out(&self, state: &State) -> bool {
+        let host = self.workspace.host.as_ref();
+        !self.own && (!self.downloads.is_empty() || host.is_some_and(|host| !state.knows_host(host)))
+    }
+
+    /// Closes the backbones that would be downloaded; the library still lists them.
+    fn without_downloads(mut self) -> Self {
+        let Workspace { backbones, training, .. } = &mut self.workspace;
+        backbones.iter_mut().for_each(|backbone| backbone.open &= !self.downloads.contains(&backbone.source));
+        if self.downloads.contains(&training.backbone) {
+            training.backbone.clear();
+        }
+        self
+    }
+
+    /// Draws the question; the answer is whether to open the workspace with what it downloads.
+    fn ask(&self, ui: &Ui) -> Answer<bool> {
+        let (name, host) = (file_name(&self.path), self.workspace.host.as_ref().map(Host::name));
+        let (title, about, yes) = match host {
+            Some(host) => (
+                format!("Connect to {host}?"),
+                format!(
+                    "The files of {name} are on {host}, to which you have not connected before. To open it is to log in \
+                     there with your own ssh, and backbones that it takes from the Hub are downloaded there"
+                ),
+                "Connect",
+            ),
+            None => (
+                format!("Download {}?", counted(self.downloads.len(), "backbone", "backbones")),
+                format!("{name} uses what the Hugging Face Hub has and this machine does not"),
+                "Download",
+            ),
+        };
+        dialog::show(ui.ctx(), "outside", 460.0, &title, |ui| {
+            ui.add(Label::new(about).wrap());
+            for source in self.downloads.iter().take(MAX_NAMED) {
+                ui.add(Label::new(source).truncate());
+            }
+            if let Some(more @ 1..) = self.downloads.len().checked_sub(MAX_NAMED) {
+                ui.weak(format!("and {} more", counted(more, "backbone", "backbones")));
+            }
+            dialog::buttons_with(ui, yes, true, true, |ui| {
+                match host.is_none() && ui.button("Open without them").clicked() {
+                    true => Answer::Given(false),
+                    false => Answer::Open,
+                }
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::app::jobs::BackboneId;
+    use crate::app::state::workspace::SavedBackbone;
+
+    /// A workspace with open backbones of these sources, the last of which its training form names, as it is when the first is on this
+    /// machine alone.
+    fn read(sources: [&str; 2], host: Option<&str>) -> Relink {
+        let backbone = |(id, source): (u64, &str)| {
+            let (id, source) = (BackboneId(id), source.to_owned());
+            SavedBackbone { id, source, fingerprint: None, options: None, open: true }
+        };
+        let mut workspace =
+            Workspace { backbones: (1..).zip(sources).map(backbone).collect(), ..Workspace::default() };
+        workspace.training.backbone = sources[1].to_owned();
+        workspace.host = host.map(|place| Host { place: place.to_owned(), program: None });
+        let downloads =
+            if host.is_none() { IndexSet::from([sources[1].to_owned()]) } else { IndexSet::new() };
+        let (path, own) = (PathBuf::from("theirs.ssmprobe"), false);
+        Relink { path, workspace, own, downloads, missing: Vec::new() }
+    }
+
+    #[test]
+    fn a_workspace_is_asked_about_once_unless_it_is_the_users_own_or_goes_where_he_has_been() {
+        let mut state = State::default();
+        let sources = ["./here", "org/name"];
+        let asks = |read: Relink, state: &State| {
+            let mut window = MainWindow::default();
+            let order = window.enter(read, state);
+            assert_eq!(order.is_none(), window.outside.is_some());
+            order.is_none()
+        };
+        assert!(asks(read(sources, None), &state) && asks(read(sources, Some("ssh://gpu1")), &state));
+        assert!(!asks(Relink { own: true, ..read(sources, Some("ssh://gpu1")) }, &state));
+        assert!(!asks(Relink { own: true, ..read(sources, None) }, &state));
+        assert!(!asks(Relink { downloads: IndexSet::new(), ..read(sources, None) }, &state));
+        assert!(!asks(read(sources, Some("local")), &state), "a process of this machine");
+        // Whatever program was started there.
+        let host = Host { place: "ssh://gpu1".into(), program: Some("~/ssmprobe".into()) };
+        state.settings.recent.hosts.push_front(host);
+        assert!(
+            !asks(read(sources, Some("ssh://gpu1")), &state)
+                && asks(read(sources, Some("ssh://gpu2")), &state)
+        );
+    }
+
+    #[test]
+    fn what_is_not_downloaded_stays_in_the_library_closed() {
+        let Workspace { backbones, training, .. } =
+            read(["./here", "org/name"], None).without_downloads().workspace;
+        assert_eq!(backbones.iter().map(|backbone| backbone.open).collect::<Vec<_>>(), [true, false]);
+        assert_eq!((training.backbone.as_str(), backbones[1].source.as_str()), ("", "org/name"));
+    }
+
+    #[test]
+    fn only_what_is_opened_from_the_hub_is_downloaded() {
+        let mut workspace = read(["./here", "/nowhere/at-all"], None).workspace;
+        assert!(downloads(&workspace).is_empty(), "paths are not");
+        workspace.host = Some(Host { place: "ssh://gpu1".into(), program: None });
+        workspace.training.backbone = "org/name-that-nobody-has".into();
+        assert!(downloads(&workspace).is_empty(), "not to this machine");
+    }
+}
