@@ -67,20 +67,22 @@ fn a_run_stopped_after_any_event_ends_as_one_that_was_not() {
 }
 
 #[test]
-fn a_run_that_another_has_begun_meanwhile_is_one_to_wait_for() {
+fn a_run_that_another_begins_is_one_to_wait_for_before_any_token_is_extracted() {
     let desk = Desk::new();
     let plan = desk.train_plan(&["linear-bn"]);
-    let spec = TrainSpec { plan: plan.clone(), out: desk.path("run"), resume: true };
-    let mut twin = None;
-    let met = train::run(device::choose, &spec, &mut |event| {
-        if matches!(event, Event::Plan { .. }) {
-            twin = Some(contents(&desk.trained(&plan, "run")));
-        }
-        ControlFlow::Continue(())
-    });
-    let error = met.expect_err("another has it");
-    assert!(matches!(error, TrainingError::Run(RunError::Claimed { host: None, .. })), "{error}");
-    assert!(twin == Some(contents(&desk.trained(&plan, "run"))));
+    for resume in [false, true] {
+        let spec = TrainSpec { plan: plan.clone(), out: desk.path(&format!("run-{resume}")), resume };
+        let mut twin = None;
+        let first = train::run(device::choose, &spec, &mut |event| {
+            if matches!(event, Event::Plan { .. }) {
+                twin = Some(train::run(device::choose, &spec, &mut |_| panic!("it has begun")));
+            }
+            ControlFlow::Continue(())
+        });
+        assert!(first.expect("a training").finished);
+        let error = twin.expect("a twin").expect_err("another has it");
+        assert!(matches!(error, TrainingError::Run(RunError::Claimed { host: None, .. })), "{error}");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub mod tensorboard;
 mod token_source;
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use self::error::TrainingError;
 use self::manifest::{manifest, truth};
@@ -142,10 +142,7 @@ pub fn run(
         true if !*resume => return Err(RunError::Exists { folder: out.clone() }.into()),
         true => {
             let run = Run::open(out)?;
-            if let Some(host) = RunLock::other_machine(out) {
-                let _ = tell(Event::Watch { host }); // the next event decides whether to stop
-            }
-            Some((run.claim()?, run))
+            Some((claim(out, tell)?, run))
         }
         false => {
             // Before the backbone runs over all images.
@@ -174,15 +171,19 @@ pub fn run(
     let dims = token_plan.dims(&dataset);
     plan.check()?;
     fresh(plan, dims, 0, &choice.device)?;
+    // Another process that starts the same run would extract the same tokens.
+    let (claim, begun) = match before {
+        Some((claim, run)) => (claim, Some(run)),
+        None => (claim(out, tell)?, None),
+    };
     let shows = smallest_difference(parts.test.images.len(), settings.seeds);
     let steps = parts.train.images.len().div_ceil(settings.batch) * settings.epochs * settings.seeds;
     if tell(Event::Plan { tokens: &token_plan, dataset: &dataset, steps, shows }).is_break() {
         return Err(ExtractError::Stopped { done: token_plan.done, images: token_plan.images }.into());
     }
-    let run = before.as_ref().map(|(_, run)| run);
-    let mut lost = None;
+    let (mut lost, run) = (None, begun.as_ref());
     let tokens = token_source::supply(plan, &token_plan, run, &dataset, &choice.device, &mut |event| {
-        lost = lost.take().or_else(|| before.as_ref()?.0.beat().err()); // once lost, it stays so
+        lost = lost.take().or_else(|| claim.beat().err()); // once lost, it stays so
         match lost {
             Some(_) => ControlFlow::Break(()),
             None => tell(Event::Extract { event, dataset: &dataset }),
@@ -192,29 +193,32 @@ pub fn run(
     let parts = parts.readable(&*tokens)?;
     let unreadable: Vec<usize> = (0..token_plan.images).filter(|&image| !tokens.readable(image)).collect();
     let manifest = manifest(plan, &dataset, &token_plan, &parts, unreadable.len(), &choice.found.name);
-    let (claim, run) = match before {
-        Some((claim, mut run)) => {
+    let run = match begun {
+        Some(mut run) => {
             resume::compare(&run, &manifest, true)?;
             run.tidy()?;
             if run.manifest.seeds != manifest.seeds {
                 run.grow(&manifest.seeds)?;
             }
-            (claim, run)
+            run
         }
-        None => {
-            let claim = RunLock::claim(out)?;
-            let created = Run::create(out, manifest, &truth(&dataset, &parts));
-            let run = created.map_err(|error| match error {
-                // Another program has created the run since this one checked.
-                RunError::Exists { folder } if *resume => RunError::Claimed { folder, host: None },
-                other => other,
-            })?;
-            (claim, run)
-        }
+        None => Run::create(out, manifest, &truth(&dataset, &parts)).map_err(|error| match error {
+            // Another program has created the run since this one checked.
+            RunError::Exists { folder } if *resume => RunError::Claimed { folder, host: None },
+            other => other,
+        })?,
     };
     if settings.recomputes(false) {
         run.keep_unreadable(&unreadable)?;
     }
     // The claim is held until the last file is written.
     Training { plan, dims, run, tokens, parts, choice, claim: &claim }.go(tell)
+}
+
+/// Claims a run's folder; says first if another machine trained there last, which is then watched.
+fn claim(out: &Path, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Result<RunLock, RunError> {
+    if let Some(host) = RunLock::other_machine(out) {
+        let _ = tell(Event::Watch { host }); // the next event decides whether to stop
+    }
+    RunLock::claim(out)
 }

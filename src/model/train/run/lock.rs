@@ -79,11 +79,6 @@ impl RunLock {
 }
 
 impl Run {
-    /// Claims the folder, as [`RunLock::claim`] does.
-    pub fn claim(&self) -> Result<RunLock, RunError> {
-        RunLock::claim(self.folder())
-    }
-
     /// Waits for the lock under which evaluations of the run are changed, held for moments and independent of training.
     pub fn turn(&self) -> Result<RunLock, RunError> {
         let path = self.folder().join("state/evaluation.lock");
