@@ -244,3 +244,31 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
     }
     ends("one", &["--objective", "supervised"], 2, "of 1 class, expected at least two");
 }
+
+/// As where locks do not reach from one machine to another.
+#[cfg(unix)]
+#[test]
+fn who_pretrains_on_another_machine_is_watched_which_is_said_and_left_to_it() {
+    use ssmprobe::model::io::atomic_file;
+
+    use crate::interrupts::{end, start};
+    let desk = TempDir::new().expect("a folder");
+    pictures(desk.path());
+    done(&mut pretrain(desk.path(), "out", &["--epochs", "1"]));
+    let owner = desk.path().join("out/state/owner.json");
+    let beat = |beats: u64| {
+        let text = format!(r#"{{"host": "elsewhere", "boot": "b", "process": 7, "beats": {beats}}}"#);
+        atomic_file::write(&owner, text.as_bytes()).expect("a file");
+    };
+    beat(0);
+    let mut child = start(&mut pretrain(desk.path(), "out", &["--epochs", "1", "--resume"]));
+    let mut beats = 0;
+    while child.try_wait().expect("a child").is_none() {
+        beats += 1;
+        beat(beats);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let (code, stderr, _) = end(child);
+    assert!(code == Some(1) && stderr.contains("elsewhere pre-trained last in "), "{code:?} {stderr}");
+    assert!(stderr.contains("in use by another training process on elsewhere"), "{stderr}");
+}

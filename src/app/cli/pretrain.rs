@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::app::format::counted;
+use crate::app::format::{counted, watching};
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::pretrain::{self, Event, Manifest, Point, PretrainSettings, PretrainSpec};
 use crate::app::terminal::interrupt;
@@ -54,6 +54,9 @@ impl Pretrain {
         let (mut working, mut epochs) = (None, 0);
         let summary = pretrain::run(&spec, &mut |event| {
             match event {
+                Event::Watch { host } => {
+                    display.say(&watching(&host, &format!("pre-trained last in {}", spec.out.display())));
+                }
                 Event::Begin { manifest, device, step } => {
                     epochs = manifest.settings.epochs;
                     display.say(&describe(manifest, device, step));

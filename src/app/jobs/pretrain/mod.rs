@@ -43,6 +43,11 @@ pub struct PretrainSpec {
 
 /// Progress of a pre-training. A callback that returns `Break` stops it after the current step, saved.
 pub enum Event<'a> {
+    /// Another machine pre-trained last in the folder: whether it still does takes up to three minutes to tell.
+    Watch {
+        /// Its name.
+        host: String,
+    },
     /// The pre-training begins or resumes.
     Begin {
         /// Its settings, pictures and plan.
@@ -134,6 +139,9 @@ pub fn run(
         Some(begun) => Folder::resume(out, begun, &manifest)?,
         None => Folder::create(out, &manifest)?,
     };
+    if let Some(host) = RunLock::other_machine(out) {
+        let _ = on_event(Event::Watch { host }); // the next event decides whether to stop
+    }
     let lock = RunLock::claim(out)?;
     folder.tidy()?;
     let plan = &manifest.plan;
