@@ -28,9 +28,12 @@ use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, sign};
 use crate::model::io::process::host_name;
+use crate::model::train::run::RunLock;
 
 /// Time between two looks at its files: each locks one and opens two, perhaps on a network file system.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Looks that must fail in a row before following ends with their error: a network file system may fail for a moment.
+const ATTEMPTS: usize = 30;
 /// Largest file that describes the process, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
 /// Most bytes of a log that are read at a time.
@@ -54,7 +57,7 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let out = absolute(&request.out)?;
     make_folder(&out)?;
-    if let Some(host) = ExclusiveLock::other_machine(&lock(&out)) {
+    if let Some(host) = ExclusiveLock::other_machine(&lock(&out)).or_else(|| RunLock::other_machine(&out)) {
         events.warn(watching(&host, &format!("trained last in {}", out.display())));
     }
     let exit = match claim(&out)? {
@@ -79,9 +82,9 @@ pub(super) fn run(
     let send = |news| events.sender.send(Event::Training { job: events.job, news });
     send(TrainEvent::Detached { folder: out.clone(), pid, began, host });
     let mut logs = LOGS.map(|name| Log { path: out.join(name), read: 0 });
-    let (mut known, mut stopped, mut last) = (None, false, None);
+    let (mut known, mut stopped, mut last, mut failures) = (None, false, None, 0);
     loop {
-        let ended = !is_running(&out)?;
+        let ended = has_ended(&out, &mut failures)?;
         for (log, file) in logs.iter_mut().enumerate() {
             file.lines(ended, |line, at| {
                 if last.is_none() && log == 0 {
@@ -140,16 +143,38 @@ fn ends_with_error(log: &str) -> bool {
     last.is_some_and(|line| line.starts_with(ERROR_PREFIX))
 }
 
-/// Acquires the lock to train there; `None` while a training runs.
+/// Acquires the lock to train there; `None` while a training runs. A machine that died has left the run's own lock, too: that is watched
+/// at the same time, not afterwards by the training.
 fn claim(out: &Path) -> anyhow::Result<Option<ExclusiveLock>> {
     let path = lock(out);
-    ExclusiveLock::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))
+    std::thread::scope(|scope| {
+        if RunLock::other_machine(out).is_some() {
+            let watching = Builder::new().name("run lock".into());
+            // If it cannot be started, or the run is in use, the training says so.
+            let _ = watching.spawn_scoped(scope, || drop(RunLock::claim(out)));
+        }
+        ExclusiveLock::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))
+    })
 }
 
 /// Whether a training runs there.
 fn is_running(out: &Path) -> anyhow::Result<bool> {
     let path = lock(out);
     ExclusiveLock::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))
+}
+
+/// Whether the training has ended; not as far as is known, where that could not be found out so many times in a row.
+fn has_ended(out: &Path, failures: &mut usize) -> anyhow::Result<bool> {
+    match is_running(out) {
+        Err(_) if *failures < ATTEMPTS => {
+            *failures += 1;
+            Ok(false)
+        }
+        running => {
+            *failures = 0;
+            Ok(!running?)
+        }
+    }
 }
 
 /// The process that runs, or ran, the training there.
@@ -180,20 +205,26 @@ fn begin(
     let mut child = command.spawn().context("cannot start the training")?;
     let known = Started { pid: child.id(), host: host_name(), words: words.to_owned() };
     let path = Started::path(out);
-    let written = owner.hand_to(child.id()).and_then(|()| {
+    let written = owner.hand_to(child.id()).and_then(|handed| {
         let bytes = serde_json::to_vec(&known).map_err(io::Error::other)?;
-        atomic_file::write(&path, &bytes)
+        atomic_file::write(&path, &bytes)?;
+        Ok(handed)
     });
-    if let Err(error) = written {
-        let _ = child.kill().and_then(|()| child.wait()); // nobody would know of it
-        return Err(error).with_context(|| format!("{}: cannot be written", path.display()));
-    }
-    // Waits for it, so that it leaves no zombie process.
+    let handed = match written {
+        Ok(handed) => handed,
+        Err(error) => {
+            let _ = child.kill().and_then(|()| child.wait()); // nobody would know of it
+            return Err(error).with_context(|| format!("{}: cannot be written", path.display()));
+        }
+    };
+    // Waits for it, so that it leaves no zombie process, and no owner file where it was refused before it took that over.
     let (sender, exit) = sync_channel(1);
-    Builder::new()
-        .name("training".into())
-        .spawn(move || sender.send(child.wait()))
-        .context("cannot start a thread that waits for it")?;
+    let wait = move || {
+        let ended = child.wait();
+        drop(handed);
+        sender.send(ended)
+    };
+    Builder::new().name("training".into()).spawn(wait).context("cannot start a thread that waits for it")?;
     Ok(exit)
 }
 
@@ -339,11 +370,17 @@ mod tests {
         let held = claim(folder.path()).unwrap().expect("nobody trains");
         assert!(is_running(folder.path()).unwrap() && claim(folder.path()).unwrap().is_none());
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
-        held.sign.hand_to(child.id()).unwrap();
+        let _handed = held.sign.hand_to(child.id()).unwrap();
         assert!(is_running(folder.path()).unwrap());
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!is_running(folder.path()).unwrap() && claim(folder.path()).unwrap().is_some());
+        // A file system that fails for a moment does not end what is followed.
+        failpoint::locks(Some(libc::EIO));
+        let mut failures = 0;
+        assert!((0..ATTEMPTS).all(|_| !has_ended(folder.path(), &mut failures).unwrap()));
+        assert!(has_ended(folder.path(), &mut failures).is_err());
         failpoint::locks(None);
+        assert!(has_ended(folder.path(), &mut failures).unwrap());
     }
 }

@@ -111,9 +111,12 @@ impl HostLock {
         Self::new(path, ProcessId::here())
     }
 
-    /// Hands the lock to the child process with this id, which sends the heartbeats from then on.
-    pub fn hand_to(self, process: u32) -> io::Result<()> {
-        atomic_file::write(&self.path, &sign(&self.owner.sibling(process), 0))
+    /// Hands the lock to the child process with this id, which sends the heartbeats from then on. Returns the child's lock, to be dropped
+    /// once the child has ended: it may have left the file.
+    pub fn hand_to(self, process: u32) -> io::Result<Self> {
+        let owner = self.owner.sibling(process);
+        atomic_file::write(&self.path, &sign(&owner, 0))?;
+        Ok(Self::new(&self.path, owner))
     }
 
     fn new(path: &Path, owner: ProcessId) -> Self {
@@ -383,18 +386,24 @@ mod tests {
         let path = folder.path().join("owner.json");
         let lock = taken(HostLock::ask(&path, false, STALE_AFTER, false).unwrap());
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        lock.hand_to(child.id()).unwrap();
+        let handed = lock.hand_to(child.id()).unwrap();
         assert!(HostLock::is_held(&path, false, STALE_AFTER).unwrap());
         let ask = || HostLock::ask(&path, false, STALE_AFTER, false).unwrap();
         assert!(matches!(ask(), LockAttempt::Held(_)));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(!HostLock::is_held(&path, false, STALE_AFTER).unwrap());
-        drop(taken(ask()));
+        assert!(!HostLock::is_held(&path, false, STALE_AFTER).unwrap() && path.exists());
+        drop(handed);
+        assert!(!path.exists(), "what a child leaves is removed");
         // The process that was handed it releases it on drop, too.
         let own = taken(ask());
-        own.hand_to(std::process::id()).unwrap();
+        let handed = own.hand_to(std::process::id()).unwrap();
         drop(HostLock::handed(&path));
         assert!(!path.exists());
+        // What another has taken by then stays.
+        let another = taken(ask());
+        atomic_file::write(&path, &other(0)).unwrap();
+        drop((handed, another));
+        assert!(path.exists());
     }
 }

@@ -180,6 +180,11 @@ fn what_goes_wrong_there_is_told_here() {
     train.args(["--on", "local", "--remote-program", REAL, "--out"]).arg(desk.path("run"));
     let (code, _, stderr) = run(&mut train);
     assert!(code == 2 && stderr.matches("error: ").count() == 1 && stderr.contains("nowhere"), "{stderr}");
+    // One that is refused before it takes the owner file over leaves none.
+    let mut train = desk.on_data("train", "cache");
+    train.args(["--heads", "nothing", "--on", "local", "--remote-program", REAL, "--out"]);
+    assert_ends(train.arg(desk.path("run")), 2, &["there is no head `nothing`"]);
+    assert!(!desk.path("run/train.lock.owner.json").exists());
     let mut train = desk.train("run", 1, &["--on", "ssh://127.0.0.1:1"]);
     let (code, _, stderr) = run(&mut train);
     assert!(
