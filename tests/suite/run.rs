@@ -665,6 +665,8 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         (inspect, "GAP --size 13", "does not divide into patches"),
         (inspect, "GAP --arithmetic float16", "does not support float16"),
         ("import --as mae", "none out", "none: no such file or folder"),
+        ("import --as timm", "org/name out", "`hf download org/name --local-dir DIR`"),
+        ("import --as dinov2-linear --backbone ./none", "causal out", "folder ./none does not exist"),
         ("import --as dinov2-linear --backbone MAE", "GAP out", "already a probe, with the head `gap`"),
         ("report RUN --html a.html", "--notes none", "--notes none: no such file"),
     ] {

@@ -6,14 +6,15 @@ use std::process::ExitCode;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
+use super::fetch;
 use super::scenes::is_free;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
 use crate::app::value_parser::whole_number;
-use crate::model::backbone;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::original::project::{self, PROJECTS, Scale};
 use crate::model::backbone::original::{ImportOptions, Original};
+use crate::model::backbone::{self, hub};
 use crate::model::probe::original::{self, HEAD_PROJECTS, HeadProject};
 use crate::model::probe::{BackboneMeta, Probe};
 
@@ -45,9 +46,9 @@ pub struct Import {
     /// Prefix of the tensor names of the encoder or head, such as `module.momentum_encoder.`
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
-    /// For a head: folder of the backbone whose tokens it reads.
-    #[arg(long, value_name = "FOLDER")]
-    backbone: Option<PathBuf>,
+    /// For a head: the backbone whose tokens it reads, a folder or an id on the Hugging Face Hub.
+    #[arg(long, value_name = "DIR|HUB_ID")]
+    backbone: Option<String>,
 }
 
 const LONG: &str = "\
@@ -99,7 +100,13 @@ impl Import {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let file = self.checkpoint.display();
         if let Ok(false) = self.checkpoint.try_exists() {
-            return Err(Usage(format!("{file}: no such file or folder; check the path")).into());
+            let more = match self.checkpoint.to_str().is_some_and(hub::is_id) {
+                true => format!(
+                    ", or get a model of the Hub by `hf download {file} --local-dir DIR` and import DIR"
+                ),
+                false => String::new(),
+            };
+            return Err(Usage(format!("{file}: no such file or folder; check the path{more}")).into());
         }
         if let Some(project) = original::find(&self.project) {
             if let Ok(Probe { meta, .. }) = Probe::load(&self.checkpoint) {
@@ -128,14 +135,11 @@ impl Import {
         }
         let backbone = match &self.backbone {
             None => BackboneMeta::default(),
-            Some(folder) if !folder.is_dir() => {
-                let why = "no such folder; give that of the backbone whose tokens the head reads";
-                return Err(Usage(format!("--backbone {}: {why}", folder.display())).into());
-            }
-            Some(folder) => {
-                let config = Config::open(folder)?;
+            Some(source) => {
+                let folder = fetch::backbone(source)?;
+                let config = Config::open(&folder)?;
                 BackboneMeta {
-                    id: backbone::id(folder),
+                    id: backbone::id(&folder),
                     model_type: config.family.model_type.to_owned(),
                     hidden_size: config.width,
                     ..BackboneMeta::default()
