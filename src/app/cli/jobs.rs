@@ -194,6 +194,8 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
     };
     let mut silent_since: Option<Instant> = None;
     loop {
+        // Another process may have submitted tasks, or again.
+        *plan = Plan::open(&plan.folder).unwrap_or_else(|_| plan.clone());
         let polled = states(plan).map_err(anyhow::Error::from).and_then(|tasks| watch.update(plan, &tasks));
         match polled {
             Err(error)

@@ -1,6 +1,7 @@
 //! Submitting tasks: all of them at first, later those that failed, and cancelling them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,7 @@ use super::{local, slurm};
 use crate::app::jobs::tasks::plan_file;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
+use crate::model::io::file_lock::{TryLock, try_lock};
 use crate::model::train::run::{Run, RunError};
 
 /// Submits all tasks of a new plan.
@@ -23,6 +25,7 @@ use crate::model::train::run::{Run, RunError};
 /// If its folder has unfinished tasks or an unreadable plan; if the disk or Slurm refuses: tasks submitted by then stay.
 pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
     let folder = plan.folder.display();
+    let _turn = turn(plan)?.ok_or_else(|| already_submitting(plan))?;
     if plan_file(&plan.folder).exists() {
         let unknown = || {
             Usage(format!(
@@ -58,6 +61,8 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
 /// # Errors
 /// As [`all`].
 pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
+    let _turn = turn(plan)?.ok_or_else(|| already_submitting(plan))?;
+    *plan = Plan::open(&plan.folder)?; // another process may have submitted some since
     let busy = plan.place == SubmitTarget::Local && local::lives(plan)?;
     let mut states = states(plan)?;
     for (task, part) in plan.parts().into_iter().filter(|(_, part)| !busy && part.exists()) {
@@ -114,11 +119,13 @@ pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
     Ok(wanted.len())
 }
 
-/// Submits the tasks that never were, because Slurm's limit was reached: as many as it takes now.
+/// Submits the tasks that never were, because Slurm's limit was reached: as many as it takes now; none while another process does.
 ///
 /// # Errors
 /// As [`all`]; also if the limit is still reached.
 pub fn rest(plan: &mut Plan, states: &[(Task, State)]) -> anyhow::Result<()> {
+    let Some(_turn) = turn(plan)? else { return Ok(()) };
+    *plan = Plan::open(&plan.folder)?;
     let unsubmitted = states.iter().filter(|(task, _)| plan.array(*task).is_none());
     let wanted: Vec<Task> = unsubmitted.map(|(task, _)| *task).collect();
     submit_tasks(plan, &wanted, &active_tasks(states))
@@ -137,6 +144,28 @@ pub fn end(plan: &Plan) -> anyhow::Result<()> {
             plan.mark_cancelled()
         }
     }
+}
+
+/// The right to submit tasks, which one process has at a time, as far as file locks reach; `None` while another has it.
+fn turn(plan: &Plan) -> anyhow::Result<Option<File>> {
+    let folder = plan.home().join("state");
+    let path = folder.join(".submit");
+    let lock = || -> std::io::Result<Option<File>> {
+        atomic_file::make_folder(&folder)?;
+        let file = match File::options().write(true).create(true).truncate(false).open(&path) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => File::open(&path)?, // another user's
+            file => file?,
+        };
+        Ok((try_lock(&file)? != TryLock::Held).then_some(file))
+    };
+    lock().with_context(|| path.display().to_string())
+}
+
+/// The error while another process submits tasks.
+fn already_submitting(plan: &Plan) -> anyhow::Error {
+    let folder = plan.folder.display();
+    Usage(format!("another process is submitting the tasks of {folder}; `ssmprobe jobs {folder}` shows them"))
+        .into()
 }
 
 /// The error while a process on this machine, or on another, runs the tasks.

@@ -8,6 +8,7 @@
 //! | `plan.json` | [`Plan`]: the stages, and the job ids they were submitted as |
 //! | `STAGE.sh` | the batch script of a stage ([`script`]) |
 //! | `state/STAGE-N` | the exit code of a task that has ended ([`status`]) |
+//! | `state/.submit` | nothing: it is locked by the process that submits tasks |
 //! | `state/.cancel` | nothing: it marks that the tasks were cancelled, and none was submitted since |
 //! | `log/STAGE-N.txt` | the output of a task |
 //! | `1`, `2`, ... | the results of each part, until they are joined |

@@ -199,6 +199,9 @@ impl Plan {
         {
             return Err(format!("`{out}` is not a folder name"));
         }
+        if let Some(array) = self.handed_in.iter().find(|array| !slurm::is_job(&array.id)) {
+            return Err(format!("`{}` is not the number of a job of Slurm", array.id));
+        }
         let tasks = self.stages.iter().fold(0_u64, |sum, stage| sum.saturating_add(stage.tasks() as u64));
         if tasks > MAX_TASKS {
             return Err(format!("it has {tasks} tasks, and a plan has at most {MAX_TASKS}"));

@@ -68,12 +68,17 @@ pub fn submit(script: &Path, options: &[String]) -> Result<String, SlurmError> {
     // ID, or ID;CLUSTER, on the last line: a site's plugins may print others before it.
     let last = stdout.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     let id = last.split(';').next().unwrap_or_default();
-    match !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit()) {
+    match is_job(id) {
         true => Ok(id.to_owned()),
         false => {
             Err(SlurmError::Refused { command: "sbatch", words: format!("`{last}`, expected a job number") })
         }
     }
+}
+
+/// Whether a text is the number of a job: what else a plan names could be an option of Slurm's commands.
+pub fn is_job(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// The tasks in the queue of this user, of the owner of the file `plan`, as a run may be opened by others, and of that of its folder,

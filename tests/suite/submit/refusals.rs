@@ -131,6 +131,32 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
 }
 
 #[test]
+fn one_process_at_a_time_submits_the_tasks_of_a_plan() {
+    let desk = Desk::new(24, 12);
+    let bin = slurm(&desk, TAKES);
+    let (home, folder) = (desk.path("run/tasks"), desk.path("run"));
+    let submit = || on(&bin, desk.train("run", 1, &["--submit", "slurm"]));
+    let retry = || on(&bin, jobs(&folder, &["--retry"]));
+    let hold = || {
+        fs::create_dir_all(home.join("state")).expect("a folder");
+        let file = fs::File::create(home.join("state/.submit")).expect("a file");
+        file.lock().expect("a lock");
+        file
+    };
+    let words = ["another process is submitting the tasks of"];
+    let held = hold();
+    assert_ends(&mut submit(), 2, &words);
+    assert!(!bin.join("sbatch.calls").exists());
+    drop(held);
+    done(&mut submit());
+    let held = hold();
+    assert_ends(&mut retry(), 2, &words);
+    drop(held);
+    assert_ends(&mut retry(), 0, &["submitted 4 tasks"]);
+    assert_eq!(calls(&bin, &home).len(), 6);
+}
+
+#[test]
 fn tasks_beyond_the_submit_limit_are_handed_in_as_there_is_room() {
     let desk = Desk::new(24, 12);
     done(&mut desk.train("whole", 1, &["--seeds", "4"]));
@@ -308,6 +334,12 @@ fn what_could_not_be_read_again_is_not_handed_in() {
     assert_ends(&mut train, 2, &["Slurm takes a backslash"]);
     assert!(!desk.path("run").exists() && !desk.path("a\\b").exists());
     done(&mut submit(&[]));
+    // A plan of somebody else gives no options to Slurm's commands.
+    let text = fs::read_to_string(desk.path("run/tasks/plan.json")).expect("a plan");
+    let theirs = text.replace("\"id\": \"1\"", "\"id\": \"--user=me\"");
+    fs::write(desk.path("run/tasks/plan.json"), theirs).expect("a plan");
+    let words = ["`--user=me` is not the number of a job"];
+    assert_ends(&mut on(&bin, jobs(&desk.path("run"), &["--cancel"])), 1, &words);
     // An unreadable plan may be that of running tasks.
     fs::write(desk.path("run/tasks/plan.json"), "{").expect("damaged");
     assert_ends(&mut submit(&[]), 2, &["has tasks already", "plan.json"]);
