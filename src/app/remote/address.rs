@@ -117,8 +117,9 @@ impl WorkerAddress {
     pub(super) fn shell(&self, script: &str) -> io::Result<Command> {
         let Self::Ssh { user, host, port } = self else { return Err(io::Error::other("not an ssh address")) };
         let mut command = Command::new("ssh");
-        // No password prompt: keys, agents and jump hosts are those of the user's configuration. A lost network is noticed
-        // within a minute. Neither the agent (-a) nor the screen (-x) is forwarded: a workspace may name the machine.
+        // No password prompt: keys, agents and jump hosts are those of the user's configuration. A machine that does not answer
+        // is given up, and a lost network is noticed, within a minute. Neither the agent (-a) nor the screen (-x) is forwarded: a
+        // workspace may name the machine.
         command.args([
             "-T",
             "-a",
@@ -129,6 +130,8 @@ impl WorkerAddress {
             "ClearAllForwardings=yes",
             "-o",
             "ServerAliveInterval=15",
+            "-o",
+            "ConnectTimeout=60",
         ]);
         if let Some(port) = port {
             command.args(["-p", &port.to_string()]);
@@ -229,7 +232,17 @@ mod tests {
         let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(
             words[9..],
-            ["-p", "22", "-l", "me", "--", "gpu1", r"exec ~/'my '\''bin'\''/$x' serve --stdio"]
+            [
+                "-o",
+                "ConnectTimeout=60",
+                "-p",
+                "22",
+                "-l",
+                "me",
+                "--",
+                "gpu1",
+                r"exec ~/'my '\''bin'\''/$x' serve --stdio"
+            ]
         );
     }
 }

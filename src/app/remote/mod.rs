@@ -202,7 +202,9 @@ fn refused_by_ssh(code: Option<i32>, said: &[String]) -> Option<RemoteErrorKind>
     (code == Some(SSH_FAILED)).then(|| match () {
         () if says("Host key for") && says("has changed") => RemoteErrorKind::ChangedHostKey,
         () if says("Host key verification failed") => RemoteErrorKind::NewHostKey,
-        () if says("Permission denied") => RemoteErrorKind::Denied,
+        () if says("Permission denied") || says("Too many authentication failures") => {
+            RemoteErrorKind::Denied
+        }
         () => RemoteErrorKind::Unreachable,
     })
 }
@@ -274,6 +276,19 @@ fn read_events(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_login_that_is_refused_is_told_from_a_machine_that_is_not_there() {
+        let fault = |said: &str| refused_by_ssh(Some(SSH_FAILED), &[said.to_owned()]);
+        let refused = [
+            "me@gpu1: Permission denied (publickey).",
+            "Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures",
+        ];
+        assert!(refused.iter().all(|said| fault(said) == Some(RemoteErrorKind::Denied)));
+        let absent = fault("ssh: connect to host gpu1 port 22: Connection timed out");
+        assert_eq!(absent, Some(RemoteErrorKind::Unreachable));
+        assert_eq!(refused_by_ssh(Some(1), &[]), None);
+    }
 
     #[test]
     fn a_worker_that_never_says_hello_is_not_waited_for_without_end() {
