@@ -27,7 +27,7 @@ pub struct Link {
     /// Events made here in the worker's place, as for jobs cancelled while it is away.
     local_events: VecDeque<Event>,
     log: VecDeque<String>,
-    /// Attempts in a row that failed, or whose connection was lost before a job finished.
+    /// Attempts in a row that failed, or whose connection was lost before a job finished other than one that opens again what was open.
     attempts: u32,
     /// Whether a connection was ever established.
     was_connected: bool,
@@ -141,8 +141,8 @@ impl Link {
             requests.pump();
             match remote.receive(at_most) {
                 Ok(Some(event)) => {
-                    self.attempts = attempts_after(&event, self.attempts);
                     let event = self.pending.receive(event);
+                    self.attempts = attempts_after(event.as_ref(), self.attempts);
                     self.pending.deferred_requests().into_iter().for_each(|request| requests.send(request));
                     if event.is_some() {
                         return event;
@@ -245,9 +245,9 @@ impl Drop for Link {
     }
 }
 
-/// The count of failed attempts after an event: a job that finished shows that the connection works.
-fn attempts_after(event: &Event, attempts: u32) -> u32 {
-    if matches!(event, Event::Finished(_)) { 0 } else { attempts }
+/// The count of failed attempts after what the window gets of an event: a job that finished shows that the connection works.
+fn attempts_after(event: Option<&Event>, attempts: u32) -> u32 {
+    if matches!(event, Some(Event::Finished(_))) { 0 } else { attempts }
 }
 
 /// The delay after a failure that `attempts` others preceded: a second, doubled each time up to [`MAX_RETRY_DELAY`].
@@ -307,11 +307,9 @@ mod tests {
             assert_eq!(retry, Some(wait), "{why}");
         }
         // A finished job resets the delay; a started one does not.
-        assert_eq!(attempts_after(&Event::Started(JobId(1)), link.attempts), 7);
-        assert_eq!(
-            retry_delay(attempts_after(&Event::Finished(JobId(1)), link.attempts)),
-            Duration::from_secs(1)
-        );
+        let attempts = |event| attempts_after(event, link.attempts);
+        assert_eq!([attempts(Some(&Event::Started(JobId(1)))), attempts(None)], [7, 7]);
+        assert_eq!(retry_delay(attempts(Some(&Event::Finished(JobId(1))))), Duration::from_secs(1));
         // A permanent failure is retried only if there was a connection before; another protocol never is.
         let ended = || RemoteErrorKind::Ended { program: "ssmprobe".to_owned(), status: "1".to_owned() };
         let other = || RemoteErrorKind::Protocol { found: 0, version: "0".to_owned() };
