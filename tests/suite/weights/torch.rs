@@ -21,6 +21,17 @@ pub fn torch_zip(pickle: &[u8]) -> Vec<u8> {
     zip_of(&[("m/data.pkl", pickle), ("m/data/0", &[0; 16]), ("m/version", b"3\n")])
 }
 
+/// The same with both end records that torch.save writes: that of ZIP64 before the usual one, which has all numbers, too.
+fn with_zip64_end(zip: &[u8]) -> Vec<u8> {
+    let (entries, end) = zip.split_at(zip.len() - 22);
+    let number = |at: usize| u64::from(u32::from_le_bytes(end[at..at + 4].try_into().unwrap()));
+    let files = u64::from(u16::from_le_bytes([end[10], end[11]]));
+    let numbers = [files, files, number(12), number(16)].map(u64::to_le_bytes).concat();
+    let record = [&b"PK\x06\x06\x2c\0\0\0\0\0\0\0\x1e\x03\x2d\0"[..], &[0; 8], &numbers].concat();
+    let locator = [&b"PK\x06\x07\0\0\0\0"[..], &(entries.len() as u64).to_le_bytes(), b"\x01\0\0\0"].concat();
+    [entries, &record, &locator, end].concat()
+}
+
 /// The pickle of `{'w': tensor}` of float32 with these integers, each an opcode with its argument.
 fn tensor_pickle(key: &str, numel: &[u8], offset: &[u8], shape: &[u8], strides: &[u8]) -> Vec<u8> {
     let text = |s: &str| [&b"X"[..], &(s.len() as u32).to_le_bytes(), s.as_bytes()].concat();
@@ -71,6 +82,17 @@ fn false_torch_tensors_are_found_out() {
     assert!(error(name, &torch_zip(b"\x80\x02}q\x00X\x05\x00\x00\x00modelh\x00s.")).contains("no dict"));
     assert!(error(name, &torch_zip(&[&b"\x80\x02"[..], &[b'('; 4_000_000]].concat())).contains("steps"));
     assert!(error(name, &torch_zip(b"")).contains("left"));
+}
+
+#[test]
+fn a_file_is_read_whatever_its_name_when_it_was_saved() {
+    let pickle = tensor_pickle("0", b"K\x04", b"K\x00", b"K\x02K\x02", b"K\x02K\x01");
+    for length in 1..40 {
+        let names = ["data.pkl", "data/0"].map(|name| format!("{}/{name}", "m".repeat(length)));
+        let zip = with_zip64_end(&zip_of(&[(&names[0], &pickle), (&names[1], &[0; 16])]));
+        let read = read_all(folder("pytorch_model.bin", &zip).path());
+        assert_eq!(read.unwrap_or_else(|error| panic!("{length}: {error}")).names().count(), 1);
+    }
 }
 
 /// Shared layers: one storage of 3 MB under many names.

@@ -9,6 +9,7 @@ use std::io::Cursor;
 use std::ops::Range;
 
 use safetensors::Dtype;
+use zip::read::{ArchiveOffset, Config};
 use zip::{CompressionMethod, ZipArchive};
 
 use super::error::WeightsError;
@@ -49,7 +50,10 @@ pub(super) fn tensors_under<'k>(
 
 fn zip<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), WeightsError> {
     let broken = |error: zip::result::ZipError| file.damaged(FORMAT, error.to_string());
-    let mut archive = ZipArchive::new(Cursor::new(&file[..])).map_err(broken)?;
+    // Nothing precedes the archive. Left to find that out, the reader takes the first entry to end its directory where PyTorch puts a
+    // ZIP64 record behind it, and errs by 76 bytes where the first header is as long: with a root of 21 letters.
+    let config = Config { archive_offset: ArchiveOffset::Known(0) };
+    let mut archive = ZipArchive::with_config(config, Cursor::new(&file[..])).map_err(broken)?;
     if archive.has_duplicate_names() {
         return Err(file.damaged(FORMAT, "its ZIP directory lists a name twice"));
     }
