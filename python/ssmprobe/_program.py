@@ -14,6 +14,7 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -89,14 +90,34 @@ def _check_whole(place: Path) -> None:
 def run(*arguments: PathLike) -> str:
     """Runs `ssmprobe ARGUMENTS...` to its end and returns what it printed; an error with what it said where it failed.
 
-    On Ctrl-C the program finishes its step and saves, then `KeyboardInterrupt` is raised; a second Ctrl-C ends it at once.
+    What it says meanwhile, progress and warnings, appears on `sys.stderr`. On Ctrl-C the program finishes its step and saves,
+    then `KeyboardInterrupt` is raised; a second Ctrl-C ends it at once.
     """
+    return _run(arguments, loud=True)
+
+
+def _run(arguments: Iterable[PathLike], loud: bool) -> str:
     words = [os.fspath(word) for word in arguments]
-    process = _start(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    printed, said = _end(process)
-    if process.returncode:
-        raise ProgramError(f"{program()} {' '.join(words)} ended with code {process.returncode}: {said.strip()}")
-    return printed
+    said: list[str] = []
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed:
+        process = _start(words, stdout=printed, stderr=subprocess.PIPE)
+
+        def collect() -> None:
+            assert process.stderr is not None
+            with process.stderr as lines:
+                for line in lines:
+                    said.append(line)
+                    if loud:
+                        with suppress(OSError, ValueError):  # nobody listens any more
+                            print(line, end="", file=sys.stderr)
+
+        reader = threading.Thread(target=collect, name="ssmprobe run", daemon=True)
+        reader.start()
+        _end(process, reader)
+        if process.returncode:
+            raise ProgramError(f"{program()} {' '.join(words)} ended with code {process.returncode}: {''.join(said).strip()}")
+        printed.seek(0)
+        return printed.read()
 
 
 def _start(words: list[str], **files: Any) -> subprocess.Popen[str]:
@@ -108,21 +129,23 @@ def _start(words: list[str], **files: Any) -> subprocess.Popen[str]:
         raise ProgramError(f"{file} cannot be started: {why.strerror}; {_AGAIN}") from why
 
 
-def _end(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """What a program printed and said until its end; every Ctrl-C is passed on to it."""
+def _end(process: subprocess.Popen[str], reader: threading.Thread) -> None:
+    """Waits for the end of a program and of what it says; every Ctrl-C, and what else ends the waiting, is passed on to it."""
     try:
-        return process.communicate()
-    except KeyboardInterrupt:
+        while reader.is_alive():
+            reader.join(0.1)  # a wait without a limit is not ended by Ctrl-C where polars is imported, which handles it, too
+        process.wait()
+    except BaseException:
         if sys.platform != "win32":  # where Ctrl-C reaches it by itself, and this would kill it
             process.terminate()
-        _end(process)
+        _end(process, reader)
         raise
 
 
 def figures(trace: PathLike, names: Iterable[str]) -> dict[str, bytes]:
     """Figures of a trace file as SVG, by name, as far as it has them: `ssmprobe figures --list` says which there are."""
     with tempfile.TemporaryDirectory(prefix="ssmprobe-") as folder:
-        run("figures", "--trace", trace, "--figure", "all", "--out", Path(folder, "f.svg"))
+        _run(["figures", "--trace", trace, "--figure", "all", "--out", Path(folder, "f.svg")], loud=False)
         drawn = {name: Path(folder, f"f-{name}.svg") for name in names}
         return {name: file.read_bytes() for name, file in drawn.items() if file.is_file()}
 
@@ -132,12 +155,12 @@ class Window:
 
     def __init__(self, words: list[str], folder: tempfile.TemporaryDirectory[str]) -> None:
         said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (read at its end)
-        self.process = process = _start(words, stderr=said)
+        self.process: subprocess.Popen[str] = _start(words, stderr=said)
         """The program."""
 
         def clean() -> None:
             with said:
-                if process.wait() not in _CLOSED:  # it failed: a notebook shows what Python says, not what the program does
+                if self.process.wait() not in _CLOSED:  # a notebook shows what Python says, not what the program does
                     said.seek(0)
                     print(said.read(), end="", file=sys.stderr)
             folder.cleanup()
@@ -174,18 +197,22 @@ def open(
     """
     folder = tempfile.TemporaryDirectory(prefix="ssmprobe-")
     arguments: list[str] = []
-    for number, thing in enumerate(what):
-        if isinstance(thing, np.ndarray):
-            arguments.append(str(Path(folder.name, f"image-{number}.png")))
-            write_png(arguments[-1], thing)
-        elif isinstance(thing, Probe):
-            arguments.append(str(Path(folder.name, f"{thing.head}-{number}.safetensors")))
-            thing.save(arguments[-1])
-        else:
-            arguments.append(os.fspath(thing))
-    flags = {"--backbone": backbone, "--data": data, "--pane": pane, "--device": device}
-    arguments += [word for flag, value in flags.items() if value is not None for word in (flag, os.fspath(value))]
-    return Window(["open", *arguments], folder)
+    try:
+        for number, thing in enumerate(what):
+            if isinstance(thing, np.ndarray):
+                arguments.append(str(Path(folder.name, f"image-{number}.png")))
+                write_png(arguments[-1], thing)
+            elif isinstance(thing, Probe):
+                arguments.append(str(Path(folder.name, f"{thing.head}-{number}.safetensors")))
+                thing.save(arguments[-1])
+            else:
+                arguments.append(os.fspath(thing))
+        flags = {"--backbone": backbone, "--data": data, "--pane": pane, "--device": device}
+        arguments += [word for flag, value in flags.items() if value is not None for word in (flag, os.fspath(value))]
+        return Window(["open", *arguments], folder)
+    except BaseException:
+        folder.cleanup()
+        raise
 
 
 def write_png(path: PathLike, image: Array) -> None:

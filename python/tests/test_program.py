@@ -83,6 +83,33 @@ def test_the_program_saves_before_an_interrupt_is_raised(stand_in: Path) -> None
     assert saved.exists()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+def test_what_the_program_says_appears_at_once_and_its_results_are_returned(
+    stand_in: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in.write_text("#!/bin/sh\necho 'warning: other weights' >&2\necho found\n")
+    assert ssmprobe.run("inspect") == "found\n"
+    assert capsys.readouterr() == ("", "warning: other weights\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+def test_whatever_ends_the_waiting_ends_the_program(stand_in: Path) -> None:
+    saved = stand_in.with_name("saved")
+    stand_in.write_text(f"#!/bin/sh\ntrap 'touch {saved}; exit 130' TERM\nfor i in 1 2 3 4 5; do sleep 1; done\n")
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(1)
+    try:
+        with pytest.raises(TimeoutError):
+            ssmprobe.run("train")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert saved.exists()
+
+
 def test_the_program_reads_the_images_that_are_written(tmp_path: Path, program: Path) -> None:
     at, rng = FIXTURES / "inspect", np.random.default_rng(3)
     images = {
@@ -107,6 +134,9 @@ def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"an image is .*, expected \[height, width, 3\] or \[height, width\] uint8"):
             write_png(tmp_path / "a.png", wrong)
     assert not list(tmp_path.iterdir())
+    with pytest.raises(TypeError):
+        ssmprobe.open(np.zeros((4, 4), "u1"), 3)  # type: ignore[arg-type]
+    gc.collect()  # of a temporary folder that is left, Python warns
 
 
 def test_a_notebook_shows_the_programs_own_figures(inspected: ssmprobe.Inspection, tmp_path: Path) -> None:
