@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from ._files import (
 
 OTHER = (1 << 32) - 1  # the class of an image taken for something the dataset does not know
 SHARD = 64  # images in a shard of a token cache
+MAPPED = 16  # most shards of a cache that are mapped at a time: each holds a file open, and a process may have few hundred
 PARTS = 4096  # most parts of an epoch whose losses are kept
 
 
@@ -155,7 +157,7 @@ class Run:
 
 def read_run(folder: PathLike) -> Run:
     """Reads the folder of a run."""
-    folder = Path(folder)
+    folder = Path(folder).absolute()
     manifest = read_json(folder / "run.json")
     format_of(manifest, 1)
     rows = []
@@ -219,9 +221,8 @@ class Tokens:
     """The tokens of a dataset as a cache keeps them, mapped and not read: M images of N patch tokens of width d."""
 
     def __init__(self, folder: PathLike) -> None:
-        folder = Path(folder)
-        self._folder = folder.absolute()
-        manifest = read_json(folder / "manifest.json")
+        self._folder = Path(folder).absolute()
+        manifest = read_json(self._folder / "manifest.json")
         format_of(manifest, 1, default=1)
         self.grid: tuple[int, int] = manifest.grid()
         """Rows and columns of the patches."""
@@ -230,42 +231,44 @@ class Tokens:
         self.source: Mapping[str, str] = manifest.child("source").value
         """What the tokens depend on: weights, preprocessing, dataset, layer, precision."""
         self._images: int = manifest.count("images")
-        self._patches: list[Array] = []
-        self._cls: list[Array] = []
-        readable: list[Array] = [np.ones(0, dtype=bool)]
-        has_cls = manifest.get("has_cls", bool)
-        n = self.grid[0] * self.grid[1]
-        for index, begin in enumerate(range(0, self._images, SHARD)):
-            count = min(SHARD, self._images - begin)
-            file = folder / f"tokens-{index:06}.safetensors"
-            tensors, metadata = read_safetensors(file)
-            expected = {"patches": (count, n, self.width)} | ({"cls": (count, self.width)} if has_cls else {})
-            for name, shape in expected.items():
-                found = tensors[name].shape if name in tensors else "absent"
-                if found != shape:
-                    raise FileError(file, f"`{name}`", found, f"{list(shape)}; `ssmprobe extract` makes it again")
-            self._patches.append(tensors["patches"])
-            self._cls += [tensors["cls"]] if has_cls else []
-            skipped = read_json(file, f'{{"skipped": {metadata.get("skipped", "[]")}}}').array("skipped", dtype="i8")
-            readable.append(~np.isin(np.arange(count), skipped))
-        self.readable: Array = np.concatenate(readable)
+        self._has_cls: bool = manifest.get("has_cls", bool)
+        self._shard = lru_cache(MAPPED)(self._map)
+        readable = [self._map(index)[1] for index in range(-(-self._images // SHARD))]
+        self.readable: Array = np.concatenate([np.ones(0, dtype=bool), *readable])
         """[M]: whether the image could be read; the tokens of one that could not are 0."""
+
+    def _map(self, index: int) -> tuple[dict[str, Array], Array]:
+        """The tensors of a shard, and which of its images could be read."""
+        file = self._folder / f"tokens-{index:06}.safetensors"
+        count = min(SHARD, self._images - index * SHARD)
+        tensors, metadata = read_safetensors(file)
+        expected: dict[str, tuple[int, ...]] = {"patches": (count, self.grid[0] * self.grid[1], self.width)}
+        expected |= {"cls": (count, self.width)} if self._has_cls else {}
+        for name, shape in expected.items():
+            found = tensors[name].shape if name in tensors else "absent"
+            if found != shape:
+                raise FileError(file, f"`{name}`", found, f"{list(shape)}; `ssmprobe extract` makes it again")
+        skipped = read_json(file, f'{{"skipped": {metadata.get("skipped", "[]")}}}').array("skipped", dtype="i8")
+        return tensors, ~np.isin(np.arange(count), skipped)
 
     def __reduce__(self) -> tuple[type[Tokens], tuple[Path]]:
         return Tokens, (self._folder,)  # another process maps the files again, and gets no copy of all tokens
+
+    def __repr__(self) -> str:
+        return f"Tokens of {len(self)} images: {self.grid[0]} x {self.grid[1]} of width {self.width}, in {self._folder}"
 
     def __len__(self) -> int:
         return self._images
 
     def patches(self, image: int) -> Array:
         """[N, d] patch tokens of an image, row by row, in the precision they are kept in."""
-        image = self._index(image)
-        return np.asarray(self._patches[image // SHARD][image % SHARD])
+        shard, place = divmod(self._index(image), SHARD)
+        return np.asarray(self._shard(shard)[0]["patches"][place])
 
     def cls(self, image: int) -> Array | None:
         """[d] CLS token of an image; absent where the backbone has none."""
-        image = self._index(image)
-        return self._cls[image // SHARD][image % SHARD] if self._cls else None
+        shard, place = divmod(self._index(image), SHARD)
+        return self._shard(shard)[0]["cls"][place] if self._has_cls else None
 
     def _index(self, image: int) -> int:
         if not -self._images <= image < self._images:

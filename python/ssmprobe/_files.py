@@ -50,7 +50,10 @@ class FileError(ValueError):
 
     def __init__(self, path: PathLike, field: str, found: object, expected: object) -> None:
         super().__init__(os.fspath(path), field, found, expected)  # all of them, so that it can be pickled
-        self.path, self.field, self.found, self.expected = self.args
+        self.path: str = os.fspath(path)
+        self.field: str = field
+        self.found: object = found
+        self.expected: object = expected
 
     def __str__(self) -> str:
         return f"{self.path}: {self.field} is {self.found}, expected {self.expected}"
@@ -70,7 +73,8 @@ class Json:
             return default
         found, kinds = self.value.get(name), kind if isinstance(kind, tuple) else (kind,)
         overflows = float in kinds and isinstance(found, int) and found.bit_length() > 1023
-        if name not in self.value or not isinstance(found, kind) or (isinstance(found, bool) and kind is int) or overflows:
+        is_flag = isinstance(found, bool) and not {bool, object} & {*kinds}  # to Python, true is the number 1
+        if name not in self.value or not isinstance(found, kind) or is_flag or overflows:
             words = " or ".join("null" if k is type(None) else _WORDS.get(k, "a value") for k in kinds)
             raise FileError(self.path, f"`{name}` of {self.field}", _kind(found) if name in self.value else "absent", words)
         return found

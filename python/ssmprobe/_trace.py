@@ -169,7 +169,7 @@ class _Traces(Mapping[tuple[str, str], Trace]):
 
 def read_inspect(folder: PathLike) -> Inspection:
     """Reads the folder that `ssmprobe inspect --out` wrote."""
-    folder = Path(folder)
+    folder = Path(folder).absolute()  # traces are read later, maybe from another working folder
     summary = read_csv(folder / "summary.csv", _TEXT)
     for name in ("image_name", "probe_name"):
         if name not in summary:
@@ -252,7 +252,7 @@ def read_trace(file: PathLike) -> Trace:
         token_weight=vector(trace, "token_weight"),
         attributions={name: trace.array(name, (n,), value=value) for name, value in tokens.items() if value is not None},
         picture=seen.array("rgb", (seen.count("height"), seen.count("width"), 3), "u1"),
-        file=Path(file),
+        file=Path(file).absolute(),
     )
 
 

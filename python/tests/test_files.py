@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import ssmprobe
+from ssmprobe._dataset import MAPPED
 from ssmprobe._files import read_csv, read_npz, read_safetensors, write_safetensors
 
 from .conftest import FROZEN
@@ -120,9 +121,22 @@ def test_what_is_read_is_named_in_one_line() -> None:
     run, explained = ssmprobe.read_run(FROZEN / "run"), ssmprobe.read_inspect(FROZEN / "explained")
     survey = FROZEN / "surveys" / "sinkhorn-s0-best.survey.json"
     probe = ssmprobe.load_probe(next(iter(run.probes.values())))
-    for found in (run, explained, ssmprobe.read_evaluation(survey), probe, next(iter(explained.traces.values()))):
+    (cache,) = (FROZEN / "tokens").iterdir()
+    read = (ssmprobe.read_evaluation(survey), ssmprobe.tokens(cache), probe(np.zeros((16, 24))))
+    for found in (run, explained, probe, next(iter(explained.traces.values())), *read):
         assert "\n" not in repr(found)
         assert "array(" not in repr(found)
+
+
+def test_what_is_read_later_is_found_from_another_working_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FROZEN)
+    explained, run = ssmprobe.read_inspect("explained"), ssmprobe.read_run("run")
+    trace = ssmprobe.read_trace("explained/24/sinkhorn-s0-best.trace.json")
+    monkeypatch.chdir("/")
+    assert explained.traces["24", "sinkhorn-s0-best"].head == "sinkhorn"
+    assert ssmprobe.load_probe(run.probes["gap", 0, "best"]).head == "gap"
+    assert trace.file is not None
+    assert trace.file.is_file()
 
 
 def test_every_frozen_trace_is_read() -> None:
@@ -168,6 +182,22 @@ def test_a_cache_of_several_shards_is_one(tmp_path: Path) -> None:
     write_safetensors(tmp_path / "tokens-000001.safetensors", {"patches": values[65:]}, {})
     with pytest.raises(ssmprobe.FileError, match=r"tokens-000001.safetensors: `patches` is .*, expected \[6, 16, 24\]"):
         ssmprobe.tokens(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="open files are counted in /proc")
+def test_a_cache_holds_few_of_its_files_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ssmprobe._dataset.SHARD", 1)
+    (folder,) = (FROZEN / "tokens").iterdir()
+    manifest = json.loads((folder / "manifest.json").read_text()) | {"images": 100, "has_cls": False}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    values = np.random.default_rng(0).standard_normal((100, 1, 16, 24)).astype("f4")
+    for index, part in enumerate(values):
+        write_safetensors(tmp_path / f"tokens-{index:06}.safetensors", {"patches": part}, {})
+    before = len(os.listdir("/proc/self/fd"))
+    cache = ssmprobe.tokens(tmp_path)
+    for image in range(100):
+        np.testing.assert_array_equal(cache.patches(image), values[image, 0])
+    assert len(os.listdir("/proc/self/fd")) <= before + MAPPED
 
 
 def test_a_run_of_a_newer_format_is_refused(tmp_path: Path) -> None:
