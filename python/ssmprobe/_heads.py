@@ -52,6 +52,9 @@ class Output:
     token_values: Floats | None = None
     """[N, F]: what every token adds to the features; absent where they are not linear in the tokens, and of `cls`."""
 
+    def __repr__(self) -> str:
+        return "Output: " + ", ".join(f"{name} {list(v.shape)}" for name, v in vars(self).items() if v is not None)
+
 
 def softmax(x: Floats, axis: int = -1) -> Floats:
     """Softmax along an axis."""

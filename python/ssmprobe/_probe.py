@@ -18,7 +18,18 @@ from ._heads import HEADS, Floats, Orders, Output
 
 MAX_PROBE_BYTES = 4 << 30
 """Largest probe file that is read."""
+MAX_WIDTH = 16_384
+"""Largest hidden size."""
 FORMAT = 1
+
+# Settings of heads and what they may be, as the program has it.
+_WHOLE = {"iterations": (1, 10_000), "state_dim": (1, 1024), "power": (1, 2), "width": (1, MAX_WIDTH)}
+_WHOLE |= dict.fromkeys(("k", "heads", "queries", "blocks"), (1, (1 << 64) - 1)) | {"seed": (0, (1 << 64) - 1)}
+_REAL = {"temperature": (1e-4, 1e4), "gamma": (1e-3, 1e3)}
+_WORDS: dict[str, tuple[str, ...]] = {"sharing": ("shared", "channel"), "discretization": ("bilinear", "zoh")}
+_WORDS |= {"norm": ("none", "batch"), "self_attention": ("none", "map", "both")}
+SETTINGS = (*_REAL, *_WHOLE, *_WORDS, "gate", "order")
+"""Names of all settings."""
 
 
 @runtime_checkable
@@ -45,9 +56,12 @@ class Probe:
     """`id`, `model_type`, `hidden_size`, and `fingerprint` and `config` where they are known."""
     training: Any = None
     """How it was trained, as its trainer wrote it."""
+    rest: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else the file's description says, kept as found."""
 
     def __repr__(self) -> str:
-        return f"Probe {self.head} of hidden size {self.backbone.get('hidden_size')} for {len(self.classes)} classes"
+        classes = len(self.classes) or len(self.tensors.get("classifier.bias", ()))
+        return f"Probe {self.head} of hidden size {self.backbone.get('hidden_size')} for {classes} classes"
 
     def __call__(
         self,
@@ -58,22 +72,23 @@ class Probe:
     ) -> Output:
         """Reads one image.
 
-        `patches` [N, d] are its patch tokens row by row, `cls` [d] its CLS token, `grid` the rows and columns of the
-        patches (a square unless given). `orders` [directions, N] are what a fixed order reads instead of its own;
-        `random-dynamic`, `hilbert` and `spiral` need them (`inspect` writes them).
+        `patches` [N, d] are its patch tokens row by row, `cls` [d] its CLS token (PyTorch tensors will do), `grid` the rows
+        and columns of the patches (a square unless given). `orders` [directions, N] are what a fixed order reads instead of
+        its own; `random-dynamic`, `hilbert` and `spiral` need them (`inspect` writes them).
         """
-        tokens = np.asarray(patches, dtype="f8")
+        tokens = np.asarray(_on_host(patches), dtype="f8")
         d = int(self.backbone["hidden_size"])
         if tokens.ndim != 2 or tokens.shape[1] != d or not len(tokens):
             raise ValueError(f"patches are {list(tokens.shape)}, expected [N, {d}] as the probe's backbone has them")
         if grid is None:
             side = math.isqrt(len(tokens))
-            grid = (side, side) if side * side == len(tokens) else (1, len(tokens))
-            if grid[0] == 1 and len(tokens) > 1 and self.head in ("vmamba", "snake", "diagonal") and orders is None:
-                raise ValueError(f"grid is None and {len(tokens)} patches are no square, expected rows and columns")
+            grid = (side, side)
+            if side * side != len(tokens):
+                what = "expected rows and columns, and no CLS or register tokens among the patches"
+                raise ValueError(f"grid is None and {len(tokens)} patches are no square, {what}")
         if grid[0] * grid[1] != len(tokens):
             raise ValueError(f"grid is {grid[0]} x {grid[1]}, expected {len(tokens)} patches")
-        token = None if cls is None else np.asarray(cls, dtype="f8")
+        token = None if cls is None else np.asarray(_on_host(cls), dtype="f8")
         if token is not None and token.shape != (d,):
             raise ValueError(f"cls is {list(token.shape)}, expected [{d}]")
         return _heads.read(self.head, self.config, self.tensors, tokens, token, grid, orders)
@@ -92,10 +107,8 @@ class Probe:
 
     def save(self, path: PathLike) -> None:
         """Writes it as a probe file."""
-        save_probe(path, self.head, self.tensors, **self._description())
-
-    def _description(self) -> dict[str, Any]:
-        return {"classes": self.classes, "config": self.config, "backbone": self.backbone, "training": self.training}
+        known = {"head": self.head, "config": self.config, "backbone": self.backbone, "classes": self.classes}
+        _save(path, {**self.rest, **known, "training": self.training}, self.tensors)
 
 
 def save_probe(
@@ -112,28 +125,45 @@ def save_probe(
 
     `tensors` are arrays, PyTorch tensors or a `torch.nn.Module` whose `state_dict` has the names of the file
     (`classifier.weight` [C, F], `scorer.weight` [1, d], ...): effective values, `s4.0.A` lower triangular with a negative
-    diagonal, `s4.0.dt` from 1e-3 to 1e-1. `classes` names the C classes, `config` the head's settings, and `backbone` whose
-    tokens it reads; its `hidden_size` follows from the tensors where they say it. What does not fit the head is an error
-    before anything is written.
+    diagonal, `s4.0.dt` from 1e-3 to 1e-1. `num_batches_tracked` of a batch normalisation is left out. `classes` names the C
+    classes, `config` the head's settings, and `backbone` whose tokens it reads; its `hidden_size` follows from the tensors
+    where they say it. What does not fit the head is an error before anything is written.
     """
+    for name in config or {}:
+        if name not in SETTINGS:  # it would be kept, and read by nobody
+            raise FileError(path, "a setting in `config`", repr(name), "one of " + ", ".join(SETTINGS))
     given = tensors.state_dict() if isinstance(tensors, HasState) else tensors
+    known = {"head": head, "config": config or {}, "backbone": backbone or {}, "classes": classes, "training": training}
+    _save(path, known, {name: values for name, values in given.items() if not name.endswith("num_batches_tracked")})
+
+
+def _save(path: PathLike, known: Mapping[str, Any], tensors: Mapping[str, Any]) -> None:
     arrays: dict[str, Array] = {}
-    for name, values in given.items():
-        on_host = values.detach().cpu() if hasattr(values, "detach") else values
-        array = np.asarray(on_host.float() if hasattr(on_host, "bfloat16") and name != "order" else on_host)
+    for name, values in tensors.items():
+        array = _on_host(values)
+        if np.iscomplexobj(array):
+            raise FileError(path, f"the type of `{name}`", array.dtype, "real numbers: effective values")
         arrays[name] = array if array.dtype.kind in "iu" else array.astype("f4")  # as the file will have it
-    meta: dict[str, Any] = {
-        "format": FORMAT,
-        "head": head,
-        "config": dict(config or {}),
-        "backbone": dict(backbone or {}),
-    }
-    found = meta["backbone"].setdefault("hidden_size", _width(head, meta["config"], arrays))
-    if found is None:
-        raise FileError(path, "`hidden_size` of `backbone`", "absent", "d, which the tensors of this head do not say")
-    meta |= {"classes": list(classes)} | ({} if training is None else {"training": training})
+    meta: dict[str, Any] = {"format": FORMAT, **known, "config": dict(known["config"]), "backbone": dict(known["backbone"])}
+    meta["classes"] = list(known["classes"])
+    meta["backbone"].setdefault("hidden_size", _width(meta["head"], meta["config"], arrays))
+    if known["training"] is None:
+        del meta["training"]
     _check(path, meta, arrays)
-    write_safetensors(path, arrays, {"ssmprobe": json.dumps(meta, ensure_ascii=False)})
+    try:
+        text = json.dumps(meta, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (TypeError, ValueError) as error:
+        raise FileError(path, "the description", f"no JSON ({error})", "words, finite numbers, lists and dicts") from None
+    write_safetensors(path, arrays, {"ssmprobe": text})
+
+
+def _on_host(values: Any) -> Array:
+    """A PyTorch tensor, wherever it lies, or what else makes an array; bfloat16, which NumPy lacks, as float32."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.float() if "bfloat16" in str(getattr(values, "dtype", "")) else values
+    return np.asarray(values)
 
 
 def load_probe(path: PathLike) -> Probe:
@@ -159,6 +189,7 @@ def load_probe(path: PathLike) -> Probe:
         tuple(known["classes"]),
         meta.child("backbone").value,
         meta.get("training", default=None),
+        {name: value for name, value in meta.value.items() if name not in (*known, "format", "backbone", "training")},
     )
 
 
@@ -178,41 +209,40 @@ def _check(path: PathLike, meta: Mapping[str, Any], tensors: Mapping[str, Array]
     head, config = meta["head"], Json(path, meta["config"], "`config`")
     if head not in HEADS:
         raise FileError(path, "`head`", repr(head), "one of " + ", ".join(HEADS))
-    for name in ("iterations", "state_dim", "k", "heads", "queries", "width", "power", "blocks"):
-        if name in config.value and config.get(name, int) < 1:
-            raise FileError(path, f"`{name}` of `config`", config.value[name], "a whole number from 1")
-    if config.value.get("sharing", "shared") not in ("shared", "channel"):
-        raise FileError(path, "`sharing` of `config`", repr(config.value["sharing"]), "shared or channel")
-    rule = config.value.get("discretization", "bilinear")
-    if rule not in ("bilinear", "zoh"):
-        raise FileError(path, "`discretization` of `config`", repr(rule), "bilinear or zoh")
-    if config.value.get("norm", "none") not in ("batch", "none"):
-        raise FileError(path, "`norm` of `config`", repr(config.value["norm"]), "batch or none")
-    if config.value.get("self_attention", "none") not in ("none", "map", "both"):
-        raise FileError(path, "`self_attention` of `config`", repr(config.value["self_attention"]), "none, map or both")
-    if not isinstance(config.value.get("gate", False), bool):
-        raise FileError(path, "`gate` of `config`", repr(config.value["gate"]), "true or false")
-    temperature = config.get("temperature", (int, float), 1)
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise FileError(path, "`temperature` of `config`", temperature, "a number above 0")
+    for name, (least, most) in _WHOLE.items():
+        if name in config.value and not least <= config.get(name, int) <= most:
+            raise FileError(path, f"`{name}` of `config`", config.value[name], f"a whole number from {least} to {most}")
+    for name, (low, high) in _REAL.items():
+        if name in config.value and not low <= config.get(name, (int, float)) <= high:
+            raise FileError(path, f"`{name}` of `config`", config.value[name], f"a number from {low:g} to {high:g}")
+    for name, words in _WORDS.items():
+        if config.value.get(name, words[0]) not in words:
+            raise FileError(path, f"`{name}` of `config`", repr(config.value[name]), " or ".join(words))
+    config.get("gate", bool, False)
     Json(path, meta, "the description").texts("classes")
+    weight = tensors.get("classifier.weight")
+    if weight is None or weight.ndim != 2 or not weight.size:
+        found = f"absent among {', '.join(sorted(tensors)) or 'no tensors'}" if weight is None else f"{list(weight.shape)}"
+        raise FileError(path, "`classifier.weight`", found, "[C, F], a row for each class")
     backbone = Json(path, meta["backbone"], "`backbone`")
     width = backbone.get("hidden_size", int)
+    if not 1 <= width <= MAX_WIDTH:
+        raise FileError(path, "`hidden_size` of `backbone`", width, f"a whole number from 1 to {MAX_WIDTH}")
     for name in ("id", "model_type"):
         backbone.get(name, str, "")
+    for name in ("fingerprint", "config"):
+        backbone.get(name, (str, type(None)), None)
     for name, wide in (("heads", width), ("queries", config.value.get("width", width)), ("blocks", width)):
-        if width < 1 or wide % config.value.get(name, 1):
+        if wide % config.value.get(name, 1):
             what = "`hidden_size` of `backbone`" if wide == width else "`width` of `config`"
             raise FileError(path, what, wide, f"a multiple of {config.value.get(name, 1)}")
-    weight = tensors.get("classifier.weight")
-    rows = len(weight) if weight is not None and weight.ndim else 0
-    expected = _heads.shapes(head, config.value, width, len(meta["classes"]) or rows)
+    expected = _heads.shapes(head, config.value, width, len(meta["classes"]) or len(weight))
     problems = [f"`{name}` {list(shape)} is missing" for name, shape in expected.items() if name not in tensors]
     problems += [f"`{name}` is unused" for name in tensors if name not in expected]
     for name in expected.keys() & tensors.keys():
-        found, shape = tensors[name].shape, expected[name]
-        if len(found) != len(shape) or any(want not in (-1, have) for have, want in zip(found, shape, strict=True)):
-            problems.append(f"`{name}` is {list(found)}, expected {list(shape)}")
+        has, shape = tensors[name].shape, expected[name]
+        if len(has) != len(shape) or any(want not in (-1, have) for have, want in zip(has, shape, strict=True)):
+            problems.append(f"`{name}` is {list(has)}, expected {list(shape)}")
         elif not np.isfinite(tensors[name]).all():
             problems.append(f"`{name}` holds values that are not finite")
         elif name == "norm.running_var" and (tensors[name] < 0).any():

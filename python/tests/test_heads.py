@@ -114,6 +114,8 @@ def test_what_does_not_fit_the_probe_is_named() -> None:
         probe(np.zeros((4, 7)))
     with pytest.raises(ValueError, match="6 patches are no square"):
         probe(np.zeros((6, 24)))
+    with pytest.raises(ValueError, match="17 patches are no square, expected rows and columns, and no CLS"):
+        ssmprobe.load_probe(heads / "gap.safetensors")(np.zeros((17, 24)))
     with pytest.raises(ValueError, match="grid is 2 x 2, expected 6 patches"):
         probe(np.zeros((6, 24)), grid=(2, 2))
     with pytest.raises(ValueError, match=r"orders of `vmamba` are \(1, 4\), expected 4 with each of 4 tokens once"):

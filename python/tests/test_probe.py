@@ -91,6 +91,25 @@ def test_a_module_of_pytorch_is_saved(tmp_path: Path) -> None:
     np.testing.assert_array_equal(probe.tensors["classifier.weight"], module.classifier.weight.detach().double().numpy())
 
 
+def test_the_counter_of_a_batch_normalisation_is_left_out(tmp_path: Path) -> None:
+    state = {"norm.running_mean": np.zeros(D), "norm.running_var": np.ones(D), "norm.num_batches_tracked": np.array(7)}
+    state |= {"classifier.weight": np.ones((3, D)), "classifier.bias": np.zeros(3)}
+    ssmprobe.save_probe(tmp_path / "a.safetensors", "linear-bn", state)
+    probe = ssmprobe.load_probe(tmp_path / "a.safetensors")
+    assert sorted(probe.tensors) == ["classifier.bias", "classifier.weight", "norm.running_mean", "norm.running_var"]
+    assert repr(probe) == f"Probe linear-bn of hidden size {D} for 3 classes"
+
+
+def test_what_a_description_says_besides_is_kept(tmp_path: Path) -> None:
+    save(tmp_path / "a.safetensors")
+    found, metadata = read_safetensors(tmp_path / "a.safetensors")
+    meta = json.loads(metadata["ssmprobe"])
+    meta |= {"author": "me", "config": meta["config"] | {"later": 1}}
+    write_safetensors(tmp_path / "b.safetensors", found, {"ssmprobe": json.dumps(meta)})
+    ssmprobe.load_probe(tmp_path / "b.safetensors").save(tmp_path / "c.safetensors")
+    assert json.loads(read_safetensors(tmp_path / "c.safetensors")[1]["ssmprobe"]) == meta
+
+
 def test_every_frozen_probe_is_read_and_written_again_to_the_same_numbers(tmp_path: Path) -> None:
     files = sorted(FROZEN.glob("*/probes/*.safetensors"))
     assert len(files) > 50
@@ -128,6 +147,11 @@ DAMAGE: list[tuple[str, Callable[[dict[str, Any], dict[str, Any]], None], str]] 
     ("classes", describe(classes=["one"]), r"`classifier.bias` is \[3\], expected \[1\]"),
     ("states", describe(config={"state_dim": "8"}), "`state_dim` of `config` is a text, expected a whole number"),
     ("temperature", describe(config={"state_dim": 8, "temperature": 0}), "`temperature` of `config` is 0, expected a number"),
+    ("iterations", describe(config={"iterations": 10_001}), "is 10001, expected a whole number from 1 to 10000"),
+    ("power", describe(config={"state_dim": 8, "power": 3}), "`power` of `config` is 3, expected a whole number from 1 to 2"),
+    ("flag", describe(config={"state_dim": 8, "temperature": True}), "`temperature` of `config` is true or false, expected"),
+    ("gamma", describe(config={"state_dim": 8, "gamma": 0}), "`gamma` of `config` is 0, expected a number from 0.001 to 1000"),
+    ("settings of the backbone", describe(backbone={"hidden_size": D, "config": {}}), "`config` of `backbone` is an object"),
     ("sharing", describe(config={"sharing": "some"}), "`sharing` of `config` is 'some', expected shared or channel"),
     ("width", describe(backbone={}), "`hidden_size` of `backbone` is absent, expected a whole number"),
 ]
@@ -152,8 +176,15 @@ def test_a_probe_that_does_not_fit_is_not_written(tmp_path: Path) -> None:
     wrong = tensors() | {"s4.0.B": np.zeros(3)}
     with pytest.raises(ssmprobe.FileError, match=r"`s4.0.B` is \[3\], expected \[8\]"):
         save(tmp_path / "a.safetensors", tensors=wrong)
-    with pytest.raises(ssmprobe.FileError, match="`hidden_size` of `backbone` is absent"):
-        ssmprobe.save_probe(tmp_path / "a.safetensors", "gap", {})
+    with pytest.raises(ssmprobe.FileError, match=r"`classifier.weight` is absent among bias, weight, expected"):
+        ssmprobe.save_probe(tmp_path / "a.safetensors", "gap", {"weight": np.zeros((3, D)), "bias": np.zeros(3)})
+    with pytest.raises(ssmprobe.FileError, match=r"type of `s4.0.C` is complex128, expected real numbers"):
+        save(tmp_path / "a.safetensors", tensors=tensors() | {"s4.0.C": np.ones(8) * 1j})
+    with pytest.raises(ssmprobe.FileError, match="setting in `config` is 'tau', expected one of temperature, gamma"):
+        save(tmp_path / "a.safetensors", config={"state_dim": 8, "tau": 0.2})
+    for training in ({"loss": float("nan")}, {"loss": np.float32(1)}, {"of": "\udcff"}):
+        with pytest.raises(ssmprobe.FileError, match="the description is no JSON"):
+            save(tmp_path / "a.safetensors", training=training)
     for classes in (range(3), np.arange(3)):
         with pytest.raises(ssmprobe.FileError, match=r"`classes` of the description is .*, expected a list of texts"):
             save(tmp_path / "a.safetensors", classes=classes)
