@@ -13,6 +13,7 @@ import sysconfig
 import tempfile
 import threading
 import zlib
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib import metadata
@@ -90,7 +91,7 @@ def _check_whole(place: Path) -> None:
 def run(*arguments: PathLike) -> str:
     """Runs `ssmprobe ARGUMENTS...` to its end and returns what it printed; an error with what it said where it failed.
 
-    What it says meanwhile, progress and warnings, appears on `sys.stderr`. On Ctrl-C the program finishes its step and saves,
+    Progress and warnings appear on `sys.stderr` meanwhile. On Ctrl-C the program finishes its step and saves,
     then `KeyboardInterrupt` is raised; a second Ctrl-C ends it at once.
     """
     return _run(arguments, loud=True)
@@ -98,16 +99,18 @@ def run(*arguments: PathLike) -> str:
 
 def _run(arguments: Iterable[PathLike], loud: bool) -> str:
     words = [os.fspath(word) for word in arguments]
-    said: list[str] = []
+    said: deque[str] = deque(maxlen=50)  # the last lines
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed:
         process = _start(words, stdout=printed, stderr=subprocess.PIPE)
 
         def collect() -> None:
             assert process.stderr is not None
+            failed = False
             with process.stderr as lines:
                 for line in lines:
                     said.append(line)
-                    if loud:
+                    failed = failed or line.startswith("error: ")  # the exception says the rest
+                    if loud and not failed:
                         with suppress(OSError, ValueError):  # nobody listens any more
                             print(line, end="", file=sys.stderr)
 

@@ -90,6 +90,10 @@ def test_what_the_program_says_appears_at_once_and_its_results_are_returned(
     stand_in.write_text("#!/bin/sh\necho 'warning: other weights' >&2\necho found\n")
     assert ssmprobe.run("inspect") == "found\n"
     assert capsys.readouterr() == ("", "warning: other weights\n")
+    stand_in.write_text("#!/bin/sh\necho 'seed 0' >&2\necho 'error: no room' >&2\necho 'make some' >&2\nexit 1\n")
+    with pytest.raises(ssmprobe.ProgramError, match=r"train ended with code 1: seed 0\nerror: no room\nmake some$"):
+        ssmprobe.run("train")
+    assert capsys.readouterr().err == "seed 0\n", "the exception says the rest"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
