@@ -125,9 +125,10 @@ def save_probe(
 
     `tensors` are arrays, PyTorch tensors or a `torch.nn.Module` whose `state_dict` has the names of the file
     (`classifier.weight` [C, F], `scorer.weight` [1, d], ...): effective values, `s4.0.A` lower triangular with a negative
-    diagonal, `s4.0.dt` from 1e-3 to 1e-1. `num_batches_tracked` of a batch normalisation is left out. `classes` names the C
-    classes, `config` the head's settings, and `backbone` whose tokens it reads; its `hidden_size` follows from the tensors
-    where they say it. What does not fit the head is an error before anything is written.
+    diagonal, `s4.0.dt` from 1e-3 to 1e-1. Batch normalisations have epsilon 1e-6: for another, add what it has more to
+    `norm.running_var`; their `num_batches_tracked` is left out. `classes` names the C classes, `config` the head's settings,
+    and `backbone` whose tokens it reads; its `hidden_size` follows from the tensors where they say it. What does not fit the
+    head is an error before anything is written.
     """
     for name in config or {}:
         if name not in SETTINGS:  # it would be kept, and read by nobody

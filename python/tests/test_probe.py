@@ -79,6 +79,8 @@ def test_a_module_is_saved_by_its_state(tmp_path: Path) -> None:
     save(tmp_path / "b.safetensors", tensors=Module())
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.safetensors", "b.safetensors"]
+    probe, patches = ssmprobe.load_probe(tmp_path / "a.safetensors"), np.random.default_rng(0).standard_normal((16, D))
+    np.testing.assert_array_equal(probe(Module.Tensor(patches)).logits, probe(patches).logits)
 
 
 def test_a_module_of_pytorch_is_saved(tmp_path: Path) -> None:
@@ -89,6 +91,8 @@ def test_a_module_of_pytorch_is_saved(tmp_path: Path) -> None:
     probe = ssmprobe.load_probe(tmp_path / "gap.safetensors")
     assert probe.backbone == {"hidden_size": D}
     np.testing.assert_array_equal(probe.tensors["classifier.weight"], module.classifier.weight.detach().double().numpy())
+    patches = torch.ones(4, D, dtype=torch.bfloat16, requires_grad=True)
+    np.testing.assert_array_equal(probe(patches).logits, probe(np.ones((4, D))).logits)
 
 
 def test_the_counter_of_a_batch_normalisation_is_left_out(tmp_path: Path) -> None:
