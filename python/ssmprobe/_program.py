@@ -174,7 +174,7 @@ class Window:
 
     def wait(self, timeout: float | None = None) -> int:
         """Waits until the window is closed, at most `timeout` seconds, and returns the program's exit code."""
-        code = self.process.wait(timeout)
+        code = self.process.wait(threading.TIMEOUT_MAX if timeout is None else timeout)  # with a limit for Ctrl-C, as in `_end`
         self._cleaning.join()
         return code
 

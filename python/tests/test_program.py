@@ -84,6 +84,18 @@ def test_the_program_saves_before_an_interrupt_is_raised(stand_in: Path) -> None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+def test_waiting_for_a_window_is_interrupted_at_once_where_polars_handles_ctrl_c_too(stand_in: Path) -> None:
+    pytest.importorskip("polars")
+    stand_in.write_text("#!/bin/sh\nsleep 5\n")
+    window = ssmprobe.open()
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        window.wait()
+    assert window.process.poll() is None, "the window stays"
+    window.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_what_the_program_says_appears_at_once_and_its_results_are_returned(
     stand_in: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
