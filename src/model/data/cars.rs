@@ -87,7 +87,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
 /// The image folder `name`, the inner one where it is nested in a folder of the same name; or the one
 /// beside the devkit, if the devkit was opened.
 fn image_folder(root: &Path, name: &str) -> PathBuf {
-    let found = walk::find(root, DEPTH, &|path| path.is_dir() && walk::name(path).eq_ignore_ascii_case(name));
+    let found = walk::find(root, DEPTH, &|path| walk::name(path).eq_ignore_ascii_case(name) && path.is_dir());
     match found {
         Some(outer) if outer.join(name).is_dir() => outer.join(name),
         Some(folder) => folder,

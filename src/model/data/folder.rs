@@ -43,8 +43,8 @@ fn read_splits(root: &Path) -> Result<Dataset, DataError> {
     let splits = splits(root);
     let mut dataset = gather(root, LAYOUT.id, &splits)?;
     for (split, folder) in &splits {
-        let loose =
-            walk::entries(folder)?.iter().filter(|path| !path.is_dir() && walk::is_image(path)).count();
+        let inside = walk::listed(folder)?;
+        let loose = inside.iter().filter(|(path, is_folder)| !is_folder && walk::is_image(path)).count();
         if loose > 0 {
             let note =
                 format!("{} has {loose} images outside class folders, which were left out", folder.display());

@@ -46,7 +46,7 @@ fn flat(root: &Path) -> Option<PathBuf> {
     }
     let named = |path: &Path| {
         let name = walk::name(path).to_ascii_lowercase();
-        path.is_dir() && ["val", "ilsvrc2012_img_val", "validation"].contains(&name.as_str())
+        ["val", "ilsvrc2012_img_val", "validation"].contains(&name.as_str()) && path.is_dir()
     };
     walk::find(root, DEPTH, &|path| {
         named(path) && walk::entries(path).is_ok_and(|inside| inside.iter().any(|path| image(path)))
@@ -77,7 +77,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         ));
     }
     let train =
-        |path: &Path| path.is_dir() && ["train", "ILSVRC2012_img_train"].contains(&walk::name(path).as_str());
+        |path: &Path| ["train", "ILSVRC2012_img_train"].contains(&walk::name(path).as_str()) && path.is_dir();
     match walk::find(root, DEPTH, &train) {
         Some(train) => {
             for class in walk::folders(&train)? {
