@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use burn::tensor::Device;
+use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 pub use self::error::ExtractError;
@@ -323,21 +324,23 @@ pub fn describe(plan: &Plan) -> String {
 /// SHA-256 that identifies a dataset's images: their paths (and rows) within it, sizes and modification times, in
 /// order. Classes and splits are not in it: tokens do not depend on them.
 fn dataset_key(dataset: &Dataset) -> String {
-    let mut hash = Sha256::new();
-    let mut known: Option<(&Path, u64, u128)> = None;
+    // Rows of one file are consecutive, so its metadata is read once; that of many files at a time, as each takes a network file
+    // system a while.
+    let mut files: Vec<&Path> = dataset.samples.iter().map(|sample| sample.source.file()).collect();
+    files.dedup();
+    let state = |path: &&Path| {
+        let metadata = std::fs::metadata(path).ok();
+        let changed = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
+        let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let length = metadata.as_ref().map_or(u64::MAX, std::fs::Metadata::len);
+        (length, changed.map_or(0, |time| time.as_nanos()))
+    };
+    let states: Vec<(u64, u128)> = files.par_iter().map(state).collect();
+    let (mut hash, mut at) = (Sha256::new(), 0);
     for sample in &dataset.samples {
         let path = sample.source.file();
-        // Rows of one file are consecutive, so its metadata is read once.
-        let (_, length, changed) = match known {
-            Some(known) if known.0 == path => known,
-            _ => {
-                let metadata = std::fs::metadata(path).ok();
-                let changed = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
-                let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-                let length = metadata.as_ref().map_or(u64::MAX, std::fs::Metadata::len);
-                *known.insert((path, length, changed.map_or(0, |time| time.as_nanos())))
-            }
-        };
+        at += usize::from(files[at] != path);
+        let (length, changed) = states[at];
         let name = path.strip_prefix(&dataset.root).unwrap_or(path).to_string_lossy();
         hash.update((name.len() as u64).to_le_bytes());
         hash.update(name.as_bytes());
