@@ -139,9 +139,10 @@ impl TokenCache {
 
     pub(super) fn from_manifest(manifest: CacheManifest, folder: &Path) -> Result<Self, CacheError> {
         let shards = (0..manifest.images.div_ceil(SHARD))
+            .into_par_iter()
             .map(|index| Shard::open(&shard_path(folder, index), &manifest, index))
-            .collect::<Result<_, _>>()?;
-        Ok(Self { manifest, shards, folder: folder.to_owned(), spare: Arc::default() })
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { manifest, shards: shards.into(), folder: folder.to_owned(), spare: Arc::default() })
     }
 
     /// Number of images.

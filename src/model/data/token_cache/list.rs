@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{CacheError, MANIFEST, Names, SHARD, TokenKey, count, io_error, read_manifest};
@@ -76,7 +77,7 @@ fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
         }
         files => files?,
     };
-    let on_disk: Vec<fs::Metadata> = files.iter().filter_map(|path| path.metadata().ok()).collect();
+    let on_disk: Vec<fs::Metadata> = files.par_iter().filter_map(|path| path.metadata().ok()).collect();
     let bytes = on_disk.iter().map(fs::Metadata::len).sum();
     let newest = on_disk.iter().filter_map(|file| file.modified().ok()).max();
     let written = newest.and_then(|time| Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs()));

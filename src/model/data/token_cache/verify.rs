@@ -50,18 +50,18 @@ impl CacheScan {
         &mut self,
         progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Verified, CacheError> {
-        let mut unread = Vec::new();
-        for index in 0..self.shards.len() {
-            let Some((_, record)) = &self.shards[index] else { continue };
+        let unread = |index: usize| -> Result<_, CacheError> {
+            let Some((_, record)) = &self.shards[index] else { return Ok(None) };
             let path = shard_path(&self.folder, index);
             let about = path.metadata().map_err(io_error("look at it", &path))?;
             let changed = about.modified().map_err(io_error("look at it", &path))?;
             let expected = record.as_ref().map(|record| record.sha256.clone());
             let stamp = expected.map(|expected| (about.len(), changed, expected));
-            if stamp.is_none() || verified_shards().get(&path) != stamp.as_ref() {
-                unread.push((index, path, about.len(), changed));
-            }
-        }
+            let is_verified = stamp.is_some() && verified_shards().get(&path) == stamp.as_ref();
+            Ok((!is_verified).then_some((index, path, about.len(), changed)))
+        };
+        let all = (0..self.shards.len()).into_par_iter();
+        let unread: Vec<_> = all.filter_map(|index| unread(index).transpose()).collect::<Result<_, _>>()?;
         let total: u64 = unread.iter().map(|(.., length, _)| length).sum();
         let (mut read, mut verified) = (0, Verified::default());
         for batch in unread.chunks(SHARDS_PER_REPORT) {
