@@ -11,11 +11,14 @@ use clap::ValueEnum;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::{Dataset, Split};
+use super::{Dataset, Sample, Split};
 use crate::model::data::image::{FORMAT_NAMES, Photo, looks_like_image};
 use crate::model::io::catch_panic::cut;
 use crate::model::io::escape::shown;
 use crate::model::trace::Picture;
+
+/// Images that are checked in parallel.
+const CHECKED_AT_ONCE: usize = 1024;
 
 /// How thoroughly the images are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -62,35 +65,35 @@ pub fn describe(
     }
     let (done, stopped) = (AtomicUsize::new(0), AtomicBool::new(check == Check::Lists));
     let all = dataset.samples.len();
-    // SHA-256 of the bytes or pixels of every image, or why it cannot be read; `None` if it was not checked.
-    let checks: Vec<Option<Result<[u8; 32], String>>> = dataset
-        .samples
-        .par_iter()
-        .map(|sample| {
-            if stopped.load(Ordering::Relaxed) {
-                return None;
-            }
-            let check_image = || {
-                let bytes = sample.source.bytes().map_err(|error| error.to_string())?;
-                if check == Check::Pixels || !looks_like_image(&bytes[..bytes.len().min(64)]) {
-                    let photo = Photo::decode(sample.source.name(), &bytes);
-                    let Picture { width, rgb, .. } = photo.map_err(|error| error.to_string())?.picture;
-                    if check == Check::Pixels {
-                        return Ok(Sha256::new_with_prefix(width.to_le_bytes())
-                            .chain_update(rgb)
-                            .finalize()
-                            .into());
-                    }
+    let look = |sample: &Sample| {
+        if stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        let check_image = || -> Result<[u8; 32], String> {
+            let bytes = sample.source.bytes().map_err(|error| error.to_string())?;
+            if check == Check::Pixels || !looks_like_image(&bytes[..bytes.len().min(64)]) {
+                let photo = Photo::decode(sample.source.name(), &bytes);
+                let Picture { width, rgb, .. } = photo.map_err(|error| error.to_string())?.picture;
+                if check == Check::Pixels {
+                    return Ok(Sha256::new_with_prefix(width.to_le_bytes())
+                        .chain_update(rgb)
+                        .finalize()
+                        .into());
                 }
-                Ok(Sha256::digest(&bytes).into())
-            };
-            let result = check_image();
-            if progress(done.fetch_add(1, Ordering::Relaxed) + 1, all).is_break() {
-                stopped.store(true, Ordering::Relaxed);
             }
-            Some(result)
-        })
-        .collect();
+            Ok(Sha256::digest(&bytes).into())
+        };
+        let result = check_image();
+        if progress(done.fetch_add(1, Ordering::Relaxed) + 1, all).is_break() {
+            stopped.store(true, Ordering::Relaxed);
+        }
+        Some(result)
+    };
+    // SHA-256 of the bytes or pixels of every image, or why it cannot be read; `None` if it was not checked. Neighbours are read at
+    // the same time: in a Parquet file they lie in the same page.
+    let parts = dataset.samples.chunks(CHECKED_AT_ONCE);
+    let checks: Vec<Option<Result<[u8; 32], String>>> =
+        parts.flat_map(|part| part.par_iter().map(look).collect::<Vec<_>>()).collect();
     let failed =
         checks.iter().enumerate().filter_map(|(i, check)| Some((i, check.as_ref()?.as_ref().err()?)));
     let unreadable = failed.map(|(i, why)| (i, cut(why.clone()))).collect();

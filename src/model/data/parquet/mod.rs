@@ -4,6 +4,7 @@
 
 mod columns;
 mod guard;
+mod pages;
 mod shard;
 mod thrift;
 
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{DataError, Dataset, Layout, Sample, Source, Split, UNTRAINABLE, first_names, walk};
+use rayon::prelude::*;
 use shard::Label;
 pub use shard::{Row, Shard};
 
@@ -90,15 +92,19 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
 
     let mut rows: Vec<(Row, Label, Split)> = Vec::new();
     let (mut unlabelled, mut names, mut first) = (0, None, None);
-    for File { path, name, shard } in files {
+    let read_labels = |File { path, name, shard }: File| {
+        let labels = shard.and_then(|shard| Ok((shard.labels()?, Arc::new(shard))));
         let failed = |why: String| {
             DataError::file(
                 &path,
                 format!("cannot be read as Parquet: {why}; if it is damaged, download it again"),
             )
         };
-        let shard = Arc::new(shard.map_err(failed)?);
-        let labels = shard.labels().map_err(failed)?;
+        (name, labels.map_err(failed), path)
+    };
+    let files: Vec<_> = files.into_par_iter().map(read_labels).collect();
+    for (name, labels, path) in files {
+        let (labels, shard) = labels?;
         match &first {
             None => (names, first) = (shard.columns.names.clone(), Some(shard.clone())),
             Some(first)

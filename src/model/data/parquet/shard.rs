@@ -1,5 +1,4 @@
-//! One Parquet file of a dataset: its labels are read at once, its images one by one. An image is found by skipping the
-//! pages before it in its row group by their headers; one page is decompressed, so memory does not grow with the file.
+//! One Parquet file of a dataset: its labels are read at once, its images page by page ([`pages`](super::pages)).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -20,8 +19,8 @@ use super::columns::{self, Columns};
 use super::guard::{Guarded, ratio};
 use crate::model::io::catch_panic::guard;
 
-/// Number of rows whose labels are read at a time.
-const LABELS_PER_READ: usize = 4096;
+/// Number of rows that are read at a time.
+pub(super) const ROWS_PER_READ: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Label {
@@ -46,7 +45,9 @@ pub struct Shard {
     metadata: ParquetMetaData,
     pub(super) columns: Columns,
     /// Index of the first row of every row group, then the number of all rows.
-    starts: Vec<usize>,
+    pub(super) starts: Vec<usize>,
+    /// For every row group, the first rows of its pages of images, once they are needed.
+    pub(super) pages: Vec<OnceLock<Result<Vec<usize>, String>>>,
 }
 
 /// One image in a Parquet file.
@@ -86,7 +87,8 @@ impl Shard {
                 let bytes = file.len(); // each row has an image
                 return Err(ParquetError::General(format!("it claims {rows} rows in {bytes} bytes")));
             }
-            Ok(Self { path: path.to_owned(), bytes: file.len(), metadata, columns, starts })
+            let pages = metadata.row_groups().iter().map(|_| OnceLock::new()).collect();
+            Ok(Self { path: path.to_owned(), bytes: file.len(), metadata, columns, starts, pages })
         })
     }
 
@@ -102,13 +104,16 @@ impl Shard {
         for group in 0..self.metadata.num_row_groups() {
             let rows = self.rows(group).len();
             let before = labels.len();
+            let full = self.full(self.columns.label);
             guarded(|| match self.column(group, self.columns.label)? {
                 Int32ColumnReader(column) => {
-                    append(column, rows, |v| Ok(Label::Number(v.into())), &mut labels)
+                    append(column, (rows, full), |v| Ok(Label::Number(v.into())), &mut labels)
                 }
-                Int64ColumnReader(column) => append(column, rows, |v| Ok(Label::Number(v)), &mut labels),
+                Int64ColumnReader(column) => {
+                    append(column, (rows, full), |v| Ok(Label::Number(v)), &mut labels)
+                }
                 BoolColumnReader(column) => {
-                    append(column, rows, |v| Ok(Label::Number(v.into())), &mut labels)
+                    append(column, (rows, full), |v| Ok(Label::Number(v.into())), &mut labels)
                 }
                 ByteArrayColumnReader(column) => {
                     let text = |v: ByteArray| {
@@ -117,7 +122,7 @@ impl Shard {
                         })?;
                         Ok(Label::Text(String::from_utf8_lossy(v.data()).into_owned()))
                     };
-                    append(column, rows, text, &mut labels)
+                    append(column, (rows, full), text, &mut labels)
                 }
                 _ => Err(ParquetError::General("labels are neither numbers nor text".into())),
             })?;
@@ -131,58 +136,55 @@ impl Shard {
         Ok(labels)
     }
 
-    /// The bytes of the image in a row; `None` if it has none.
-    fn image(&self, row: usize) -> Result<Option<Vec<u8>>, String> {
-        let all = self.starts.last().copied().unwrap_or(0);
-        if row >= all {
-            return Err(format!("it has {all} rows; choose a lower one"));
-        }
-        guarded(|| {
-            let group = self.starts.partition_point(|&start| start <= row) - 1;
-            let ByteArrayColumnReader(mut column) = self.column(group, self.columns.image)? else {
-                return Err(ParquetError::General("images are not bytes".into()));
-            };
-            let before = row - self.rows(group).start;
-            let skipped = column.skip_records(before)?;
-            let (mut present, mut values) = (Vec::new(), Vec::new());
-            let (records, ..) = column.read_records(1, Some(&mut present), None, &mut values)?;
-            if skipped != before || records != 1 {
-                return Err(ParquetError::General("the image column ends before this row".into()));
-            }
-            Ok(values.pop().map(|value| value.data().to_vec()))
-        })
+    /// The row group of a row.
+    pub(super) fn group(&self, row: usize) -> usize {
+        self.starts.partition_point(|&start| start <= row) - 1
     }
 
-    fn rows(&self, group: usize) -> Range<usize> {
+    pub(super) fn rows(&self, group: usize) -> Range<usize> {
         self.starts[group]..self.starts[group + 1]
     }
 
-    fn column(&self, group: usize, leaf: usize) -> Result<ColumnReader, ParquetError> {
+    /// The level of a value of a column that is present.
+    pub(super) fn full(&self, leaf: usize) -> i16 {
+        self.metadata.file_metadata().schema_descr().column(leaf).max_def_level()
+    }
+
+    pub(super) fn column(&self, group: usize, leaf: usize) -> Result<ColumnReader, ParquetError> {
+        let pages = Box::new(self.page_reader(group, leaf)?);
+        Ok(get_column_reader(self.metadata.row_group(group).column(leaf).column_descr_ptr(), pages))
+    }
+
+    pub(super) fn page_reader(
+        &self,
+        group: usize,
+        leaf: usize,
+    ) -> Result<SerializedPageReader<Guarded>, ParquetError> {
         let chunk = self.metadata.row_group(group).column(leaf);
         let file = Guarded::open(&self.path)?.packed(chunk.compression())?;
-        let pages = SerializedPageReader::new(Arc::new(file), chunk, self.rows(group).len(), None)?;
-        Ok(get_column_reader(chunk.column_descr_ptr(), Box::new(pages)))
+        SerializedPageReader::new(Arc::new(file), chunk, self.rows(group).len(), None)
     }
 }
 
-/// Appends the labels of `rows` rows of a column to `out`; fewer if the column ends before.
-fn append<T: DataType>(
+/// Appends the values of `rows` rows of a column to `out`, fewer if the column ends before; `full` is the level of those that are
+/// present.
+pub(super) fn append<T: DataType, V>(
     mut column: ColumnReaderImpl<T>,
-    rows: usize,
-    mut label: impl FnMut(T::T) -> Result<Label, ParquetError>,
-    out: &mut Vec<Option<Label>>,
+    (rows, full): (usize, i16),
+    mut value: impl FnMut(T::T) -> Result<V, ParquetError>,
+    out: &mut Vec<Option<V>>,
 ) -> Result<(), ParquetError> {
     let end = out.len() + rows;
     while out.len() < end {
         let (mut present, mut values) = (Vec::new(), Vec::new());
-        let most = LABELS_PER_READ.min(end - out.len());
+        let most = ROWS_PER_READ.min(end - out.len());
         let (records, ..) = column.read_records(most, Some(&mut present), None, &mut values)?;
-        let values: Result<Vec<Label>, _> = values.into_iter().map(&mut label).collect();
+        let values: Result<Vec<V>, _> = values.into_iter().map(&mut value).collect();
         let mut values = values?.into_iter();
         if present.is_empty() {
             out.extend(values.map(Some)); // a required column has no levels
         } else {
-            out.extend(present.iter().map(|&level| if level > 0 { values.next() } else { None }));
+            out.extend(present.iter().map(|&level| if level == full { values.next() } else { None }));
         }
         if records == 0 {
             break;
@@ -197,7 +199,7 @@ pub(super) fn is_table(path: &Path) -> bool {
 }
 
 /// Runs `read`; a panic of the Parquet reader on damaged data becomes an error.
-fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
+pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
     match guard(read) {
         Ok(read) => read.map_err(|error| match error {
             ParquetError::General(why) | ParquetError::EOF(why) => why,
