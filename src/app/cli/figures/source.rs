@@ -17,6 +17,8 @@ use crate::model::trace::{Routing, Trace};
 
 /// Largest trace file read: the plan of 4096 tokens as text stays below it.
 const MAX_BYTES: u64 = 512 << 20;
+/// Largest evaluation read: its vectors take at most half of this, and a third more as base64.
+const MAX_EVALUATION_BYTES: u64 = 2 << 30;
 
 /// The flags of the sources, one of which is drawn.
 const SOURCES: [&str; 6] = ["trace", "scan", "run", "evaluation", "stability", "causal"];
@@ -47,7 +49,7 @@ pub(super) fn beside_those_that_heed_it(flag: Arg) -> Arg {
 
 /// Reads a trace; an error if the file cannot be read, is larger than any trace, or is not one.
 pub fn trace(path: &Path) -> anyhow::Result<Trace> {
-    let bytes = bytes(path)?;
+    let bytes = bytes(path, MAX_BYTES)?;
     serde_json::from_slice(&bytes).map_err(|error| {
         let named = path.display();
         // A trace has no prediction: its classes are `top`.
@@ -64,17 +66,22 @@ pub fn trace(path: &Path) -> anyhow::Result<Trace> {
 
 /// Reads an evaluation; an error if the file cannot be read, is too large, or is not one.
 pub fn evaluation(path: &Path) -> anyhow::Result<Evaluation> {
-    Evaluation::from_json(&text(path)?).with_context(|| path.display().to_string())
+    let text = decoded(path, bytes(path, MAX_EVALUATION_BYTES)?)?;
+    Evaluation::from_json(&text).with_context(|| path.display().to_string())
 }
 
 /// Reads a file of text; an error if it cannot be read, is too large, or is not UTF-8.
 pub fn text(path: &Path) -> anyhow::Result<String> {
-    String::from_utf8(bytes(path)?).with_context(|| format!("{} is not a text file", path.display()))
+    decoded(path, bytes(path, MAX_BYTES)?)
 }
 
-/// Reads a file of at most [`MAX_BYTES`].
-fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
-    atomic_file::read(path, MAX_BYTES).map_err(|error| read_error(path.display(), error))
+fn decoded(path: &Path, bytes: Vec<u8>) -> anyhow::Result<String> {
+    String::from_utf8(bytes).with_context(|| format!("{} is not a text file", path.display()))
+}
+
+/// Reads a file of at most `limit` bytes.
+fn bytes(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
+    atomic_file::read(path, limit).map_err(|error| read_error(path.display(), error))
 }
 
 /// The error of a file that cannot be read; a file that does not exist is a wrong use of the command line.
