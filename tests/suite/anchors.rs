@@ -1,6 +1,6 @@
 //! Anchors against scikit-learn (`tests/reference/anchors.py`).
 
-use ssmprobe::model::explain::baselines::knn;
+use ssmprobe::model::explain::baselines::knn::Neighbours;
 use ssmprobe::model::explain::baselines::logreg::{LogReg, LogRegError};
 use ssmprobe::model::explain::baselines::{Method, Vectors, anchors};
 use ssmprobe::model::train::Labelled;
@@ -40,7 +40,7 @@ impl Case {
 fn neighbours_vote_as_in_scikit_learn() {
     let case = Case::open();
     let (known, asked) = (case.vectors("train"), case.vectors("test"));
-    let found = knn::predict(&known, &case.labels("train_classes"), &asked, 5);
+    let found = Neighbours::new(&known, &case.labels("train_classes"), 5).predict(&asked);
     assert!(!found.is_empty());
     assert_eq!(found, case.answers("knn"));
 }
@@ -50,7 +50,7 @@ fn neighbours_fewer_than_k_all_vote_and_a_zero_vector_harms_nobody() {
     let known = Vectors { width: 2, values: vec![1.0, 0.0, 0.0, 1.0, 0.0, 0.9] };
     let asked = Vectors { width: 2, values: vec![0.1, 1.0, 1.0, 0.1, 0.0, 0.0] };
     // The zero vector is equally far from all: two of three votes are class 1.
-    assert_eq!(knn::predict(&known, &[0, 1, 1], &asked, 2), [1, 0, 1]);
+    assert_eq!(Neighbours::new(&known, &[0, 1, 1], 2).predict(&asked), [1, 0, 1]);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn neighbours_are_found_among_more_images_than_are_compared_at_once() {
     let values = of([1.0, 0.0], 4096).chain(of([0.0, 1.0], 20)).flatten().collect();
     let classes: Vec<usize> = (0..4096 + 20).map(|image| usize::from(image >= 4096)).collect();
     let asked = Vectors { width: 2, values: vec![0.1, 1.0, 1.0, 0.1] };
-    assert_eq!(knn::predict(&Vectors { width: 2, values }, &classes, &asked, 2), [1, 0]);
+    assert_eq!(Neighbours::new(&Vectors { width: 2, values }, &classes, 2).predict(&asked), [1, 0]);
 }
 
 #[test]
@@ -92,7 +92,15 @@ fn what_cannot_be_fitted_says_why() {
     // The anchors of a run whose training images cannot be read carry the reason.
     let (_folder, cache) = ablation::cache(3);
     let test = Labelled { images: vec![0, 1, 2], classes: vec![0, 1, 2] };
-    let found = anchors(&cache, &Labelled::default(), &test, 3);
+    let mut told = Vec::new();
+    let nothing = Labelled::default();
+    let tell = &mut |what: &str, _: usize, _: usize| -> Result<(), ()> {
+        told.push(what.to_owned());
+        Ok(())
+    };
+    let found = anchors(&cache, (&nothing, &test), 3, tell).unwrap();
+    assert!(told.contains(&"Reading mean tokens".to_owned()), "{told:?}");
+    assert_eq!(anchors(&cache, (&nothing, &test), 3, &mut |_, _, _| Err(())), Err(()), "it was ended");
     let found: Vec<_> = found.into_iter().filter(|anchor| anchor.method == Method::LogReg).collect();
     assert_eq!(found.len(), 2, "of CLS and of mean tokens");
     for anchor in found {

@@ -32,7 +32,7 @@ use super::result_file::ResultFile;
 use super::run_metrics::{ProbeMetrics, RunMetrics};
 use super::tokens::{TokenReader, preprocessor};
 use super::train::readable;
-use super::{JobError, Reporter};
+use super::{JobError, Reporter, Unit};
 use crate::app::format::{self, counted, noun};
 use crate::app::user_error::{Usage, lines};
 use crate::model::explain::baselines::{Anchor, anchors};
@@ -195,9 +195,16 @@ impl Eval<'_> {
             let all = counted(subjects.len() + left_out, "probe", "probes");
             return Err(anyhow!("0 of {all} could be evaluated").into());
         }
-        let anchors = match flags.anchors && !stopped {
-            true => anchors(&cache, &training, &evaluated, dataset.classes.len()),
-            false => Vec::new(),
+        let tell = &mut |what: &str, done: usize, all: usize| {
+            reporter.progress(what, done as u64, Some(all as u64), Unit::Items);
+            reporter.cancel().check()
+        };
+        let (end, anchors) = match flags.anchors && !stopped {
+            true => match anchors(&cache, (&training, &evaluated), dataset.classes.len(), tell) {
+                Ok(found) => (end, found),
+                Err(cancelled) => (Err(cancelled), Vec::new()),
+            },
+            false => (end, Vec::new()),
         };
         anchors.iter().try_for_each(|anchor| sink(EvalEvent::Anchor(anchor.clone())))?;
         let (images, change) = (evaluated.images.len(), &flags.reading);
@@ -206,7 +213,7 @@ impl Eval<'_> {
         let title = format!("{images} {} {noun} of {}{reading}", question.split, dataset.name);
         sink(EvalEvent::Found { title, images, masks: regions.known() })?;
         sink(EvalEvent::Kept(run.map(|run| store(run, flags.seed, None, anchors)).transpose()?))?;
-        if let Some(parts) = flags.join.filter(|_| !stopped) {
+        if let Some(parts) = flags.join.filter(|_| end.is_ok()) {
             // On NFS, files stay as long as a process here has them open; the results are stored.
             if let Err(error) = parts::remove(&home, parts as usize) {
                 reporter.warn(format!("{error:#}; it is not needed any more"));

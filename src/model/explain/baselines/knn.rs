@@ -17,26 +17,40 @@ pub const K: usize = 20;
 /// Temperature T that similarities are divided by before the exponential.
 pub const TEMPERATURE: f64 = 0.07;
 
-/// Predicted class of every vector of `test`, from `train` vectors with their `classes`, of which there are `count`.
-pub fn predict(train: &Vectors, classes: &[usize], test: &Vectors, count: usize) -> Vec<u32> {
-    let (train, test) = (normalised(train), normalised(test));
-    let train = ArrayView2::from_shape((train.len(), train.width), &train.values).expect("whole vectors");
-    let classify = |block: &[f32]| {
-        let block =
-            ArrayView2::from_shape((block.len() / test.width, test.width), block).expect("whole vectors");
-        let mut nearest = vec![Vec::with_capacity(K + 1); block.nrows()];
-        for from in (0..train.nrows()).step_by(COLUMNS) {
-            let to = (from + COLUMNS).min(train.nrows());
-            let similar = block.dot(&train.slice(s![from..to, ..]).t()); // [rows, columns]
-            for (row, nearest) in similar.rows().into_iter().zip(&mut nearest) {
-                for (i, &similarity) in row.iter().enumerate() {
-                    insert(nearest, similarity, from + i);
+/// The training images.
+pub struct Neighbours<'a> {
+    train: Vectors,
+    classes: &'a [usize],
+    count: usize,
+}
+
+impl<'a> Neighbours<'a> {
+    /// From `train` vectors with their `classes`, of which there are `count`.
+    pub fn new(train: &Vectors, classes: &'a [usize], count: usize) -> Self {
+        Self { train: normalised(train), classes, count }
+    }
+
+    /// Predicted class of every vector of `test`.
+    pub fn predict(&self, test: &Vectors) -> Vec<u32> {
+        let (train, test) = (&self.train, normalised(test));
+        let train = ArrayView2::from_shape((train.len(), train.width), &train.values).expect("whole vectors");
+        let classify = |block: &[f32]| {
+            let block =
+                ArrayView2::from_shape((block.len() / test.width, test.width), block).expect("whole vectors");
+            let mut nearest = vec![Vec::with_capacity(K + 1); block.nrows()];
+            for from in (0..train.nrows()).step_by(COLUMNS) {
+                let to = (from + COLUMNS).min(train.nrows());
+                let similar = block.dot(&train.slice(s![from..to, ..]).t()); // [rows, columns]
+                for (row, nearest) in similar.rows().into_iter().zip(&mut nearest) {
+                    for (i, &similarity) in row.iter().enumerate() {
+                        insert(nearest, similarity, from + i);
+                    }
                 }
             }
-        }
-        nearest.into_iter().map(|nearest| vote(&nearest, classes, count)).collect::<Vec<_>>()
-    };
-    test.values.par_chunks(ROWS * test.width.max(1)).flat_map_iter(classify).collect()
+            nearest.into_iter().map(|nearest| vote(&nearest, self.classes, self.count)).collect::<Vec<_>>()
+        };
+        test.values.par_chunks(ROWS * test.width.max(1)).flat_map_iter(classify).collect()
+    }
 }
 
 /// Inserts an image into the list of the k most similar, best first, if it belongs there.

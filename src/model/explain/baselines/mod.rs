@@ -93,22 +93,49 @@ pub struct Anchor {
     pub note: Option<String>,
 }
 
-/// Every anchor, fitted on `train` and tested on `test`.
-pub fn anchors(tokens: &TokenCache, train: &Labelled, test: &Labelled, classes: usize) -> Vec<Anchor> {
+/// Images read or classified between two reports of progress.
+const IMAGES_PER_REPORT: usize = 1024;
+
+/// Every anchor, fitted on `train` and tested on `test`. `progress` is told what is done, and for how many of how many images.
+///
+/// # Errors
+/// Those of `progress`, which end it.
+pub fn anchors<E>(
+    tokens: &TokenCache,
+    (train, test): (&Labelled, &Labelled),
+    classes: usize,
+    progress: &mut dyn FnMut(&str, usize, usize) -> Result<(), E>,
+) -> Result<Vec<Anchor>, E> {
     let mut found = Vec::new();
     for view in [View::Cls, View::Mean] {
-        let of = |set: &Labelled| Vectors::from_tokens(tokens, &set.images, view);
-        let (Some(train_vectors), Some(test_vectors)) = (of(train), of(test)) else { continue };
+        let mut of = |set: &Labelled| -> Result<Option<Vectors>, E> {
+            let all = set.images.len();
+            let mut vectors =
+                Vectors { width: tokens.width(), values: Vec::with_capacity(all * tokens.width()) };
+            for (at, some) in set.images.chunks(IMAGES_PER_REPORT).enumerate() {
+                progress(&format!("Reading {}", view.name()), at * IMAGES_PER_REPORT, all)?;
+                let Some(read) = Vectors::from_tokens(tokens, some, view) else { return Ok(None) };
+                vectors.values.extend(read.values);
+            }
+            Ok(Some(vectors))
+        };
+        let (Some(train_vectors), Some(test_vectors)) = (of(train)?, of(test)?) else { continue };
+        let neighbours = knn::Neighbours::new(&train_vectors, &train.classes, classes);
+        let mut predicted = Vec::with_capacity(test_vectors.len());
+        for some in test_vectors.values.chunks(IMAGES_PER_REPORT * test_vectors.width.max(1)) {
+            progress("Searching nearest neighbours", predicted.len(), test_vectors.len())?;
+            predicted
+                .extend(neighbours.predict(&Vectors { width: test_vectors.width, values: some.to_vec() }));
+        }
+        drop(neighbours);
         found.push(Anchor {
             method: Method::Knn,
             view,
             settings: format!("cosine, k {}, weights exp(similarity / {})", knn::K, knn::TEMPERATURE),
-            accuracy: Some(accuracy(
-                &knn::predict(&train_vectors, &train.classes, &test_vectors, classes),
-                &test.classes,
-            )),
+            accuracy: Some(accuracy(&predicted, &test.classes)),
             note: None,
         });
+        progress("Fitting logistic regression", 0, train_vectors.len())?;
         let method = LogReg::default();
         let settings = format!("standardised channels, L2 with C {}", method.c);
         let mut anchor = Anchor { method: Method::LogReg, view, settings, accuracy: None, note: None };
@@ -123,5 +150,5 @@ pub fn anchors(tokens: &TokenCache, train: &Labelled, test: &Labelled, classes: 
         }
         found.push(anchor);
     }
-    found
+    Ok(found)
 }
