@@ -25,6 +25,7 @@ mod sweep;
 pub mod table;
 mod tiers;
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use indexmap::IndexSet;
@@ -154,13 +155,12 @@ pub const FORMATS: &[Format] = &[
 impl Source {
     /// Reads the runs in `folders`, each folder once; fails as [`open`](Self::open) does.
     pub fn open_all(folders: &[impl AsRef<Path>]) -> Result<Vec<Self>, RunError> {
-        let mut sources: Vec<Self> = Vec::new();
+        let (mut sources, mut seen) = (Vec::<Self>::new(), HashSet::new());
         for folder in folders {
-            let mut source = Self::open(folder.as_ref())?;
-            let path = |source: &Self| source.run.folder().canonicalize().ok();
-            if sources.iter().any(|other| path(other).is_some_and(|known| Some(known) == path(&source))) {
+            if folder.as_ref().canonicalize().is_ok_and(|path| !seen.insert(path)) {
                 continue;
             }
+            let mut source = Self::open(folder.as_ref())?;
             source.name = distinct(&source.name, |name| sources.iter().any(|other| other.name == name));
             sources.push(source);
         }
