@@ -323,7 +323,8 @@ impl Library {
     pub fn probe_name(&self, id: ProbeId) -> String {
         let Some(probe) = self.probes.get(&id) else { return "(closed probe)".to_owned() };
         let name = probe.name();
-        let same = |(other, probe): (&ProbeId, &Probe)| *other != id && probe.name() == name;
+        let stem = probe.path.file_stem();
+        let same = |(other, probe): (&ProbeId, &Probe)| *other != id && probe.path.file_stem() == stem;
         match self.probes.iter().any(same) {
             true => format!("{name} · {}", probe.home()),
             false => name,

@@ -82,8 +82,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool) {
 
 /// Chooses a dataset, the images of none, or all images, if there is more than one. Choosing a dataset makes it current.
 fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
-    let library = &cx.state.library;
-    let loose = library.images.values().any(|image| image.label.is_none());
+    let (library, loose) = (&cx.state.library, cx.shown.loose);
     if library.datasets.len() + usize::from(loose) < 2 {
         return;
     }

@@ -14,6 +14,8 @@ pub struct ShownImages {
     pub ids: IndexSet<ImageId>,
     /// Number of images in the filter's scope.
     pub in_scope: usize,
+    /// Whether the library has images of no dataset.
+    pub loose: bool,
     /// The dataset of the image they are sorted by, and the similarity of each of its images.
     pub similarities: Option<(DatasetId, Vec<f32>)>,
 }
@@ -28,7 +30,8 @@ impl ShownImages {
                 _ => None,
             };
             let ids = state.gallery_images(key.focus).into_iter().collect();
-            Arc::new(Self { key, ids, in_scope: state.images_in_scope(), similarities })
+            let loose = state.library.images.values().any(|image| image.label.is_none());
+            Arc::new(Self { key, ids, in_scope: state.images_in_scope(), loose, similarities })
         })
     }
 
