@@ -207,6 +207,8 @@ fn a_new_image_asks_once_and_a_late_answer_changes_nothing() {
     for column in state.columns.values() {
         assert!(matches!(column.shown, ColumnState::Waiting(Some(_))), "what was there stays in sight");
     }
+    let outdated = |state: &State| state.columns.keys().filter(|id| state.is_outdated(**id)).count();
+    assert_eq!(outdated(&state), 2, "and is told from what was asked for");
     assert!(state.dispatch(Command::Hover(Hover { token: Some(1), ..Hover::default() })).is_empty());
     assert!(state.dispatch(Command::Step(0)).is_empty(), "the same image is not asked for twice");
     let requests = state.dispatch(Command::Step(5));
@@ -222,6 +224,7 @@ fn a_new_image_asks_once_and_a_late_answer_changes_nothing() {
     answer(&mut state, &(*newer, second.clone()));
     let shown = state.columns.values().map(|column| column.shown.trace().expect("a trace").image.clone());
     assert!(shown.into_iter().all(|image| image == "z.png"), "the end of the list is the end");
+    assert_eq!(outdated(&state), 0);
     assert_eq!(state.selection.hover.token, Some(1));
 }
 
@@ -550,6 +553,9 @@ fn settings_are_taken_back_and_a_slider_is_one_step() {
     }
     assert_eq!(state.views.figure_options("tokens").opacity, 0.5);
     state.dispatch(Command::SetShared(false));
+    state.dispatch(Command::SetShared(true));
+    state.dispatch(Command::Undo);
+    assert!(!state.views.shared, "each click on a checkbox is one step");
     state.dispatch(Command::Undo);
     assert!(state.views.shared && state.views.figure_options("tokens").opacity == 0.5);
     state.dispatch(Command::Undo);

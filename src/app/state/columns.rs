@@ -69,6 +69,14 @@ impl State {
         format!("{what} the column {}", self.column_title(column))
     }
 
+    /// Whether a column still shows another image than its own, which is being explained.
+    pub fn is_outdated(&self, id: ColumnId) -> bool {
+        let Some(column) = self.columns.get(&id) else { return false };
+        let ColumnState::Waiting(Some(trace)) = &column.shown else { return false };
+        let own = column.image.or(self.selection.image).and_then(|image| self.library.images.get(&image));
+        own.is_some_and(|own| own.place.to_string() != trace.image)
+    }
+
     pub(super) fn close_images(&mut self, mut ids: Vec<ImageId>) -> Vec<Request> {
         ids.retain(|id| self.library.images.contains_key(id));
         let text = match ids[..] {
@@ -120,7 +128,7 @@ impl State {
     pub(super) fn set_options(&mut self, figure: String, options: Options) -> Vec<Request> {
         let known = FIGURES.iter().find(|known| known.id() == figure);
         let title = known.map_or(figure.clone(), |known| known.title().to_lowercase());
-        self.prefer(format!("Set options of {title}"), |p| _ = p.views.options.insert(figure, options))
+        self.adjust(format!("Set options of {title}"), |p| _ = p.views.options.insert(figure, options))
     }
 
     /// The number of steps of the longest reading among the shown probes that read tokens in an order.

@@ -110,19 +110,28 @@ impl State {
         self.take_step(text.into(), true, fill)
     }
 
-    /// Edits the preferences as an undoable step, merged as in [`slide`](Self::slide); does nothing if they stay the same.
-    pub(super) fn prefer(
+    /// Edits the preferences as an undoable step; does nothing if they stay the same.
+    pub(super) fn prefer(&mut self, text: &str, edit: impl FnOnce(&mut Preferences)) -> Vec<Request> {
+        let wanted = self.edited(edit);
+        wanted.map_or_else(Vec::new, |wanted| self.change(text, |p| p.preferences = Some(wanted)))
+    }
+
+    /// [`prefer`](Self::prefer), merged as in [`slide`](Self::slide): for what is dragged or typed.
+    pub(super) fn adjust(
         &mut self,
         text: impl Into<String>,
         edit: impl FnOnce(&mut Preferences),
     ) -> Vec<Request> {
+        let wanted = self.edited(edit);
+        wanted.map_or_else(Vec::new, |wanted| self.slide(text, |p| p.preferences = Some(wanted)))
+    }
+
+    /// The edited preferences; `None` if they stay the same.
+    fn edited(&self, edit: impl FnOnce(&mut Preferences)) -> Option<Preferences> {
         let now = self.preferences();
         let mut wanted = now.clone();
         edit(&mut wanted);
-        if wanted == now {
-            return Vec::new();
-        }
-        self.slide(text, |p| p.preferences = Some(wanted))
+        (wanted != now).then_some(wanted)
     }
 
     /// The current preferences.

@@ -33,7 +33,7 @@ impl PinnedToken {
 
     /// Draws the description, with a button to unpin, into the status bar.
     pub fn ui(&mut self, ui: &mut Ui, cx: &PanelContext<'_>) {
-        let column = cx.column();
+        let column = cx.column().filter(|_| !cx.is_outdated());
         let Some((token, trace)) = self.token.zip(column.and_then(|column| column.shown.trace())) else {
             return;
         };

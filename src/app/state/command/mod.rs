@@ -178,7 +178,7 @@ pub enum Command {
     SetScale(f32),
     /// Set the sections of the library pane.
     SetLibrary(Box<LibrarySections>),
-    /// Explain failed columns again.
+    /// Explain failed columns again, and failed maps of a contact sheet.
     Retry,
     /// Cancel a job.
     Cancel(JobId),
@@ -255,7 +255,7 @@ impl State {
             }
             Command::SetOverview(choice) => {
                 self.similarities.forget_failures();
-                self.prefer("Set overview", |p| p.views.overview = *choice)
+                self.adjust("Set overview", |p| p.views.overview = *choice)
             }
             Command::OpenAny(paths) => {
                 let job = self.begin(JobKind::List, "Finding out what to open");
@@ -321,11 +321,11 @@ impl State {
             Command::SetShared(shared) => self.prefer("Shared scales", |p| p.views.shared = shared),
             Command::SetDifference(on) => self.prefer("Show differences", |p| p.views.difference = on),
             Command::SetRows(rows) => self.prefer("Choose the rows of Compare", |p| p.views.rows = rows),
-            Command::SetSheetView(sheet) => self.prefer("Set contact sheet", |p| p.views.sheet = sheet),
+            Command::SetSheetView(sheet) => self.adjust("Set contact sheet", |p| p.views.sheet = sheet),
             Command::SetExplainSettings(settings) => self.prefer("Set explanation", |p| p.explain = settings),
             Command::SetMasks(masks) => self.prefer("Choose masks", |p| p.masks = masks),
             Command::SetTheme(theme) => self.prefer("Change theme", |p| p.theme = theme),
-            Command::SetScale(scale) => self.prefer("Change size", |p| p.scale = bounded_scale(scale)),
+            Command::SetScale(scale) => self.adjust("Change size", |p| p.scale = bounded_scale(scale)),
             Command::SetBackboneOptions(options) if options == self.backbone_options => Vec::new(),
             Command::SetBackboneOptions(options) => self.slide("Set how the backbone reads", |p| {
                 p.options = Some((options, Some(options.token_spec())));

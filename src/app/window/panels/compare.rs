@@ -246,6 +246,7 @@ impl Compare {
         let view = self.views.entry((id, figure.id())).or_default();
         let subject = Subject { figure, trace: &trace, options, headed: false, of };
         view.show(ui, cx, subject, rect, zoom(rect.width()));
+        cx.cover_outdated(ui, Some(id), rect);
     }
 }
 
@@ -282,8 +283,12 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
         });
     });
     let Some(trace) = column.shown.trace() else { return };
+    let is_outdated = cx.state.is_outdated(id);
     if let Some(best) = trace.top.first() {
-        let text = format!("{}, {:.1} %", best.name, 100.0 * best.probability);
+        let text = match is_outdated {
+            true => "Explaining…".to_owned(),
+            false => format!("{}, {:.1} %", best.name, 100.0 * best.probability),
+        };
         indented(ui, |ui| drop(ui.add(egui::Label::new(text).truncate())));
     }
     if let Some(text) = accuracy(cx, id) {
@@ -303,7 +308,7 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
         if matches!(column.change, Intervention::Temperature(_)) {
             temperature_of_column(ui, cx, id);
         }
-        if let Some(text) = against(cx, id, trace) {
+        if let Some(text) = against(cx, id, trace).filter(|_| !is_outdated) {
             ui.add(egui::Label::new(RichText::new(text).small().weak()).truncate());
         }
     });

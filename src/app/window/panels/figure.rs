@@ -1,5 +1,7 @@
 //! One figure of the focused column's trace, as a pane.
 
+use std::sync::Arc;
+
 use eframe::egui;
 use egui::Ui;
 
@@ -46,24 +48,32 @@ impl Panel for FigurePane {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some(trace) = cx.trace(ui) else { return };
+        let pane = ui.max_rect();
+        self.contents(ui, cx, &trace);
+        cx.cover_outdated(ui, cx.focus, pane);
+    }
+}
+
+impl FigurePane {
+    fn contents(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, trace: &Arc<Trace>) {
         ui.add_space(6.0);
         if self.figure.names_classes() {
-            true_class::ui(ui, cx, &trace);
+            true_class::ui(ui, cx, trace);
         }
         if let Some(method) = self.figure.attribution()
-            && !offer_attribution(ui, cx, method, &trace)
+            && !offer_attribution(ui, cx, method, trace)
         {
             return;
         }
-        controls::show(ui, cx, self.figure, &trace, &mut self.playing);
+        controls::show(ui, cx, self.figure, trace, &mut self.playing);
         let is_order = self.figure.id() == scan_path::ID;
         if is_order {
-            self.editor.controls(ui, cx, &trace);
+            self.editor.controls(ui, cx, trace);
         }
         let rect = ui.available_rect_before_wrap().shrink(EDGE_PX);
         // One probe fills its own scale; columns side by side share theirs.
         let options = cx.state.views.figure_options(self.figure.id());
-        let subject = Subject { figure: self.figure, trace: &trace, options, headed: true, of: None };
+        let subject = Subject { figure: self.figure, trace, options, headed: true, of: None };
         let is_edited = is_order && cx.focus.is_some_and(|id| cx.state.made_order(id).is_some());
         let drags = is_edited.then(|| OrderEditor::sense_drags(ui, rect));
         self.view.show(ui, cx, subject, rect, zoom(rect.width()));

@@ -39,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Role, Ui, WidgetInfo};
+use egui::{Label, Rect, RichText, Role, Ui, WidgetInfo};
 
 pub use self::change::{interventions, temperature_of_column};
 pub use self::compare::COMPARE;
@@ -58,6 +58,7 @@ use crate::app::user_error::UserError;
 use crate::app::window::widgets::{choice_frame, combo, fit};
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::trace::Trace;
+use crate::viz::draw::color32;
 use crate::viz::draw::theme::Theme;
 use crate::viz::figures::dataset::OVERVIEWS;
 use crate::viz::figures::plot::Plot;
@@ -233,6 +234,19 @@ impl<'a> PanelContext<'a> {
             Some(ColumnState::Failed(error)) => self.failed(ui, error),
         }
         None
+    }
+
+    /// Whether the focused column still shows another image than its own.
+    pub fn is_outdated(&self) -> bool {
+        self.focus.is_some_and(|column| self.state.is_outdated(column))
+    }
+
+    /// Covers `rect`, in which a column was just drawn, while the column still shows another image than its own, and says so.
+    pub fn cover_outdated(&self, ui: &mut Ui, column: Option<ColumnId>, rect: Rect) {
+        if column.is_some_and(|column| self.state.is_outdated(column)) {
+            ui.painter().rect_filled(rect, 0.0, color32(self.theme.ground.alpha(0.75)));
+            ui.place(rect, Label::new(RichText::new("Still the previous image…").strong()).wrap());
+        }
     }
 
     /// Draws that work is in progress: `what`, or the job's own progress.

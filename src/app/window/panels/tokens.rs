@@ -65,6 +65,7 @@ impl Panel for Tokens {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some(trace) = cx.trace(ui) else { return };
+        let pane = ui.max_rect();
         if self.cached.as_ref().is_none_or(|(cached, ..)| !Arc::ptr_eq(cached, &trace)) {
             let rows = rows(&trace);
             let places = std::array::from_fn(|column| places(&rows, column));
@@ -135,6 +136,7 @@ impl Panel for Tokens {
         if over && ui.input(|i| i.events.iter().any(|event| matches!(event, egui::Event::Copy))) {
             ui.ctx().copy_text(text());
         }
+        cx.cover_outdated(ui, cx.focus, pane);
     }
 }
 

@@ -52,6 +52,9 @@ fn verdict(own: &str, found: Option<(usize, f64)>) -> String {
 pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
     let Some(column) = cx.column() else { return };
     let Some(own) = of_column(cx.state, column) else { return };
+    if cx.is_outdated() {
+        return drop(ui.label("")); // the trace is of another image than the class
+    }
     let info = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
     let index = info.and_then(|info| info.classes.iter().position(|name| name == own));
     let found = index.and_then(|index| rank(&trace.logits, index));
