@@ -7,7 +7,7 @@ use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use ssmprobe::app::jobs::evaluate::EvalAnswer;
 use ssmprobe::app::jobs::{Compute, Event, Files, JobId, Request};
-use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::{GalleryFilter, Outcome, Sort, State};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, Evaluation};
@@ -70,6 +70,12 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
     state.dispatch(Command::Cancel(job));
     let rest = state.apply(Event::Cancelled(job));
     assert_eq!(sheet(&rest).map(|(_, asked)| asked.len()), Some(4), "only what was not asked yet");
+    assert!(Action::Retry.enabled(&state));
+    let (job, four) = sheet(&rest).expect("the rest");
+    assert!(sheet(&answer(&mut state, job, &four)).is_none());
+    state.dispatch(Command::Retry);
+    let again = sheet(&state.dispatch(Command::ShowSheet(wanted.clone()))).map(|(_, asked)| asked.len());
+    assert_eq!(again, Some(16), "until that is asked for");
     // A workspace that replaces this one does not wait for its answers.
     let requests = state.restore(state.workspace(serde_json::Value::Null));
     state::play(&mut state, requests);

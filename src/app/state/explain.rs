@@ -19,7 +19,7 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Trace;
 
 /// The remedy for an explanation that did not arrive.
-const RETRY: &str = "Choose Retry in the View menu";
+pub(super) const RETRY: &str = "Choose Retry in the View menu";
 
 /// The inputs of a trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,9 +77,10 @@ impl State {
         Some(Key::new(&self.library, column, image, class, settings, None))
     }
 
-    /// Whether any column failed.
-    pub fn has_failed_columns(&self) -> bool {
+    /// Whether any column failed, or any map of a contact sheet.
+    pub fn has_failed(&self) -> bool {
         self.columns.values().any(|column| matches!(column.shown, ColumnState::Failed(_)))
+            || self.sheet.has_failed()
     }
 
     /// Whether an explanation is under way.
@@ -201,8 +202,9 @@ impl State {
         requests
     }
 
-    /// Requests the failed columns again.
+    /// Requests the failed columns again, and the maps of a contact sheet once they are visible.
     pub(super) fn retry(&mut self) -> Vec<Request> {
+        self.sheet.forget_failures();
         for column in
             self.columns.values_mut().filter(|column| matches!(column.shown, ColumnState::Failed(_)))
         {

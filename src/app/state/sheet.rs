@@ -6,7 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::explain::Key;
+use super::explain::{Key, RETRY};
 use super::jobs::JobKind;
 use super::{Known, State};
 use crate::app::format::counted;
@@ -91,6 +91,18 @@ pub struct Sheet {
     requested: Option<(JobId, Vec<(MapKey, Key)>)>,
     /// The maps that were visible last.
     visible: Vec<MapKey>,
+}
+
+impl Sheet {
+    /// Whether any map failed, or was cancelled.
+    pub(super) fn has_failed(&self) -> bool {
+        self.known.values().any(|(_, map)| map.is_err())
+    }
+
+    /// Forgets these, so that the visible ones are requested again.
+    pub(super) fn forget_failures(&mut self) {
+        self.known.retain(|_, (_, map)| map.is_ok());
+    }
 }
 
 impl State {
@@ -178,7 +190,7 @@ impl State {
         }
         let unanswered = self.sheet.requested.take().map(|(_, keys)| keys).unwrap_or_default();
         for (place, key) in unanswered {
-            let error = error.cloned().unwrap_or_else(|| UserError::new("Cancelled"));
+            let error = error.cloned().unwrap_or_else(|| UserError::new("Cancelled").remedy(RETRY));
             self.keep_map(place, key, Err(error));
         }
         self.request_maps().into_iter().collect()

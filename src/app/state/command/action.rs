@@ -111,7 +111,7 @@ actions! {
     SaveOrder: View.asks("Save order…", "The order made by hand, as a NumPy archive or CSV", FilePrompt::SaveOrder)
         .when(has_made_order).also("write scan path permutation").line_below(),
     Retry: View.gives("Retry", "Retry what failed", |_| Command::Retry).key(ctrl("R"))
-        .when(State::has_failed_columns).also("refresh reload").line_below(),
+        .when(State::has_failed).also("refresh reload").line_below(),
     EvaluateShown: View.gives("Evaluate shown probes on the dataset", "All of its images, through every column",
         |_| Command::Evaluate { all: false }).key(ctrl("J"))
         .when(|state| can_evaluate(state) && !state.columns.is_empty()).also("evaluate accuracy test"),

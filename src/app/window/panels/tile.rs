@@ -235,7 +235,7 @@ impl Tile {
                 ui.label(format!("{name}{verdict}{text}"));
             }
             if let Some(Err(error)) = cx.state.image_map(column, self.id) {
-                ui.label(format!("{name}{}", error.lines.join(": ")));
+                ui.label(format!("{name}{error}"));
             }
         }
         for (_, finding) in cx.state.findings.of(image).filter(|(_, finding)| !finding.note.is_empty()) {
