@@ -392,6 +392,9 @@ fn closing_the_window_asks_what_becomes_of_a_training() {
 
     close(&mut pane);
     pane.0.click("Stop, save and quit");
+    close(&mut pane);
+    assert!(pane.0.has("Quit now"), "while it is being saved, which may never end");
+    pane.0.click("Stop, save and quit");
     assert!(pane.0.wire.borrow().requests.contains(&Request::Cancel(job)));
     pane.0.wire.borrow_mut().events.push_back(Event::Cancelled(job));
     let closes = (0..4).any(|_| {
@@ -624,6 +627,11 @@ fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() 
     let deviation = "Epoch 1.0\nsinkhorn · birds-large: 82.5 ± 1.4 %\ngap · birds-large: 81.5 ± 1.4 %\n\
                      sinkhorn · birds-tiny: 63.5 ± 1.4 %\ngap · birds-tiny: 62.5 ± 1.4 %";
     assert_eq!(said(&pane), deviation);
+    // The loss of the second epoch, 1 and 1.1, and not its moving average, which the line shows.
+    let loss = pane.0.place("Training loss of 4 heads");
+    pane.0.hover(egui::pos2(loss.right() - 0.1 * loss.width(), loss.center().y));
+    let texts = crate::pictures::painted(pane.0.harness.output());
+    assert!(texts.into_iter().any(|(text, ..)| text.contains("gap · birds-tiny: 1.0500 ± 0.0707")));
     pane.0.click_role(egui::accesskit::Role::ComboBox, "Band");
     pane.0.click("95 % interval of the mean");
     pane.0.hover(plot.center());

@@ -35,9 +35,7 @@ impl CloseConfirm {
         let closing = ctx.input(|i| i.viewport().close_requested()) && *self != Self::Closing;
         let over = !training && matches!(self, Self::Asking | Self::Saving);
         if closing && training {
-            if *self == Self::Idle {
-                *self = Self::Asking;
-            }
+            *self = Self::Asking; // again while it is being saved: that may never end
             stay(ctx);
         } else if (closing || over) && unsaved() {
             *self = Self::Idle;
@@ -54,8 +52,12 @@ impl CloseConfirm {
         if *self != Self::Asking {
             return;
         }
+        let began = state.training.active_run().is_some();
         let answer = dialog::show(ui.ctx(), "leave", 420.0, "A training is running", |ui| {
-            ui.weak("It was saved after its last epoch. If stopped, it is saved where it is and can be resumed later");
+            ui.weak(match began {
+                true => "It was saved after its last epoch. If stopped, it is saved where it is and can be resumed later",
+                false => "It is still being prepared: the tokens so far are kept, but there is nothing to resume yet",
+            });
             dialog::row(ui, |ui| {
                 let mut answer = Answer::Open;
                 if dialog::confirmed(ui, "Stop, save and quit", true) {

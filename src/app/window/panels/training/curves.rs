@@ -195,13 +195,15 @@ impl Curves {
             self.curves.insert(measure, HeadCurves::new(runs, measure, strength));
         }
         // Series are numbered over all runs, hidden ones included, so that no colour changes.
-        let shown =
-            |(_, curve): &(usize, &HeadCurve)| !self.hidden.contains(&curve.head) && !curve.raw.at.is_empty();
+        let shown = |(_, curve): &(usize, &HeadCurve)| {
+            !self.hidden.contains(&curve.head) && !curve.smooth.at.is_empty()
+        };
         let curves = self.curves[&measure].all.iter().enumerate().filter(shown);
         let curves: Vec<(usize, &HeadCurve)> = curves.collect();
         let epochs = runs.iter().map(|run| run.about.epochs).max().unwrap_or(0) as f64;
-        let reached = curves.iter().filter_map(|(_, curve)| curve.raw.at.last());
+        let reached = curves.iter().filter_map(|(_, curve)| curve.smooth.at.last());
         let reached = reached.fold(1.0, |most: f64, at| most.max(*at));
+        // Read out as they are, as in the table below and in exports, however they are smoothed.
         let read: Vec<&Named> = curves.iter().map(|(_, curve)| &curve.named).collect();
         let band_of = self.band;
         let plot = Plot::new((&runs[0].about.folder, loss))
@@ -229,7 +231,7 @@ impl Curves {
         let scope = ui.scope(|ui| {
             ui.visuals_mut().override_text_color = Some(color32(theme.muted));
             plot.show(ui, |plot| {
-                for (series, HeadCurve { raw, named: Named { name, curve }, .. }) in &curves {
+                for (series, HeadCurve { smooth: curve, named: Named { name, curve: raw }, .. }) in &curves {
                     let color = color32(theme.series(*series));
                     let scale = |value: f64| if log { value.max(1e-12).log10() } else { value };
                     let line = |curve: &Curve| -> PlotPoints<'_> {

@@ -17,9 +17,9 @@ pub struct HeadCurves {
 pub struct HeadCurve {
     /// The head's name in its run.
     pub head: String,
-    /// The curve before it is smoothed.
-    pub raw: Curve,
-    /// The smoothed one, under its name among all runs.
+    /// The smoothed curve.
+    pub smooth: Curve,
+    /// The curve as it is, under its name among all runs.
     pub named: Named,
 }
 
@@ -29,13 +29,13 @@ impl HeadCurves {
         let mut all = Vec::new();
         for run in runs {
             for (at, head) in run.about.heads.iter().enumerate() {
-                let raw = run.curve(at, measure);
-                let curve = match smoothing > 0.0 {
+                let curve = run.curve(at, measure);
+                let smooth = match smoothing > 0.0 {
                     true => run.curve_of(at, measure, |points| smoothed(&points, smoothing)),
-                    false => raw.clone(),
+                    false => curve.clone(),
                 };
                 let named = Named { name: run.name_among(head, runs.len()), curve };
-                all.push(HeadCurve { head: head.clone(), raw, named });
+                all.push(HeadCurve { head: head.clone(), smooth, named });
             }
         }
         Self { of: runs.iter().map(|run| Arc::clone(run)).collect(), smoothing, all }
