@@ -492,8 +492,9 @@ fn keys_step_through_images() {
     let mut window = Window::ready();
     window.press(Modifiers::NONE, Key::ArrowRight);
     assert_eq!(window.state().current_image().unwrap().name(), "b.png");
+    assert!(window.has("Still the previous image"));
     window.answer();
-    assert!(window.has("2 of 3"));
+    assert!(window.has("2 of 3") && !window.has("Still the previous image"));
     window.click("c.png");
     assert_eq!(window.state().current_image().unwrap().name(), "c.png");
 }
@@ -626,6 +627,17 @@ fn pasted_paths_are_opened_and_other_words_are_not() {
     window.harness.run();
     assert!(window.wire.borrow().requests.is_empty());
     assert!(window.has("Nothing was pasted"));
+}
+
+#[test]
+fn a_window_that_is_resized_stays_on_its_page() {
+    let mut window = Window::ready();
+    window.click("Training");
+    for size in [[960.0, 600.0], [1440.0, 900.0]] {
+        window.harness.set_size(size.into());
+        window.harness.run();
+        assert!(window.has("New training"), "at {size:?}");
+    }
 }
 
 #[test]

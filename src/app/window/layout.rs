@@ -127,7 +127,9 @@ impl Layout {
         self.apply_undo(cx.state);
         let room = Room::from_size(ui.available_size());
         if room != self.room && self.is_first {
+            let page = tiles::pane_of_page(&self.tree);
             self.tree = tiles::initial(room);
+            tiles::show_page(&mut self.tree, |_| false, |id| page.as_deref() == Some(id));
         }
         self.room = room;
         if self.tree.is_empty() {

@@ -132,6 +132,18 @@ pub fn show_page(tree: &mut Tree<Pane>, sufficient: impl Fn(&str) -> bool, wante
     }
 }
 
+/// The id of a pane of the active page.
+pub fn pane_of_page(tree: &Tree<Pane>) -> Option<String> {
+    let Some(Tile::Container(Container::Tabs(tabs))) = tree.tiles.get(tree.root()?) else { return None };
+    let mut tile = tabs.active?;
+    loop {
+        match tree.tiles.get(tile)? {
+            Tile::Pane(pane) => return Some(pane.0.clone()),
+            Tile::Container(container) => tile = *container.children().next()?,
+        }
+    }
+}
+
 /// Whether a panel has a pane.
 pub fn open(tree: &Tree<Pane>, id: &str) -> bool {
     tree.tiles.find_pane(&Pane(id.to_owned())).is_some()
