@@ -378,6 +378,18 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
 }
 
 #[test]
+fn the_probes_of_a_training_that_ended_before_it_was_read_are_opened() {
+    let mut pane = Pane::filled();
+    let job = pane.start();
+    let probes =
+        vec![(PathBuf::from("runs/birds-tiny/probes/gap-s0-best.safetensors"), SystemTime::UNIX_EPOCH)];
+    let whole = RunSnapshot { probes: probes.clone(), ..RunSnapshot::clone(&snapshot(&["gap"])) };
+    pane.train_event(job, TrainEvent::Begun(Arc::new(whole)));
+    pane.train_event(job, TrainEvent::Probes(probes));
+    assert_eq!(pane.0.state().library.probes.len(), 1);
+}
+
+#[test]
 fn closing_the_window_asks_what_becomes_of_a_training() {
     let (mut pane, job) = Pane::running(&["gap"]);
     let close = |pane: &mut Pane| {

@@ -15,7 +15,7 @@ use crate::app::format::counted;
 use crate::app::jobs::detached::Detached;
 use crate::app::jobs::tasks::TrainPlace;
 use crate::app::jobs::train::{Estimate, Preflight, TrainSettings};
-use crate::app::jobs::training::{TrainDelta, TrainEvent};
+use crate::app::jobs::training::{RunSnapshot, TrainDelta, TrainEvent};
 use crate::app::jobs::{Fetch, JobId, Request};
 use crate::app::user_error::UserError;
 
@@ -270,7 +270,9 @@ impl State {
                 active.folder = Some(folder.clone());
                 self.training.latest = Some((active.job, folder.clone()));
                 self.remember_used(vec![RecentItem::Run(folder.clone())]);
-                let run = self.training.runs.entry(folder).or_insert_with(|| WatchedRun::new(&snapshot));
+                // Without the probes of the snapshot, which are opened as they are reported.
+                let new = || WatchedRun::new(&RunSnapshot::default());
+                let run = self.training.runs.entry(folder).or_insert_with(new);
                 run.update(&snapshot);
                 run.phase = Phase::Running;
                 return vec![self.follow_runs()];

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use eframe::egui;
 use egui::{Button, Color32, RichText, Slider, Ui, Vec2, WidgetInfo};
-use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Legend, Line, LineStyle, Plot, PlotPoints};
+use egui_plot::{
+    FilledArea, GridInput, GridMark, HoverPosition, Legend, Line, LineStyle, Plot, PlotPoints, Points,
+};
 
 use super::head_curves::{HeadCurve, HeadCurves};
 use super::readout::{self, Named};
@@ -246,6 +248,11 @@ impl Curves {
                         let [low, high] = edges.map(|edge| edge.into_iter().map(scale).collect::<Vec<f64>>());
                         let area = FilledArea::new("", &curve.at, &low, &high);
                         plot.add(area.fill_color(faint(color)).allow_hover(false));
+                    }
+                    if curve.at.len() == 1 {
+                        // A line of a single point, as after the first epoch, draws nothing.
+                        let dot = Points::new("", line(curve)).color(color).radius(2.5);
+                        plot.points(dot.allow_hover(false));
                     }
                     plot.line(
                         Line::new(name, line(curve))
