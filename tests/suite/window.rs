@@ -610,6 +610,12 @@ fn a_figure_is_exported_with_its_trace() {
     figures.args(["figures", "--figure", "scan_path", "--width", "85", "--trace"]).arg(&stored);
     done(figures.arg("--out").arg(&again));
     assert_eq!(std::fs::read_to_string(&again).unwrap(), svg);
+    // The next figure goes to the same folder.
+    window.until("the dialog is closed", |window| !window.has("Copy the command line"));
+    window.click_at(window.place("Reading order").center(), egui::PointerButton::Secondary);
+    window.click("Export…");
+    let texts = crate::pictures::painted(window.harness.output());
+    assert!(texts.into_iter().any(|(text, ..)| Path::new(&text).parent() == Some(folder.path())));
 }
 
 #[test]

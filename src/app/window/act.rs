@@ -54,9 +54,9 @@ impl MainWindow {
                 orders.push(WindowOrder::Command(Command::ShowFinding { id, layout }));
             }
             UiAction::EditFinding(id, finding) => self.finding = Some(FindingDialog::new(Some(id), *finding)),
-            UiAction::Export(plot) => self.export = Some(Export::new(plot)),
+            UiAction::Export(plot) => self.export = Some(Export::new(plot, self.export_folder.clone())),
             UiAction::CopyImage(plot) => {
-                let export = Export::new(plot);
+                let export = Export::new(plot, None);
                 let started = self.exporter.start(ctx, "copy the image", move || export.image());
                 orders.extend(WindowOrder::failure(started));
             }

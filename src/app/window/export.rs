@@ -68,9 +68,10 @@ pub enum ExportStep {
 }
 
 impl Export {
-    /// An export of `plot` to the home folder as SVG: 85 mm wide, or 174 mm for a comparison.
-    pub fn new(plot: Arc<dyn Plot>) -> Self {
-        let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
+    /// An export of `plot` to `folder`, or else the home folder, as SVG: 85 mm wide, or 174 mm for a comparison.
+    pub fn new(plot: Arc<dyn Plot>, folder: Option<PathBuf>) -> Self {
+        let home = || Some(directories::UserDirs::new()?.home_dir().to_owned());
+        let folder = folder.or_else(home).unwrap_or_default();
         let name = plot.caption().file.replace(['/', '\\'], "-");
         Self {
             path: folder.join(format!("{name}.svg")).display().to_string(),

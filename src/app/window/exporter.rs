@@ -1,7 +1,7 @@
 //! Slow work on threads of its own: writing figures, rendering them for the clipboard, workspaces, order files, and reading
 //! files to send.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
@@ -112,6 +112,7 @@ impl MainWindow {
                             }
                             let text = format!("Wrote {}", path.display());
                             orders.push(WindowOrder::Note(Severity::Info, text));
+                            self.export_folder = path.parent().map(Path::to_owned);
                         }
                         (Err(why), Some(export)) => (export.error, export.writing) = (Some(why), None),
                         (Err(why), None) => orders.push(WindowOrder::Note(Severity::Error, why)),

@@ -120,6 +120,8 @@ pub struct MainWindow {
     /// The share job that is being written, and its cancellation.
     sharing: Option<(JobId, Cancel)>,
     export: Option<Export>,
+    /// The folder to which a figure was last exported.
+    export_folder: Option<PathBuf>,
     exporter: Exporter,
     /// Opens written files with the system's program.
     pub opener: Opener,
