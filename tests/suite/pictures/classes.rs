@@ -66,7 +66,10 @@ pub fn class_diagnostics() {
             let bar = bars.iter().find(|bar| in_row(bar.center()[1])).expect("a bar");
             assert!(near(bar.x, from) && near(bar.right(), to), "{name}: {bar:?}");
             let images: Vec<usize> = (0..10).filter(|image| TRUE[*image] as usize == class).collect();
-            assert_eq!(pointed("class_diagnostics", [mean, own]), (name.to_owned(), images));
+            let (text, found) = pointed("class_diagnostics", [mean, own]);
+            let value = ssmprobe::viz::draw::number(quantiles[2]);
+            assert!(text.starts_with(&format!("{name}\nRank coverage: mean {value}, ")), "{text}");
+            assert_eq!(found, images);
             let band = bands.iter().find(|band| in_row(band.center()[1])).expect("a band");
             let ends = [0.48 - reach, 0.48 + reach].map(|v| axes.x.at(v));
             assert!(near(band.x, ends[0]) && near(band.right(), ends[1]), "{name}: {band:?}");

@@ -83,7 +83,7 @@ impl OverviewPane {
             }
         });
         if clicked {
-            show_images(cx, dataset, what, &images);
+            show_images(cx, dataset, &what, &images);
         }
     }
 
@@ -238,11 +238,12 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
     None
 }
 
-/// Selects the first of these images of a dataset; several become the gallery's filter, named `what`.
-fn show_images(cx: &mut PanelContext<'_>, dataset: DatasetId, what: String, images: &[usize]) {
+/// Selects the first of these images of a dataset; several become the gallery's filter, named by the first line of `what`.
+fn show_images(cx: &mut PanelContext<'_>, dataset: DatasetId, what: &str, images: &[usize]) {
     let ids: Vec<_> = images.iter().filter_map(|at| cx.state.image_at(dataset, *at)).collect();
     let Some(first) = ids.first().copied() else { return };
     if ids.len() > 1 {
+        let what = what.lines().next().unwrap_or_default().to_owned();
         let filter = GalleryFilter { only: Some((what, ids)), ..GalleryFilter::new(Scope::Dataset(dataset)) };
         cx.send(Command::SetGalleryFilter(Box::new(filter)));
     }

@@ -5,7 +5,7 @@
 use super::{ClassSort, Control, Overview, View, label, measure, no_class};
 use crate::model::explain::evaluation::ClassRow;
 use crate::viz::draw::{
-    Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, extent, legend,
+    Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
 };
 use crate::viz::{Empty, Info, Size, TabGroup};
 
@@ -167,8 +167,14 @@ impl Overview for ClassDiagnostics {
     }
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
-        let asked = &view.evaluation.asked;
-        let images = (0..view.evaluation.len()).filter(|at| asked.class[*at] as usize == item).collect();
-        (asked.classes.get(item).cloned().unwrap_or_default(), images)
+        let (evaluation, asked) = (view.evaluation, &view.evaluation.asked);
+        let images = (0..evaluation.len()).filter(|at| asked.class[*at] as usize == item).collect();
+        let name = measure(evaluation, &view.choice.measure);
+        let row = evaluation.by_class(name).into_iter().find(|row| row.class == item);
+        let numbers = row.map_or_else(String::new, |row| {
+            let [low, .., high] = row.quantiles.map(number);
+            format!("\n{}: mean {}, 5 to 95 % of images {low} to {high}", label(name), number(row.mean))
+        });
+        (asked.classes.get(item).cloned().unwrap_or_default() + &numbers, images)
     }
 }
