@@ -339,6 +339,11 @@ fn what_cannot_be_read_is_not_counted_as_open() {
     assert_eq!(window.state().readable_images(), 0);
     window.dispatch(Command::Undo);
     assert_eq!(window.state().readable_images(), 1, "it is not known yet whether it can be read");
+    // They can be tried again, as once their disk is back.
+    window.answer_with(succeed);
+    window.press(Modifiers::COMMAND, Key::R);
+    window.answer();
+    assert_eq!(window.state().readable_images(), 3);
 }
 
 #[test]

@@ -77,10 +77,11 @@ impl State {
         Some(Key::new(&self.library, column, image, class, settings, None))
     }
 
-    /// Whether any column failed, or any map of a contact sheet.
+    /// Whether any column failed, or any thumbnail or map of a contact sheet.
     pub fn has_failed(&self) -> bool {
         self.columns.values().any(|column| matches!(column.shown, ColumnState::Failed(_)))
             || self.sheet.has_failed()
+            || self.thumbnails.has_failed()
     }
 
     /// Whether an explanation is under way.
@@ -202,9 +203,10 @@ impl State {
         requests
     }
 
-    /// Requests the failed columns again, and the maps of a contact sheet once they are visible.
+    /// Requests the failed columns again, and thumbnails and maps of a contact sheet once they are visible.
     pub(super) fn retry(&mut self) -> Vec<Request> {
         self.sheet.forget_failures();
+        self.thumbnails.forget_failures();
         for column in
             self.columns.values_mut().filter(|column| matches!(column.shown, ColumnState::Failed(_)))
         {

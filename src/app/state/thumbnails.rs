@@ -64,6 +64,17 @@ impl Thumbnails {
         self.known.is_empty()
     }
 
+    /// Whether an image could not be read.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed > 0
+    }
+
+    /// Forgets the failures, so that the visible images are requested again.
+    pub(super) fn forget_failures(&mut self) {
+        self.known.retain(|_, thumbnail| matches!(thumbnail, Thumbnail::Ready(_)));
+        self.failed = 0;
+    }
+
     pub(super) fn forget(&mut self, image: ImageId) {
         if let Some(Thumbnail::Failed(_)) = self.known.shift_remove(&image) {
             self.failed -= 1;

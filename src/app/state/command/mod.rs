@@ -178,7 +178,7 @@ pub enum Command {
     SetScale(f32),
     /// Set the sections of the library pane.
     SetLibrary(Box<LibrarySections>),
-    /// Explain failed columns again, and failed maps of a contact sheet.
+    /// Explain failed columns again, and read unreadable images and failed maps of a contact sheet.
     Retry,
     /// Cancel a job.
     Cancel(JobId),
