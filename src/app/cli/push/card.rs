@@ -2,11 +2,9 @@
 
 use crate::app::format::shell_word;
 use crate::app::jobs::train::TrainSettings;
-use crate::app::jobs::train::heads::has;
 use crate::app::report::{FORMATS, Source, TABLES};
 use crate::model::backbone::hub::{Upload, is_id};
 use crate::model::io::escape::shown;
-use crate::model::probe::head;
 use crate::model::train::run::{ProbeCheckpoint, Variant};
 
 /// File name of the card's figure.
@@ -121,10 +119,8 @@ impl Card<'_> {
         if let Some(settings) = TrainSettings::of_run(&self.source.run).ok().filter(|_| plain) {
             let heads: Vec<String> = manifest.heads.iter().map(|variant| variant.name.clone()).collect();
             let fields = manifest.heads.iter().flat_map(|variant| {
-                let kind = head::find(&variant.head);
-                let known = move |key: &str| kind.is_some_and(|kind| has(kind, key));
-                let own = variant.config.fields().into_iter().filter(move |(key, _)| known(key));
-                own.map(move |(key, value)| format!("{}.{key}={value}", variant.name))
+                let fields = variant.config.fields().into_iter();
+                fields.map(move |(key, value)| format!("{}.{key}={value}", variant.name))
             });
             let mut settings = TrainSettings {
                 backbone: manifest.backbone.id.clone(),

@@ -32,7 +32,7 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
     for Setting { given, head, key, .. } in &settings {
         let listed = || HEADS.iter().chain([&ORDER]);
         let meant = || listed().filter(|kind| head.map_or(ids.contains(&kind.id), |id| id == kind.id));
-        if !meant().any(|kind| has(kind, key)) {
+        if !meant().any(|kind| kind.has(key)) {
             return Err(TrainingError::Setting { given: (*given).to_owned(), why: without(meant(), key) });
         }
     }
@@ -79,11 +79,13 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// The settings that apply to the head `id`.
+/// The settings that apply to the head `id`, of those that it has.
 fn config(id: &str, settings: &[Setting<'_>]) -> Result<Config, TrainingError> {
+    let has = |key: &str| head::find(id).is_some_and(|kind| kind.has(key));
     let mut config = Config::default();
     let mut map = Map::new();
-    for setting in settings.iter().filter(|setting| setting.head.is_none_or(|head| head == id)) {
+    let own = |setting: &&Setting<'_>| setting.head.is_none_or(|head| head == id) && has(setting.key);
+    for setting in settings.iter().filter(own) {
         let wrong = |why: String| TrainingError::Setting { given: setting.given.to_owned(), why };
         map.insert(setting.key.to_owned(), setting.value.clone());
         config =
@@ -98,11 +100,6 @@ pub(super) fn value_of(key: &str, text: &str) -> Value {
         ("gamma", "none") => Value::Null, // for other settings `none` is a string
         _ => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
     }
-}
-
-/// Whether a head has the setting `key`.
-pub fn has(kind: &HeadSpec, key: &str) -> bool {
-    kind.fields().iter().any(|(name, _)| name == key)
 }
 
 /// The settings of a head in words, with their defaults.
@@ -154,7 +151,7 @@ mod tests {
         assert!(text.contains("Mean of the patch tokens; no settings"));
         assert!(text.contains("sharing=shared, discretization=bilinear\n") && text.contains("; gamma=none"));
         let softsort = find("softsort").unwrap();
-        assert!(has(softsort, "power") && !has(find("sinkhorn").unwrap(), "power"));
+        assert!(softsort.has("power") && !find("sinkhorn").unwrap().has("power"));
         assert!(without([softsort].into_iter(), "k").contains("power=2"));
     }
 
@@ -168,7 +165,8 @@ mod tests {
             variants(&words("gap sinkhorn gap"), &words("state_dim=4 sinkhorn.temperature=0.5")).unwrap();
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
         assert_eq!(names, ["gap", "sinkhorn"]);
-        assert_eq!((variants[0].config.state_dim, variants[0].config.temperature), (Some(4), None));
+        // What is set for all is recorded only for those that have it.
+        assert_eq!((variants[0].config.state_dim, variants[0].config.temperature), (None, None));
         assert_eq!((variants[1].config.state_dim, variants[1].config.temperature), (Some(4), Some(0.5)));
         assert_eq!(super::variants(&words("paper"), &[]).unwrap().len(), 19);
         assert_eq!(super::variants(&words("all gap"), &[]).unwrap().len(), HEADS.len());

@@ -83,7 +83,7 @@ pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>
         map.extend(chosen.iter().map(|(field, value)| ((*field).to_owned(), (*value).clone())));
         let config: Config =
             serde_json::from_value(Value::Object(map)).map_err(|error| wrong(error.to_string()))?;
-        if let Some((field, _)) = chosen.iter().find(|(field, _)| !heads::has(kind, field)) {
+        if let Some((field, _)) = chosen.iter().find(|(field, _)| !kind.has(field)) {
             return Err(wrong(heads::without([kind].into_iter(), field)));
         }
         kind.build(&config).map_err(|error| wrong(error.to_string()))?;

@@ -142,6 +142,20 @@ impl HeadSpec {
         fields
     }
 
+    /// Whether it has the setting `key`.
+    pub fn has(&self, key: &str) -> bool {
+        self.fields().iter().any(|(name, _)| name == key)
+    }
+
+    /// `config` without the settings that other heads have.
+    pub fn own(&self, config: &Config) -> Config {
+        let mut own = serde_json::to_value(config).expect("settings are plain data");
+        if let Some(fields) = own.as_object_mut() {
+            fields.retain(|name, _| self.has(name) || name == "order" || config.rest.contains_key(name));
+        }
+        serde_json::from_value(own).expect("settings are read as they are written")
+    }
+
     /// Whether it reads the CLS token, which not every backbone has.
     pub fn needs_cls(&self) -> bool {
         self.with_defaults(|head| head.needs_cls())

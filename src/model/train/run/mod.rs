@@ -44,7 +44,7 @@ use crate::model::grid::Grid;
 use crate::model::io::csv_cell::word;
 use crate::model::io::{atomic_file, format_of, temporary};
 use crate::model::probe::BackboneMeta;
-use crate::model::probe::head::Config;
+use crate::model::probe::head::{self, Config};
 
 /// The version of the folder's format.
 pub const FORMAT: u64 = 1;
@@ -242,7 +242,13 @@ impl Run {
         if found != FORMAT {
             return Err(RunError::Format { path, found });
         }
-        let manifest = serde_json::from_slice(&bytes).map_err(error::damaged(&path))?;
+        let mut manifest: Manifest = serde_json::from_slice(&bytes).map_err(error::damaged(&path))?;
+        // Earlier versions recorded a setting of `--config` for every head.
+        for Variant { head, config, .. } in &mut manifest.heads {
+            if let Some(kind) = head::find(head) {
+                *config = kind.own(config);
+            }
+        }
         Ok(Self { folder: folder.to_owned(), manifest })
     }
 
