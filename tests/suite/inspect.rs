@@ -213,6 +213,27 @@ fn a_probe_that_a_reading_cannot_change_is_left_out_once() {
     assert_ends(&mut of(&["gap"], &["hardened", "last=2"]), 2, &[none, "gap has no reading order to change"]);
 }
 
+/// The classifier brings the logits of such weights back.
+#[test]
+fn kernels_beyond_float32_are_left_out_by_name() {
+    let out = TempDir::new().expect("a folder");
+    let mut probe = Probe::load(fixture("probes/sinkhorn-channel.safetensors")).expect("a probe");
+    for name in ["s4.0.B", "s4.0.C"] {
+        probe.arrays[name].data.iter_mut().for_each(|x| *x *= 3e19);
+    }
+    probe.classifier.weight.iter_mut().for_each(|w| *w *= 1e-38);
+    let path = out.path().join("large.safetensors");
+    probe.save(&path).expect("room on the disk");
+    let mut command = inspect(&out.path().join("out"));
+    command.arg("--image").arg(fixture("images/one.png")).arg("--probe").arg(&path).arg("--save-traces");
+    assert_ends(
+        &mut command,
+        1,
+        &["one.png through", "large.safetensors: the kernels exceed the largest float32"],
+    );
+    assert!(!out.path().join("out/one/large.trace.json").exists());
+}
+
 #[test]
 fn a_class_is_asked_for_by_name_or_index() {
     for (asked, index) in [("Owl", 2), ("owl", 2), ("crane", 1), ("6", 6)] {

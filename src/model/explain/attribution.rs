@@ -236,7 +236,8 @@ fn token_products(gradients: &[f64], tokens: &[f64], width: usize) -> Vec<f64> {
 }
 
 fn finite(values: Vec<f64>) -> Result<Vec<f64>, String> {
-    match values.iter().all(|x| x.is_finite()) {
+    // Also in float32, in which they are stored.
+    match values.iter().all(|x| (*x as f32).is_finite()) {
         true => Ok(values),
         false => Err("The logit has no finite gradient in these tokens".to_owned()),
     }

@@ -70,6 +70,11 @@ pub enum ExplainError {
     Class { class: usize, classes: usize },
     #[error("{what} contain non-finite values; the weights of the {culprit} are probably damaged")]
     NotFinite { what: &'static str, culprit: &'static str },
+    #[error(
+        "{0} exceed the largest float32 (3.4e38), so no trace can hold them; train the probe again, or scale the \
+         head's weights down and the classifier's up"
+    )]
+    TooLarge(&'static str),
 }
 
 /// Explains how `probe` reads `tokens` under an intervention; `seen` is the picture that the backbone saw.
@@ -155,6 +160,9 @@ pub fn explain_by_hand(
         attributions: IndexMap::new(),
         regions: None,
     };
+    if let Some(what) = too_large(&trace) {
+        return Err(ExplainError::TooLarge(what));
+    }
     Ok((trace, by_hand.map(|(by_hand, _)| by_hand)))
 }
 
@@ -252,6 +260,21 @@ fn evidence(read: &ImageReading<'_>, class: usize, rho: Option<f64>) -> Evidence
         proxy_raster: proxy.as_ref().map(|p| narrow(&p.raster)),
         why_none: exact.err().map(str::to_owned),
     }
+}
+
+/// What of a trace is beyond float32 although the logits are not: JSON has no such number, and a file of it could not be read.
+fn too_large(trace: &Trace) -> Option<&'static str> {
+    let Evidence { bias, position, position_raster, token, proxy, proxy_raster, .. } = &trace.evidence;
+    let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
+    let vectors = |all: &[&Option<Vec<f32>>]| all.iter().all(|one| one.as_deref().is_none_or(finite));
+    let mut kernels = trace.kernel.iter().chain(&trace.other_kernels);
+    let parts = [
+        ("the kernels", kernels.all(|kernel| finite(&kernel.data))),
+        ("the token weights", vectors(&[&trace.token_weight])),
+        ("the evidence", bias.is_finite() && vectors(&[position, position_raster, token])),
+        ("the evidence proxies", vectors(&[proxy, proxy_raster])),
+    ];
+    parts.into_iter().find(|(_, finite)| !finite).map(|(what, _)| what)
 }
 
 fn narrow(values: &[f64]) -> Vec<f32> {
