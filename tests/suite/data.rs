@@ -1,5 +1,6 @@
 //! Small datasets of every layout in a temporary folder, and the real ones where they are installed.
 
+use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -291,6 +292,29 @@ fn imagenet_from_kaggle() {
     assert!(data.notes.iter().any(|note| note.contains("no train folder")), "{:?}", data.notes);
     tree.write("LOC_val_solution.csv", format!("{header}ILSVRC2012_val_00000002,tench\n"));
     assert!(why(tree.path()).contains("line 2"));
+}
+
+#[test]
+fn names_that_look_alike_and_images_that_are_nearly_black_are_told() {
+    let tree = Tree::new();
+    let deep = |brightest: u16| {
+        let image = image::ImageBuffer::from_fn(8, 8, |x, _| {
+            image::Luma([if x == 7 { brightest } else { brightest / 8 * x as u16 }])
+        });
+        let mut png = Cursor::new(Vec::new());
+        image::DynamicImage::ImageLuma16(image).write_to(&mut png, image::ImageFormat::Png).unwrap();
+        png.into_inner()
+    };
+    tree.write("a.png", deep(4095)).write("b.png", deep(900)).write("c.png", deep(65535));
+    let notes = |rows: &str| {
+        tree.write("list.csv", format!("path,label,split\n{rows}"));
+        open(tree.path().join("list.csv")).unwrap().notes.join("; ")
+    };
+    let said = notes("a.png,caf\u{e9},train\nb.png,cafe\u{301},test\n");
+    assert!(said.contains(r#""caf\u{e9}" and "cafe\u{301}"; give both the same name"#), "{said}");
+    assert!(said.contains("a.png is 4095 of 65535"), "{said}");
+    let said = notes("a.png,cat,train\nb.png,cat,test\nc.png,dog,train\nc.png,dog,test\n");
+    assert!(!said.contains("black") && !said.contains("alike"), "{said}");
 }
 
 #[test]

@@ -4,8 +4,10 @@
 //! Samples are sorted by path, classes by the dataset's own numbering or else by name, so that the
 //! same folder always yields the same list.
 
+mod alike;
 pub(in crate::model) mod cars;
 pub(in crate::model) mod cub;
+mod dark;
 mod folder;
 mod holdout;
 pub mod image;
@@ -353,7 +355,8 @@ pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
         if dataset.samples.windows(2).all(|pair| pair[0].class == pair[1].class) {
             dataset.notes.push(format!("all images are of 1 class: {ONE_CLASS}"));
         }
-        dataset.notes.extend(dataset.untaught());
+        let odd = [dataset.untaught(), alike::note(&dataset.classes), dark::note(&dataset)];
+        dataset.notes.extend(odd.into_iter().flatten());
         return Ok(dataset);
     }
     Err(DataError::Layout { path: path.into() })

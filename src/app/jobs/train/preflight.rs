@@ -114,7 +114,7 @@ pub fn assumed(points: f64, seeds: usize) -> String {
     format!("{assumed}{remedy}")
 }
 
-/// Looks at dataset, backbone and disk; nothing is written and no image is decoded.
+/// Looks at dataset, backbone and disk; nothing is written.
 ///
 /// # Errors
 /// As the training itself would fail: nothing to train on, tokens that do not fit, a folder that

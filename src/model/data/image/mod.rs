@@ -141,6 +141,21 @@ pub fn dimensions(path: &Path) -> Result<(usize, usize), ImageError> {
     Ok((photo.width(), photo.height()))
 }
 
+/// The brightest value of an image of 16 bits per channel, alpha aside; `None` for any other, and one that cannot be decoded.
+pub(super) fn brightest_of_16_bits(bytes: &[u8]) -> Option<u16> {
+    use image::ColorType::{L16, La16, Rgb16, Rgba16};
+    let read = || {
+        let decoder = ImageReader::new(Cursor::new(bytes)).with_guessed_format().ok()?.into_decoder().ok()?;
+        let (width, height) = decoder.dimensions();
+        let is_deep = matches!(decoder.color_type(), L16 | La16 | Rgb16 | Rgba16);
+        if !is_deep || check_size(width.into(), height.into()).is_err() {
+            return None;
+        }
+        DynamicImage::from_decoder(decoder).ok()?.into_rgb16().into_raw().into_iter().max()
+    };
+    guard(read).ok().flatten()
+}
+
 const FORMATS: &[(ImageFormat, &str)] = &[
     (ImageFormat::Jpeg, "JPEG"),
     (ImageFormat::Png, "PNG"),
