@@ -1,6 +1,8 @@
 //! Whether the tokens that rank first determine the class: mean heights of deletion and insertion curves over the test images,
 //! from `ssmprobe eval --run --causal` (docs/definitions.md, section 12).
 
+use std::ops::RangeInclusive;
+
 use super::table::{Cell, Column, Row, Table, push_group};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::removals::RemovalHeights;
@@ -46,7 +48,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
                 (deletion: lower is a faster fall) or inserted (insertion: higher is a faster rise), most important \
                 first; means over images and seeds. Less random: minus random orders on the same images; less another \
                 method: minus that method on the same images, seeds and ranking. Intervals: Student's t over seeds and \
-                images, as for paired differences; with one seed, over images only";
+                images, as for paired differences; with one seed, over images only; cut off at 0 and \
+                100 %, those of differences at -100 and 100";
     vec![source.table("causal", "Does the evidence cause the class", columns, rows).with_note(note)]
 }
 
@@ -73,8 +76,8 @@ fn paired_differences(own: &SeedRows, other: &SeedRows) -> SeedRows {
     pairs.collect()
 }
 
-/// Mean and 95 % interval over seeds and images: no interval of a single value, three empty cells without values.
-fn interval_cells(rows: &SeedRows) -> [Cell; 3] {
+/// Mean and 95 % interval, within `range`, over seeds and images: no interval of a single image, three empty cells without values.
+fn interval_cells(rows: &SeedRows, range: RangeInclusive<f64>) -> [Cell; 3] {
     let images = rows.first().map_or(0, |(_, row)| row.len());
     let rows: Vec<Vec<f64>> =
         rows.iter().map(|(_, row)| row.clone()).filter(|row| row.len() == images).collect();
@@ -82,9 +85,9 @@ fn interval_cells(rows: &SeedRows) -> [Cell; 3] {
         return [Cell::None, Cell::None, Cell::None];
     }
     let mean = CrossedMean::new(&rows, 0.0);
-    let (low, high) = mean.interval();
+    let (low, high) = mean.interval_within(range);
     let [mean, low, high] = [mean.mean, low, high].map(|value| Cell::number(value, 2));
-    if rows.len() * images > 1 { [mean, low, high] } else { [mean, Cell::None, Cell::None] }
+    if images > 1 { [mean, low, high] } else { [mean, Cell::None, Cell::None] }
 }
 
 fn row(
@@ -111,10 +114,13 @@ fn row(
         Cell::text(name.to_owned()),
         Cell::number(deletion.len() as f64, 0),
     ];
-    cells.extend(interval_cells(&deletion));
-    cells.extend(interval_cells(&paired_differences(&deletion, &random_deletion)));
-    cells.extend(interval_cells(&paired_differences(&deletion, &others)));
-    cells.extend(interval_cells(&insertion));
-    cells.extend(interval_cells(&paired_differences(&insertion, &random_insertion)));
+    let height = |rows: &SeedRows| interval_cells(rows, 0.0..=100.0);
+    let difference =
+        |own: &SeedRows, other: &SeedRows| interval_cells(&paired_differences(own, other), -100.0..=100.0);
+    cells.extend(height(&deletion));
+    cells.extend(difference(&deletion, &random_deletion));
+    cells.extend(difference(&deletion, &others));
+    cells.extend(height(&insertion));
+    cells.extend(difference(&insertion, &random_insertion));
     Some(Row { ruled: false, cells })
 }

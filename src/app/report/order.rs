@@ -64,13 +64,13 @@ fn row(variant: &Variant, seeds: &[&OrderTests], share: &CrossedMean, corrected:
     let signed = |value: &dyn Fn(&OrderTests) -> f64| {
         Cell::signed_over(&seeds.iter().map(|seed| value(seed)).collect::<Vec<_>>(), 2)
     };
-    let (low, high) = share.interval();
+    let (low, high) = share.interval_within(0.0..=1.0);
     let cells = vec![
         Cell::text(title(variant)),
         Cell::number(seeds.len() as f64, 0),
         Cell::number(100.0 * share.mean, 1),
-        Cell::number(100.0 * low.max(0.0), 1),
-        Cell::number(100.0 * high.min(1.0), 1),
+        Cell::number(100.0 * low, 1),
+        Cell::number(100.0 * high, 1),
         percent(&|seed| seed.untrained),
         percent(&|seed| seed.random),
         Cell::number(share.p_above(SIGNIFICANT), 4),

@@ -45,17 +45,16 @@ fn table(source: &Source) -> Option<Table> {
         let raw: Vec<f64> = compared.iter().map(|(_, compared)| p(compared)).collect();
         [raw.clone(), holm(&raw)]
     };
-    let mut p_values =
-        vec![test(&|compared| compared.difference.p()), test(&|compared| compared.permutation)];
-    p_values.extend(margin.map(|margin| test(&|compared| compared.difference.equivalence(margin))));
+    let mut p_values = vec![test(&Comparison::p), test(&|compared| compared.permutation)];
+    p_values.extend(margin.map(|_| test(&|compared| compared.equivalence)));
     let row = |(at, (variant, compared)): (usize, &(&Variant, Comparison))| {
-        let (low, high) = compared.difference.interval();
+        let (low, high) = compared.interval();
         let mut cells = vec![
             Cell::text(title(variant)),
             Cell::number(compared.mcnemar.len() as f64, 0),
             Cell::signed(compared.difference.mean, 2),
-            Cell::signed(low.max(-100.0), 2),
-            Cell::signed(high.min(100.0), 2),
+            Cell::signed(low, 2),
+            Cell::signed(high, 2),
         ];
         let own = p_values.iter().flatten().map(|p| p[at]);
         let mcnemar = &compared.mcnemar;
@@ -77,8 +76,9 @@ fn table(source: &Source) -> Option<Table> {
                 seeds. Interval and p (two-sided) hold for other trainings and other images: variation over seeds by \
                 Student's t, over images by a normal approximation; with one seed, for other images only. Permutation: \
                 two-sided, over 9999 draws that reassign all trainings to the two heads and flip the signs of images; \
-                it cannot fall much below 0.05 with three seeds, 0.004 with five. Holm: corrected for the heads of \
-                this table. McNemar: exact, two-sided, between the two probes of a seed, not corrected";
+                it cannot fall much below 0.05 with three seeds, 0.004 with five. p is at least that of an exact \
+                test of images that all favour one head (0.06 if the two differ on five). Holm: corrected for the \
+                heads of this table. McNemar: exact, two-sided, between the two probes of a seed, not corrected";
     let what = format!("Paired differences from {}", title(reference));
     let mut table = source.table("paired", &what, columns, rows).with_note(note);
     table.notes.extend(margin.map(|margin| {
@@ -94,10 +94,29 @@ fn table(source: &Source) -> Option<Table> {
 struct Comparison {
     /// Difference in accuracy, head minus reference, in points.
     difference: CrossedMean,
+    /// Number of images on which they differ in any seed.
+    differing: usize,
+    /// p of the equivalence test; 1 without a margin.
+    equivalence: f64,
     /// p of the permutation test.
     permutation: f64,
     /// p of the exact McNemar test, one per seed.
     mcnemar: Vec<f64>,
+}
+
+impl Comparison {
+    /// p of the difference; at least the smallest p that an exact test of the images on which the heads differ can have, as all of
+    /// them may favour one head by chance.
+    fn p(&self) -> f64 {
+        let least = 0.5_f64.powi(self.differing as i32 - 1).min(1.0);
+        self.difference.p().max(least)
+    }
+
+    /// The 95 % interval of the difference, which includes 0 where p is not below 0.05.
+    fn interval(&self) -> (f64, f64) {
+        let (low, high) = self.difference.interval_within(-100.0..=100.0);
+        if self.p() < 0.05 { (low, high) } else { (low.min(0.0), high.max(0.0)) }
+    }
 }
 
 fn compare(source: &Source, variant: &Variant, reference: &Variant) -> Option<Comparison> {
@@ -120,8 +139,16 @@ fn compare(source: &Source, variant: &Variant, reference: &Variant) -> Option<Co
     let differences: Vec<Vec<f64>> = own.iter().zip(&other).map(subtract).collect();
     // The smallest standard error: that of two more images, on one of which the heads differ.
     let least = 100.0 / (images + 2) as f64;
+    // Heads that are the margin apart differ on that share of the images at least, and vary as such a share does.
+    let equivalence = |margin: f64| {
+        let least = least.max((margin * (100.0 - margin).max(0.0) / images as f64).sqrt());
+        CrossedMean::new(&differences, least).equivalence(margin)
+    };
+    let differs = |image: &usize| differences.iter().any(|training| training[*image] != 0.0);
     (!tests.is_empty()).then(|| Comparison {
         difference: CrossedMean::new(&differences, least),
+        differing: (0..images).filter(differs).count(),
+        equivalence: source.equivalence.map_or(1.0, equivalence),
         permutation: permutation(&own, &other, DRAWS, 0),
         mcnemar: tests,
     })

@@ -1,6 +1,8 @@
 //! A mean over crossed trainings and images: every training answers the same images. Both other trainings and other images
 //! would change it (docs/definitions.md, section 13).
 
+use std::ops::RangeInclusive;
+
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -133,6 +135,13 @@ impl CrossedMean {
     pub fn interval(&self) -> (f64, f64) {
         let half_width = self.half_width(&self.scales());
         (self.mean - half_width, self.mean + half_width)
+    }
+
+    /// [`interval`](Self::interval) of a quantity that lies within `range`: what is cut off is no possible value of the true mean, so
+    /// that it contains this as often.
+    pub fn interval_within(&self, range: RangeInclusive<f64>) -> (f64, f64) {
+        let (low, high) = self.interval();
+        (low.max(*range.start()), high.min(*range.end()))
     }
 
     /// Two-sided p of the hypothesis that the true mean is 0.
