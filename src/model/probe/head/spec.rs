@@ -149,9 +149,11 @@ impl HeadSpec {
 
     /// `config` without the settings that other heads have.
     pub fn own(&self, config: &Config) -> Config {
+        let known = self.fields();
+        let is_own = |name: &String| known.iter().any(|(own, _)| own == name);
         let mut own = serde_json::to_value(config).expect("settings are plain data");
         if let Some(fields) = own.as_object_mut() {
-            fields.retain(|name, _| self.has(name) || name == "order" || config.rest.contains_key(name));
+            fields.retain(|name, _| is_own(name) || name == "order" || config.rest.contains_key(name));
         }
         serde_json::from_value(own).expect("settings are read as they are written")
     }
