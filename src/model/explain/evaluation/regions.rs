@@ -121,8 +121,8 @@ fn means(
     }
 }
 
-/// Mean position of a region over images and trainings, and its 95 % confidence interval over both, from 0 to 1 at most. `None`
-/// if the region has no position, or the trainings have it in different numbers of images.
+/// Mean position of a region over images and trainings, and its 95 % confidence interval over both. `None` if the region has
+/// no position, or the trainings have it in different numbers of images.
 pub fn position(trainings: &[&RegionMeans]) -> Option<(f64, (f64, f64))> {
     let row = |means: &&RegionMeans| -> Vec<f64> {
         means.positions.iter().flatten().map(|&at| f64::from(at)).collect()
@@ -134,7 +134,7 @@ pub fn position(trainings: &[&RegionMeans]) -> Option<(f64, (f64, f64))> {
     }
     let mean = CrossedMean::new(&rows, 0.0);
     // A single image gives no estimate of the spread over images.
-    let interval = if images > 1 { mean.interval_within(0.0..=1.0) } else { (f64::NAN, f64::NAN) };
+    let interval = if images > 1 { mean.interval() } else { (f64::NAN, f64::NAN) };
     Some((mean.mean, interval))
 }
 
