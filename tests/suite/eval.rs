@@ -479,6 +479,10 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
     report.arg("report").arg(desk.path("run")).args(["--table", "stability", "--table", "last"]);
     let tables = done(report.args(["--format", "csv"]));
     assert!(tables.contains("Darker") && tables.contains("Tokens kept"), "{tables}");
+    // Two seeds have one tau between them, and no deviation.
+    let between: Vec<&str> =
+        tables.lines().filter_map(|line| Some(line.split_once("Other seeds,")?.1)).collect();
+    assert!(!between.is_empty() && between.iter().all(|rest| rest.split(',').nth(1) == Some("")), "{tables}");
     // A second evaluation without the two flags keeps their results.
     done(desk.eval_run().args(["--seed", "3"]));
     let kept = fs::read_to_string(desk.path("run/evaluation.json")).unwrap();

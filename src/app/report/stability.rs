@@ -3,6 +3,7 @@
 use super::table::{Cell, Column, Row, Table, push_group};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::stability::{COLUMNS, StabilitySummary};
+use crate::model::explain::stability::OTHER_SEEDS;
 use crate::model::stats;
 use crate::model::train::run::Variant;
 
@@ -18,8 +19,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
     columns.extend(Column::group("Random orders", ["5 %", "95 %"]));
     let note = "Kendall's tau-b between token positions before and after a change, each token compared with the one \
                 that shows the same place: mean over the changes of a kind and over images, then over seeds, with the \
-                standard deviation over seeds. Spread: standard deviation over images, mean over seeds. Random orders: \
-                of a single pair";
+                standard deviation over seeds; other seeds have none, as each of their taus is of two seeds. Spread: \
+                standard deviation over images, mean over seeds. Random orders: of a single pair";
     vec![source.table("stability", "Stability of orders", columns, rows).with_note(note)]
 }
 
@@ -33,10 +34,12 @@ fn row(source: &Source, variant: &Variant, name: &str) -> Option<Row> {
         seeds.iter().map(|seed| value(seed)).collect::<Option<Vec<f64>>>().and_then(stats::mean)
     };
     let taus: Vec<f64> = seeds.iter().map(|seed| seed.mean).collect();
+    // A tau between two seeds is in the means of both: that they deviate by 0 where there are two seeds says nothing.
+    let tau = if name == OTHER_SEEDS { Cell::maybe(stats::mean(taus), 3) } else { Cell::over(&taus, 3) };
     let cells = vec![
         Cell::text(title(variant)),
         Cell::text(name),
-        Cell::over(&taus, 3),
+        tau,
         Cell::maybe(mean(&|seed| seed.spread), 3),
         Cell::maybe(mean(&|seed| Some(seed.images as f64)), 0),
         Cell::number(first.null.0, 3),

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::explain::stability::{Stability, null};
+use crate::model::explain::stability::{OTHER_SEEDS, Stability, null};
 use crate::model::stats::mean_and_deviation;
 
 /// Column of an evaluation, and name of the kind of change.
@@ -16,7 +16,7 @@ pub const COLUMNS: [(&str, &str); 9] = [
     ("stability_noise_25", "Noise, 25 levels"),
     ("stability_darker", "Darker"),
     ("stability_brighter", "Brighter"),
-    ("stability_seeds", "Other seeds"),
+    ("stability_seeds", OTHER_SEEDS),
 ];
 
 /// Mean taus of one image, in the order of [`COLUMNS`]; `None` if there was no such change.
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn every_kind_of_change_has_a_column() {
         let kinds = kinds(0);
-        let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).chain(["Other seeds"]).collect();
+        let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).chain([OTHER_SEEDS]).collect();
         assert_eq!(COLUMNS.map(|(_, name)| name).to_vec(), names);
     }
 

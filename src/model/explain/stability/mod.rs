@@ -21,6 +21,9 @@ use crate::model::reading::Reading;
 use crate::model::stats::kendall;
 use crate::model::tokens::Tokens;
 
+/// Name of the group of taus between probes of different seeds.
+pub const OTHER_SEEDS: &str = "Other seeds";
+
 /// Stability of the order of one image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stability {
@@ -137,7 +140,7 @@ impl Measurement<'_> {
         let mut taus: Vec<(String, f64)> = peers.filter_map(tau_of_peer).collect();
         taus.sort_by(|a, b| a.0.cmp(&b.0));
         if !taus.is_empty() {
-            groups.push(Group { name: "Other seeds".to_owned(), taus });
+            groups.push(Group { name: OTHER_SEEDS.to_owned(), taus });
         }
         let head = probe.meta.head.clone();
         let (tokens, null) = (grid.len(), null(grid.len()));
