@@ -582,6 +582,20 @@ fn paired_tests_are_those_of_the_answers() {
 }
 
 #[test]
+fn the_best_of_several_heads_is_compared_with_all_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let heads = manifest("mae", "birds", &["gap", "attention", "raster"], 2, Selection::Test);
+    run(folder.path(), heads, |head, _| [8, 19, 12][head]);
+    let table = &build("paired", &[Source::open(folder.path()).unwrap()])[0];
+    assert!(table.title.contains("Paired differences from Attention"), "{}", table.title);
+    let column =
+        |at: usize| table.rows.iter().map(|row| number(&row.cells[at]).unwrap()).collect::<Vec<f64>>();
+    // Of three pairs, the third is not in the table.
+    assert_eq!(column(6), holm(&[column(5), vec![1.0]].concat())[..2]);
+    assert!(table.notes.iter().any(|note| note.contains("corrected for all pairs of heads")), "{table:?}");
+}
+
+#[test]
 fn heads_within_a_margin_are_called_equivalent() {
     let (_folder, [mut source]) = main_source();
     assert!(!render("md", &build("paired", std::slice::from_ref(&source))).contains("Equivalence"));

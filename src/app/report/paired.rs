@@ -29,10 +29,11 @@ fn table(source: &Source) -> Option<Table> {
         let means = variants.iter().filter_map(|v| Some((*v, mean(v)?)));
         means.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(variant, _)| variant)
     };
-    let reference = match &source.reference {
-        Some(name) => source.called(name)?,
-        None => source.called(sinkhorn::SPEC.id).or_else(best)?,
+    let named = match &source.reference {
+        Some(name) => Some(source.called(name)?),
+        None => source.called(sinkhorn::SPEC.id),
     };
+    let reference = named.or_else(best)?;
     let others = variants.iter().filter(|variant| variant.name != reference.name);
     let compared: Vec<(&Variant, Comparison)> =
         others.filter_map(|variant| Some((*variant, compare(source, variant, reference)?))).collect();
@@ -40,10 +41,20 @@ fn table(source: &Source) -> Option<Table> {
         return None;
     }
     let margin = source.equivalence;
+    // The best of several heads is better than others by chance, too: it was found by comparing all pairs.
+    let (family, count) = match named {
+        Some(_) => ("the heads of this table", compared.len()),
+        None => {
+            let pairs = compared.len() * (compared.len() + 1) / 2;
+            ("all pairs of heads, as the reference is the best of them on these images", pairs)
+        }
+    };
     // The p values of a test for all heads, raw and corrected.
     let test = |p: &dyn Fn(&Comparison) -> f64| {
         let raw: Vec<f64> = compared.iter().map(|(_, compared)| p(compared)).collect();
-        [raw.clone(), holm(&raw)]
+        let mut all = raw.clone();
+        all.resize(count, 1.0);
+        [raw, holm(&all)]
     };
     let mut p_values = vec![test(&Comparison::p), test(&|compared| compared.permutation)];
     p_values.extend(margin.map(|_| test(&|compared| compared.equivalence)));
@@ -72,13 +83,15 @@ fn table(source: &Source) -> Option<Table> {
         columns.extend(Column::group(&test, ["raw", "Holm"]));
     }
     columns.extend(Column::group("McNemar p over seeds", ["smallest", "largest"]));
-    let note = "Difference: accuracy at the best epoch minus the reference's on the same test images, averaged over \
-                seeds. Interval and p (two-sided) hold for other trainings and other images: variation over seeds by \
-                Student's t, over images by a normal approximation; with one seed, for other images only. Permutation: \
-                two-sided, over 9999 draws that reassign all trainings to the two heads and flip the signs of images; \
-                it cannot fall much below 0.05 with three seeds, 0.004 with five. p is at least that of an exact \
-                test of images that all favour one head (0.06 if the two differ on five). Holm: corrected for the \
-                heads of this table. McNemar: exact, two-sided, between the two probes of a seed, not corrected";
+    let note = format!(
+        "Difference: accuracy at the best epoch minus the reference's on the same test images, averaged over seeds. \
+         Interval and p (two-sided) hold for other trainings and other images: variation over seeds by Student's t, over \
+         images by a normal approximation; with one seed, for other images only. Permutation: two-sided, over 9999 draws \
+         that reassign all trainings to the two heads and flip the signs of images; it cannot fall much below 0.05 with \
+         three seeds, 0.004 with five. p is at least that of an exact test of images that all favour one head (0.06 if the \
+         two differ on five). Holm: corrected for {family}. McNemar: exact, two-sided, between the two probes of a seed, \
+         not corrected"
+    );
     let what = format!("Paired differences from {}", title(reference));
     let mut table = source.table("paired", &what, columns, rows).with_note(note);
     table.notes.extend(margin.map(|margin| {

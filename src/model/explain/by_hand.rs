@@ -11,7 +11,7 @@ use super::evidence::projections;
 use super::image_reading::ImageReading;
 use super::order_test::{Contrast, OrderTester};
 use super::readout::dot;
-use super::{Question, narrow, predictions};
+use super::{Question, narrow, predictions, too_large};
 use crate::model::hand_order::HandOrder;
 use crate::model::io::block;
 use crate::model::probe::Classifier;
@@ -97,7 +97,7 @@ impl HandOrderReader {
     }
 
     /// The trace under another `order`, given one of the same image and probe under an order made by hand. `None` if the
-    /// order has another length, or if the predicted class is explained and this order changes it.
+    /// order has another length, if the predicted class is explained and this order changes it, or if float32 cannot hold it.
     pub fn trace(&self, trace: &Trace, order: &HandOrder) -> Option<Trace> {
         let n = self.projections.len();
         if order.tokens().len() != n {
@@ -129,6 +129,6 @@ impl HandOrderReader {
             .as_ref()
             .map(|decay| narrow(&pairs().map(|(i, k)| self.projections[i] * decay[k]).collect::<Vec<_>>()));
         made.order_test = Some(self.test(order));
-        Some(made)
+        too_large(&made).is_none().then_some(made)
     }
 }
