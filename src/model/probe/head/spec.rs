@@ -1,5 +1,7 @@
 //! An entry of the list of heads: its names, its place in the paper's tables, and how it is built.
 
+use serde_json::Value;
+
 use super::normed::Normed;
 use super::scan::{FixedScan, Source};
 use super::{Config, ConfigError, Dims, Discretization, Head, Norm, routed};
@@ -151,11 +153,9 @@ impl HeadSpec {
     pub fn own(&self, config: &Config) -> Config {
         let known = self.fields();
         let is_own = |name: &String| known.iter().any(|(own, _)| own == name);
-        let mut own = serde_json::to_value(config).expect("settings are plain data");
-        if let Some(fields) = own.as_object_mut() {
-            fields.retain(|name, _| is_own(name) || name == "order" || config.rest.contains_key(name));
-        }
-        serde_json::from_value(own).expect("settings are read as they are written")
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(config) else { return config.clone() };
+        fields.retain(|name, _| is_own(name) || name == "order" || config.rest.contains_key(name));
+        serde_json::from_value(Value::Object(fields)).unwrap_or_else(|_| config.clone())
     }
 
     /// Whether it reads the CLS token, which not every backbone has.
