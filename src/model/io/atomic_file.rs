@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::thread::sleep;
+use std::time::{Duration, SystemTime};
 
 use tempfile::NamedTempFile;
 
@@ -39,7 +40,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let mut pending = Pending::new(path)?;
     pending.write_all(bytes)?;
-    step(|| pending.file.as_file().sync_all())?;
+    step(|| sync(pending.file.as_file()))?;
     let mut exists = false;
     step(|| match pending.file.persist_noclobber(path) {
         Ok(_) => Ok(()),
@@ -48,7 +49,7 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<bool> {
             Ok(())
         }
         // A file system without hard links may still rename, which would replace a file that is there.
-        Err(failed) => failed.file.persist(path).map(drop).map_err(|failed| failed.error),
+        Err(failed) => replace(failed.file, path),
     })?;
     Ok(!exists)
 }
@@ -134,9 +135,8 @@ impl Pending {
     /// Flushes it to the disk and renames it to its target.
     pub fn finish(self) -> io::Result<()> {
         // Before the rename, so that no crash leaves an empty file at the target.
-        step(|| self.file.as_file().sync_all())?;
-        step(|| self.file.persist(&self.target).map_err(|failed| failed.error))?;
-        Ok(())
+        step(|| sync(self.file.as_file()))?;
+        step(|| replace(self.file, &self.target))
     }
 }
 
@@ -154,6 +154,36 @@ impl Seek for Pending {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.file.seek(to)
     }
+}
+
+/// Renames a temporary file to `target`, by the standard library: on Windows that of `tempfile` replaces no file that is being read.
+/// Not every file system of Windows does; there readers are waited for, a second at most.
+fn replace(file: NamedTempFile, target: &Path) -> io::Result<()> {
+    let (_, path) = file.keep().map_err(|failed| failed.error)?;
+    let mut left = if cfg!(windows) { 100 } else { 0 };
+    let renamed = loop {
+        let renamed = std::fs::rename(&path, target);
+        let is_read = renamed.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+        if !is_read || left == 0 {
+            break renamed;
+        }
+        left -= 1;
+        sleep(Duration::from_millis(10));
+    };
+    renamed.inspect_err(|_| drop(std::fs::remove_file(&path)))
+}
+
+/// Flushes a file to the disk. On macOS, network disks refuse to flush their own cache, as `sync_all` asks for.
+pub(in crate::model) fn sync(file: &File) -> io::Result<()> {
+    let flushed = file.sync_all();
+    #[cfg(target_os = "macos")]
+    if flushed.is_err() {
+        // SAFETY: the descriptor is open as long as the file is borrowed.
+        #[expect(unsafe_code, reason = "a call of C that flushes what it is given")]
+        let refused = unsafe { libc::fsync(std::os::fd::AsRawFd::as_raw_fd(file)) };
+        return if refused < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+    }
+    flushed
 }
 
 /// Creates a folder and its missing parents. Error messages say what the user can do.
@@ -317,6 +347,18 @@ mod tests {
             assert_eq!(write(path, b"x").unwrap_err().kind(), ErrorKind::InvalidInput);
         }
         assert!(device.is_symlink());
+    }
+
+    #[test]
+    fn a_file_is_replaced_while_it_is_being_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        write(&path, b"old").unwrap();
+        let reader = std::fs::File::open(&path).unwrap();
+        write(&path, b"new").unwrap();
+        assert_eq!(std::io::read_to_string(reader).unwrap(), "old");
+        assert_eq!(text(&path, 3).unwrap(), "new");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -238,7 +238,7 @@ impl<'a> Client<'a> {
                 Err(error) => return Err(error),
             }
         }
-        with_path(partial, atomic_file::step(|| target.out.sync_all()))?;
+        with_path(partial, atomic_file::step(|| atomic_file::sync(&target.out)))?;
         report(progress, file, target.done, remote.size)?;
         if remote.etag.len() == 64 && remote.etag.bytes().all(|b| b.is_ascii_hexdigit()) {
             let found = with_path(partial, sha256::of_file(partial))?;

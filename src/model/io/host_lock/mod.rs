@@ -215,7 +215,7 @@ fn find_holder(
 /// Creates the file; an error if it exists.
 fn create(path: &Path, owner: &ProcessId) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).open(path)?;
-    let written = file.write_all(&sign(owner, 0)).and_then(|()| file.sync_all());
+    let written = file.write_all(&sign(owner, 0)).and_then(|()| atomic_file::sync(&file));
     if written.is_err() {
         let _ = fs::remove_file(path); // it names no owner, so that the next start would wait until it is stale
     }
