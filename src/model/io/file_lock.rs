@@ -58,7 +58,7 @@ fn means_unsupported(why: &io::Error) -> bool {
         why.raw_os_error().is_some_and(|number| numbers.contains(&number))
     };
     #[cfg(not(unix))]
-    let unsupported = false;
+    let unsupported = why.raw_os_error() == Some(1); // ERROR_INVALID_FUNCTION, of network disks without locks
     unsupported || why.kind() == ErrorKind::Unsupported
 }
 

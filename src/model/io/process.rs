@@ -84,7 +84,21 @@ impl ProcessId {
 
 /// The name of this machine; empty if unknown.
 pub fn host_name() -> String {
+    #[cfg(target_os = "macos")]
+    return name_by_system();
+    #[cfg(not(target_os = "macos"))]
     line("/proc/sys/kernel/hostname").or_else(|| std::env::var("COMPUTERNAME").ok()).unwrap_or_default()
+}
+
+#[cfg(target_os = "macos")]
+fn name_by_system() -> String {
+    let mut name = [0_u8; 256];
+    // SAFETY: it writes at most as many bytes as it is told, and the last stays 0.
+    #[expect(unsafe_code, reason = "a call of C that fills what it is given")]
+    unsafe {
+        libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1);
+    }
+    String::from_utf8_lossy(name.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned()
 }
 
 /// The content of a file of one line.
