@@ -128,8 +128,9 @@ impl CachedRepo {
         if path.symlink_metadata().is_ok() {
             with_path(&path, atomic_file::step(|| fs::remove_file(&path)))?; // a dangling link: its content was deleted
         }
-        let up = "../".repeat(file.matches('/').count());
-        let target = Path::new(&up).join("../../blobs").join(etag);
+        // Of components, as links of Windows have its own separator.
+        let up = std::iter::repeat_n("..", file.matches('/').count() + 2);
+        let target: PathBuf = up.chain(["blobs", etag]).collect();
         // Where there are no links (FAT) or few users may create them (Windows), the content is moved, as by Python's cache.
         #[cfg(unix)]
         let linked = atomic_file::step(|| {
