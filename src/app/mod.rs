@@ -13,6 +13,7 @@ mod image_files;
 pub mod jobs;
 pub mod log;
 pub mod paths;
+mod process_group;
 pub mod process_memory;
 pub mod processor_time;
 pub mod rate;

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::str::FromStr;
 
 use crate::app::paths;
+use crate::app::process_group::own_group;
 
 /// The program to start if none is named.
 pub(super) const DEFAULT_PROGRAM: &str = "ssmprobe";
@@ -104,8 +105,7 @@ impl WorkerAddress {
                 self.shell(&format!("exec {} serve --stdio", quoted(program.unwrap_or(DEFAULT_PROGRAM))))?
             }
         };
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        own_group(&mut command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok(command)
     }

@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use super::plan::{Plan, Task};
 use super::status::{RUNNING, State, states};
 use crate::app::format::watching;
+use crate::app::process_group::own_group;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
 use crate::app::user_error::Usage;
@@ -37,9 +38,7 @@ pub fn start(plan: &Plan) -> anyhow::Result<()> {
     let mut command = Command::new(&plan.program);
     command.arg("jobs").arg(&plan.folder).arg("--work").current_dir(&plan.directory);
     command.stdin(Stdio::null()).stdout(open_log(&log)?).stderr(open_log(&log)?);
-    // Ctrl-C in this terminal does not reach it.
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    own_group(&mut command);
     let mut child =
         command.spawn().with_context(|| format!("{} cannot be started", plan.program.display()))?;
     let begun = Instant::now();
@@ -207,9 +206,7 @@ fn spawn(plan: &Plan, task: Task) -> anyhow::Result<Child> {
     let mut command = Command::new(program);
     command.args(plan.words(task)).current_dir(&plan.directory).stdin(Stdio::null());
     command.stdout(open_log(&log)?).stderr(open_log(&log)?);
-    // A signal from the terminal reaches the task once, through this process.
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    own_group(&mut command); // a signal from the terminal reaches the task once, through this process
     stops_with_this_process(&mut command);
     command.spawn().with_context(|| format!("{} cannot be started", program.display()))
 }
