@@ -24,6 +24,8 @@ use crate::app::jobs::history::disk::{Stamp, read};
 use crate::app::jobs::training::{RunSnapshot, TrainEvent};
 use crate::app::jobs::{Cancel, Event, Unit};
 use crate::app::paths::{make_folder, program};
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+use crate::app::process_group::own_group as detach;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, sign};
@@ -55,6 +57,12 @@ pub(super) fn run(
     cancel: &Cancel,
     closing: &Cancel,
 ) -> anyhow::Result<()> {
+    if cfg!(windows) {
+        // There a lock belongs to the process that took it, and ends with it.
+        bail!(Usage(
+            "a training that goes on by itself needs Linux or macOS; here, train without --on".to_owned()
+        ));
+    }
     let out = absolute(&request.out)?;
     make_folder(&out)?;
     if let Some(host) = ExclusiveLock::other_machine(&lock(&out)).or_else(|| RunLock::other_machine(&out)) {
@@ -243,13 +251,6 @@ fn detach(command: &mut Command) {
     unsafe {
         command.pre_exec(own_session);
     }
-}
-
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn detach(command: &mut Command) {
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(command, 0);
-    let _ = command;
 }
 
 /// Asks the process to save and end (SIGTERM).
