@@ -30,6 +30,16 @@ pub struct Folder {
     pub file: Option<String>,
 }
 
+impl Folder {
+    /// The path of an entry, with the separator of the machine whose folder it is: a window on Windows lists those of Linux.
+    pub fn at(&self, name: &str) -> PathBuf {
+        match self.path.to_str().filter(|path| path.starts_with('/')) {
+            Some(path) => format!("{}/{name}", path.trim_end_matches('/')).into(),
+            None => self.path.join(name),
+        }
+    }
+}
+
 /// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderEntry {
@@ -103,6 +113,14 @@ mod tests {
 
     fn listed(path: &Path) -> Folder {
         list(path, &Quiet(Cancel::default())).unwrap_or_else(|_| panic!("a folder"))
+    }
+
+    #[test]
+    fn an_entry_is_found_by_the_separator_of_its_own_machine() {
+        for (path, expected) in [("/data", "/data/a b"), ("/", "/a b")] {
+            let folder = Folder { path: path.into(), ..Folder::default() };
+            assert_eq!(folder.at("a b").to_str(), Some(expected));
+        }
     }
 
     #[test]

@@ -237,7 +237,7 @@ impl FolderBrowser {
         };
         let chosen = |is_folder| {
             let names = self.chosen.iter().filter(move |name| is(name, is_folder));
-            names.map(|name| folder.path.join(name)).collect::<Vec<_>>()
+            names.map(|name| folder.at(name)).collect::<Vec<_>>()
         };
         let own = match self.question.kind {
             FileKind::NewFolder => PathBuf::from(self.path.trim()),
@@ -255,7 +255,7 @@ impl FolderBrowser {
 
 /// Opening an entry lists a folder and chooses a file.
 fn enter(folder: &Folder, entry: &FolderEntry) -> Step {
-    let path = folder.path.join(&entry.name);
+    let path = folder.at(&entry.name);
     if entry.is_folder { Step::List(path) } else { Step::Choose(vec![path]) }
 }
 
