@@ -242,11 +242,12 @@ impl Dataset {
         self.samples.iter().filter(|sample| sample.split == split).count()
     }
 
-    /// Name of the image of sample `at`: its path relative to the dataset's folder.
+    /// Name of the image of sample `at`: its path relative to the dataset's folder, with `/` on every system.
     pub fn name_of_image(&self, at: usize) -> String {
         let ImageSource { path, row } = self.samples[at].source.place();
         let path = path.strip_prefix(&self.root).map(Path::to_owned).unwrap_or(path);
-        ImageSource { path, row }.to_string()
+        let name = ImageSource { path, row }.to_string();
+        if cfg!(windows) { name.replace('\\', "/") } else { name }
     }
 }
 
