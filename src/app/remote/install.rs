@@ -35,8 +35,10 @@ pub fn install(place: &WorkerAddress) -> anyhow::Result<(String, bool)> {
     let own = paths::program()?;
     let there =
         parse_machine(&remote_output(place, "uname -sm; getconf GNU_LIBC_VERSION 2>/dev/null || true")?)?;
-    let here = Command::new("uname").arg("-sm").output().context("`uname` cannot be started")?;
-    let here = String::from_utf8_lossy(&here.stdout).trim().to_owned();
+    let here = Command::new("uname").arg("-sm").output().map_or_else(
+        |_| format!("{} {}", std::env::consts::OS, std::env::consts::ARCH), // Windows has no such command
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    );
     let unread = || format!("{}: cannot be read", own.display());
     let needs = required_glibc(&own).with_context(unread)?;
     check_platform(&place.word(), &here, needs, &there)?;
