@@ -5,7 +5,7 @@ use egui::{Key, Modifiers, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
 use super::widgets::field;
-use crate::app::state::command::Command;
+use crate::app::state::command::{CTRL, Command};
 use crate::app::state::{Finding, FindingId, MAX_NOTE};
 
 /// Visible lines of the note.
@@ -54,7 +54,7 @@ impl FindingDialog {
                 None => Command::KeepFinding(Box::new(self.finding.clone())),
             };
             let answer = dialog::buttons_with(ui, "Keep", true, given.clone(), |ui| {
-                ui.weak(if cfg!(target_os = "macos") { "Cmd+Enter" } else { "Ctrl+Enter" });
+                ui.weak(format!("{CTRL}+Enter"));
                 Answer::Open
             });
             cancelled = matches!(answer, Answer::Closed);

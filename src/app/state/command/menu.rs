@@ -19,6 +19,9 @@ listed! {
     }
 }
 
+/// The name of the key Ctrl, for which keyboards of a Mac have another.
+pub const CTRL: &str = if cfg!(target_os = "macos") { "Cmd" } else { "Ctrl" };
+
 /// A key with modifiers; `key` as [`egui::Key::from_name`] reads it.
 ///
 /// [`egui::Key::from_name`]: eframe::egui::Key::from_name
@@ -57,7 +60,7 @@ impl Shortcut {
             ("Minus", "−"),
         ];
         let key = signs.iter().find(|(name, _)| *name == key).map_or(key, |(_, sign)| sign);
-        let command = if cfg!(target_os = "macos") { "Cmd+" } else { "Ctrl+" };
-        format!("{}{}{key}", if ctrl { command } else { "" }, if shift { "Shift+" } else { "" })
+        let ctrl = if ctrl { format!("{CTRL}+") } else { String::new() };
+        format!("{ctrl}{}{key}", if shift { "Shift+" } else { "" })
     }
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 pub use self::action::{Action, Effect};
-pub use self::menu::{Menu, Shortcut};
+pub use self::menu::{CTRL, Menu, Shortcut};
 pub use self::prompt::{FilePrompt, Prompt};
 
 use super::entries::removed;

@@ -11,7 +11,7 @@ use super::library_row::Entry;
 use crate::app::jobs::ProbeId;
 use crate::app::jobs::info::{Compatibility, ProbeInfo};
 use crate::app::state::Status;
-use crate::app::state::command::Command;
+use crate::app::state::command::{CTRL, Command};
 use crate::app::window::style;
 use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::paint::color32;
@@ -102,7 +102,7 @@ impl ProbeRows {
                         }
                         None => drop(ui.weak("Open a backbone to see whether it fits")),
                     }
-                    ui.weak("Click to show it; Ctrl-click or Shift-click to choose several");
+                    ui.weak(format!("Click to show it; {CTRL}-click or Shift-click to choose several"));
                 }
                 Status::Failed(error) => drop(ui.label(format!("{error}\nClick to try again"))),
                 Status::Closed | Status::Opening(_) => drop(ui.label(&about)),

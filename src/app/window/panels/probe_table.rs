@@ -8,7 +8,7 @@ use egui::{Grid, RichText, ScrollArea, Ui};
 
 use super::{Panel, PanelContext, overview};
 use crate::app::jobs::ProbeId;
-use crate::app::state::command::Command;
+use crate::app::state::command::{CTRL, Command};
 use crate::app::state::{RevealTarget, State};
 use crate::app::window::widgets::follow_focus;
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
@@ -105,11 +105,10 @@ impl ProbeTable {
         for (at, name) in names().enumerate().filter(|(at, _)| shown.contains(at)) {
             let on = self.sort == Some(at);
             let about = match at {
-                SAVED => {
-                    "On the test images of its training, as its file says; click to sort, Ctrl+C copies the table"
-                }
-                _ => "Mean over the images; click to sort, Ctrl+C copies the table",
+                SAVED => "On the test images of its training, as its file says",
+                _ => "Mean over the images",
             };
+            let about = format!("{about}; click to sort, {CTRL}+C copies the table");
             if ui.selectable_label(on, RichText::new(name).strong()).on_hover_text(about).clicked() {
                 (self.rising, self.sort) = (on && !self.rising, Some(at));
             }
