@@ -19,7 +19,11 @@ pub const ASSETS_VARIABLE: &str = "SSMPROBE_ASSETS";
 /// An error if none of these holds the demo.
 pub fn demo() -> anyhow::Result<PathBuf> {
     let named = std::env::var_os(ASSETS_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let places = places(named.as_deref(), std::env::current_exe().ok().as_deref());
+    let program = std::env::current_exe().ok();
+    // macOS names the link that the program was started by, Linux what it leads to.
+    let linked =
+        program.as_ref().filter(|program| program.is_symlink()).and_then(|link| link.canonicalize().ok());
+    let places = places(named.as_deref(), linked.or(program).as_deref());
     if let Some(found) = places.iter().find(|place| place.join(DemoInfo::FILE).is_file()) {
         return Ok(found.clone());
     }
