@@ -129,7 +129,7 @@ impl Sitting {
         if self.thumbnails() == before {
             bail!("no thumbnail arrived: the gallery was not scrolled");
         }
-        Ok((frames.all(), ms(last - end)))
+        Ok((frames.taken, ms(last - end)))
     }
 
     /// Closes the window; the pipe's traffic by phase: name, repetitions, messages and bytes.

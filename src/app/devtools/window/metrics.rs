@@ -43,7 +43,7 @@ pub fn ms(time: Duration) -> f64 {
 pub struct Frames {
     last: Option<Duration>,
     /// Milliseconds of every frame that counts.
-    taken: Vec<f64>,
+    pub taken: Vec<f64>,
 }
 
 impl Frames {
@@ -58,11 +58,6 @@ impl Frames {
     /// How many counted.
     pub fn len(&self) -> usize {
         self.taken.len()
-    }
-
-    /// What each took, in milliseconds.
-    pub fn all(self) -> Vec<f64> {
-        self.taken
     }
 
     /// Quantiles of the frames that counted, in milliseconds, and forgets them; NaN where there were none.
