@@ -47,8 +47,10 @@ pub fn orders(ctx: &egui::Context, exporter: &Exporter, far: bool) -> Vec<Window
 fn paths(text: &str) -> Vec<PathBuf> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let path = |line: &str| match line.strip_prefix("file://") {
+        Some(address) if cfg!(windows) => PathBuf::from(decoded(address.trim_start_matches('/'))),
         Some(address) => PathBuf::from(decoded(address)),
-        None => PathBuf::from(line),
+        // Quoted by *Copy as path* of Windows.
+        None => line.strip_prefix('"').and_then(|path| path.strip_suffix('"')).unwrap_or(line).into(),
     };
     let paths: Vec<PathBuf> = lines.map(path).collect();
     if paths.iter().all(|path| path.is_absolute() && path.exists()) { paths } else { Vec::new() }
@@ -100,7 +102,8 @@ mod tests {
             std::fs::write(path, "").unwrap();
         }
         let at = folder.path().display();
-        assert_eq!(paths(&format!("{at}/a.png\nfile://{at}/b%20c.png\n")), [plain, spaced]);
+        assert_eq!(paths(&format!("{at}/a.png\nfile://{at}/b%20c.png\n")), [plain.clone(), spaced]);
+        assert_eq!(paths(&format!("\"{at}/a.png\"")), [plain]);
         assert!(paths(&format!("{at}/a.png\n{at}/none.png")).is_empty());
         assert!(paths("some words").is_empty() && paths("").is_empty());
         assert_eq!(decoded("100%"), "100%");
