@@ -487,6 +487,12 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
     done(desk.eval_run().args(["--seed", "3"]));
     let kept = fs::read_to_string(desk.path("run/evaluation.json")).unwrap();
     assert!(kept.contains("\"stability\"") && kept.contains("\"last\""), "{kept}");
+    // Another seed would replace them.
+    assert_ends(
+        &mut desk.eval_run(),
+        2,
+        &["--seed 0: would replace what the run holds", "--seed 3; pass that one"],
+    );
     for (more, said) in [
         (&["--keep-last", "0"][..], "a whole number from 1"),
         (&["--keep-last", "4,17"], "--keep-last: the last 17 tokens cannot be kept: the image has 16 tokens"),
@@ -494,7 +500,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         (&["--stability", "--part", "1/2"], "--part"),
         (&["--stability", "--submit", "local", "--tasks", "2"], "without --submit"),
     ] {
-        assert_ends(desk.eval_run().args(more), 2, &[said]);
+        assert_ends(desk.eval_run().args(["--seed", "3"]).args(more), 2, &[said]);
     }
 }
 

@@ -732,11 +732,16 @@ fn evaluations_of_another_day_are_kept() {
     again.metrics.accuracy = 77.0;
     again.metrics.ablations.clear();
     again.metrics.removals.clear();
+    // As with a folder of masks that are of other images.
+    (again.metrics.masks, again.metrics.truth, again.metrics.regions) = (0, None, None);
     let other = ProbeMetrics { which: "last".into(), ..again.clone() };
     all.merge(RunMetrics { probes: vec![again, other], anchors: Vec::new() });
     assert_eq!((all.probes.len(), all.anchors.len()), (5, 2));
     assert_eq!((all.probes[0].metrics.accuracy, all.probes[0].metrics.ablations.len()), (77.0, 4));
     assert_eq!(all.probes[0].metrics.removals.len(), 2);
+    let regions = |metrics: &Metrics| (metrics.masks, metrics.truth, metrics.regions.clone());
+    let before = &source.evaluations.as_ref().unwrap().probes[0].metrics;
+    assert_eq!(regions(&all.probes[0].metrics), regions(before));
     // Ablations of another file, or with other draws, are not merged.
     for other in [
         ProbeMetrics { file: Some(sha256::of_bytes(b"trained on")), ..all.probes[0].clone() },

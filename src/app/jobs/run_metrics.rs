@@ -61,6 +61,11 @@ impl ProbeMetrics {
         if new.stability.is_empty() {
             new.stability = older.stability;
         }
+        // Regions of other masks replace these; where none are known now, they stay.
+        if new.masks == 0 {
+            (new.masks, new.truth) = (older.masks, older.truth);
+        }
+        new.regions = new.regions.take().or(older.regions);
         add_others(&mut new.removals, older.removals, |heights| heights.mode);
         add_others(&mut new.last, older.last, |kept| kept.tokens);
     }

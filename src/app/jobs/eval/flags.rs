@@ -13,7 +13,7 @@ use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::inspect::{Modes, modes};
 use crate::app::jobs::part::Part;
 use crate::app::jobs::train::TrainSettings;
-use crate::app::jobs::{Reporter, fetch};
+use crate::app::jobs::{Reporter, fetch, run_metrics};
 use crate::app::user_error::Usage;
 use crate::app::value_parser::whole_number;
 use crate::model::annotations::Annotations;
@@ -23,7 +23,7 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::explain::removal::RemovalSpec;
 use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
-use crate::model::train::run::Run;
+use crate::model::train::run::{ProbeCheckpoint, Run};
 
 /// Probes, images and measures of an evaluation. Paths are those of the machine that computes, except that of
 /// `evaluation`.
@@ -66,8 +66,8 @@ pub struct EvalFlags {
     #[arg(long, value_name = "R[,R]", value_delimiter = ',', value_parser = whole_number(1_usize..))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep_last: Vec<usize>,
-    /// Also measure how stable orders are: the backbone reads every image about twenty more times, flipped, cropped,
-    /// darker, brighter and with noise, once for all probes; probes that differ only in their seed are compared, too.
+    /// Also measure how stable orders are: the backbone reads every image about 25 more times, flipped, cropped, darker,
+    /// brighter and with noise, once for all probes; probes that differ only in their seed are compared, too.
     #[arg(long, conflicts_with_all = ["part", "join"])]
     #[serde(default)]
     pub stability: bool,
@@ -102,7 +102,8 @@ pub struct EvalFlags {
     #[arg(long, value_name = "N", conflicts_with = "part", value_parser = whole_number(1_u32..))]
     #[serde(default)]
     pub join: Option<u32>,
-    /// Seed of disturbed orders and of null bands.
+    /// Seed of disturbed orders, of null bands, of the changes of --stability and of the random orders of --causal. A run
+    /// holds results of one seed.
     #[arg(long, default_value_t = 0, value_parser = whole_number(0_u64..))]
     pub seed: u64,
     /// How tokens are extracted and cached.
@@ -124,6 +125,7 @@ impl EvalFlags {
         if let Some(masks) = &self.masks {
             Annotations::check(masks).map_err(|error| Usage(format!("--masks {error}")))?;
         }
+        self.check_seed()?;
         let run = self.run.clone().filter(|_| self.reading.is_none());
         let in_parts = self.part.is_some() || self.join.is_some();
         let Some(folder) = (if in_parts { Some(self.home()?) } else { run }) else { return Ok(()) };
@@ -138,6 +140,25 @@ impl EvalFlags {
             let folder = folder.display();
             Usage(format!("{flag}: results are saved to {folder}, which cannot be written to: {why}{remedy}"))
         })
+    }
+
+    /// Refuses a seed other than that of stored results that were requested and took long: its own would replace them.
+    fn check_seed(&self) -> Result<(), Usage> {
+        let stored = self.run.as_ref().filter(|_| self.part.is_none() && self.reading.is_none());
+        let stored =
+            stored.and_then(|run| run_metrics::read(&Run::open(run).ok()?).ok()?).unwrap_or_default();
+        let which = if self.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
+        let own =
+            stored.probes.iter().filter(|probe| probe.which == which.name() && probe.metrics.has_requested());
+        match own.filter_map(|probe| probe.draws).find(|seed| *seed != self.seed) {
+            None => Ok(()),
+            Some(other) => Err(Usage(format!(
+                "--seed {}: would replace what the run holds of --ablations, --causal, --keep-last or --stability with \
+                 --seed {other}; pass that one, or move its {} away first",
+                self.seed,
+                run_metrics::FILE
+            ))),
+        }
     }
 
     /// Refuses a reading that images of `n` tokens do not have.

@@ -82,6 +82,14 @@ pub struct Metrics {
     pub regions: Option<RegionSummary>,
 }
 
+impl Metrics {
+    /// Whether it holds results that are measured on request only.
+    pub fn has_requested(&self) -> bool {
+        let Self { ablations, removals, last, stability, .. } = self;
+        !(ablations.is_empty() && removals.is_empty() && last.is_empty() && stability.is_empty())
+    }
+}
+
 /// Result of one order ablation over the images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
