@@ -254,7 +254,7 @@ fn what_is_missing_or_broken_is_named_and_counted_and_nothing_else_is_lost() {
     let there: Vec<bool> = set.of.iter().map(Option::is_some).collect();
     assert_eq!(there, [true, false, false, false, false, false, true, true, false]);
     assert_eq!(set.known(), 3);
-    let warnings = set.warnings();
+    let warnings = set.warnings(false);
     let [missing, broken, empty, beyond] = &warnings[..] else { panic!("{warnings:#?}") };
     assert!(
         missing.starts_with("2 images have no mask or mark; the first: ") && missing.ends_with("none.png")
@@ -273,10 +273,11 @@ fn what_is_missing_or_broken_is_named_and_counted_and_nothing_else_is_lost() {
         |name: &str| annotations.of_image(&images.join(name), &preprocessor(), GRID).expect_err("broken");
     assert!(why("colour.png").contains("is in colour without a palette; save it"), "{}", why("colour.png"));
     assert!(why("torn.png").contains("torn.png"), "{}", why("torn.png"));
-    // Where no image has a mask, none is missing.
+    // Where no image has a mask, none is missing, unless the folder of masks was named.
     let mut none = RegionSet::default();
     none.read(&annotations, &paths[1..2], &preprocessor(), GRID);
-    assert!(none.warnings().is_empty());
+    assert!(none.warnings(false).is_empty());
+    assert!(none.warnings(true)[0].starts_with("an image has no mask or mark: "));
     // A path that is no folder, or a folder without masks, is refused.
     for (path, said) in [
         (folder.path().join("absent"), "is not a folder"),
@@ -376,7 +377,7 @@ fn every_bird_of_the_real_photographs_has_a_patch() {
         ..preprocessor()
     };
     set.read(&annotations, &paths, &preprocessor, Grid::new(14, 14));
-    assert_eq!(set.warnings(), Vec::<String>::new());
+    assert_eq!(set.warnings(true), Vec::<String>::new());
     for (file, regions) in files.iter().zip(&set.of) {
         let cover = &regions.as_ref().expect("a box").object;
         let share = cover.iter().sum::<f64>() / 196.0;

@@ -94,6 +94,6 @@ pub fn of_samples(
         reporter.progress("Reading regions", set.of.len() as u64, Some(files.len() as u64), Unit::Items);
         reporter.pause(engine)?;
     }
-    set.warnings().into_iter().for_each(|warning| reporter.warn(warning));
+    set.warnings(*from != RegionSource::Dataset).into_iter().for_each(|warning| reporter.warn(warning));
     Ok(set)
 }

@@ -84,9 +84,10 @@ impl RegionSet {
         self.of.iter().flatten().count()
     }
 
-    /// Warnings for the user: missing annotations, if other images have some, unusable and empty masks, and cropped regions.
-    pub fn warnings(&self) -> Vec<String> {
-        let some = self.known() > 0 || self.broken.count > 0;
+    /// Warnings for the user: missing annotations, if other images have some or the folder of annotations was `named`, unusable
+    /// and empty masks, and cropped regions.
+    pub fn warnings(&self, named: bool) -> Vec<String> {
+        let some = named || self.known() > 0 || self.broken.count > 0;
         let missing =
             self.missing.line("an image has no mask or mark", "images have no mask or mark").filter(|_| some);
         let rest = [

@@ -157,7 +157,7 @@ pub fn run(
     }
     let mut pass = Pass { reader: &reader, engine, reporter, annotations, regions: RegionSet::default() };
     explainer.all(&mut pass)?;
-    pass.regions.warnings().into_iter().for_each(|warning| pass.reporter.warn(warning));
+    pass.regions.warnings(true).into_iter().for_each(|warning| pass.reporter.warn(warning));
     pass.reporter.cancel().check()
 }
 
