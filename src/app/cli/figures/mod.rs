@@ -68,8 +68,9 @@ pub struct Figures {
     /// Rows and columns of the patch grid that a scan reads
     #[arg(long, default_value = "14x14", value_parser = source::grid, value_name = "RxC")]
     patches: Grid,
-    /// Figure to draw; several are stacked in one file, "all" with --trace or --run writes one file each
-    #[arg(long, value_name = "ID")]
+    /// Figures to draw, comma-separated; those of a trace are stacked in one file, "all" with --trace or --run writes one
+    /// file each
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
     figure: Vec<String>,
     /// File to write: .svg, .pdf, .png, .csv or .npz, or .gif for the reading step by step; --figure all adds the
     /// figure's id to its name
@@ -251,6 +252,10 @@ impl Figures {
             let why = "numbers are written for one trace and one figure at a time";
             return Err(Usage(format!("--out {}: {why}", out.display())).into());
         }
+        let steps = plot.steps();
+        if let Some(step) = self.step.filter(|step| steps > 0 && *step > steps) {
+            return Err(Usage(format!("--step {step}: the reading has steps 0 to {steps}")).into());
+        }
         // At a step of the reading, a colour bar may be wider and leave its columns less room.
         let moves = ends_with(out, "gif") || self.stills.is_some();
         let widest = if moves { plot.at_step(plot.steps()) } else { plot.clone() };
@@ -341,6 +346,6 @@ fn limits(text: &str) -> Result<(f64, f64), String> {
 fn figure(id: &str) -> anyhow::Result<&'static dyn Figure> {
     find(id).ok_or_else(|| {
         let ids: Vec<&str> = FIGURES.iter().map(|f| f.id()).collect();
-        Usage(format!("--figure {id}: no such figure; expected one of {}", ids.join(", "))).into()
+        Usage(format!("--figure {id}: a trace has no such figure; expected one of {}", ids.join(", "))).into()
     })
 }

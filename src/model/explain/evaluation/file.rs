@@ -23,7 +23,7 @@ pub const ENDING: &str = "survey.json";
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    #[error("is not an evaluation: {0}")]
+    #[error("is not what `ssmprobe eval --evaluation` writes (<probe>.{ENDING}): {0}")]
     Json(#[from] serde_json::Error),
     #[error("is inconsistent: {0}; save the figure again")]
     Torn(String),
