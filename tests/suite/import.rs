@@ -302,7 +302,7 @@ fn what_no_shape_says_is_asked_for() {
     let error = open(&checkpoint("mocov3"), "mocov3", &prefix("encoder.")).unwrap_err();
     assert!(error.contains("module.momentum_encoder.") && error.contains("--prefix"), "{error}");
     let error = open(&checkpoint("mocov3"), "timm", &options()).unwrap_err();
-    assert!(error.contains("several encoders"), "{error}");
+    assert!(error.contains("its encoders are under"), "{error}");
     let key = |key: &str| ImportOptions { key: Some(key.to_owned()), ..options() };
     open(&checkpoint("dino"), "dino", &key("student")).unwrap();
     let error = open(&checkpoint("timm"), "timm", &key("model_ema")).unwrap_err();
@@ -498,6 +498,7 @@ fn a_head_that_fits_no_tokens_is_refused() {
     let mut command = program();
     command.arg("import").arg(fixtures().join("ep/head.pth")).args(["--as", "ep"]).arg(&out);
     assert_ends(&mut command, 1, &["its folder does not exist"]);
+    assert_ends(command.args(["--heads", "3"]), 2, &["--heads: is for a backbone", "--as ep"]);
     assert!(!out.exists());
 }
 

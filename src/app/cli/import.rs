@@ -108,6 +108,7 @@ impl Import {
             };
             return Err(Usage(format!("{file}: no such file or folder; check the path{more}")).into());
         }
+        self.check_flags()?;
         if let Some(project) = original::find(&self.project) {
             if let Ok(Probe { meta, .. }) = Probe::load(&self.checkpoint) {
                 let why =
@@ -126,6 +127,27 @@ impl Import {
         let original = Original::open(&self.checkpoint, project, &options)?;
         original.write(&self.out)?;
         print_notes(&original.told, &self.out)
+    }
+
+    /// Refuses flags of backbones for a head, and that of heads for a backbone.
+    fn check_flags(&self) -> Result<(), Usage> {
+        let of_backbones = [
+            ("heads", self.heads.is_some()),
+            ("image-size", self.image_size.is_some()),
+            ("normalize", self.normalize.is_some()),
+        ];
+        let of_heads = [("backbone", self.backbone.is_some())];
+        let (unheeded, of) = match original::find(&self.project) {
+            Some(_) => (&of_backbones[..], "a backbone"),
+            None => (&of_heads[..], "a head"),
+        };
+        match unheeded.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((flag, _)) => {
+                let project = &self.project;
+                Err(Usage(format!("--{flag}: is for {of}, which --as {project} does not read; leave it out")))
+            }
+        }
     }
 
     /// Converts a head into the file of a probe.

@@ -18,7 +18,7 @@ pub enum OriginalError {
         "{path}: these are not weights of {project}: no tensor is named patch_embed.proj.weight, with or without a prefix{names}"
     )]
     NoEncoder { path: PathBuf, project: &'static str, names: String },
-    #[error("{path}: several encoders, under {found}: choose one with --prefix")]
+    #[error("{path}: its encoders are under {found}: choose one with --prefix")]
     Encoders { path: PathBuf, found: String },
     #[error("{path}: these are not weights of {project}{keys}; {}", advice(keys))]
     Keys { path: PathBuf, project: &'static str, keys: KeyErrors },
