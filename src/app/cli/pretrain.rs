@@ -30,8 +30,8 @@ const LONG: &str = "\
 The folder:
   config.json, preprocessor_config.json, model.safetensors   the finished backbone, for --backbone
   pretraining.json   settings, sizes, images
-  metrics.jsonl      step, epoch, loss, rate and images per second, every 20 steps; also accuracy,
-                     if supervised
+  metrics.jsonl      step, epoch, loss, rate and images per second, every 20 steps and at every
+                     checkpoint; also accuracy, if supervised
   state/             checkpoint that --resume continues from after a stop or a kill, to the same
                      bits on the CPU
 Every file is written whole or not at all.
