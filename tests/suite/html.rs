@@ -330,7 +330,11 @@ fn what_cannot_be_shown_or_written_leaves_the_page_that_was_there() {
     fs::write(at("file"), "no folder").unwrap();
     fs::write(at("notes.md"), [0xff, 0xfe]).unwrap();
     let failures = [
-        (1, &["--html", "page.html", "--trace", "cut.json"][..], "cut.json is not a trace"),
+        (
+            1,
+            &["--html", "page.html", "--trace", "cut.json"][..],
+            "cut.json is not a trace, which `ssmprobe inspect",
+        ),
         (1, &["--html", "page.html", "--trace", "short.json"], "short.json: the trace is inconsistent"),
         (2, &["--html", "page.html", "--trace", "none.json"], "cannot read none.json"),
         (1, &["--html", "page.html", "newer"], "newer/run.json"),

@@ -110,8 +110,12 @@ impl EvaluationFlags {
     /// The plot of a file of removal curves as the flags show it, with `--against` of their difference from another file's.
     fn removal(&self, path: &Path, figures: &Figures) -> anyhow::Result<RemovalPlot> {
         let read = |path: &Path| -> anyhow::Result<Arc<Removal>> {
-            let removal = Removal::from_json(&source::text(path)?)
-                .map_err(|why| anyhow::anyhow!("{} has no removal curves: {why}", path.display()))?;
+            let removal = Removal::from_json(&source::text(path)?).map_err(|why| {
+                let named = path.display();
+                anyhow::anyhow!(
+                    "{named} is not what `ssmprobe inspect --causal` writes (<probe>.causal.json): {why}"
+                )
+            })?;
             Ok(Arc::new(removal))
         };
         let curves = read(path)?;
@@ -183,8 +187,12 @@ impl Figures {
             }
             (Some(path), _) => {
                 check_figure("a stability has", stability::INFO.id)?;
-                let read: Stability = serde_json::from_str(&source::text(path)?)
-                    .with_context(|| format!("{} is not a stability file", path.display()))?;
+                let read: Stability = serde_json::from_str(&source::text(path)?).with_context(|| {
+                    let named = path.display();
+                    format!(
+                        "{named} is not what `ssmprobe inspect --stability` writes (<probe>.stability.json)"
+                    )
+                })?;
                 Box::new(StabilityPlot(Arc::new(read)))
             }
             (None, None) if self.figure == [image_map::INFO.id] => Box::new(self.evaluations.image_map()?),

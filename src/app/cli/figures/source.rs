@@ -59,7 +59,9 @@ pub fn trace(path: &Path) -> anyhow::Result<Trace> {
                 path.with_extension("trace.json").display()
             ))
             .into(),
-            _ => anyhow::Error::new(error).context(format!("{named} is not a trace")),
+            _ => anyhow::Error::new(error).context(format!(
+                "{named} is not a trace, which `ssmprobe inspect --save-traces` writes (<probe>.trace.json)"
+            )),
         }
     })
 }
