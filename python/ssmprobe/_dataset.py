@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +217,23 @@ def _losses(file: Path, seed: int) -> dict[tuple[str, int], Array]:
     return losses
 
 
+def _map(
+    folder: Path, images: int, grid: tuple[int, int], width: int, has_cls: bool, index: int
+) -> tuple[dict[str, Array], Array]:
+    """The tensors of a shard of a token cache, and which of its images could be read."""
+    file = folder / f"tokens-{index:06}.safetensors"
+    count = min(SHARD, images - index * SHARD)
+    tensors, metadata = read_safetensors(file)
+    expected: dict[str, tuple[int, ...]] = {"patches": (count, grid[0] * grid[1], width)}
+    expected |= {"cls": (count, width)} if has_cls else {}
+    for name, shape in expected.items():
+        found = tensors[name].shape if name in tensors else "absent"
+        if found != shape:
+            raise FileError(file, f"`{name}`", found, f"{list(shape)}; `ssmprobe extract` makes it again")
+    skipped = read_json(file, f'{{"skipped": {metadata.get("skipped", "[]")}}}').array("skipped", dtype="i8")
+    return tensors, ~np.isin(np.arange(count), skipped)
+
+
 class Tokens:
     """The tokens of a dataset as a cache keeps them, mapped and not read: M images of N patch tokens of width d."""
 
@@ -232,24 +249,12 @@ class Tokens:
         """What the tokens depend on: weights, preprocessing, dataset, layer, precision."""
         self._images: int = manifest.count("images")
         self._has_cls: bool = manifest.get("has_cls", bool)
-        self._shard = lru_cache(MAPPED)(self._map)
-        readable = [self._map(index)[1] for index in range(-(-self._images // SHARD))]
+        # Not a method: the cycle would keep the files open until it is collected.
+        map_shard = partial(_map, self._folder, self._images, self.grid, self.width, self._has_cls)
+        self._shard = lru_cache(MAPPED)(map_shard)
+        readable = [map_shard(index)[1] for index in range(-(-self._images // SHARD))]
         self.readable: Array = np.concatenate([np.ones(0, dtype=bool), *readable])
         """[M]: whether the image could be read; the tokens of one that could not are 0."""
-
-    def _map(self, index: int) -> tuple[dict[str, Array], Array]:
-        """The tensors of a shard, and which of its images could be read."""
-        file = self._folder / f"tokens-{index:06}.safetensors"
-        count = min(SHARD, self._images - index * SHARD)
-        tensors, metadata = read_safetensors(file)
-        expected: dict[str, tuple[int, ...]] = {"patches": (count, self.grid[0] * self.grid[1], self.width)}
-        expected |= {"cls": (count, self.width)} if self._has_cls else {}
-        for name, shape in expected.items():
-            found = tensors[name].shape if name in tensors else "absent"
-            if found != shape:
-                raise FileError(file, f"`{name}`", found, f"{list(shape)}; `ssmprobe extract` makes it again")
-        skipped = read_json(file, f'{{"skipped": {metadata.get("skipped", "[]")}}}').array("skipped", dtype="i8")
-        return tensors, ~np.isin(np.arange(count), skipped)
 
     def __reduce__(self) -> tuple[type[Tokens], tuple[Path]]:
         return Tokens, (self._folder,)  # another process maps the files again, and gets no copy of all tokens

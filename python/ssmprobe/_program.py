@@ -105,14 +105,16 @@ def _run(arguments: Iterable[PathLike], loud: bool) -> str:
 
         def collect() -> None:
             assert process.stderr is not None
-            failed = False
+            held: list[str] = []  # an error and its causes, which are indented: at the end, the exception says them
             with process.stderr as lines:
                 for line in lines:
                     said.append(line)
-                    failed = failed or line.startswith("error: ")  # the exception says the rest
-                    if loud and not failed:
+                    if line.startswith("error: ") or (held and line.startswith(" ")):
+                        held.append(line)
+                    elif loud:
                         with suppress(OSError, ValueError):  # nobody listens any more
-                            print(line, end="", file=sys.stderr)
+                            print(*held, line, sep="", end="", file=sys.stderr)
+                        held.clear()
 
         reader = threading.Thread(target=collect, name="ssmprobe run", daemon=True)
         reader.start()

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 
 use crate::app::format::distinct;
 use crate::model::io::atomic_file;
+use crate::model::train::run::RunLock;
 
 /// The environment variable that overrides the folder of all token caches.
 pub const CACHE_ENV: &str = "SSMPROBE_CACHE";
@@ -62,7 +63,8 @@ pub fn runs() -> Option<PathBuf> {
 /// folder.
 pub fn run(name: &str) -> Option<PathBuf> {
     let runs = runs()?;
-    Some(runs.join(distinct(name, |name| runs.join(name).exists())))
+    let is_taken = |name: &str| runs.join(name).exists() && !RunLock::is_all(&runs.join(name));
+    Some(runs.join(distinct(name, is_taken)))
 }
 
 /// Creates a folder and those above it, as far as they are missing; an error names it.

@@ -90,7 +90,7 @@ impl Open {
                 (!paths.is_empty()).then_some(Command::OpenAny(paths)),
                 data.map(|path| Command::OpenDataset(path, None)),
             ];
-            commands.into_iter().flatten().for_each(|command| app.dispatch(command));
+            commands.into_iter().flatten().for_each(|command| app.dispatch_afterwards(command));
             self.pane.iter().for_each(|pane| app.window.start_with(pane));
             Ok(app)
         })?;

@@ -134,12 +134,12 @@ impl State {
 
     fn request_explanations(&mut self) -> Vec<Request> {
         if self.library.backbone().is_none() {
-            // No worker request is possible; traces of an image that is no longer the column's are dropped.
+            // No worker request is possible; traces of an image that is no longer the column's, or of a probe that was replaced, are dropped.
             let current = self.selection.image;
-            let shows_other_image = |column: &&mut Column| {
-                column.key.as_ref().is_some_and(|key| Some(key.image) != column.image.or(current))
+            let is_outdated = |column: &&mut Column| {
+                column.key.as_ref().is_none_or(|key| Some(key.image) != column.image.or(current))
             };
-            for column in self.columns.values_mut().filter(shows_other_image) {
+            for column in self.columns.values_mut().filter(is_outdated) {
                 (column.shown, column.key) = (ColumnState::Nothing, None);
             }
             return Vec::new();

@@ -220,7 +220,8 @@ impl Settings {
     }
 }
 
-/// `theirs` with what differs between `base` and `own`; of a list, which has the latest first, the new entries of both.
+/// `theirs` with what differs between `base` and `own`; of a list, which has the latest first, the new entries of both. Numbers in a row
+/// are one value.
 fn merged(base: &Value, own: Value, theirs: Value) -> Value {
     match (own, theirs) {
         (own, theirs) if own == *base => theirs,
@@ -235,7 +236,7 @@ fn merged(base: &Value, own: Value, theirs: Value) -> Value {
             }
             Value::Object(theirs)
         }
-        (Value::Array(mut own), Value::Array(mut theirs)) => {
+        (Value::Array(mut own), Value::Array(mut theirs)) if !own.iter().any(Value::is_number) => {
             let was = base.as_array().map_or(&[][..], Vec::as_slice);
             theirs.retain(|entry| !own.contains(entry) && !was.contains(entry));
             // Before the old ones, of which a full list loses the last.
@@ -257,8 +258,8 @@ mod tests {
         let path = folder.path().join("settings.json");
         let base = Settings::default();
         let [mut one, mut other] = [base.clone(), base.clone()];
-        (one.theme, one.scale) = (ThemeChoice::Dark, 1.1);
-        other.device = "cpu".into();
+        (one.theme, one.scale, one.window.points) = (ThemeChoice::Dark, 1.1, [1200.0, 800.0]);
+        (other.device, other.window.points) = ("cpu".into(), [1300.0, 700.0]);
         for (settings, used) in [(&mut one, ["b", "a"]), (&mut other, ["c", "b"])] {
             settings.recent.runs = used.map(PathBuf::from).into();
             settings.library.folded.insert(used[0].to_owned(), true);
@@ -268,6 +269,7 @@ mod tests {
         assert_eq!((found.theme, found.scale, found.device), (ThemeChoice::Dark, 1.1, "cpu".to_owned()));
         assert_eq!(found.recent.runs, ["c", "b", "a"].map(PathBuf::from));
         assert!(found.library.folded.keys().eq(["b", "c"]));
+        assert_eq!(found.window.points, [1300.0, 700.0]);
         // What both changed is as the last one wrote it, and what one removed stays away.
         let mut last = Settings { scale: 2.0, ..other.clone() };
         last.library.folded.clear();

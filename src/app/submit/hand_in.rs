@@ -16,7 +16,7 @@ use super::{local, slurm};
 use crate::app::jobs::tasks::plan_file;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
-use crate::model::io::file_lock::{TryLock, try_lock};
+use crate::model::io::file_lock::{LockedFile, TryLock, try_lock};
 use crate::model::train::run::{Run, RunError};
 
 /// Submits all tasks of a new plan.
@@ -125,7 +125,11 @@ pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
 /// As [`all`]; also if the limit is still reached.
 pub fn rest(plan: &mut Plan, states: &[(Task, State)]) -> anyhow::Result<()> {
     let Some(_turn) = turn(plan)? else { return Ok(()) };
+    let known = plan.handed_in.len();
     *plan = Plan::open(&plan.folder)?;
+    if plan.handed_in.len() != known {
+        return Ok(()); // of what another process has submitted since, `states` does not know
+    }
     let unsubmitted = states.iter().filter(|(task, _)| plan.array(*task).is_none());
     let wanted: Vec<Task> = unsubmitted.map(|(task, _)| *task).collect();
     submit_tasks(plan, &wanted, &active_tasks(states))
@@ -147,16 +151,16 @@ pub fn end(plan: &Plan) -> anyhow::Result<()> {
 }
 
 /// The right to submit tasks, which one process has at a time, as far as file locks reach; `None` while another has it.
-fn turn(plan: &Plan) -> anyhow::Result<Option<File>> {
+fn turn(plan: &Plan) -> anyhow::Result<Option<LockedFile>> {
     let folder = plan.home().join("state");
     let path = folder.join(".submit");
-    let lock = || -> std::io::Result<Option<File>> {
+    let lock = || -> std::io::Result<Option<LockedFile>> {
         atomic_file::make_folder(&folder)?;
         let file = match File::options().write(true).create(true).truncate(false).open(&path) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => File::open(&path)?, // another user's
             file => file?,
         };
-        Ok((try_lock(&file)? != TryLock::Held).then_some(file))
+        Ok((try_lock(&file)? != TryLock::Held).then(|| LockedFile(file)))
     };
     lock().with_context(|| path.display().to_string())
 }

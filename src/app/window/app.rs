@@ -112,6 +112,14 @@ impl App {
         }
     }
 
+    /// Applies a command, after the workspace that is being opened if that asks something first.
+    pub fn dispatch_afterwards(&mut self, command: Command) {
+        match self.window.asks() {
+            true => self.window.afterwards.push(command),
+            false => self.dispatch(command),
+        }
+    }
+
     /// Applies events for up to [`EXPLAIN_WAIT`], until every requested explanation is there: with cached
     /// tokens it takes no longer, and no frame shows the previous one.
     fn await_explanation(&mut self) {

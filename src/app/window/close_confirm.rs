@@ -56,7 +56,7 @@ impl CloseConfirm {
         let answer = dialog::show(ui.ctx(), "leave", 420.0, "A training is running", |ui| {
             ui.weak(match began {
                 true => "It was saved after its last epoch. If stopped, it is saved where it is and can be resumed later",
-                false => "It is still being prepared: the tokens so far are kept, but there is nothing to resume yet",
+                false => "It is still being prepared: the tokens so far are kept, and a run that is being resumed stays as it was",
             });
             dialog::row(ui, |ui| {
                 let mut answer = Answer::Open;

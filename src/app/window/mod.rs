@@ -128,6 +128,8 @@ pub struct MainWindow {
     relink: Option<Relink>,
     /// The workspace that waits for an answer, as it reaches beyond this machine.
     outside: Option<Relink>,
+    /// What is to be done once such a question, or one for missing files, is answered.
+    afterwards: Vec<Command>,
     picker: FilePicker,
     toasts: toasts::Toasts,
     close: close_confirm::CloseConfirm,
@@ -226,7 +228,7 @@ impl MainWindow {
     /// Draws the whole window; the orders that follow from it.
     pub fn ui(&mut self, ui: &mut Ui, state: &State) -> Vec<WindowOrder> {
         let is_key = |event: &egui::Event| matches!(event, egui::Event::Key { .. });
-        if ui.input(|input| input.pointer.any_pressed() || input.events.iter().any(is_key)) {
+        if !self.asks() && ui.input(|input| input.pointer.any_pressed() || input.events.iter().any(is_key)) {
             self.start_pane = None;
         }
         let mut orders = self.take_files(ui.ctx(), state);
@@ -366,6 +368,9 @@ impl MainWindow {
             }
         }
         self.ask_outside(ui, orders);
+        if !self.asks() {
+            orders.extend(self.afterwards.drain(..).map(WindowOrder::Command));
+        }
         let Some(dialog) = &mut self.export else { return };
         match dialog.ui(ui) {
             Answer::Open => {}

@@ -20,8 +20,14 @@ const MAX_NAMED: usize = 8;
 /// which is planned as soon as it is shown.
 pub fn downloads(workspace: &Workspace) -> IndexSet<String> {
     let open = workspace.backbones.iter().filter(|backbone| backbone.open).map(|backbone| &backbone.source);
-    let here = open.chain([&workspace.training.backbone]).filter(|_| workspace.host.is_none());
-    here.filter(|source| hub::downloads(source)).cloned().collect()
+    let here = workspace.host.as_ref().is_none_or(is_here);
+    let named = open.chain([&workspace.training.backbone]).filter(|_| here);
+    named.filter(|source| hub::downloads(source)).cloned().collect()
+}
+
+/// Whether the worker is a process of this machine.
+fn is_here(host: &Host) -> bool {
+    host.place == "local"
 }
 
 impl MainWindow {
@@ -33,6 +39,11 @@ impl MainWindow {
             return None;
         }
         Some(WindowOrder::Restore(read.path, Box::new(read.workspace)))
+    }
+
+    /// Whether a workspace waits for an answer before it opens.
+    pub(super) fn asks(&self) -> bool {
+        self.outside.is_some() || self.relink.is_some()
     }
 
     /// Draws the question while one is pending.
@@ -67,7 +78,8 @@ impl Relink {
 
     /// Draws the question; the answer is whether to open the workspace with what it downloads.
     fn ask(&self, ui: &Ui) -> Answer<bool> {
-        let (name, host) = (file_name(&self.path), self.workspace.host.as_ref().map(Host::name));
+        let host = self.workspace.host.as_ref().filter(|host| !is_here(host)).map(Host::name);
+        let name = file_name(&self.path);
         let (title, about, yes) = match host {
             Some(host) => (
                 format!("Connect to {host}?"),
@@ -165,5 +177,7 @@ mod tests {
         workspace.host = Some(Host { place: "ssh://gpu1".into(), program: None });
         workspace.training.backbone = "org/name-that-nobody-has".into();
         assert!(downloads(&workspace).is_empty(), "not to this machine");
+        workspace.host = Some(Host { place: "local".into(), program: None });
+        assert_eq!(downloads(&workspace), IndexSet::from(["org/name-that-nobody-has".to_owned()]));
     }
 }

@@ -1,10 +1,16 @@
 //! Class names that look alike and are two: an accented letter as one character, as most systems write it (NFC), and as a letter
 //! with marks that combine with it, as macOS does (NFD).
 
-/// A note on the first two of such names; `None` if there are none.
+/// Most pairs of names that are compared, a moment's work.
+const MAX_PAIRS: usize = 1 << 20;
+
+/// A note on the first two of such names; `None` if there are none, or too many names to compare.
 pub(super) fn note(classes: &[String]) -> Option<String> {
     let (apart, whole): (Vec<&String>, Vec<&String>) =
         classes.iter().filter(|name| !name.is_ascii()).partition(|name| name.contains(joins));
+    if apart.len().saturating_mul(whole.len()) > MAX_PAIRS {
+        return None;
+    }
     let mut pairs = apart.iter().flat_map(|apart| whole.iter().map(move |whole| (whole, apart)));
     let (whole, apart) = pairs.find(|(whole, apart)| is_same(whole, apart))?;
     Some(format!(

@@ -17,8 +17,8 @@ use crate::model::io::catch_panic::cut;
 use crate::model::io::escape::shown;
 use crate::model::trace::Picture;
 
-/// Images that are checked in parallel.
-const CHECKED_AT_ONCE: usize = 1024;
+/// Images that are checked in parallel, about as many as a page of a Parquet file has: of pages, few are kept unpacked.
+const CHECKED_AT_ONCE: usize = 100;
 
 /// How thoroughly the images are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

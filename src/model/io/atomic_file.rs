@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use tempfile::NamedTempFile;
@@ -160,16 +159,14 @@ impl Seek for Pending {
 /// Not every file system of Windows does; there readers are waited for, a second at most.
 fn replace(file: NamedTempFile, target: &Path) -> io::Result<()> {
     let (_, path) = file.keep().map_err(|failed| failed.error)?;
-    let mut left = if cfg!(windows) { 100 } else { 0 };
-    let renamed = loop {
-        let renamed = std::fs::rename(&path, target);
-        let is_read = renamed.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
-        if !is_read || left == 0 {
-            break renamed;
+    let mut renamed = std::fs::rename(&path, target);
+    let attempts = if cfg!(windows) { 100 } else { 0 };
+    for _ in 0..attempts {
+        if renamed.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+            std::thread::sleep(Duration::from_millis(10));
+            renamed = std::fs::rename(&path, target);
         }
-        left -= 1;
-        sleep(Duration::from_millis(10));
-    };
+    }
     renamed.inspect_err(|_| drop(std::fs::remove_file(&path)))
 }
 
@@ -301,16 +298,12 @@ pub(super) fn file_system_time(folder: &Path) -> SystemTime {
 
 #[cfg(test)]
 mod tests {
-    use super::{PREFIX, can_write, is_there, make_folder, nearest_folder, read, start, text, write};
-    use std::io::ErrorKind;
-    use std::path::Path;
+    use super::*;
 
     #[cfg(target_os = "linux")]
     #[test]
     fn a_file_system_that_tells_no_size_is_not_full() {
-        assert!(
-            super::free_space(Path::new("/proc")).is_none() && super::free_space(Path::new("/")).is_some()
-        );
+        assert!(free_space(Path::new("/proc")).is_none() && free_space(Path::new("/")).is_some());
     }
 
     #[cfg(unix)]

@@ -62,6 +62,17 @@ fn means_unsupported(why: &io::Error) -> bool {
     unsupported || why.kind() == ErrorKind::Unsupported
 }
 
+/// A locked file, unlocked on drop. A child process that another thread spawns has every open file for a moment, and with it
+/// the lock: closing the file alone would not release it.
+#[derive(Debug)]
+pub struct LockedFile(pub File);
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        let _ = self.0.unlock(); // a file system without locks
+    }
+}
+
 /// A lock that one process holds among all machines: that of a file, where locks are supported, which may not reach from one machine
 /// to another, and the [`HostLock`] of one beside it.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use crate::app::user_error::Usage;
 use crate::model::data::{Dataset, Sample, Split};
 use crate::model::io::{atomic_file, format_of, sha256, temporary};
 use crate::model::pretrain::Plan;
-use crate::model::train::run::RunError;
+use crate::model::train::run::{RunError, RunLock};
 
 /// The version of the folder's format.
 const FORMAT: u64 = 1;
@@ -141,6 +141,7 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("{}: cannot be read", folder.display())),
             Ok(true) => Ok(None),
+            Ok(false) if RunLock::is_all(folder) => Ok(None),
             Ok(false) => bail!(Usage(format!(
                 "--out {}: the folder has files but no {MANIFEST}, so it is not an earlier pre-training; give a new or \
                  empty one",

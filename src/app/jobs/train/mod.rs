@@ -35,7 +35,7 @@ use crate::app::rate::Pace;
 use crate::model::data::Dataset;
 use crate::model::device::{Choice, DeviceError};
 use crate::model::io::atomic_file;
-use crate::model::train::run::{Outcome, Run, RunError, RunLock};
+use crate::model::train::run::{LOCK, Outcome, Run, RunError, RunLock};
 use crate::model::train::{HeadTrainer, TrainCursor};
 
 /// Progress of a training, passed to its callback. A callback that returns [`ControlFlow::Break`] stops the
@@ -148,6 +148,9 @@ pub fn run(
             // Before the backbone runs over all images.
             let refused = |source| TrainingError::Out { folder: out.clone(), source };
             atomic_file::can_write(out).map_err(refused)?;
+            if out.join(LOCK).exists() {
+                drop(claim(out, tell)?); // who waits for a run tries often: it is refused before the dataset is listed
+            }
             None
         }
     };

@@ -77,7 +77,11 @@ impl Shard {
         let (mut starts, mut from) = (vec![rows.start], rows.start);
         while let Some(page) = pages.peek_next_page()? {
             // A column without repetition has one level a row; a page of a dictionary has none.
-            let count = page.num_rows.or(page.num_levels).unwrap_or(0);
+            let count = page.num_levels.unwrap_or(0);
+            if page.num_rows.is_some_and(|rows| rows != count) {
+                // They are counted by one and read by the other: a page could hold the memory of thousands.
+                return Err(ParquetError::General("a page has other numbers of rows and of values".into()));
+            }
             let end = from.saturating_add(count).min(rows.end);
             starts.extend((from..end).step_by(ROWS_PER_READ).skip(1));
             starts.extend((from < end).then_some(end));

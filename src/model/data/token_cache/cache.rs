@@ -141,7 +141,8 @@ impl TokenCache {
         let shards = (0..manifest.images.div_ceil(SHARD))
             .into_par_iter()
             .map(|index| Shard::open(&shard_path(folder, index), &manifest, index))
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Vec<_>>();
+        let shards = shards.into_iter().collect::<Result<Vec<_>, _>>()?; // the first error, always the same
         Ok(Self { manifest, shards: shards.into(), folder: folder.to_owned(), spare: Arc::default() })
     }
 

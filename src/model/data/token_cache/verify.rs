@@ -61,7 +61,8 @@ impl CacheScan {
             Ok((!is_verified).then_some((index, path, about.len(), changed)))
         };
         let all = (0..self.shards.len()).into_par_iter();
-        let unread: Vec<_> = all.filter_map(|index| unread(index).transpose()).collect::<Result<_, _>>()?;
+        let unread: Vec<_> = all.filter_map(|index| unread(index).transpose()).collect();
+        let unread = unread.into_iter().collect::<Result<Vec<_>, _>>()?; // the first error, always the same
         let total: u64 = unread.iter().map(|(.., length, _)| length).sum();
         let (mut read, mut verified) = (0, Verified::default());
         for batch in unread.chunks(SHARDS_PER_REPORT) {

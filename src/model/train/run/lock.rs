@@ -1,15 +1,17 @@
 //! One process at a time trains into a run's folder: two would overwrite each other's checkpoints. On one machine a file lock
 //! ensures that, released when its process ends; among machines that share the folder an owner file ([`HostLock`]).
 
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::io;
 use std::path::Path;
 
 use super::{Run, RunError, error};
 use crate::model::io::atomic_file;
-use crate::model::io::file_lock::{self, TryLock};
+use crate::model::io::file_lock::{self, LockedFile, TryLock};
 use crate::model::io::host_lock::{HostLock, LockAttempt, STALE_AFTER};
 
+/// The lock file, below the folder.
+pub const LOCK: &str = "state/lock";
 /// The owner file, below the folder.
 const OWNER: &str = "state/owner.json";
 
@@ -18,17 +20,6 @@ const OWNER: &str = "state/owner.json";
 pub struct RunLock {
     host_lock: HostLock,
     _file_lock: LockedFile,
-}
-
-/// A locked file, unlocked on drop. A child process that another thread spawns has every open file for a moment, and with it
-/// the lock: closing the file alone would not release it.
-#[derive(Debug)]
-struct LockedFile(File);
-
-impl Drop for LockedFile {
-    fn drop(&mut self) {
-        let _ = self.0.unlock(); // a file system without locks
-    }
 }
 
 impl RunLock {
@@ -46,7 +37,7 @@ impl RunLock {
     /// # Errors
     /// If another process holds it; if the lock file cannot be created or locked.
     pub fn claim(folder: &Path) -> Result<Self, RunError> {
-        let path = folder.join("state/lock");
+        let path = folder.join(LOCK);
         let lock = open(&path)?;
         let alone = match file_lock::try_lock(&lock).map_err(error::io("lock", &path))? {
             TryLock::Acquired => true,
@@ -54,6 +45,16 @@ impl RunLock {
             TryLock::Held => return Err(RunError::Claimed { folder: folder.to_owned(), host: None }),
         };
         Self::among_machines(folder, lock, OWNER, alone, false)
+    }
+
+    /// Whether a folder holds nothing but the lock of a training that was stopped before it began: another process may have opened the file,
+    /// so it stays.
+    pub fn is_all(folder: &Path) -> bool {
+        let holds_only = |folder: &Path, name: &str| {
+            let named = |entry: io::Result<DirEntry>| entry.is_ok_and(|entry| entry.file_name() == name);
+            folder.read_dir().is_ok_and(|mut entries| entries.all(named))
+        };
+        holds_only(folder, "state") && holds_only(&folder.join("state"), "lock")
     }
 
     /// The machine that trains in a run's folder, or did, as [`HostLock::other_machine`].
@@ -111,6 +112,9 @@ mod tests {
         drop(claimed);
         RunLock::claim(folder.path()).expect("nobody has it any more");
         drop(inherited);
+        assert!(RunLock::is_all(folder.path()));
+        File::create(folder.path().join("state/checkpoint.safetensors")).expect("a file");
+        assert!(!RunLock::is_all(folder.path()));
     }
 
     #[cfg(target_os = "linux")]

@@ -33,7 +33,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::error::RunError;
-pub use self::lock::RunLock;
+pub use self::lock::{LOCK, RunLock};
 pub use self::losses::StepLosses;
 pub use self::outcome::{Outcome, ProbeCheckpoint, Truth};
 use super::{Epoch, TrainConfig};
