@@ -175,7 +175,7 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("b")).unwrap();
         for name in ["a.png", ".hidden.png"] {
-            fs::write(at(name), b"").unwrap();
+            fs::File::create(at(name)).unwrap();
         }
         for (to, name) in [("b", "c"), ("a.png", "d.png"), ("nothing", "e")] {
             symlink(at(to), at(name)).unwrap();
