@@ -88,6 +88,10 @@ def _check_whole(place: Path) -> None:
                 raise ProgramError(f"{file}: {what}, expected {size} bytes; {_AGAIN}")
 
 
+# How lines begin that go on with an error: its causes, or advice of the command line's parser.
+_OF_ERROR = (" ", "\n", "Usage: ", "For more information")
+
+
 def run(*arguments: PathLike) -> str:
     """Runs `ssmprobe ARGUMENTS...` to its end and returns what it printed; an error with what it said where it failed.
 
@@ -100,20 +104,24 @@ def run(*arguments: PathLike) -> str:
 def _run(arguments: Iterable[PathLike], loud: bool) -> str:
     words = [os.fspath(word) for word in arguments]
     said: deque[str] = deque(maxlen=50)  # the last lines
+    held: list[str] = []  # an error with its causes and advice, which the exception says if the program failed
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed:
         process = _start(words, stdout=printed, stderr=subprocess.PIPE)
 
+        def tell(*lines: str) -> None:
+            if loud:
+                with suppress(OSError, ValueError):  # nobody listens any more
+                    print(*lines, sep="", end="", file=sys.stderr)
+
         def collect() -> None:
             assert process.stderr is not None
-            held: list[str] = []  # an error and its causes, which are indented: at the end, the exception says them
             with process.stderr as lines:
                 for line in lines:
                     said.append(line)
-                    if line.startswith("error: ") or (held and line.startswith(" ")):
+                    if line.startswith("error: ") or (held and line.startswith(_OF_ERROR)):
                         held.append(line)
-                    elif loud:
-                        with suppress(OSError, ValueError):  # nobody listens any more
-                            print(*held, line, sep="", end="", file=sys.stderr)
+                    else:
+                        tell(*held, line)
                         held.clear()
 
         reader = threading.Thread(target=collect, name="ssmprobe run", daemon=True)
@@ -121,6 +129,7 @@ def _run(arguments: Iterable[PathLike], loud: bool) -> str:
         _end(process, reader)
         if process.returncode:
             raise ProgramError(f"{program()} {' '.join(words)} ended with code {process.returncode}: {''.join(said).strip()}")
+        tell(*held)  # a library's
         printed.seek(0)
         return printed.read()
 

@@ -312,12 +312,12 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
         run::done(&mut desk.train("run", 1, &["--seeds", "1"]));
         let (cache, trained) = (place(desk.path("cache")), desk.path("run"));
         let (ran, evaluations) = (place(trained.clone()), place(trained.join("evaluations")));
-        let judge = |seed: &str| {
+        let judge = |seed: &str, more: &[&str]| {
             let fixed =
                 ["eval", "--run", &ran, "--cache", &cache, "--device", "cpu", "--evaluation", &evaluations];
-            verb(&[&fixed[..], &["--seed", seed, "--ablations"]].concat())
+            verb(&[&fixed[..], &["--seed", seed], more].concat())
         };
-        judge("1").expect("judged");
+        judge("1", &[]).expect("judged");
         // What has been evaluated is stored probe by probe.
         let partly = Cell::new(0);
         let between = |name: &str, bytes: &[u8]| {
@@ -325,7 +325,7 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
             partly.set(partly.get() + usize::from(is_evaluation));
             is_evaluation && whole(name, bytes)
         };
-        let work = || judge("2");
+        let work = || judge("2", &["--ablations"]);
         let trial = Trial { folder: &trained, work: &work, between: &between, reproducible: &all_bytes };
         let steps = trial.fail_steps(&FAULTS, 1);
         assert!(

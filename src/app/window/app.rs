@@ -19,7 +19,7 @@ use crate::app::log;
 use crate::app::session::Session;
 use crate::app::state::command::Command;
 use crate::app::state::connection::{Connection, Host};
-use crate::app::state::settings::{Settings, SettingsError, ThemeChoice};
+use crate::app::state::settings::{Settings, SettingsError, ThemeChoice, WindowSize};
 use crate::app::state::workspace::Workspace;
 use crate::app::state::{Severity, State};
 
@@ -294,18 +294,20 @@ impl App {
 
     /// Notes the window's size, or that it fills the screen, for the next start.
     fn remember_size(&mut self, ctx: &egui::Context) {
-        let kept = &mut self.state.settings.window;
-        let (minimized, maximized) = ctx.input(|input| {
-            let is = |flag: Option<bool>| flag == Some(true);
-            let viewport = input.viewport();
-            (is(viewport.minimized), is(viewport.maximized) || is(viewport.fullscreen))
-        });
-        if minimized {
+        let is = |flag: fn(&egui::ViewportInfo) -> Option<bool>| {
+            ctx.input(|input| flag(input.viewport()) == Some(true))
+        };
+        if is(|window| window.minimized) {
             return;
         }
-        kept.maximized = maximized;
-        if !maximized {
-            kept.points = (ctx.viewport_rect().size() * ctx.zoom_factor()).into();
+        let kept = &mut self.state.settings.window;
+        let maximized = is(|window| window.maximized) || is(|window| window.fullscreen);
+        let whole = ctx.viewport_rect().size() * ctx.zoom_factor();
+        let points = if maximized { kept.points } else { whole.into() };
+        let size = WindowSize { points, maximized };
+        if *kept != size {
+            *kept = size;
+            ctx.request_repaint(); // to be saved
         }
     }
 

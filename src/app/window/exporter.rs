@@ -132,7 +132,10 @@ impl MainWindow {
                 }
                 Outcome::Pasted(path) => orders.push(WindowOrder::Command(Command::OpenImages(vec![path]))),
                 Outcome::Loaded(cancel, _) if cancel.is_cancelled() => {}
-                Outcome::Loaded(_, read) => orders.extend(self.open(*read, state)),
+                Outcome::Loaded(_, read) => {
+                    self.loading = None;
+                    orders.extend(self.open(*read, state));
+                }
                 Outcome::Saved(path, essence, then) => {
                     orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
                     orders.push(WindowOrder::Saved(path.clone()));

@@ -1,6 +1,5 @@
 //! Handles files that were chosen, and reads and writes workspaces on other threads.
 
-use std::mem;
 use std::path::PathBuf;
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
@@ -91,9 +90,14 @@ impl MainWindow {
         read: impl FnOnce() -> Result<Relink, WorkspaceError> + Send + 'static,
     ) -> Option<WindowOrder> {
         let cancel = Cancel::default();
-        mem::replace(&mut self.loading, cancel.clone()).cancel();
+        self.stop_loading();
+        self.loading = Some(cancel.clone());
         let work = move || Outcome::Loaded(cancel, Box::new(read()));
-        WindowOrder::failure(self.exporter.start(ctx, "open the workspace", work))
+        let started = self.exporter.start(ctx, "open the workspace", work);
+        if started.is_err() {
+            self.loading = None;
+        }
+        WindowOrder::failure(started)
     }
 
     /// The order to restore a workspace that was read; opens the dialog for missing files first if there are any, and that for what is
@@ -151,7 +155,7 @@ impl MainWindow {
     /// Waits until the workspace is written, before the program ends, for [`PATIENCE`] at most: a disk may never answer, and the
     /// session has everything, too. The orders that follow; nothing is opened any more.
     pub(super) fn end_saving(&mut self, ctx: &Context, state: &State) -> Vec<WindowOrder> {
-        self.loading.cancel();
+        self.stop_loading();
         let begun = Instant::now();
         while self.saving.as_ref().is_some_and(|thread| !thread.is_finished()) && begun.elapsed() < PATIENCE {
             sleep(Duration::from_millis(1));

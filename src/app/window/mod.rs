@@ -141,7 +141,7 @@ pub struct MainWindow {
     going_on: Cancel,
     named: NamedWorkspace,
     /// Cancels the opening of the workspace that was asked for last.
-    loading: Cancel,
+    loading: Option<Cancel>,
     /// The thread that writes the workspace.
     saving: Option<JoinHandle<()>>,
 }

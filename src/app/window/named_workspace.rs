@@ -74,7 +74,7 @@ impl MainWindow {
 
     /// Detaches what is open from its workspace file.
     pub fn forget_workspace(&mut self) {
-        self.loading.cancel();
+        self.stop_loading();
         self.named = NamedWorkspace::default();
     }
 
@@ -87,7 +87,7 @@ impl MainWindow {
 
     /// Takes over the layout and the file name of a session or workspace; the state takes over the rest.
     pub fn resume(&mut self, session: &Workspace) {
-        self.loading.cancel();
+        self.stop_loading();
         self.layout.set_value(&session.layout);
         self.named = match &session.saved_as {
             Some(path) if session.unsaved => {

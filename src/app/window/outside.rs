@@ -8,6 +8,7 @@ use super::dialog::{self, Answer};
 use super::relink::Relink;
 use super::{MainWindow, WindowOrder};
 use crate::app::format::{counted, file_name};
+use crate::app::jobs::Cancel;
 use crate::app::state::State;
 use crate::app::state::connection::Host;
 use crate::app::state::workspace::Workspace;
@@ -41,9 +42,14 @@ impl MainWindow {
         Some(WindowOrder::Restore(read.path, Box::new(read.workspace)))
     }
 
-    /// Whether a workspace waits for an answer before it opens.
+    /// Whether a workspace is being read, or waits for an answer before it opens.
     pub(super) fn asks(&self) -> bool {
-        self.outside.is_some() || self.relink.is_some()
+        self.loading.is_some() || self.outside.is_some() || self.relink.is_some()
+    }
+
+    /// Gives up the workspace that is being read.
+    pub(super) fn stop_loading(&mut self) {
+        self.loading.take().iter().for_each(Cancel::cancel);
     }
 
     /// Draws the question while one is pending.

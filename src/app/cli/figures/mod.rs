@@ -163,6 +163,10 @@ impl Figures {
         let mut traces = traces.collect::<anyhow::Result<Vec<_>>>()?;
         traces.extend(self.scan.iter().map(|scan| Arc::new(source::scan_trace(scan, self.patches))));
         let out = self.out.as_deref().context("--out names no file")?;
+        let steps = TracePlot::compared(FIGURES.to_vec(), traces.clone(), self.options()).steps();
+        if let Some(step) = self.step.filter(|step| *step > steps) {
+            return Err(Usage(format!("--step {step}: the reading has steps 0 to {steps}")).into());
+        }
         if self.figure.iter().any(|id| id == "all") {
             return self.draw_all(&traces, out);
         }
@@ -251,10 +255,6 @@ impl Figures {
         if numbers && plot.is_comparison() {
             let why = "numbers are written for one trace and one figure at a time";
             return Err(Usage(format!("--out {}: {why}", out.display())).into());
-        }
-        let steps = plot.steps();
-        if let Some(step) = self.step.filter(|step| steps > 0 && *step > steps) {
-            return Err(Usage(format!("--step {step}: the reading has steps 0 to {steps}")).into());
         }
         // At a step of the reading, a colour bar may be wider and leave its columns less room.
         let moves = ends_with(out, "gif") || self.stills.is_some();

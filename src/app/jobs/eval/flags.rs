@@ -144,9 +144,10 @@ impl EvalFlags {
 
     /// Refuses a seed other than that of stored results that were requested and took long: its own would replace them.
     fn check_seed(&self) -> Result<(), Usage> {
-        let stored = self.run.as_ref().filter(|_| self.part.is_none() && self.reading.is_none());
-        let stored =
-            stored.and_then(|run| run_metrics::read(&Run::open(run).ok()?).ok()?).unwrap_or_default();
+        let run = self.run.as_ref().filter(|_| self.reading.is_none()).and_then(|run| Run::open(run).ok());
+        let Some(run) = run else { return Ok(()) };
+        let mut stored = run_metrics::read(&run).ok().flatten().unwrap_or_default();
+        stored.drop_stale(&run); // of probes that were trained again, nothing is kept
         let which = if self.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
         let own =
             stored.probes.iter().filter(|probe| probe.which == which.name() && probe.metrics.has_requested());

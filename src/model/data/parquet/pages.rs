@@ -79,7 +79,7 @@ impl Shard {
             // A column without repetition has one level a row; a page of a dictionary has none.
             let count = page.num_levels.unwrap_or(0);
             if page.num_rows.is_some_and(|rows| rows != count) {
-                // They are counted by one and read by the other: a page could hold the memory of thousands.
+                // Values are read by the one and skipped by the other, so that one read could unpack thousands of pages.
                 return Err(ParquetError::General("a page has other numbers of rows and of values".into()));
             }
             let end = from.saturating_add(count).min(rows.end);
