@@ -163,14 +163,13 @@ pub(super) fn below(folder: &Path, relative: &str) -> Option<PathBuf> {
     (inside && !relative.as_os_str().is_empty()).then(|| folder.join(relative))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
+    #[cfg(unix)]
     #[test]
     fn links_count_as_what_they_lead_to() {
+        use super::{folders, fs, images, listed};
+        use std::os::unix::fs::symlink;
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("b")).unwrap();
