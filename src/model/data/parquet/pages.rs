@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn pages_of_images_hold_what_its_rows_do_and_cover_every_group() {
-        for name in ["hub/data/train-00000-of-00002.parquet", "packed/train.parquet", "plain/things.parquet"]
+        for name in
+            ["hub/data/train-00000-of-00002.parquet", "text/validation/0000.parquet", "plain/things.parquet"]
         {
             let shard = fixture(name);
             for group in 0..shard.starts.len() - 1 {

@@ -225,8 +225,8 @@ mod tests {
             ("\"rank_coverage\":[0.6,0.7]", "\"colour\":[0.6,0.7]", "unknown measure colour"),
             ("\"counts\":[1,0]", "\"counts\":[1]", "one map per class"),
             ("AAAAPAA4ADQ=", "AAAAPAA4", "one number per token"),
-            ("AAAAPAA4ADQ=", "no base64", "not an evaluation"),
-            ("\"routing\":{", "\"colour\":{", "not an evaluation"),
+            ("AAAAPAA4ADQ=", "no base64", "eval --evaluation"),
+            ("\"routing\":{", "\"colour\":{", "eval --evaluation"),
             ("\"format\":1", "\"format\":2", "`format` is 2; this program reads 1"),
             ("\"cols\":2", "\"cols\":18446744073709551615", "patch grid"),
         ] {
@@ -234,6 +234,6 @@ mod tests {
             let error = Evaluation::from_json(&good.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
-        assert!(Evaluation::from_json("{}").unwrap_err().to_string().contains("not an evaluation"));
+        assert!(Evaluation::from_json("{}").unwrap_err().to_string().contains("eval --evaluation"));
     }
 }
