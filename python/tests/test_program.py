@@ -102,11 +102,12 @@ def test_what_the_program_says_appears_at_once_and_its_results_are_returned(
     stand_in.write_text("#!/bin/sh\necho 'warning: other weights' >&2\necho found\n")
     assert ssmprobe.run("inspect") == "found\n"
     assert capsys.readouterr() == ("", "warning: other weights\n")
-    stand_in.write_text("#!/bin/sh\necho 'error: of a library' >&2\necho 'seed 0' >&2\necho 'error: of another' >&2\necho found\n")
+    stand_in.write_text("#!/bin/sh\nprintf 'error: of a library\nseed 0\nerror: of another\n' >&2\necho found\n")
     assert ssmprobe.run("train") == "found\n"
     assert capsys.readouterr().err == "error: of a library\nseed 0\nerror: of another\n"
-    stand_in.write_text("#!/bin/sh\necho 'seed 0' >&2\necho 'error: no room' >&2\necho '  because: x' >&2\necho >&2\necho 'Usage: y' >&2\nexit 1\n")
-    with pytest.raises(ssmprobe.ProgramError, match=r"train ended with code 1: seed 0\nerror: no room\n  because: x\n\nUsage: y$"):
+    error = "error: no room\n  because: x\n\nUsage: y"
+    stand_in.write_text(f"#!/bin/sh\nprintf 'seed 0\n{error}\n' >&2\nexit 1\n")
+    with pytest.raises(ssmprobe.ProgramError, match=rf"train ended with code 1: seed 0\n{error}$"):
         ssmprobe.run("train")
     assert capsys.readouterr().err == "seed 0\n", "the exception says the rest"
 
