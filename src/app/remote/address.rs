@@ -118,8 +118,8 @@ impl WorkerAddress {
         let Self::Ssh { user, host, port } = self else { return Err(io::Error::other("not an ssh address")) };
         let mut command = Command::new("ssh");
         // No password prompt: keys, agents and jump hosts are those of the user's configuration. A machine that does not answer
-        // is given up, and a lost network is noticed, within a minute, whatever that configuration says. Neither the agent (-a) nor the screen (-x) is forwarded: a
-        // workspace may name the machine.
+        // is given up, and a lost network is noticed, within a minute, whatever that configuration says. Neither the agent (-a)
+        // nor the screen (-x) is forwarded: a workspace may name the machine.
         command.args([
             "-T",
             "-a",

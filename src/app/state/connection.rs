@@ -18,11 +18,16 @@ pub struct Host {
 }
 
 impl Host {
+    /// Whether it is a child process on this machine.
+    pub fn is_here(&self) -> bool {
+        self.place == "local"
+    }
+
     /// Its name for the user.
     pub fn name(&self) -> &str {
-        match self.place.as_str() {
-            "local" => "a separate process",
-            place => place.strip_prefix("ssh://").unwrap_or(place),
+        match self.is_here() {
+            true => "a separate process",
+            false => self.place.strip_prefix("ssh://").unwrap_or(&self.place),
         }
     }
 }
@@ -124,7 +129,7 @@ impl State {
 
     /// Whether a host is this machine or one that the user has connected to, whatever program was started there.
     pub fn knows_host(&self, host: &Host) -> bool {
-        host.place == "local" || self.known_hosts().any(|known| known.place == host.place)
+        host.is_here() || self.known_hosts().any(|known| known.place == host.place)
     }
 
     /// Takes the program from the host of a workspace, which somebody else may have written, unless the user has started it there

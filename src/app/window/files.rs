@@ -77,7 +77,7 @@ impl MainWindow {
         }));
     }
 
-    /// Reads the workspace in a file, a session of this user if it is his `own`, and then opens it.
+    /// Reads the workspace in a file, one of this user's sessions if it is `own`, and then opens it.
     pub(super) fn load(&mut self, ctx: &Context, path: PathBuf, own: bool) -> Option<WindowOrder> {
         self.read(ctx, move || Relink::load(path, own))
     }
@@ -89,15 +89,18 @@ impl MainWindow {
         ctx: &Context,
         read: impl FnOnce() -> Result<Relink, WorkspaceError> + Send + 'static,
     ) -> Option<WindowOrder> {
-        let cancel = Cancel::default();
         self.stop_loading();
-        self.loading = Some(cancel.clone());
+        let cancel = Cancel::default();
+        let loading = cancel.clone();
         let work = move || Outcome::Loaded(cancel, Box::new(read()));
         let started = self.exporter.start(ctx, "open the workspace", work);
-        if started.is_err() {
-            self.loading = None;
-        }
+        self.loading = started.is_ok().then_some(loading);
         WindowOrder::failure(started)
+    }
+
+    /// Gives up the workspace that is being read.
+    pub(super) fn stop_loading(&mut self) {
+        self.loading.take().iter().for_each(Cancel::cancel);
     }
 
     /// The order to restore a workspace that was read; opens the dialog for missing files first if there are any, and that for what is

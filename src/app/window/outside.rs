@@ -8,7 +8,6 @@ use super::dialog::{self, Answer};
 use super::relink::Relink;
 use super::{MainWindow, WindowOrder};
 use crate::app::format::{counted, file_name};
-use crate::app::jobs::Cancel;
 use crate::app::state::State;
 use crate::app::state::connection::Host;
 use crate::app::state::workspace::Workspace;
@@ -21,14 +20,9 @@ const MAX_NAMED: usize = 8;
 /// which is planned as soon as it is shown.
 pub fn downloads(workspace: &Workspace) -> IndexSet<String> {
     let open = workspace.backbones.iter().filter(|backbone| backbone.open).map(|backbone| &backbone.source);
-    let here = workspace.host.as_ref().is_none_or(is_here);
+    let here = workspace.host.as_ref().is_none_or(Host::is_here);
     let named = open.chain([&workspace.training.backbone]).filter(|_| here);
     named.filter(|source| hub::downloads(source)).cloned().collect()
-}
-
-/// Whether the worker is a process of this machine.
-fn is_here(host: &Host) -> bool {
-    host.place == "local"
 }
 
 impl MainWindow {
@@ -45,11 +39,6 @@ impl MainWindow {
     /// Whether a workspace is being read, or waits for an answer before it opens.
     pub(super) fn asks(&self) -> bool {
         self.loading.is_some() || self.outside.is_some() || self.relink.is_some()
-    }
-
-    /// Gives up the workspace that is being read.
-    pub(super) fn stop_loading(&mut self) {
-        self.loading.take().iter().for_each(Cancel::cancel);
     }
 
     /// Draws the question while one is pending.
@@ -84,7 +73,7 @@ impl Relink {
 
     /// Draws the question; the answer is whether to open the workspace with what it downloads.
     fn ask(&self, ui: &Ui) -> Answer<bool> {
-        let host = self.workspace.host.as_ref().filter(|host| !is_here(host)).map(Host::name);
+        let host = self.workspace.host.as_ref().filter(|host| !host.is_here()).map(Host::name);
         let name = file_name(&self.path);
         let (title, about, yes) = match host {
             Some(host) => (
@@ -145,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_is_asked_about_once_unless_it_is_the_users_own_or_goes_where_he_has_been() {
+    fn a_workspace_is_asked_about_once_unless_it_is_the_users_own_or_goes_where_they_have_been() {
         let mut state = State::default();
         let sources = ["./here", "org/name"];
         let asks = |read: Relink, state: &State| {

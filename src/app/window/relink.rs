@@ -37,7 +37,7 @@ pub enum RelinkStep {
 }
 
 impl Relink {
-    /// Reads the workspace in the file `path`, a session of this user if it is his `own`, and looks for what it names: this takes long
+    /// Reads the workspace in the file `path`, one of this user's sessions if it is `own`, and looks for what it names: this takes long
     /// where that is much.
     pub fn load(path: PathBuf, own: bool) -> Result<Self, WorkspaceError> {
         let workspace = Workspace::load(&path)?;
