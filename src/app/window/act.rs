@@ -2,17 +2,17 @@
 
 use eframe::egui;
 
-use super::connect::ConnectDialog;
-use super::export::Export;
+use super::dialogs::connect::ConnectDialog;
+use super::dialogs::export::Export;
+use super::dialogs::file_picker::FileRequest;
+use super::dialogs::finding::FindingDialog;
+use super::dialogs::help::{Help, Page};
+use super::dialogs::leaving::Leaving;
+use super::dialogs::palette::Palette;
+use super::dialogs::share::ShareDialog;
+use super::dialogs::tour::Tour;
 use super::exporter::Outcome;
-use super::file_picker::FileRequest;
-use super::finding::FindingDialog;
-use super::help::{Help, Page};
-use super::leaving::Leaving;
-use super::palette::Palette;
 use super::panels::{TRAINING, UiAction};
-use super::share::ShareDialog;
-use super::tour::Tour;
 use super::{MainWindow, WindowOrder};
 use crate::app::demo;
 use crate::app::state::command::{Command, FilePrompt, Prompt};
@@ -28,12 +28,12 @@ impl MainWindow {
         }
         let tour = Tour::default();
         self.show(tour.pane());
-        self.tour = Some(tour);
+        self.dialogs.tour = Some(tour);
     }
 
     /// Opens the file dialog for `what`; a failure becomes a note.
     pub(super) fn pick(&mut self, ctx: &egui::Context, what: FileRequest, orders: &mut Vec<WindowOrder>) {
-        orders.extend(WindowOrder::failure(self.picker.open(ctx, what)));
+        orders.extend(WindowOrder::failure(self.dialogs.picker.open(ctx, what)));
     }
 
     /// Executes an action that is the window's; turns one of the state or the program into an order.
@@ -53,8 +53,12 @@ impl MainWindow {
                 let layout = self.layout.value();
                 orders.push(WindowOrder::Command(Command::ShowFinding { id, layout }));
             }
-            UiAction::EditFinding(id, finding) => self.finding = Some(FindingDialog::new(Some(id), *finding)),
-            UiAction::Export(plot) => self.export = Some(Export::new(plot, self.export_folder.clone())),
+            UiAction::EditFinding(id, finding) => {
+                self.dialogs.finding = Some(FindingDialog::new(Some(id), *finding));
+            }
+            UiAction::Export(plot) => {
+                self.dialogs.export = Some(Export::new(plot, self.dialogs.export_folder.clone()));
+            }
             UiAction::CopyImage(plot) => {
                 let export = Export::new(plot, None);
                 let started = self.exporter.start(ctx, "copy the image", move || export.image());
@@ -80,17 +84,17 @@ impl MainWindow {
         orders: &mut Vec<WindowOrder>,
     ) {
         match prompt {
-            Prompt::Palette => self.palette = Some(Palette::default()),
+            Prompt::Palette => self.dialogs.palette = Some(Palette::default()),
             Prompt::KeepFinding => {
                 let now = state.finding_now(self.layout.value(), self.pinned.token);
-                self.finding = now.map(|finding| FindingDialog::new(None, finding));
+                self.dialogs.finding = now.map(|finding| FindingDialog::new(None, finding));
             }
             Prompt::Share => {
                 let now = state.finding_now(self.layout.value(), self.pinned.token);
-                self.share = Some(ShareDialog::new(now, state));
+                self.dialogs.share = Some(ShareDialog::new(now, state));
             }
-            Prompt::HubId => self.hub = Some(String::new()),
-            Prompt::Connect => self.connect = Some(ConnectDialog::new(state)),
+            Prompt::HubId => self.dialogs.hub = Some(String::new()),
+            Prompt::Connect => self.dialogs.connect = Some(ConnectDialog::new(state)),
             Prompt::Arrange => self.layout.reset(),
             Prompt::FullScreen => {
                 let is_full = ctx.input(|input| input.viewport().fullscreen == Some(true));
@@ -100,11 +104,11 @@ impl MainWindow {
             Prompt::Paste => ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste),
             Prompt::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
             Prompt::Demo => self.leave(ctx, Leaving::Demo, state, orders),
-            Prompt::Export => self.palette = Some(Palette::with_text("export ")),
+            Prompt::Export => self.dialogs.palette = Some(Palette::with_text("export ")),
             Prompt::Training => self.show(TRAINING),
-            Prompt::About => self.help = Some(Help::new(Page::About)),
-            Prompt::Definitions => self.help = Some(Help::new(Page::Definitions)),
-            Prompt::Shortcuts => self.help = Some(Help::new(Page::Shortcuts)),
+            Prompt::About => self.dialogs.help = Some(Help::new(Page::About)),
+            Prompt::Definitions => self.dialogs.help = Some(Help::new(Page::Definitions)),
+            Prompt::Shortcuts => self.dialogs.help = Some(Help::new(Page::Shortcuts)),
             Prompt::Tour => self.begin_tour(ctx, state, orders),
             Prompt::Files(FilePrompt::SaveWorkspace) if self.named.path.is_some() => {
                 let path = self.named.path.clone().unwrap_or_default();

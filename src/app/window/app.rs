@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use eframe::egui;
 
+use super::dialogs::relink::Relink;
 use super::engine::{self, Engine};
-use super::relink::Relink;
 use super::style;
 use super::title::Title;
 use super::{MainWindow, WindowOrder};

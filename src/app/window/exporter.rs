@@ -8,8 +8,8 @@ use std::thread::{Builder, JoinHandle};
 use eframe::egui;
 use egui::ColorImage;
 
-use super::leaving::Leaving;
-use super::relink::Relink;
+use super::dialogs::leaving::Leaving;
+use super::dialogs::relink::Relink;
 use super::{MainWindow, WindowOrder, order_files};
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::{Cancel, ColumnId, JobId, received};
@@ -104,15 +104,19 @@ impl MainWindow {
             match outcome {
                 Outcome::Written(path, written) => {
                     // Another export dialog may have been opened since.
-                    let own = self.export.as_mut().filter(|own| own.writing.is_some() && own.file() == path);
+                    let own = self
+                        .dialogs
+                        .export
+                        .as_mut()
+                        .filter(|own| own.writing.is_some() && own.file() == path);
                     match (written, own) {
                         (Ok(()), own) => {
                             if own.is_some() {
-                                self.export = None;
+                                self.dialogs.export = None;
                             }
                             let text = format!("Wrote {}", path.display());
                             orders.push(WindowOrder::Note(Severity::Info, text));
-                            self.export_folder = path.parent().map(Path::to_owned);
+                            self.dialogs.export_folder = path.parent().map(Path::to_owned);
                         }
                         (Err(why), Some(export)) => (export.error, export.writing) = (Some(why), None),
                         (Err(why), None) => orders.push(WindowOrder::Note(Severity::Error, why)),

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::Context;
 
+use super::dialogs::file_picker::FileRequest;
+use super::dialogs::leaving::Leaving;
+use super::dialogs::relink::Relink;
 use super::exporter::Outcome;
-use super::file_picker::FileRequest;
-use super::leaving::Leaving;
-use super::relink::Relink;
 use super::{MainWindow, WindowOrder};
 use crate::app::image_files::WORKSPACE_EXTENSION;
 use crate::app::jobs::Cancel;
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl MainWindow {
     /// Makes the window ask for typed paths, whatever file dialogs the system has.
     pub fn type_paths(&mut self) {
-        self.picker.always_typed = true;
+        self.dialogs.picker.always_typed = true;
     }
 
     /// Handles files that were chosen: fills the dialog that asked, or gives an order.
@@ -39,11 +39,13 @@ impl MainWindow {
         let first = paths.first().cloned().unwrap_or_default();
         let prompt = match what {
             FileRequest::Export(_) => {
-                return self.export.iter_mut().for_each(|export| export.set_path(&first));
+                return self.dialogs.export.iter_mut().for_each(|export| export.set_path(&first));
             }
-            FileRequest::Share(_) => return self.share.iter_mut().for_each(|share| share.set_path(&first)),
+            FileRequest::Share(_) => {
+                return self.dialogs.share.iter_mut().for_each(|share| share.set_path(&first));
+            }
             FileRequest::Relink(entry) => {
-                let relink = self.relink.take();
+                let relink = self.dialogs.relink.take();
                 let located = relink.map(|relink| self.read(ctx, move || Ok(relink.located(entry, &first))));
                 return orders.extend(located.flatten());
             }
@@ -113,7 +115,7 @@ impl MainWindow {
         match read {
             Ok(read) if read.is_complete() => self.enter(read, state),
             Ok(read) => {
-                self.relink = Some(read);
+                self.dialogs.relink = Some(read);
                 None
             }
             Err(error) => Some(WindowOrder::Note(Severity::Error, error.to_string())),

@@ -7,38 +7,24 @@ mod act;
 mod app;
 mod auto_tabs;
 pub mod clipboard;
-mod close_confirm;
-mod connect;
 mod connection_bar;
-mod dialog;
+mod dialogs;
 mod drop_overlay;
 mod engine;
-mod export;
 mod exporter;
-mod file_picker;
 mod files;
-mod finding;
-mod folder_browser;
-mod help;
-mod hub;
 mod icon;
 mod layout;
-mod leaving;
 mod menu;
 mod named_workspace;
 pub(crate) mod native;
 mod on_disk;
 pub mod opener;
 mod order_files;
-mod outside;
-mod palette;
 pub mod panels;
 mod paste;
-mod path;
 mod pinned;
-mod relink;
 mod session;
-mod share;
 mod status;
 mod style;
 mod tab;
@@ -47,7 +33,6 @@ mod title;
 mod toasts;
 mod token_mismatch;
 mod toolbar;
-mod tour;
 mod widgets;
 mod window_order;
 
@@ -62,28 +47,20 @@ use std::thread::JoinHandle;
 use eframe::egui;
 use egui::{CentralPanel, Frame, Margin, Ui, UiBuilder};
 
-use self::connect::ConnectDialog;
-use self::dialog::{Answer, ask};
-use self::export::{Export, ExportStep};
+use self::dialogs::close_confirm::CloseConfirm;
+use self::dialogs::file_picker::FileRequest;
+use self::dialogs::leaving::Leaving;
+use self::dialogs::tour::TourResponse;
+use self::dialogs::{Dialogs, dialog};
 use self::exporter::Exporter;
-use self::file_picker::{FilePicker, FileRequest};
-use self::finding::FindingDialog;
-use self::folder_browser::FolderBrowser;
-use self::help::Help;
 use self::layout::Layout;
-use self::leaving::Leaving;
 use self::named_workspace::NamedWorkspace;
 use self::opener::Opener;
-use self::palette::Palette;
-use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, ShownImages, TokenHover, UiAction};
-use self::relink::{Relink, RelinkStep};
-use self::share::ShareDialog;
-use self::tour::{Tour, TourResponse};
+use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, ShownImages, TokenHover};
 use super::state::{RevealTarget, State};
 use crate::app::image_files::is_workspace;
 use crate::app::jobs::{Cancel, JobId};
 use crate::app::state::command::{Command, FilePrompt};
-use crate::app::state::connection::Host;
 use crate::viz::draw::{Hover, color32};
 use crate::viz::figures::scan_path;
 
@@ -108,35 +85,16 @@ pub struct MainWindow {
     /// Height of the jobs panel below the panes, 0 while it is hidden.
     jobs_height: f32,
     class_filter: String,
-    palette: Option<Palette>,
-    hub: Option<String>,
-    connect: Option<ConnectDialog>,
-    /// The file dialog for a remote machine, and what it is for.
-    browser: Option<(FileRequest, FolderBrowser)>,
-    /// The folder in which it was last confirmed, and its machine.
-    last_folder: Option<(Host, PathBuf)>,
-    finding: Option<FindingDialog>,
-    share: Option<ShareDialog>,
+    dialogs: Dialogs,
     /// The share job that is being written, and its cancellation.
     sharing: Option<(JobId, Cancel)>,
-    export: Option<Export>,
-    /// The folder to which a figure was last exported.
-    export_folder: Option<PathBuf>,
     exporter: Exporter,
     /// Opens written files with the system's program.
     pub opener: Opener,
-    relink: Option<Relink>,
-    /// The workspace that waits for an answer, as it reaches beyond this machine.
-    outside: Option<Relink>,
-    /// What is to be done once such a question, or one for missing files, is answered.
+    /// What is to be done once a question about a workspace that opens is answered.
     afterwards: Vec<Command>,
-    picker: FilePicker,
     toasts: toasts::Toasts,
-    close: close_confirm::CloseConfirm,
-    help: Option<Help>,
-    tour: Option<Tour>,
-    /// What to go on to once it is decided whether to save the workspace.
-    leaving: Option<Leaving>,
+    close: CloseConfirm,
     /// Cancels what an unfinished save goes on to: the last choice of what to leave for counts.
     going_on: Cancel,
     named: NamedWorkspace,
@@ -177,7 +135,7 @@ impl MainWindow {
     pub fn drain(&mut self, ctx: &egui::Context, state: &State) -> Vec<WindowOrder> {
         let mut orders = self.take_outcomes(ctx, state);
         orders.extend(self.write_shared(ctx, state));
-        if let Some((what, paths)) = self.picker.poll() {
+        if let Some((what, paths)) = self.dialogs.picker.poll() {
             self.handle_files(ctx, what, paths, state, &mut orders);
         }
         if self.close.decide(ctx, state, || self.named.unsaved(state).is_some()) {
@@ -252,15 +210,15 @@ impl MainWindow {
             actions: &mut actions,
         };
         // Shortcuts do nothing while a dialog is open.
-        if !dialog && self.palette.is_none() && self.finding.is_none() {
+        if !dialog && self.dialogs.palette.is_none() && self.dialogs.finding.is_none() {
             menu::keys(ui.ctx(), &mut cx);
         }
         let ctx = ui.ctx().clone();
         let has_focus = ctx.memory(|memory| memory.focused().is_some()); // a field that takes Enter gives it up
         dialog::draw_below(&ctx, || self.draw_panels(ui, &mut cx));
         self.shown = Some(shown);
-        self.dialogs(ui, state, &mut actions, &mut orders);
-        if let Some((what, paths)) = self.picker.ui(ui, &state.settings.recent) {
+        self.draw_dialogs(ui, state, &mut actions, &mut orders);
+        if let Some((what, paths)) = self.dialogs.picker.ui(ui, &state.settings.recent) {
             self.handle_files(&ctx, what, paths, state, &mut orders);
         }
         if let Some((what, paths)) = self.browse(ui, state, &mut actions) {
@@ -270,11 +228,11 @@ impl MainWindow {
         self.named.settle(state);
         self.close.ui(ui, state, &mut actions);
         self.ask_to_save(ui, state, &mut orders);
-        let tour = self.tour.as_mut().map(|tour| tour.ui(ui, self.jobs_height, has_focus));
+        let tour = self.dialogs.tour.as_mut().map(|tour| tour.ui(ui, self.jobs_height, has_focus));
         match tour.unwrap_or(TourResponse::Stay) {
             TourResponse::Stay => {}
             TourResponse::Show(pane) => self.show(pane),
-            TourResponse::End => self.tour = None,
+            TourResponse::End => self.dialogs.tour = None,
         }
         if ui.input(|i| !i.raw.hovered_files.is_empty()) {
             drop_overlay::ui(ui, &theme);
@@ -335,59 +293,6 @@ impl MainWindow {
     fn draw_place(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, place: PanelPlace) {
         for panel in self.panels.0.iter_mut().filter(|panel| panel.place() == place) {
             panel.ui(ui, cx);
-        }
-    }
-
-    fn dialogs(
-        &mut self,
-        ui: &Ui,
-        state: &State,
-        actions: &mut Vec<UiAction>,
-        orders: &mut Vec<WindowOrder>,
-    ) {
-        let panels = &self.panels.0;
-        actions.extend(ask(&mut self.palette, |palette| palette.ui(ui, state, panels)));
-        let action = ask(&mut self.help, |help| help.ui(ui));
-        actions.extend(action.map(|action| UiAction::chosen(action, state)));
-        let source = ask(&mut self.hub, |text| hub::ui(ui, text));
-        actions.extend(source.map(|source| UiAction::Command(Command::OpenBackbone(source))));
-        let host = ask(&mut self.connect, |dialog| dialog.ui(ui, state));
-        actions.extend(host.map(UiAction::Connect));
-        let command = ask(&mut self.finding, |dialog| dialog.ui(ui));
-        actions.extend(command.map(UiAction::Command));
-        self.share_dialog(ui, state, actions, orders);
-        match self.relink.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui)) {
-            Answer::Open => {}
-            Answer::Closed => self.relink = None,
-            Answer::Given(RelinkStep::Choose(entry)) => {
-                self.pick(ui.ctx(), FileRequest::Relink(entry), orders);
-            }
-            Answer::Given(RelinkStep::Open) => {
-                let entered = self.relink.take().and_then(|read| self.enter(read, state));
-                orders.extend(entered);
-            }
-        }
-        self.ask_outside(ui, orders);
-        if !self.asks() {
-            orders.extend(self.afterwards.drain(..).map(WindowOrder::Command));
-        }
-        let Some(dialog) = &mut self.export else { return };
-        match dialog.ui(ui) {
-            Answer::Open => {}
-            Answer::Closed => {
-                let writing = self.export.take().and_then(|dialog| dialog.writing);
-                writing.iter().for_each(Cancel::cancel);
-            }
-            Answer::Given(ExportStep::Choose(name)) => {
-                self.pick(ui.ctx(), FileRequest::Export(name), orders);
-            }
-            // The dialog stays until the figure is written.
-            Answer::Given(ExportStep::Write) => {
-                let (written, cancel) = (dialog.clone(), Cancel::default());
-                let own = cancel.clone();
-                dialog.error = self.exporter.start(ui.ctx(), "export", move || written.write(&own)).err();
-                dialog.writing = dialog.error.is_none().then_some(cancel);
-            }
         }
     }
 }

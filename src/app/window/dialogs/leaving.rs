@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use eframe::egui::{Context, Ui};
 
 use super::dialog::{self, Answer};
-use super::{MainWindow, WindowOrder};
 use crate::app::state::State;
 use crate::app::state::connection::Host;
+use crate::app::window::{MainWindow, WindowOrder};
 
 /// What replaces the open workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Leaving {
+pub enum Leaving {
     /// Nothing: the window closes.
     Quit,
     /// The demo.
@@ -24,10 +24,10 @@ pub(super) enum Leaving {
 
 impl MainWindow {
     /// Goes on to `to`; asks first if the workspace has unsaved changes.
-    pub(super) fn leave(&mut self, ctx: &Context, to: Leaving, state: &State, orders: &mut Vec<WindowOrder>) {
+    pub fn leave(&mut self, ctx: &Context, to: Leaving, state: &State, orders: &mut Vec<WindowOrder>) {
         self.going_on.cancel();
         if self.is_unsaved(state) {
-            self.leaving = Some(to);
+            self.dialogs.leaving = Some(to);
         } else {
             self.proceed(ctx, to, orders);
         }
@@ -43,13 +43,13 @@ impl MainWindow {
     }
 
     /// Draws the question while one is pending.
-    pub(super) fn ask_to_save(&mut self, ui: &Ui, state: &State, orders: &mut Vec<WindowOrder>) {
-        let (Some(to), Some(path)) = (self.leaving.clone(), self.named.path.clone()) else { return };
+    pub fn ask_to_save(&mut self, ui: &Ui, state: &State, orders: &mut Vec<WindowOrder>) {
+        let (Some(to), Some(path)) = (self.dialogs.leaving.clone(), self.named.path.clone()) else { return };
         match ask(ui, &path, &to) {
             Answer::Open => {}
-            Answer::Closed => self.leaving = None,
+            Answer::Closed => self.dialogs.leaving = None,
             Answer::Given(saves) => {
-                self.leaving = None;
+                self.dialogs.leaving = None;
                 if saves {
                     orders.extend(self.save(ui.ctx(), path, Some(to), state));
                 } else {

@@ -6,11 +6,11 @@ use indexmap::IndexSet;
 
 use super::dialog::{self, Answer};
 use super::relink::Relink;
-use super::{MainWindow, WindowOrder};
 use crate::app::format::{counted, file_name};
 use crate::app::state::State;
 use crate::app::state::connection::Host;
 use crate::app::state::workspace::Workspace;
+use crate::app::window::{MainWindow, WindowOrder};
 use crate::model::backbone::hub;
 
 /// Most backbones that the question names.
@@ -27,27 +27,27 @@ pub fn downloads(workspace: &Workspace) -> IndexSet<String> {
 
 impl MainWindow {
     /// The order to restore a workspace that was read; asks first if it reaches out to where the user has not been.
-    pub(super) fn enter(&mut self, read: Relink, state: &State) -> Option<WindowOrder> {
-        self.outside = None;
+    pub fn enter(&mut self, read: Relink, state: &State) -> Option<WindowOrder> {
+        self.dialogs.outside = None;
         if read.reaches_out(state) {
-            self.outside = Some(read);
+            self.dialogs.outside = Some(read);
             return None;
         }
         Some(WindowOrder::Restore(read.path, Box::new(read.workspace)))
     }
 
     /// Whether a workspace is being read, or waits for an answer before it opens.
-    pub(super) fn asks(&self) -> bool {
-        self.loading.is_some() || self.outside.is_some() || self.relink.is_some()
+    pub fn asks(&self) -> bool {
+        self.loading.is_some() || self.dialogs.outside.is_some() || self.dialogs.relink.is_some()
     }
 
     /// Draws the question while one is pending.
-    pub(super) fn ask_outside(&mut self, ui: &Ui, orders: &mut Vec<WindowOrder>) {
-        let answer = self.outside.as_ref().map_or(Answer::Open, |read| read.ask(ui));
+    pub fn ask_outside(&mut self, ui: &Ui, orders: &mut Vec<WindowOrder>) {
+        let answer = self.dialogs.outside.as_ref().map_or(Answer::Open, |read| read.ask(ui));
         if matches!(answer, Answer::Open) {
             return;
         }
-        let read = self.outside.take();
+        let read = self.dialogs.outside.take();
         if let (Answer::Given(downloads), Some(read)) = (answer, read) {
             let Relink { path, workspace, .. } = if downloads { read } else { read.without_downloads() };
             orders.push(WindowOrder::Restore(path, Box::new(workspace)));
@@ -140,7 +140,7 @@ mod tests {
         let asks = |read: Relink, state: &State| {
             let mut window = MainWindow::default();
             let order = window.enter(read, state);
-            assert_eq!(order.is_none(), window.outside.is_some());
+            assert_eq!(order.is_none(), window.dialogs.outside.is_some());
             order.is_none()
         };
         assert!(asks(read(sources, None), &state) && asks(read(sources, Some("ssh://gpu1")), &state));

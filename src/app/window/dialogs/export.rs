@@ -8,12 +8,13 @@ use eframe::egui;
 use egui::{ColorImage, DragValue, Ui};
 
 use super::dialog::{self, Answer};
-use super::exporter::Outcome;
-use super::on_disk::{Found, OnDisk};
+use super::file_picker::FileRequest;
 use crate::app::format::shell_path;
 use crate::app::jobs::Cancel;
 use crate::app::paths::expanded;
-use crate::app::window::{style, widgets};
+use crate::app::window::exporter::Outcome;
+use crate::app::window::on_disk::{Found, OnDisk};
+use crate::app::window::{MainWindow, WindowOrder, style, widgets};
 use crate::model::io::catch_panic::contain;
 use crate::viz::animation::{self, Drawn};
 use crate::viz::draw::{Scene, Theme};
@@ -369,4 +370,28 @@ impl Export {
 /// Whether a format holds the figure's numbers instead of its picture.
 fn is_numbers(format: &str) -> bool {
     matches!(format, "csv" | "npz")
+}
+
+impl MainWindow {
+    /// Draws the dialog if it is open.
+    pub fn export_dialog(&mut self, ui: &Ui, orders: &mut Vec<WindowOrder>) {
+        let Some(dialog) = &mut self.dialogs.export else { return };
+        match dialog.ui(ui) {
+            Answer::Open => {}
+            Answer::Closed => {
+                let writing = self.dialogs.export.take().and_then(|dialog| dialog.writing);
+                writing.iter().for_each(Cancel::cancel);
+            }
+            Answer::Given(ExportStep::Choose(name)) => {
+                self.pick(ui.ctx(), FileRequest::Export(name), orders);
+            }
+            // The dialog stays until the figure is written.
+            Answer::Given(ExportStep::Write) => {
+                let (written, cancel) = (dialog.clone(), Cancel::default());
+                let own = cancel.clone();
+                dialog.error = self.exporter.start(ui.ctx(), "export", move || written.write(&own)).err();
+                dialog.writing = dialog.error.is_none().then_some(cancel);
+            }
+        }
+    }
 }

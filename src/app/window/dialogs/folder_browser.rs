@@ -8,13 +8,13 @@ use egui::{Button, Key, Modifiers, RichText, Role, TextEdit, Ui, WidgetInfo};
 
 use super::dialog::{self, Answer};
 use super::file_picker::{FileKind, FileRequest, Question};
-use super::{MainWindow, WindowOrder};
 use crate::app::format;
 use crate::app::jobs::PathKind;
 use crate::app::jobs::folder::{Folder, FolderEntry, MAX_ENTRIES};
 use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::window::panels::UiAction;
+use crate::app::window::{MainWindow, WindowOrder};
 use crate::app::window::{style, widgets};
 use crate::viz::figures::dataset::folded;
 
@@ -42,7 +42,7 @@ enum Step {
 
 impl MainWindow {
     /// Opens a file dialog: the system's, or the folder browser for files of a remote worker's machine.
-    pub(super) fn pick_or_browse(
+    pub fn pick_or_browse(
         &mut self,
         ctx: &egui::Context,
         what: FileRequest,
@@ -53,27 +53,28 @@ impl MainWindow {
             return self.pick(ctx, what, orders);
         }
         let browser = FolderBrowser::new(what.question());
-        self.browser = Some((what, browser));
-        let last = self.last_folder.as_ref().filter(|(host, _)| state.connection.host() == Some(host));
+        self.dialogs.browser = Some((what, browser));
+        let last =
+            self.dialogs.last_folder.as_ref().filter(|(host, _)| state.connection.host() == Some(host));
         let folder = last.map_or_else(PathBuf::new, |(_, folder)| folder.clone());
         orders.push(WindowOrder::Command(Command::ListFolder(folder)));
     }
 
     /// Draws the folder browser if it is open; what was chosen in it.
-    pub(super) fn browse(
+    pub fn browse(
         &mut self,
         ui: &Ui,
         state: &State,
         actions: &mut Vec<UiAction>,
     ) -> Option<(FileRequest, Vec<PathBuf>)> {
         if state.connection.host().is_none() {
-            self.browser = None;
+            self.dialogs.browser = None;
         }
-        let (_, browser) = self.browser.as_mut()?;
+        let (_, browser) = self.dialogs.browser.as_mut()?;
         match browser.ui(ui, state) {
             Answer::Open => None,
             Answer::Closed => {
-                self.browser = None;
+                self.dialogs.browser = None;
                 None
             }
             Answer::Given(Step::List(folder)) => {
@@ -81,9 +82,9 @@ impl MainWindow {
                 None
             }
             Answer::Given(Step::Choose(paths)) => {
-                let (what, browser) = self.browser.take()?;
+                let (what, browser) = self.dialogs.browser.take()?;
                 let host = state.connection.host()?.clone();
-                self.last_folder = Some((host, browser.shown.path.clone()));
+                self.dialogs.last_folder = Some((host, browser.shown.path.clone()));
                 Some((what, paths))
             }
         }

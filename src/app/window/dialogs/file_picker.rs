@@ -10,7 +10,7 @@ use eframe::egui;
 use rfd::{AsyncFileDialog, FileHandle};
 
 use super::dialog::ask;
-use super::path::PathField;
+use super::path_field::PathField;
 use crate::app::state::command::FilePrompt;
 use crate::app::state::settings::Recent;
 use crate::app::state::workspace::Entry;
@@ -226,7 +226,7 @@ mod tests {
         let (mut window, mut orders) = (MainWindow::default(), Vec::new());
         let (_answer, answered) = sync_channel(1);
         let what = FileRequest::Prompt(FilePrompt::MaskFolder);
-        window.picker.pending = Some((what.clone(), answered));
+        window.dialogs.picker.pending = Some((what.clone(), answered));
         window.pick(&egui::Context::default(), what, &mut orders);
         let [WindowOrder::Note(Severity::Error, why)] = &orders[..] else {
             panic!("{} orders", orders.len())

@@ -6,12 +6,12 @@ use eframe::egui;
 use egui::{Key, Modifiers, RichText, ScrollArea, Sense, Ui, Vec2};
 
 use super::dialog::{self, Answer};
-use super::widgets::{field, list_height};
 use crate::app::jobs::ImageId;
 use crate::app::state::command::{Action, Command, Shortcut};
 use crate::app::state::settings::ThemeChoice;
 use crate::app::state::{Image, State};
 use crate::app::window::panels::{Panel, PanelPlace, UiAction};
+use crate::app::window::widgets::{field, list_height};
 use crate::viz::figures::dataset::folded;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{FIGURES, find};

@@ -3,7 +3,7 @@
 use eframe::egui;
 use egui::{Align2, Frame, RichText, Ui, Vec2};
 
-use crate::app::window::dialog;
+use super::dialog;
 use crate::app::window::panels::COMPARE;
 use crate::viz::figures::dataset::Overview as _;
 use crate::viz::figures::dataset::scatter::Scatter;

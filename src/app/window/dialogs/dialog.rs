@@ -12,9 +12,9 @@ use egui::{
 };
 use egui::{Memory, Modal, Modifiers, Popup, Response, RichText, ScrollArea, Ui, Vec2};
 
-use super::on_disk::{Found, OnDisk};
-use super::style;
-use super::widgets::follow_focus;
+use crate::app::window::on_disk::{Found, OnDisk};
+use crate::app::window::style;
+use crate::app::window::widgets::follow_focus;
 use crate::model::io::atomic_file;
 
 /// The text of a default button that overwrites files, which Enter alone does not do.

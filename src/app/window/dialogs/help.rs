@@ -4,13 +4,13 @@ use eframe::egui;
 use egui::{Grid, RichText, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
-use super::widgets;
 use crate::app::state::command::{Action, Menu, Shortcut};
+use crate::app::window::widgets;
 
 /// Space between the columns of a table.
 const COLUMN_GAP_PX: f32 = 14.0;
 /// The definitions, in Markdown.
-const DEFINITIONS: &str = include_str!("../../../docs/definitions.md");
+const DEFINITIONS: &str = include_str!("../../../../docs/definitions.md");
 /// What the program is, in two sentences.
 pub const ABOUT: [&str; 2] = [
     "SSMProbe shows what order-sensitive probes read from the patch tokens of a frozen vision backbone: the \

@@ -4,9 +4,9 @@ use eframe::egui;
 use egui::{Key, Modifiers, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
-use super::widgets::field;
 use crate::app::state::command::{CTRL, Command};
 use crate::app::state::{Finding, FindingId, MAX_NOTE};
+use crate::app::window::widgets::field;
 
 /// Visible lines of the note.
 const LINES: usize = 7;

@@ -4,7 +4,7 @@ use eframe::egui;
 use egui::Ui;
 
 use super::dialog::{self, Answer};
-use super::widgets::field;
+use crate::app::window::widgets::field;
 
 /// Draws the dialog; the answer is a model's id or a folder.
 pub fn ui(ui: &Ui, text: &mut String) -> Answer<String> {

@@ -7,11 +7,7 @@ use eframe::egui;
 use egui::{ComboBox, Label, RadioButton, RichText, ScrollArea, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
-use super::exporter::Outcome;
 use super::file_picker::FileRequest;
-use super::on_disk::{Found, OnDisk};
-use super::panels::UiAction;
-use super::{MainWindow, WindowOrder, style, widgets};
 use crate::app::format::{self, counted};
 use crate::app::jobs::Cancel;
 use crate::app::paths::expanded;
@@ -20,6 +16,10 @@ use crate::app::state::command::Command;
 use crate::app::state::share::{Share, ShareKind, ShareTheme};
 use crate::app::state::{Finding, Probe, State};
 use crate::app::user_error::UserError;
+use crate::app::window::exporter::Outcome;
+use crate::app::window::on_disk::{Found, OnDisk};
+use crate::app::window::panels::UiAction;
+use crate::app::window::{MainWindow, WindowOrder, style, widgets};
 use crate::model::trace::Trace;
 
 /// Height of the list of probes.
@@ -282,26 +282,26 @@ impl ShareDialog {
 
 impl MainWindow {
     /// Draws the dialog if it is open.
-    pub(super) fn share_dialog(
+    pub fn share_dialog(
         &mut self,
         ui: &Ui,
         state: &State,
         actions: &mut Vec<UiAction>,
         orders: &mut Vec<WindowOrder>,
     ) {
-        match self.share.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui, state)) {
+        match self.dialogs.share.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui, state)) {
             Answer::Open => {}
-            Answer::Closed => self.share = None,
+            Answer::Closed => self.dialogs.share = None,
             Answer::Given(ShareStep::Choose(request)) => self.pick(ui.ctx(), request, orders),
             Answer::Given(ShareStep::Share(share)) => {
-                self.share = None;
+                self.dialogs.share = None;
                 actions.push(UiAction::Command(Command::Share(share)));
             }
         }
     }
 
     /// Starts writing a share job that is ready, on another thread, and cancels one that is no longer wanted.
-    pub(super) fn write_shared(&mut self, ctx: &egui::Context, state: &State) -> Option<WindowOrder> {
+    pub fn write_shared(&mut self, ctx: &egui::Context, state: &State) -> Option<WindowOrder> {
         let ready = state.shared();
         if let Some((_, cancel)) =
             self.sharing.take_if(|(job, _)| ready.is_none_or(|(ready, _)| ready != *job))

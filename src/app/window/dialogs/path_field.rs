@@ -9,8 +9,8 @@ use egui::{Id, Key, Modifiers, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
 use super::file_picker::{FileKind, Question};
-use super::on_disk::{Found, OnDisk};
 use crate::app::paths::expanded;
+use crate::app::window::on_disk::{Found, OnDisk};
 use crate::app::window::{style, widgets};
 
 /// Most entries of a folder that are listed.
