@@ -15,7 +15,10 @@ use crate::viz::export::system_font;
 /// Smallest window that still shows a library, a figure and a status bar, in points.
 const MIN_SIZE: [f32; 2] = [900.0, 600.0];
 
-/// Opens the window at the size it had last and returns once it is closed.
+/// Height of a window's title bar, at least, in points.
+const TITLE_BAR: f32 = 40.0;
+
+/// Opens the window at the size it had last, maximised if the screen is too small for that, and returns once it is closed.
 ///
 /// # Errors
 /// If there is no display, or no graphics adapter that could draw on it.
@@ -41,7 +44,8 @@ pub fn open<A: eframe::App + 'static>(
     let create = Box::new(|cx: &eframe::CreationContext<'_>| {
         Clipboard::install(&cx.egui_ctx);
         cx.egui_ctx.add_font_provider(Arc::new(fallback_font));
-        if size.maximized {
+        let screen = cx.egui_ctx.input(|input| input.raw.viewport().monitor_size);
+        if size.maximized || screen.is_some_and(|screen| !fits(size.points, screen)) {
             // After the first frame: window managers of X11 ignore it before the window is shown.
             cx.egui_ctx.send_viewport_cmd(egui::ViewportCommand::Maximized(true));
         }
@@ -51,6 +55,11 @@ pub fn open<A: eframe::App + 'static>(
     eframe::run_native("SSMProbe", options, create)
         .map_err(|error| anyhow::anyhow!("{error}"))
         .context("cannot open the window; `ssmprobe inspect` needs none")
+}
+
+/// Whether a window of this size fits on the screen, with its title bar.
+fn fits([width, height]: [f32; 2], screen: egui::Vec2) -> bool {
+    width <= screen.x && height + TITLE_BAR <= screen.y
 }
 
 /// A font of the system for characters that the bundled fonts lack.
@@ -65,4 +74,18 @@ fn fallback_font(request: &FallbackRequest<'_>) -> Option<FontInsert> {
 pub fn has_display() -> bool {
     let there = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     cfg!(not(all(unix, not(target_os = "macos")))) || there("DISPLAY") || there("WAYLAND_DISPLAY")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_fits_on_a_screen_that_is_higher_by_its_title_bar() {
+        let first = WindowSize::default().points;
+        for (screen, whole) in [([1920.0, 1080.0], true), ([1440.0, 900.0], false), ([1366.0, 1024.0], false)]
+        {
+            assert_eq!(fits(first, screen.into()), whole, "{screen:?}");
+        }
+    }
 }
