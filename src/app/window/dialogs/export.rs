@@ -374,7 +374,7 @@ fn is_numbers(format: &str) -> bool {
 
 impl MainWindow {
     /// Draws the dialog if it is open.
-    pub fn export_dialog(&mut self, ui: &Ui, orders: &mut Vec<WindowOrder>) {
+    pub(super) fn export_dialog(&mut self, ui: &Ui, orders: &mut Vec<WindowOrder>) {
         let Some(dialog) = &mut self.dialogs.export else { return };
         match dialog.ui(ui) {
             Answer::Open => {}

@@ -42,7 +42,7 @@ enum Step {
 
 impl MainWindow {
     /// Opens a file dialog: the system's, or the folder browser for files of a remote worker's machine.
-    pub fn pick_or_browse(
+    pub(in crate::app::window) fn pick_or_browse(
         &mut self,
         ctx: &egui::Context,
         what: FileRequest,
@@ -61,7 +61,7 @@ impl MainWindow {
     }
 
     /// Draws the folder browser if it is open; what was chosen in it.
-    pub fn browse(
+    pub(in crate::app::window) fn browse(
         &mut self,
         ui: &Ui,
         state: &State,

@@ -24,7 +24,13 @@ pub enum Leaving {
 
 impl MainWindow {
     /// Goes on to `to`; asks first if the workspace has unsaved changes.
-    pub fn leave(&mut self, ctx: &Context, to: Leaving, state: &State, orders: &mut Vec<WindowOrder>) {
+    pub(in crate::app::window) fn leave(
+        &mut self,
+        ctx: &Context,
+        to: Leaving,
+        state: &State,
+        orders: &mut Vec<WindowOrder>,
+    ) {
         self.going_on.cancel();
         if self.is_unsaved(state) {
             self.dialogs.leaving = Some(to);
@@ -43,7 +49,12 @@ impl MainWindow {
     }
 
     /// Draws the question while one is pending.
-    pub fn ask_to_save(&mut self, ui: &Ui, state: &State, orders: &mut Vec<WindowOrder>) {
+    pub(in crate::app::window) fn ask_to_save(
+        &mut self,
+        ui: &Ui,
+        state: &State,
+        orders: &mut Vec<WindowOrder>,
+    ) {
         let (Some(to), Some(path)) = (self.dialogs.leaving.clone(), self.named.path.clone()) else { return };
         match ask(ui, &path, &to) {
             Answer::Open => {}

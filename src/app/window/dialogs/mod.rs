@@ -76,7 +76,7 @@ pub struct Dialogs {
 
 impl MainWindow {
     /// Draws every open dialog, and carries out what is chosen in them.
-    pub fn draw_dialogs(
+    pub(super) fn draw_dialogs(
         &mut self,
         ui: &Ui,
         state: &State,

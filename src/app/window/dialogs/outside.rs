@@ -27,7 +27,7 @@ pub fn downloads(workspace: &Workspace) -> IndexSet<String> {
 
 impl MainWindow {
     /// The order to restore a workspace that was read; asks first if it reaches out to where the user has not been.
-    pub fn enter(&mut self, read: Relink, state: &State) -> Option<WindowOrder> {
+    pub(in crate::app::window) fn enter(&mut self, read: Relink, state: &State) -> Option<WindowOrder> {
         self.dialogs.outside = None;
         if read.reaches_out(state) {
             self.dialogs.outside = Some(read);
@@ -37,12 +37,12 @@ impl MainWindow {
     }
 
     /// Whether a workspace is being read, or waits for an answer before it opens.
-    pub fn asks(&self) -> bool {
+    pub(in crate::app::window) fn asks(&self) -> bool {
         self.loading.is_some() || self.dialogs.outside.is_some() || self.dialogs.relink.is_some()
     }
 
     /// Draws the question while one is pending.
-    pub fn ask_outside(&mut self, ui: &Ui, orders: &mut Vec<WindowOrder>) {
+    pub(super) fn ask_outside(&mut self, ui: &Ui, orders: &mut Vec<WindowOrder>) {
         let answer = self.dialogs.outside.as_ref().map_or(Answer::Open, |read| read.ask(ui));
         if matches!(answer, Answer::Open) {
             return;

@@ -282,7 +282,7 @@ impl ShareDialog {
 
 impl MainWindow {
     /// Draws the dialog if it is open.
-    pub fn share_dialog(
+    pub(super) fn share_dialog(
         &mut self,
         ui: &Ui,
         state: &State,
@@ -301,7 +301,11 @@ impl MainWindow {
     }
 
     /// Starts writing a share job that is ready, on another thread, and cancels one that is no longer wanted.
-    pub fn write_shared(&mut self, ctx: &egui::Context, state: &State) -> Option<WindowOrder> {
+    pub(in crate::app::window) fn write_shared(
+        &mut self,
+        ctx: &egui::Context,
+        state: &State,
+    ) -> Option<WindowOrder> {
         let ready = state.shared();
         if let Some((_, cancel)) =
             self.sharing.take_if(|(job, _)| ready.is_none_or(|(ready, _)| ready != *job))
