@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::open::{PathKind, kind_of};
+use super::path_kind::{PathKind, kind_of};
 use super::{JobError, Reporter};
 use crate::app::paths::expanded;
 use crate::app::user_error::UserError;

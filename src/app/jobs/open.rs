@@ -1,5 +1,5 @@
-//! Opening files: the lists of a dataset, a run and its probes, images in folders, and recognising what a
-//! path is. These jobs compute nothing, so that a thread without an engine runs them.
+//! Opening files: the lists of a dataset, a run and its probes, images in folders. These jobs compute nothing, so that a
+//! thread without an engine runs them.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use super::evaluate::EvalSplit;
 use super::history::disk::{self, RunSnapshot};
+use super::path_kind::{PathKind, kind_of};
 use super::result_file::ResultFile;
 use super::tasks::plan_file;
 use super::{DatasetId, Event, JobError, JobId, Reporter, Unit, fetch, folder, received};
 use crate::app::format::counted;
-use crate::app::image_files::{images_below, is_probe, is_workspace};
+use crate::app::image_files::{images_below, is_probe};
 use crate::app::paths::expanded;
 use crate::app::user_error::UserError;
-use crate::model::data::image::is_named_image;
 use crate::model::data::{self, Split};
 use crate::model::train::run::{Manifest, Run, RunError};
 
@@ -59,27 +59,6 @@ pub enum Files {
     },
     /// Save a file that is sent, and recognise it.
     Receive(ResultFile),
-}
-
-/// The kind of thing that a path leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PathKind {
-    /// A folder with a `config.json`.
-    Backbone,
-    /// A probe file.
-    Probe,
-    /// A folder with probe files.
-    Run,
-    /// A labelled dataset.
-    Dataset,
-    /// An image, or a folder to search for images.
-    Images,
-    /// A workspace file.
-    Workspace,
-    /// The path does not exist.
-    Missing,
-    /// None of these.
-    Unknown,
 }
 
 /// Runs a job and sends its events.
@@ -241,35 +220,6 @@ fn list(
             Err(anyhow::anyhow!("{}: contains no image", places.join(", ")).into())
         }
         None => Ok(()),
-    }
-}
-
-/// The kind of a path, from its name and its entries.
-pub(super) fn kind_of(path: &Path) -> PathKind {
-    if !path.exists() {
-        return PathKind::Missing;
-    }
-    if path.is_dir() {
-        if path.join("config.json").is_file() {
-            return PathKind::Backbone;
-        }
-        if path.join("run.json").is_file() || plan_file(path).is_file() {
-            return PathKind::Run;
-        }
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        let run = entries.map(|entry| entry.path()).any(|path| is_probe(&path));
-        return match run {
-            true => PathKind::Run,
-            false if data::labelled(path) => PathKind::Dataset,
-            false => PathKind::Images,
-        };
-    }
-    match path {
-        path if is_probe(path) => PathKind::Probe,
-        path if is_named_image(path) => PathKind::Images,
-        path if data::labelled(path) => PathKind::Dataset,
-        path if is_workspace(path) => PathKind::Workspace,
-        _ => PathKind::Unknown,
     }
 }
 

@@ -4,7 +4,7 @@ use eframe::egui;
 
 use super::dialogs::connect::ConnectDialog;
 use super::dialogs::export::Export;
-use super::dialogs::file_picker::FileRequest;
+use super::dialogs::file_request::FileRequest;
 use super::dialogs::finding::FindingDialog;
 use super::dialogs::help::{Help, Page};
 use super::dialogs::leaving::Leaving;

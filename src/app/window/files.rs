@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::Context;
 
-use super::dialogs::file_picker::FileRequest;
+use super::dialogs::file_request::FileRequest;
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::Relink;
 use super::exporter::Outcome;

@@ -48,7 +48,7 @@ use eframe::egui;
 use egui::{CentralPanel, Frame, Margin, Ui, UiBuilder};
 
 use self::dialogs::close_confirm::CloseConfirm;
-use self::dialogs::file_picker::FileRequest;
+use self::dialogs::file_request::FileRequest;
 use self::dialogs::leaving::Leaving;
 use self::dialogs::tour::TourResponse;
 use self::dialogs::{Dialogs, dialog};

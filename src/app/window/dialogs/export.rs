@@ -8,7 +8,7 @@ use eframe::egui;
 use egui::{ColorImage, DragValue, Ui};
 
 use super::dialog::{self, Answer};
-use super::file_picker::FileRequest;
+use super::file_request::FileRequest;
 use crate::app::format::shell_path;
 use crate::app::jobs::Cancel;
 use crate::app::paths::expanded;

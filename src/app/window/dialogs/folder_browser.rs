@@ -7,7 +7,7 @@ use eframe::egui;
 use egui::{Button, Key, Modifiers, RichText, Role, TextEdit, Ui, WidgetInfo};
 
 use super::dialog::{self, Answer};
-use super::file_picker::{FileKind, FileRequest, Question};
+use super::file_request::{FileKind, FileRequest, Question};
 use crate::app::format;
 use crate::app::jobs::PathKind;
 use crate::app::jobs::folder::{Folder, FolderEntry, MAX_ENTRIES};

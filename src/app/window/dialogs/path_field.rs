@@ -8,7 +8,7 @@ use egui::text::{CCursor, CCursorRange};
 use egui::{Id, Key, Modifiers, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
-use super::file_picker::{FileKind, Question};
+use super::file_request::{FileKind, Question};
 use crate::app::paths::expanded;
 use crate::app::window::on_disk::{Found, OnDisk};
 use crate::app::window::{style, widgets};

@@ -7,7 +7,7 @@ use eframe::egui;
 use egui::{ComboBox, Label, RadioButton, RichText, ScrollArea, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
-use super::file_picker::FileRequest;
+use super::file_request::FileRequest;
 use crate::app::format::{self, counted};
 use crate::app::jobs::Cancel;
 use crate::app::paths::expanded;
