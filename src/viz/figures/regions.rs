@@ -4,8 +4,8 @@
 use crate::model::explain::regions::{RegionMeasure, RegionMeasures};
 use crate::model::trace::{Matrix, Regions as TraceRegions, Trace};
 use crate::viz::draw::{
-    Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, font, frame, number, outlines,
-    picture,
+    Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, font, frame, minus, number,
+    outlines, picture,
 };
 use crate::viz::figures::token_map::class_name;
 use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
@@ -36,21 +36,35 @@ struct Rows {
     notes: Vec<String>,
 }
 
-fn rows(trace: &Trace) -> Result<Rows, Empty> {
-    let nothing = "No regions are marked in this image: open a folder of masks, or a dataset with masks, parts or boxes";
-    let known = trace.regions.as_ref().filter(|known| !known.list.is_empty());
-    let known = known.ok_or_else(|| Empty(nothing.to_owned()))?;
-    if trace.minus.is_some() {
-        return Err(Empty("Regions are for a single reading: turn differences off".to_owned()));
+fn nothing() -> Empty {
+    let why = "No regions are marked in this image: open a folder of masks, or a dataset with masks, parts or boxes";
+    Empty(why.to_owned())
+}
+
+/// The regions of a trace, not measured yet: that takes a pass over the plan, and a window asks in every frame.
+fn known(trace: &Trace) -> Result<&TraceRegions, Empty> {
+    let known = trace.regions.as_ref().filter(|known| !known.list.is_empty()).ok_or_else(nothing)?;
+    match trace.minus {
+        Some(_) => Err(Empty("Regions are for a single reading: turn differences off".to_owned())),
+        None => Ok(known),
     }
-    let measures = RegionMeasures::of_trace(trace).ok_or_else(|| Empty(nothing.to_owned()))?;
+}
+
+/// Whether the whole object has a row of its own: where it is none of the regions.
+fn has_object(known: &TraceRegions) -> bool {
+    known.list.iter().all(|region| region.cover != known.object)
+}
+
+fn rows(trace: &Trace) -> Result<Rows, Empty> {
+    let known = known(trace)?;
+    let measures = RegionMeasures::of_trace(trace).ok_or_else(nothing)?;
     let name = |(at, region): (usize, &RegionMeasure)| match outlines::label(known, at) {
         label if label == region.name => label,
         number => format!("{number} {}", region.name),
     };
     let mut names: Vec<String> = measures.regions.iter().enumerate().map(name).collect();
     let mut rows = measures.regions.clone();
-    if known.list.iter().all(|region| region.cover != known.object) {
+    if has_object(known) {
         names.push("All together".to_owned());
         rows.push(measures.object.clone());
     }
@@ -71,9 +85,7 @@ fn notes(trace: &Trace, known: &TraceRegions) -> Vec<String> {
 /// The cells of a row, in the order of [`COLUMNS`]; a dash for unknown values.
 fn cells(row: &RegionMeasure) -> [String; 6] {
     let text = |value: Option<f64>, digits: usize| {
-        value
-            .filter(|v| v.is_finite())
-            .map_or("–".to_owned(), |v| format!("{v:.digits$}").replace('-', "−"))
+        value.filter(|v| v.is_finite()).map_or("–".to_owned(), |v| minus(format!("{v:.digits$}")))
     };
     [
         row.tokens.to_string(),
@@ -86,9 +98,11 @@ fn cells(row: &RegionMeasure) -> [String; 6] {
 }
 
 /// Height of the list at this width, notes included, in points.
-fn list_height(theme: &Theme, rows: &Rows, width: f32) -> f32 {
-    let notes: usize = rows.notes.iter().map(|note| font::break_lines(note, theme.tick, width).len()).sum();
-    (rows.rows.len() + 1) as f32 * ROW_PT + notes as f32 * theme.tick * 1.3 + 4.0
+fn list_height(theme: &Theme, trace: &Trace, known: &TraceRegions, width: f32) -> f32 {
+    let rows = known.list.len() + usize::from(has_object(known)) + 1;
+    let notes = notes(trace, known);
+    let notes: usize = notes.iter().map(|note| font::break_lines(note, theme.tick, width).len()).sum();
+    rows as f32 * ROW_PT + notes as f32 * theme.tick * 1.3 + 4.0
 }
 
 impl Figure for Regions {
@@ -115,16 +129,16 @@ impl Figure for Regions {
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        let Ok(rows) = rows(trace) else { return 60.0 };
+        let Ok(known) = known(trace) else { return 60.0 };
         let side = width.min(PICTURE_PT) * picture::aspect(trace);
         match width >= BESIDE_FROM_PT {
-            true => side.max(list_height(&theme, &rows, width - PICTURE_PT - theme.gap)),
-            false => side + theme.gap + list_height(&theme, &rows, width),
+            true => side.max(list_height(&theme, trace, known, width - PICTURE_PT - theme.gap)),
+            false => side + theme.gap + list_height(&theme, trace, known, width),
         }
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
-        rows(trace).err()
+        known(trace).err()
     }
 
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
@@ -144,7 +158,7 @@ impl Figure for Regions {
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let rows = rows(trace)?;
+        let (known, rows) = (known(trace)?, rows(trace)?);
         let mut scene = Scene::new(size.width, size.height, "Regions", theme.background);
         let aspect = picture::aspect(trace);
         let (seen, list) = if size.width >= BESIDE_FROM_PT {
@@ -154,7 +168,7 @@ impl Figure for Regions {
             let x = seen.right() + 2.0 * theme.gap;
             (seen, Box2::new(x, 0.0, size.width - x, size.height))
         } else {
-            let below = list_height(theme, &rows, size.width).min(size.height * 0.7);
+            let below = list_height(theme, trace, known, size.width).min(size.height * 0.7);
             let room = Box2::new(0.0, 0.0, size.width, size.height - below - theme.gap).largest(1.0, aspect);
             (room, Box2::new(0.0, size.height - below, size.width, below))
         };
@@ -162,9 +176,7 @@ impl Figure for Regions {
         if options.grid {
             picture::lines(&mut scene, theme, trace.grid, seen);
         }
-        if let Some(known) = &trace.regions {
-            outlines::draw(&mut scene, theme, known, trace.grid, seen);
-        }
+        outlines::draw(&mut scene, theme, known, trace.grid, seen);
         draw_list(&mut scene, theme, &rows, list);
         Ok(scene)
     }
@@ -228,5 +240,31 @@ fn draw_list(scene: &mut Scene, theme: &Theme, rows: &Rows, area: Box2) {
     for (at, note) in notes.into_iter().enumerate() {
         let y = area.y + (shown + 1) as f32 * ROW_PT + 4.0 + (at as f32 + 0.5) * line;
         scene.text_mid([area.x, y], note, theme.tick, theme.muted, Anchor::Start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::grid::Grid;
+    use crate::model::trace::{Region, Routing};
+
+    #[test]
+    fn what_there_is_to_show_is_known_without_a_pass_over_the_plan() {
+        let region = Region { number: 1, name: "beak".into(), cover: vec![1.0, 0.0] };
+        let regions = TraceRegions { list: vec![region], object: vec![1.0; 2], ..TraceRegions::default() };
+        // A plan without shares, which a pass over it would not survive.
+        let routing = Routing::Plan(Matrix { rows: 2, cols: 2, data: Vec::new() });
+        let trace = Trace { grid: Grid::new(1, 2), regions: Some(regions), routing, ..Trace::default() };
+        assert_eq!(Regions.lacks(&trace), None);
+        assert!(Regions.height(&trace, &Options::default(), 200.0) > 3.0 * ROW_PT);
+        let bare = Trace { regions: None, ..trace };
+        assert_eq!(Regions.lacks(&bare), Some(nothing()));
+    }
+
+    #[test]
+    fn what_rounds_to_zero_has_no_sign() {
+        let row = RegionMeasure { evidence: Some(-0.0004), ..RegionMeasure::default() };
+        assert_eq!(cells(&row)[3], "0.000");
     }
 }
