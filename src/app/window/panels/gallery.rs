@@ -104,6 +104,7 @@ impl Gallery {
                 });
             }
         });
+        self.tiles.trim(visible.len() * sheet.parts());
         // Thumbnails may be missing because of the other gallery, another workspace or a full cache.
         if visible != self.visible || cx.state.thumbnails.are_missing(&visible) {
             cx.send(Command::ShowThumbnails(visible.clone()));

@@ -10,6 +10,10 @@ use crate::viz::draw::{color32, font};
 
 /// Height of an entry.
 pub const HEIGHT_PX: f32 = 40.0;
+/// Room for the dot, left of the text.
+const LEFT_PX: f32 = 24.0;
+/// Distance from the right edge to the middle of the button that compares, whose bars reach six points to both sides.
+const COMPARE_PX: f32 = 38.0;
 
 /// What an entry shows.
 pub struct Entry<'a> {
@@ -68,12 +72,12 @@ impl<'a> Entry<'a> {
             ui.painter().rect_stroke(rect, 5.0, stroke, egui::StrokeKind::Inside);
         }
         let marked = self.compared.is_some_and(|compared| compared || over);
-        let room = rect.width() - 24.0 - if over { 26.0 } else { 8.0 } - if marked { 24.0 } else { 0.0 };
+        let room = rect.width() - LEFT_PX - right(over, marked);
         let middle = rect.center().y;
         ui.painter().circle_filled(Pos2::new(rect.left() + 12.0, middle - 8.0), 4.0, self.dot);
         let line = |size: f32, y: f32, text: &str, color| {
             let text = font::fit(text, size, room);
-            let at = Pos2::new(rect.left() + 24.0, y);
+            let at = Pos2::new(rect.left() + LEFT_PX, y);
             ui.painter().text(at, Align2::LEFT_CENTER, text, FontId::proportional(size), color32(color));
         };
         line(13.5, middle - 8.5, self.name, theme.ink);
@@ -91,6 +95,15 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// Room that the text leaves on the right to the buttons, which keep their places: to both, to that which closes, or to none.
+fn right(over: bool, marked: bool) -> f32 {
+    match (marked, over) {
+        (true, _) => COMPARE_PX + 12.0,
+        (false, true) => 26.0,
+        (false, false) => 8.0,
+    }
+}
+
 /// The id of a button of an entry: stable while the entry stays in place.
 fn button_id(ui: &Ui, what: &str, name: &str, rect: Rect) -> egui::Id {
     ui.scope_id().with((what, name, rect.top().to_bits()))
@@ -99,7 +112,8 @@ fn button_id(ui: &Ui, what: &str, name: &str, rect: Rect) -> egui::Id {
 /// Draws the button that adds a probe to the comparison, or removes it: two columns, filled if it is in it;
 /// whether it was clicked.
 fn compare(ui: &Ui, rect: Rect, name: &str, compared: bool) -> bool {
-    let square = Rect::from_center_size(Pos2::new(rect.right() - 38.0, rect.center().y), Vec2::splat(20.0));
+    let middle = Pos2::new(rect.right() - COMPARE_PX, rect.center().y);
+    let square = Rect::from_center_size(middle, Vec2::splat(20.0));
     let response = ui.interact(square, button_id(ui, "compare", name, rect), Sense::click());
     let text =
         if compared { format!("Remove {name} from Compare") } else { format!("Add {name} to Compare") };
@@ -130,4 +144,16 @@ fn close(ui: &Ui, rect: Rect, name: &str) -> bool {
     response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Close {name}")));
     paint_cross(ui, &response, 6.0);
     response.on_hover_text("Close").clicked()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_ends_left_of_the_bars_of_compare_whether_the_pointer_is_over_it_or_not() {
+        let bars = COMPARE_PX + 6.0;
+        assert!(right(false, true) > bars && right(true, true) > bars);
+        assert!(right(false, false) < right(true, false), "the cross is drawn under the pointer alone");
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use eframe::egui;
 use egui::{
-    Color32, ColorImage, Pos2, Rect, Response, Role, Sense, Stroke, StrokeKind, TextureHandle,
+    Color32, ColorImage, Context, Pos2, Rect, Response, Role, Sense, Stroke, StrokeKind, TextureHandle,
     TextureOptions, Ui, Vec2, WidgetInfo,
 };
 use indexmap::IndexMap;
@@ -19,7 +19,7 @@ use crate::model::explain::evaluation::{CONFIDENCE, Evaluation};
 use crate::viz::draw::overlay::overlaid;
 use crate::viz::draw::{Color, color32, font, minus};
 
-/// Most textures kept on the GPU.
+/// Most textures kept on the GPU, unless more are in sight.
 const MAX_TEXTURES: usize = 512;
 /// Gap between the two pictures of one image.
 const PAIR_PX: f32 = 2.0;
@@ -44,7 +44,8 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    fn parts(&self) -> usize {
+    /// Number of pictures of an image.
+    pub fn parts(&self) -> usize {
         self.columns.len().max(1)
     }
 
@@ -86,7 +87,13 @@ pub struct Tiles(IndexMap<Key, (usize, TextureHandle)>);
 
 impl Tiles {
     /// The texture of `key`; `make` makes it unless it is cached for the same `source` address.
-    fn get(&mut self, ui: &Ui, key: Key, source: usize, make: impl FnOnce() -> ColorImage) -> TextureHandle {
+    fn get(
+        &mut self,
+        ctx: &Context,
+        key: Key,
+        source: usize,
+        make: impl FnOnce() -> ColorImage,
+    ) -> TextureHandle {
         if let Some((at, _, (kept, handle))) = self.0.get_full(&key)
             && *kept == source
         {
@@ -94,13 +101,17 @@ impl Tiles {
             self.0.move_index(at, self.0.len() - 1);
             return handle;
         }
-        if self.0.len() >= MAX_TEXTURES {
-            self.0.shift_remove_index(0);
-        }
         let name = format!("thumbnail {}", key.image.0);
-        let handle = ui.ctx().load_texture(name, make(), TextureOptions::LINEAR);
+        let handle = ctx.load_texture(name, make(), TextureOptions::LINEAR);
+        self.0.shift_remove(&key);
         self.0.insert(key, (source, handle.clone()));
         handle
+    }
+
+    /// Frees the textures that were used least recently, but none of the last `shown`: those in sight would be made and uploaded
+    /// again in every frame.
+    pub fn trim(&mut self, shown: usize) {
+        self.0.drain(..self.0.len().saturating_sub(MAX_TEXTURES.max(shown)));
     }
 
     /// Frees the textures of images for which `keep` is false.
@@ -129,9 +140,12 @@ impl Tile {
         let (rect, response) = ui.allocate_exact_size(self.size, Sense::click());
         let current = cx.state.selection.image == Some(self.id);
         let number = self.similarity.map(number);
-        let similarity = number.as_ref().map(|n| format!("similarity {n}"));
-        let label = [label(cx, image)].into_iter().chain(similarity).collect::<Vec<_>>().join(", ");
-        response.widget_info(|| WidgetInfo::selected(Role::Button, true, current, &label));
+        // Made for screen readers alone: a gallery has hundreds of tiles.
+        response.widget_info(|| {
+            let similarity = number.as_ref().map(|n| format!("similarity {n}"));
+            let label = [label(cx, image)].into_iter().chain(similarity).collect::<Vec<_>>().join(", ");
+            WidgetInfo::selected(Role::Button, true, current, label)
+        });
         let columns: Vec<Option<ColumnId>> = match &sheet.columns[..] {
             [] => vec![None],
             columns => columns.iter().copied().map(Some).collect(),
@@ -195,7 +209,7 @@ impl Tile {
         let map = column.filter(|_| sheet.overlay != Overlay::None);
         let map = map.and_then(|column| cx.state.image_map(column, self.id)).and_then(Result::ok);
         let texture = match (map, cx.state.thumbnails.get(self.id)) {
-            (Some(map), _) => tiles.get(ui, key, Arc::as_ptr(map).addr(), || {
+            (Some(map), _) => tiles.get(ui.ctx(), key, Arc::as_ptr(map).addr(), || {
                 let rgb = match values(map, sheet.overlay) {
                     Some(values) => overlaid(&map.seen, map.grid, values, cx.theme),
                     None => map.seen.rgb.clone(),
@@ -205,7 +219,7 @@ impl Tile {
             (None, Some(Thumbnail::Ready(picture))) => {
                 let key = Key { column: None, overlay: Overlay::None, ..key };
                 let make = || ColorImage::from_rgb([picture.width, picture.height], &picture.rgb);
-                tiles.get(ui, key, Arc::as_ptr(picture).addr(), make)
+                tiles.get(ui.ctx(), key, Arc::as_ptr(picture).addr(), make)
             }
             (None, Some(Thumbnail::Failed(_))) => return word(ui, rect, "Unreadable", cx.theme.muted),
             (None, None) => return,
@@ -338,4 +352,30 @@ fn word(ui: &Ui, rect: Rect, text: &str, color: Color) {
     let text = font::fit(text, LETTER_PX, rect.width() - 6.0);
     let font = egui::FontId::proportional(LETTER_PX);
     ui.painter().text(rect.center(), egui::Align2::CENTER_CENTER, text, font, color32(color));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn textures_in_sight_are_made_once_however_many_they_are() {
+        let (ctx, mut tiles, mut made) = (Context::default(), Tiles::default(), 0);
+        let count = MAX_TEXTURES + 90;
+        for _ in 0..3 {
+            for image in (0..count as u64).map(ImageId) {
+                let key = Key { image, column: None, overlay: Overlay::None, dark: false };
+                let texture = tiles.get(&ctx, key, 1, || {
+                    made += 1;
+                    ColorImage::filled([1, 1], Color32::WHITE)
+                });
+                assert_eq!(texture.size(), [1, 1]);
+            }
+            tiles.trim(count);
+        }
+        assert_eq!(made, count);
+        tiles.trim(1);
+        assert_eq!(tiles.0.len(), MAX_TEXTURES, "out of sight they are dropped");
+        assert!(tiles.0.keys().all(|key| key.image.0 >= 90), "the least recently used first");
+    }
 }
