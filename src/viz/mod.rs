@@ -272,7 +272,7 @@ pub trait Figure: Sync {
         None
     }
 
-    /// Draws it at `size`. The trace has been checked: its arrays fit together.
+    /// Draws it at `size`. The trace has been checked: its arrays fit together, and the figure lacks nothing.
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty>;
 
     /// The numbers it shows.
@@ -327,6 +327,9 @@ fn marked(
     theme: &Theme,
     size: Size,
 ) -> Result<Scene, Empty> {
+    if let Some(why) = figure.lacks(trace) {
+        return Err(why);
+    }
     let mut scene = figure.scene(trace, options, theme, size)?;
     let step = options.step.filter(|_| figure.marks_step());
     if let Some(at) = step.and_then(|step| playhead::at(trace, step)) {

@@ -5,7 +5,7 @@ use super::hover::Hover;
 use super::order::{argmax, expected, inverse, memories, orders, rows};
 use super::scale::number;
 use crate::model::trace::{Routing, Trace};
-use crate::viz::difference::{self, label, value as signed};
+use crate::viz::difference::{self, label, signed};
 
 /// A title, and named numbers below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,10 +39,7 @@ impl Readout {
     fn number(self, name: &str, value: Option<f64>) -> Self {
         match value {
             // A difference has its sign.
-            Some(value) if value > 0.0 && name.starts_with('Δ') => {
-                self.line(name, format!("+{}", number(value)))
-            }
-            Some(value) => self.line(name, number(value)),
+            Some(value) => self.line(name, if name.starts_with('Δ') { signed(value) } else { number(value) }),
             None => self,
         }
     }
@@ -151,7 +148,7 @@ fn position(trace: &Trace, k: usize) -> Readout {
                     rows(&plan).map(|row| row.get(k).copied().unwrap_or(0.0)).enumerate().collect();
                 column.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()).then(a.0.cmp(&b.0)));
                 for (i, share) in column.into_iter().take(MAX_TOKENS) {
-                    let share = signed(trace, 100.0 * f64::from(share));
+                    let share = difference::value(trace, 100.0 * f64::from(share));
                     readout =
                         readout.line(label(trace, &format!("Share of token {i}")), format!("{share} %"));
                 }

@@ -91,9 +91,6 @@ impl Figure for Evidence {
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        if let Some(why) = self.lacks(trace) {
-            return Err(why);
-        }
         let keys = options.keys;
         let [above, below] = shown_panels(trace, options);
         let count = usize::from(above) + usize::from(below);

@@ -153,9 +153,6 @@ impl Figure for Kernel {
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        if let Some(why) = self.lacks(trace) {
-            return Err(why);
-        }
         if let Some(minus) = &trace.minus {
             return draw_difference(trace, minus, options, theme, size);
         }

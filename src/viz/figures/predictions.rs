@@ -84,9 +84,6 @@ impl Figure for Predictions {
     }
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        if let Some(why) = self.lacks(trace) {
-            return Err(why);
-        }
         if trace.top.is_empty() {
             return Err(Empty("The trace has no predicted classes".to_owned()));
         }

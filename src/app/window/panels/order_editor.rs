@@ -13,6 +13,7 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::hand_order::HandOrder;
 use crate::model::trace::{OrderTest, Routing, Trace};
 use crate::viz::draw::minus;
+use crate::viz::figures::token_map::class_name;
 
 /// Points between two positions of the pointer at which the brush looks for a patch.
 const BRUSH_POINTS: usize = 16;
@@ -217,12 +218,10 @@ fn step_of(order: &HandOrder, token: usize) -> Option<usize> {
 /// A line with the logit and, if the order was tested, the margin, z and p value.
 fn summary(trace: &Trace) -> String {
     let class = trace.evidence.class;
-    let known = trace.top.iter().find(|one| one.index == class);
-    let name = known.map_or_else(|| class.to_string(), |one| one.name.clone());
     // Only numbers get a minus sign: a class's name keeps its hyphens.
     let number = |x: f64, digits: usize| minus(format!("{x:.digits$}"));
     let logit = trace.logits.get(class).copied().unwrap_or(f32::NAN);
-    let mut text = format!("Logit {} for {name}", number(logit.into(), 3));
+    let mut text = format!("Logit {} for {}", number(logit.into(), 3), class_name(trace));
     if let Some(OrderTest::Tested { logit, margin }) = &trace.order_test {
         let test = margin.as_ref().unwrap_or(logit);
         if margin.is_some() {
