@@ -114,9 +114,11 @@ impl Overview for RoutingMaps {
     }
 
     fn heeds(&self, view: View<'_>, control: Control) -> bool {
-        // Signed values have a colour map of their own.
+        // Signed values have a colour map of their own; no position is negative.
         let scale = |maps| bar(maps, &classes(view, maps).classes, view.choice.maps).scale;
-        control != Control::Map || !maps(view).is_ok_and(|maps| scale(maps).lo < 0.0)
+        control != Control::Map
+            || view.choice.maps == MapOf::Positions
+            || !maps(view).is_ok_and(|maps| scale(maps).lo < 0.0)
     }
 
     fn height(&self, view: View<'_>, width: f32) -> f32 {
