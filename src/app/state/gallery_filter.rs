@@ -97,6 +97,20 @@ impl State {
         }
     }
 
+    /// Sets the filter as an undoable step. Letters typed one after another are one step.
+    pub(super) fn set_gallery_filter(&mut self, filter: GalleryFilter) -> Vec<Request> {
+        let before = &self.gallery_filter;
+        if filter == *before {
+            return Vec::new();
+        }
+        let is_typed = *before == GalleryFilter { text: before.text.clone(), ..filter.clone() };
+        let wanted = Some((self.evaluations.dataset, filter));
+        match is_typed {
+            true => self.slide("Filter images by text", |p| p.gallery = wanted),
+            false => self.change("Filter images", |p| p.gallery = wanted),
+        }
+    }
+
     /// Whether an image is in the gallery's scope.
     pub(super) fn in_scope(&self, image: &Image) -> bool {
         match self.gallery_filter.scope {
@@ -222,5 +236,30 @@ fn has_outcome(outcome: Outcome, label: Option<Label>, evaluation: Option<&Arc<E
         Outcome::Any => true,
         Outcome::Right => right() == Some(true),
         Outcome::Wrong => right() == Some(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::state::command::Command;
+
+    #[test]
+    fn a_filter_is_undone_and_letters_typed_one_after_another_are_one_step() {
+        let mut state = State::default();
+        let lasso = |of: u64| Some((format!("images of the map, from {of}"), vec![ImageId(of)]));
+        let drawn = |of: u64| GalleryFilter { only: lasso(of), ..GalleryFilter::default() };
+        let typed = |text: &str| GalleryFilter { text: text.to_owned(), ..drawn(2) };
+        let all = [drawn(1), drawn(2), typed("a"), typed("ab"), typed("abc"), typed("abc")];
+        for filter in all {
+            state.dispatch(Command::SetGalleryFilter(Box::new(filter)));
+        }
+        for left in [drawn(2), drawn(1), GalleryFilter::default()] {
+            state.dispatch(Command::Undo);
+            assert_eq!(state.gallery_filter, left);
+        }
+        assert_eq!(state.undo_text(), None, "the same filter again is no step");
+        state.dispatch(Command::Redo);
+        assert_eq!(state.gallery_filter, drawn(1));
     }
 }

@@ -153,6 +153,7 @@ impl Sitting {
         }
         self.steps.truncate(self.done);
         let text = self.state.undo_text().expect("a step").to_owned();
+        let slides = slides && text != "Filter images"; // of the gallery's filter only typed letters are merged
         match self.steps.last_mut().filter(|last| slides && last.slides && last.text == text) {
             Some(last) => last.after = Some(after),
             None => self.steps.push(Step { text, slides, before: Some(before), after: Some(after) }),

@@ -249,10 +249,7 @@ impl State {
             Command::EvaluateRemovals(modes) => self.evaluate_removals(modes),
             Command::CompareImages(dataset, column) => self.compare_images(dataset, column),
             Command::FindSimilar(image) => self.find_similar(image),
-            Command::SetGalleryFilter(filter) => {
-                self.gallery_filter = *filter;
-                Vec::new()
-            }
+            Command::SetGalleryFilter(filter) => self.set_gallery_filter(*filter),
             Command::SetOverview(choice) => {
                 self.similarities.forget_failures();
                 self.adjust("Set overview", |p| p.views.overview = *choice)
