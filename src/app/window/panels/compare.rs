@@ -244,7 +244,8 @@ impl Compare {
             },
         };
         let view = self.views.entry((id, figure.id())).or_default();
-        let subject = Subject { figure, trace: &trace, options, headed: false, of };
+        let is_outdated = cx.state.is_outdated(id);
+        let subject = Subject { figure, trace: &trace, options, headed: false, of, is_outdated };
         view.show(ui, cx, subject, rect, zoom(rect.width()));
         cx.cover_outdated(ui, Some(id), rect);
     }

@@ -73,7 +73,8 @@ impl FigurePane {
         let rect = ui.available_rect_before_wrap().shrink(EDGE_PX);
         // One probe fills its own scale; columns side by side share theirs.
         let options = cx.state.views.figure_options(self.figure.id());
-        let subject = Subject { figure: self.figure, trace, options, headed: true, of: None };
+        let is_outdated = cx.is_outdated();
+        let subject = Subject { figure: self.figure, trace, options, headed: true, of: None, is_outdated };
         let is_edited = is_order && cx.focus.is_some_and(|id| cx.state.made_order(id).is_some());
         let drags = is_edited.then(|| OrderEditor::sense_drags(ui, rect));
         self.view.show(ui, cx, subject, rect, zoom(rect.width()));

@@ -43,6 +43,8 @@ pub struct Subject<'a> {
     pub headed: bool,
     /// For a difference: the minuend and the subtrahend.
     pub of: Option<[Arc<Trace>; 2]>,
+    /// Whether it is still of the previous image, whose numbers are not read.
+    pub is_outdated: bool,
 }
 
 /// The cached drawing of a figure, and what it takes to read tokens off it.
@@ -61,7 +63,7 @@ impl FigureView {
         &mut self,
         ui: &mut Ui,
         cx: &mut PanelContext<'_>,
-        Subject { figure, trace, mut options, headed, of }: Subject<'_>,
+        Subject { figure, trace, mut options, headed, of, is_outdated }: Subject<'_>,
         rect: Rect,
         zoom: f32,
     ) {
@@ -89,7 +91,7 @@ impl FigureView {
                 cx.hover.clicked = Some(token);
             }
         }
-        if let Some(hover) = painted.hover {
+        if let Some(hover) = painted.hover.filter(|_| !is_outdated) {
             if self.read.as_ref().is_none_or(|(read, _)| *read != hover) {
                 self.read = Some((hover, figure.readout(trace, hover)));
             }
