@@ -20,8 +20,8 @@ use crate::viz::{Figure as _, TabGroup, find};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pane(pub String);
 
-/// Tab groups of one probe's figures: rows, and the shares of width in each. Where the room is [`Room::Short`], every row is
-/// one group, beside the other.
+/// Tab groups of one probe's figures: rows, and the shares of width in each. Where the room is small, every row is one group,
+/// beside the other or above it.
 const PROBE_PAGE: [([TabGroup; 3], [f32; 3]); 2] = [
     ([TabGroup::Picture, TabGroup::Order, TabGroup::Plan], [1.0; 3]),
     ([TabGroup::Evidence, TabGroup::Diagnostics, TabGroup::Predictions], [1.25, 0.95, 0.8]),
@@ -38,16 +38,27 @@ pub enum Room {
     Ample,
     /// Enough for one row of two panes: in two rows figures would be illegible.
     Short,
+    /// Enough for one column of two panes: as narrow as a short one, but much higher than wide.
+    Tall,
 }
 
 impl Room {
     /// The class of an area of `size` points.
     pub fn from_size(size: egui::Vec2) -> Self {
-        if size.x < 760.0 || size.y < 440.0 { Self::Short } else { Self::Ample }
+        match size.x < 760.0 || size.y < 440.0 {
+            true if size.y > 1.3 * size.x => Self::Tall,
+            true => Self::Short,
+            false => Self::Ample,
+        }
+    }
+
+    /// How the parts of a page lie: beside one another, or above.
+    fn dir(self) -> LinearDir {
+        if self == Self::Tall { LinearDir::Vertical } else { LinearDir::Horizontal }
     }
 }
 
-/// The initial layout: a page with the figures of one probe in two rows, or one, then the pages of other panels,
+/// The initial layout: a page with the figures of one probe in two rows, or two panes, then the pages of other panels,
 /// then a page with a probe's evaluation on a dataset.
 pub fn initial(room: Room) -> Tree<Pane> {
     let panels = super::panels::all();
@@ -66,9 +77,9 @@ pub fn initial(room: Room) -> Tree<Pane> {
             probe.shares.set_share(rows[0], 1.15);
             probe
         }
-        Room::Short => {
-            let columns = PROBE_PAGE.map(|(groups, _)| group_tile(&mut tiles, &panels, &groups));
-            Linear::new(LinearDir::Horizontal, columns.into())
+        Room::Short | Room::Tall => {
+            let two = PROBE_PAGE.map(|(groups, _)| group_tile(&mut tiles, &panels, &groups));
+            Linear::new(room.dir(), two.into())
         }
     };
     let probe = tiles.insert_container(Container::Linear(probe));
@@ -78,9 +89,9 @@ pub fn initial(room: Room) -> Tree<Pane> {
             let rows = groups.map(|group| group_tile(&mut tiles, &panels, &[group]));
             tiles.insert_container(Container::Linear(Linear::new(LinearDir::Vertical, rows.into())))
         }
-        Room::Short => group_tile(&mut tiles, &panels, &groups),
+        Room::Short | Room::Tall => group_tile(&mut tiles, &panels, &groups),
     });
-    let mut dataset = Linear::new(LinearDir::Horizontal, columns.into());
+    let mut dataset = Linear::new(room.dir(), columns.into());
     dataset.shares.set_share(columns[1], 1.15);
     let dataset = tiles.insert_container(Container::Linear(dataset));
     let mut tabs = Tabs::new([vec![probe], pages, vec![dataset]].concat());
@@ -294,7 +305,7 @@ mod tests {
 
     #[test]
     fn every_pane_stands_somewhere_at_first_but_those_that_are_asked_for() {
-        for (room, panel) in [Room::Ample, Room::Short]
+        for (room, panel) in [Room::Ample, Room::Short, Room::Tall]
             .into_iter()
             .flat_map(|room| crate::app::window::panels::all().into_iter().map(move |panel| (room, panel)))
         {
@@ -302,5 +313,21 @@ mod tests {
             let stands = panel.place() == PanelPlace::Middle && !asked;
             assert_eq!(open(&initial(room), panel.id()), stands, "{room:?}: {}", panel.id());
         }
+    }
+
+    #[test]
+    fn in_a_room_that_is_narrow_and_high_no_pane_lies_beside_another() {
+        let rooms =
+            [(1100.0, 700.0), (600.0, 420.0), (540.0, 900.0)].map(|size| Room::from_size(size.into()));
+        assert_eq!(rooms, [Room::Ample, Room::Short, Room::Tall]);
+        let beside = rooms.map(|room| {
+            let tree = initial(room);
+            let containers = tree.tiles.tiles().filter_map(|tile| match tile {
+                Tile::Container(Container::Linear(linear)) => Some(linear.dir == LinearDir::Horizontal),
+                _ => None,
+            });
+            containers.filter(|horizontal| *horizontal).count()
+        });
+        assert_eq!(beside, [3, 2, 0]);
     }
 }
