@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::State;
-use super::jobs::Severity;
+use super::jobs::{JobKind, Severity};
 use super::library::{Image, Label, Status};
 use super::run_choice::MAX_AUTO_COLUMNS;
 use super::thumbnails::Thumbnail;
@@ -25,6 +25,13 @@ impl State {
             self.sheet_explained(*job, seen);
             self.shared_explained(*job, seen);
         }
+        // Read before the job is removed from the list.
+        let kind = match &event {
+            Event::Failed(job, _) | Event::Cancelled(job) | Event::Finished(job) => {
+                self.jobs.get(job).map(|job| job.kind)
+            }
+            _ => None,
+        };
         self.job_event(&event);
         match event {
             Event::BackboneOpened { job, entry, info } => return self.backbone_opened(job, entry, info),
@@ -49,10 +56,10 @@ impl State {
             Event::Memory(bytes) => self.far_memory = Some(bytes),
             Event::Training { job, news } => return self.training_event(job, news),
             Event::RunRead { job, folder, snapshot } => return self.read_run(job, folder, snapshot),
-            Event::Failed(job, error) => return self.end_job(job, Some(&error)),
-            Event::Cancelled(job) => return self.end_job(job, None),
+            Event::Failed(job, error) => return self.end_job(kind, job, Some(&error)),
+            Event::Cancelled(job) => return self.end_job(kind, job, None),
             Event::Finished(job) => {
-                self.end_results(job, None);
+                self.end_results(kind, job, None);
                 let mut requests = self.evaluate_changes();
                 requests.extend(self.end_sheet(job, None));
                 requests.extend(self.end_shared(job, None));
@@ -82,9 +89,9 @@ impl State {
     }
 
     /// Ends a job without a result: it failed with `error`, or was cancelled if there is none.
-    fn end_job(&mut self, job: JobId, error: Option<&UserError>) -> Vec<Request> {
+    fn end_job(&mut self, kind: Option<JobKind>, job: JobId, error: Option<&UserError>) -> Vec<Request> {
         self.library.end_opening(job, error);
-        self.end_results(job, error);
+        self.end_results(kind, job, error);
         let mut requests = self.show_best_of_run();
         requests.extend(self.adopt_probe_options());
         requests.extend(self.end_sheet(job, error));
@@ -94,14 +101,20 @@ impl State {
         requests
     }
 
-    /// Ends the waiting for a job's results: it failed with `error`, or was cancelled or finished if there is none.
-    fn end_results(&mut self, job: JobId, error: Option<&UserError>) {
-        self.end_training(job, error);
-        self.end_evaluation(job, error);
-        self.end_stability(job, error);
-        self.end_removal(job, error);
-        self.end_similarity(job, error);
-        self.end_browsing(job, error);
+    /// Ends the waiting for a job's results: it failed with `error`, or was cancelled or finished if there is none. For a job
+    /// that was replaced, which has no `kind`, nothing waits.
+    fn end_results(&mut self, kind: Option<JobKind>, job: JobId, error: Option<&UserError>) {
+        match kind {
+            Some(JobKind::Plan | JobKind::Train | JobKind::Tasks) => self.end_training(job, error),
+            Some(JobKind::Evaluate) => self.end_evaluation(job, error),
+            Some(JobKind::Stability) => self.end_stability(job, error),
+            Some(JobKind::Removal) => self.end_removal(job, error),
+            Some(JobKind::Similarity) => self.end_similarity(job, error),
+            Some(JobKind::Browse) => self.end_browsing(job, error),
+            // Ended by `explain_event` and `end_opening`, and where further requests follow.
+            Some(JobKind::Open | JobKind::List | JobKind::Explain | JobKind::Sheet | JobKind::Share)
+            | None => {}
+        }
     }
 
     fn backbone_opened(&mut self, job: JobId, id: BackboneId, info: BackboneInfo) -> Vec<Request> {
