@@ -1,4 +1,4 @@
-//! What lies at the paths that a dialog names. It asks in every frame, and is answered from the disk once a second, by another
+//! What lies at the paths that a dialog names, and in its folders. It asks in every frame, and is answered from the disk once a second, by another
 //! thread: a disk may never answer, and the window goes on.
 
 use std::collections::HashMap;
@@ -17,9 +17,10 @@ const AGE: f64 = 1.0;
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// What lies at a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Found {
     /// Not known: the disk has not answered yet.
+    #[default]
     Unknown,
     Nothing,
     File,
@@ -45,17 +46,17 @@ impl Found {
 
 /// A question to the disk.
 #[derive(Clone)]
-struct Look {
+struct Look<T> {
     /// When it was asked.
     since: f64,
-    answer: Arc<OnceLock<Found>>,
+    answer: Arc<OnceLock<T>>,
     /// What was found before.
-    before: Found,
+    before: T,
 }
 
-impl Look {
-    fn found(&self) -> Found {
-        self.answer.get().copied().unwrap_or(self.before)
+impl<T: Clone> Look<T> {
+    fn found(&self) -> T {
+        self.answer.get().unwrap_or(&self.before).clone()
     }
 
     fn is_open(&self) -> bool {
@@ -65,22 +66,29 @@ impl Look {
 
 /// The last questions, by path.
 #[derive(Clone, Default)]
-pub struct OnDisk(HashMap<PathBuf, Look>);
+pub struct OnDisk<T = Found>(HashMap<PathBuf, Look<T>>);
 
 impl OnDisk {
     /// What lies at `path`.
     pub fn at(&mut self, ui: &Ui, path: &Path) -> Found {
+        self.ask(ui, path, Found::at)
+    }
+}
+
+impl<T: Clone + Default + Send + Sync + 'static> OnDisk<T> {
+    /// What `find` finds at `path`; the default while the disk has not answered yet.
+    pub fn ask(&mut self, ui: &Ui, path: &Path, find: impl FnOnce(&Path) -> T + Send + 'static) -> T {
         let now = ui.input(|i| i.time);
         if let Some(known) = self.0.get(path).filter(|look| look.is_open() || now - look.since < AGE) {
             return known.found();
         }
-        let before = self.0.get(path).map_or(Found::Unknown, Look::found);
-        let look = Look { since: now, answer: Arc::default(), before };
+        let before = self.0.get(path).map(Look::found).unwrap_or_default();
+        let look = Look { since: now, answer: Arc::default(), before: before.clone() };
         let (answer, asked, ctx) = (look.answer.clone(), path.to_owned(), ui.ctx().clone());
         let given_up = Arc::new(AtomicBool::new(false));
         let is_late = given_up.clone();
         let ask = move || {
-            answer.set(Found::at(&asked)).ok(); // nobody else sets it
+            answer.set(find(&asked)).ok(); // nobody else sets it
             if is_late.load(Ordering::SeqCst) {
                 ctx.request_repaint();
             }

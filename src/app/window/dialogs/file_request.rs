@@ -21,6 +21,7 @@ pub enum FileRequest {
 }
 
 /// Title and constraints of a dialog.
+#[derive(Clone)]
 pub struct Question {
     /// Title of the dialog.
     pub title: &'static str,

@@ -2,6 +2,7 @@
 //! the folder, and Tab completes.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use eframe::egui;
 use egui::text::{CCursor, CCursorRange};
@@ -23,8 +24,8 @@ const FIELD: &str = "path field";
 pub struct PathField {
     question: Question,
     text: String,
-    /// The folder last listed and its entries; names of folders end with a separator.
-    listed: Option<(PathBuf, Vec<String>)>,
+    /// The entries of folders; names of folders end with a separator.
+    folders: OnDisk<Arc<Vec<String>>>,
     disk: OnDisk,
     /// Whether it has had the focus: then the name in it was selected, without its ending. Without the focus nothing stays selected.
     begun: bool,
@@ -36,7 +37,7 @@ impl PathField {
         let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let name = if let FileKind::Save(name) = &question.kind { name.as_str() } else { "" };
         let text = here.join(name).display().to_string(); // with a separator at its end where there is no name
-        Self { question, text, listed: None, disk: OnDisk::default(), begun: false }
+        Self { question, text, folders: OnDisk::default(), disk: OnDisk::default(), begun: false }
     }
 
     /// Draws the dialog; `recent` are earlier answers to offer.
@@ -50,7 +51,7 @@ impl PathField {
             "This system has no file dialog (xdg-desktop-portal or zenity). Type the path; Tab completes it",
         );
         self.field(ui);
-        let found = self.found();
+        let found = self.found(ui);
         ui.add_space(2.0);
         let (list, high) = (widgets::scrolled(ui, LIST_PX), ui.spacing().interact_size.y);
         list.show_rows(ui, high, found.len(), |ui, rows| {
@@ -78,7 +79,7 @@ impl PathField {
 
     fn field(&mut self, ui: &mut Ui) {
         let id = Id::unique(FIELD);
-        let (found, (folder, typed)) = (self.found(), split(&self.text));
+        let (found, (folder, typed)) = (self.found(ui), split(&self.text));
         let focused = ui.memory(|memory| memory.has_focus(id));
         if focused && !std::mem::replace(&mut self.begun, true) {
             let stem = Path::new(typed).file_stem().unwrap_or_default().to_string_lossy();
@@ -118,18 +119,15 @@ impl PathField {
     }
 
     /// The entries of the typed folder that begin with the typed name.
-    fn found(&mut self) -> Vec<String> {
+    fn found(&mut self, ui: &Ui) -> Vec<String> {
         let (folder, typed) = split(&self.text);
-        let (folder, typed) = (expanded(folder), typed.to_owned());
-        if self.listed.as_ref().is_none_or(|(known, _)| *known != folder) {
-            let names = names(&folder, &self.question);
-            self.listed = Some((folder, names));
-        }
-        let names = self.listed.iter().flat_map(|(_, names)| names);
+        let question = self.question.clone();
+        let list = move |folder: &Path| Arc::new(names(folder, &question));
+        let names = self.folders.ask(ui, &expanded(folder), list);
         // Hidden entries are listed when the name begins with a dot.
         let shown =
-            |name: &&String| name.starts_with(&typed) && (typed.starts_with('.') || !name.starts_with('.'));
-        names.filter(shown).cloned().collect()
+            |name: &&String| name.starts_with(typed) && (typed.starts_with('.') || !name.starts_with('.'));
+        names.iter().filter(shown).cloned().collect()
     }
 }
 
@@ -255,9 +253,13 @@ mod tests {
         let mut field = PathField::new(question(FileKind::Files));
         field.text = folder.path().join("").display().to_string();
         let run = format!("run{}", std::path::MAIN_SEPARATOR);
-        assert_eq!(field.found(), [run.clone(), "a.safetensors".to_owned()]);
-        field.text.push('.');
-        assert_eq!(field.found(), [".hidden.safetensors"]);
+        let found = |ui: &mut Ui, (field, found): &mut (PathField, Vec<String>)| *found = field.found(ui);
+        let mut harness = egui_kittest::Harness::new_ui_state(found, (field, Vec::new()));
+        harness.run_steps(1);
+        assert_eq!(harness.state().1, [run.clone(), "a.safetensors".to_owned()]);
+        harness.state_mut().0.text.push('.');
+        harness.run_steps(1);
+        assert_eq!(harness.state().1, [".hidden.safetensors"]);
         assert_eq!(names(folder.path(), &question(FileKind::Folder)), [run]);
     }
 }
