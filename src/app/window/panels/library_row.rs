@@ -2,7 +2,8 @@
 //! close it and, for probes, one to add it to the comparison.
 
 use eframe::egui;
-use egui::{Align2, Color32, FontId, Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
+use egui::style::ScrollAnimation;
+use egui::{Align2, Color32, FontId, Id, Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
 
 use crate::app::window::style;
 use crate::app::window::widgets::paint_cross;
@@ -51,16 +52,18 @@ impl<'a> Entry<'a> {
     /// Draws the entry in the available width.
     pub fn show(&self, ui: &mut Ui) -> EntryResponse {
         let theme = style::theme(ui);
+        // The ids of the buttons are made from the entry's, which a scrolled list keeps. What had the focus before this frame
+        // still has it here; of an entry that Tab leaves now, the buttons are drawn once more, as it moves on to them.
+        let id = ui.next_auto_id();
+        let buttons = ["close", "compare"].map(|what| id.with(what));
+        let focused = ui.memory(|m| m.focused().is_some_and(|had| had == id || buttons.contains(&had)));
         let (rect, response) =
             ui.allocate_exact_size(Vec2::new(ui.available_width(), HEIGHT_PX), Sense::click());
         let enabled = ui.is_enabled();
         response.widget_info(|| WidgetInfo::selected(Role::Button, enabled, self.selected, self.label));
         ui.ctx().accesskit_node_builder(response.id, |node| node.set_description(self.about));
-        // By the pointer's place: over a button the entry itself is not hovered. Also while the entry or a button of it has
-        // keyboard focus, so that Tab reaches the buttons.
-        let buttons = ["close", "compare"].map(|what| button_id(ui, what, self.name, rect));
-        let focused = response.has_focus() || ui.memory(|m| buttons.iter().any(|id| m.has_focus(*id)));
-        let over = ui.rect_contains_pointer(rect) || focused;
+        // By the pointer's place: over a button the entry itself is not hovered.
+        let over = ui.rect_contains_pointer(rect) || focused || response.has_focus();
         let fill = match (self.selected, over) {
             (true, _) => ui.visuals().selection.bg_fill,
             (false, true) => ui.visuals().widgets.hovered.weak_bg_fill,
@@ -87,10 +90,11 @@ impl<'a> Entry<'a> {
         }
         // Half of the next row is scrolled into view too, so that keyboard focus can move on to it.
         if response.gained_focus() {
-            ui.scroll_to_rect(rect.expand2(Vec2::new(0.0, 0.5 * HEIGHT_PX)), None);
+            let room = rect.expand2(Vec2::new(0.0, 0.5 * HEIGHT_PX));
+            ui.scroll_to_rect_animation(room, None, ScrollAnimation::none());
         }
-        let close = over && close(ui, rect, self.name);
-        let compare = marked && compare(ui, rect, self.name, self.compared == Some(true));
+        let close = over && close(ui, rect, buttons[0], self.name);
+        let compare = marked && compare(ui, rect, buttons[1], self.name, self.compared == Some(true));
         EntryResponse { response, close, compare }
     }
 }
@@ -104,17 +108,12 @@ fn right(over: bool, marked: bool) -> f32 {
     }
 }
 
-/// The id of a button of an entry: stable while the entry stays in place.
-fn button_id(ui: &Ui, what: &str, name: &str, rect: Rect) -> egui::Id {
-    ui.scope_id().with((what, name, rect.top().to_bits()))
-}
-
 /// Draws the button that adds a probe to the comparison, or removes it: two columns, filled if it is in it;
 /// whether it was clicked.
-fn compare(ui: &Ui, rect: Rect, name: &str, compared: bool) -> bool {
+fn compare(ui: &Ui, rect: Rect, id: Id, name: &str, compared: bool) -> bool {
     let middle = Pos2::new(rect.right() - COMPARE_PX, rect.center().y);
     let square = Rect::from_center_size(middle, Vec2::splat(20.0));
-    let response = ui.interact(square, button_id(ui, "compare", name, rect), Sense::click());
+    let response = ui.interact(square, id, Sense::click());
     let text =
         if compared { format!("Remove {name} from Compare") } else { format!("Add {name} to Compare") };
     response.widget_info(|| WidgetInfo::selected(Role::Button, true, compared, &text));
@@ -138,9 +137,9 @@ fn compare(ui: &Ui, rect: Rect, name: &str, compared: bool) -> bool {
 }
 
 /// Draws the close button; whether it was clicked.
-fn close(ui: &Ui, rect: Rect, name: &str) -> bool {
+fn close(ui: &Ui, rect: Rect, id: Id, name: &str) -> bool {
     let square = Rect::from_center_size(Pos2::new(rect.right() - 14.0, rect.center().y), Vec2::splat(18.0));
-    let response = ui.interact(square, button_id(ui, "close", name, rect), Sense::click());
+    let response = ui.interact(square, id, Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Close {name}")));
     paint_cross(ui, &response, 6.0);
     response.on_hover_text("Close").clicked()
@@ -148,7 +147,38 @@ fn close(ui: &Ui, rect: Rect, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::{NodeT as _, Queryable as _};
+
     use super::*;
+
+    #[test]
+    fn tab_pressed_fast_walks_through_a_scrolled_list_and_the_buttons_of_its_entries() {
+        let list = |ui: &mut Ui| {
+            let area = egui::ScrollArea::vertical().max_height(2.5 * HEIGHT_PX).auto_shrink(false);
+            area.show_rows(ui, HEIGHT_PX, 12, |ui, rows| {
+                for row in rows {
+                    let name = format!("probe {row}");
+                    Entry { compared: Some(false), ..Entry::new(&name, "", Color32::WHITE) }.show(ui);
+                }
+            });
+        };
+        let mut harness = Harness::builder().with_step_dt(1.0 / 60.0).build_ui(list);
+        for stop in 0..36 {
+            harness.key_press(egui::Key::Tab);
+            harness.run_steps(1);
+            let all = harness.query_all_by_label_contains("");
+            let focused =
+                all.filter(egui_kittest::Node::is_focused).find_map(|node| node.accesskit_node().label());
+            let name = format!("probe {}", stop / 3);
+            let wanted = match stop % 3 {
+                0 => name,
+                1 => format!("Close {name}"),
+                _ => format!("Add {name} to Compare"),
+            };
+            assert_eq!(focused, Some(wanted), "after {} stops", stop + 1);
+        }
+    }
 
     #[test]
     fn text_ends_left_of_the_bars_of_compare_whether_the_pointer_is_over_it_or_not() {
