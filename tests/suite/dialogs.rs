@@ -1,6 +1,7 @@
 //! What all dialogs and menus do alike by keyboard: the focus, Tab, Enter and Escape; combo boxes; and the room that notes and
 //! dialogs take.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use eframe::egui::accesskit::Role;
@@ -41,6 +42,22 @@ fn a_dialog_takes_the_focus_keeps_tab_within_it_and_gives_the_focus_up() {
         window.press(Modifiers::NONE, Key::Escape);
         assert_eq!(focused(&window), None, "{action}");
     }
+}
+
+#[test]
+fn tab_stops_at_no_edge_that_only_a_mouse_can_drag() {
+    let mut window = Window::ready();
+    let mut stops = HashSet::new();
+    for modifiers in [Modifiers::NONE, Modifiers::SHIFT] {
+        for _ in 0..100 {
+            window.press(modifiers, Key::Tab);
+            let Some(id) = window.harness.ctx.memory(egui::Memory::focused) else { continue };
+            let place = window.harness.ctx.read_response(id).expect("it is drawn").rect;
+            assert!(place.size().min_elem() > 11.0, "an edge at {place:?}");
+            stops.insert(id);
+        }
+    }
+    assert!(stops.len() > 30, "the figures are reached, too: {}", stops.len());
 }
 
 #[test]

@@ -189,6 +189,7 @@ impl MainWindow {
         if !self.asks() && ui.input(|input| input.pointer.any_pressed() || input.events.iter().any(is_key)) {
             self.start_pane = None;
         }
+        widgets::skip_edges(ui);
         let mut orders = self.take_files(ui.ctx(), state);
         self.reveal(state);
         let theme = style::theme(ui);

@@ -6,7 +6,10 @@ use eframe::egui;
 use egui::containers::menu::{MenuButton, MenuConfig, MenuState};
 use egui::epaint::Mesh;
 use egui::style::ScrollAnimation;
-use egui::{Button, Color32, ComboBox, Frame, Galley, Key, Label, Margin, Modifiers, Popup, Pos2, Response};
+use egui::{
+    Button, Color32, ComboBox, FocusDirection, Frame, Galley, Key, Label, Margin, Modifiers, Popup, Pos2,
+    Response,
+};
 use egui::{PopupCloseBehavior, Role, ScrollArea, Sense, SetOpenCommand, Shape, Slider, Stroke, TextEdit};
 use egui::{TextStyle, TextWrapMode, Ui, Vec2, WidgetInfo, WidgetText};
 
@@ -57,6 +60,19 @@ fn focused(ui: &Ui) -> Option<Response> {
     let clicks = ui.input(|i| i.pointer.any_pressed() || i.pointer.any_released());
     let id = ui.memory(egui::Memory::focused).filter(|_| !clicks)?;
     ui.ctx().read_response(id)
+}
+
+/// Moves the keyboard focus on from the edge of a panel or a pane, of which egui makes a stop of the Tab key, though no key moves
+/// it: for the begin of a frame.
+pub fn skip_edges(ui: &Ui) {
+    let thick = 2.0 * ui.style().interaction.resize_grab_radius_side + 0.5;
+    let is_edge = |edge: &Response| edge.sense.senses_drag() && edge.rect.size().min_elem() <= thick;
+    if focused(ui).is_some_and(|focused| is_edge(&focused)) {
+        let back = ui.input(|i| i.modifiers.shift);
+        let direction = if back { FocusDirection::Previous } else { FocusDirection::Next };
+        ui.memory_mut(|memory| memory.move_focus(direction));
+        ui.request_repaint();
+    }
 }
 
 /// Scrolls by PageUp and PageDown: for what a scrolled area draws without any control that Tab could move to.
