@@ -12,7 +12,7 @@ use crate::app::format::counted;
 use crate::app::jobs::DatasetId;
 use crate::app::state::command::Command;
 use crate::app::state::{GalleryFilter, Scope};
-use crate::app::window::widgets::choice;
+use crate::app::window::widgets::{choice, inset};
 use crate::viz::Info;
 use crate::viz::draw::{Scene, color32};
 use crate::viz::figures::dataset::ColorBy;
@@ -42,7 +42,7 @@ impl Panel for ImageMapPane {
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some((dataset, evaluation)) = overview::evaluation(ui, cx) else { return };
         ui.add_space(6.0);
-        ui.horizontal_wrapped(|ui| controls(ui, cx));
+        inset(ui, |ui| ui.horizontal_wrapped(|ui| controls(ui, cx)));
         let space = match similarity::space(cx, dataset) {
             Some(Ok(space)) => space,
             Some(Err(error)) => return cx.failed(ui, &error),
@@ -83,7 +83,6 @@ impl Panel for ImageMapPane {
 
 /// Draws the controls, with a button that clears the lasso's filter.
 fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    ui.add_space(8.0);
     let before = &cx.state.views.overview;
     let mut chosen = before.clone();
     similarity::choose(ui, &mut chosen);

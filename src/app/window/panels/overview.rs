@@ -13,7 +13,7 @@ use crate::app::format::{counted, noun};
 use crate::app::jobs::DatasetId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Scope, Status};
-use crate::app::window::widgets::{choice, combo, field};
+use crate::app::window::widgets::{choice, combo, field, inset};
 use crate::model::explain::evaluation::Evaluation;
 use crate::viz::Info;
 use crate::viz::figures::dataset::{
@@ -26,6 +26,9 @@ type Key = ([usize; 2], Choice, Option<usize>);
 
 /// Up to this many classes are all shown, without a choice.
 const FEW_CLASSES: usize = 12;
+
+/// Room for a list of measures or probes with its label.
+const LABELLED_PX: f32 = 200.0;
 
 /// The pane of one overview.
 pub struct OverviewPane {
@@ -97,40 +100,44 @@ impl OverviewPane {
     ) {
         let before = cx.state.views.overview.clone();
         let mut choice = before.clone();
-        ui.horizontal_wrapped(|ui| {
-            ui.add_space(8.0);
-            let by_image = self.overview.is_by_image();
-            let view = View { evaluation, other, choice: &before, selected: None };
-            let controls = self.overview.controls().iter();
-            for control in controls.filter(|control| self.overview.heeds(view, **control)) {
-                match control {
-                    Control::Measure => {
-                        let name = if by_image { "x" } else { "Measure" };
-                        pick(ui, name, evaluation, &mut choice.measure);
-                    }
-                    Control::Against => {
-                        pick(ui, "y", other, &mut choice.against);
-                        // The label and its combo box stay on one line.
-                        if ui.available_size_before_wrap().x < 185.0 {
-                            ui.end_row();
-                            ui.add_space(8.0);
+        inset(ui, |ui| {
+            ui.horizontal_wrapped(|ui| {
+                let by_image = self.overview.is_by_image();
+                let view = View { evaluation, other, choice: &before, selected: None };
+                let controls = self.overview.controls().iter();
+                for control in controls.filter(|control| self.overview.heeds(view, **control)) {
+                    match control {
+                        Control::Measure => {
+                            let name = if by_image { "x" } else { "Measure" };
+                            pick(ui, name, evaluation, &mut choice.measure);
                         }
-                        y_from(ui, cx);
+                        Control::Against => {
+                            on_one_line(ui, |ui| pick(ui, "y", other, &mut choice.against));
+                            on_one_line(ui, |ui| y_from(ui, cx));
+                        }
+                        Control::Maps => maps(ui, &mut choice.maps),
+                        Control::Map => colors(ui, &mut choice.map),
+                        Control::Classes => classes(ui, evaluation.asked.classes.len(), &mut choice.classes),
                     }
-                    Control::Maps => maps(ui, &mut choice.maps),
-                    Control::Map => colors(ui, &mut choice.map),
-                    Control::Classes => classes(ui, evaluation.asked.classes.len(), &mut choice.classes),
                 }
-            }
-            if !by_image {
-                let text = format!("{}, accuracy {:.1} %", evaluation.probe, evaluation.accuracy());
-                ui.add(Label::new(RichText::new(text).weak()).extend()); // moves to the next line as a whole
-            }
+                if !by_image {
+                    let text = format!("{}, accuracy {:.1} %", evaluation.probe, evaluation.accuracy());
+                    ui.add(Label::new(RichText::new(text).weak()).extend()); // moves to the next line as a whole
+                }
+            });
         });
         if choice != before {
             cx.send(Command::SetOverview(Box::new(choice)));
         }
     }
+}
+
+/// Draws a label and its list in a wrapped line, or in the next one where they do not both fit.
+fn on_one_line(ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
+    if ui.available_size_before_wrap().x < LABELLED_PX {
+        ui.end_row();
+    }
+    ui.horizontal(add);
 }
 
 /// Chooses the column whose measure is on the y axis.
