@@ -493,6 +493,19 @@ fn the_palette_finds_every_action() {
 }
 
 #[test]
+fn letters_in_the_frame_of_the_palettes_key_are_no_shortcuts() {
+    let mut window = Window::ready();
+    for (modifiers, key) in [(Modifiers::COMMAND, Key::K), (Modifiers::NONE, Key::S)] {
+        let event = egui::Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers };
+        window.harness.input_mut().events.push(event);
+    }
+    window.harness.run();
+    let field = (egui::accesskit::Role::TextInput, "Find action");
+    assert!(window.harness.query_by_role_and_label(field.0, field.1).is_some());
+    assert_eq!(window.state().findings.stars().count(), 0);
+}
+
+#[test]
 fn keys_step_through_images() {
     let mut window = Window::ready();
     window.press(Modifiers::NONE, Key::ArrowRight);
@@ -502,6 +515,22 @@ fn keys_step_through_images() {
     assert!(window.has("2 of 3") && !window.has("Still the previous image"));
     window.click("c.png");
     assert_eq!(window.state().current_image().unwrap().name(), "c.png");
+}
+
+#[test]
+fn a_figure_that_still_shows_the_previous_image_gives_no_numbers() {
+    let mut window = Window::ready();
+    let figure = window.place("Reading order");
+    let at = figure.left_top() + egui::vec2(figure.width() * 0.3, figure.height() * 0.5);
+    let gives = |window: &mut Window| {
+        window.hover(at);
+        window.has("(row ")
+    };
+    assert!(gives(&mut window));
+    window.press(Modifiers::NONE, Key::ArrowRight);
+    assert!(!gives(&mut window) && window.has("Still the previous image"));
+    window.answer();
+    assert!(gives(&mut window));
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn theme(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 
 /// Chooses the actions whose keys were pressed.
 pub fn keys(ctx: &egui::Context, cx: &mut PanelContext<'_>) {
-    let typing = ctx.egui_wants_keyboard_input() || ctx.memory(|m| m.focused().is_some());
+    let mut typing = ctx.egui_wants_keyboard_input() || ctx.memory(|m| m.focused().is_some());
     let in_field = ctx.text_edit_focused();
     let mut actions: Vec<(Action, Shortcut)> =
         Action::ALL.iter().filter_map(|action| Some((*action, action.shortcut()?))).collect();
@@ -173,6 +173,7 @@ pub fn keys(ctx: &egui::Context, cx: &mut PanelContext<'_>) {
         let pressed = ctx.input_mut(|i| i.consume_shortcut(&KeyboardShortcut::new(modifiers, name)));
         if pressed && action.enabled(cx.state) {
             cx.choose(action);
+            typing |= action == Action::Palette; // letters that follow in the same frame are meant for it
         }
     }
 }

@@ -167,7 +167,7 @@ actions! {
     Tour: Help.asks("Take the tour", "Five steps on the demo", Prompt::Tour).also("tutorial introduction first steps"),
     Definitions: Help.asks("Definitions", "What every number means", Prompt::Definitions)
         .also("glossary formula measure metric"),
-    Shortcuts: Help.asks("Keyboard shortcuts", "All keys", Prompt::Shortcuts).also("keys hotkeys"),
+    Shortcuts: Help.asks("Keyboard shortcuts", "All keys", Prompt::Shortcuts).key(plain("F1")).also("keys hotkeys"),
 }
 
 /// The properties of an action.
