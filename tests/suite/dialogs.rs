@@ -53,7 +53,7 @@ fn tab_stops_at_no_edge_that_only_a_mouse_can_drag() {
             window.press(modifiers, Key::Tab);
             let Some(id) = window.harness.ctx.memory(egui::Memory::focused) else { continue };
             let place = window.harness.ctx.read_response(id).expect("it is drawn").rect;
-            assert!(place.size().min_elem() > 11.0, "an edge at {place:?}");
+            assert!(place.size().min_elem() > 7.0, "an edge at {place:?}");
             stops.insert(id);
         }
     }
