@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use ssmprobe::app::report::run_metrics::{ProbeMetrics, RunMetrics};
 use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
-use ssmprobe::app::report::{FORMATS, Source, TABLES};
+use ssmprobe::app::report::{FORMATS, Source, TABLES, tables_of};
 use ssmprobe::model::data::token_cache::{Precision, TokenKey};
 use ssmprobe::model::explain::ablation::Ablation;
 use ssmprobe::model::explain::baselines::{Anchor, Method, View};
@@ -652,6 +652,14 @@ fn runs_side_by_side() {
     insta::assert_snapshot!("report-fine-grained-latex", render("latex", &tables));
     let ids: Vec<String> = build("main", &sources).into_iter().map(|table| table.id).collect();
     assert_eq!(ids, ["main-a", "main-b", "main-c"]);
+    // Read one after the other, runs make the same tables, and hold nothing of every image at once.
+    let kinds: Vec<_> = TABLES.iter().collect();
+    let folders = ["a", "b", "c", "a"].map(|name| folder.path().join(name));
+    let (one_by_one, read) = tables_of(&kinds, &folders, |_| {}).unwrap();
+    let together: Vec<Table> = kinds.iter().flat_map(|kind| kind.tables(&sources)).collect();
+    assert_eq!(render("md", &one_by_one), render("md", &together));
+    let is_whole = |run: &Source| !run.truth.images.is_empty() && !run.outcomes[0].best.is_empty();
+    assert_eq!(read.iter().map(is_whole).collect::<Vec<_>>(), [true, false, false]);
     // Runs of one backbone stay in the order they were given in.
     let sources =
         ["birds", "cars", "dogs"].map(|dataset| open(&format!("mae-{dataset}"), "mae", dataset, &["gap"], 9));

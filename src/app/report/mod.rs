@@ -46,7 +46,7 @@ use crate::viz::figures::rates::RateGrid;
 pub struct Source {
     /// The run.
     pub run: Run,
-    /// Name of its folder; [`open_all`](Self::open_all) appends a number if an earlier run has the same.
+    /// Name of its folder; [`tables_of`] appends a number if an earlier run has the same.
     pub name: String,
     /// The reference head of the tables `paired` and `causal`; by default Sinkhorn, else the best (`paired`) or first (`causal`).
     pub reference: Option<String>,
@@ -83,20 +83,54 @@ pub enum Build {
 impl TableKind {
     /// The tables of these runs. With several runs, `-` and the run's name are appended to the ids of tables of a single run.
     pub fn tables(&self, sources: &[Source]) -> Vec<Table> {
-        let build = match self.build {
-            Each(build) => build,
-            All(build) => return build(sources),
-        };
-        let mut tables = Vec::new();
-        for source in sources {
-            let own = build(source).into_iter().filter(|table| !table.rows.is_empty());
-            match sources.len() {
-                1 => tables.extend(own),
-                _ => tables.extend(own.map(|t| Table { id: format!("{}-{}", t.id, source.name), ..t })),
-            }
+        match self.build {
+            All(build) => build(sources),
+            Each(_) => sources.iter().flat_map(|source| self.of_run(source, sources.len() > 1)).collect(),
         }
-        tables
     }
+
+    /// The tables of a single run, which may be one of `several`; none if they are made of all runs.
+    fn of_run(&self, source: &Source, several: bool) -> Vec<Table> {
+        let Each(build) = self.build else { return Vec::new() };
+        let named = |table: Table| match several {
+            true => Table { id: format!("{}-{}", table.id, source.name), ..table },
+            false => table,
+        };
+        build(source).into_iter().filter(|table| !table.rows.is_empty()).map(named).collect()
+    }
+}
+
+/// The tables of `kinds`, in their order, of the runs in `folders` (each folder once), and these runs, each changed by `prepare`
+/// first. Runs are read one after the other, and what they hold of every image is dropped once the tables of a run are made, but
+/// that of the first run: a hundred runs of ImageNet hold gigabytes.
+///
+/// # Errors
+/// As [`Source::open`].
+pub fn tables_of(
+    kinds: &[&TableKind],
+    folders: &[impl AsRef<Path>],
+    prepare: impl Fn(&mut Source),
+) -> Result<(Vec<Table>, Vec<Source>), RunError> {
+    let mut seen = HashSet::new();
+    let mut is_new = |folder: &Path| folder.canonicalize().map_or(true, |path| seen.insert(path));
+    let folders: Vec<&Path> = folders.iter().map(AsRef::as_ref).filter(|folder| is_new(folder)).collect();
+    let (mut sources, mut tables) = (Vec::<Source>::new(), vec![Vec::new(); kinds.len()]);
+    for folder in &folders {
+        let mut source = Source::open(folder)?;
+        source.name = distinct(&source.name, |name| sources.iter().any(|other| other.name == name));
+        prepare(&mut source);
+        for (kind, tables) in kinds.iter().zip(&mut tables) {
+            tables.extend(kind.of_run(&source, folders.len() > 1));
+        }
+        if !sources.is_empty() {
+            source.drop_images();
+        }
+        sources.push(source);
+    }
+    for (kind, tables) in kinds.iter().zip(&mut tables).filter(|(kind, _)| matches!(kind.build, All(_))) {
+        *tables = kind.tables(&sources);
+    }
+    Ok((tables.concat(), sources))
 }
 
 const fn each(id: &'static str, what: &'static str, build: fn(&Source) -> Vec<Table>) -> TableKind {
@@ -153,20 +187,6 @@ pub const FORMATS: &[Format] = &[
 ];
 
 impl Source {
-    /// Reads the runs in `folders`, each folder once; fails as [`open`](Self::open) does.
-    pub fn open_all(folders: &[impl AsRef<Path>]) -> Result<Vec<Self>, RunError> {
-        let (mut sources, mut seen) = (Vec::<Self>::new(), HashSet::new());
-        for folder in folders {
-            if folder.as_ref().canonicalize().is_ok_and(|path| !seen.insert(path)) {
-                continue;
-            }
-            let mut source = Self::open(folder.as_ref())?;
-            source.name = distinct(&source.name, |name| sources.iter().any(|other| other.name == name));
-            sources.push(source);
-        }
-        Ok(sources)
-    }
-
     /// Reads the run in `folder`, finished or not; an error if one of its files cannot be read.
     pub fn open(folder: &Path) -> Result<Self, RunError> {
         let run = Run::open(folder)?;
@@ -176,6 +196,12 @@ impl Source {
         let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = path.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
         Ok(Self { run, name, reference: None, equivalence: None, outcomes, truth, evaluations, stale })
+    }
+
+    /// Drops what is known of every test image.
+    fn drop_images(&mut self) {
+        (self.truth, self.evaluations) = (Truth::default(), None);
+        self.outcomes.iter_mut().for_each(|outcome| (outcome.best, outcome.last) = (Vec::new(), Vec::new()));
     }
 
     /// Backbone and dataset as in titles: `BACKBONE on DATASET`.

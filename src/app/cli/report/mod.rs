@@ -11,7 +11,7 @@ use clap::Args;
 pub(super) use self::html::notes;
 use crate::app::format::{counted, shell_word};
 use crate::app::paths::{self, make_folder};
-use crate::app::report::{FORMATS, Format, PARQUET, Source, TABLES, parquet, table::Table};
+use crate::app::report::{FORMATS, Format, PARQUET, TABLES, parquet, tables_of};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::{self, say};
 use crate::app::value_parser::{number, one_of};
@@ -79,16 +79,15 @@ impl Report {
 
     /// Makes the tables, or the page.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let mut sources = Source::open_all(&self.runs)?;
-        if let Some(asked) = &self.against {
-            if !sources.iter().any(|source| source.called(asked).is_some()) {
-                return Err(Usage(format!("--against {asked}: no run has such a head")).into());
-            }
-            sources.iter_mut().for_each(|source| source.reference = Some(asked.clone()));
-        }
-        sources.iter_mut().for_each(|source| source.equivalence = self.equivalence);
         let kinds = TABLES.iter().filter(|kind| self.table.is_empty() || self.table.contains(&kind.id));
-        let tables: Vec<Table> = kinds.flat_map(|kind| kind.tables(&sources)).collect();
+        let (tables, sources) = tables_of(&kinds.collect::<Vec<_>>(), &self.runs, |source| {
+            (source.reference, source.equivalence) = (self.against.clone(), self.equivalence);
+        })?;
+        if let Some(asked) = &self.against
+            && !sources.iter().any(|source| source.called(asked).is_some())
+        {
+            return Err(Usage(format!("--against {asked}: no run has such a head")).into());
+        }
         if self.html.html.is_some() {
             return self.html.run(&sources, tables, &self.table_flags());
         }
