@@ -12,6 +12,7 @@ mod stability;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
 use burn::tensor::Device;
@@ -41,7 +42,6 @@ use crate::model::explain::evaluation::stability::Taus;
 use crate::model::explain::evaluation::vectors::vector_bytes;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::explain::removal::{RANKINGS, RemovalSpec};
-use crate::model::train::run::Run;
 
 /// Progress and results of an evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,6 +80,11 @@ pub enum EvalEvent {
     /// The results are stored; for a run, in this file.
     Kept(Option<PathBuf>),
 }
+
+/// Results whose storing takes less than this are stored after every probe.
+const QUICK: Duration = Duration::from_secs(1);
+/// Storing results that takes longer is repeated after this many times as long.
+const STORE_SHARE: u32 = 10;
 
 /// Receives the events; an error it returns ends the job.
 pub type EvalSink<'a> = dyn Fn(EvalEvent) -> anyhow::Result<()> + Sync + 'a;
@@ -159,12 +164,20 @@ impl Eval<'_> {
         let names = stems(subjects.iter().map(|subject| subject.path.as_path()), &[]);
         let run = run.as_ref().filter(|_| flags.reading.is_none());
         let (mut evaluated_probes, mut partial) = (0, 0);
+        // What is not stored yet; when the run's results were stored last, and how long that took.
+        let (mut unstored, mut stored, mut took) = (RunMetrics::default(), Instant::now(), Duration::ZERO);
         for ((subject, name), taus) in subjects.iter().zip(&names).zip(taus) {
             match inputs.evaluate(engine, (subject, name), taus, reporter) {
                 Ok(Some((answer, files))) => {
                     evaluated_probes += 1;
-                    // At once: a kill or a full disk after hours then costs one probe.
-                    run.map_or(Ok(()), |run| store(run, flags.seed, Some(&answer), Vec::new()).map(drop))?;
+                    unstored.probes.extend(probe_metrics(&answer, flags.seed));
+                    // At once: a kill or a full disk after hours then costs one probe. A file that has grown large is written whole,
+                    // too, and takes no more than a part of the time.
+                    if let Some(run) = run.filter(|_| is_due(stored.elapsed(), took)) {
+                        let begun = Instant::now();
+                        std::mem::take(&mut unstored).keep(run)?;
+                        (stored, took) = (Instant::now(), begun.elapsed());
+                    }
                     sink(EvalEvent::Asked(Box::new(answer)))?;
                     if let Some(files) = files.transpose()? {
                         sink(EvalEvent::Survey { probe: subject.path.clone(), files })?;
@@ -212,7 +225,8 @@ impl Eval<'_> {
         let noun = noun(images, "image", "images");
         let title = format!("{images} {} {noun} of {}{reading}", question.split, dataset.name);
         sink(EvalEvent::Found { title, images, masks: regions.known() })?;
-        sink(EvalEvent::Kept(run.map(|run| store(run, flags.seed, None, anchors)).transpose()?))?;
+        let results = RunMetrics { anchors, ..unstored };
+        sink(EvalEvent::Kept(run.map(|run| results.keep(run)).transpose()?))?;
         if let Some(parts) = flags.join.filter(|_| end.is_ok()) {
             // On NFS, files stay as long as a process here has them open; the results are stored.
             if let Err(error) = parts::remove(&home, parts as usize) {
@@ -268,18 +282,29 @@ impl Eval<'_> {
     }
 }
 
-/// Stores the results of a probe, whose random draws are seeded with `draws`, and of anchors in the run's folder; returns the
-/// file.
-fn store(
-    run: &Run,
+/// The results of a probe, whose random draws are seeded with `draws`, as a run keeps them; `None` for a probe of no run.
+fn probe_metrics(
+    EvaluatedProbe { subject, file, metrics }: &EvaluatedProbe,
     draws: u64,
-    result: Option<&EvaluatedProbe>,
-    anchors: Vec<Anchor>,
-) -> anyhow::Result<PathBuf> {
-    let probes = result.into_iter().filter_map(|EvaluatedProbe { subject, file, metrics }| {
-        let (head, seed, which) = subject.of.clone()?;
-        let (which, metrics) = (which.name().to_owned(), metrics.clone());
-        Some(ProbeMetrics { head, seed, which, file: Some(file.clone()), draws: Some(draws), metrics })
-    });
-    Ok(RunMetrics { probes: probes.collect(), anchors }.keep(run)?)
+) -> Option<ProbeMetrics> {
+    let (head, seed, which) = subject.of.clone()?;
+    let (which, metrics) = (which.name().to_owned(), metrics.clone());
+    Some(ProbeMetrics { head, seed, which, file: Some(file.clone()), draws: Some(draws), metrics })
+}
+
+/// Whether results are stored again, `since` the last time, which `took` so long.
+fn is_due(since: Duration, took: Duration) -> bool {
+    took < QUICK || since >= STORE_SHARE * took
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_stored_at_once_until_that_takes_long() {
+        let seconds = Duration::from_secs;
+        assert!(is_due(Duration::ZERO, Duration::from_millis(20)));
+        assert!(!is_due(seconds(60), seconds(8)) && is_due(seconds(80), seconds(8)));
+    }
 }
