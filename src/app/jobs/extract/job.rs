@@ -43,7 +43,7 @@ pub fn run(
         match event {
             Event::Done(seconds) => spent = Some(seconds),
             Event::Damaged(damage) => damaged.push(damage.path.clone()),
-            Event::Changed { sample } => changed.push(sample),
+            Event::Changed { samples } => changed.extend(samples),
             Event::Unreadable { .. } => unreadable += 1,
             _ => {}
         }

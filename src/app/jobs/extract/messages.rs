@@ -6,7 +6,7 @@ use super::Event;
 use crate::app::format::counted;
 use crate::model::data::{self, Dataset};
 
-/// Maximum number of unreadable images that are named; further ones are only counted.
+/// Maximum number of unreadable or changed images that are named; further ones are only counted.
 const MAX_NAMED: usize = 20;
 
 /// Turns the events of one extraction into messages, and limits those about unreadable images.
@@ -39,8 +39,17 @@ impl Messages {
                  recorded now",
                 counted(*shards, "digest is", "digests are")
             )),
-            Event::Changed { sample } => {
+            Event::Changed { samples: [sample] } => {
                 Line::Warning(format!("{} has changed since its tokens were extracted", name(*sample)))
+            }
+            Event::Changed { samples } => {
+                let named: Vec<String> = samples.iter().take(MAX_NAMED).map(|sample| name(*sample)).collect();
+                let end = if named.len() < samples.len() { ", ..." } else { "" };
+                let all = counted(samples.len(), "image", "images");
+                Line::Warning(format!(
+                    "{all} have changed since their tokens were extracted: {}{end}",
+                    named.join(", ")
+                ))
             }
             Event::Unknown { images } => Line::Note(format!(
                 "{} cannot be checked for changes, as an earlier version extracted the tokens; `ssmprobe cache clear` \
@@ -98,4 +107,24 @@ pub fn left_out(images: usize) -> String {
 /// The message that the device ran out of memory.
 pub fn out_of_memory(images: usize) -> String {
     format!("the device ran out of memory; images at once from here on: {images}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_changed_images_some_are_named_and_all_counted() {
+        let said = |count: usize| {
+            let samples: Vec<usize> = (0..count).collect();
+            let line = Messages::default()
+                .of(&Event::Changed { samples: &samples }, |sample| format!("{sample}.png"));
+            let Some(Line::Warning(text)) = line else { panic!("no warning") };
+            text
+        };
+        assert_eq!(said(1), "0.png has changed since its tokens were extracted");
+        assert_eq!(said(2), "2 images have changed since their tokens were extracted: 0.png, 1.png");
+        let many = said(5000);
+        assert!(many.starts_with("5,000 images have changed") && many.ends_with("19.png, ..."), "{many}");
+    }
 }

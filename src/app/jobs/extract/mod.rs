@@ -82,10 +82,10 @@ pub enum Event<'a> {
     },
     /// Images were compared with their stored digests.
     Compared(Pace),
-    /// An image has changed since its tokens were extracted: they are extracted again.
+    /// Images have changed since their tokens were extracted: they are extracted again.
     Changed {
-        /// Index of the sample.
-        sample: usize,
+        /// Indices of the samples.
+        samples: &'a [usize],
     },
     /// Some tokens have no stored digests of their images.
     Unknown {

@@ -59,10 +59,7 @@ impl Plan {
                 return Err(self.stopped(scan));
             }
         }
-        let mut is_stopped = false;
-        for &sample in &changed {
-            is_stopped |= on_event(Event::Changed { sample }).is_break();
-        }
+        let is_stopped = !changed.is_empty() && on_event(Event::Changed { samples: &changed }).is_break();
         if is_stopped { Err(self.stopped(scan)) } else { Ok(changed) }
     }
 

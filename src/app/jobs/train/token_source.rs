@@ -39,7 +39,9 @@ pub(super) fn supply(
         let mut changed = None;
         let cache = tokens.run(dataset, device, &mut |event| {
             let image = match event {
-                Event::Changed { sample } if run.is_some() => Some(dataset.samples[sample].source.name()),
+                Event::Changed { samples: [first, ..] } if run.is_some() => {
+                    Some(dataset.samples[*first].source.name())
+                }
                 _ => None,
             };
             let flow = tell(event);
