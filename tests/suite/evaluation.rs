@@ -754,6 +754,26 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
 }
 
 #[test]
+fn of_a_long_table_of_probes_only_those_in_sight_are_drawn() {
+    let mut window = Window::ready();
+    let files = (0..300).map(|at| format!("p{at:03}.safetensors").into()).collect();
+    window.dispatch(Command::OpenProbes(files));
+    window.answer_with(|request| {
+        let measured = |event| match event {
+            Event::ProbeOpened { job, entry, info } => {
+                Event::ProbeOpened { job, entry, info: ProbeInfo { accuracy: Some(50.0), ..info } }
+            }
+            other => other,
+        };
+        window::succeed(request).into_iter().map(measured).collect()
+    });
+    window.show("asked");
+    let is_drawn = |at: &usize| window.harness.query_all_by_label(&format!("p{at:03}")).next().is_some();
+    let drawn = (0..300).filter(is_drawn).count();
+    assert!((10..100).contains(&drawn), "{drawn} of 300 are drawn");
+}
+
+#[test]
 fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     let (mut window, part) = with_part();
     let (column, probe) = {

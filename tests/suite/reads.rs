@@ -157,6 +157,8 @@ fn probes_of_one_name_say_of_which_run_they_are() {
     open(&mut state, &["RL/probes/gap.safetensors", "RUN/probes/gap.safetensors", "a/b.safetensors"]);
     let names: Vec<_> = state.library.probes.keys().map(|id| state.library.probe_name(*id)).collect();
     assert_eq!(names, ["gap · RL", "gap · RUN", "b"]);
+    let all = state.library.probe_names();
+    assert!(all.len() == 3 && all.iter().all(|(id, name)| *name == state.library.probe_name(*id)), "{all:?}");
     let column = *state.columns.keys().next().expect("a column");
     assert_eq!(state.column_title(column), "gap · RL");
 }

@@ -1,5 +1,7 @@
 //! The library: backbones, probes, images and datasets, and which probes fit which backbones.
 
+use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -174,6 +176,12 @@ impl Probe {
         path.file_stem().map_or_else(|| file_name(path), |stem| stem.to_string_lossy().into_owned())
     }
 
+    /// Its name, with its run or folder if it is `shared`.
+    fn name_among(&self, shared: bool) -> String {
+        let name = self.name();
+        if shared { format!("{name} · {}", self.home()) } else { name }
+    }
+
     /// The name of its run, or else of its folder.
     pub fn home(&self) -> String {
         let folder = self.path.parent().unwrap_or(Path::new(""));
@@ -322,13 +330,17 @@ impl Library {
     /// The name of a probe, with its run or folder if another one has the same name.
     pub fn probe_name(&self, id: ProbeId) -> String {
         let Some(probe) = self.probes.get(&id) else { return "(closed probe)".to_owned() };
-        let name = probe.name();
         let stem = probe.path.file_stem();
         let same = |(other, probe): (&ProbeId, &Probe)| *other != id && probe.path.file_stem() == stem;
-        match self.probes.iter().any(same) {
-            true => format!("{name} · {}", probe.home()),
-            false => name,
-        }
+        probe.name_among(self.probes.iter().any(same))
+    }
+
+    /// The [`probe_name`](Self::probe_name) of every probe, which looks at each of them once.
+    pub fn probe_names(&self) -> HashMap<ProbeId, String> {
+        let mut count: HashMap<Option<&OsStr>, usize> = HashMap::new();
+        self.probes.values().for_each(|probe| *count.entry(probe.path.file_stem()).or_default() += 1);
+        let name = |probe: &Probe| probe.name_among(count[&probe.path.file_stem()] > 1);
+        self.probes.iter().map(|(id, probe)| (*id, name(probe))).collect()
     }
 
     /// The class names of all open probes, each once, in order of first occurrence.

@@ -1,5 +1,6 @@
 //! Opening: adds entries to the library, and requests that the worker opens them.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::jobs::{JobKind, Severity};
@@ -59,9 +60,12 @@ impl State {
     /// Opens probe files that are not open, each with a column, and remembers those that could be opened.
     pub(super) fn open_probe_files(&mut self, paths: Vec<PathBuf>) -> Vec<Request> {
         let mut requests = self.open_probes(paths.clone(), true);
+        // By their common folder, else each by its path.
+        let folder = recent::common_folder(&paths).map(RecentItem::Run);
         for request in &requests {
             if let Request::Compute(job, Compute::OpenProbe { path, .. }) = request {
-                self.remember_on_finish(*job, vec![recent::probe_item(&paths, path)]);
+                let item = folder.clone().unwrap_or_else(|| RecentItem::Probe(path.clone()));
+                self.remember_on_finish(*job, vec![item]);
             }
         }
         // A single probe that gets no column is focused, so that what was opened is shown.
@@ -77,8 +81,10 @@ impl State {
     /// Opens probe files that are not open. With `show` they get columns, up to [`MAX_AUTO_COLUMNS`] in the comparison.
     pub(super) fn open_probes(&mut self, paths: Vec<PathBuf>, show: bool) -> Vec<Request> {
         let mut requests = Vec::new();
+        let known = self.library.probes.iter().map(|(id, probe)| (probe.path.clone(), *id));
+        let mut known: HashMap<PathBuf, ProbeId> = known.collect();
         for path in paths {
-            let id = self.library.probe_at(&path).unwrap_or_else(|| {
+            let id = *known.entry(path.clone()).or_insert_with(|| {
                 let id = ProbeId(self.fresh());
                 let probe = Probe { path, status: Status::Closed, expected: None, show: false };
                 self.library.probes.insert(id, probe);

@@ -57,11 +57,6 @@ impl State {
     }
 }
 
-/// How one of several probe files is remembered: by their common folder, else by its path.
-pub(super) fn probe_item(paths: &[PathBuf], path: &Path) -> RecentItem {
-    common_folder(paths).map_or_else(|| RecentItem::Probe(path.to_owned()), RecentItem::Run)
-}
-
 /// How images and folders of images are remembered: by their common folder, else each by its path.
 pub(super) fn image_items(paths: &[PathBuf]) -> Vec<RecentItem> {
     match common_folder(paths) {
@@ -71,7 +66,7 @@ pub(super) fn image_items(paths: &[PathBuf]) -> Vec<RecentItem> {
 }
 
 /// The folder that directly holds all of several files.
-fn common_folder(paths: &[PathBuf]) -> Option<PathBuf> {
+pub(super) fn common_folder(paths: &[PathBuf]) -> Option<PathBuf> {
     let folder = paths.first()?.parent().filter(|folder: &&Path| folder.file_name().is_some())?;
     let all = paths.len() > 1 && paths.iter().all(|path| path.parent() == Some(folder));
     all.then(|| folder.to_owned())

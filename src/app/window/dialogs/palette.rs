@@ -190,8 +190,9 @@ fn figures(state: &State) -> Vec<Line> {
 }
 
 fn probes(state: &State) -> impl Iterator<Item = Line> {
-    state.library.probes.iter().flat_map(|(id, probe)| {
-        let (name, about) = (state.library.probe_name(*id), probe.path.display().to_string());
+    let names = state.library.probe_names();
+    state.library.probes.iter().flat_map(move |(id, probe)| {
+        let (name, about) = (&names[id], probe.path.display().to_string());
         let show = UiAction::Command(Command::ShowProbe(*id));
         let add = UiAction::Command(Command::Compare(vec![*id]));
         let show = line(format!("Show probe {name}"), about.clone(), show);

@@ -20,6 +20,8 @@ use crate::viz::{Info, TabGroup, export};
 /// Measures whose means over the images are columns; not every head has all.
 const MEANS: [&str; 6] = [CONFIDENCE, OWN, "rank_coverage", "argmax_entropy", "row_max_p95", "kendall_tau"];
 
+/// Height of a row.
+const ROW_PX: f32 = 22.0;
 /// Index of the column of saved accuracies.
 const SAVED: usize = 0;
 /// The id of the panel.
@@ -81,11 +83,22 @@ impl Panel for ProbeTable {
             ui.add_space(6.0);
             ui.horizontal(|ui| {
                 ui.add_space(8.0);
-                let grid = Grid::new("asked").striped(true).spacing([18.0, 4.0]).min_row_height(22.0);
+                let grid = Grid::new("asked").striped(true).spacing([18.0, 4.0]).min_row_height(ROW_PX);
                 grid.show(ui, |ui| {
                     let shown = shown(&rows);
                     self.head(ui, &shown);
-                    rows.iter().for_each(|row| row_ui(ui, cx, row, &shown));
+                    let near = ui.clip_rect().y_range().expand(2.0 * ROW_PX);
+                    // Of the rows out of sight, the longest keeps the width of the names, and the last the height of all.
+                    let longest = (0..rows.len()).max_by_key(|at| rows[*at].name.len());
+                    for (at, row) in rows.iter().enumerate() {
+                        let keeps_size = Some(at) == longest || at + 1 == rows.len();
+                        if keeps_size || near.contains(ui.cursor().top()) {
+                            row_ui(ui, cx, row, &shown);
+                        } else {
+                            ui.skip_ahead_auto_ids(1 + shown.len()); // of the widgets of a row
+                            ui.end_row();
+                        }
+                    }
                 });
                 follow_focus(ui);
             });
@@ -160,12 +173,14 @@ fn subjects(state: &State) -> impl Iterator<Item = (ProbeId, Intervention)> {
 
 fn rows(state: &State) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
+    let names = state.library.probe_names();
     for (probe, change) in subjects(state) {
         let Some(values) = row_values(state, probe, change.clone()) else { continue };
-        if rows.iter().any(|row| (row.probe, &row.change) == (probe, &change)) {
+        // Several columns may have the same.
+        if !change.is_none() && rows.iter().any(|row| (row.probe, &row.change) == (probe, &change)) {
             continue;
         }
-        let name = state.library.probe_name(probe);
+        let name = names[&probe].clone();
         let name = if change.is_none() { name } else { format!("{name} · {change}") };
         rows.push(Row { probe, change, name, values });
     }
