@@ -9,11 +9,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::app::format::noun;
+use crate::app::jobs::open;
 use crate::app::rate::RateMeter;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
+use crate::app::terminal::reporter::TerminalReporter;
 use crate::app::terminal::stdout;
-use crate::model::data::{self, Check, Split, describe};
+use crate::model::data::{Check, Split, describe};
 
 /// The most pairs of equal images that are printed; JSON has all.
 const MAX_PAIRS: usize = 20;
@@ -36,7 +38,9 @@ impl DatasetVerb {
     /// Describes the dataset. Unreadable and duplicate images are reported, and are no failure.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
-        let dataset = data::open(&self.data)?;
+        let mut reporter = TerminalReporter::new();
+        let found = open::dataset(&self.data, &mut reporter);
+        let Some(dataset) = reporter.end(found)? else { return Ok(interrupt::code()) };
         let display = Mutex::new(Display::new());
         let pace = RateMeter::new(dataset.samples.len(), 0);
         let report = describe(&dataset, self.check, &|done, _| -> ControlFlow<()> {

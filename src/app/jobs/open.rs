@@ -17,7 +17,7 @@ use crate::app::format::counted;
 use crate::app::image_files::{images_below, is_probe};
 use crate::app::paths::expanded;
 use crate::app::user_error::UserError;
-use crate::model::data::{self, Split};
+use crate::model::data::{self, Dataset, Split};
 use crate::model::train::run::{Manifest, Run, RunError};
 
 /// Images of one event.
@@ -75,8 +75,7 @@ pub fn run(
         Files::OpenRun { folder } => open_run(job, folder, tell)?,
         Files::OpenImages { paths } => list(job, paths, reporter, tell)?,
         Files::OpenDataset { entry, path, split } => {
-            reporter.progress("Reading the lists", 0, None, Unit::Items);
-            let part = Arc::new(EvalSplit::new(data::open(path)?, *split));
+            let part = Arc::new(EvalSplit::new(dataset(path, reporter)?, *split));
             // Of what matters to a training alone, its plan speaks.
             for note in part.dataset.notes.iter().filter(|note| !data::is_of_training(note)) {
                 reporter.warn(format!("{}: {note}", part.asked.dataset));
@@ -99,6 +98,18 @@ pub fn run(
         }
     }
     Ok(())
+}
+
+/// Opens the dataset at `path`, and reports how many of its images are found so far.
+///
+/// # Errors
+/// If it cannot be opened, or the job is cancelled.
+pub fn dataset(path: &Path, reporter: &mut dyn Reporter) -> Result<Dataset, JobError> {
+    let found = data::open_watched(path, &mut |found| {
+        reporter.progress("Listing images", found as u64, None, Unit::Items);
+        if reporter.cancel().is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    Ok(found?)
 }
 
 /// The folder that holds the probe files of `folder`: itself, or `probes` of a run; and whether it is a run.

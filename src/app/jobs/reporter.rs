@@ -6,7 +6,7 @@ use super::engine::Engine;
 use super::extract::{Event, ExtractError, out_of_memory};
 use super::{Cancel, Unit};
 use crate::app::user_error::UserError;
-use crate::model::data::Dataset;
+use crate::model::data::{DataError, Dataset};
 
 /// Why a job ended early.
 pub enum JobError {
@@ -42,14 +42,13 @@ impl JobError {
     }
 }
 
-/// `?` makes any error the job's failure, except that of a stopped extraction, which only cancelling it stops.
+/// `?` makes any error the job's failure, except that of a stopped extraction or listing, which only cancelling it stops.
 impl<E: Into<anyhow::Error>> From<E> for JobError {
     fn from(error: E) -> Self {
         let error = error.into();
-        match error.downcast_ref() {
-            Some(ExtractError::Stopped { .. }) => Self::Cancelled,
-            _ => Self::Failed(error),
-        }
+        let is_stopped = matches!(error.downcast_ref(), Some(ExtractError::Stopped { .. }))
+            || matches!(error.downcast_ref(), Some(DataError::Stopped { .. }));
+        if is_stopped { Self::Cancelled } else { Self::Failed(error) }
     }
 }
 

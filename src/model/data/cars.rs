@@ -19,7 +19,7 @@ pub(super) const LAYOUT: Layout = Layout {
         // Searched less deep than when reading, so that a folder of several datasets does not match.
         ["", "devkit", "car_devkit/devkit"].iter().any(|kit| path.join(kit).join("cars_meta.mat").is_file())
     },
-    read,
+    read: |root, _| read(root),
     official: true,
     splits: "the devkit's annotation lists say which images are",
 };

@@ -14,7 +14,7 @@ pub(super) const LAYOUT: Layout = Layout {
             .iter()
             .all(|name| path.join(name).is_file())
     },
-    read,
+    read: |root, _| read(root),
     official: true,
     splits: "its train_test_split.txt says which images are (1: training)",
 };

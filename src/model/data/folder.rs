@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{DataError, Dataset, Layout, MASKS, Split, UNTRAINABLE, first_names, walk};
+use super::{DataError, Dataset, Layout, MASKS, Split, UNTRAINABLE, Watch, first_names, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "folder",
@@ -39,9 +39,9 @@ fn splits(root: &Path) -> Vec<(Split, PathBuf)> {
     folders.into_iter().filter_map(|path| Some((Split::from_word(&walk::name(&path))?, path))).collect()
 }
 
-fn read_splits(root: &Path) -> Result<Dataset, DataError> {
+fn read_splits(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
     let splits = splits(root);
-    let mut dataset = gather(root, LAYOUT.id, &splits)?;
+    let mut dataset = gather(root, LAYOUT.id, &splits, watch)?;
     for (split, folder) in &splits {
         let inside = walk::listed(folder)?;
         let loose = inside.iter().filter(|(path, is_folder)| !is_folder && walk::is_image(path)).count();
@@ -66,15 +66,21 @@ fn holds_masks(class: &Path, among: &Path) -> bool {
     walk::name(class) == MASKS && walk::folders(class).is_ok_and(|inside| inside.iter().any(is_class))
 }
 
-fn read_classes(root: &Path) -> Result<Dataset, DataError> {
-    gather(root, SPLIT_HERE.id, &[(Split::Train, root.into())])
+fn read_classes(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
+    gather(root, SPLIT_HERE.id, &[(Split::Train, root.into())], watch)
 }
 
 /// All images of the class folders in the folders of `splits`. A class is any folder with an image in it.
-fn gather(root: &Path, layout: &'static str, splits: &[(Split, PathBuf)]) -> Result<Dataset, DataError> {
+fn gather(
+    root: &Path,
+    layout: &'static str,
+    splits: &[(Split, PathBuf)],
+    watch: &mut Watch<'_>,
+) -> Result<Dataset, DataError> {
     let (mut skipped, mut found, mut empty) = (0, Vec::new(), Vec::new());
     for (split, folder) in splits {
         for class in walk::folders(folder)? {
+            walk::tell(watch, found.len(), root)?;
             if holds_masks(&class, folder) {
                 continue;
             }
@@ -96,4 +102,32 @@ fn gather(root: &Path, layout: &'static str, splits: &[(Split, PathBuf)]) -> Res
         notes.push(format!("folders without images were left out: {count} ({names})"));
     }
     Ok(Dataset { skipped, notes, ..Dataset::from_images(root, layout, &[], found) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, create_dir_all};
+    use std::ops::ControlFlow;
+
+    use crate::model::data::{DataError, open_watched};
+
+    #[test]
+    fn a_listing_tells_how_many_images_it_has_found_and_can_be_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        for class in ["a", "b", "c"] {
+            let class = folder.path().join("train").join(class);
+            create_dir_all(&class).unwrap();
+            File::create(class.join("0.png")).unwrap();
+        }
+        let mut told = Vec::new();
+        let all = open_watched(folder.path(), &mut |found| {
+            told.push(found);
+            ControlFlow::Continue(())
+        });
+        assert_eq!((all.unwrap().samples.len(), told), (3, vec![0, 1, 2]));
+        let stopped = open_watched(folder.path(), &mut |found| {
+            if found == 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        assert!(matches!(stopped, Err(DataError::Stopped { .. })));
+    }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::mat::Value;
-use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, cars, walk};
+use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, Watch, cars, walk};
 
 const TRUTH: &str = "ILSVRC2012_validation_ground_truth.txt";
 const SOLUTION: &str = "LOC_val_solution.csv";
@@ -53,7 +53,7 @@ fn flat(root: &Path) -> Option<PathBuf> {
     })
 }
 
-fn read(root: &Path) -> Result<Dataset, DataError> {
+fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
     let (Some(list), Some(folder)) = (list(root), flat(root)) else {
         return Err(DataError::Layout { path: root.into() });
     };
@@ -81,6 +81,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     match walk::find(root, DEPTH, &train) {
         Some(train) => {
             for class in walk::folders(&train)? {
+                walk::tell(watch, found.len(), root)?;
                 let images = walk::images(&class, &mut skipped)?;
                 found.extend(images.into_iter().map(|image| (walk::name(&class), Split::Train, image)));
             }

@@ -23,6 +23,7 @@ pub(in crate::model) mod walk;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -268,6 +269,8 @@ pub enum DataError {
     Line { file: PathBuf, line: usize, found: String, expected: String },
     #[error("{file}: {why}")]
     File { file: PathBuf, why: String },
+    #[error("{path}: stopped before all images were listed")]
+    Stopped { path: PathBuf },
 }
 
 impl DataError {
@@ -282,6 +285,9 @@ impl DataError {
     }
 }
 
+/// Is told how many images are found so far, and stops the listing by `Break`.
+pub type Watch<'a> = dyn FnMut(usize) -> ControlFlow<()> + 'a;
+
 /// One way to store a dataset on disk.
 pub struct Layout {
     /// Its id.
@@ -290,7 +296,7 @@ pub struct Layout {
     pub what: &'static str,
     /// Whether a folder (or file) has this layout, judged by a few names.
     recognise: fn(&Path) -> bool,
-    read: fn(&Path) -> Result<Dataset, DataError>,
+    read: fn(&Path, &mut Watch<'_>) -> Result<Dataset, DataError>,
     /// Whether the dataset's authors defined the split, so that no other is made.
     official: bool,
     /// How a dataset of this layout declares its splits, for display.
@@ -313,7 +319,14 @@ const MAX_NESTING: usize = 16;
 
 /// Opens the dataset in a folder, or in its only subfolder of a known layout, because archives often hold one folder.
 pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
-    let path = path.as_ref();
+    open_watched(path.as_ref(), &mut |_| ControlFlow::Continue(()))
+}
+
+/// As [`open`]; `watch` is asked before each folder of a class, since a slow disk lists a million images in minutes.
+///
+/// # Errors
+/// Also [`DataError::Stopped`], if `watch` stops it.
+pub fn open_watched(path: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
     std::fs::metadata(path).map_err(|source| match source.kind() {
         ErrorKind::NotFound => {
             let why = "cannot be read: no such file or folder; check the path";
@@ -337,7 +350,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
                 _ => continue,
             }
         };
-        let mut dataset = (layout.read)(root)?;
+        let mut dataset = (layout.read)(root, watch)?;
         dataset.samples.sort_by(|a, b| a.source.cmp(&b.source));
         if dataset.samples.is_empty() {
             let notes = dataset.notes.join("; ");

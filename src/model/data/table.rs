@@ -10,7 +10,7 @@ pub(super) const LAYOUT: Layout = Layout {
     id: "table",
     what: "a CSV or TSV file with the columns path, label and optionally split, or a folder with one such file",
     recognise: |path| table(path).is_some(),
-    read,
+    read: |root, _| read(root),
     official: false,
     splits: "mark images train or test in the table's `split` column",
 };

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use super::DataError;
+use super::{DataError, Watch};
 use crate::model::data::image::{is_named_image, looks_like_image};
 use crate::model::io::atomic_file;
 
@@ -17,6 +17,11 @@ const MAX_DEPTH: usize = 8;
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> DataError + '_ {
     |source| DataError::Read { path: path.into(), source }
+}
+
+/// Tells `watch` how many images of the dataset at `root` are found; an error if that stops the listing.
+pub(super) fn tell(watch: &mut Watch<'_>, found: usize, root: &Path) -> Result<(), DataError> {
+    if watch(found).is_break() { Err(DataError::Stopped { path: root.into() }) } else { Ok(()) }
 }
 
 /// The paths in a folder, sorted by name, and whether each is a folder; names that begin with a dot are left out. Only links are

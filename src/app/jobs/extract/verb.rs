@@ -14,9 +14,8 @@ use crate::app::format::counted;
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::part::Part;
-use crate::app::jobs::{JobError, Reporter, fetch};
+use crate::app::jobs::{JobError, Reporter, fetch, open};
 use crate::model::backbone::token_spec::Layer;
-use crate::model::data;
 
 /// Backbone, images and settings of an extraction. Paths are those of the machine that computes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
@@ -69,7 +68,7 @@ pub fn run(
     reporter: &mut dyn Reporter,
     sink: &ExtractSink<'_>,
 ) -> Result<(), JobError> {
-    let dataset = data::open(&flags.data)?;
+    let dataset = open::dataset(&flags.data, reporter)?;
     let backbone = fetch::backbone(&flags.backbone, reporter)?;
     let tokens = flags.tokens.over(TokenSettings::default());
     let options = ExtractOptions { backbone, tokens, layers: flags.layers.clone() };

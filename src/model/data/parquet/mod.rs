@@ -25,7 +25,7 @@ pub(super) const LAYOUT: Layout = Layout {
     what: "Hugging Face Parquet: an image (bytes) and a label in every row, files named like \
            train-00000-of-00002.parquet or train/0000.parquet",
     recognise: |path| is_parquet(path) || walk::find(path, DEPTH, &holds_images).is_some(),
-    read,
+    read: |root, _| read(root),
     official: false,
     splits: "name their files like train-00000-of-00001.parquet or test-00000-of-00001.parquet",
 };
