@@ -6,14 +6,15 @@
 use std::cmp::Reverse;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread::Builder;
 use std::time::SystemTime;
 
 use crate::app::state::workspace::{Workspace, WorkspaceError};
 use crate::app::user_error::UserError;
-use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{TryLock, try_lock};
+use crate::model::io::{atomic_file, sha256};
 
 /// The name of the first session file, beside the settings; others have a number before the extension.
 const FILE: &str = "session.ssmprobe";
@@ -31,19 +32,19 @@ pub struct Session {
     /// The file that this window writes, from the first write on.
     own: Option<Own>,
     /// The workspace that was last written, or is being written.
-    last_written: Option<Workspace>,
+    last_written: Option<Arc<Workspace>>,
     /// The result of the write in progress.
     writing: Option<Receiver<Written>>,
 }
 
-/// The result of a write: what the file holds, or nothing if another window has written it, which it was left to.
-type Written = Result<Option<Vec<u8>>, WorkspaceError>;
+/// The result of a write: SHA-256 of what the file holds, or nothing if another window has written it, which it was left to.
+type Written = Result<Option<String>, WorkspaceError>;
 
 /// A session file that no other window uses until this is dropped.
 struct Own {
     path: PathBuf,
-    /// What this window has last found or written there.
-    content: Option<Vec<u8>>,
+    /// SHA-256 of what this window has last found or written there.
+    content: Option<String>,
     /// Absent in a folder that cannot be written to, by another window either.
     _lock: Option<File>,
 }
@@ -108,17 +109,14 @@ impl Session {
     pub fn load(&mut self) -> Last {
         let Some(newest) = self.earlier().into_iter().next() else { return Last::Nothing };
         match Workspace::load(&newest.path) {
-            Ok(workspace) => {
-                let missing = workspace.missing().len();
-                match count(&workspace) {
-                    all if has_notes(&workspace) || missing < all => {
-                        self.own = Some(newest);
-                        Last::Open(Box::new(workspace))
-                    }
-                    0 => Last::Nothing,
-                    _ => Last::Gone,
+            Ok(workspace) => match count(&workspace) {
+                all if has_notes(&workspace) || all > 0 && workspace.is_anything_there() => {
+                    self.own = Some(newest);
+                    Last::Open(Box::new(workspace))
                 }
-            }
+                0 => Last::Nothing,
+                _ => Last::Gone,
+            },
             Err(error) => {
                 let line = format!("The last session could not be restored: {error}");
                 Last::Unreadable(
@@ -187,7 +185,7 @@ impl Session {
     }
 
     /// The file that this window writes from now on, and what it is expected to hold.
-    fn path(&mut self) -> (PathBuf, Option<Vec<u8>>) {
+    fn path(&mut self) -> (PathBuf, Option<String>) {
         if self.own.is_none() {
             let _ = atomic_file::make_folder(&self.folder); // the write says why
             self.own = self.another();
@@ -220,7 +218,7 @@ impl Session {
             Ok(Ok(None)) => {
                 self.own = None;
                 if let Some(workspace) = self.last_written.take() {
-                    self.write_beside(workspace, || {});
+                    self.write_beside(Arc::unwrap_or_clone(workspace), || {});
                 }
             }
             Ok(Err(_)) => self.last_written = None, // the same content is to be written again
@@ -230,15 +228,16 @@ impl Session {
     }
 
     /// The file of this window holds `content` now.
-    fn wrote(&mut self, content: &[u8]) {
+    fn wrote(&mut self, content: &str) {
         self.own.iter_mut().for_each(|own| own.content = Some(content.to_owned()));
     }
 
     /// Writes the workspace on another thread and calls `done`, unless a write is in progress or it was written last.
     pub fn write_beside(&mut self, workspace: Workspace, done: impl FnOnce() + Send + 'static) {
-        if self.writing.is_some() || self.last_written.as_ref() == Some(&workspace) {
+        if self.writing.is_some() || self.last_written.as_deref() == Some(&workspace) {
             return;
         }
+        let workspace = Arc::new(workspace); // not copied: it may list 200,000 images, on the window's thread
         self.last_written = Some(workspace.clone());
         let (sender, receiver) = sync_channel(1);
         let (path, expected) = self.path();
@@ -269,7 +268,7 @@ impl Session {
 }
 
 /// Writes a workspace, making its folder, unless the file holds other than `expected`.
-fn save(workspace: &Workspace, path: &Path, expected: Option<Vec<u8>>) -> Written {
+fn save(workspace: &Workspace, path: &Path, expected: Option<String>) -> Written {
     let folder = path.parent().unwrap_or(Path::new("."));
     atomic_file::make_folder(folder)
         .map_err(|source| WorkspaceError::Write { path: path.to_owned(), source })?;
@@ -281,9 +280,9 @@ fn save(workspace: &Workspace, path: &Path, expected: Option<Vec<u8>>) -> Writte
     Ok(Some(content(path).unwrap_or_default()))
 }
 
-/// What a file holds; `None` if it cannot be read.
-fn content(path: &Path) -> Option<Vec<u8>> {
-    atomic_file::read(path, u64::MAX).ok()
+/// SHA-256 of what a file holds; `None` if it cannot be read.
+fn content(path: &Path) -> Option<String> {
+    atomic_file::read(path, u64::MAX).ok().map(|bytes| sha256::of_bytes(&bytes))
 }
 
 #[cfg(test)]

@@ -501,6 +501,9 @@ fn a_session_whose_files_are_away_is_not_lost() {
     assert_eq!(resumed(&findings), (1, false, false));
     assert_eq!(resumed(&Workspace { probes, ..findings }), (1, false, false));
     assert_eq!(resumed(&away), (0, true, true), "it can be opened again");
+    let there = SavedProbe { id: ProbeId(2), path: at("gap.safetensors"), fingerprint: None };
+    let part = Workspace { probes: [&away.probes[..], &[there]].concat(), ..Workspace::default() };
+    assert!(!resumed(&part).1, "some of it is there");
     // The demo that was opened instead is not kept.
     away.save(&at("session.ssmprobe")).expect("saved");
     let mut window = Window::kept_in(folder.path());

@@ -312,6 +312,13 @@ impl Workspace {
         missing
     }
 
+    /// Whether any of its entries is there, perhaps on another machine or the Hub; what follows the first is not looked for.
+    pub fn is_anything_there(&self) -> bool {
+        let mut there = self.host.is_some() || self.backbones.iter().any(|one| !is_path(&one.source));
+        self.clone().each_path(&mut |_, path| there = there || path.exists());
+        there
+    }
+
     /// Sets the new path of a missing entry. Others that are missing are found along with it if they lie at the same relative
     /// path below the highest folder that has moved with it: a probe's run, and all of its probes. Returns the number of
     /// entries found.
