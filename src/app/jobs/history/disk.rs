@@ -1,5 +1,6 @@
 //! Reads a run's folder while its training goes on, with a cheap check of whether anything changed.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -111,12 +112,13 @@ pub fn read_run(run: &Run) -> Result<RunSnapshot, RunError> {
         epochs = metrics_of(&run.outcomes()?); // the folder may have been copied without the file
     }
     let about = About::from_run(run);
-    let mut failures = Vec::new();
+    let (mut failures, mut done) = (Vec::new(), HashMap::<(&str, u64), usize>::new());
+    for Metric { head, seed, .. } in epochs.iter().filter(|metric| metric.epoch.step.is_none()) {
+        *done.entry((head.as_str(), *seed)).or_default() += 1;
+    }
     for (head, seed) in about.heads.iter().flat_map(|head| about.seeds.iter().map(move |seed| (head, *seed)))
     {
-        let is_own = |metric: &&Metric| metric.head == *head && metric.seed == seed;
-        let done = epochs.iter().filter(is_own).filter(|metric| metric.epoch.step.is_none()).count();
-        if done >= about.epochs {
+        if done.get(&(head.as_str(), seed)).is_some_and(|done| *done >= about.epochs) {
             continue;
         }
         // Outcome files are large, as they hold every answer: only those of unfinished heads are read.
