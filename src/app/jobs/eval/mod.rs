@@ -171,8 +171,8 @@ impl Eval<'_> {
                 Ok(Some((answer, files))) => {
                     evaluated_probes += 1;
                     unstored.probes.extend(probe_metrics(&answer, flags.seed));
-                    // At once: a kill or a full disk after hours then costs one probe. A file that has grown large is written whole,
-                    // too, and takes no more than a part of the time.
+                    // At once: a kill or a full disk after hours then costs one probe. The file is written whole, and where it
+                    // has grown large, that takes a tenth of the time at most.
                     if let Some(run) = run.filter(|_| is_due(stored.elapsed(), took)) {
                         let begun = Instant::now();
                         std::mem::take(&mut unstored).keep(run)?;
