@@ -1,11 +1,11 @@
 //! The most probable classes, best first; of a difference both traces' top classes around zero, the most different first.
 
 use crate::model::trace::{Prediction, Trace};
-use crate::viz::difference::{around_zero, head, label, signed, value};
+use crate::viz::difference::{around_zero, head, label, value};
 use crate::viz::draw::{
     Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, extent, font,
     frame::{self, title_height},
-    number,
+    minus, number,
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
 
@@ -16,17 +16,14 @@ const MIN_ROW_PT: f32 = 13.0;
 /// Largest height of a bar with its gap, in points.
 const MAX_ROW_PT: f32 = 17.0;
 
-/// A share in percent, rounded to a tenth.
-fn percent(share: f32) -> f64 {
-    (f64::from(share) * 1000.0).round() / 10.0
-}
-
-/// A probability in percent, or a difference of two in percentage points, as text.
+/// A probability in percent, or a difference of two in percentage points, as text, all with one decimal.
 fn probability_text(trace: &Trace, p: &Prediction) -> String {
-    if trace.minus.is_some() {
-        signed(percent(p.probability))
-    } else {
-        format!("{} %", number(percent(p.probability)))
+    let percent = (f64::from(p.probability) * 1000.0).round() / 10.0;
+    let text = minus(format!("{percent:.1}"));
+    match trace.minus {
+        Some(_) if percent > 0.0 => format!("+{text}"),
+        Some(_) => text,
+        None => format!("{text} %"),
     }
 }
 

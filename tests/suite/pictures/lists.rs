@@ -40,7 +40,7 @@ pub fn predictions() {
         let heights = classes.map(|(name, _)| height(&marks.word(name)));
         assert!(heights.windows(2).all(|pair| pair[0] + 8.0 < pair[1]), "the most probable at the top");
         for (name, probability) in classes {
-            assert_eq!(row(&marks, name), [format!("{:.0} %", 100.0 * probability)]);
+            assert_eq!(row(&marks, name), [format!("{:.1} %", 100.0 * probability)]);
             let [track] = boxes(&marks, name, theme.faint)[..] else { panic!("one track for {name}") };
             // The class the evidence speaks for, the second, has a colour of its own.
             let colors = [theme.series(0), theme.series(1)];
