@@ -424,6 +424,12 @@ def visit(browser, page, folder):
     foreign = [url for url in urls if not url.startswith(("file:", "data:"))]
     check(not foreign, f"nothing is asked of the network {foreign or ''}")
 
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    browser.call("Page.reload")
+    browser.wait("document.querySelector('noscript p')?.offsetHeight > 0")
+    apart = "[...document.querySelectorAll('article')].every(a => [...a.children].every((part, n) => !n || part.offsetTop > a.children[n - 1].offsetTop + a.children[n - 1].offsetHeight / 2))"
+    check(browser.js(apart), "without the script nothing covers what is said of a probe")
+
 
 def main():
     page, program = pathlib.Path(sys.argv[1]), sys.argv[2]
