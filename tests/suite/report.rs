@@ -855,6 +855,9 @@ fn words_and_numbers_survive_every_format() {
     assert!(markdown.contains("| [1] &lt;b>x&lt;/b> < [y]\\(z) \\\\\\| |"), "{markdown}");
     let latex = render("latex", &[name]);
     assert!(latex.contains("\\midrule\n{}[1] $<$b$>$x"), "{latex}");
+    let code = Table { notes: vec!["see `a_b` or `c".into()], ..table.clone() };
+    let latex = render("latex", &[code]);
+    assert!(latex.contains("see \\texttt{a\\_b} or \\textasciigrave{}c"), "{latex}");
     let csv = render("csv", &[table]);
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let records: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();

@@ -68,10 +68,17 @@ fn line(row: &Row) -> String {
 /// Escapes text for LaTeX.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    // Backticks in pairs are code; a single one is not the quotation mark that LaTeX takes it for.
+    let (mut ticks, in_pairs) = (0, text.matches('`').count() / 2 * 2);
     for c in shown(&text.replace(['\n', '\r'], " ")).chars() {
         match c {
             '\\' => out.push_str("\\textbackslash{}"),
             '&' | '%' | '$' | '#' | '_' | '{' | '}' => out.extend(['\\', c]),
+            '`' => {
+                let ends = ["\\texttt{", "}"];
+                out.push_str(if ticks < in_pairs { ends[ticks % 2] } else { "\\textasciigrave{}" });
+                ticks += 1;
+            }
             '†' => out.push_str("\\dag{}"),
             '~' => out.push_str("\\textasciitilde{}"),
             '^' => out.push_str("\\textasciicircum{}"),

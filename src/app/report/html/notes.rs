@@ -84,7 +84,7 @@ fn list_item(line: &str) -> Option<(&'static str, &str)> {
 }
 
 /// Renders text with `code`, **strong** and *emphasis*.
-fn inline(text: &str) -> String {
+pub(super) fn inline(text: &str) -> String {
     for (mark, tag) in [("`", "code"), ("**", "strong"), ("*", "em")] {
         let Some((before, rest)) = text.split_once(mark) else { continue };
         // Text between marks begins and ends without a space: `5 * 3 * 2` is a product.

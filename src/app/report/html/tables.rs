@@ -1,6 +1,7 @@
 //! Tables as HTML, sortable by every column. Repeated cells of merged columns are hidden while the table is not sorted.
 
 use super::escape;
+use super::notes::inline;
 use crate::app::report::table::{Cell, Column, Row, Table};
 
 /// Renders the table with its title and notes.
@@ -8,7 +9,7 @@ pub fn html(table: &Table) -> String {
     let headings: String = table.columns.iter().map(heading).collect();
     let rows: String =
         table.rows.iter().zip(table.merged_rows()).map(|(row, merged)| line(table, row, &merged)).collect();
-    let notes: String = table.notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
+    let notes: String = table.notes.iter().map(|note| format!("<li>{}</li>\n", inline(note))).collect();
     let notes = if notes.is_empty() { notes } else { format!("<ul class=\"small\">\n{notes}</ul>\n") };
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\"><table>\n<caption>{title}</caption>\n\
@@ -44,4 +45,22 @@ fn line(table: &Table, row: &Row, merged: &Row) -> String {
         }
     });
     format!("<tr{class}>{}</tr>\n", cells.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Column, Table, html};
+
+    #[test]
+    fn code_in_notes_is_code_and_all_else_text() {
+        let note = "table `cost` of <b>";
+        let table = Table {
+            id: "main".into(),
+            title: "Main".into(),
+            columns: vec![Column::words("Method")],
+            rows: Vec::new(),
+            notes: vec![note.into()],
+        };
+        assert!(html(&table).contains("<li>table <code>cost</code> of &lt;b&gt;</li>"));
+    }
 }
