@@ -149,6 +149,7 @@ fn fixed_scans_need_no_trace() {
     done(&mut figures(folder.path(), &[&four[..], &["--out", "scans.svg"]].concat()));
     let svg = std::fs::read_to_string(folder.path().join("scans.svg")).unwrap();
     assert!(svg.contains("diagonal over 14 x 14 patches") && svg.contains("4 of 4"));
+    assert!(svg.contains(">Reading order</text>"), "no scan's name stands for those of all");
     let numbers = ["--scan", "snake", "--patches", "2x3", "--out", "snake.csv"];
     done(&mut figures(folder.path(), &numbers));
     let csv = std::fs::read_to_string(folder.path().join("snake.csv")).unwrap();

@@ -79,6 +79,14 @@ impl Axis {
         ticks.into_iter().zip(labels).collect()
     }
 
+    /// How far its tick labels reach beyond the right end of an axis `width` points long.
+    pub fn overhang(&self, theme: &Theme, width: f32) -> f32 {
+        let reach = |(v, text): (f64, String)| {
+            font::width(&text, theme.tick) / 2.0 - (1.0 - self.scale.at(v)) * width
+        };
+        self.texts().into_iter().map(reach).fold(0.0, f32::max)
+    }
+
     /// Width of the widest tick label, in points.
     pub fn widest(&self, theme: &Theme) -> f32 {
         font::widest(self.texts().into_iter().map(|(_, text)| text), theme.tick)

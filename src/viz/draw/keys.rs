@@ -138,9 +138,12 @@ pub fn bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colors: &[
     let color = |t: f32| colors[((t * colors.len() as f32) as usize).min(colors.len() - 1)];
     legend::color_bar(scene, theme, area, &without_name(axis), color);
     let left = area.right() + legend::bar_room(theme, &without_name(axis)) + theme.label + 1.0;
+    let middle = area.center()[1];
     for (at, line) in name_lines(theme, axis).into_iter().enumerate() {
+        // The name of a short bar may reach below the last row.
+        scene.height = scene.height.max(middle + font::width(&line, theme.label) / 2.0);
         let x = left + at as f32 * theme.label * 1.2;
-        scene.text_up([x, area.center()[1]], line, theme.label, theme.ink);
+        scene.text_up([x, middle], line, theme.label, theme.ink);
     }
 }
 

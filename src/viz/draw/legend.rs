@@ -58,6 +58,11 @@ pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &
     if entries.is_empty() { 0.0 } else { y + row / 2.0 + 2.0 - at[1] }
 }
 
+/// Entries with texts of their own, as the others here take them.
+pub fn borrowed(entries: &[(Mark, String)]) -> Vec<(Mark, &str)> {
+    entries.iter().map(|(mark, text)| (*mark, text.as_str())).collect()
+}
+
 /// The number of rows that the entries take at a width of `room` points.
 pub fn lines(theme: &Theme, room: f32, entries: &[(Mark, &str)]) -> usize {
     let mut scratch = Scene::new(room, 0.0, "", None);
@@ -85,13 +90,18 @@ pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colo
     scene.image(bar, Raster::new(1, BAR_STEPS, pixels), false, None);
     let hair = Stroke::new(theme.hair, theme.axis);
     scene.outline(bar, hair);
-    for (v, text) in axis.texts() {
-        let y = bar.bottom() - axis.scale.at(v) * bar.h;
-        scene.line(vec![[bar.right(), y], [bar.right() + TICK, y]], hair);
-        let half = theme.tick * font::CAP / 2.0;
-        // Not `clamp`, which panics where the bar is lower than its numbers.
-        let y = y.max(bar.y + half).min(bar.bottom() - half);
-        scene.text_mid([bar.right() + TICK + 2.0, y], text, theme.tick, theme.axis, Anchor::Start);
+    let half = theme.tick * font::CAP / 2.0;
+    let height = |v: f64| bar.bottom() - axis.scale.at(v) * bar.h;
+    // Not `clamp`, which panics where the bar is lower than its numbers.
+    let middle = |v: f64| height(v).max(bar.y + half).min(bar.bottom() - half);
+    let texts = axis.texts();
+    for (at, (v, text)) in texts.iter().enumerate() {
+        scene.line(vec![[bar.right(), height(*v)], [bar.right() + TICK, height(*v)]], hair);
+        // On a low bar a number gives way to the next.
+        if texts.get(at + 1).is_none_or(|(next, _)| (middle(*v) - middle(*next)).abs() > 2.0 * half) {
+            let place = [bar.right() + TICK + 2.0, middle(*v)];
+            scene.text_mid(place, text.clone(), theme.tick, theme.axis, Anchor::Start);
+        }
     }
     let left = bar.right() + TICK + 2.0 + axis.widest(theme) + theme.label + 2.0;
     for (at, line) in axis.label.lines().enumerate() {

@@ -198,7 +198,8 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
     let (first, last) = extent(steps).unwrap_or((0.0, 1.0));
     let panel = |y: f32, height: f32, scale: Scale, x: &str, label: &str| {
         let x = Axis::new(Scale::linear(first.min(0.0), last), x, 5);
-        Frame::fit(Box2::new(0.0, y, width - 4.0, height), x, Axis::new(scale, label, 4), theme)
+        let width = width - x.overhang(theme, width).max(4.0);
+        Frame::fit(Box2::new(0.0, y, width, height), x, Axis::new(scale, label, 4), theme)
     };
     let (x, gap) = if has_accuracy { ("", theme.gap) } else { (STEP, 0.0) };
     let mut upper = panel(top, height - gap, loss_scale(curves, log), x, LOSS);

@@ -5,7 +5,7 @@
 //! are divided by their own largest magnitude first.
 
 use crate::model::trace::{Matrix, Trace};
-use crate::viz::difference::{around_zero, delta, head, less};
+use crate::viz::difference::{around_zero, head, label, less};
 use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
     order::kernels, order::rows,
@@ -13,6 +13,9 @@ use crate::viz::draw::{
 use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup, lacking};
 
 pub struct Kernel;
+
+/// Smallest height of the chart below the legend, with its axis, in points.
+const LEAST_CHART_PT: f32 = 64.0;
 
 /// 5th percentile, median and 95th percentile of `f(K[j])` over channels, at every step `j`.
 fn quantiles(kernel: &Matrix, f: impl Fn(f64) -> f64) -> Vec<[f64; 3]> {
@@ -39,14 +42,57 @@ fn radius(trace: &Trace) -> Option<f64> {
     trace.radius.map(f64::from).filter(|r| r.is_finite() && *r > 0.0)
 }
 
+/// The largest magnitude of all kernels of a trace.
+fn largest(trace: &Trace) -> f64 {
+    kernels(trace).flat_map(|kernel| &kernel.data).map(|k| f64::from(k.abs())).fold(0.0, f64::max)
+}
+
+/// The line of a sweep.
+fn measured(theme: &Theme, sweep: usize) -> Stroke {
+    Stroke::new(theme.line, theme.series(if sweep == 0 { 0 } else { sweep + 1 }))
+}
+
+/// The line of the powers of the radius.
+fn decaying(theme: &Theme) -> Stroke {
+    Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0)
+}
+
+/// The entries of the legend.
+fn key(trace: &Trace, theme: &Theme) -> Vec<(Mark, String)> {
+    let sweeps = kernels(trace).count();
+    let channels = trace.kernel.as_ref().map_or(1, |kernel| kernel.cols);
+    let name = |sweep: usize| match sweeps {
+        1 if channels > 1 && trace.minus.is_none() => "Measured, median".to_owned(),
+        1 => label(trace, "Measured"),
+        _ => label(trace, &format!("Sweep {}", sweep + 1)),
+    };
+    let mut key: Vec<(Mark, String)> =
+        (0..sweeps).map(|sweep| (Mark::Line(measured(theme, sweep)), name(sweep))).collect();
+    let powers = Mark::Line(decaying(theme));
+    if let Some(minus) = &trace.minus {
+        let both = radius(trace).and(radius(minus));
+        key.extend(both.map(|_| (powers, "Δ ρ^j, ρ the spectral radius".to_owned())));
+        key.push((Mark::None, "Each kernel over its own max |K|".to_owned()));
+        return key;
+    }
+    if channels > 1 {
+        let spread = Mark::Patch(theme.series(0).alpha(0.25));
+        key.push((spread, format!("5 to 95 % of {channels} channels")));
+    }
+    let sweep = if sweeps > 1 { "sweep 1, " } else { "" };
+    let text = |r: f64| format!("ρ^j, {sweep}spectral radius ρ = {}", format_radius(r));
+    key.extend(radius(trace).map(|r| (powers, text(r))));
+    key.push((Mark::None, format!("max |K| = {}", number(largest(trace)))));
+    key
+}
+
 /// Values over steps, one line per sweep, in the order of sweeps.
 type Lines = Vec<Vec<f64>>;
 
 /// The difference of the kernels of every sweep, and that of the powers of the radius; `None` if all kernels of one trace are zero.
 fn difference_lines(trace: &Trace, minus: &Trace) -> Option<(Lines, Option<Vec<f64>>)> {
     let medians = |trace: &Trace| -> Option<Lines> {
-        let sizes = kernels(trace).flat_map(|kernel| &kernel.data).map(|k| f64::from(k.abs()));
-        let largest = sizes.fold(0.0, f64::max);
+        let largest = largest(trace);
         let median = |kernel: &Matrix| {
             quantiles(kernel, |k| k / largest).into_iter().map(|[_, middle, _]| middle).collect()
         };
@@ -70,18 +116,7 @@ fn draw_difference(
     let (lines, decay) = difference_lines(trace, minus).ok_or_else(zero)?;
     let n = trace.grid.len();
     let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
-    let color = |sweep: usize| theme.series(if sweep == 0 { 0 } else { sweep + 1 });
-    let strokes: Vec<Stroke> = (0..lines.len()).map(|sweep| Stroke::new(theme.line, color(sweep))).collect();
-    let names: Vec<String> = match lines.len() {
-        1 => vec![delta("Measured")],
-        sweeps => (1..=sweeps).map(|sweep| delta(&format!("Sweep {sweep}"))).collect(),
-    };
-    let powers = Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0);
-    let mut key: Vec<(Mark, &str)> =
-        strokes.iter().zip(&names).map(|(stroke, name)| (Mark::Line(*stroke), name.as_str())).collect();
-    key.extend(decay.is_some().then_some((Mark::Line(powers), "Δ ρ^j, ρ the spectral radius")));
-    key.push((Mark::None, "Each kernel over its own max |K|"));
-    let outer = legend::above(&mut scene, theme, size, &key);
+    let outer = legend::above(&mut scene, theme, size, &legend::borrowed(&key(trace, theme)));
     let limits = options.limits.or_else(|| Kernel.limits(trace)).unwrap_or_default();
     let x = Axis::new(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
     let y = Axis::new(around_zero(limits), "Δ K[j] / max |K|", 4);
@@ -91,10 +126,10 @@ fn draw_difference(
     let curve =
         |line: &[f64]| line.iter().enumerate().map(|(j, v)| frame.at(j as f64, *v)).collect::<Vec<Point>>();
     if let Some(decay) = &decay {
-        scene.line(curve(decay), powers);
+        scene.line(curve(decay), decaying(theme));
     }
-    for (line, stroke) in lines.iter().zip(&strokes).rev() {
-        scene.line(curve(line), *stroke);
+    for (sweep, line) in lines.iter().enumerate().rev() {
+        scene.line(curve(line), measured(theme, sweep));
     }
     add_targets(&mut scene, &frame, n);
     frame.axes(&mut scene, theme);
@@ -132,8 +167,11 @@ impl Figure for Kernel {
         110.0
     }
 
-    fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
-        width * 0.5
+    fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
+        let theme = Theme::light();
+        let lines = legend::lines(&theme, width, &legend::borrowed(&key(trace, &theme)));
+        // In a narrow cell a legend of several lines would leave the chart no height.
+        (width * 0.5).max(lines as f32 * (theme.tick + 3.0) + LEAST_CHART_PT)
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -159,8 +197,7 @@ impl Figure for Kernel {
         let all: Vec<&Matrix> = kernels(trace).collect();
         let first = all.first().copied().ok_or_else(|| no_kernel(trace))?;
         let n = first.rows;
-        let sizes = all.iter().flat_map(|kernel| &kernel.data).map(|k| f64::from(k.abs()));
-        let largest = sizes.fold(0.0, f64::max);
+        let largest = largest(trace);
         if largest <= 0.0 || !largest.is_finite() {
             return Err(Empty("The kernel is zero at every step".to_owned()));
         }
@@ -175,48 +212,27 @@ impl Figure for Kernel {
         };
 
         let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
-        let color = |sweep: usize| theme.series(if sweep == 0 { 0 } else { sweep + 1 });
-        let measured = |sweep: usize| Stroke::new(theme.line, color(sweep));
-        let decay = Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0);
-        let channels = format!("5 to 95 % of {} channels", first.cols);
-        let names: Vec<String> = match (all.len(), is_channelwise) {
-            (1, false) => vec!["Measured".to_owned()],
-            (1, true) => vec!["Measured, median".to_owned()],
-            (sweeps, _) => (1..=sweeps).map(|sweep| format!("Sweep {sweep}")).collect(),
-        };
-        let mut key: Vec<(Mark, &str)> =
-            names.iter().enumerate().map(|(s, name)| (Mark::Line(measured(s)), name.as_str())).collect();
-        if is_channelwise {
-            key.push((Mark::Patch(color(0).alpha(0.25)), &channels));
-        }
-        let radius = radius(trace);
-        let sweep = if all.len() > 1 { "sweep 1, " } else { "" };
-        let exponential = radius.map(|r| format!("ρ^j, {sweep}spectral radius ρ = {}", format_radius(r)));
-        if let Some(text) = &exponential {
-            key.push((Mark::Line(decay), text));
-        }
-        let unit = format!("max |K| = {}", number(largest));
-        key.push((Mark::None, &unit));
-        let outer = legend::above(&mut scene, theme, size, &key);
-        let label = if options.log { "|K[j]| / max |K|" } else { "K[j] / max |K|" };
+        let outer = legend::above(&mut scene, theme, size, &legend::borrowed(&key(trace, theme)));
+        let name = if options.log { "|K[j]| / max |K|" } else { "K[j] / max |K|" };
         let x = Axis::new(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
-        let frame = Frame::fit(outer, x, Axis::new(scale, label, 4), theme);
+        let frame = Frame::fit(outer, x, Axis::new(scale, name, 4), theme);
         frame.grid(&mut scene, theme);
         let curve =
             |f: &dyn Fn(usize) -> f64| -> Vec<Point> { (0..n).map(|j| frame.at(j as f64, f(j))).collect() };
         for (s, spread) in spreads.iter().enumerate().filter(|_| is_channelwise) {
             let mut outline = curve(&|j| spread[j][2]);
             outline.extend(curve(&|j| spread[j][0]).into_iter().rev());
-            scene.polygon(outline, color(s).alpha(if spreads.len() > 1 { 0.1 } else { 0.25 }));
+            let alpha = if spreads.len() > 1 { 0.1 } else { 0.25 };
+            scene.polygon(outline, measured(theme, s).color.alpha(alpha));
         }
-        if let Some(r) = radius {
+        if let Some(r) = radius(trace) {
             // A logarithmic axis ends at the smallest |K|: the powers leave it there, and do not follow its edge.
             let powers = (0..n).map(|j| (j as f64, r.powi(j as i32)));
             let inside = powers.take_while(|(_, v)| !options.log || *v >= scale.lo);
-            scene.line(inside.map(|(j, v)| frame.at(j, v)).collect(), decay);
+            scene.line(inside.map(|(j, v)| frame.at(j, v)).collect(), decaying(theme));
         }
         for (s, spread) in spreads.iter().enumerate().rev() {
-            scene.line(curve(&|j| spread[j][1]), measured(s));
+            scene.line(curve(&|j| spread[j][1]), measured(theme, s));
         }
         add_targets(&mut scene, &frame, n);
         frame.axes(&mut scene, theme);

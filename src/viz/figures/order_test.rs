@@ -85,10 +85,6 @@ fn key(theme: &Theme, shown: &OrderContrast) -> [(Mark, String); 4] {
     ]
 }
 
-fn borrowed(key: &[(Mark, String); 4]) -> [(Mark, &str); 4] {
-    key.each_ref().map(|(mark, text)| (*mark, text.as_str()))
-}
-
 /// Cumulative sums of the parts: content, content and fixed order, all three.
 fn cumulative(shown: &OrderContrast) -> [f64; 3] {
     let fixed = shown.content + shown.fixed_order;
@@ -122,7 +118,7 @@ impl Figure for OrderTest {
             Some(_) => DIFFERENCE_PARTS.len() as f32 * ROW_PT + AXIS_PT,
             None => {
                 let theme = Theme::light();
-                let lines = |shown| legend::lines(&theme, width, &borrowed(&key(&theme, shown)));
+                let lines = |shown| legend::lines(&theme, width, &legend::borrowed(&key(&theme, shown)));
                 let more = contrast(trace).map_or(0, lines).saturating_sub(2);
                 // A legend of more than two lines takes no height from the chart.
                 width * 0.5 + 3.0 * ROW_PT + more as f32 * (theme.tick + 3.0)
@@ -169,7 +165,7 @@ impl Figure for OrderTest {
         let null = &shown.reassigned;
         let mut scene = Scene::new(size.width, size.height, "Order test", theme.background);
         let [normal, read, end] = strokes(theme);
-        let below = legend::above(&mut scene, theme, size, &borrowed(&key(theme, shown)));
+        let below = legend::above(&mut scene, theme, size, &legend::borrowed(&key(theme, shown)));
         let spread = HISTOGRAM_END * null.std;
         // The fixed order of a soft plan may give a value far from those of all random orders.
         let range = [shown.worst, shown.best, null.mean - spread, null.mean + spread];

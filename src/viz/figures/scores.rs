@@ -57,15 +57,13 @@ impl Figure for Scores {
         let key = if is_difference { &key[..1] } else { &key };
         let below = legend::above(&mut scene, theme, size, key);
         let outer = Box2 { w: size.width * 0.68, ..below };
-        let frame = Frame::fit(
-            outer,
-            Axis::positions(
-                n,
-                if is_difference { "Rank by Δ score" } else { "Rank by score (the highest is read last)" },
-            ),
-            Axis::new(y, label(trace, "Score (standardised)"), 5),
-            theme,
-        );
+        let long = ["Rank by score (the highest is read last)", "Score (standardised)"];
+        // In a narrow cell the long name would run into that of the density.
+        let fits = font::width(long[0], theme.label) <= outer.w;
+        let [rank, score] = if fits { long } else { ["Rank by score", "Score"] };
+        let rank = if is_difference { "Rank by Δ score" } else { rank };
+        let y_axis = Axis::new(y, label(trace, score), 5);
+        let frame = Frame::fit(outer, Axis::positions(n, rank), y_axis, theme);
         frame.grid(&mut scene, theme);
         if is_difference {
             frame.zero_line(&mut scene, theme);

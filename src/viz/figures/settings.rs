@@ -93,7 +93,8 @@ impl Plot for SettingsPlot {
         let height = (size.height - top) / if covered { 2.0 } else { 1.0 };
         let panel = |y: f32, height: f32, scale: Scale, x: &str, label: &str| {
             let x = Axis::new(values, x, 5);
-            Frame::fit(Box2::new(0.0, y, size.width - 4.0, height), x, Axis::new(scale, label, 4), theme)
+            let width = size.width - x.overhang(theme, size.width).max(4.0);
+            Frame::fit(Box2::new(0.0, y, width, height), x, Axis::new(scale, label, 4), theme)
         };
         let accuracies = accuracy_scale(self.points().map(|point| point.accuracy));
         let (x, gap) = if covered { ("", theme.gap) } else { (&*self.setting, 0.0) };

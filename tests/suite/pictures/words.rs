@@ -4,6 +4,7 @@ use ssmprobe::model::trace::OrderTest;
 use ssmprobe::viz::draw::font;
 use ssmprobe::viz::draw::scene::{Anchor, Box2, Scene};
 use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::plot::Plot as _;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, find};
 
@@ -50,6 +51,16 @@ fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
         draw_column(find("order_test").expect("a figure"), &soft, &Options::default(), theme, COLUMN);
     all.push(("soft order test".to_owned(), order_test.expect("something to see")));
     all.push(("two rates".to_owned(), low.draw_column(theme, COLUMN).expect("something to see")));
+    let mut far = small::settings();
+    far.lines.iter_mut().for_each(|line| line.points[2].value = 1000.0);
+    all.push(("settings to 1000".to_owned(), far.draw_column(theme, COLUMN).expect("something to see")));
+    let path = [find("scan_path").expect("a figure")];
+    let swept = small::swept();
+    let row = Comparison::new(&[&swept; 3], &path, &Options::default()).scene(theme, COLUMN);
+    all.push(("a low row".to_owned(), row.expect("something to see")));
+    let narrow = ["kernel", "scores"].map(|id| find(id).expect("a figure"));
+    let three = Comparison::new(&[&soft; 3], &narrow, &Options::default()).scene(theme, 2.0 * COLUMN);
+    all.push(("three side by side".to_owned(), three.expect("something to see")));
     let cases =
         [("", Options::default()), (" after 40 steps", Options { step: Some(40), ..Options::default() })];
     for (trace, (more, options)) in

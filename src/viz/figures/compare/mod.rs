@@ -149,7 +149,7 @@ impl<'a> Comparison<'a> {
                 y += row.draw(&mut scene, theme, &grid, columns.clone(), y);
             }
         }
-        scene.height = y;
+        scene.height = scene.height.max(y);
         Ok(scene)
     }
 

@@ -150,9 +150,9 @@ impl<'a> Row<'a> {
         };
         let (mut captions, feet) = (texts(|handed| &handed.caption), texts(|handed| &handed.foot));
         let mut title = self.title.clone();
-        // A caption that all columns share is written once, in the title.
-        let mut known = captions.iter().filter(|caption| !caption.is_empty());
-        if let Some(first) = known.next()
+        // A caption that all columns with a picture share is written once, in the title.
+        let mut known = handed.iter().flatten().map(|handed| &handed.caption);
+        if let Some(first) = known.next().filter(|caption| !caption.is_empty())
             && captions.len() > 1
             && known.all(|other| other == first)
         {
@@ -246,9 +246,8 @@ fn draw_heading(scene: &mut Scene, theme: &Theme, title: &str, entries: &[(Mark,
         scene.text(at, text, theme.label, theme.muted, Anchor::Start);
         top += theme.label + 2.5;
     }
-    let entries: Vec<(Mark, &str)> = entries.iter().map(|(mark, text)| (*mark, text.as_str())).collect();
     let room = scene.width;
-    top += legend::legend(scene, theme, [0.0, top], room, &entries);
+    top += legend::legend(scene, theme, [0.0, top], room, &legend::borrowed(entries));
     top - y + 1.0
 }
 
