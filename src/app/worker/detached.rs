@@ -103,9 +103,9 @@ pub(super) fn run(
         }
         let stamp = Stamp::read(&out);
         if known.as_ref() != Some(&stamp) && out.join("run.json").exists() {
-            known = Some(stamp);
-            // A write during the read changes the stamp, so that the folder is read again.
+            // A write during the read changes the stamp, so that the folder is read again, as it is after a read that failed.
             if let Ok(snapshot) = read(&out) {
+                known = Some(stamp);
                 let snapshot = Arc::new(snapshot);
                 let (done, total) = history(&snapshot).done();
                 events.progress("Epochs of all heads", done as u64, Some(total as u64), Unit::Items);
@@ -119,7 +119,8 @@ pub(super) fn run(
         }
         // A worker that shuts down sets `closing` before it cancels every job: that must not stop the training.
         if cancel.is_cancelled() && !closing.is_cancelled() && !stopped {
-            stop(&started)?;
+            // As of now: whoever had just started it may have been about to replace what an earlier training left.
+            stop(&out, read_started(&out).as_ref().unwrap_or(&started))?;
             stopped = true;
         }
         if closing.is_cancelled() {
@@ -253,17 +254,17 @@ fn detach(command: &mut Command) {
     }
 }
 
-/// Asks the process to save and end (SIGTERM).
+/// Asks the process that trains in `out` to save and end (SIGTERM); one that has just ended by itself needs no signal.
 ///
 /// # Errors
 /// If it runs on another machine, or cannot be signalled.
-fn stop(Started { pid, host, .. }: &Started) -> anyhow::Result<()> {
+fn stop(out: &Path, Started { pid, host, .. }: &Started) -> anyhow::Result<()> {
     if !host.is_empty() && *host != host_name() {
         bail!("the training runs on {host}, not on this machine: `kill -TERM {pid}` there stops it");
     }
     let sent = Command::new("kill").args(["-TERM", &pid.to_string()]).status();
     let sent = sent.with_context(|| format!("process {pid} cannot be stopped"))?;
-    if !sent.success() {
+    if !sent.success() && is_running(out).unwrap_or(true) {
         bail!("process {pid} cannot be stopped ({sent})");
     }
     Ok(())
@@ -343,11 +344,17 @@ mod tests {
     fn a_process_of_another_machine_is_not_stopped() {
         // A number that no process here has.
         let on = |host: &str| Started { pid: u32::MAX >> 1, host: host.to_owned(), words: Vec::new() };
-        let said = stop(&on("another-machine")).unwrap_err().to_string();
+        let folder = tempfile::tempdir().unwrap();
+        let held = claim(folder.path()).unwrap().expect("nobody trains");
+        let said = stop(folder.path(), &on("another-machine")).unwrap_err().to_string();
         assert!(said.contains("another-machine") && said.contains("kill -TERM 2147483647"), "{said}");
         for here in [String::new(), host_name()] {
-            assert!(stop(&on(&here)).unwrap_err().to_string().contains("cannot be stopped"), "{here}");
+            let said = stop(folder.path(), &on(&here)).unwrap_err().to_string();
+            assert!(said.contains("cannot be stopped"), "{here}: {said}");
         }
+        // One that has ended since it was last looked at.
+        drop(held);
+        stop(folder.path(), &on("")).unwrap();
         let earlier: Started = serde_json::from_str(r#"{"pid": 7, "words": []}"#).unwrap();
         assert_eq!(earlier.host, "");
     }
