@@ -76,6 +76,7 @@ pub fn run(
         Files::OpenImages { paths } => list(job, paths, reporter, tell)?,
         Files::OpenDataset { entry, path, split } => {
             let part = Arc::new(EvalSplit::new(dataset(path, reporter)?, *split));
+            reporter.cancel().check()?; // a table's lists are read without a look at it
             // Of what matters to a training alone, its plan speaks.
             for note in part.dataset.notes.iter().filter(|note| !data::is_of_training(note)) {
                 reporter.warn(format!("{}: {note}", part.asked.dataset));
@@ -237,6 +238,34 @@ fn list(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::jobs::Cancel;
+
+    struct Cancelled(Cancel);
+
+    impl Reporter for Cancelled {
+        fn progress(&mut self, _: &str, _: u64, _: Option<u64>, _: Unit) {
+            self.0.cancel();
+        }
+
+        fn warn(&mut self, _: String) {}
+        fn cancel(&self) -> &Cancel {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn a_dataset_whose_opening_was_cancelled_does_not_open() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["train/a/1.png", "train/b/2.png", "test/a/3.png", "test/b/4.png"] {
+            let file = folder.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
+        let spec = Files::OpenDataset { entry: DatasetId(1), path: folder.path().to_owned(), split: None };
+        let (mut told, reporter) = (0, &mut Cancelled(Cancel::default()));
+        let end = run(JobId(1), &spec, reporter, &mut |_| told += 1);
+        assert!(matches!(end, Err(JobError::Cancelled)) && told == 0);
+    }
 
     #[test]
     fn the_best_probes_of_all_seeds_come_before_the_last() {
