@@ -72,8 +72,18 @@ pub fn dataset(each: usize) -> TempDir {
 
 static TOKENS: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder"));
 
+/// The name of an image whose decoding panics.
+const PANICS: &str = "panics.png";
+
 fn worker_env() -> WorkerEnv {
-    WorkerEnv { tokens: || Some(TOKENS.path().to_owned()), ..WorkerEnv::default() }
+    WorkerEnv {
+        photo: |place| {
+            assert!(!place.path.ends_with(PANICS), "a decoder gave up");
+            place.photo()
+        },
+        tokens: || Some(TOKENS.path().to_owned()),
+        ..WorkerEnv::default()
+    }
 }
 
 fn subject(probe: u64) -> EvalProbe {
@@ -254,6 +264,35 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
         let trace = seen(&desk.job(request)).expect("a trace");
         let expected: Vec<u32> = dynamic_order(SEED, draw, 16).into_iter().map(|i| i as u32).collect();
         assert_eq!(trace.routing, Routing::Orders(vec![expected]), "image {draw}");
+    }
+}
+
+#[test]
+fn a_backbone_that_a_panic_dropped_is_opened_again_by_every_job_that_reads_it() {
+    let folder = dataset(2);
+    let (mut desk, part, evaluate) = open_dataset(folder.path());
+    let panics = folder.path().join(PANICS);
+    std::fs::write(&panics, "").expect("a file");
+    let (place, class) = (part.dataset.samples[part.samples[1]].source.place(), ClassChoice::Predicted);
+    let (image, seed, draw) = (ImageId(1), 0, 0);
+    let measure =
+        stability::StabilityRequest { subject: subject(1), image, place: place.clone(), seed, draw };
+    let spec = RemovalSpec { modes: vec![Mode::Rerouted], ..RemovalSpec::default() };
+    let remove = RemovalRequest { subject: subject(1), place, class, spec, draw };
+    let [measure, remove] = [(60, Compute::Stability(measure)), (61, Compute::Removal(remove))]
+        .map(|(job, request)| Request::Compute(JobId(job), request));
+    for request in [measure, remove, evaluate] {
+        let events = desk.job(look(70, &panics, 1));
+        assert!(matches!(events.last(), Some(Event::Failed(..))), "{events:?}");
+        let events = desk.job(request);
+        let is_right = |event: &Event| match event {
+            Event::StabilityMeasured { answer, .. } => answer.result.is_ok(),
+            Event::RemovalMeasured { answer, .. } => answer.is_ok(),
+            Event::Evaluated { answer, .. } => answer.result.is_ok(),
+            Event::Failed(..) => false,
+            _ => true,
+        };
+        assert!(events.iter().all(is_right), "{events:?}");
     }
 }
 

@@ -170,7 +170,7 @@ fn ask(
     };
     let left = SubsetReader::new(Encoder::Open(backbone), &spec.part.dataset, &spec.part.samples);
     let asking = Asking { what: &what, left: removals.needs_encoder().then_some(left) };
-    ask_all(engine, &mut evaluator, asking, reporter)?;
+    ask_to(engine, &mut evaluator, places.len(), asking, reporter)?;
     let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());
     // What the evaluator, which sees tokens alone, cannot know.
     let tokens = engine.backbone(backbone)?.reader.changes(&probe);
@@ -187,23 +187,10 @@ pub struct Asking<'a> {
     pub left: Option<SubsetReader<'a>>,
 }
 
-/// Evaluates every image.
-///
-/// # Errors
-/// If it was cancelled, or the probe cannot read the tokens.
-pub fn ask_all(
-    engine: &mut Engine,
-    evaluator: &mut Evaluator<'_>,
-    asking: Asking<'_>,
-    reporter: &mut dyn Reporter,
-) -> Result<(), JobError> {
-    ask_to(engine, evaluator, evaluator.images(), asking, reporter)
-}
-
 /// Evaluates every image before `end` that has no answer yet.
 ///
 /// # Errors
-/// As [`ask_all`].
+/// If it was cancelled, or the probe cannot read the tokens.
 pub fn ask_to(
     engine: &mut Engine,
     evaluator: &mut Evaluator<'_>,
@@ -226,7 +213,7 @@ pub fn ask_to(
 /// Evaluates those of `images` that `answers` lack and adds the results; calls `save` after each batch.
 ///
 /// # Errors
-/// As [`ask_all`], or if `save` fails.
+/// As [`ask_to`], or if `save` fails.
 pub fn ask_some(
     engine: &mut Engine,
     evaluator: &Evaluator<'_>,
@@ -277,6 +264,7 @@ fn tokens(
     backbone: BackboneId,
     reporter: &mut dyn Reporter,
 ) -> Result<(TokenCache, Vec<usize>), JobError> {
+    engine.reopen(backbone, reporter)?;
     let (backbone, device, token_spec) = engine.taker(backbone)?;
     let root = (engine.env.tokens)().ok_or_else(|| {
         UserError::new("This user has no home folder to cache tokens in")

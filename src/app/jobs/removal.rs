@@ -54,6 +54,7 @@ fn curves(
     let EvalProbe { probe, backbone, change } = subject.clone();
     // A copy: the probe may be closed meanwhile.
     let loaded = engine.probe(probe)?.clone();
+    engine.reopen(backbone, reporter)?;
     let photo = engine.env.decode(place)?;
     let class = match class {
         ClassChoice::Predicted => None,

@@ -65,6 +65,7 @@ fn measure(
     let EvalProbe { probe, backbone, change } = spec.subject.clone();
     // A copy: the probe may be closed meanwhile.
     let loaded = engine.probe(probe)?.clone();
+    engine.reopen(backbone, reporter)?;
     let preprocessor = engine.backbone(backbone)?.reader.preprocessor.clone();
     let photo = engine.env.decode(&spec.place)?;
     let seen = preprocessor.picture(&photo)?;

@@ -10,7 +10,7 @@ use super::parts::{self, PartFile};
 use super::setup::Setup;
 use super::{EvalFlags, EvaluatedProbe, RowFormat, Subject, files};
 use crate::app::jobs::engine::Engine;
-use crate::app::jobs::evaluate::{Asking, ask_all};
+use crate::app::jobs::evaluate::{Asking, ask_to};
 use crate::app::jobs::part::Part;
 use crate::app::jobs::removal::SubsetReader;
 use crate::app::jobs::result_file::ResultFile;
@@ -79,7 +79,7 @@ impl Inputs<'_> {
             (None, Some(of)) => (0..of as usize).try_for_each(|index| {
                 part_of(Part { index, of: of as usize }).join(engine, &mut evaluator, asking, reporter)
             }),
-            (None, None) => ask_all(engine, &mut evaluator, asking, reporter),
+            (None, None) => ask_to(engine, &mut evaluator, samples.len(), asking, reporter),
         };
         if JobError::unless_cancelled(done)?.is_none() || flags.part.is_some() {
             return Ok(None);
