@@ -8,7 +8,7 @@ use std::sync::mpsc::Receiver;
 use super::event_sender::{EventSender, JobEvents};
 use super::train_report::TrainReporter;
 use crate::app::jobs::engine::{BackboneSpec, Engine};
-use crate::app::jobs::extract::{self, ExtractError, Line, Messages};
+use crate::app::jobs::extract::{self, ExtractError, Messages};
 use crate::app::jobs::train::{self, TimeSpec, TrainSpec, TrainingError};
 use crate::app::jobs::training::TrainEvent;
 use crate::app::jobs::{
@@ -213,10 +213,9 @@ impl Reporter for QueueReporter<'_> {
     }
 
     fn extract(&mut self, event: &extract::Event<'_>, dataset: &Dataset) {
-        let name = |sample: usize| dataset.samples[sample].source.name();
-        match self.messages.as_mut().and_then(|messages| messages.of(event, name)) {
-            Some(Line::Warning(text) | Line::Note(text) | Line::End(text)) => self.events.warn(text),
-            None => tell_extract(self, event),
+        match &mut self.messages {
+            Some(messages) => messages.tell(&mut self.events, event, dataset),
+            None => tell_extract(&mut self.events, event),
         }
     }
 

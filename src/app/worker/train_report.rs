@@ -5,20 +5,18 @@ use std::time::{Duration, Instant};
 
 use super::event_sender::JobEvents;
 use crate::app::format;
-use crate::app::jobs::extract;
+use crate::app::jobs::extract::{self, Messages};
 use crate::app::jobs::history::{Failure, Steps, disk};
 use crate::app::jobs::open::BEST;
 use crate::app::jobs::train::{self, Summary};
 use crate::app::jobs::training::{TrainDelta, TrainEvent};
-use crate::app::jobs::{Event, JobError, Progress, Unit, tell_extract};
+use crate::app::jobs::{Event, JobError, Progress, Unit};
 use crate::app::rate::Pace;
 use crate::model::train::run::Metric;
 use crate::model::train::{HeadTrainer, Running, TrainCursor};
 
 /// Shortest time between two reports of steps.
 const MIN_INTERVAL: Duration = Duration::from_millis(80);
-/// Unreadable images that are reported one by one; the first one after them is reported as "more".
-const MAX_UNREADABLE: usize = 5;
 
 /// Turns the events of a training into events for the window, at most every [`MIN_INTERVAL`].
 pub(super) struct TrainReporter {
@@ -31,7 +29,8 @@ pub(super) struct TrainReporter {
     delta: TrainDelta,
     progress: Option<Progress>,
     sent: Instant,
-    unreadable: usize,
+    /// Messages about token extraction.
+    messages: Messages,
 }
 
 impl TrainReporter {
@@ -44,7 +43,7 @@ impl TrainReporter {
             delta: TrainDelta::default(),
             progress: None,
             sent: Instant::now(),
-            unreadable: 0,
+            messages: Messages::default(),
         }
     }
 
@@ -68,19 +67,8 @@ impl TrainReporter {
             train::Event::Extract { event: extract::Event::Looked(progress), .. } => {
                 self.advance("Checking the images".into(), progress);
             }
-            train::Event::Extract { event: extract::Event::Unreadable { sample, why }, dataset } => {
-                self.unreadable += 1;
-                match self.unreadable {
-                    ..=MAX_UNREADABLE => {
-                        let name = dataset.samples[sample].source.name();
-                        self.events.warn(format!("Left out: {name}: {why}"));
-                    }
-                    count if count == MAX_UNREADABLE + 1 => self.events.warn("More images are left out"),
-                    _ => {}
-                }
-            }
-            train::Event::Extract { event: extract::Event::LeftOut { images }, .. } => {
-                self.events.warn(extract::left_out(images));
+            train::Event::Extract { event, dataset } => {
+                self.messages.tell(&mut self.events, &event, dataset);
             }
             train::Event::Begin { run, .. } => {
                 self.flush();
@@ -108,7 +96,6 @@ impl TrainReporter {
             }
             train::Event::Evaluation => self.flush_if_due(),
             train::Event::Seed(_) => self.flush(),
-            train::Event::Extract { event, .. } => tell_extract(&mut self.events, &event),
             train::Event::Plan { .. } => {}
         }
     }
@@ -203,17 +190,25 @@ mod tests {
     use super::*;
     use crate::app::jobs::{Cancel, JobId};
     use crate::app::worker::event_sender::EventSender;
-    use crate::model::data::Dataset;
+    use crate::model::data::{Dataset, Sample, Source, Split};
 
     #[test]
-    fn a_device_that_runs_out_of_memory_is_warned_of() {
-        let (sender, events) = sync_channel(1);
+    fn what_an_extraction_meets_is_warned_of_in_the_words_of_the_command_line() {
+        let (sender, events) = sync_channel(2);
         let sender = EventSender::new(sender, Arc::new(|| {}));
         let mut reporter = TrainReporter::new(JobEvents::new(&sender, JobId(1), &Cancel::default()), 1);
-        let event = extract::Event::OutOfMemory { images: 4 };
-        reporter.receive(train::Event::Extract { event, dataset: &Dataset::default() });
-        assert!(
-            matches!(events.try_recv(), Ok(Event::Warning { text, .. }) if text.contains("out of memory"))
-        );
+        let sample = Sample { source: Source::File("a.png".into()), class: 0, split: Split::Train };
+        let dataset = &Dataset { samples: vec![sample], ..Dataset::default() };
+        let unreadable = extract::Event::Unreadable { sample: 0, why: "a.png: is no image" };
+        for event in [extract::Event::OutOfMemory { images: 4 }, unreadable] {
+            reporter.receive(train::Event::Extract { event, dataset });
+        }
+        let told = events.try_iter().map(|event| match event {
+            Event::Warning { text, .. } => text,
+            other => panic!("{other:?}"),
+        });
+        let [memory, left_out] = &told.collect::<Vec<_>>()[..] else { panic!("two warnings") };
+        assert!(memory.contains("out of memory"), "{memory}");
+        assert_eq!(left_out, "left out: a.png: is no image", "the name stands there once");
     }
 }

@@ -4,6 +4,7 @@ use std::hash::Hash;
 
 use super::Event;
 use crate::app::format::counted;
+use crate::app::jobs::{Reporter, tell_extract};
 use crate::model::data::{self, Dataset};
 
 /// Maximum number of unreadable or changed images that are named; further ones are only counted.
@@ -75,6 +76,14 @@ impl Messages {
             | Event::Done(_) => return None,
         })
     }
+
+    /// Reports an event that needs a message as a warning, any other as progress.
+    pub fn tell(&mut self, reporter: &mut dyn Reporter, event: &Event<'_>, dataset: &Dataset) {
+        match self.of(event, |sample| dataset.samples[sample].source.name()) {
+            Some(Line::Warning(text) | Line::Note(text) | Line::End(text)) => reporter.warn(text),
+            None => tell_extract(reporter, event),
+        }
+    }
 }
 
 /// The error `why` prefixed with the sample's name, unless it contains that already.
@@ -96,7 +105,7 @@ pub fn shared_images(dataset: &Dataset, digests: &[Option<impl Eq + Hash>]) -> O
 }
 
 /// The message that images could not be read when the cached tokens were extracted.
-pub fn left_out(images: usize) -> String {
+fn left_out(images: usize) -> String {
     format!(
         "left out: {} that could not be read when these tokens were extracted; --verify tries those again whose files can be \
          read now or have changed",

@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 pub use self::error::ExtractError;
 pub use self::flow::Spent;
 pub use self::job::{Extracted, run};
-pub use self::messages::{Line, Messages, left_out, out_of_memory, shared_images};
+pub use self::messages::{Line, Messages, out_of_memory, shared_images};
 pub use self::recompute::Recompute;
 pub use self::settings::{TokenSettings, cache_root};
 pub use self::step_timing::TRIED;
