@@ -146,7 +146,7 @@ impl Queue {
             if device.is_some() {
                 engine.recover();
             }
-            sender.send(Event::Failed(id, error.remedy(remedy)));
+            sender.fail(id, error.remedy(remedy));
         }
     }
 }

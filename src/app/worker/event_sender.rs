@@ -56,13 +56,17 @@ impl EventSender {
             Ok(Ok(())) => self.send(Event::Finished(job)),
             Ok(Err(JobError::Cancelled)) => self.send(Event::Cancelled(job)),
             Ok(Err(JobError::Failed(error))) => {
-                let error = UserError::from_error(error);
-                log::note(&format!("job {} failed: {error}", job.0));
-                self.send(Event::Failed(job, error));
+                self.fail(job, UserError::from_error(error));
             }
             Err(message) => return Err(UserError::from_panic(message)),
         }
         Ok(())
+    }
+
+    /// Ends a job with an error, which a crash report shows, too.
+    pub(super) fn fail(&self, job: JobId, error: UserError) {
+        log::note(&format!("job {} failed: {error}", job.0));
+        self.send(Event::Failed(job, error));
     }
 }
 

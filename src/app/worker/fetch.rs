@@ -67,12 +67,12 @@ pub(super) fn fetch(
             run_apart(&kind, &events, &cancel, closing)?;
             cancel.check()
         });
-        return done.err().into_iter().for_each(|error| sender.send(Event::Failed(id, error)));
+        return done.err().into_iter().for_each(|error| sender.fail(id, error));
     }
     match UserError::contain(|| prepare(&events, kind, &cancel)) {
         _ if cancel.is_cancelled() => sender.send(Event::Cancelled(id)),
         Ok(kind) => to_compute.send_blocking(Task::Run(Job { id, kind, cancel })),
-        Err(error) => sender.send(Event::Failed(id, error)),
+        Err(error) => sender.fail(id, error),
     }
 }
 

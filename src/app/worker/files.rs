@@ -80,7 +80,7 @@ impl FileReader {
             open::run(job, &kind, &mut events, &mut |event| self.sender.send(event))
         });
         if let Err(error) = result {
-            self.sender.send(Event::Failed(job, error));
+            self.sender.fail(job, error);
         }
     }
 
