@@ -199,7 +199,7 @@ pub fn ask_to(
     reporter: &mut dyn Reporter,
 ) -> Result<(), JobError> {
     let total = Some(evaluator.images() as u64);
-    reporter.begin();
+    reporter.begin(evaluator.done() as u64);
     while evaluator.done() < end {
         let images = evaluator.done()..(evaluator.done() + batch(evaluator)).min(end);
         let answers = answers(engine, evaluator, images, asking, reporter)?;
@@ -222,7 +222,7 @@ pub fn ask_some(
     (asking, reporter): (Asking<'_>, &mut dyn Reporter),
     save: &mut dyn FnMut(&[Option<Answer>]) -> anyhow::Result<()>,
 ) -> Result<(), JobError> {
-    reporter.begin();
+    reporter.begin(found.len() as u64);
     while found.len() < images.len() {
         let next = images.start + found.len();
         let some = next..(next + batch(evaluator)).min(images.end);

@@ -102,8 +102,13 @@ pub fn probes(given: &[PathBuf], reporter: &mut dyn Reporter) -> anyhow::Result<
 
 /// A callback that reports the progress of a download, and stops it if the job is cancelled.
 fn told(reporter: &mut dyn Reporter) -> impl FnMut(hub::Progress<'_>) -> ControlFlow<()> {
-    let mut told = Instant::now();
+    let (mut told, mut file) = (Instant::now(), String::new());
     move |progress| {
+        // Each has a clock of its own, and may be the rest of an earlier download.
+        if file != progress.file {
+            progress.file.clone_into(&mut file);
+            reporter.begin(progress.done);
+        }
         // Ten times a second is as often as anyone looks.
         if progress.done == progress.total || told.elapsed().as_millis() >= 100 {
             told = Instant::now();
@@ -111,5 +116,40 @@ fn told(reporter: &mut dyn Reporter) -> impl FnMut(hub::Progress<'_>) -> Control
             reporter.progress(&what, progress.done, Some(progress.total), Unit::Bytes);
         }
         if reporter.cancel().is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::jobs::Cancel;
+
+    #[derive(Default)]
+    struct Heard {
+        begun: Vec<u64>,
+        cancel: Cancel,
+    }
+
+    impl Reporter for Heard {
+        fn begin(&mut self, done: u64) {
+            self.begun.push(done);
+        }
+
+        fn progress(&mut self, _: &str, _: u64, _: Option<u64>, _: Unit) {}
+        fn warn(&mut self, _: String) {}
+        fn cancel(&self) -> &Cancel {
+            &self.cancel
+        }
+    }
+
+    #[test]
+    fn every_file_of_a_download_has_a_clock_of_its_own() {
+        let mut heard = Heard::default();
+        let mut tell = told(&mut heard);
+        for (file, done) in [("one", 0), ("one", 5), ("two", 7), ("two", 9)] {
+            assert!(tell(hub::Progress { file, done, total: 10 }).is_continue());
+        }
+        drop(tell);
+        assert_eq!(heard.begun, [0, 7]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub struct Progress {
     pub total: Option<u64>,
     /// Of what.
     pub unit: Unit,
-    /// Since the job began.
+    /// How long that takes at the speed so far ([`time_taken`]).
     pub elapsed: Duration,
     /// How long the rest takes, where the job measures it; else it follows from `elapsed`.
     #[serde(default)]
@@ -61,14 +61,28 @@ impl Progress {
         format!("{}{of}{unit}", amount(self.done))
     }
 
-    /// How long the rest takes; at the speed so far there is nothing to tell within the first half second.
+    /// How long the rest takes, if that can be told.
     pub fn left(&self) -> Option<Duration> {
         let total = self.total?;
-        if self.left.is_some() || self.done == 0 || self.elapsed < Duration::from_millis(500) {
+        if self.left.is_some() || self.done == 0 || self.elapsed < TOO_EARLY {
             return self.left;
         }
         let rest = total.saturating_sub(self.done) as f64 / self.done as f64;
         Duration::try_from_secs_f64(self.elapsed.as_secs_f64() * rest).ok()
+    }
+}
+
+/// At the speed so far there is nothing to tell before.
+const TOO_EARLY: Duration = Duration::from_millis(500);
+
+/// How long it takes to do so much, at the speed since `begun`, when `before` of it was done: that took none of this time.
+pub fn time_taken(begun: Instant, before: u64, done: u64) -> Duration {
+    let elapsed = begun.elapsed();
+    match done.saturating_sub(before) {
+        _ if before == 0 || elapsed < TOO_EARLY => elapsed,
+        0 => Duration::ZERO,
+        new => Duration::try_from_secs_f64(elapsed.as_secs_f64() * done as f64 / new as f64)
+            .unwrap_or(Duration::MAX),
     }
 }
 
@@ -141,6 +155,20 @@ mod tests {
         assert_eq!(progress.left(), progress.left, "as the job measured it");
         progress.total = Some(0);
         assert_eq!(progress.fraction(), None);
+    }
+
+    #[test]
+    fn what_was_done_before_does_not_count_as_speed() {
+        let begun = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
+        let left = |before, done| {
+            let (what, total, unit) = (String::new(), Some(1000), Unit::Bytes);
+            let elapsed = time_taken(begun, before, done);
+            Progress { what, done, total, unit, elapsed, left: None }.left().map(|left| left.as_secs())
+        };
+        assert_eq!(left(0, 100), Some(90));
+        assert_eq!(left(800, 900), Some(10), "100 in 10 s, and 100 are left");
+        assert_eq!((left(800, 800), left(800, 700)), (None, None));
+        assert_eq!(time_taken(Instant::now(), 800, 801).as_secs(), 0, "too early to tell");
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub fn of_samples(
         Source::Row(_) => None,
     };
     let files: Vec<Option<&Path>> = samples.iter().map(file).collect();
-    reporter.begin();
+    reporter.begin(0);
     for some in files.chunks(BATCH) {
         set.read(&annotations, some, preprocessor, grid);
         reporter.progress("Reading regions", set.of.len() as u64, Some(files.len() as u64), Unit::Items);

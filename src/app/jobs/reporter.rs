@@ -54,8 +54,8 @@ impl<E: Into<anyhow::Error>> From<E> for JobError {
 
 /// Receives a job's progress and warnings, and may cancel it.
 pub trait Reporter {
-    /// Starts the clock of the progress that is reported next.
-    fn begin(&mut self) {}
+    /// Starts the clock of the progress that is reported next, of which so much is done already.
+    fn begin(&mut self, _done: u64) {}
 
     /// Reports how much of `what` is done.
     fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit);

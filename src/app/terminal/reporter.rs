@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::interrupt;
 use super::progress::Display;
 use crate::app::jobs::extract;
-use crate::app::jobs::{Cancel, JobError, Progress, Reporter, Unit};
+use crate::app::jobs::{Cancel, JobError, Progress, Reporter, Unit, time_taken};
 use crate::model::data::Dataset;
 
 /// Reports a job on the terminal.
@@ -14,12 +14,14 @@ pub struct TerminalReporter {
     pub display: Display,
     /// When the current part of the job began.
     begun: Instant,
+    /// How much of that part was done before.
+    before: u64,
 }
 
 impl TerminalReporter {
     /// A reporter that shows nothing yet.
     pub fn new() -> Self {
-        Self { display: Display::new(), begun: Instant::now() }
+        Self { display: Display::new(), begun: Instant::now(), before: 0 }
     }
 
     /// Removes the bar and returns the result of a job: `None` if it was cancelled, its error if it failed.
@@ -30,13 +32,13 @@ impl TerminalReporter {
 }
 
 impl Reporter for TerminalReporter {
-    fn begin(&mut self) {
-        self.begun = Instant::now();
+    fn begin(&mut self, done: u64) {
+        (self.begun, self.before) = (Instant::now(), done);
         self.display.begin();
     }
 
     fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit) {
-        let (what, elapsed) = (what.to_owned(), self.begun.elapsed());
+        let (what, elapsed) = (what.to_owned(), time_taken(self.begun, self.before, done));
         self.display.count(&Progress { what, done, total, unit, elapsed, left: None });
     }
 

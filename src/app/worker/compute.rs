@@ -200,8 +200,8 @@ struct QueueReporter<'a> {
 }
 
 impl Reporter for QueueReporter<'_> {
-    fn begin(&mut self) {
-        self.events.begin();
+    fn begin(&mut self, done: u64) {
+        self.events.begin(done);
     }
 
     fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit) {

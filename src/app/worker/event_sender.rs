@@ -4,7 +4,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
 use super::Waker;
-use crate::app::jobs::{Cancel, Event, JobError, JobId, Progress, Reporter, Unit};
+use crate::app::jobs::{Cancel, Event, JobError, JobId, Progress, Reporter, Unit, time_taken};
 use crate::app::log;
 use crate::app::user_error::UserError;
 use crate::model::io::catch_panic::contain;
@@ -78,15 +78,17 @@ pub(super) struct JobEvents {
     cancel: Cancel,
     /// When the current part of the job began, from which elapsed time counts.
     pub(super) begun: Instant,
+    /// How much of that part was done before.
+    before: u64,
 }
 
 impl JobEvents {
     pub(super) fn new(sender: &EventSender, job: JobId, cancel: &Cancel) -> Self {
-        Self { sender: sender.clone(), job, cancel: cancel.clone(), begun: Instant::now() }
+        Self { sender: sender.clone(), job, cancel: cancel.clone(), begun: Instant::now(), before: 0 }
     }
 
     pub(super) fn progress(&self, what: impl Into<String>, done: u64, total: Option<u64>, unit: Unit) {
-        let (what, elapsed) = (what.into(), self.begun.elapsed());
+        let (what, elapsed) = (what.into(), time_taken(self.begun, self.before, done));
         let progress = Progress { what, done, total, unit, elapsed, left: None };
         self.sender.send(Event::Progress(self.job, progress));
     }
@@ -100,8 +102,8 @@ impl JobEvents {
 
 /// For a job that has its thread to itself, which answers no requests in its middle.
 impl Reporter for JobEvents {
-    fn begin(&mut self) {
-        self.begun = Instant::now();
+    fn begin(&mut self, done: u64) {
+        (self.begun, self.before) = (Instant::now(), done);
     }
 
     fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit) {

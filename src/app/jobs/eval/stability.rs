@@ -42,7 +42,7 @@ pub(super) fn measure(
             (0..probes.len()).filter(differs).collect()
         })
         .collect();
-    reporter.begin();
+    reporter.begin(0);
     for (at, &(sample, image_seed)) in images.iter().enumerate() {
         reporter.progress("Changing images", at as u64, Some(images.len() as u64), Unit::Items);
         reporter.pause(engine)?;

@@ -37,7 +37,7 @@ pub fn run(
     reporter: &mut dyn Reporter,
 ) -> Result<Extracted, JobError> {
     let (mut spent, mut damaged, mut changed, mut unreadable) = (None, Vec::new(), Vec::new(), 0);
-    reporter.begin();
+    reporter.begin(plan.done as u64);
     let result = plan.run(dataset, device, &mut |event| {
         let flow = report(engine, reporter, &event, dataset);
         match event {
@@ -64,7 +64,7 @@ pub fn run_part(
     (dataset, device): (&Dataset, &Device),
     reporter: &mut dyn Reporter,
 ) -> Result<(), JobError> {
-    reporter.begin();
+    reporter.begin(plan.done as u64);
     let result = plan.run_part(part, dataset, device, &mut |event| report(engine, reporter, &event, dataset));
     result.map_err(|error| job_error(error, reporter, dataset))
 }
