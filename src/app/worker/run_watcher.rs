@@ -100,7 +100,9 @@ impl RunWatcher {
             let snapshot = UserError::contain(|| read(folder));
             known.failures = if snapshot.is_err() { known.failures + 1 } else { 0 };
             if (1..ATTEMPTS).contains(&known.failures) {
-                continue; // its stamp stays that of before, so that it is read again
+                // Without a stamp it is read again; its tasks are not queried anew for that.
+                (known.stamp, known.tasks) = (None, tasks);
+                continue;
             }
             let snapshot =
                 snapshot.map(|snapshot| Arc::new(RunSnapshot { tasks: tasks.clone(), ..snapshot }));
@@ -117,22 +119,35 @@ fn phases(tasks: Option<&Tasks>) -> Vec<TaskPhase> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::mpsc::sync_channel;
 
     use super::*;
     use crate::app::submit::{Plan, SlurmFlags, Stage, SubmitTarget};
+    use crate::model::io::atomic_file;
     use crate::model::io::file_lock::ExclusiveLock;
+
+    /// A watcher of a folder that was never read, and its events.
+    fn watcher_of(folder: &Path) -> (RunWatcher, Receiver<Event>) {
+        let (sender, events) = sync_channel(4);
+        let mut watcher = RunWatcher::new(EventSender::new(sender, Arc::new(|| {})), Cancel::default());
+        watcher.runs.insert(folder.to_owned(), KnownRun::default());
+        (watcher, events)
+    }
+
+    fn saved_plan(folder: &Path) -> Plan {
+        let stages = vec![Stage::whole("join", vec!["jobs".to_owned()])];
+        let plan = Plan::new(folder, SubmitTarget::Local, SlurmFlags::default(), stages).unwrap();
+        plan.save().unwrap();
+        plan
+    }
 
     #[test]
     fn what_tasks_on_this_machine_print_is_read_at_once_however_long_they_run() {
         let folder = tempfile::tempdir().unwrap();
-        let stages = vec![Stage::whole("join", vec!["jobs".to_owned()])];
-        let plan = Plan::new(folder.path(), SubmitTarget::Local, SlurmFlags::default(), stages).unwrap();
-        plan.save().unwrap();
-        let _runs = ExclusiveLock::ask(&plan.home().join("state/.lock")).unwrap().expect("nobody has it");
-        let (sender, _events) = sync_channel(4);
-        let mut watcher = RunWatcher::new(EventSender::new(sender, Arc::new(|| {})), Cancel::default());
-        watcher.runs.insert(folder.path().to_owned(), KnownRun::default());
+        let lock = saved_plan(folder.path()).home().join("state/.lock");
+        let _runs = ExclusiveLock::ask(&lock).unwrap().expect("nobody has it");
+        let (mut watcher, _events) = watcher_of(folder.path());
         watcher.poll();
         let long_ago = Instant::now().checked_sub(Duration::from_mins(5));
         for known in watcher.runs.values_mut() {
@@ -144,11 +159,23 @@ mod tests {
     }
 
     #[test]
+    fn states_of_tasks_are_told_with_the_next_reading_where_the_first_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        saved_plan(folder.path());
+        let manifest = folder.path().join("run.json");
+        atomic_file::write(&manifest, b"{").unwrap();
+        let (mut watcher, events) = watcher_of(folder.path());
+        watcher.poll();
+        std::fs::remove_file(manifest).unwrap();
+        watcher.poll();
+        let Ok(Event::RunRead { snapshot: Ok(snapshot), .. }) = events.try_recv() else { panic!("a run") };
+        assert_eq!(snapshot.tasks.as_ref().map(|tasks| tasks.all.len()), Some(1));
+    }
+
+    #[test]
     fn only_the_third_failed_reading_in_a_row_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        let (sender, events) = sync_channel(4);
-        let mut watcher = RunWatcher::new(EventSender::new(sender, Arc::new(|| {})), Cancel::default());
-        watcher.runs.insert(folder.path().to_owned(), KnownRun::default());
+        let (mut watcher, events) = watcher_of(folder.path());
         for _ in 1..ATTEMPTS {
             watcher.poll();
             assert!(events.try_recv().is_err(), "it may recover");
