@@ -8,7 +8,7 @@ use std::io::Cursor;
 use std::path::Path;
 
 use ::image::codecs::png::PngDecoder;
-use ::image::{DynamicImage, ImageDecoder};
+use ::image::{DynamicImage, GrayImage};
 
 use super::{FIRST_NUMBER, OBJECT, OBJECT_NUMBER};
 use crate::model::backbone::preprocess::Preprocessor;
@@ -153,7 +153,7 @@ fn greys_of_16_bits(png: &[u8]) -> Option<Vec<u16>> {
     const DEPTH_AND_COLOUR_TYPE: [u8; 2] = [16, 0];
     png.get(24..26).filter(|head| **head == DEPTH_AND_COLOUR_TYPE)?;
     let mut decoder = PngDecoder::new(Cursor::new(png)).ok()?;
-    let orientation = decoder.orientation().ok()?;
+    let orientation = image::orientation_of(&mut decoder);
     let mut picture = DynamicImage::from_decoder(decoder).ok()?;
     picture.apply_orientation(orientation); // as photographs are
     match picture {
@@ -164,6 +164,7 @@ fn greys_of_16_bits(png: &[u8]) -> Option<Vec<u16>> {
 
 /// The index of every pixel of a PNG with a palette; `None` for others.
 fn indices(png: &[u8]) -> Option<Vec<u8>> {
+    let orientation = image::orientation_of(&mut PngDecoder::new(Cursor::new(png)).ok()?);
     let mut reader = png::Decoder::new(Cursor::new(png)).read_info().ok()?;
     if reader.info().color_type != png::ColorType::Indexed {
         return None;
@@ -173,5 +174,29 @@ fn indices(png: &[u8]) -> Option<Vec<u8>> {
     let (width, bits) = (frame.width as usize, frame.bit_depth as usize);
     // The first pixel is in the highest bits of a byte.
     let index = move |row: &[u8], x: usize| row[x * bits / 8] << (x * bits % 8) >> (8 - bits);
-    Some(rows.chunks_exact(frame.line_size).flat_map(|row| (0..width).map(move |x| index(row, x))).collect())
+    let indices =
+        rows.chunks_exact(frame.line_size).flat_map(|row| (0..width).map(move |x| index(row, x))).collect();
+    let mut picture = DynamicImage::ImageLuma8(GrayImage::from_raw(frame.width, frame.height, indices)?);
+    picture.apply_orientation(orientation); // as photographs are
+    Some(picture.into_luma8().into_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_are_turned_as_photographs_are() {
+        let mut png = Vec::new();
+        let mut info = png::Info::with_size(3, 2);
+        (info.color_type, info.bit_depth) = (png::ColorType::Indexed, png::BitDepth::Eight);
+        info.palette = Some(vec![0; 3 * 7].into());
+        // TIFF with one entry: orientation (0x112), one u16, 6: a quarter turn clockwise.
+        info.exif_metadata =
+            Some(b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"[..].into());
+        let mut writer = png::Encoder::with_info(&mut png, info).unwrap().write_header().unwrap();
+        writer.write_image_data(&[1, 2, 3, 4, 5, 6]).unwrap();
+        writer.finish().unwrap();
+        assert_eq!(indices(&png), Some(vec![4, 1, 5, 2, 6, 3]));
+    }
 }

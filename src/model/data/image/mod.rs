@@ -230,12 +230,9 @@ fn decode(format: ImageFormat, bytes: &[u8]) -> Result<RgbImage, DecodeFailure> 
     let mut decoder = reader.into_decoder()?;
     let (width, height) = decoder.dimensions();
     check_size(width.into(), height.into())?;
-    // A broken EXIF block is ignored, as by Pillow.
-    let exif = decoder.exif_metadata().ok().flatten();
-    let xmp = decoder.xmp_metadata().ok().flatten();
     let orientation = match format {
         ImageFormat::Tiff => decoder.orientation().unwrap_or(Orientation::NoTransforms),
-        _ => orientation(exif.as_deref(), xmp.as_deref()),
+        _ => orientation_of(&mut decoder),
     };
     let image = to_rgb(DynamicImage::from_decoder(decoder)?)?;
     Ok(upright(image, orientation))
@@ -268,6 +265,13 @@ fn to_rgb(image: DynamicImage) -> Result<RgbImage, DecodeFailure> {
         DynamicImage::ImageRgba16(image) => truncated(image.into_raw(), 4),
         image => Ok(image.into_rgb8()),
     }
+}
+
+/// The transform that turns the image of a decoder upright. A broken EXIF block is ignored, as by Pillow.
+pub(in crate::model) fn orientation_of(decoder: &mut impl ImageDecoder) -> Orientation {
+    let exif = decoder.exif_metadata().ok().flatten();
+    let xmp = decoder.xmp_metadata().ok().flatten();
+    orientation(exif.as_deref(), xmp.as_deref())
 }
 
 /// The transform that turns the image upright: EXIF's orientation, or else XMP's.
