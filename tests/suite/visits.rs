@@ -229,7 +229,7 @@ fn the_help_menu_says_what_it_is_what_numbers_mean_and_which_keys_there_are() {
         ("Keyboard shortcuts", "Ctrl+Shift+S"),
     ] {
         window.click("Help");
-        window.click(item);
+        choose(&mut window, item);
         assert!(window.has(text), "{item} does not say {text}");
         window.press(Modifiers::NONE, Key::Escape);
         assert!(!window.has(text), "{item} stays");

@@ -96,9 +96,9 @@ pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colo
     let middle = |v: f64| height(v).max(bar.y + half).min(bar.bottom() - half);
     let texts = axis.texts();
     for (at, (v, text)) in texts.iter().enumerate() {
-        scene.line(vec![[bar.right(), height(*v)], [bar.right() + TICK, height(*v)]], hair);
-        // On a low bar a number gives way to the next.
+        // On a low bar a number gives way to the next, with its tick.
         if texts.get(at + 1).is_none_or(|(next, _)| (middle(*v) - middle(*next)).abs() > 2.0 * half) {
+            scene.line(vec![[bar.right(), height(*v)], [bar.right() + TICK, height(*v)]], hair);
             let place = [bar.right() + TICK + 2.0, middle(*v)];
             scene.text_mid(place, text.clone(), theme.tick, theme.axis, Anchor::Start);
         }

@@ -19,7 +19,7 @@ const MAX_ROW_PT: f32 = 17.0;
 /// A probability in percent, or a difference of two in percentage points, as text, all with one decimal.
 fn probability_text(trace: &Trace, p: &Prediction) -> String {
     let percent = (f64::from(p.probability) * 1000.0).round() / 10.0;
-    let text = minus(format!("{percent:.1}"));
+    let text = if percent.is_finite() { minus(format!("{percent:.1}")) } else { number(percent) };
     match trace.minus {
         Some(_) if percent > 0.0 => format!("+{text}"),
         Some(_) => text,

@@ -59,7 +59,8 @@ fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
     let row = Comparison::new(&[&swept; 3], &path, &Options::default()).scene(theme, COLUMN);
     all.push(("a low row".to_owned(), row.expect("something to see")));
     let narrow = ["kernel", "scores"].map(|id| find(id).expect("a figure"));
-    let three = Comparison::new(&[&soft; 3], &narrow, &Options::default()).scene(theme, 2.0 * COLUMN);
+    let sinkhorn = traces::sinkhorn_trace();
+    let three = Comparison::new(&[&sinkhorn; 3], &narrow, &Options::default()).scene(theme, 2.0 * COLUMN);
     all.push(("three side by side".to_owned(), three.expect("something to see")));
     let cases =
         [("", Options::default()), (" after 40 steps", Options { step: Some(40), ..Options::default() })];
