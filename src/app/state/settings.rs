@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::connection::Host;
 use crate::app::jobs::tasks::TrainPlaceSettings;
@@ -43,7 +43,7 @@ listed! {
     }
 }
 
-/// The settings. Absent fields have their defaults; unknown ones are ignored.
+/// The settings. Absent fields have their defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
@@ -61,6 +61,9 @@ pub struct Settings {
     pub library: LibrarySections,
     /// Where trainings run.
     pub training: TrainPlaceSettings,
+    /// Fields that this version does not know, kept as found.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
 }
 
 /// The window's size.
@@ -120,6 +123,7 @@ impl Default for Settings {
             recent: Recent::default(),
             library: LibrarySections::default(),
             training: TrainPlaceSettings::default(),
+            rest: Map::new(),
         }
     }
 }
@@ -305,6 +309,11 @@ mod tests {
         .expect("written");
         let found = Settings::load(&path).expect("loaded");
         assert_eq!((found.scale, found.window), (4.0, WindowSize::default()));
+        // What only a later version knows outlives a change of this one.
+        let dark = Settings { theme: ThemeChoice::Dark, ..found.clone() };
+        dark.save_changes(&found, &path).expect("saved");
+        let saved = Settings::load(&path).expect("loaded");
+        assert_eq!((saved.theme, &saved.rest["colour"]), (ThemeChoice::Dark, &Value::from("red")));
         atomic_file::write_with(&path, |file| file.write_all(b"[")).expect("written");
         let error = Settings::load(&path).expect_err("no JSON").to_string();
         assert!(error.contains("settings.json") && error.contains("delete"), "{error}");
