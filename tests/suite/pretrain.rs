@@ -157,8 +157,13 @@ fn a_stopped_pretraining_is_kept_and_goes_on() {
         stderr.contains("`--resume` continues from there") && !cut.join("model.safetensors").exists(),
         "{stderr}"
     );
+    let [data, elsewhere] = ["pictures", "elsewhere"].map(|name| desk.path().join(name));
     let mut again = program();
-    done(again.args(["pretrain", "--resume", "--out"]).arg(&cut));
+    again.args(["pretrain", "--resume", "--out"]).arg(&cut);
+    fs::rename(&data, &elsewhere).expect("moved");
+    assert_ends(&mut again, 1, &["the dataset it names cannot be opened", "`--data DIR`"]);
+    fs::rename(&elsewhere, &data).expect("moved back");
+    done(&mut again);
     assert_same(&cut, &desk.path().join("undisturbed"));
     // A finished pre-training stays unchanged.
     let before = tree(&cut);

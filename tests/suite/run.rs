@@ -285,6 +285,12 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     // A run is not overwritten, and not resumed with other settings.
     assert_ends(&mut desk.train("run", 2, &[]), 2, &["--resume"]);
     assert_ends(&mut desk.train("run", 3, &["--resume"]), 2, &["`protocol.epochs`: 2 there, 3 now"]);
+    // Nor without its dataset, which has moved.
+    let elsewhere = desk.path("elsewhere");
+    fs::rename(desk.data(), &elsewhere).expect("moved");
+    let words = ["the dataset it names cannot be opened", "`--data DIR`", "no such file"];
+    assert_ends(&mut desk.resume("run", &[]), 1, &words);
+    fs::rename(&elsewhere, desk.data()).expect("moved back");
     let before = files(&folder.join("probes"));
     done(&mut desk.train("run", 2, &["--resume"]));
     assert!(before == files(&folder.join("probes")));

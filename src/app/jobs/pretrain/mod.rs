@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use burn::tensor::Device;
 
 use self::folder::{Folder, damaged};
@@ -130,7 +130,13 @@ pub fn run(
     let Some(data) = &settings.data else {
         bail!(Usage(format!("{} has nothing to resume; --data starts a pre-training", out.display())));
     };
-    let dataset = data::open(data)?;
+    let dataset = match &begun {
+        Some(begun) if begun.settings.data.as_ref() == Some(data) => data::open(data).with_context(|| {
+            let out = out.display();
+            format!("{out}/pretraining.json: the dataset it names cannot be opened; give its new location with `--data DIR`")
+        })?,
+        _ => data::open(data)?,
+    };
     let samples = samples(&dataset, settings.split)?;
     let manifest = Manifest::new(settings, &dataset, &samples)?;
     let choice = device::choose(&settings.device)?;

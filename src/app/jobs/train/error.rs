@@ -21,6 +21,14 @@ pub enum TrainingError {
     /// The dataset.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// The dataset of a run that is resumed is no longer where it was.
+    #[error("{run}/run.json: the dataset it names cannot be opened; give its new location with `--data DIR`")]
+    Moved {
+        /// The run's folder.
+        run: PathBuf,
+        /// What is wrong with the dataset.
+        source: DataError,
+    },
     /// The tokens.
     #[error(transparent)]
     Extract(#[from] ExtractError),

@@ -154,7 +154,12 @@ pub fn run(
             None
         }
     };
-    let dataset = plan.dataset()?;
+    let dataset = plan.dataset().map_err(|source| match &before {
+        Some((_, run)) if settings.data.as_ref() == Some(&run.manifest.dataset.path) => {
+            TrainingError::Moved { run: out.clone(), source }
+        }
+        _ => source.into(),
+    })?;
     let parts = Parts::divide(&dataset, settings.selection)?;
     axes::check_selection(&plan.heads, parts.selection)?;
     let mut token_plan = Plan::new(plan.tokens(), &dataset)?;
