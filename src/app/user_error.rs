@@ -15,6 +15,7 @@ use crate::model::backbone::preprocess::PreprocessError;
 use crate::model::data::DataError;
 use crate::model::device::DeviceError;
 use crate::model::io::catch_panic::{contain, cut};
+use crate::model::probe::ProbeError;
 use crate::model::train::classifier::ModelError;
 use crate::model::train::run::RunError;
 use crate::viz::export::ExportError;
@@ -131,6 +132,7 @@ pub fn refused(error: &anyhow::Error) -> bool {
         || error.downcast_ref().is_some_and(not_of_backbone)
         || error.downcast_ref().is_some_and(no_such_size)
         || error.downcast_ref().is_some_and(no_such_format)
+        || error.downcast_ref().is_some_and(of_other_tokens)
         || data
         || error.chain().any(is_file_for_folder)
         || matches!(
@@ -172,6 +174,12 @@ fn not_of_backbone(error: &BackboneError) -> bool {
 
 fn no_such_size(error: &PreprocessError) -> bool {
     matches!(error, PreprocessError::Size { .. })
+}
+
+/// Whether a probe was named that reads other tokens than the backbone's.
+fn of_other_tokens(error: &ProbeError) -> bool {
+    use ProbeError::{NoCls, OrderLength, Width};
+    matches!(error, Width { .. } | OrderLength { .. } | NoCls { .. })
 }
 
 fn no_such_format(error: &ExportError) -> bool {

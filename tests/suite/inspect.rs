@@ -324,7 +324,7 @@ fn mistakes_are_told_before_any_work() {
     };
     let absent = work.path().join("absent.png");
     for (image, probe, more, expected, words) in [
-        (&*image, &*wide, &[][..], 1, &["24", "32", "wide.safetensors"][..]),
+        (&*image, &*wide, &[][..], 2, &["24", "32", "wide.safetensors"][..]),
         (&image, &probe, &["--class", "dog"], 2, &["`dog`", "tench"]),
         (&image, &probe, &["--class", "99"], 2, &["7 classes; choose a number from 0 to 6"]),
         (&absent, &probe, &[], 2, &["absent.png"]),

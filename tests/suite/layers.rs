@@ -313,8 +313,7 @@ fn joined_layers_are_trained_on_and_asked_about() {
     };
     let (_, stderr) = succeeds(&mut inspect(&[]));
     assert!(!stderr.contains("mean little"), "{stderr}");
-    let (code, _, stderr) = run(&mut inspect(&["--blocks", "1"]));
-    assert!(code != 0 && stderr.contains(&format!("hidden size {}", 2 * d)), "{stderr}");
+    assert_ends(&mut inspect(&["--blocks", "1"]), 2, &[&format!("hidden size {}", 2 * d)]);
     assert_ends(&mut inspect(&["--blocks", "4"]), 2, &["ending at layer 2, but there are only 3"]);
     assert_ends(&mut inspect(&["--blocks", "0"]), 2, &["expected a number of layers, from 1"]);
     done(&mut desk.eval("run", &[]));
