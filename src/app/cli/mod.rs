@@ -255,6 +255,12 @@ mod tests {
             ("figures --dpi x", "--dpi", "a number from 10 to 2400 dots per inch"),
             ("demo build --layers -1", "--layers", "a whole number from 1 to 64"),
             ("train --cpus x", "--cpus", "a whole number from 1"),
+            (
+                "pretrain --data x --out y --objective supervised --mask-ratio 0.5",
+                "--mask-ratio",
+                "leave it out",
+            ),
+            ("open --device foo", "--device", "auto, cpu, wgpu, wgpu:<index or name>, cuda or cuda:<index>"),
             ("train --time foo", "--time", "minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS"),
         ] {
             let words = ["ssmprobe"].into_iter().chain(line.split(' '));

@@ -19,6 +19,7 @@ use crate::app::window::native;
 use crate::app::window::panels::{self, PanelPlace};
 use crate::app::worker::{Worker, WorkerEnv};
 use crate::model::backbone::hub::{self, is_file_of_hub};
+use crate::model::device;
 use crate::model::io::atomic_file;
 
 /// Open the window with backbones, probes, runs, images, datasets or a workspace.
@@ -40,7 +41,7 @@ pub struct Open {
     #[arg(long, value_name = "DIR|TABLE")]
     data: Option<PathBuf>,
     /// Where to compute: cpu, wgpu, cuda or auto; remembered
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = device_name)]
     device: Option<String>,
     /// Start with the bundled demo instead of what was open last
     #[arg(long, conflicts_with_all = ["paths", "backbone", "on"])]
@@ -138,6 +139,14 @@ impl Open {
             paths.extend(path.map(PathBuf::from));
         }
         Ok((host, paths))
+    }
+}
+
+/// Parses the name of a device: a slip would be remembered.
+fn device_name(name: &str) -> Result<String, String> {
+    match device::is_name(name) {
+        true => Ok(name.to_owned()),
+        false => Err("expected auto, cpu, wgpu, wgpu:<index or name>, cuda or cuda:<index>".to_owned()),
     }
 }
 

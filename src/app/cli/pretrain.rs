@@ -8,9 +8,11 @@ use clap::Args;
 use crate::app::format::{counted, watching};
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::pretrain::{self, Event, Manifest, Point, PretrainSettings, PretrainSpec};
+use crate::app::terminal::error::Usage;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::{self, say};
+use crate::model::pretrain::Objective;
 
 /// Pre-train a small vision transformer on images, as a masked autoencoder or supervised.
 #[derive(Args)]
@@ -46,9 +48,14 @@ once).";
 impl Pretrain {
     /// Pre-trains. A run stopped by Ctrl-C is saved, and is no failure.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        interrupt::listen();
         let begun = if self.resume { pretrain::begun(&self.out)? } else { None };
+        let hides = self.settings.has("mask_ratio");
         let settings = self.settings.over(begun.unwrap_or_default());
+        if hides && settings.objective == Objective::Supervised {
+            let why = "--mask-ratio: supervised pre-training hides no patches; leave it out, or pass --objective masked";
+            return Err(Usage(why.to_owned()).into());
+        }
+        interrupt::listen();
         let spec = PretrainSpec { settings, out: self.out, resume: self.resume };
         let mut display = Display::new();
         let (mut working, mut epochs) = (None, 0);

@@ -63,13 +63,19 @@ fn with_article(kind: &str) -> String {
     format!("{} {kind}", if vowel { "an" } else { "a" })
 }
 
-/// The device that `name` stands for, among those that are `there`.
+/// Whether a device can be called `name`, on this machine or another.
+pub fn is_name(name: &str) -> bool {
+    match name.trim().split_once(':') {
+        None => matches!(name.trim(), "auto" | "cpu" | "wgpu" | "cuda"),
+        Some((wanted, which)) => matches!(wanted, "wgpu" | "cuda") && !which.trim().is_empty(),
+    }
+}
+
+/// The device that `name`, which is not `auto`, stands for, among those that are `there`.
 pub(super) fn select<'a>(name: &str, there: &'a [Found]) -> Result<&'a Found, DeviceError> {
     let name = name.trim();
     let (wanted, which) = name.split_once(':').map_or((name, None), |(wanted, which)| (wanted, Some(which)));
-    let known = matches!((wanted, which), ("cpu" | "wgpu" | "cuda", None))
-        || matches!((wanted, which), ("wgpu" | "cuda", Some(which)) if !which.trim().is_empty());
-    if !known {
+    if !is_name(name) {
         return Err(DeviceError::Unknown { name: name.into(), there: in_words(there) });
     }
     if wanted == "cuda" && !cfg!(feature = "cuda") {

@@ -24,7 +24,7 @@ mod memory;
 mod silence_drivers;
 
 pub use check::{Check, CheckError, check};
-pub use choice::{Choice, choose};
+pub use choice::{Choice, choose, is_name};
 pub use kernel_cache::keep_kernels;
 pub use memory::{free_main_memory, main_memory};
 pub use silence_drivers::quiet_drivers;
