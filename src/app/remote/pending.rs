@@ -35,6 +35,8 @@ pub(super) struct PendingRequests {
     runs: Vec<PathBuf>,
     /// Jobs that open again what was open: the window got their end from an earlier worker.
     reopening: IndexMap<JobId, Request>,
+    /// How often each of them has begun in a row without an end.
+    attempts: IndexMap<JobId, u32>,
     /// Whether all other requests are held back until the backbones are open again.
     deferring: bool,
     /// Requests to close entries that came while `deferring`.
@@ -75,6 +77,10 @@ impl PendingRequests {
     pub(super) fn receive(&mut self, event: Event) -> Option<Event> {
         if let Some(job) = event.job().filter(|job| self.reopening.contains_key(job)) {
             return match event {
+                Event::Started(_) => {
+                    *self.attempts.entry(job).or_default() += 1;
+                    None
+                }
                 Event::Failed(_, error) => {
                     self.reopening.shift_remove(&job);
                     let text = format!("Could not be reopened: {}", error.lines.join(": "));
@@ -115,15 +121,27 @@ impl PendingRequests {
         Some(event)
     }
 
-    /// Records that the worker is lost; returns the ends of the jobs that are not sent again.
+    /// Records that the worker is lost; returns the ends of the jobs that are not sent again, and warnings of what is not opened again.
     pub(super) fn lost(&mut self) -> Vec<Event> {
-        self.reopening.clear();
-        self.closed.clear();
-        self.deferring = false;
         for job in self.jobs.values_mut().filter(|job| !job.is_detached()) {
             job.losses += u32::from(std::mem::take(&mut job.started));
         }
-        self.take_ended()
+        let mut ended = self.take_ended();
+        self.attempts.retain(|job, attempts| {
+            let opens = self.reopening.contains_key(job);
+            if opens && *attempts >= MAX_LOSSES {
+                self.backbones.retain(|_, request| request.job() != Some(*job));
+                self.probes.retain(|_, request| request.job() != Some(*job));
+                let why = format!("the connection was lost {MAX_LOSSES} times while it was opening");
+                let text = format!("Could not be reopened: {why}. It may be the cause: open it again to try");
+                ended.push(Event::Warning { job: *job, text });
+            }
+            opens && *attempts < MAX_LOSSES
+        });
+        self.reopening.clear();
+        self.closed.clear();
+        self.deferring = false;
+        ended
     }
 
     /// Removes the jobs that were cancelled or failed too often, while no worker runs them; returns their last events.
@@ -355,5 +373,24 @@ mod tests {
         }
         // The other job never started.
         assert_eq!(all_requests(&mut pending)[0], images(4));
+    }
+
+    #[test]
+    fn what_takes_every_worker_with_it_as_it_opens_again_is_not_opened_for_ever() {
+        let mut pending = open_both();
+        assert!(pending.lost().is_empty());
+        for loss in 1..=MAX_LOSSES {
+            assert_eq!(pending.reopen_requests(), [backbone(1, 10, "one")]);
+            assert!(pending.receive(Event::Started(JobId(1))).is_none());
+            let ended = pending.lost();
+            match loss {
+                MAX_LOSSES => {
+                    assert!(matches!(&ended[..], [Event::Warning { job: JobId(1), .. }]), "{ended:?}");
+                }
+                _ => assert!(ended.is_empty()),
+            }
+        }
+        // The probe has done nothing.
+        assert_eq!(all_requests(&mut pending)[0], probe(2, 10));
     }
 }
