@@ -38,7 +38,10 @@ pub enum RemoteErrorKind {
          `ssh-copy-id`, or unlock the key in an agent"
     )]
     Denied,
-    #[error("it has no program `{program}`. Install it there, or give its path with --remote-program PATH")]
+    #[error(
+        "it has no program `{program}`. Install it there (`ssmprobe remote install HOST`), or give its path with \
+         --remote-program PATH"
+    )]
     NoProgram { program: String },
     #[error(
         "its `{program}` exits immediately ({status}). A version without `serve` is too old: update the program there"
