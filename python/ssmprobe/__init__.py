@@ -11,12 +11,19 @@ Needs NumPy alone; pandas (`Table.to_pandas`) and torch (`save_probe` of a modul
 docs/definitions.md says. Errors of files are `FileError`: the file, the field, what was found and what was expected.
 """
 
+from importlib import metadata as _metadata
+
 from ._dataset import Evaluation, Run, Tokens, read_evaluation, read_run, tokens
 from ._files import FileError, Table
 from ._heads import HEADS, Output
 from ._probe import Probe, load_probe, save_probe
 from ._program import ProgramError, Window, demo, open, program, run
 from ._trace import Diagnostic, Evidence, Inspection, Prediction, Trace, read_inspect, read_trace
+
+try:
+    __version__ = _metadata.version("ssmprobe")
+except _metadata.PackageNotFoundError:
+    __version__ = "0+checkout"  # a clone on the path, which pip did not install
 
 __all__ = [
     "HEADS",
@@ -34,6 +41,7 @@ __all__ = [
     "Tokens",
     "Trace",
     "Window",
+    "__version__",
     "demo",
     "load_probe",
     "open",

@@ -96,7 +96,7 @@ def run(*arguments: PathLike) -> str:
     """Runs `ssmprobe ARGUMENTS...` to its end and returns what it printed; an error with what it said where it failed.
 
     Progress and warnings appear on `sys.stderr` meanwhile. On Ctrl-C the program finishes its step and saves,
-    then `KeyboardInterrupt` is raised; a second Ctrl-C ends it at once.
+    then `KeyboardInterrupt` is raised; a second Ctrl-C ends it at once. It also saves and ends where Python is killed.
     """
     return _run(arguments, loud=True)
 
@@ -105,8 +105,11 @@ def _run(arguments: Iterable[PathLike], loud: bool) -> str:
     words = [os.fspath(word) for word in arguments]
     said: deque[str] = deque(maxlen=50)  # the last lines
     held: list[str] = []  # an error with its causes and advice, which the exception says if the program failed
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed:
-        process = _start(words, stdout=printed, stderr=subprocess.PIPE)
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed,
+        # Its input, into which nothing is written, ends with this process, however that ends.
+        _start(["--ends-with-input", *words], stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.PIPE) as process,
+    ):
 
         def tell(*lines: str) -> None:
             if loud:

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import stat
+import subprocess
 import sys
 import sysconfig
 import threading
@@ -128,6 +129,30 @@ def test_whatever_ends_the_waiting_ends_the_program(stand_in: Path) -> None:
     finally:
         signal.signal(signal.SIGALRM, before)
     assert saved.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+def test_the_program_hears_that_python_was_killed(stand_in: Path) -> None:
+    begun, heard = stand_in.with_name("begun"), stand_in.with_name("heard")
+    stand_in.write_text(f'#!/bin/sh\n[ "$1" = --ends-with-input ] && touch {begun}\ncat\ntouch {heard}\n')
+    paths = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    kernel = subprocess.Popen([sys.executable, "-c", "import ssmprobe; ssmprobe.run('train')"], env=paths)
+
+    def wait_for(file: Path) -> None:
+        end = time.monotonic() + 60
+        while not file.exists():
+            assert time.monotonic() < end, file
+            time.sleep(0.05)
+
+    wait_for(begun)
+    assert not heard.exists()
+    kernel.kill()
+    kernel.wait()
+    wait_for(heard)
+
+
+def test_the_version_is_that_of_the_program(program: Path) -> None:
+    assert ssmprobe.__version__ in (ssmprobe.run("--version").split()[-1], "0+checkout")
 
 
 def test_the_program_reads_the_images_that_are_written(tmp_path: Path, program: Path) -> None:

@@ -140,6 +140,21 @@ fn a_training_that_nohup_started_outlives_its_terminal() {
 }
 
 #[test]
+fn a_training_whose_starter_is_gone_is_saved() {
+    let desk = Desk::new(36, 12);
+    let train = desk.train("run", 100_000, &["--seeds", "1"]);
+    let mut program = Command::new(train.get_program());
+    program.arg("--ends-with-input").args(train.get_args()).stdin(Stdio::piped());
+    let mut child = start(&mut program);
+    let input = child.stdin.take();
+    until("a checkpoint", || desk.path("run/state/checkpoint.safetensors").exists());
+    assert!(child.try_wait().expect("a child").is_none(), "its input has not ended");
+    drop(input);
+    let (code, stderr, _) = end(child);
+    assert_eq!(code, Some(130), "{stderr}");
+}
+
+#[test]
 fn a_training_that_is_ended_at_once_goes_on_to_the_same_bits() {
     let desk = Desk::new(36, 12);
     done(&mut desk.train("whole", 40, &["--seeds", "1"]));

@@ -51,6 +51,9 @@ use crate::model::device;
 #[command(version, about, after_help = "See `ssmprobe help COMMAND` for more information on a command.")]
 #[command(mut_subcommands(with_negative_numbers))]
 pub(super) struct Cli {
+    /// Take the end of standard input for Ctrl-C: whoever started this program, as the Python package, is gone.
+    #[arg(long, hide = true)]
+    ends_with_input: bool,
     #[command(subcommand)]
     verb: Option<Verb>,
 }
@@ -164,8 +167,11 @@ pub fn main() -> ExitCode {
     device::keep_kernels(paths::kernels().as_deref());
     crash::install(crash::folder());
     let parsed = Cli::parse();
-    match interrupt::install().and_then(|()| start_threads(parsed.verb.as_ref())).and_then(|()| parsed.run())
-    {
+    let ready = interrupt::install().and_then(|()| match parsed.ends_with_input {
+        true => interrupt::at_end_of_input(),
+        false => Ok(()),
+    });
+    match ready.and_then(|()| start_threads(parsed.verb.as_ref())).and_then(|()| parsed.run()) {
         Ok(code) => code,
         Err(error) => error::report(&error),
     }

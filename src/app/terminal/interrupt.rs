@@ -4,6 +4,7 @@
 //! first one if the verb never checks [`flow`]. Every such end removes the program's temporary files: files with their
 //! final names are complete, and work resumes from them. Started by `nohup`, the program ignores SIGHUP.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -55,6 +56,16 @@ pub fn install() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Takes the end of standard input for a signal; an error if it cannot be waited for.
+pub fn at_end_of_input() -> anyhow::Result<()> {
+    let wait = || {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink()); // an input that fails has ended, too
+        signalled();
+    };
+    Builder::new().name("input".into()).spawn(wait).context("cannot wait for the end of the input")?;
+    Ok(())
+}
+
 /// Ignores SIGHUP; returns how it was taken before.
 #[cfg(unix)]
 fn ignore_hang_up() -> libc::sighandler_t {
@@ -80,7 +91,7 @@ pub fn working() -> Working {
     CANCEL.working()
 }
 
-/// Handles a signal, on the thread of the signal handler.
+/// Handles a signal, on the thread of the signal handler; or the end of the input.
 fn signalled() {
     if SIGNALS.fetch_add(1, SeqCst) > 0 || !LISTENING.load(SeqCst) {
         end();
