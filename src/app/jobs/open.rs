@@ -17,7 +17,7 @@ use crate::app::format::counted;
 use crate::app::image_files::{images_below, is_probe};
 use crate::app::paths::expanded;
 use crate::app::user_error::UserError;
-use crate::model::data::{self, Dataset, Split};
+use crate::model::data::{self, DataError, Dataset, Split};
 use crate::model::train::run::{Manifest, Run, RunError};
 
 /// Images of one event.
@@ -111,6 +111,16 @@ pub fn dataset(path: &Path, reporter: &mut dyn Reporter) -> Result<Dataset, JobE
         if reporter.cancel().is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     Ok(found?)
+}
+
+/// The dataset that a file of earlier work names is not where it was.
+#[derive(Debug, thiserror::Error)]
+#[error("{recorded_in}: the dataset it names cannot be opened; give its new location with `--data DIR`")]
+pub struct DatasetMoved {
+    /// The file: `run.json` or `pretraining.json`.
+    pub recorded_in: PathBuf,
+    /// What is wrong with the dataset.
+    pub source: DataError,
 }
 
 /// The folder that holds the probe files of `folder`: itself, or `probes` of a run; and whether it is a run.

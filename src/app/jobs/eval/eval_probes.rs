@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::app::jobs::open::DatasetMoved;
 use crate::app::jobs::train::{Parts, labelled};
 use crate::app::user_error::Usage;
 use crate::model::data::token_cache::TokenKey;
@@ -81,13 +82,9 @@ pub struct EvaluatedProbe {
 ///
 /// # Errors
 /// If it cannot be opened at the path in the run's manifest.
-pub fn dataset_of(run: &Run) -> anyhow::Result<Dataset> {
-    data::open(&run.manifest.dataset.path).with_context(|| {
-        let run = run.folder().display();
-        format!(
-            "{run}/run.json: the dataset it names cannot be opened; give its new location with `--data DIR`"
-        )
-    })
+pub fn dataset_of(run: &Run) -> Result<Dataset, DatasetMoved> {
+    let recorded_in = run.folder().join("run.json");
+    data::open(&run.manifest.dataset.path).map_err(|source| DatasetMoved { recorded_in, source })
 }
 
 /// The images of an evaluation, as indices into the token cache.

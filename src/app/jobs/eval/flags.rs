@@ -174,7 +174,7 @@ impl EvalFlags {
     /// Opens the dataset: that of `--data`, else that of the run.
     pub(super) fn dataset(&self, run: Option<&Run>) -> anyhow::Result<Dataset> {
         match (&self.data, run) {
-            (None, Some(run)) => dataset_of(run),
+            (None, Some(run)) => Ok(dataset_of(run)?),
             (data, _) => Ok(data::open(data.as_deref().expect("asked for above"))?),
         }
     }

@@ -7,12 +7,12 @@ mod files;
 mod flags;
 mod one_probe;
 mod parts;
+mod run_results;
 mod setup;
 mod stability;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
 use burn::tensor::Device;
@@ -22,6 +22,7 @@ pub use self::eval_probes::{EvaluatedProbe, Question, Subject, dataset_of};
 pub use self::files::RowFormat;
 pub use self::flags::EvalFlags;
 use self::one_probe::Inputs;
+use self::run_results::RunResults;
 use self::setup::Setup;
 use super::engine::Engine;
 use super::evaluate::eval_set;
@@ -30,7 +31,6 @@ use super::inspect::sources::{distinct, stems};
 use super::regions::{RegionSource, of_samples};
 use super::removal::{Encoder, SubsetReader};
 use super::result_file::ResultFile;
-use super::run_metrics::{ProbeMetrics, RunMetrics};
 use super::tokens::{TokenReader, preprocessor};
 use super::train::readable;
 use super::{JobError, Reporter, Unit};
@@ -80,11 +80,6 @@ pub enum EvalEvent {
     /// The results are stored; for a run, in this file.
     Kept(Option<PathBuf>),
 }
-
-/// Results whose storing takes less than this are stored after every probe.
-const QUICK: Duration = Duration::from_secs(1);
-/// Storing results that takes longer is repeated after this many times as long.
-const STORE_SHARE: u32 = 10;
 
 /// Receives the events; an error it returns ends the job.
 pub type EvalSink<'a> = dyn Fn(EvalEvent) -> anyhow::Result<()> + Sync + 'a;
@@ -163,21 +158,13 @@ impl Eval<'_> {
         let taus = self.stability(engine, &setup, &own_samples, reporter)?;
         let names = stems(subjects.iter().map(|subject| subject.path.as_path()), &[]);
         let run = run.as_ref().filter(|_| flags.reading.is_none());
+        let mut results = RunResults::new(run);
         let (mut evaluated_probes, mut partial) = (0, 0);
-        // What is not stored yet; when the run's results were stored last, and how long that took.
-        let (mut unstored, mut stored, mut took) = (RunMetrics::default(), Instant::now(), Duration::ZERO);
         for ((subject, name), taus) in subjects.iter().zip(&names).zip(taus) {
             match inputs.evaluate(engine, (subject, name), taus, reporter) {
                 Ok(Some((answer, files))) => {
                     evaluated_probes += 1;
-                    unstored.probes.extend(probe_metrics(&answer, flags.seed));
-                    // At once: a kill or a full disk after hours then costs one probe. The file is written whole, and where it
-                    // has grown large, that takes a tenth of the time at most.
-                    if let Some(run) = run.filter(|_| is_due(stored.elapsed(), took)) {
-                        let begun = Instant::now();
-                        std::mem::take(&mut unstored).keep(run)?;
-                        (stored, took) = (Instant::now(), begun.elapsed());
-                    }
+                    results.add(&answer, flags.seed)?;
                     sink(EvalEvent::Asked(Box::new(answer)))?;
                     if let Some(files) = files.transpose()? {
                         sink(EvalEvent::Survey { probe: subject.path.clone(), files })?;
@@ -225,8 +212,8 @@ impl Eval<'_> {
         let noun = noun(images, "image", "images");
         let title = format!("{images} {} {noun} of {}{reading}", question.split, dataset.name);
         sink(EvalEvent::Found { title, images, masks: regions.known() })?;
-        let results = RunMetrics { anchors, ..unstored };
-        sink(EvalEvent::Kept(run.map(|run| results.keep(run)).transpose()?))?;
+        results.set_anchors(anchors);
+        sink(EvalEvent::Kept(results.store()?))?;
         if let Some(parts) = flags.join.filter(|_| end.is_ok()) {
             // On NFS, files stay as long as a process here has them open; the results are stored.
             if let Err(error) = parts::remove(&home, parts as usize) {
@@ -279,32 +266,5 @@ impl Eval<'_> {
     /// Sends the event that a probe cannot be evaluated.
     fn leave_out(&self, subject: &Subject, error: &anyhow::Error) -> anyhow::Result<()> {
         (self.sink)(EvalEvent::LeftOut { probe: subject.path.clone(), error: lines(error).join(": ") })
-    }
-}
-
-/// The results of a probe, whose random draws are seeded with `draws`, as a run keeps them; `None` for a probe of no run.
-fn probe_metrics(
-    EvaluatedProbe { subject, file, metrics }: &EvaluatedProbe,
-    draws: u64,
-) -> Option<ProbeMetrics> {
-    let (head, seed, which) = subject.of.clone()?;
-    let (which, metrics) = (which.name().to_owned(), metrics.clone());
-    Some(ProbeMetrics { head, seed, which, file: Some(file.clone()), draws: Some(draws), metrics })
-}
-
-/// Whether results are stored again, `since` the last time, which `took` so long.
-fn is_due(since: Duration, took: Duration) -> bool {
-    took < QUICK || since >= STORE_SHARE * took
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_are_stored_at_once_until_that_takes_long() {
-        let seconds = Duration::from_secs;
-        assert!(is_due(Duration::ZERO, Duration::from_millis(20)));
-        assert!(!is_due(seconds(60), seconds(8)) && is_due(seconds(80), seconds(8)));
     }
 }

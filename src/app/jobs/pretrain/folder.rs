@@ -31,7 +31,7 @@ use crate::model::train::run::{RunError, RunLock};
 const FORMAT: u64 = 1;
 /// Upper bound on the size of a manifest, log or checkpoint in bytes.
 const MAX_BYTES: u64 = 1 << 34;
-const MANIFEST: &str = "pretraining.json";
+pub(super) const MANIFEST: &str = "pretraining.json";
 
 /// The settings, pictures and plan of a pre-training, fixed when it begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,13 +9,14 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use burn::tensor::Device;
 
-use self::folder::{Folder, damaged};
+use self::folder::{Folder, MANIFEST, damaged};
 pub use self::folder::{Manifest, Pictures, Point};
 use self::settings::PART;
 pub use self::settings::PretrainSettings;
+use super::open::DatasetMoved;
 use crate::app::format;
 use crate::app::rate::{Pace, RateMeter};
 use crate::app::user_error::Usage;
@@ -131,10 +132,10 @@ pub fn run(
         bail!(Usage(format!("{} has nothing to resume; --data starts a pre-training", out.display())));
     };
     let dataset = match &begun {
-        Some(begun) if begun.settings.data.as_ref() == Some(data) => data::open(data).with_context(|| {
-            let out = out.display();
-            format!("{out}/pretraining.json: the dataset it names cannot be opened; give its new location with `--data DIR`")
-        })?,
+        Some(begun) if begun.settings.data.as_ref() == Some(data) => {
+            let recorded_in = out.join(MANIFEST);
+            data::open(data).map_err(|source| DatasetMoved { recorded_in, source })?
+        }
         _ => data::open(data)?,
     };
     let samples = samples(&dataset, settings.split)?;

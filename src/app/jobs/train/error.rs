@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::app::format;
 use crate::app::jobs::extract::ExtractError;
+use crate::app::jobs::open::DatasetMoved;
 use crate::model::data::DataError;
 use crate::model::data::token_cache::TokenSourceError;
 use crate::model::device::DeviceError;
@@ -21,14 +22,9 @@ pub enum TrainingError {
     /// The dataset.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The dataset of a run that is resumed is no longer where it was.
-    #[error("{run}/run.json: the dataset it names cannot be opened; give its new location with `--data DIR`")]
-    Moved {
-        /// The run's folder.
-        run: PathBuf,
-        /// What is wrong with the dataset.
-        source: DataError,
-    },
+    /// The dataset of a run that is resumed.
+    #[error(transparent)]
+    Moved(#[from] DatasetMoved),
     /// The tokens.
     #[error(transparent)]
     Extract(#[from] ExtractError),

@@ -31,6 +31,7 @@ pub use self::settings::{BATCHES, COUNTS, MOST_SEEDS, SEEDS, TrainSettings, is_r
 pub use self::split::{Parts, labelled, readable};
 pub use self::step_timing::{TimeSpec, time};
 use super::extract::{self, ExtractError, Plan};
+use super::open::DatasetMoved;
 use crate::app::rate::Pace;
 use crate::model::data::Dataset;
 use crate::model::device::{Choice, DeviceError};
@@ -156,7 +157,7 @@ pub fn run(
     };
     let dataset = plan.dataset().map_err(|source| match &before {
         Some((_, run)) if settings.data.as_ref() == Some(&run.manifest.dataset.path) => {
-            TrainingError::Moved { run: out.clone(), source }
+            TrainingError::Moved(DatasetMoved { recorded_in: out.join("run.json"), source })
         }
         _ => source.into(),
     })?;

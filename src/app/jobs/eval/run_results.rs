@@ -1,0 +1,86 @@
+//! Results of a run's probes, stored in its folder as they come.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::EvaluatedProbe;
+use crate::app::jobs::run_metrics::{ProbeMetrics, RunMetrics};
+use crate::model::explain::baselines::Anchor;
+use crate::model::train::run::{Run, RunError};
+
+/// Results whose storing takes less than this are stored after every probe.
+const QUICK: Duration = Duration::from_secs(1);
+/// Storing results that takes longer is repeated after this many times as long.
+const STORE_SHARE: u32 = 10;
+
+/// Stores results at once, so that a kill or a full disk after hours costs one probe. The file is written whole; where it has
+/// grown large, that takes a tenth of the time at most.
+pub(super) struct RunResults<'a> {
+    /// Without a run, nothing is stored.
+    run: Option<&'a Run>,
+    /// What is not stored yet.
+    unstored: RunMetrics,
+    /// When results were stored last.
+    stored: Instant,
+    /// How long that took.
+    took: Duration,
+}
+
+impl<'a> RunResults<'a> {
+    pub fn new(run: Option<&'a Run>) -> Self {
+        Self { run, unstored: RunMetrics::default(), stored: Instant::now(), took: Duration::ZERO }
+    }
+
+    /// Adds the results of a probe, whose random draws were seeded with `draws`; those of a probe of no run are not kept.
+    pub fn add(&mut self, answer: &EvaluatedProbe, draws: u64) -> Result<(), RunError> {
+        let EvaluatedProbe { subject, file, metrics } = answer;
+        let Some((head, seed, which)) = subject.of.clone() else { return Ok(()) };
+        let (which, metrics) = (which.name().to_owned(), metrics.clone());
+        let probe = ProbeMetrics { head, seed, which, file: Some(file.clone()), draws: Some(draws), metrics };
+        self.unstored.probes.push(probe);
+        if is_due(self.stored.elapsed(), self.took) {
+            self.store()?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the run's baselines on the same tokens, if there are any.
+    pub fn set_anchors(&mut self, anchors: Vec<Anchor>) {
+        self.unstored.anchors = anchors;
+    }
+
+    /// Stores what is not stored yet; returns the run's file.
+    pub fn store(&mut self) -> Result<Option<PathBuf>, RunError> {
+        let Some(run) = self.run else { return Ok(None) };
+        let begun = Instant::now();
+        let path = std::mem::take(&mut self.unstored).keep(run)?;
+        (self.stored, self.took) = (Instant::now(), begun.elapsed());
+        Ok(Some(path))
+    }
+}
+
+impl Drop for RunResults<'_> {
+    /// Stores the rest where the job ends with an error, which is the one to tell.
+    fn drop(&mut self) {
+        if !self.unstored.probes.is_empty() {
+            let _ = self.store();
+        }
+    }
+}
+
+/// Whether results are stored again, `since` the last time, which `took` so long.
+fn is_due(since: Duration, took: Duration) -> bool {
+    took < QUICK || since >= STORE_SHARE * took
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_stored_at_once_until_that_takes_long() {
+        let seconds = Duration::from_secs;
+        assert!(is_due(Duration::ZERO, Duration::from_millis(20)));
+        assert!(!is_due(seconds(60), seconds(8)) && is_due(seconds(80), seconds(8)));
+    }
+}
