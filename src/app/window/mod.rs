@@ -47,7 +47,6 @@ use std::thread::JoinHandle;
 use eframe::egui;
 use egui::{CentralPanel, Frame, Margin, Ui, UiBuilder};
 
-use self::dialogs::close_confirm::CloseConfirm;
 use self::dialogs::file_request::FileRequest;
 use self::dialogs::leaving::Leaving;
 use self::dialogs::tour::TourResponse;
@@ -94,7 +93,6 @@ pub struct MainWindow {
     /// What is to be done once a question about a workspace that opens is answered.
     afterwards: Vec<Command>,
     toasts: toasts::Toasts,
-    close: CloseConfirm,
     /// Cancels what an unfinished save goes on to: the last choice of what to leave for counts.
     going_on: Cancel,
     named: NamedWorkspace,
@@ -138,7 +136,7 @@ impl MainWindow {
         if let Some((what, paths)) = self.dialogs.picker.poll() {
             self.handle_files(ctx, what, paths, state, &mut orders);
         }
-        if self.close.decide(ctx, state, || self.named.unsaved(state).is_some()) {
+        if self.dialogs.close.decide(ctx, state, || self.named.unsaved(state).is_some()) {
             self.leave(ctx, Leaving::Quit, state, &mut orders);
         }
         orders
@@ -218,17 +216,9 @@ impl MainWindow {
         let has_focus = ctx.memory(|memory| memory.focused().is_some()); // a field that takes Enter gives it up
         dialog::draw_below(&ctx, || self.draw_panels(ui, &mut cx));
         self.shown = Some(shown);
-        self.draw_dialogs(ui, state, &mut actions, &mut orders);
-        if let Some((what, paths)) = self.dialogs.picker.ui(ui, &state.settings.recent) {
-            self.handle_files(&ctx, what, paths, state, &mut orders);
-        }
-        if let Some((what, paths)) = self.browse(ui, state, &mut actions) {
-            self.handle_files(&ctx, what, paths, state, &mut orders);
-        }
         self.toasts.ui(ui, state, self.jobs_height, &mut actions);
         self.named.settle(state);
-        self.close.ui(ui, state, &mut actions);
-        self.ask_to_save(ui, state, &mut orders);
+        self.draw_dialogs(ui, state, &mut actions, &mut orders);
         let tour = self.dialogs.tour.as_mut().map(|tour| tour.ui(ui, self.jobs_height, has_focus));
         match tour.unwrap_or(TourResponse::Stay) {
             TourResponse::Stay => {}

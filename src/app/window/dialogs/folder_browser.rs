@@ -14,8 +14,7 @@ use crate::app::jobs::folder::{Folder, FolderEntry, MAX_ENTRIES};
 use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::window::panels::UiAction;
-use crate::app::window::{MainWindow, WindowOrder};
-use crate::app::window::{style, widgets};
+use crate::app::window::{MainWindow, WindowOrder, style, widgets};
 use crate::viz::figures::dataset::folded;
 
 /// Height of the list.

@@ -41,7 +41,7 @@ impl MainWindow {
 
     fn proceed(&mut self, ctx: &Context, to: Leaving, orders: &mut Vec<WindowOrder>) {
         match to {
-            Leaving::Quit => self.close.close_now(ctx),
+            Leaving::Quit => self.dialogs.close.close_now(ctx),
             Leaving::Demo => orders.push(WindowOrder::Demo),
             Leaving::Workspace(path) => orders.push(WindowOrder::Open(path)),
             Leaving::Host(host) => orders.push(WindowOrder::Connect(host)),

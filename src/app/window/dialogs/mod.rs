@@ -22,6 +22,7 @@ use std::path::PathBuf;
 
 use eframe::egui::Ui;
 
+use self::close_confirm::CloseConfirm;
 use self::connect::ConnectDialog;
 use self::dialog::{Answer, ask};
 use self::export::Export;
@@ -68,6 +69,8 @@ pub struct Dialogs {
     pub relink: Option<Relink>,
     /// The workspace that waits for an answer, as it reaches beyond this machine.
     pub outside: Option<Relink>,
+    /// What becomes of a training when the window closes.
+    pub close: CloseConfirm,
     /// What to go on to once it is decided whether to save the workspace.
     pub leaving: Option<Leaving>,
     /// A page of the help.
@@ -77,7 +80,7 @@ pub struct Dialogs {
 }
 
 impl MainWindow {
-    /// Draws every open dialog, and carries out what is chosen in them.
+    /// Draws every open dialog but the tour, which leaves the window usable, and carries out what is chosen in them.
     pub(super) fn draw_dialogs(
         &mut self,
         ui: &Ui,
@@ -108,9 +111,15 @@ impl MainWindow {
             }
         }
         self.ask_outside(ui, orders);
+        let chosen = self.dialogs.picker.ui(ui, &state.settings.recent);
+        for (what, paths) in chosen.into_iter().chain(self.browse(ui, state, actions)) {
+            self.handle_files(ui.ctx(), what, paths, state, orders);
+        }
+        self.dialogs.close.ui(ui, state, actions);
+        self.ask_to_save(ui, state, orders);
+        self.export_dialog(ui, orders);
         if !self.asks() {
             orders.extend(self.afterwards.drain(..).map(WindowOrder::Command));
         }
-        self.export_dialog(ui, orders);
     }
 }
