@@ -8,6 +8,7 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::probe::head::{self, Config};
 use ssmprobe::model::probe::{Probe, ProbeError};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
@@ -150,6 +151,21 @@ fn damaged_and_foreign_files_are_refused_with_what_to_do() {
         let bytes = changed("sinkhorn.safetensors", |meta, _| meta["backbone"]["hidden_size"] = width);
         assert!(refused(&bytes).contains("`backbone.hidden_size`"));
     }
+}
+
+#[test]
+fn tokens_of_24_joined_layers_can_be_read() {
+    const WIDTH: usize = 24 * 1024;
+    let bytes = changed("gap.safetensors", |meta, tensors| {
+        meta["backbone"]["hidden_size"] = json!(WIDTH);
+        let weight = tensors.iter_mut().find(|(name, ..)| name == "classifier.weight").expect("a classifier");
+        let classes = weight.2[0];
+        (weight.2, weight.3) = (vec![classes, WIDTH], vec![0; 4 * classes * WIDTH]);
+    });
+    let probe = parse(&bytes).expect("a probe that a training writes");
+    assert!(probe.fits(WIDTH, 4, false).is_ok());
+    let efficient = head::find("efficient").expect("a head");
+    assert!(efficient.build(&Config { width: Some(WIDTH), ..Config::default() }).is_ok());
 }
 
 #[test]

@@ -19,13 +19,12 @@ use crate::model::io::{atomic_file, block, sha256};
 use crate::model::memo::Memo;
 use crate::model::probe::head::{self, Dims};
 use crate::model::probe::params::{Constraint, STEP_BOUNDS, Spec};
+use crate::model::probe::settings::MAX_WIDTH;
 
 /// The metadata key of the probe's description.
 const KEY: &str = "ssmprobe";
 /// Largest probe file in bytes; the largest real ones are some hundred megabytes.
 const MAX_FILE_BYTES: u64 = 4 << 30;
-/// Largest hidden size; the largest vision backbones have 6144.
-const MAX_WIDTH: usize = 16_384;
 
 impl Probe {
     /// Reads a probe file.

@@ -15,12 +15,10 @@ use super::prelude::*;
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::weight_rule::AttentionWeights;
 use crate::model::probe::params::Init;
-use crate::model::probe::settings::{self, Norm};
+use crate::model::probe::settings::{self, MAX_WIDTH, Norm};
 
 /// Default number of queries.
 const QUERIES: usize = 32;
-/// Largest number of features.
-const MAX_WIDTH: usize = 16_384;
 
 pub const SPEC: HeadSpec = HeadSpec {
     id: "efficient",
@@ -33,7 +31,8 @@ pub const SPEC: HeadSpec = HeadSpec {
     build: Build::Normed(Norm::Batch, |config| {
         let expected = "a whole number from 1 that divides the width of the values";
         let queries = |queries| settings::within("queries", queries, 1..=usize::MAX, expected);
-        let width = |width| settings::within("width", width, 1..=MAX_WIDTH, "a whole number from 1 to 16384");
+        let width =
+            |width| settings::within("width", width, 1..=MAX_WIDTH, "a whole number from 1 to 131072");
         let (queries, width) =
             (config.queries.map(queries).transpose()?, config.width.map(width).transpose()?);
         Ok(Box::new(Efficient { queries, width }))
