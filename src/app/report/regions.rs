@@ -53,8 +53,6 @@ fn cells(variant: &Variant, seeds: &[&RegionMeans]) -> Vec<Cell> {
     let mean_of = |value: fn(&RegionMeans) -> Option<f64>| mean(seeds.iter().filter_map(|seed| value(seed)));
     let place = position(seeds);
     let interval = place.map(|(_, interval)| interval).filter(|(low, _)| low.is_finite());
-    // No mean position lies beyond.
-    let interval = interval.map(|(low, high)| (low.max(0.0), high.min(1.0)));
     vec![
         Cell::text(title(variant)),
         Cell::text(first.name.clone()),

@@ -121,7 +121,7 @@ fn means(
     }
 }
 
-/// Mean position of a region over images and trainings, and its 95 % confidence interval over both. `None` if the region has
+/// Mean position of a region over images and trainings, and its 95 % confidence interval over both, within 0 and 1. `None` if the region has
 /// no position, or the trainings have it in different numbers of images.
 pub fn position(trainings: &[&RegionMeans]) -> Option<(f64, (f64, f64))> {
     let row = |means: &&RegionMeans| -> Vec<f64> {
@@ -134,7 +134,7 @@ pub fn position(trainings: &[&RegionMeans]) -> Option<(f64, (f64, f64))> {
     }
     let mean = CrossedMean::new(&rows, 0.0);
     // A single image gives no estimate of the spread over images.
-    let interval = if images > 1 { mean.interval() } else { (f64::NAN, f64::NAN) };
+    let interval = if images > 1 { mean.interval_within(0.0..=1.0) } else { (f64::NAN, f64::NAN) };
     Some((mean.mean, interval))
 }
 
@@ -177,9 +177,15 @@ mod tests {
         assert_eq!(found.precedence, [[Some(0.25), Some(0.0)], [Some(1.0), Some(0.0)]]);
         assert_eq!(found.pairs, [[3, 1], [1, 1]]);
         let (mean, (low, high)) = position(&[&found.regions[0]]).expect("positions");
-        // Student's t of two degrees of freedom: 4.302653 standard errors of 0.25 / sqrt(3).
+        // Student's t of two degrees of freedom: 4.302653 standard errors, here beyond both ends.
+        assert_eq!((mean, low, high), (0.5, 0.0, 1.0));
+        let near = RegionMeans {
+            positions: vec![Some(0.375), None, Some(0.5), Some(0.625)],
+            ..RegionMeans::default()
+        };
+        let (mean, (low, high)) = position(&[&near]).expect("positions");
         assert!((mean - 0.5).abs() < 1e-12 && (mean - low - (high - mean)).abs() < 1e-9);
-        assert!((high - mean - 4.302_652_7 * 0.25 / 3f64.sqrt()).abs() < 1e-5, "{high}");
+        assert!((high - mean - 4.302_652_7 * 0.125 / 3f64.sqrt()).abs() < 1e-5, "{high}");
         assert!(found.holds(4) && !found.holds(3));
         assert_eq!(RegionSummary::new(&[None, None]), None);
     }
