@@ -498,12 +498,16 @@ fn logits_that_are_not_finite_are_refused() {
     let evaluator = Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
     let refused = evaluator.answers(0..1).map(drop).expect_err("no answer").to_string();
     assert!(refused.contains("non-finite"), "{refused}");
+    let mut overflowed = cache.tokens(0);
+    overflowed.patches[0] = f32::INFINITY;
+    let refused = trace(&probe, Intervention::None, &overflowed).unwrap_err().to_string();
+    assert!(refused.contains("--arithmetic float32"), "{refused}");
     // Finite in float64 alone, so that no trace could hold them.
     let mut large = probe.clone();
     large.classifier.weight.fill(f32::MAX);
     large.classifier.bias = vec![f32::MAX, f32::MIN, 0.0];
     let refused = trace(&large, Intervention::None, &cache.tokens(0)).unwrap_err().to_string();
-    assert!(refused.contains("the logits contain non-finite values"), "{refused}");
+    assert!(refused.contains("the logits exceed the largest float32"), "{refused}");
 }
 
 #[test]

@@ -68,12 +68,12 @@ pub enum ExplainError {
     Intervention(#[from] InterventionError),
     #[error("class {class} requested, but the probe has {classes} classes, counted from 0")]
     Class { class: usize, classes: usize },
-    #[error("{what} contain non-finite values; the weights of the {culprit} are probably damaged")]
-    NotFinite { what: &'static str, culprit: &'static str },
     #[error(
-        "{0} exceed the largest float32 (3.4e38), so no trace can hold them; train the probe again, or scale the \
-         head's weights down and the classifier's up"
+        "the tokens contain non-finite values: they overflowed in the backbone; read them in float32 \
+         (`--arithmetic float32`), or if they already are, download the weights again"
     )]
+    NotFinite,
+    #[error("{0} exceed the largest float32 (3.4e38), so no trace can hold them; train the probe again")]
     TooLarge(&'static str),
 }
 
@@ -99,13 +99,13 @@ pub fn explain_by_hand(
 ) -> Result<(Trace, Option<HandOrderReader>), ExplainError> {
     let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
     if !finite(&tokens.patches) || !tokens.cls.iter().all(|cls| finite(cls)) {
-        return Err(ExplainError::NotFinite { what: "the tokens", culprit: "backbone" });
+        return Err(ExplainError::NotFinite);
     }
     let read = ImageReading::new(probe, change, tokens, question.image_seed)?;
     let logits = read.logits();
     // Also in float32: a trace could not be written.
     if !finite(&narrow(&logits)) {
-        return Err(ExplainError::NotFinite { what: "the logits", culprit: "probe" });
+        return Err(ExplainError::TooLarge("the logits"));
     }
     let predictions = predictions(&logits, &probe.meta.classes);
     let class = question.class.unwrap_or(predictions[0].index);

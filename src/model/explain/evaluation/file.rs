@@ -25,7 +25,7 @@ pub const ENDING: &str = "survey.json";
 pub enum FileError {
     #[error("is not what `ssmprobe eval --evaluation` writes (<probe>.{ENDING}): {0}")]
     Json(#[from] serde_json::Error),
-    #[error("is inconsistent: {0}; save the figure again")]
+    #[error("is inconsistent: {0}; evaluate the dataset again")]
     Torn(String),
 }
 
