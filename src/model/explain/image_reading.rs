@@ -68,18 +68,17 @@ impl<'a> ImageReading<'a> {
         evidence::exact(&self.output, self.tokens, &self.probe.classifier, class)
     }
 
-    /// The plan by which the head read the tokens, or the one its router makes although the head ignores order.
-    pub fn plan(&self) -> Option<Cow<'_, Plan>> {
-        if let [Direction { order: Order::Plan(plan), .. }] = self.output.directions() {
-            return Some(Cow::Borrowed(plan));
+    /// The plan by which the head read the tokens; `None` if their order was not soft.
+    pub fn plan(&self) -> Option<&Plan> {
+        match self.output.directions() {
+            [Direction { order: Order::Plan(plan), .. }] => Some(plan),
+            _ => None,
         }
-        let router = self.change.router(&self.probe)?;
-        Some(Cow::Owned(router.plan(self.output.scores.as_deref()?)))
     }
 
     /// Statistics of the [plan](Self::plan).
     pub fn plan_stats(&self) -> Option<PlanStats> {
-        Some(PlanStats::from_plan(&*self.plan()?, self.tokens.grid))
+        Some(PlanStats::from_plan(self.plan()?, self.tokens.grid))
     }
 
     /// Position of every token, `[N]`, from 0 (first) to 1 (last), expected under the plan of these [statistics](Self::plan_stats);

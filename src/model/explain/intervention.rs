@@ -21,7 +21,7 @@ use super::harden::harden;
 use crate::model::grid::Grid;
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, Plan, PlanRows};
 use crate::model::probe::router::{Router, scan};
-use crate::model::probe::{Probe, ProbeError};
+use crate::model::probe::{Meta, Probe, ProbeError};
 pub use crate::model::reading::Intervention;
 use crate::model::tokens::Tokens;
 
@@ -52,8 +52,8 @@ pub enum InterventionError {
 impl Intervention {
     /// The probe with the changed setting, or `probe` itself if the intervention changes no setting.
     pub fn probe<'a>(&self, probe: &'a Probe) -> Result<Cow<'a, Probe>, InterventionError> {
-        let head = probe.meta.head.clone();
-        let mut meta = probe.meta.clone();
+        let lacks = |setting| InterventionError::NoSetting { head: probe.meta.head.clone(), setting };
+        let (router, mut config) = (probe.head().router(), probe.meta.config.clone());
         match *self {
             Self::None
             | Self::Scrambled(_)
@@ -62,26 +62,19 @@ impl Intervention {
             | Self::NoRouting
             | Self::Random(_)
             | Self::Order(_)
-            | Self::Last(_) => {
-                return Ok(Cow::Borrowed(probe));
+            | Self::Last(_) => return Ok(Cow::Borrowed(probe)),
+            Self::Temperature(_) if !router.is_some_and(Router::is_soft) => return Err(lacks("temperature")),
+            Self::Temperature(temperature) => config.temperature = Some(temperature),
+            Self::Iterations(_) if router.is_none_or(|router| router.settings().iterations.is_none()) => {
+                return Err(lacks("iterations"));
             }
-            Self::Temperature(temperature) => {
-                if !probe.head().router().is_some_and(Router::is_soft) {
-                    return Err(InterventionError::NoSetting { head, setting: "temperature" });
-                }
-                meta.config.temperature = Some(temperature);
-            }
-            Self::Iterations(iterations) => {
-                if probe.head().router().is_none_or(|router| router.settings().iterations.is_none()) {
-                    return Err(InterventionError::NoSetting { head, setting: "iterations" });
-                }
-                meta.config.iterations = Some(iterations);
-            }
+            Self::Iterations(iterations) => config.iterations = Some(iterations),
         }
-        let kind = crate::model::probe::head::find(&head).expect("a probe has a head of the list");
-        if let Err(error) = kind.build(&meta.config) {
+        let kind = crate::model::probe::head::find(&probe.meta.head).expect("a probe has a head of the list");
+        if let Err(error) = kind.build(&config) {
             return Err(InterventionError::Value(error.to_string()));
         }
+        let meta = Meta { config, ..probe.meta.clone() };
         Ok(Cow::Owned(Probe::new(meta, probe.arrays.clone(), probe.classifier.clone())))
     }
 

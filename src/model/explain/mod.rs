@@ -120,8 +120,7 @@ pub fn explain_by_hand(
         seed: question.nulls.map(NullBands::seed).filter(|seed| *seed != 0),
     };
 
-    let plan = read.plan();
-    let stats = plan.as_deref().map(|plan| PlanStats::from_plan(plan, tokens.grid));
+    let stats = read.plan_stats();
     let by_hand = match &read.change {
         Intervention::Order(order) => HandOrderReader::new(&read, class, &question).zip(Some(order)),
         _ => None,
@@ -152,7 +151,7 @@ pub fn explain_by_hand(
         evidence: evidence(&read, class, question.rho),
         routing: match probe.head().is_recurrent() {
             true => bidirectional(&read.change, read.image_seed, tokens.grid.len()),
-            false => routing(&read.output, plan.as_deref()),
+            false => routing(&read.output, read.plan()),
         },
         diagnostics: stats.map(|stats| diagnose(&stats, &read, question.nulls)).unwrap_or_default(),
         minus: None,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::image_reading::ImageReading;
 use super::localization::auc_of_weights;
 use super::readout;
-use crate::model::probe::head_output::{Form, Order, Plan};
+use crate::model::probe::head_output::{Order, Plan};
 use crate::model::regions::{Region, Regions, members};
 use crate::model::stats::{mean, roc_auc};
 use crate::model::trace::{Routing, Trace};
@@ -83,13 +83,9 @@ struct TokenValues<'a> {
 }
 
 impl RegionMeasures {
-    /// Measures of an image; evidence is for `class`. The order of the head's router is used even if the head ignores it.
+    /// Measures of an image; evidence is for `class`.
     pub fn of_reading(reading: &ImageReading<'_>, class: usize, regions: &Regions) -> Self {
-        let plan = || reading.plan().map(|plan| Order::Plan(plan.into_owned()));
-        let sweeps = match &reading.output.form {
-            Form::Scan(directions) => directions.iter().map(|d| Cow::Borrowed(&d.order)).collect(),
-            _ => plan().map(Cow::Owned).into_iter().collect(),
-        };
+        let sweeps = reading.output.directions().iter().map(|d| Cow::Borrowed(&d.order)).collect();
         let weight = readout::token_weight(&reading.output);
         let evidence = reading.evidence(class).ok().map(|exact| exact.token);
         Self::new(&TokenValues { sweeps, weight, evidence }, regions)
