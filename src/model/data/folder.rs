@@ -21,9 +21,11 @@ pub(super) const SPLIT_HERE: Layout = Layout {
     what: "CLASS/IMAGE (two or more classes; part of each is held out)",
     recognise: |path| {
         let folders = walk::folders(path).unwrap_or_default();
-        splits(path).is_empty()
+        // Beside other classes, `train` is one of them: the vehicle of CIFAR-100 and COCO.
+        splits(path).iter().all(|(split, _)| *split == Split::Train)
             && folders
                 .iter()
+                .filter(|class| Split::from_word(&walk::name(class)).is_none())
                 .filter(|class| walk::find(class, 1, &|p| p.is_file() && walk::is_image(p)).is_some())
                 .take(2)
                 .count()
@@ -109,7 +111,26 @@ mod tests {
     use std::fs::{File, create_dir_all};
     use std::ops::ControlFlow;
 
-    use crate::model::data::{DataError, open_watched};
+    use crate::model::data::{DataError, open, open_watched};
+
+    #[test]
+    fn a_class_may_be_called_train_and_no_other_split() {
+        let classes = |folders: &[&str]| {
+            let root = tempfile::tempdir().unwrap();
+            for folder in folders {
+                create_dir_all(root.path().join(folder)).unwrap();
+                File::create(root.path().join(folder).join("0.png")).unwrap();
+            }
+            open(root.path()).map(|dataset| (dataset.layout, dataset.classes))
+        };
+        let (layout, found) = classes(&["train", "bus", "car"]).unwrap();
+        assert_eq!((layout, &found[..]), ("classes", &["bus", "car", "train"].map(str::to_owned)[..]));
+        let (layout, found) = classes(&["train/bus", "train/car", "bus", "car"]).unwrap();
+        assert_eq!((layout, found.len()), ("folder", 2));
+        for unlabelled in [&["train", "test"][..], &["train", "masks"], &["test", "bus", "car"]] {
+            assert!(matches!(classes(unlabelled), Err(DataError::Layout { .. })), "{unlabelled:?}");
+        }
+    }
 
     #[test]
     fn a_listing_tells_how_many_images_it_has_found_and_can_be_stopped() {

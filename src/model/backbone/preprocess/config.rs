@@ -125,7 +125,7 @@ fn read(folder: &Path) -> Result<(PathBuf, Vec<u8>), PreprocessError> {
     };
     if let Some((path, text)) = get("processor_config.json")? {
         let both: Value = serde_json::from_slice(&text).unwrap_or_default();
-        if let Some(own) = both.get("image_processor") {
+        if let Some(own) = both.get("image_processor").filter(|own| !own.is_null()) {
             return Ok((path, own.to_string().into_bytes()));
         }
     }
@@ -298,4 +298,21 @@ fn shorten(value: &Value) -> String {
         text = text.chars().take(79).collect::<String>() + "…";
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_without_one_of_images_leaves_them_to_the_older_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("preprocessor_config.json", r#"{"image_processor_type": "ViTImageProcessor", "size": 96}"#);
+        let clip = r#"{"image_processor_type": "CLIPImageProcessor", "crop_size": 64}"#;
+        for (own, edge) in [("null", 96), (clip, 64)] {
+            write("processor_config.json", &format!(r#"{{"image_processor": {own}}}"#));
+            assert_eq!(Preprocessor::open(folder.path()).unwrap().output(), Some((edge, edge)), "{own}");
+        }
+    }
 }
