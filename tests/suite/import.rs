@@ -276,7 +276,10 @@ fn what_no_shape_says_is_asked_for() {
     assert!(error.contains("--heads") && error.contains("width 24"), "{error}");
     let error = open(&checkpoint("timm"), "timm", &ImportOptions { scale: None, ..options() }).unwrap_err();
     assert!(error.contains("--normalize"), "{error}");
-    open(&checkpoint("beit"), "beit", &none).unwrap(); // its tables of relative biases have a column for each head
+    let error = open(&checkpoint("beit"), "beit", &none).unwrap_err(); // it could be BEiT v2
+    assert!(error.contains("--normalize imagenet (DeiT, BEiT v2), half (Google's ViT, BEiT)"), "{error}");
+    // Its tables of relative biases have a column for each head.
+    open(&checkpoint("beit"), "beit", &ImportOptions { heads: None, ..options() }).unwrap();
     let error = open(&checkpoint("mae"), "mae", &ImportOptions { heads: Some(5), ..options() }).unwrap_err();
     assert!(error.contains("invalid backbone description"), "{error}");
     // An oblong image: 15 patches and CLS.

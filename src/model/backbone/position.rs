@@ -5,8 +5,8 @@
 //!
 //! | kernel | used by | reads at `(i + 1/2) n / m - 1/2` |
 //! |---|---|---|
-//! | [`Kernel::Bicubic`] | ViT, ViT-MAE, BEiT, DINOv2 position tables | 4 taps, Keys' cubic with a = -0.75 |
-//! | [`Kernel::BicubicAntialiased`] | DINOv2 with registers | cubic with a = -0.5, stretched by the downscaling factor, normalised |
+//! | [`Kernel::Bicubic`] | all other position tables | 4 taps, Keys' cubic with a = -0.75 |
+//! | [`Kernel::BicubicAntialiased`] | DINOv2 with registers, EVA-02 | cubic with a = -0.5, stretched by the downscaling factor, normalised |
 //! | [`Kernel::Bilinear`] | BEiT's relative biases | 2 taps |
 //!
 //! Taps beyond the border read the border (antialiased: are dropped). Computed in float64.

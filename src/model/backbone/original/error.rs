@@ -33,7 +33,7 @@ pub enum OriginalError {
     )]
     Image { path: PathBuf, what: String },
     #[error(
-        "{path}: the pixel normalisation of {project} differs between models and is not in the weights: give --normalize imagenet, half or clip, or put the model's config.json from the Hub beside the weights"
+        "{path}: the pixel normalisation of {project} differs between models and is not in the weights: give --normalize imagenet (DeiT, BEiT v2), half (Google's ViT, BEiT) or clip (EVA-02), or put the model's config.json from the Hub beside the weights"
     )]
     Scale { path: PathBuf, project: &'static str },
     #[error(transparent)]

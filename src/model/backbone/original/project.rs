@@ -120,14 +120,15 @@ pub const MOCO_V3: Project = Project {
     ..DINO
 };
 
-/// `microsoft/unilm/beit` (Bao et al., 2022) and BEiT v2 (Peng et al., 2022), pre-trained or fine-tuned.
+/// `microsoft/unilm/beit` (Bao et al., 2022) and BEiT v2 (Peng et al., 2022), pre-trained or fine-tuned. Most have the same names and
+/// shapes, but the images of the latter are normalised by ImageNet's statistics, those of the former to -1 to 1.
 pub const BEIT: Project = Project {
     id: "beit",
     name: "BEiT",
     model_types: &["beit"],
     left_out: &["head.", "lm_head.", "fc_norm.", "cls_pt_layers."],
     heads: &[(768, 12), (1024, 16)],
-    scale: Some(Scale::Half),
+    scale: None,
     ..MAE
 };
 
