@@ -323,6 +323,25 @@ fn what_no_shape_says_is_asked_for() {
 }
 
 #[test]
+fn of_images_larger_than_usual_nothing_is_cropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vit.safetensors");
+    for (side, shortest) in [(224, 256), (336, 336)] {
+        let rows = 1 + (side / 4) * (side / 4);
+        let mut larger = tensors();
+        larger.insert("pos_embed".into(), (vec![1, rows, 24], vec![0; 4 * 24 * rows]));
+        save(&larger, &path);
+        let out = folder.path().join(side.to_string());
+        open(&path, "mae").unwrap().write(&out).unwrap();
+        let Preprocessor { resize, crop, .. } = Preprocessor::open(&out).unwrap();
+        assert_eq!(
+            (crop, resize.map(|(size, _)| size)),
+            (Some((side, side)), Some(Size::Shortest(shortest)))
+        );
+    }
+}
+
+#[test]
 fn a_model_of_timm_is_read_as_the_configuration_beside_its_weights_says() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
