@@ -51,7 +51,7 @@ fn predict(
 }
 
 /// The logits of every head, `[B, C]` each. On the CPU, all heads that pool the tokens share a read of them.
-fn logits(trainers: &[&HeadTrainer], batch: &Batch) -> Vec<Tensor<2>> {
+pub fn logits(trainers: &[&HeadTrainer], batch: &Batch) -> Vec<Tensor<2>> {
     let device = batch.patches.device();
     if !on_cpu(&device) {
         return trainers.iter().map(|trainer| trainer.model.logits(batch)).collect();

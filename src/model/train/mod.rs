@@ -36,7 +36,7 @@ use crate::model::train::optim::Optimizer;
 use crate::model::train::protocol::Protocol;
 pub use batches::Labels;
 use batches::{LayerBatch, epoch_order, give_back, layer_batches};
-pub use evaluate::accuracy;
+pub use evaluate::{accuracy, logits};
 use evaluate::{close_epoch, evaluate_within_epoch};
 use losses::Losses;
 use recorded::RecordedStep;

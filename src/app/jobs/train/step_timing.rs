@@ -13,7 +13,7 @@ use crate::app::jobs::{JobError, Reporter};
 use crate::model::data::Sample;
 use crate::model::ops::cpu::on_cpu;
 use crate::model::probe::head::{Batch, Dims};
-use crate::model::train::{HeadTrainer, Labels, step_all};
+use crate::model::train::{HeadTrainer, Labels, logits, step_all};
 
 /// Further steps are timed until this much time has passed.
 const LONG_ENOUGH: Duration = Duration::from_millis(400);
@@ -79,11 +79,15 @@ impl StepTiming {
         Ok(Self { trainers, batch, labels, rate: plan.settings.rate })
     }
 
-    /// Runs untimed steps that prepare the device: one on the CPU, two on a GPU, where the second is recorded.
+    /// Runs untimed what prepares the device: a step on the CPU; on a GPU two, the second of which is recorded, and an evaluation,
+    /// whose kernels are others.
     fn prepare(&mut self) {
-        let steps = if on_cpu(&self.batch.patches.device()) { 1 } else { 2 };
-        for _ in 0..steps {
+        let on_gpu = !on_cpu(&self.batch.patches.device());
+        for _ in 0..=usize::from(on_gpu) {
             step_all(&mut self.trainers, &self.batch, &self.labels, |_| self.rate);
+        }
+        if on_gpu {
+            self.evaluation();
         }
     }
 
@@ -101,10 +105,9 @@ impl StepTiming {
     /// Time of evaluating one batch.
     fn evaluation(&self) -> Duration {
         let begun = Instant::now();
-        let batch = self.batch.clone().untracked();
-        for trainer in &self.trainers {
-            // Reading the answer waits for the device.
-            trainer.model.logits(&batch).argmax(1).into_data();
+        let trainers: Vec<_> = self.trainers.iter().collect();
+        for logits in logits(&trainers, &self.batch.clone().untracked()) {
+            logits.argmax(1).into_data(); // waits for the device
         }
         begun.elapsed()
     }
