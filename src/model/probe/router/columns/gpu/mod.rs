@@ -21,7 +21,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::{arg, empty, empty_of, takes};
+use crate::model::ops::gpu::{self, arg, empty, empty_of, takes};
 use crate::model::ops::place;
 
 /// The formula of the exponents `e_k(i)`.
@@ -186,6 +186,21 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
 /// Launch dimensions for one thread per entry of this tensor, `[B, N]`.
 fn threads(like: &CubeTensor) -> (CubeCount, CubeDim) {
     let [images, n] = like.shape().dims();
-    let units = like.client.properties().hardware.max_units_per_cube.min(UNITS);
-    (CubeCount::Static(((images * n) as u32).div_ceil(units), 1, 1), CubeDim::new_1d(units))
+    gpu::threads(images * n, like.client.properties().hardware.max_units_per_cube.min(UNITS) as usize)
+}
+
+#[cfg(test)]
+mod gpu_tests {
+    use super::*;
+    use crate::gpus::gpus;
+
+    #[test]
+    fn a_launch_of_many_images_has_no_axis_that_is_too_long() {
+        for (name, device) in gpus() {
+            let like = gpu::cube(Tensor::<2>::zeros([1, 1], &device).expand([65_535, 1024]));
+            let (CubeCount::Static(across, down, 1), units) = threads(&like) else { panic!("{name}") };
+            assert!(across.max(down) <= 65_535, "{name}: {across} x {down}");
+            assert!(across * down * units.x >= 65_535 * 1024, "{name}: {across} x {down} x {}", units.x);
+        }
+    }
 }
