@@ -44,7 +44,7 @@ pub fn standardise(x: Tensor<2>, axis: usize, spread: Spread) -> Tensor<2> {
 
 /// [`standardise`] by the kernels below; none where they do not take `x`: they need a GPU and float32.
 pub fn fused(x: &Tensor<2>, axis: usize, spread: Spread) -> Option<Tensor<2>> {
-    let rounds = 3 * x.dims()[axis].div_ceil(UNITS);
+    let rounds = 4 * x.dims()[axis].div_ceil(UNITS); // of the backward pass
     let op = StandardiseOp { axis, spread };
     takes(x, UNITS, rounds).then(|| apply::<Cube, _, 1, 2>(op, [x.clone().into_dispatch()]))
 }
