@@ -232,7 +232,7 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
     let checkpoint = desk.path().join("done/state/checkpoint.safetensors");
     let bytes = fs::read(&checkpoint).expect("a checkpoint");
     fs::write(&checkpoint, &bytes[..bytes.len() / 2]).expect("written");
-    let torn = "checkpoint.safetensors: it is not a complete checkpoint";
+    let torn = "checkpoint.safetensors: it is not a complete file";
     ends("done", &["--epochs", "2", "--resume"], 1, torn);
     fs::write(&checkpoint, &bytes).expect("written");
     // One more picture makes another dataset.

@@ -5,14 +5,13 @@
 use std::collections::HashMap;
 
 use burn::tensor::Device;
-use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 
 use super::folder::{Precision, serialise};
 use super::{Plan, Pretraining};
 use crate::model::io::array::Arrays;
 use crate::model::train::optim::AdamW;
-use crate::model::train::run::checkpoint::arrays;
+use crate::model::train::run::checkpoint::{arrays, from_bytes};
 
 const KEY: &str = "ssmprobe-pretraining";
 const FORMAT: u64 = 1;
@@ -48,13 +47,8 @@ impl Pretraining {
     /// # Errors
     /// A message, if the bytes are truncated, of a plan with other sizes, or not a checkpoint of a pre-training.
     pub fn restore(plan: &Plan, device: &Device, bytes: &[u8]) -> Result<Self, String> {
-        let torn = |error: safetensors::SafeTensorError| format!("it is not a complete checkpoint ({error})");
-        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(torn)?;
-        let tensors = SafeTensors::deserialize(bytes).map_err(torn)?;
-        let header = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
-        let header = header.ok_or("it is not a pre-training checkpoint")?;
-        let header: Header = serde_json::from_str(header).map_err(|error| error.to_string())?;
-        let Header { format, step, masks } = header;
+        let (tensors, Header { format, step, masks }) =
+            from_bytes(bytes, KEY, "it is not a pre-training checkpoint")?;
         if format != FORMAT {
             return Err(format!("its format is {format}; this program reads {FORMAT}"));
         }

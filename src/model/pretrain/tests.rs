@@ -233,7 +233,7 @@ fn a_checkpoint_goes_on_to_the_same_bits_and_one_of_other_sizes_is_refused() {
             assert!(said.contains(expected), "{said}");
         }
         for torn in [&last[..last.len() - 1], &last[..100], b"", b"no checkpoint of anything"] {
-            assert!(refused(&plan, torn).contains("not a complete checkpoint"));
+            assert!(refused(&plan, torn).contains("not a complete file"));
         }
         // One without the moments of a parameter is refused.
         let mut half = Pretraining::restore(&plan, &device, last).unwrap();

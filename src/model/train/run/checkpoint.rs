@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors};
+use safetensors::{Dtype, SafeTensorError, SafeTensors};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -128,14 +128,15 @@ pub(super) fn to_bytes(tensors: &[Tensor], key: &str, header: &impl Serialize) -
     safetensors::serialize(views, Some(metadata)).map_err(|error| error.to_string())
 }
 
-/// The tensors and the header that [`to_bytes`] wrote; `absent` is the error without one.
-pub(super) fn from_bytes<'a, H: DeserializeOwned>(
+/// The tensors of a safetensors file and the header, as JSON, under `key` in its metadata; `absent` is the error without one.
+pub(in crate::model) fn from_bytes<'a, H: DeserializeOwned>(
     bytes: &'a [u8],
     key: &str,
     absent: &str,
 ) -> Result<(SafeTensors<'a>, H), String> {
-    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
-    let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+    let torn = |error: SafeTensorError| format!("it is not a complete file ({error})");
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(torn)?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(torn)?;
     let header = metadata.metadata().as_ref().and_then(|entries| entries.get(key)).ok_or(absent)?;
     Ok((tensors, serde_json::from_str(header).map_err(|error| error.to_string())?))
 }
