@@ -113,6 +113,7 @@ pub fn refused(error: &anyhow::Error) -> bool {
         | TrainingError::Variants { .. }
         | TrainingError::TestSelection
         | TrainingError::WarmUp { .. }
+        | TrainingError::SingleImage(_)
         | TrainingError::Blocks { .. }
         | TrainingError::Parts { .. }
         | TrainingError::Out { .. }

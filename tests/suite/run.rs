@@ -663,6 +663,11 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         (train, "scenes --layers 1,9 --select-split 0.3", "layer 9 requested"),
         (train, "scenes --rates 0.1,0.2", "--select-split 0.1"),
         (train, "scenes --protocol mae-linprobe --epochs 1", "warms up for 10 epochs"),
+        (
+            "train --backbone MAE --heads linear-bn --cache cache --device cpu --out run --data",
+            "scenes --batch 1",
+            "--batch 1: linear-bn normalises its features over the images of a step",
+        ),
         (eval, "none --probe GAP", "none: cannot be read"),
         (eval, "scenes --probe none", "0 of 1 probe can be evaluated"),
         (eval, "scenes --probe GAP --masks none", "none: is not a folder"),

@@ -145,6 +145,12 @@ pub enum TrainingError {
         /// Epochs of the warm-up.
         warm_up: usize,
     },
+    /// A head with batch normalisation, and one image per step.
+    #[error(
+        "--batch 1: {0} normalises its features over the images of a step, so that nothing of a single one is left; \
+         expected 2 or more, or a head without batch normalisation"
+    )]
+    SingleImage(String),
     /// A head whose `blocks` is not the number of joined layers.
     #[error(
         "{name} has blocks={blocks} (--config), and a token joins {joined} (--blocks): give both the same number, or \
