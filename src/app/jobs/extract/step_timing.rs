@@ -9,6 +9,7 @@ use super::flow::prepare;
 use super::{ExtractError, Plan};
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::data::Sample;
+use crate::model::ops::cpu::on_cpu;
 
 /// Maximum number of images to measure on.
 pub const TRIED: usize = 8;
@@ -25,7 +26,9 @@ impl Plan {
             return Ok(None);
         }
         let reader = self.open(device)?;
-        reader.forward(&pixels[..1])?;
+        // A GPU tunes its kernels for every size of a batch.
+        let warm_up = if on_cpu(device) { 1 } else { pixels.len() };
+        reader.forward(&pixels[..warm_up])?;
         let begun = Instant::now();
         reader.forward(&pixels)?;
         // An extraction decodes concurrently with the backbone: the slower of the two decides.
