@@ -216,8 +216,6 @@ impl State {
             );
             return Vec::new();
         }
-        let older = self.evaluations.job.take();
-        let mut requests: Vec<Request> = older.map(|older| self.replace_job(older)).into_iter().collect();
         let probes = counted(subjects.len(), "probe", "probes");
         let title = format!("Evaluating {probes} on {}", part.asked.dataset);
         let regions = RegionSource::new(self.masks.clone());
@@ -227,12 +225,10 @@ impl State {
             Some((subject.clone(), key))
         };
         self.evaluations.requested = subjects.iter().filter_map(with_key).collect();
-        (self.evaluations.job, self.evaluations.error) = (Some(job), None);
-        requests.push(Request::Compute(
-            job,
-            Compute::Evaluate(EvalRequest { part, subjects, settings: self.explain, regions, removals }),
-        ));
-        requests
+        self.evaluations.error = None;
+        let older = self.evaluations.job.replace(job);
+        let request = EvalRequest { part, subjects, settings: self.explain, regions, removals };
+        self.compute_instead(older, job, Compute::Evaluate(request))
     }
 
     /// Stores a result. Ignores one of a job that was replaced, or of a dataset, probe or backbone that was opened again since

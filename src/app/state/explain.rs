@@ -186,8 +186,6 @@ impl State {
         if items.is_empty() || (!any_new && self.explaining.is_some()) {
             return Vec::new();
         }
-        let older = self.explaining.take();
-        let mut requests: Vec<Request> = older.map(|older| self.replace_job(older)).into_iter().collect();
         let images: HashSet<_> = items.iter().map(|item: &ExplainItem| &item.image).collect();
         let title = match images.len() {
             1 => format!("Explaining {}", items[0].image.short()),
@@ -195,12 +193,8 @@ impl State {
         };
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Explain, title);
-        self.explaining = Some(job);
-        requests.push(Request::Compute(
-            job,
-            Compute::Explain(Explain { asked: items, class, settings, regions }),
-        ));
-        requests
+        let older = self.explaining.replace(job);
+        self.compute_instead(older, job, Compute::Explain(Explain { asked: items, class, settings, regions }))
     }
 
     /// Requests the failed columns again, and thumbnails and maps of a contact sheet once they are visible.

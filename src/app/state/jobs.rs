@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::State;
 use super::recent::RecentItem;
-use crate::app::jobs::{Event, JobId, Progress, Request};
+use crate::app::jobs::{Compute, Event, JobId, Progress, Request};
 use crate::app::user_error::UserError;
 
 /// Most notes shown at once; older ones are in the log.
@@ -146,6 +146,17 @@ impl State {
     pub(super) fn replace_job(&mut self, old: JobId) -> Request {
         self.jobs.shift_remove(&old);
         Request::Cancel(old)
+    }
+
+    /// Requests the computation of a job in place of an older one.
+    pub(super) fn compute_instead(
+        &mut self,
+        older: Option<JobId>,
+        job: JobId,
+        compute: Compute,
+    ) -> Vec<Request> {
+        let cancelled = older.map(|older| self.replace_job(older));
+        cancelled.into_iter().chain([Request::Compute(job, compute)]).collect()
     }
 
     /// Cancels a job, if it has not failed already.

@@ -1,6 +1,7 @@
 //! What the window shows, as plain data: [`State::apply`] takes the worker's events, [`State::dispatch`] the user's
 //! commands; both return requests for the worker. No thread, no file, no window: the same calls give the same state.
 
+mod answers;
 mod apply;
 mod backbone_options;
 mod browser;
@@ -57,14 +58,11 @@ pub use self::images::Images;
 use self::jobs::Failure;
 pub use self::jobs::{Job, JobKind, LogEntry, Severity, Toast};
 pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
-pub use self::removal::Removals;
 pub use self::reveal::{Reveal, RevealTarget};
 use self::run_choice::RunChoice;
 use self::share::Sharing;
 use self::shared_limits::KnownLimits;
 pub use self::sheet::{ImageMap, Overlay, Sheet, SheetView};
-pub use self::similarity::Similarities;
-pub use self::stability::Stabilities;
 pub use self::tasks::TaskPlan;
 pub use self::thumbnails::{Thumbnail, Thumbnails};
 pub use self::training::{ActiveRun, PreflightState, Training};
@@ -128,11 +126,11 @@ pub struct State {
     /// Evaluations of probes on datasets.
     pub evaluations: Evaluations,
     /// Measurements of the stability of orders.
-    pub stabilities: Stabilities,
+    stabilities: stability::Stabilities,
     /// Removal curves.
-    pub removals: Removals,
+    removals: removal::Removals,
     /// Similarities between images.
-    pub similarities: Similarities,
+    similarities: similarity::Similarities,
     /// The layout of the panes in the window's own format, if it was changed.
     pub layout: Value,
     /// Incremented at every change of the layout.

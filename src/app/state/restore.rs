@@ -98,9 +98,8 @@ impl State {
         self.thumbnails = super::Thumbnails::default();
         self.run_choice = super::RunChoice::default();
         (self.gallery_filter, self.evaluations) = (GalleryFilter::default(), super::Evaluations::default());
-        self.stabilities = super::Stabilities::default();
-        self.similarities = super::Similarities::default();
-        (self.removals, self.sheet) = (super::Removals::default(), super::Sheet::default());
+        (self.stabilities, self.similarities) = (Default::default(), Default::default());
+        (self.removals, self.sheet) = (Default::default(), super::Sheet::default());
         self.restore_findings(workspace.findings, workspace.notes.into_iter().map(|note| note.place));
         let open = workspace.backbones.iter().filter(|backbone| backbone.open);
         let open: Vec<BackboneId> = open.map(|backbone| backbone.id).collect();

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::answers::Answers;
 use super::jobs::JobKind;
 use super::{GalleryFilter, Known, Scope, Sort, State};
 use crate::app::jobs::similarity::SimilarityRequest;
@@ -12,20 +13,12 @@ use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
 
-/// Most image spaces that are kept: one of 50,000 images of 196 tokens takes 39 MB.
-const MAX_KEPT: usize = 2;
-
-/// The known image spaces, and the job under way.
-#[derive(Default)]
-pub struct Similarities {
-    running: Option<(JobId, Key)>,
-    /// The spaces with their inputs, the latest last.
-    known: Vec<(Key, Result<Arc<ImageSpace>, UserError>)>,
-}
+/// The known image spaces, and the job under way. A space of 50,000 images of 196 tokens takes 39 MB.
+pub(super) type Similarities = Answers<Key, ImageSpace, 2>;
 
 /// The inputs of a space: the evaluation (by identity), which of its vectors, and the similarity.
 #[derive(Clone)]
-struct Key(Arc<Evaluation>, VectorKind, Similarity);
+pub(super) struct Key(Arc<Evaluation>, VectorKind, Similarity);
 
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
@@ -43,15 +36,12 @@ impl State {
     /// The image space of a dataset as the probe of a column reads it, for the chosen vectors and similarity. `None` if it was
     /// not requested yet, or the probe was not evaluated on the dataset.
     pub fn image_space(&self, dataset: DatasetId, column: ColumnId) -> Known<'_, ImageSpace> {
-        let wanted = self.similarity_key(dataset, column)?;
-        let known = self.similarities.known.iter().find(|(own, _)| *own == wanted);
-        known.map(|(_, space)| space.as_ref())
+        self.similarities.get(&self.similarity_key(dataset, column)?)
     }
 
     /// The job that prepares it, if it runs.
     pub fn comparing(&self, dataset: DatasetId, column: ColumnId) -> Option<JobId> {
-        let wanted = self.similarity_key(dataset, column)?;
-        self.similarities.running.as_ref().filter(|(_, own)| *own == wanted).map(|(job, _)| *job)
+        self.similarities.job(&self.similarity_key(dataset, column)?)
     }
 
     /// The similarity of every image of an image's dataset to it, by index, as the probe of `column` reads them.
@@ -74,13 +64,10 @@ impl State {
                 return Vec::new();
             }
         };
-        let older = self.similarities.running.take();
-        let mut requests: Vec<Request> = older.map(|(job, _)| self.replace_job(job)).into_iter().collect();
         let job = self.begin(JobKind::Similarity, format!("Comparing images of {}", key.0.asked.dataset));
         let request = SimilarityRequest { vectors, grid: key.0.grid, similarity: key.2 };
-        self.similarities.running = Some((job, key));
-        requests.push(Request::Compute(job, Compute::Similarity(request)));
-        requests
+        let older = self.similarities.begin(job, key);
+        self.compute_instead(older, job, Compute::Similarity(request))
     }
 
     /// Shows the images of an image's dataset in the gallery, the most similar first.
@@ -95,36 +82,13 @@ impl State {
         requests
     }
 
-    /// Stores a space, unless another request has replaced its job.
-    pub(super) fn images_compared(&mut self, job: JobId, space: Arc<ImageSpace>) {
-        if let Some((_, key)) = self.similarities.running.as_ref().filter(|(own, _)| *own == job) {
-            self.similarities.keep(key.clone(), Ok(space));
-        }
-    }
-
     /// The job has ended; without a result, the error is stored.
     pub(super) fn end_similarity(&mut self, job: JobId, error: Option<&UserError>) {
-        let Some((_, key)) = self.similarities.running.take_if(|(own, _)| *own == job) else { return };
+        let Some(key) = self.similarities.end(job) else { return };
         let ended = UserError::new("Comparing the images was stopped early")
             .remedy("Choose what to compare, or by what, to start again");
-        if !self.similarities.known.iter().any(|(own, _)| *own == key) {
+        if self.similarities.get(&key).is_none() {
             self.similarities.keep(key, Err(error.cloned().unwrap_or(ended)));
         }
-    }
-}
-
-impl Similarities {
-    /// Forgets failed spaces, so that they are requested again.
-    pub(super) fn forget_failures(&mut self) {
-        self.known.retain(|(_, space)| space.is_ok());
-    }
-
-    /// Stores a space as the latest.
-    fn keep(&mut self, key: Key, space: Result<Arc<ImageSpace>, UserError>) {
-        self.known.retain(|(own, _)| *own != key);
-        if self.known.len() >= MAX_KEPT {
-            drop(self.known.remove(0));
-        }
-        self.known.push((key, space));
     }
 }

@@ -1,0 +1,63 @@
+//! The answers of one kind of job, of which one runs at a time.
+
+use std::sync::Arc;
+
+use super::Known;
+use crate::app::jobs::JobId;
+use crate::app::user_error::UserError;
+
+/// The latest `MOST` answers, each with its inputs, and the job under way.
+pub(super) struct Answers<K, V, const MOST: usize> {
+    running: Option<(JobId, K)>,
+    /// The latest last.
+    known: Vec<(K, Result<Arc<V>, UserError>)>,
+}
+
+impl<K, V, const MOST: usize> Default for Answers<K, V, MOST> {
+    fn default() -> Self {
+        Self { running: None, known: Vec::new() }
+    }
+}
+
+impl<K: Clone + PartialEq, V, const MOST: usize> Answers<K, V, MOST> {
+    /// The answer for these inputs.
+    pub(super) fn get(&self, key: &K) -> Known<'_, V> {
+        self.known.iter().find(|(own, _)| own == key).map(|(_, answer)| answer.as_ref())
+    }
+
+    /// The job that computes it, if it runs.
+    pub(super) fn job(&self, key: &K) -> Option<JobId> {
+        self.running.as_ref().filter(|(_, own)| own == key).map(|(job, _)| *job)
+    }
+
+    /// Remembers the job under way; returns the one that it replaces.
+    pub(super) fn begin(&mut self, job: JobId, key: K) -> Option<JobId> {
+        self.running.replace((job, key)).map(|(older, _)| older)
+    }
+
+    /// Stores the answer of a job, unless another one has replaced it.
+    pub(super) fn answered(&mut self, job: JobId, answer: Result<Arc<V>, UserError>) {
+        if let Some((_, key)) = self.running.as_ref().filter(|(own, _)| *own == job) {
+            self.keep(key.clone(), answer);
+        }
+    }
+
+    /// The inputs of the job under way, if it is this one, which has ended.
+    pub(super) fn end(&mut self, job: JobId) -> Option<K> {
+        self.running.take_if(|(own, _)| *own == job).map(|(_, key)| key)
+    }
+
+    /// Stores an answer as the latest.
+    pub(super) fn keep(&mut self, key: K, answer: Result<Arc<V>, UserError>) {
+        self.known.retain(|(own, _)| *own != key);
+        if self.known.len() >= MOST {
+            drop(self.known.remove(0));
+        }
+        self.known.push((key, answer));
+    }
+
+    /// Forgets what failed, so that it is requested again.
+    pub(super) fn forget_failures(&mut self) {
+        self.known.retain(|(_, answer)| answer.is_ok());
+    }
+}
