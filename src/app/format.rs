@@ -1,4 +1,4 @@
-//! Formatting of counts, sizes and times for people, and of words for a shell; names made distinct.
+//! Formatting of counts, sizes and times for people, and of words for a shell; names made distinct, and matched with patterns.
 
 use std::path::Path;
 use std::time::Duration;
@@ -89,6 +89,19 @@ pub fn watching(host: &str, did: &str) -> String {
     format!("{host} {did}; watching for up to three minutes whether it still does")
 }
 
+/// Whether a name matches a pattern, in which `*` stands for any text and `?` for any character.
+pub fn matches_pattern(name: &str, pattern: &str) -> bool {
+    let Some(first) = pattern.chars().next() else { return name.is_empty() };
+    let rest = &pattern[first.len_utf8()..];
+    let next = name.chars().next().map(|c| (c, &name[c.len_utf8()..]));
+    match (first, next) {
+        ('*', None) => matches_pattern(name, rest),
+        ('*', Some((_, after))) => matches_pattern(name, rest) || matches_pattern(after, pattern),
+        (first, Some((c, after))) => (first == '?' || first == c) && matches_pattern(after, rest),
+        (_, None) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +124,25 @@ mod tests {
     fn a_name_that_is_taken_gets_a_number() {
         assert_eq!(distinct("a", |_| false), "a");
         assert_eq!(distinct("a", |name| ["a", "a-2"].contains(&name)), "a-3");
+    }
+
+    #[test]
+    fn a_name_is_held_to_a_pattern() {
+        for (name, pattern, expected) in [
+            ("a.conf", "*.conf", true),
+            ("a.con", "*.conf", false),
+            ("ab", "a?", true),
+            ("a", "a?", false),
+            ("é", "*", true),
+            ("", "*", true),
+            ("head/gap/step", "head/gap", false),
+            ("head/gap/memory", "head/*/step", false),
+            ("head/sinkhorn-gap/step", "*sinkhorn*", true),
+            ("a", "a*a", false),
+            ("a", "", false),
+        ] {
+            assert_eq!(matches_pattern(name, pattern), expected, "{name} {pattern}");
+        }
     }
 
     #[test]

@@ -7,8 +7,7 @@ use clap::Args;
 
 use super::table;
 use crate::app::devtools::microbench::backbone::Vit;
-use crate::app::devtools::microbench::select::Wanted;
-use crate::app::devtools::microbench::{self, Bench, GROUPS, Sizes, Stopped};
+use crate::app::devtools::microbench::{self, Bench, GROUPS, Sizes, Stopped, Wanted};
 use crate::app::jobs::train::{BATCHES, COUNTS, heads};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::Display;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::WorkerAddress;
+use crate::app::format;
 use crate::model::io::atomic_file;
 
 /// Largest configuration file that is read, in bytes.
@@ -78,24 +79,11 @@ fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
         .flatten()
         .flatten()
         .take(MAX_ENTRIES)
-        .filter(|entry| matches_pattern(&entry.file_name().to_string_lossy(), &name))
+        .filter(|entry| format::matches_pattern(&entry.file_name().to_string_lossy(), &name))
         .map(|entry| entry.path())
         .collect();
     found.sort();
     found
-}
-
-/// Whether a name matches a pattern of `*` and `?`.
-fn matches_pattern(name: &str, pattern: &str) -> bool {
-    let Some(first) = pattern.chars().next() else { return name.is_empty() };
-    let rest = &pattern[first.len_utf8()..];
-    let next = name.chars().next().map(|c| (c, &name[c.len_utf8()..]));
-    match (first, next) {
-        ('*', None) => matches_pattern(name, rest),
-        ('*', Some((_, after))) => matches_pattern(name, rest) || matches_pattern(after, pattern),
-        (first, Some((c, after))) => (first == '?' || first == c) && matches_pattern(after, rest),
-        (_, None) => false,
-    }
 }
 
 #[cfg(test)]
@@ -121,19 +109,5 @@ mod tests {
         }
         assert_eq!(hosts(&at("config")), ["login", "node-1", "gpu1", "gpu2", "gpu4"]);
         assert!(hosts(&at("none")).is_empty());
-    }
-
-    #[test]
-    fn a_name_is_held_to_a_pattern() {
-        for (name, pattern, expected) in [
-            ("a.conf", "*.conf", true),
-            ("a.con", "*.conf", false),
-            ("ab", "a?", true),
-            ("a", "a?", false),
-            ("é", "*", true),
-            ("", "*", true),
-        ] {
-            assert_eq!(matches_pattern(name, pattern), expected, "{name} {pattern}");
-        }
     }
 }

@@ -11,7 +11,6 @@ mod decode;
 mod heads;
 mod long;
 mod lookup;
-pub mod select;
 mod timing;
 
 use std::ops::ControlFlow;
@@ -24,7 +23,6 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use self::backbone::Vit;
-use self::select::Wanted;
 use crate::app::format;
 use crate::app::terminal::error::Usage;
 use crate::model::backbone::arithmetic::Arithmetic;
@@ -112,6 +110,16 @@ pub struct Turn<'a> {
 
 /// Called after every run; a `Break` stops the measurement with [`Stopped`].
 pub type OnTurn<'a> = &'a mut dyn FnMut(Turn) -> ControlFlow<()>;
+
+/// Patterns of the names of wanted figures, in which a `*` stands for any text, slashes too. Without patterns all are wanted.
+pub struct Wanted(pub Vec<String>);
+
+impl Wanted {
+    /// Whether a pattern fits `name`.
+    pub fn holds(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|pattern| format::matches_pattern(name, pattern))
+    }
+}
 
 /// Everything a measurement needs.
 pub struct Bench<'a> {
