@@ -104,10 +104,7 @@ fn finding(ui: &mut Ui, cx: &mut PanelContext<'_>, image: &Image, room: Room) {
         cx.choose(Action::StarImage);
     }
     let Some((id, finding)) = cx.state.findings.of(image).last() else {
-        if ui.button("Keep…").on_hover_text(Action::KeepFinding.tooltip()).clicked() {
-            cx.choose(Action::KeepFinding);
-        }
-        return;
+        return cx.button(ui, egui::Button::new("Keep…"), Action::KeepFinding);
     };
     let head = finding.head(1);
     let first = head.lines().next().map_or("Finding", |line| line.trim_start_matches(['#', ' ']));

@@ -47,9 +47,8 @@ impl Panel for Findings {
                 if ui.button("Hide").on_hover_text("Show the library").clicked() {
                     cx.actions.push(UiAction::Findings);
                 }
-                let share = Button::new(Action::Share.text());
-                if !all.is_empty() && ui.add(share).on_hover_text(Action::Share.tooltip()).clicked() {
-                    cx.choose(Action::Share);
+                if !all.is_empty() {
+                    cx.button(ui, Button::new(Action::Share.text()), Action::Share);
                 }
             });
         });
@@ -57,9 +56,7 @@ impl Panel for Findings {
         if all.is_empty() {
             let hint = "Nothing is kept yet. A finding is an image with its probes as shown, and your note on it (N)";
             if Action::KeepFinding.enabled(cx.state) {
-                if placeholder::invite(ui, hint, Action::KeepFinding.text()) {
-                    cx.choose(Action::KeepFinding);
-                }
+                cx.invite(ui, hint, Action::KeepFinding);
             } else {
                 placeholder::empty(ui, &format!("{hint}. Open an image first"));
             }

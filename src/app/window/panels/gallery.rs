@@ -46,9 +46,7 @@ impl Gallery {
     pub fn show(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, sheet: &Sheet) {
         let images = &cx.state.library.images;
         if images.is_empty() {
-            if placeholder::invite(ui, "Open images, or drop them here", Action::OpenImages.text()) {
-                cx.choose(Action::OpenImages);
-            }
+            cx.invite(ui, "Open images, or drop them here", Action::OpenImages);
             return;
         }
         let shown = cx.shown;

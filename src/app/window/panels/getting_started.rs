@@ -91,9 +91,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 }
                 ui.horizontal(|ui| {
                     for action in [Action::OpenDemo, Action::Tour] {
-                        if ui.button(action.text()).on_hover_text(action.tooltip()).clicked() {
-                            cx.choose(action);
-                        }
+                        cx.button(ui, egui::Button::new(action.text()), action);
                     }
                 });
             });

@@ -39,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Label, Rect, RichText, Role, Ui, WidgetInfo};
+use egui::{Button, Label, Rect, RichText, Role, Ui, WidgetInfo};
 
 pub use self::change::{interventions, temperature_of_column};
 pub use self::compare::COMPARE;
@@ -202,6 +202,20 @@ impl<'a> PanelContext<'a> {
     /// Chooses an action of the menu.
     pub fn choose(&mut self, action: Action) {
         self.actions.push(UiAction::chosen(action, self.state));
+    }
+
+    /// Draws a button of an action, with its tooltip, which chooses it.
+    pub fn button(&mut self, ui: &mut Ui, button: Button<'_>, action: Action) {
+        if ui.add(button).on_hover_text(action.tooltip()).clicked() {
+            self.choose(action);
+        }
+    }
+
+    /// Draws a hint on what to do while there is nothing to show, with the button of an action that does it.
+    pub fn invite(&mut self, ui: &mut Ui, hint: &str, action: Action) {
+        if placeholder::invite(ui, hint, action.text()) {
+            self.choose(action);
+        }
     }
 
     /// The column the panes of one probe show.

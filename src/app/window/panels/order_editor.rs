@@ -53,10 +53,7 @@ impl OrderEditor {
                 Some(order) => self.edits(ui, cx, id, &order),
                 None => {
                     for action in [Action::EditOrder, Action::OpenOrder] {
-                        let button = Button::new(action.text()).small();
-                        if ui.add(button).on_hover_text(action.tooltip()).clicked() {
-                            cx.choose(action);
-                        }
+                        cx.button(ui, Button::new(action.text()).small(), action);
                     }
                 }
             });
@@ -110,9 +107,7 @@ impl OrderEditor {
         // A second line of buttons would take the room of the figure.
         menu_button(ui, Button::new("More"), |ui| {
             for action in [Action::OpenOrder, Action::SaveOrder] {
-                if ui.button(action.text()).on_hover_text(action.tooltip()).clicked() {
-                    cx.choose(action);
-                }
+                cx.button(ui, Button::new(action.text()), action);
             }
             if ui.button("Read as trained").clicked() {
                 cx.send(Command::SetChange(id, Intervention::None));

@@ -8,7 +8,7 @@ use egui::{Label, RichText, Role, TextEdit, Ui, WidgetInfo};
 
 use super::controls::colors;
 use super::plot_view::PlotView;
-use super::{Panel, PanelContext, placeholder};
+use super::{Panel, PanelContext};
 use crate::app::format::{counted, noun};
 use crate::app::jobs::DatasetId;
 use crate::app::state::command::{Action, Command};
@@ -212,9 +212,7 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
             Some(Err(error)) => cx.failed(ui, error),
             None => {
                 let hint = "Open a dataset to see what probes make of all its images";
-                if placeholder::invite(ui, hint, Action::OpenDataset.text()) {
-                    cx.choose(Action::OpenDataset);
-                }
+                cx.invite(ui, hint, Action::OpenDataset);
             }
         }
         return None;
@@ -237,9 +235,7 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
                 noun(part.samples.len(), "image", "images"),
                 part.asked.dataset
             );
-            if placeholder::invite(ui, &hint, Action::EvaluateShown.text()) {
-                cx.choose(Action::EvaluateShown);
-            }
+            cx.invite(ui, &hint, Action::EvaluateShown);
         }
     }
     None

@@ -45,9 +45,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         if training.form.backbone.is_empty() || training.form.data.is_some() {
             return placeholder::empty(ui, missing);
         }
-        if placeholder::invite(ui, missing, Action::ChooseDataset.text()) {
-            cx.choose(Action::ChooseDataset);
-        }
+        cx.invite(ui, missing, Action::ChooseDataset);
         return;
     }
     if training.outdated() {
