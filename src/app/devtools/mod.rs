@@ -17,7 +17,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use eframe::egui;
 
-use crate::app::state::{ColumnState, State, Status};
+use crate::app::state::{ColumnState, State};
 use crate::app::worker::{Worker, WorkerEnv};
 use crate::app::{App, demo as bundled};
 
@@ -79,8 +79,7 @@ fn all_shown(state: &State) -> bool {
 
 /// Whether no probe is being opened, and no job runs any more.
 fn is_quiet(state: &State) -> bool {
-    let opening = |status: &Status<_>| matches!(status, Status::Opening(_));
-    !state.library.probes.values().any(|probe| opening(&probe.status))
+    !state.library.probes.values().any(|probe| probe.status.is_opening())
         && state.jobs.values().all(|job| job.error.is_some())
 }
 

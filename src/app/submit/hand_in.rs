@@ -291,11 +291,8 @@ fn set_aside_if_damaged(plan: &Plan, task: Task, part: &Path) -> anyhow::Result<
     // Once they are joined, what is left of a part was being removed.
     let damaged = damaged && !is_joined(plan, plan.stages[task.stage].out.as_deref());
     if damaged {
-        let (mut number, mut aside) = (1, part.with_extension("damaged-1"));
-        while aside.exists() {
-            number += 1;
-            aside = part.with_extension(format!("damaged-{number}"));
-        }
+        let mut asides = (1..).map(|number: usize| part.with_extension(format!("damaged-{number}")));
+        let aside = asides.find(|aside| !aside.exists()).expect("an endless list of names");
         std::fs::rename(part, &aside).with_context(|| part.display().to_string())?;
         let _ = std::fs::remove_file(plan.state(task)); // it may not exist
     }

@@ -15,7 +15,9 @@ use super::tally::{self, CountingLink, Message, Sizes};
 use crate::app::devtools::window::load::SyntheticLibrary;
 use crate::app::devtools::window::metrics::{Frames, ms};
 use crate::app::devtools::{all_shown, draw_off_screen, gallery_scroll, is_quiet};
+use crate::app::format::shell_path;
 use crate::app::jobs::ImageId;
+use crate::app::paths::program;
 use crate::app::remote::Link;
 use crate::app::state::State;
 use crate::app::state::command::Command;
@@ -182,11 +184,9 @@ impl Sitting {
 
 /// Writes a script that runs this program behind the relay; its path.
 fn relay(folder: &Path, delay: u64) -> anyhow::Result<String> {
-    let program = std::env::current_exe().context("the path of this program is unknown")?;
-    let program =
-        program.to_str().context("the path of this program is not valid Unicode")?.replace('\'', r"'\''");
+    let program = shell_path(&program()?);
     let script = folder.join("relay");
-    let text = format!("#!/bin/sh\nexec '{program}' bench relay --delay {delay} -- \"$@\"\n");
+    let text = format!("#!/bin/sh\nexec {program} bench relay --delay {delay} -- \"$@\"\n");
     atomic_file::write(&script, text.as_bytes())?;
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
     Ok(script.to_str().context("the path of temporary files is not valid Unicode")?.to_owned())

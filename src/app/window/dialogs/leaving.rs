@@ -56,17 +56,10 @@ impl MainWindow {
         orders: &mut Vec<WindowOrder>,
     ) {
         let (Some(to), Some(path)) = (self.dialogs.leaving.clone(), self.named.path.clone()) else { return };
-        match ask(ui, &path, &to) {
-            Answer::Open => {}
-            Answer::Closed => self.dialogs.leaving = None,
-            Answer::Given(saves) => {
-                self.dialogs.leaving = None;
-                if saves {
-                    orders.extend(self.save(ui.ctx(), path, Some(to), state));
-                } else {
-                    self.proceed(ui.ctx(), to, orders);
-                }
-            }
+        match dialog::ask(&mut self.dialogs.leaving, |to| ask(ui, &path, to)) {
+            Some(true) => orders.extend(self.save(ui.ctx(), path, Some(to), state)),
+            Some(false) => self.proceed(ui.ctx(), to, orders),
+            None => {}
         }
     }
 }
