@@ -90,14 +90,10 @@ pub enum Request {
 
 /// Jobs of the compute thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "each variant says what its fields are")]
 pub enum Compute {
     /// Load a probe file.
-    OpenProbe {
-        /// What the library calls it.
-        entry: ProbeId,
-        /// The file.
-        path: PathBuf,
-    },
+    OpenProbe { entry: ProbeId, path: PathBuf },
     /// Explain images through probes. A newer request cancels an older one.
     Explain(Explain),
     /// Explain images independently of [`Explain`](Self::Explain): neither cancels the other.
@@ -186,158 +182,65 @@ impl Compute {
 
 /// An event of the worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "`job` is the job, and each variant says what its other fields are")]
 pub enum Event {
     /// A job has started.
     Started(JobId),
     /// Progress of a job.
     Progress(JobId, Progress),
     /// A backbone was opened.
-    BackboneOpened {
-        /// The job.
-        job: JobId,
-        /// What the library calls it.
-        entry: BackboneId,
-        /// What it is.
-        info: BackboneInfo,
-    },
+    BackboneOpened { job: JobId, entry: BackboneId, info: BackboneInfo },
     /// A probe was opened.
-    ProbeOpened {
-        /// The job.
-        job: JobId,
-        /// What the library calls it.
-        entry: ProbeId,
-        /// What it is.
-        info: ProbeInfo,
-    },
+    ProbeOpened { job: JobId, entry: ProbeId, info: ProbeInfo },
     /// The probe files of a run, sorted.
     ProbesListed {
         /// Backbone and dataset they were trained on, those that exist on this machine.
         sources: Vec<(PathBuf, PathKind)>,
-        /// The job.
         job: JobId,
-        /// The files.
         paths: Vec<PathBuf>,
     },
     /// Further images, sorted within each folder of the request.
-    ImagesListed {
-        /// The job.
-        job: JobId,
-        /// The files.
-        paths: Vec<PathBuf>,
-    },
+    ImagesListed { job: JobId, paths: Vec<PathBuf> },
     /// A dataset was opened.
-    DatasetOpened {
-        /// The job.
-        job: JobId,
-        /// What the library calls it.
-        entry: DatasetId,
-        /// Its images.
-        part: Arc<evaluate::EvalSplit>,
-    },
+    DatasetOpened { job: JobId, entry: DatasetId, part: Arc<evaluate::EvalSplit> },
     /// The evaluation of one probe on a dataset.
-    Evaluated {
-        /// The job.
-        job: JobId,
-        /// It.
-        answer: evaluate::EvalAnswer,
-    },
+    Evaluated { job: JobId, answer: evaluate::EvalAnswer },
     /// The stability of one image's order.
-    StabilityMeasured {
-        /// The job.
-        job: JobId,
-        /// It.
-        answer: stability::StabilityAnswer,
-    },
+    StabilityMeasured { job: JobId, answer: stability::StabilityAnswer },
     /// The removal curves of one image.
-    RemovalMeasured {
-        /// The job.
-        job: JobId,
-        /// They.
-        answer: removal::RemovalAnswer,
-    },
+    RemovalMeasured { job: JobId, answer: removal::RemovalAnswer },
     /// A dataset's token vectors are ready to be compared.
     ImagesCompared(JobId, Arc<ImageSpace>),
     /// An event of the verb `inspect`.
-    Inspected {
-        /// The job.
-        job: JobId,
-        /// What.
-        told: inspect::InspectEvent,
-    },
+    Inspected { job: JobId, told: inspect::InspectEvent },
     /// An event of the verb `eval`.
-    EvalTold {
-        /// The job.
-        job: JobId,
-        /// What.
-        told: eval::EvalEvent,
-    },
+    EvalTold { job: JobId, told: eval::EvalEvent },
     /// An event of the verb `extract`.
-    ExtractTold {
-        /// The job.
-        job: JobId,
-        /// What.
-        told: extract::verb::ExtractEvent,
-    },
+    ExtractTold { job: JobId, told: extract::verb::ExtractEvent },
     /// The kinds of dropped files.
-    Recognised {
-        /// The job.
-        job: JobId,
-        /// Each path with its kind.
-        found: Vec<(PathBuf, PathKind)>,
-    },
+    Recognised { job: JobId, found: Vec<(PathBuf, PathKind)> },
     /// The entries of a folder.
-    FolderListed {
-        /// The job.
-        job: JobId,
-        /// It.
-        folder: Arc<folder::Folder>,
-    },
+    FolderListed { job: JobId, folder: Arc<folder::Folder> },
     /// Explanations, in the order of the request.
-    Explained {
-        /// The job.
-        job: JobId,
-        /// One answer for each item of the request.
-        seen: Vec<ExplainResult>,
-    },
+    Explained { job: JobId, seen: Vec<ExplainResult> },
     /// An event of a training.
-    Training {
-        /// The job.
-        job: JobId,
-        /// What.
-        news: training::TrainEvent,
-    },
+    Training { job: JobId, news: training::TrainEvent },
     /// The current state of a run's folder.
     RunRead {
         /// The job that opens it; `None` if the run is followed.
         job: Option<JobId>,
-        /// The folder.
         folder: PathBuf,
         /// Its state, or why it cannot be read.
         snapshot: Result<Arc<training::RunSnapshot>, UserError>,
     },
     /// A thumbnail.
-    ThumbnailReady {
-        /// Of this image.
-        image: ImageId,
-        /// The picture.
-        picture: Arc<Picture>,
-    },
+    ThumbnailReady { image: ImageId, picture: Arc<Picture> },
     /// A thumbnail could not be made.
-    ThumbnailFailed {
-        /// Of this image.
-        image: ImageId,
-        /// Why.
-        error: UserError,
-    },
+    ThumbnailFailed { image: ImageId, error: UserError },
     /// Memory of a remote worker, in bytes.
     Memory(u64),
     /// A warning; the job continues.
-    Warning {
-        /// The job.
-        job: JobId,
-        /// What.
-        text: String,
-    },
+    Warning { job: JobId, text: String },
     /// A job failed.
     Failed(JobId, UserError),
     /// A job was cancelled.

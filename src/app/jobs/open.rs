@@ -27,20 +27,14 @@ const MAX_IMAGES: usize = 2_000_000;
 
 /// Jobs of the thread that reads files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "each variant says what its fields are")]
 pub enum Files {
     /// List the probe files of a run's folder.
-    OpenRun {
-        /// The folder.
-        folder: PathBuf,
-    },
+    OpenRun { folder: PathBuf },
     /// List image files; folders are searched recursively.
-    OpenImages {
-        /// Files and folders.
-        paths: Vec<PathBuf>,
-    },
+    OpenImages { paths: Vec<PathBuf> },
     /// Read the lists of a dataset.
     OpenDataset {
-        /// What the library calls it.
         entry: DatasetId,
         /// Its folder, or a table.
         path: PathBuf,

@@ -26,48 +26,25 @@ const SAMPLE: usize = 1 << 14;
 
 /// Why a message could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 pub enum FrameError {
-    /// Reading or writing the pipe failed.
     #[error("the connection failed: {0}")]
     Io(#[from] io::Error),
-    /// The pipe ended in the middle of a message.
     #[error("the connection ended in the middle of a message")]
     Torn,
-    /// Nothing arrived in the time allowed.
     #[error("the other end does not answer")]
     Silent,
-    /// The message is longer than [`LARGEST`].
     #[error("a message of {found} bytes, expected at most {LARGEST}")]
-    Large {
-        /// Its length in bytes.
-        found: usize,
-    },
-    /// The bytes are no valid message.
+    Large { found: usize },
     #[error("a message that cannot be read: {found}")]
-    Damaged {
-        /// What is wrong with them.
-        found: String,
-    },
+    Damaged { found: String },
     /// The value cannot be serialised, as a path that is not valid Unicode, or is too long.
     #[error("a message that cannot be written: {found}")]
-    Unwritable {
-        /// What is wrong with it.
-        found: String,
-    },
-    /// The other end is another program.
+    Unwritable { found: String },
     #[error("the other end is not this program: {found}")]
-    Foreign {
-        /// What it printed.
-        found: String,
-    },
-    /// The other end speaks another version of the protocol.
+    Foreign { found: String },
     #[error("protocol {found} of version {version}")]
-    Protocol {
-        /// The other end's protocol number.
-        found: u32,
-        /// The other end's program version.
-        version: String,
-    },
+    Protocol { found: u32, version: String },
 }
 
 /// Writes a message, compressed if `compress` is set and its first bytes shrink by more than a quarter.

@@ -130,27 +130,19 @@ impl Default for Settings {
 
 /// Why settings could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 pub enum SettingsError {
-    /// The file cannot be read or written.
     #[error("{path}: settings cannot be {what}: {source}")]
     Io {
-        /// The file.
         path: PathBuf,
         /// `read` or `written`.
         what: &'static str,
-        /// The system's error.
         source: std::io::Error,
     },
-    /// The file is no settings file.
     #[error(
         "{path}: not a settings file ({why}); the defaults are used, and nothing is saved until the file is fixed or deleted"
     )]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
+    Json { path: PathBuf, why: String },
 }
 
 /// Puts `item` first in a list of recently used entries, which keeps [`MAX_RECENT`] and each once.

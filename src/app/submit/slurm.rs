@@ -10,26 +10,15 @@ const DEFAULT_ARRAY: usize = 1000;
 
 /// Why a command of Slurm failed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 pub enum SlurmError {
-    /// The command is not on the PATH.
     #[error("there is no `{0}` on the PATH; run this where Slurm's commands are, or use --submit local")]
     Absent(&'static str),
     /// The command ended with an error, or printed no job id.
     #[error("{command} failed: {words}")]
-    Refused {
-        /// Which command.
-        command: &'static str,
-        /// Its error message.
-        words: String,
-    },
-    /// The command cannot be started.
+    Refused { command: &'static str, words: String },
     #[error("{command} cannot be started: {source}")]
-    Io {
-        /// Which command.
-        command: &'static str,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    Io { command: &'static str, source: std::io::Error },
 }
 
 impl SlurmError {

@@ -45,27 +45,18 @@ use crate::model::explain::removal::{RANKINGS, RemovalSpec};
 
 /// Progress and results of an evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "each variant says what its fields are")]
 pub enum EvalEvent {
     /// A remark for the user.
     Note(String),
     /// The tokens are ready; results are kept from here on.
     Begun,
     /// A probe cannot be evaluated.
-    LeftOut {
-        /// Its file.
-        probe: PathBuf,
-        /// The error.
-        error: String,
-    },
+    LeftOut { probe: PathBuf, error: String },
     /// A probe was evaluated on every image.
     Asked(Box<EvaluatedProbe>),
     /// The results of a probe on every image, if requested.
-    Survey {
-        /// Its file.
-        probe: PathBuf,
-        /// The files that hold them.
-        files: Vec<ResultFile>,
-    },
+    Survey { probe: PathBuf, files: Vec<ResultFile> },
     /// An anchor on the same tokens.
     Anchor(Anchor),
     /// Every probe that could be evaluated was evaluated.

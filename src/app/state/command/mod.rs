@@ -36,6 +36,7 @@ use crate::viz::figures::dataset::Choice;
 
 /// A command to the state, with all its arguments.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each variant says what its fields are")]
 pub enum Command {
     /// Open a backbone: a folder or an id of the Hub.
     OpenBackbone(String),
@@ -52,10 +53,7 @@ pub enum Command {
     /// Close a dataset and its images.
     CloseDataset(DatasetId),
     /// Evaluate the columns on the dataset in use, or also all other probes that fit.
-    Evaluate {
-        /// Whether to evaluate all probes.
-        all: bool,
-    },
+    Evaluate { all: bool },
     /// Evaluate the columns on the dataset in use, with removal curves in these modes.
     EvaluateRemovals(Vec<Mode>),
     /// Measure how stable the order of a column is.
@@ -96,13 +94,8 @@ pub enum Command {
     MoveFinding(FindingId, usize),
     /// Delete a finding.
     DeleteFinding(FindingId),
-    /// Restore what was shown when a finding was kept.
-    ShowFinding {
-        /// The finding.
-        id: FindingId,
-        /// The current layout of the panes.
-        layout: Value,
-    },
+    /// Restore what was shown when a finding was kept; the layout is the current one of the panes.
+    ShowFinding { id: FindingId, layout: Value },
     /// Explain findings, for the window to write them to files.
     Share(Box<Share>),
     /// Make this the current image.
@@ -121,15 +114,8 @@ pub enum Command {
     Uncompare(Vec<ProbeId>),
     /// Remove all columns of the comparison but this one.
     KeepColumn(ColumnId),
-    /// Add a column to the comparison.
-    AddColumn {
-        /// The probe.
-        probe: ProbeId,
-        /// The image, if not the current one.
-        image: Option<ImageId>,
-        /// The intervention on its reading.
-        change: Intervention,
-    },
+    /// Add a column to the comparison, of the current image unless another is given.
+    AddColumn { probe: ProbeId, image: Option<ImageId>, change: Intervention },
     /// Remove a column.
     RemoveColumn(ColumnId),
     /// Move a column to this index.
@@ -213,14 +199,7 @@ pub enum Command {
     /// Close a run; its files stay.
     CloseRun(PathBuf),
     /// Record a change of the window's layout as an undo step.
-    Arrange {
-        /// The text of the step.
-        text: String,
-        /// The layout before.
-        before: Value,
-        /// The layout now.
-        after: Value,
-    },
+    Arrange { text: String, before: Value, after: Value },
     /// Undo the latest step.
     Undo,
     /// Redo the step that was undone last.
