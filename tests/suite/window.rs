@@ -506,6 +506,32 @@ fn letters_in_the_frame_of_the_palettes_key_are_no_shortcuts() {
 }
 
 #[test]
+fn the_palette_takes_letters_that_are_typed_faster_than_frames_are_drawn() {
+    let mut window = Window::ready();
+    let key = |key, modifiers| egui::Event::Key {
+        key,
+        physical_key: None,
+        pressed: true,
+        repeat: false,
+        modifiers,
+    };
+    let text = |text: &str| egui::Event::Text(text.to_owned());
+    // The first letters in the frame of its key, others before its field has the focus, and the last ones with Enter.
+    for events in [
+        vec![key(Key::K, Modifiers::COMMAND), text("ne")],
+        vec![text("xt")],
+        vec![text(" i")],
+        vec![text("m"), key(Key::Enter, Modifiers::NONE)],
+    ] {
+        window.harness.input_mut().events.extend(events);
+        window.harness.step();
+    }
+    window.harness.run();
+    assert!(!window.has("Find action"));
+    assert_eq!(window.state().current_image().unwrap().name(), "b.png");
+}
+
+#[test]
 fn keys_step_through_images() {
     let mut window = Window::ready();
     window.press(Modifiers::NONE, Key::ArrowRight);

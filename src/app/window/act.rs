@@ -84,7 +84,7 @@ impl MainWindow {
         orders: &mut Vec<WindowOrder>,
     ) {
         match prompt {
-            Prompt::Palette => self.dialogs.palette = Some(Palette::default()),
+            Prompt::Palette => self.dialogs.palette = Some(Palette::opened(ctx)),
             Prompt::KeepFinding => {
                 let now = state.finding_now(self.layout.value(), self.pinned.token);
                 self.dialogs.finding = now.map(|finding| FindingDialog::new(None, finding));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Key, Modifiers, RichText, ScrollArea, Sense, Ui, Vec2};
+use egui::{Context, Event, Key, Modifiers, RichText, ScrollArea, Sense, Ui, Vec2};
 
 use super::dialog::{self, Answer};
 use crate::app::jobs::ImageId;
@@ -57,15 +57,17 @@ impl Palette {
         Self { text: text.to_owned(), ..Self::default() }
     }
 
+    /// A palette with what was typed after its key in the same frame, as in slow ones, unless a field has taken it.
+    pub fn opened(ctx: &Context) -> Self {
+        if ctx.text_edit_focused() { Self::default() } else { Self::with_text(&typed(ctx)) }
+    }
+
     pub fn ui(&mut self, ui: &Ui, state: &State, panels: &[Box<dyn Panel>]) -> Answer<UiAction> {
-        let lines = lines(state, panels, &self.text, &mut self.images);
         let ctx = ui.ctx();
         let (up, down, enter) = ctx.input_mut(|i| {
             let mut key = |key| i.consume_key(Modifiers::NONE, key);
             (key(Key::ArrowUp), key(Key::ArrowDown), key(Key::Enter))
         });
-        self.selected = (self.selected + usize::from(down)).min(lines.len().saturating_sub(1));
-        self.selected = self.selected.saturating_sub(usize::from(up));
         dialog::show_at_top(ctx, "palette", |ui| {
             ui.set_width(560.0);
             let hint = "Type a few letters of what you want to do";
@@ -74,12 +76,19 @@ impl Palette {
                 .desired_width(f32::INFINITY)
                 .margin(egui::Margin::symmetric(8, 6));
             let edit = field(ui, "Find action", edit);
+            if !edit.has_focus() {
+                self.text.push_str(&typed(ui.ctx())); // it has just opened
+            }
             if ui.memory(|memory| memory.focused().is_none()) {
                 edit.request_focus(); // after a click beside it
             }
             if edit.changed() {
                 self.selected = 0;
             }
+            // After the field: Enter may come in the frame of the last letters.
+            let lines = lines(state, panels, &self.text, &mut self.images);
+            self.selected = (self.selected + usize::from(down)).min(lines.len().saturating_sub(1));
+            self.selected = self.selected.saturating_sub(usize::from(up));
             ui.separator();
             if lines.is_empty() {
                 ui.weak("No action matches these words");
@@ -105,6 +114,12 @@ impl Palette {
             answer
         })
     }
+}
+
+/// The letters that were typed in this frame.
+fn typed(ctx: &Context) -> String {
+    let text = |event: &Event| if let Event::Text(text) = event { Some(text.clone()) } else { None };
+    ctx.input(|i| i.events.iter().filter_map(text).collect())
 }
 
 fn line_ui(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
