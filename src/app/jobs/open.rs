@@ -1,6 +1,7 @@
 //! Opening files: the lists of a dataset, a run and its probes, images in folders. These jobs compute nothing, so that a
 //! thread without an engine runs them.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -188,26 +189,28 @@ fn list(
     tell: &mut dyn FnMut(Event),
 ) -> Result<(), JobError> {
     let mut part = Vec::with_capacity(IMAGES_PER_EVENT);
-    let (mut count, mut unread, mut first) = (0, 0, None);
+    let (count, unread) = (Cell::new(0_usize), Cell::new(0));
+    let (mut first, mut empty) = (None, Vec::new());
     let mut found = |path: PathBuf| {
         part.push(path);
-        count += 1;
+        count.update(|count| count + 1);
         if part.len() >= IMAGES_PER_EVENT {
             let paths = std::mem::replace(&mut part, Vec::with_capacity(IMAGES_PER_EVENT));
             tell(Event::ImagesListed { job, paths });
-            reporter.progress("Listing images", count as u64, None, Unit::Items);
+            reporter.progress("Listing images", count.get() as u64, None, Unit::Items);
         }
-        let end = reporter.cancel().is_cancelled() || count >= MAX_IMAGES;
+        let end = reporter.cancel().is_cancelled() || count.get() >= MAX_IMAGES;
         if end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let mut failed_at = |path: &Path, error: std::io::Error| {
-        unread += 1;
+        unread.update(|unread| unread + 1);
         first.get_or_insert_with(|| {
             UserError::from_file_error(path, anyhow::anyhow!("{}: cannot be read: {error}", path.display()))
         });
         ControlFlow::Continue(())
     };
     for path in paths {
+        let before = (count.get(), unread.get());
         let flow = match std::fs::metadata(path) {
             Ok(meta) if meta.is_dir() => images_below(path, &mut found, &mut failed_at),
             Ok(_) => found(path.clone()),
@@ -216,13 +219,23 @@ fn list(
         if flow.is_break() {
             break;
         }
+        if (count.get(), unread.get()) == before {
+            empty.push(path.display().to_string());
+        }
     }
     reporter.cancel().check()?;
+    let (count, unread) = (count.get(), unread.get());
     if !part.is_empty() {
         tell(Event::ImagesListed { job, paths: part });
     }
     if count >= MAX_IMAGES {
         reporter.warn(format!("Only the first {MAX_IMAGES} images are listed"));
+    }
+    if count > 0
+        && let [place, ..] = empty.as_slice()
+    {
+        let places = counted(empty.len(), "folder contains", "folders contain");
+        reporter.warn(format!("{places} no image; the first: {place}"));
     }
     match first {
         Some(error) if count == 0 => Err(error.into()),
@@ -231,10 +244,7 @@ fn list(
             reporter.warn(format!("{places} left out; the first: {}", error.lines.join(": ")));
             Ok(())
         }
-        None if count == 0 => {
-            let places: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-            Err(anyhow::anyhow!("{}: contains no image", places.join(", ")).into())
-        }
+        None if count == 0 => Err(anyhow::anyhow!("{}: contains no image", empty.join(", ")).into()),
         None => Ok(()),
     }
 }
@@ -243,6 +253,35 @@ fn list(
 mod tests {
     use super::*;
     use crate::app::jobs::Cancel;
+
+    #[derive(Default)]
+    struct Warned(Cancel, Vec<String>);
+
+    impl Reporter for Warned {
+        fn progress(&mut self, _: &str, _: u64, _: Option<u64>, _: Unit) {}
+
+        fn warn(&mut self, text: String) {
+            self.1.push(text);
+        }
+
+        fn cancel(&self) -> &Cancel {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn of_folders_that_are_opened_those_without_an_image_are_told_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let [full, empty, gone] = ["full", "empty", "gone"].map(|name| folder.path().join(name));
+        [&full, &empty].into_iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        std::fs::write(full.join("1.png"), "").unwrap();
+        let (mut told, mut reporter) = (0, Warned::default());
+        let spec = Files::OpenImages { paths: vec![empty.clone(), full, gone] };
+        assert!(run(JobId(1), &spec, &mut reporter, &mut |_| told += 1).is_ok());
+        let [of_empty, of_gone] = reporter.1.as_slice() else { panic!("{:?}", reporter.1) };
+        assert_eq!(*of_empty, format!("1 folder contains no image; the first: {}", empty.display()));
+        assert!(of_gone.starts_with("1 file or folder left out") && told == 1, "{of_gone}");
+    }
 
     struct Cancelled(Cancel);
 
