@@ -8,6 +8,9 @@ use crate::app::window::panels::COMPARE;
 use crate::viz::figures::dataset::Overview as _;
 use crate::viz::figures::dataset::scatter::Scatter;
 
+/// Below this width of the window the card would cover half of the picture from the middle.
+const NARROW_PX: f32 = 1000.0;
+
 /// A step: its title, its text, the id of the pane it shows.
 struct Step {
     title: &'static str,
@@ -75,9 +78,14 @@ impl Tour {
     /// Draws the card, `up` points above the status bar. Enter goes on unless it is `taken` by what had the focus.
     pub fn ui(&mut self, ui: &Ui, up: f32, taken: bool) -> TourResponse {
         let (steps, at) = (steps(), self.step);
+        // In a narrow window beside the pictures of the first steps.
+        let (corner, x) = match ui.ctx().content_rect().width() < NARROW_PX {
+            true => (Align2::RIGHT_BOTTOM, -8.0),
+            false => (Align2::CENTER_BOTTOM, 0.0),
+        };
         let area = egui::Area::new(egui::Id::unique("tour"))
             .order(egui::Order::Middle)
-            .anchor(Align2::CENTER_BOTTOM, Vec2::new(0.0, -44.0 - up));
+            .anchor(corner, Vec2::new(x, -44.0 - up));
         let card = |ui: &mut Ui| {
             ui.set_width(330.0);
             let step = &steps[at];
