@@ -5,6 +5,7 @@ use egui::{Align, Layout, RichText, Ui};
 
 use super::pinned::PinnedToken;
 use crate::app::format::{self, counted};
+use crate::app::jobs::Unit;
 use crate::app::process_memory;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::connection::Connection;
@@ -136,7 +137,7 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         cx.send(Command::Cancel(*id));
     }
     if let Some((progress, amounts)) = job.progress.as_ref().zip(cx.state.amounts(*id)) {
-        let of = if trains { "Image " } else { "" };
+        let of = if trains && progress.unit == Unit::Items { "Image " } else { "" };
         let width = 190.0f32.min(ui.available_width());
         let text = format!("{of}{amounts}");
         let shown = fit(ui, RichText::new(&text).small(), width - 16.0);

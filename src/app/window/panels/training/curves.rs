@@ -228,6 +228,9 @@ impl Curves {
             .x_axis_formatter(|mark, _| number(mark.value))
             .y_axis_formatter(move |mark, _| number(if log { 10f64.powf(mark.value) } else { mark.value }))
             .label_formatter(move |at| readout::at(&read, epoch(at), loss, band_of));
+        // egui_plot would draw an axis from -2 to 2 %.
+        let none = !loss && curves.is_empty();
+        let plot = if none { plot.include_y(0.0).include_y(100.0) } else { plot };
         // The table below names the curves of one run; curves of several need a legend.
         let plot = if runs.len() > 1 && !loss { plot.legend(Legend::default()) } else { plot };
         let scope = ui.scope(|ui| {
