@@ -37,14 +37,25 @@ impl Color {
         }
     }
 
-    /// CIE lightness L*, 0 to 100: what a grey print preserves of the colour.
-    pub fn lightness(self) -> f32 {
+    /// Relative luminance, 0 to 1 (WCAG 2.2).
+    fn luminance(self) -> f32 {
         let linear = |c: u8| {
             let c = f32::from(c) / 255.0;
             if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
         };
-        let y = 0.2126 * linear(self.r) + 0.7152 * linear(self.g) + 0.0722 * linear(self.b);
+        0.2126 * linear(self.r) + 0.7152 * linear(self.g) + 0.0722 * linear(self.b)
+    }
+
+    /// CIE lightness L*, 0 to 100: what a grey print preserves of the colour.
+    pub fn lightness(self) -> f32 {
+        let y = self.luminance();
         if y <= 0.008_856 { 903.3 * y } else { 116.0 * y.cbrt() - 16.0 }
+    }
+
+    /// Contrast ratio with `other`, 1 to 21 (WCAG 2.2); small text needs 4.5.
+    pub fn contrast(self, other: Self) -> f32 {
+        let (a, b) = (self.luminance() + 0.05, other.luminance() + 0.05);
+        a.max(b) / a.min(b)
     }
 }
 
@@ -146,6 +157,11 @@ impl Theme {
         self.series[2]
     }
 
+    /// A colour of data as words and small marks have it: on a light ground a darker one, which can be read.
+    pub fn legible(&self, color: Color) -> Color {
+        if self.dark { color } else { color.mix(self.ink, 0.3) }
+    }
+
     /// The categorical colour of series `i`; colours repeat.
     pub fn series(&self, i: usize) -> Color {
         self.series[i % self.series.len()]
@@ -161,6 +177,18 @@ mod tests {
         assert!(Color::hex(0).lightness().abs() < 1e-3);
         assert!((Color::hex(0xff_ff_ff).lightness() - 100.0).abs() < 1e-2);
         assert!((Color::hex(0x77_77_77).lightness() - 50.0).abs() < 0.5);
+    }
+
+    #[test]
+    fn every_colour_of_words_is_read_on_its_ground() {
+        assert!((Color::hex(0).contrast(Color::hex(0xff_ff_ff)) - 21.0).abs() < 1e-3);
+        for theme in [Theme::light(), Theme::dark()] {
+            let words = [theme.series(1), theme.series(2), theme.pinned()].map(|color| theme.legible(color));
+            for color in words.into_iter().chain([theme.ink, theme.axis, theme.muted]) {
+                let contrast = color.contrast(theme.ground);
+                assert!(contrast >= 4.5, "{color:?} has a contrast of only {contrast} with the ground");
+            }
+        }
     }
 
     #[test]

@@ -286,7 +286,24 @@ impl Overview for ConfusionMatrix {
     }
 }
 
-/// The text colour that can be read on a cell of this colour.
+/// The text colour with the higher contrast on a cell of this colour.
 pub(in crate::viz::figures) fn on(cell: Color) -> Color {
-    if cell.lightness() > 55.0 { Color::hex(0x10_14_18) } else { Color::hex(0xff_ff_ff) }
+    let [dark, light] = [0x00_00_00, 0xff_ff_ff].map(Color::hex);
+    if cell.contrast(dark) > cell.contrast(light) { dark } else { light }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_on_every_shade() {
+        for theme in [Theme::light(), Theme::dark()] {
+            for share in (1..=100).map(|percent| percent as f32 / 100.0) {
+                let cell = shade(&theme, share);
+                let contrast = cell.contrast(on(cell));
+                assert!(contrast >= 4.5, "{share}: a contrast of only {contrast}");
+            }
+        }
+    }
 }
