@@ -51,7 +51,7 @@ impl Axis {
 
     /// The axis with its name broken into lines that fit, set upright, into a picture `height` points high.
     pub fn within(self, theme: &Theme, height: f32) -> Self {
-        let room = (height + 2.0 * MARGIN).max(NAME_PT);
+        let room = (height + 2.0 * MARGIN).max(0.5 * NAME_PT);
         let lines = font::break_lines(&self.label, theme.label, room);
         Self { label: lines.join("\n"), ..self }
     }
@@ -71,8 +71,8 @@ impl Axis {
             ticks.retain(is_whole);
         }
         if let Some(last) = self.last {
-            let min_gap = 0.09 * (self.scale.hi - self.scale.lo).abs();
-            ticks.retain(|v| (v - last).abs() > min_gap);
+            let min_gap = 0.1 * (self.scale.hi - self.scale.lo).abs();
+            ticks.retain(|v| last - v > min_gap);
             ticks.push(last);
         }
         let labels = self.scale.labels(&ticks);
@@ -80,7 +80,7 @@ impl Axis {
     }
 
     /// How far its tick labels reach beyond the right end of an axis `width` points long.
-    pub fn overhang(&self, theme: &Theme, width: f32) -> f32 {
+    fn overhang(&self, theme: &Theme, width: f32) -> f32 {
         let reach = |(v, text): (f64, String)| {
             font::width(&text, theme.tick) / 2.0 - (1.0 - self.scale.at(v)) * width
         };
@@ -123,9 +123,7 @@ impl Frame {
         }
         let bottom = ticks_room(&x, theme.tick * 0.8) + name_room(&x) + if x.ticks == 0 { 0.0 } else { 1.0 };
         let top = if y.ticks == 0 { 0.0 } else { theme.tick * 0.4 };
-        // Half of the last label overhangs its tick.
-        let number = |v: f64| x.scale.labels(&[0.0, v]).pop().unwrap_or_default();
-        let right = x.last.filter(|_| x.ticks > 0).map_or(1.0, |v| font::width(&number(v), theme.tick) / 2.0);
+        let right = x.overhang(theme, outer.w - left).max(1.0);
         let area = Box2::new(outer.x + left, outer.y + top, outer.w - left - right, outer.h - bottom - top);
         Self { area, x, y, keys }
     }
@@ -299,5 +297,26 @@ mod tests {
         let axis = Axis::counts(Scale::linear(-4.16, 4.16), "", 4);
         let labels: Vec<String> = axis.texts().into_iter().map(|(_, text)| text).collect();
         assert_eq!(labels, ["−4", "−2", "0", "2", "4"]);
+    }
+
+    #[test]
+    fn indices_are_whole_numbers_that_stand_apart() {
+        for (n, labels) in [(196, "0 50 100 150 195"), (12, "0 5 11"), (2, "0 1"), (1, "0")] {
+            let axis = Axis::counts(Scale::linear(0.0, f64::from(n.max(2)) - 1.0), "", 5).up_to(n as usize);
+            let texts: Vec<String> = axis.texts().into_iter().map(|(_, text)| text).collect();
+            assert_eq!(texts.join(" "), labels);
+        }
+    }
+
+    #[test]
+    fn the_last_label_and_a_long_name_stay_inside_a_small_picture() {
+        let theme = Theme::light();
+        let x = Axis::new(Scale::linear(0.0, 15.0), "", 3);
+        let frame =
+            Frame::fit(Box2::new(0.0, 0.0, 80.0, 40.0), x, Axis::new(Scale::linear(0.0, 1.0), "", 0), &theme);
+        let end = frame.x(15.0) + font::width("15", theme.tick) / 2.0;
+        assert!(end <= 80.1 && frame.area.right() > 70.0, "{end}");
+        let bar = Axis::counts(Scale::linear(0.0, 11.0), "Step (last is read last)", 5).within(&theme, 40.0);
+        assert!(bar.label.lines().all(|line| font::width(line, theme.label) <= 44.0), "{}", bar.label);
     }
 }

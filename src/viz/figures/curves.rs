@@ -197,8 +197,7 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
     let steps = curves.series.iter().flat_map(|s| s.loss.iter().chain(&s.accuracy)).map(|p| p.0);
     let (first, last) = extent(steps).unwrap_or((0.0, 1.0));
     let panel = |y: f32, height: f32, scale: Scale, x: &str, label: &str| {
-        let x = Axis::new(Scale::linear(first.min(0.0), last), x, 5);
-        let width = width - x.overhang(theme, width).max(4.0);
+        let x = Axis::counts(Scale::linear(first.min(0.0), last), x, 5);
         Frame::fit(Box2::new(0.0, y, width, height), x, Axis::new(scale, label, 4), theme)
     };
     let (x, gap) = if has_accuracy { ("", theme.gap) } else { (STEP, 0.0) };

@@ -7,7 +7,7 @@ use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Projection, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
 use crate::model::trace::slug;
-use crate::viz::draw::{Axis, Box2, Color, Frame, Mark, Scale, Scene, Table, Theme, extent, legend};
+use crate::viz::draw::{Axis, Color, Frame, Mark, Scale, Scene, Table, Theme, extent, legend};
 use crate::viz::figures::dataset::{self, ColorBy};
 use crate::viz::figures::plot::{Caption, Plot, Source, joined};
 use crate::viz::{Empty, Info, Size, TabGroup, heading};
@@ -140,11 +140,9 @@ impl ImageMapPlot {
             key.iter().map(|(color, name)| (Mark::Dot(*color), name.as_str())).collect();
         marks.push((Mark::None, &what));
         let below = legend::above(&mut scene, theme, size, &marks);
-        // The last number may reach half its width past the end of its axis.
-        let outer = Box2 { w: size.width - 8.0, ..below };
         let name =
             |axis: usize| format!("PC {} ({:.0} % of the variance)", axis + 1, 100.0 * explained[axis]);
-        let frame = Frame::fit(outer, Axis::new(x, name(0), 5), Axis::new(y, name(1), 5), theme);
+        let frame = Frame::fit(below, Axis::new(x, name(0), 5), Axis::new(y, name(1), 5), theme);
         frame.grid(&mut scene, theme);
         let (radius, alpha) = dataset::dot_style(points.len());
         let at = |image: usize| points[image].map(|[x, y]| frame.at(f64::from(x), f64::from(y)));

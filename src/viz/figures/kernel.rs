@@ -118,7 +118,7 @@ fn draw_difference(
     let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
     let outer = legend::above(&mut scene, theme, size, &legend::borrowed(&key(trace, theme)));
     let limits = options.limits.or_else(|| Kernel.limits(trace)).unwrap_or_default();
-    let x = Axis::new(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
+    let x = Axis::counts(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
     let y = Axis::new(around_zero(limits), "Δ K[j] / max |K|", 4);
     let frame = Frame::fit(outer, x, y, theme);
     frame.grid(&mut scene, theme);
@@ -214,7 +214,8 @@ impl Figure for Kernel {
         let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
         let outer = legend::above(&mut scene, theme, size, &legend::borrowed(&key(trace, theme)));
         let name = if options.log { "|K[j]| / max |K|" } else { "K[j] / max |K|" };
-        let x = Axis::new(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
+        let x =
+            Axis::counts(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
         let frame = Frame::fit(outer, x, Axis::new(scale, name, 4), theme);
         frame.grid(&mut scene, theme);
         let curve =

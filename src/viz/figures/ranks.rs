@@ -77,7 +77,10 @@ impl Figure for Ranks {
         let under = if strip_data.is_empty() { 0.0 } else { strips_height(strip_data.len() as f32) };
         let mut scene = Scene::new(size.width, size.height, "Rank use", theme.background);
         let edge = (n / 10).max(1);
-        let edge_name = format!("First and last {edge} positions");
+        let edge_name = match edge {
+            1 => "First and last position".to_owned(),
+            _ => format!("First and last {edge} positions"),
+        };
         let is_difference = trace.minus.is_some();
         let [more, fewer] = match is_difference {
             true => [theme.positive, theme.negative],

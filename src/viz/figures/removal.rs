@@ -24,8 +24,6 @@ pub const INFO: Info = Info {
 
 /// Gap between the charts of deletion and insertion, in points.
 const GAP_PT: f32 = 8.0;
-/// Space for the half of an axis's last label that overhangs, in points.
-const EDGE_PT: f32 = 6.0;
 /// Height of the line of text over a picture, in points.
 const LINE_PT: f32 = 11.0;
 /// Height over width of a chart.
@@ -257,7 +255,7 @@ impl RemovalPlot {
         let labels = [label.as_str(), ""];
         for (side, name) in ["Share taken away", "Share put back"].into_iter().enumerate() {
             let x = below.x + side as f32 * (half + GAP_PT);
-            let outer = Box2::new(x, below.y, half - EDGE_PT, room - seen);
+            let outer = Box2::new(x, below.y, half, room - seen);
             let y = Axis::new(scale, font::fit(labels[side], theme.label, outer.h), 4);
             let frame = Frame::fit(outer, Axis::new(Scale::linear(0.0, 1.0), name, 3), y, theme);
             self.chart(&mut scene, theme, &frame, side, step);

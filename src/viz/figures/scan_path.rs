@@ -37,7 +37,7 @@ fn bar_axis(trace: &Trace, options: &Options) -> Axis {
         Axis::new(Scale::linear(0.0, 1.0), "Memory (share of the best kept)", 4)
     } else {
         let n = trace.grid.len();
-        Axis::counts(Scale::linear(0.0, n as f64 - 1.0), "Step (last is read last)", 5).up_to(n)
+        Axis::counts(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Step (last is read last)", 5).up_to(n)
     }
 }
 

@@ -92,9 +92,8 @@ impl Plot for SettingsPlot {
         let covered = self.has_coverage();
         let height = (size.height - top) / if covered { 2.0 } else { 1.0 };
         let panel = |y: f32, height: f32, scale: Scale, x: &str, label: &str| {
-            let x = Axis::new(values, x, 5);
-            let width = size.width - x.overhang(theme, size.width).max(4.0);
-            Frame::fit(Box2::new(0.0, y, width, height), x, Axis::new(scale, label, 4), theme)
+            let (outer, y) = (Box2::new(0.0, y, size.width, height), Axis::new(scale, label, 4));
+            Frame::fit(outer, Axis::new(values, x, 5), y, theme)
         };
         let accuracies = accuracy_scale(self.points().map(|point| point.accuracy));
         let (x, gap) = if covered { ("", theme.gap) } else { (&*self.setting, 0.0) };

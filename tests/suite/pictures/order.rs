@@ -129,7 +129,7 @@ pub fn ranks() {
                 "a tenth, rounded down: 1"
             );
         }
-        assert!(marks.has("First and last 1 positions") && marks.has("Rank coverage"));
+        assert!(marks.has("First and last position") && marks.has("Rank coverage"));
     }
     let shared = Options { limits: Some((0.0, 6.0)), ..Options::default() };
     let axes = drawn("ranks", &trace, &shared, &Theme::light()).axes(0);

@@ -67,9 +67,7 @@ impl Overview for Scatter {
             key.push((Mark::None, rank));
         }
         let below = legend::above(&mut scene, theme, size, &key);
-        // The last number may reach half its width past the end of its axis.
-        let outer = Box2 { w: size.width - 8.0, ..below };
-        let frame = Frame::fit(outer, Axis::new(x_scale, x.1, 5), Axis::new(y_scale, y.1, 5), theme);
+        let frame = Frame::fit(below, Axis::new(x_scale, x.1, 5), Axis::new(y_scale, y.1, 5), theme);
         let area = frame.area;
         if let Some(null) = x.2 {
             frame.band(&mut scene, null, theme.band.alpha(0.7));
