@@ -218,10 +218,10 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
     Ok(scene)
 }
 
-/// The stroke of series `i`; series of the same colour have different dashes.
+/// The stroke of series `i`: neighbours differ in colour and in their dashes.
 pub(super) fn stroke(theme: &Theme, i: usize) -> Stroke {
     let line = Stroke::new(theme.line * 1.2, theme.series(i));
-    match Dash::new(theme, i) {
+    match Dash::new(i) {
         Dash::Solid => line,
         Dash::Loose => line.dashed(4.0, 2.0),
         Dash::Dense => line.dashed(1.5, 1.5),
@@ -229,23 +229,23 @@ pub(super) fn stroke(theme: &Theme, i: usize) -> Stroke {
     }
 }
 
-/// Dash pattern of a series; tells series of the same colour apart, as there may be more heads than colours.
+/// Dash pattern of a series. There are four, and seven colours: 28 series look different, and four do without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dash {
-    /// For the series that are the first of their colour.
+    /// For the first of every four series.
     Solid,
-    /// For the second of every colour.
+    /// For the second.
     Loose,
     /// For the third.
     Dense,
-    /// For all others.
+    /// For the fourth.
     Dots,
 }
 
 impl Dash {
     /// The dash pattern of series `i`.
-    pub fn new(theme: &Theme, i: usize) -> Self {
-        match i / theme.series.len() {
+    pub fn new(i: usize) -> Self {
+        match i % 4 {
             0 => Self::Solid,
             1 => Self::Loose,
             2 => Self::Dense,

@@ -11,6 +11,7 @@ use crate::viz::draw::{
     Anchor, Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, font,
     legend, picture,
 };
+use crate::viz::figures::curves::stroke;
 use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem, subject};
 use crate::viz::{Empty, Info, Size, TabGroup, heading};
 
@@ -207,7 +208,7 @@ impl RemovalPlot {
         let Ok(curves) = self.curves() else { return Vec::new() };
         let rankings = RANKINGS.iter().enumerate().filter_map(|(at, ranking)| {
             let pair = curves.get(ranking.id)?;
-            Some((ranking.name, Stroke::new(theme.line * 1.2, theme.series(at)), pair))
+            Some((ranking.name, stroke(theme, at), pair))
         });
         let random = curves.get(RANDOM);
         let dashed = Stroke::new(theme.line, theme.muted).dashed(3.0, 2.0);

@@ -258,10 +258,7 @@ impl Curves {
                         plot.points(dot.allow_hover(false));
                     }
                     plot.line(
-                        Line::new(name, line(curve))
-                            .color(color)
-                            .width(1.8)
-                            .style(line_style(*series, theme)),
+                        Line::new(name, line(curve)).color(color).width(1.8).style(line_style(*series)),
                     );
                 }
             })
@@ -273,8 +270,8 @@ impl Curves {
 }
 
 /// The dash of a head's line, for egui_plot.
-pub fn line_style(head: usize, theme: &Theme) -> LineStyle {
-    match Dash::new(theme, head) {
+pub fn line_style(head: usize) -> LineStyle {
+    match Dash::new(head) {
         Dash::Solid => LineStyle::Solid,
         Dash::Loose => LineStyle::dashed_loose(),
         Dash::Dense => LineStyle::dashed_dense(),

@@ -120,7 +120,7 @@ fn swatch(ui: &mut Ui, theme: &Theme, head: usize, shown: bool) {
     let y = rect.center().y;
     let ends = [Pos2::new(rect.left(), y), Pos2::new(rect.right(), y)];
     let stroke = Stroke::new(2.4, color);
-    let shapes = match line_style(head, theme) {
+    let shapes = match line_style(head) {
         LineStyle::Solid => vec![Shape::line_segment(ends, stroke)],
         LineStyle::Dashed { length } => Shape::dashed_line(&ends, stroke, length, length * 0.5),
         LineStyle::Dotted { spacing } => Shape::dotted_line(&ends, color, spacing, 1.4),
