@@ -1,15 +1,19 @@
-//! Tables as LaTeX with the booktabs package, in the style of the paper.
+//! Tables as LaTeX with the packages booktabs and graphicx, in the style of the paper.
 
 use super::table::{Cell, Row, Table};
 use crate::model::io::escape::shown;
 
+/// Makes a table that is wider than the text as wide as it; others keep their size.
+const SHRINK: &str = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n";
+
 /// Renders a `table` environment with caption and label, the notes below it in small print.
 pub fn render(table: &Table) -> String {
     let align: String = table.columns.iter().map(|column| if column.numbers { 'c' } else { 'l' }).collect();
-    let mut text = String::from("\\begin{table}[h]\n\\centering\n");
+    let mut text = String::from("% \\usepackage{booktabs,graphicx}\n\\begin{table}[h]\n\\centering\n");
     // The name of a run may hold what LaTeX would interpret; in a label nothing can be escaped.
     let label = table.id.replace(['\\', '{', '}', '%', '#', '&', '$', '~', '^'], "-");
     text.push_str(&format!("\\caption{{{}.}}\n\\label{{tab:{label}}}\n", escape(&table.title)));
+    text.push_str(SHRINK);
     text.push_str(&format!("\\begin{{tabular}}{{{align}}}\n\\toprule\n"));
     text.push_str(&group_line(table));
     let headings = table.columns.iter().map(|column| escape(&column.title));
@@ -20,7 +24,7 @@ pub fn render(table: &Table) -> String {
         }
         text.push_str(&line(row));
     }
-    text.push_str("\\bottomrule\n\\end{tabular}\n");
+    text.push_str("\\bottomrule\n\\end{tabular}}\n");
     for note in &table.notes {
         text.push_str(&format!("\n\\par\\smallskip{{\\footnotesize {}}}\n", escape(note)));
     }
