@@ -19,10 +19,8 @@ use crate::window::{self, Window};
 /// Size of the window.
 const SIZE: egui::Vec2 = egui::vec2(760.0, 520.0);
 
-/// Text that is cut in so small a picture: the last number of an axis that counts in halves, and a name longer than its
-/// bar.
-const KNOWN: [(&str, &str); 7] = [
-    ("kernel", "11.0"),
+/// Text that is cut in so small a picture: a name longer than its bar.
+const KNOWN: [(&str, &str); 6] = [
     ("routing_maps", "Mean position, 0 first to 1 last"),
     // Scrolled out of sight: the second of two columns, rows below the form's last visible one.
     ("compare", "Weight in the sum"),

@@ -253,9 +253,7 @@ fn in_the_window_a_position_lights_the_token_that_is_read_there() {
     let trace = small::planned();
     let order = small::sorted(small::mean_positions());
     let mut window = showing(&[trace]);
-    let panes =
-        [("kernel", "Memory kernel", true, ["0.0", "11.0"]), ("ranks", "Rank use", false, ["0", "11"])];
-    for (pane, title, back, numbers) in panes {
+    for (pane, title, back) in [("kernel", "Memory kernel", true), ("ranks", "Rank use", false)] {
         window.show(pane);
         let figure = window.place(title);
         let tick = |window: &Window, number: &str| {
@@ -264,7 +262,7 @@ fn in_the_window_a_position_lights_the_token_that_is_read_there() {
             // The lowest: numbers of the vertical axis are above.
             own.map(|(.., whole)| whole.center()).max_by(|a, b| a.y.total_cmp(&b.y)).expect("a tick")
         };
-        let ends = numbers.map(|number| tick(&window, number));
+        let ends = ["0", "11"].map(|number| tick(&window, number));
         for at in 0..N {
             let x = ends[0].x + (ends[1].x - ends[0].x) * at as f32 / 11.0;
             window.hover(egui::pos2(x, ends[0].y - 16.0));
