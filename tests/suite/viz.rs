@@ -13,8 +13,7 @@ use ssmprobe::viz::draw::scene::{Box2, Hover, Identity, Item, Scene, Shape};
 use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::compare::Comparison;
-use ssmprobe::viz::figures::curves::{self, Curves, Part, Series, TrainingPlot};
-use ssmprobe::viz::figures::plot::{self, Caption, Plot as _};
+use ssmprobe::viz::figures::plot::Plot as _;
 use ssmprobe::viz::figures::trace_plot::TracePlot;
 use ssmprobe::viz::{COLUMN, Empty, FIGURES, Figure, Options, Shared, draw_column, export, find, shared};
 
@@ -40,41 +39,6 @@ fn no_numbers(svg: &str) -> Vec<&str> {
     svg.split(['"', '<', '>']).filter(|part| !part.starts_with("data:")).filter(none).collect()
 }
 
-/// Writes a picture for inspection to the folder that an environment variable names, if set.
-fn gallery(name: &str, scene: &Scene) {
-    if let Some(folder) = std::env::var_os("SSMPROBE_GALLERY") {
-        let folder = std::path::PathBuf::from(folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        export::write(&folder.join(format!("{name}.png")), &export::png(scene, name, 220.0).unwrap())
-            .unwrap();
-        export::write(&folder.join(format!("{name}.svg")), export::svg(scene, name).as_bytes()).unwrap();
-        export::write(&folder.join(format!("{name}.pdf")), &export::pdf(scene, name).unwrap()).unwrap();
-    }
-}
-
-fn training(log: bool) -> TrainingPlot {
-    let series =
-        [("sinkhorn", 1.1, 0.70), ("raster", 1.6, 0.63), ("gap", 2.0, 0.58)].map(|(name, floor, best)| {
-            let noise = |i: usize| ((i * 7919) % 1009) as f64 / 1009.0 - 0.5;
-            let loss = |i: usize| floor + 5.6 * (-(i as f64) / 260.0).exp() + 0.3 * noise(i);
-            let loss: Vec<(f64, f64)> = (0..1200).map(|i| (i as f64, loss(i))).collect();
-            Series {
-                loss_spread: Vec::new(),
-                accuracy_spread: Vec::new(),
-                name: name.to_owned(),
-                number: None,
-                average: curves::average(&loss),
-                average_spread: Vec::new(),
-                loss,
-                accuracy: (1..=12)
-                    .map(|e| (e as f64 * 100.0, best * (1.0 - (-(e as f64) / 3.0).exp())))
-                    .collect(),
-            }
-        });
-    let curves = Curves { series: series.into(), ..Curves::default() };
-    TrainingPlot { curves, part: Part::Both, log, caption: Caption::default() }
-}
-
 #[test]
 fn every_figure_of_every_trace_is_drawn_or_says_why_not() {
     for theme in [Theme::light(), Theme::dark(), Theme::print()] {
@@ -93,9 +57,6 @@ fn every_figure_of_every_trace_is_drawn_or_says_why_not() {
                             (tree.size().width() - COLUMN * 96.0 / 72.0).abs() < 0.1,
                             "{name} has a wrong width"
                         );
-                        if theme.background.is_some() {
-                            gallery(&name, &scene);
-                        }
                     }
                     Err(Empty(why)) => assert!(why.contains(' ') && why.len() < 200, "{name}: {why}"),
                 }
@@ -131,35 +92,23 @@ fn each_head_shows_what_it_has() {
 }
 
 #[test]
-fn options_change_the_picture() {
-    let trace = &all()[0];
-    let plain = Options::default();
-    for (id, options) in [
-        ("assignment", Options { log: true, ..plain.clone() }),
-        ("assignment", Options { rows: ssmprobe::viz::Rows::Raster, ..plain.clone() }),
-        ("kernel", Options { log: true, ..plain.clone() }),
-        ("photo", Options { grid: true, opacity: 1.0, ..plain.clone() }),
-        ("scan_path", Options { step: Some(60), ..plain.clone() }),
-    ] {
-        let (before, after) = (column(id, trace, &plain).unwrap(), column(id, trace, &options).unwrap());
-        assert!(before != after, "{id} ignores {options:?}");
-        gallery(&format!("{id}-option-{}", if options.log { "log" } else { "other" }), &after);
-    }
+fn any_step_of_a_reading_is_drawn() {
     for step in [0, 1, 196, usize::MAX] {
-        column("scan_path", trace, &Options { step: Some(step), ..plain.clone() }).unwrap();
+        column("scan_path", &all()[0], &Options { step: Some(step), ..Options::default() }).unwrap();
     }
 }
 
 #[test]
 fn broken_traces_are_refused_in_words() {
     let whole = traces::sinkhorn_trace();
-    let breaks: [fn(&mut Trace); 7] = [
+    let breaks: [fn(&mut Trace); 8] = [
         |t| t.grid.rows = 0,
         |t| t.grid.rows = usize::MAX,
         |t| t.scores.as_mut().unwrap().truncate(3),
         |t| t.routing = Routing::Orders(vec![vec![0; 196]]),
         |t| t.routing = Routing::Plan(Matrix { rows: 196, cols: 196, data: vec![0.0; 5] }),
         |t| t.kernel = Some(Matrix { rows: 196, cols: 0, data: vec![] }),
+        |t| t.other_kernels = vec![Matrix { rows: 196, cols: 1, data: vec![0.0; 195] }],
         |t| t.seen.height = 7,
     ];
     for (i, spoil) in breaks.iter().enumerate() {
@@ -235,19 +184,14 @@ fn one_token_is_enough() {
 }
 
 #[test]
-fn probes_stand_side_by_side_on_one_scale() {
-    let traces: Vec<&Trace> = [0, 1, 3].map(|i| &all()[i]).into();
-    let figures: Vec<&dyn Figure> =
-        ["scan_path", "assignment", "evidence"].map(|id| find(id).unwrap()).into();
-    for theme in [Theme::light(), Theme::dark()] {
-        let width = export::points(174.0);
-        let scene = Comparison::new(&traces, &figures, &Options::default()).scene(&theme, width).unwrap();
-        let svg = export::svg(&scene, "");
-        assert!(svg.contains("gap reads no order"), "an empty cell says why");
-        parse(&svg);
-        gallery(if theme.dark { "compare-dark" } else { "compare" }, &scene);
-    }
-    assert!(Comparison::new(&[], &figures, &Options::default()).scene(&Theme::light(), 300.0).is_err());
+fn in_a_comparison_an_empty_cell_says_why() {
+    let (gap, figures) = (traces::gap_trace(), [find("scan_path").unwrap()]);
+    let drawn = |traces: &[&Trace]| {
+        let options = Options::default();
+        Comparison::new(traces, &figures, &options).scene(&Theme::light(), export::points(174.0))
+    };
+    assert!(export::svg(&drawn(&[&all()[0], &gap]).unwrap(), "").contains("gap reads no order"));
+    assert!(drawn(&[]).is_err());
 }
 
 #[test]
@@ -277,71 +221,11 @@ fn the_proxy_of_evidence_shares_its_limits_too() {
 }
 
 #[test]
-fn every_sweep_shows_its_own_memory() {
-    let mut trace = all().iter().find(|trace| trace.head == "vmamba").expect("a scan of four sweeps").clone();
-    let Routing::Orders(orders) = &trace.routing else { panic!("no sweeps") };
-    let first = trace.kernel.clone().unwrap_or(Matrix { rows: 196, cols: 1, data: vec![1.0; 196] });
-    let fading = |power: f32| -> Vec<f32> { (0..196).map(|j| power.powi(j)).collect() };
-    trace.other_kernels = [0.5, 0.7, 0.9].map(|p| Matrix { data: fading(p), ..first.clone() }).into();
-    trace.other_kernels.iter_mut().for_each(|kernel| kernel.cols = 1);
-    trace.kernel = Some(Matrix { cols: 1, data: fading(0.99), ..first });
-    assert_eq!(orders.len(), 1 + trace.other_kernels.len());
-    let svg = export::svg(&column("kernel", &trace, &Options::default()).unwrap(), "");
-    assert!((1..=4).all(|sweep| svg.contains(&format!("Sweep {sweep}"))));
-    let held = Options { step: Some(40), ..Options::default() };
-    let four = export::svg(&column("scan_path", &trace, &held).unwrap(), "");
-    let same = Trace { other_kernels: vec![trace.kernel.clone().unwrap(); 3], ..trace.clone() };
-    assert_ne!(
-        four,
-        export::svg(&column("scan_path", &same, &held).unwrap(), ""),
-        "each sweep by its own kernel"
-    );
-    trace.other_kernels[1].data.pop();
-    assert!(column("kernel", &trace, &Options::default()).is_err());
-}
-
-#[test]
-fn untrained_scorers_are_a_band_of_their_own() {
-    let trace = &all()[0];
-    let svg = |trace: &Trace| export::svg(&column("diagnostics", trace, &Options::default()).unwrap(), "");
-    let both = svg(trace);
-    assert!(both.contains("Chance, 5 to 95 %") && both.contains("Untrained, 5 to 95 %"), "{both}");
-    let mut older = trace.clone();
+fn untrained_scorers_without_a_band_are_a_tick() {
+    let mut older = all()[0].clone();
     older.diagnostics.values_mut().for_each(|one| one.untrained_band = None);
-    let tick = svg(&older);
-    assert!(tick.contains("Untrained") && !tick.contains("Untrained, 5"));
-}
-
-#[test]
-fn training_curves_are_drawn() {
-    let size = ssmprobe::viz::Size { width: COLUMN, height: 220.0 };
-    for theme in [Theme::light(), Theme::dark()] {
-        for log in [false, true] {
-            let scene = plot::draw(&training(log), &theme, size).unwrap();
-            let svg = export::svg(&scene, "");
-            assert!(svg.contains("Training loss") && svg.contains("Accuracy (%)"));
-            assert_eq!(no_numbers(&svg), [""; 0]);
-            gallery(
-                &format!("curves{}{}", if log { "-log" } else { "" }, if theme.dark { "-dark" } else { "" }),
-                &scene,
-            );
-        }
-    }
-    let says_interval = |interval: bool| {
-        let mut plot = training(false);
-        plot.curves.interval = interval;
-        plot.curves.series[0].accuracy_spread = vec![0.1; 12];
-        let scene = plot::draw(&plot, &Theme::light(), size).unwrap();
-        export::svg(&scene, "").contains("Bands: 95 % interval of the mean")
-    };
-    assert!(says_interval(true) && !says_interval(false));
-    let none = TrainingPlot { curves: Curves::default(), ..training(false) };
-    assert!(plot::draw(&none, &Theme::light(), size).is_err());
-    let table = training(false).table();
-    let rows = 3 * (2 * 1200 + 12); // losses, averaged losses, accuracies
-    assert_eq!((table.rows(), table.row(0)[4].as_str()), (rows, ""), "one seed has no spread");
-    let band = curves::band(&[1.0, 2.0], &[0.5, f64::NAN], false);
-    assert_eq!(band, Some([vec![0.5, 2.0], vec![1.5, 2.0]]));
+    let svg = export::svg(&column("diagnostics", &older, &Options::default()).unwrap(), "");
+    assert!(svg.contains("Untrained") && !svg.contains("Untrained, 5"));
 }
 
 #[test]
@@ -356,14 +240,7 @@ fn a_small_figure_is_written_to_the_letter() {
 }
 
 #[test]
-fn a_png_has_its_pixels() {
-    let scene = column("assignment", &all()[0], &Options::default()).unwrap();
-    let png = export::png(&scene, "plan", 300.0).unwrap();
-    let image = image::load_from_memory(&png).unwrap();
-    assert_eq!(image.width(), (85.0f32 / 25.4 * 300.0).round() as u32);
-    assert_eq!(image.height(), (scene.height / 72.0 * 300.0).round() as u32);
-    assert!(png.windows(4).any(|w| w == b"pHYs"), "the file says its resolution");
-    assert!(export::png(&scene, "plan", 1e6).is_err());
+fn a_picture_of_too_many_pixels_is_refused() {
     // At most 16,384 pixels each way: too wide alone is too large, and so is too high alone.
     for (width, height) in [(20_000.0, 10.0), (10.0, 20_000.0)] {
         let strip = export::png(&Scene::new(width, height, "strip", None), "", 72.0);
@@ -449,15 +326,10 @@ fn a_file_is_whole_or_not_there() {
     let folder = tempfile::tempdir().unwrap();
     let scene = column("predictions", &all()[0], &Options::default()).unwrap();
     let table = find("predictions").unwrap().table(&all()[0]);
-    for ending in ["svg", "pdf", "png", "csv", "npz"] {
-        let path = folder.path().join(format!("figure.{ending}"));
-        export::save(&path, &scene, &table, "about", 150.0).unwrap();
-        assert!(std::fs::metadata(&path).unwrap().len() > 100, "{ending}");
-    }
     let wrong = export::save(&folder.path().join("figure.xyz"), &scene, &table, "", 150.0).unwrap_err();
     assert!(wrong.to_string().contains(".svg"), "{wrong}");
     assert!(export::save(&folder.path().join("no/such/a.svg"), &scene, &table, "", 150.0).is_err());
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5, "nothing half-written is left");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing half-written is left");
     // File extensions may be in capitals.
     for (name, begins) in [("LOUD.SVG", "<svg"), ("Loud.Csv", "# title")] {
         let path = folder.path().join(name);
@@ -487,23 +359,6 @@ fn window(scene: Scene) -> Harness<'static, Shown> {
 }
 
 #[test]
-fn the_window_draws_every_figure() {
-    for figure in FIGURES {
-        let scene = draw_column(*figure, &all()[0], &Options::default(), &Theme::dark(), COLUMN).unwrap();
-        let images = export::svg(&scene, "").matches("<image").count();
-        let mut harness = window(scene);
-        if let Some(folder) = std::env::var_os("SSMPROBE_GALLERY") {
-            std::fs::create_dir_all(&folder).unwrap();
-            let name = format!("window-{}.png", figure.id());
-            harness.render().unwrap().save(std::path::Path::new(&folder).join(name)).unwrap();
-        }
-        assert!(harness.output().shapes.len() > 4, "{} draws nothing", figure.id());
-        assert!(harness.state().canvas.textures() <= images, "{}", figure.id());
-        assert_eq!(harness.state().canvas.textures() > 0, images > 0, "{}", figure.id());
-    }
-}
-
-#[test]
 fn pointing_at_a_patch_finds_its_token() {
     let mut scene = Scene::new(200.0, 150.0, "patches", None);
     scene.target(Box2::new(0.0, 0.0, 100.0, 100.0), Identity::Grid(ssmprobe::model::grid::Grid::new(10, 10)));
@@ -527,29 +382,13 @@ fn pointing_at_a_patch_finds_its_token() {
 }
 
 #[test]
-fn a_token_is_found_again_in_every_figure_that_shows_it() {
-    let trace = &all()[0];
-    let token = Hover { token: Some(100), ..Hover::default() };
-    let pair = Hover { token: Some(100), position: Some(7), item: None };
-    let places = |id: &str, hover: Hover| column(id, trace, &Options::default()).unwrap().places(hover);
-    assert_eq!(places("photo", token).len(), 2, "one patch in either picture");
-    assert_eq!(places("token_map", token).len(), 1);
-    assert_eq!(places("assignment", pair).len(), 2, "a row and a column");
-    assert_eq!(places("evidence", pair).len(), 2, "a strip in either panel");
-    assert_eq!(places("scores", pair).len(), 1);
+fn a_token_that_is_pointed_at_is_marked_and_one_that_is_not_there_is_nowhere() {
+    let nowhere = Hover { token: Some(999), position: Some(999), item: Some(999_999) };
     for figure in FIGURES {
-        let scene = column(figure.id(), trace, &Options::default()).unwrap();
-        for found in scene.places(pair) {
-            let under = scene.hover(found.center()).unwrap();
-            assert!(under.token == Some(100) || under.position == Some(7), "{}: {under:?}", figure.id());
-        }
-        assert!(
-            scene.places(Hover { token: Some(999), position: Some(999), item: Some(999_999) }).is_empty(),
-            "{}",
-            figure.id()
-        );
+        let scene = column(figure.id(), &all()[0], &Options::default()).unwrap();
+        assert!(scene.places(nowhere).is_empty(), "{}", figure.id());
     }
-    let scene = column("photo", trace, &Options::default()).unwrap();
+    let scene = column("photo", &all()[0], &Options::default()).unwrap();
     let count = |marked: bool| {
         let scene = scene.clone();
         let mut canvas = Canvas::default();
@@ -557,7 +396,7 @@ fn a_token_is_found_again_in_every_figure_that_shows_it() {
             let rect = ui.max_rect();
             canvas.paint(ui, &scene, rect);
             if marked {
-                canvas.mark(ui, &scene, token, &Theme::light());
+                canvas.mark(ui, &scene, Hover { token: Some(100), ..Hover::default() }, &Theme::light());
             }
         });
         harness.run();
@@ -567,32 +406,12 @@ fn a_token_is_found_again_in_every_figure_that_shows_it() {
 }
 
 #[test]
-fn what_is_pointed_at_is_told_in_numbers() {
-    let trace = &all()[0];
-    let read = |id: &str, hover: Hover| find(id).unwrap().readout(trace, hover);
-    let names = |readout: ssmprobe::viz::draw::readout::Readout| -> Vec<String> {
-        readout.lines.into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
-    };
-    let cell = read("assignment", Hover { token: Some(100), position: Some(7), item: None });
-    assert_eq!(cell.title, "Token 100 (row 7, column 2)");
-    assert!(cell.lines[0].0 == "Share at position 7" && cell.lines.len() == 10, "{cell:?}");
-    let position = names(read("evidence", Hover { position: Some(190), ..Hover::default() }));
-    assert!(position.iter().any(|line| line.starts_with("Share of token")), "{position:?}");
-    assert!(position.iter().any(|line| line.starts_with("Evidence: ")), "{position:?}");
-    let first = Hover { item: Some(0), ..Hover::default() };
-    let diagnostic = read("diagnostics", first);
-    assert!(diagnostic.title == "Rank coverage" && diagnostic.note.contains("best positions"));
-    assert!(names(read("predictions", first))[1].starts_with("Probability: "));
-    assert!(read("photo", Hover { token: Some(999), ..Hover::default() }).is_empty());
-}
-
-#[test]
 fn textures_are_kept_while_shown_and_given_back_after() {
     let photo = column("photo", &all()[0], &Options::default()).unwrap();
     let mut harness = window(photo);
     let held = harness.state().canvas.textures();
     harness.run();
-    assert_eq!(harness.state().canvas.textures(), held);
+    assert!(held > 0 && harness.state().canvas.textures() == held);
     harness.state_mut().scene = column("predictions", &all()[0], &Options::default()).unwrap();
     harness.run();
     assert_eq!(harness.state().canvas.textures(), 0);
@@ -644,25 +463,12 @@ fn what_is_a_difference_is_written_with_a_delta() {
     other.reading.change = Intervention::NoRouting;
     other.evidence.token.iter_mut().flatten().for_each(|v| *v -= 0.01);
     let made = difference::subtract(&one, &other).expect("one grid");
-    for (id, words) in [
-        ("photo", "Δ weight in the sum"),
-        ("token_map", "Δ contribution to the logit"),
-        ("evidence", "Δ evidence (logit)"),
-    ] {
-        let figure = find(id).expect("a figure");
-        let said = written(&column(id, &made, &Options::default()).expect("a difference").items);
-        let over = "Difference (Δ) of sinkhorn from sinkhorn (no routing)";
-        assert!(said.starts_with(over) && said.contains(words), "{id}: {said}");
-        let heads = figure.table(&made).heads();
-        assert!(heads.iter().any(|head| head.starts_with("delta_")), "{heads:?}");
-        let plain = written(&column(id, &one, &Options::default()).expect("a figure").items);
-        assert!(
-            !plain.contains('Δ') && !figure.table(&one).heads().concat().contains("delta"),
-            "{id}: {plain}"
-        );
-    }
     let said = written(&column("token_map", &made, &Options::default()).expect("a difference").items);
+    let over = "Difference (Δ) of sinkhorn from sinkhorn (no routing)";
+    assert!(said.starts_with(over) && said.contains("Δ contribution to the logit"), "{said}");
     assert!(said.contains("Δ sum +1.96, Δ bias 0, Δ logit +1.96"), "196 tokens, 0.01 each: {said}");
+    let plain = written(&column("token_map", &one, &Options::default()).expect("a figure").items);
+    assert!(!plain.contains('Δ'), "{plain}");
     let read =
         find("token_map").expect("a figure").readout(&made, Hover { token: Some(3), ..Hover::default() });
     assert!(read.lines.contains(&("Δ evidence".into(), "+0.01".into())), "{read:?}");

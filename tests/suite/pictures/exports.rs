@@ -221,30 +221,3 @@ fn the_numbers_behind_a_figure_are_those_of_the_trace() {
         }
     }
 }
-
-#[test]
-fn a_table_on_disk_has_the_plan_row_by_row() {
-    let folder = stored();
-    let text = export(folder.path(), "assignment", "plan.csv", &[]);
-    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(&text[..]);
-    let heads: Vec<String> = reader.headers().expect("heads").iter().map(str::to_owned).collect();
-    let head =
-        |name: &str| heads.iter().position(|found| found == name).unwrap_or_else(|| panic!("no {name}"));
-    let rows: Vec<Vec<f64>> = reader
-        .records()
-        .map(|row| row.expect("a row").iter().map(|v| v.parse().expect("a number")).collect())
-        .collect();
-    assert_eq!(rows.len(), N);
-    for (i, row) in rows.iter().enumerate() {
-        assert_close(
-            "token",
-            [row[head("token")], row[head("score")]],
-            [i as f64, f64::from(SCORES[i])],
-            1e-6,
-        );
-        for k in 0..N {
-            let found = row[head(&format!("plan_{k}"))];
-            assert_close(format!("P[{i}, {k}]"), found, f64::from(small::share(i, k)), 1e-6);
-        }
-    }
-}

@@ -3,7 +3,7 @@
 
 mod classes;
 mod dialog;
-pub mod differences;
+mod differences;
 mod exports;
 mod golden;
 mod image_map;

@@ -8,13 +8,13 @@ use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::scene::{Point, Shape};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::compare::Comparison;
-use ssmprobe::viz::figures::curves::{self, Part, Series, TrainingPlot};
+use ssmprobe::viz::figures::curves::{self, Curves, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::plot::Plot;
 use ssmprobe::viz::figures::rates::RatesPlot;
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::settings::{SettingPoint, SettingsPlot};
 use ssmprobe::viz::figures::stability::StabilityPlot;
-use ssmprobe::viz::{Options, export, find};
+use ssmprobe::viz::{COLUMN, Options, export, find};
 
 use super::lists::height;
 use super::marks::{Axes, Marks, SHADE, apart, at, coloured, middle, near, pixel};
@@ -276,6 +276,25 @@ fn heads_differ_by_their_dash_and_not_by_colour_alone() {
         assert!(strokes[..head].iter().all(|other| other != stroke), "head {head} looks like another");
         assert!(strokes[head.saturating_sub(3)..head].iter().all(|other| other.dash != stroke.dash));
     }
+}
+
+#[test]
+fn bands_of_training_curves_say_what_they_are() {
+    let mut plot = small::training(Part::Both, false);
+    plot.curves.series[0].accuracy_spread = vec![0.1; 4];
+    let mut says_interval = |interval: bool| {
+        plot.curves.interval = interval;
+        let scene = plot.draw_column(&Theme::light(), COLUMN).expect("curves");
+        export::svg(&scene, "").contains("Bands: 95 % interval of the mean")
+    };
+    assert!(says_interval(true) && !says_interval(false));
+    let table = plot.table();
+    let one_seed = (0..table.rows()).map(|row| table.row(row)).find(|row| row[0] == "gap");
+    assert_eq!(one_seed.expect("a row")[4], "", "one seed has no spread");
+    let none = TrainingPlot { curves: Curves::default(), ..plot };
+    assert!(none.draw_column(&Theme::light(), COLUMN).is_err());
+    let band = curves::band(&[1.0, 2.0], &[0.5, f64::NAN], false);
+    assert_eq!(band, Some([vec![0.5, 2.0], vec![1.5, 2.0]]));
 }
 
 #[test]

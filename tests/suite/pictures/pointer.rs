@@ -148,6 +148,7 @@ fn a_token_is_read_out_with_its_own_numbers() {
             );
         }
     }
+    assert!(readout::readout(&trace, token(N)).is_empty(), "there is no such token");
     let mut one = small::swept();
     one.routing = Routing::Orders(vec![SWEEPS[1].into()]);
     for (k, i) in SWEEPS[1].into_iter().enumerate() {
