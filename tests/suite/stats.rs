@@ -53,6 +53,7 @@ fn quantiles_and_spreads_are_those_of_numpy() {
         let expected = [number(&case["mean"]), number(&case["deviation"])];
         assert_close("mean and deviation", [mean, deviation.expect("several")], expected, 1e-12);
     }
+    assert_eq!(mean_and_deviation(&[5.0]), (5.0, None));
 }
 
 #[test]
@@ -64,6 +65,7 @@ fn tau_is_that_of_scipy_and_auc_that_of_scikit_learn() {
         let auc = roc_auc(&floats(&case["scores"]), &flags(&case["truth"])).expect("both kinds");
         assert_close("AUC", auc, number(&case["auc"]), 1e-12);
     }
+    assert_eq!(roc_auc(&[1.0, 2.0], &[true, true]), None);
 }
 
 #[test]
@@ -101,6 +103,7 @@ fn corrected_p_values_are_those_of_holms_steps() {
     for case in cases("holms") {
         assert_close("Holm", holm(&floats(&case["p"])), floats(&case["corrected"]), 1e-12);
     }
+    assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
 }
 
 #[test]

@@ -31,28 +31,3 @@ pub fn mcnemar(first: &[bool], second: &[bool]) -> f64 {
     let tail: f64 = (0..=first_only.min(second_only)).map(probability).sum();
     (2.0 * tail).min(1.0)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn answers(text: &str) -> Vec<bool> {
-        text.chars().map(|c| c == '1').collect()
-    }
-
-    #[test]
-    fn holm_steps_down() {
-        let corrected = holm(&[0.04, 0.01, 0.03, 0.5]);
-        let expected = [0.09, 0.04, 0.09, 0.5];
-        assert!(corrected.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{corrected:?}");
-        assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
-    }
-
-    #[test]
-    fn mcnemar_is_the_binomial_tail() {
-        // 1 against 5 discordant images: 2 * (1 + 6) / 64.
-        let p = mcnemar(&answers("1000001111"), &answers("0111111111"));
-        assert!((p - 14.0 / 64.0).abs() < 1e-12, "{p}");
-        assert_eq!(mcnemar(&answers("1010"), &answers("1010")), 1.0);
-    }
-}

@@ -169,19 +169,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spread_is_the_sample_deviation() {
-        assert_eq!(mean_and_deviation(&[2.0, 4.0, 6.0]), (4.0, Some(2.0)));
-        assert_eq!(mean_and_deviation(&[5.0]), (5.0, None));
-    }
-
-    #[test]
-    fn quantiles_interpolate() {
-        assert_eq!(quantiles(&[4.0, 1.0, 3.0, 2.0], [0.5, 0.0]), [2.5, 1.0]);
-        assert_eq!(quantiles(&[7.0], [0.95]), [7.0]);
-        assert!((quantiles(&[0.0, 10.0], [0.95])[0] - 9.5).abs() < 1e-12);
-    }
-
-    #[test]
     fn the_interval_of_a_mean_is_students() {
         // scipy.stats.t.ppf(0.975, df) for df = 1, 2, 30, 60.
         for (n, t) in [(2, 12.706_204_7), (3, 4.302_652_7), (31, 2.042_272_5), (61, 2.000_297_8)] {
@@ -210,12 +197,5 @@ mod tests {
         assert_eq!((kendall(&a, &a), kendall(&a, &[2.0; 9]), kendall(&[], &[])), (1.0, 0.0, 0.0));
         assert_eq!(kendall(&[0.0, 1.0, 2.0], &[2.0, 1.0, 0.0]), -1.0);
         assert!(kendall(&[0.0, f64::NAN], &[0.0, 1.0]).is_nan());
-    }
-
-    #[test]
-    fn auc_counts_ordered_pairs() {
-        assert_eq!(roc_auc(&[0.1, 0.4, 0.35, 0.8], &[false, false, true, true]), Some(0.75));
-        assert_eq!(roc_auc(&[1.0, 1.0], &[true, false]), Some(0.5));
-        assert_eq!(roc_auc(&[1.0, 2.0], &[true, true]), None);
     }
 }
