@@ -1,19 +1,14 @@
-//! Measures of regions against float64 code written from the definitions (`tests/reference/regions.py`) and against
-//! properties of any regions.
+//! Measures of regions against float64 code written from the definitions (`tests/reference/regions.py`), and those of a trace
+//! against those of the head's output.
 
-use rand::seq::SliceRandom;
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::localization::truth;
-use ssmprobe::model::explain::regions::{RegionMeasure, RegionMeasures, place, precedence};
+use ssmprobe::model::explain::regions::{RegionMeasure, RegionMeasures};
 use ssmprobe::model::explain::{Question, explain};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::probe::head_output::{Order, Plan};
-use ssmprobe::model::regions::{Region, Regions, members};
-use ssmprobe::model::stats::roc_auc;
+use ssmprobe::model::regions::{Region, Regions};
 use ssmprobe::model::trace::{Matrix, Picture, Routing};
 
 use crate::close::assert_close;
@@ -81,59 +76,6 @@ fn regions_are_read_as_the_reference_reads_them() {
     assert!(sweeps >= 2, "no case of several sweeps");
 }
 
-/// A plan of random entries whose rows do not sum to 1.
-fn soft(n: usize, rng: &mut ChaCha8Rng) -> Order {
-    Order::Plan(Plan { n, share: (0..n * n).map(|_| rng.random_range(0.0..1.0_f64).powi(4)).collect() })
-}
-
-#[test]
-fn one_token_is_before_another_or_not_and_both_ways_and_ties_are_all() {
-    let mut rng = ChaCha8Rng::seed_from_u64(3);
-    let n = 11;
-    let alone = |i: usize| (0..n).map(|t| t == i).collect::<Vec<bool>>();
-    let mut order: Vec<usize> = (0..n).collect();
-    order.shuffle(&mut rng);
-    let hard: Vec<f64> = (0..n * n).map(|at| if order[at % n] == at / n { 1.0 } else { 0.0 }).collect();
-    let step = |i: usize| order.iter().position(|&token| token == i).expect("a step");
-    for plan in [Order::Permutation(order.clone()), Order::Plan(Plan { n, share: hard })] {
-        for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
-            let before = precedence(&place(&plan, &alone(i)), &place(&plan, &alone(j)));
-            assert_eq!(before, if step(i) < step(j) { 1.0 } else { 0.0 }, "{i} before {j}");
-        }
-    }
-    let soft = soft(n, &mut rng);
-    for _ in 0..50 {
-        let mut part = || (0..n).map(|i| i == 0 || rng.random_bool(0.4)).collect::<Vec<bool>>();
-        let (a, b) = (place(&soft, &part()), place(&soft, &part()));
-        let ties: f64 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
-        assert!(ties > 0.0);
-        assert_close("both ways and ties", precedence(&a, &b) + precedence(&b, &a) + ties, 1.0, 1e-12);
-    }
-}
-
-/// Shuffled masks find nothing: over many, the mean AUC is 0.5 within five standard errors.
-#[test]
-fn shuffled_masks_find_nothing() {
-    let mut rng = ChaCha8Rng::seed_from_u64(8);
-    let (n, inside, draws) = (49, 12, 4000);
-    let evidence: Vec<f64> = (0..n).map(|i| (i as f64 * 0.37).sin() + 0.02 * i as f64).collect();
-    let cover: Vec<f64> = (0..n).map(|i| if i < inside { 1.0 } else { 0.2 }).collect();
-    let mean = |order: &mut dyn FnMut() -> Vec<f64>| {
-        (0..draws).map(|_| roc_auc(&evidence, &members(&order())).expect("both kinds")).sum::<f64>()
-            / f64::from(draws)
-    };
-    let shuffled = mean(&mut || {
-        let mut cover = cover.clone();
-        cover.shuffle(&mut rng);
-        cover
-    });
-    // Mann and Whitney: the variance of the AUC under exchange.
-    let (p, q) = (inside as f64, (n - inside) as f64);
-    let error = ((p + q + 1.0) / (12.0 * p * q) / f64::from(draws)).sqrt();
-    assert!((shuffled - 0.5).abs() < 5.0 * error, "{shuffled}, {error}");
-    assert!((mean(&mut || cover.clone()) - 0.5).abs() > 5.0 * error, "the mask in its place finds something");
-}
-
 /// Measures of a trace, as in the window, are those of the head's output, as in `eval`, for every head.
 #[test]
 fn a_trace_says_of_regions_what_the_reading_says() {
@@ -183,11 +125,7 @@ fn a_trace_says_of_regions_what_the_reading_says() {
 }
 
 #[test]
-fn half_a_patch_is_inside_and_a_region_of_slivers_has_its_largest() {
-    assert_eq!(members(&[0.5, 0.49, 1.0]), [true, false, true]);
-    assert_eq!(members(&[0.0, 0.3, 0.1]), [false, true, false]);
-    assert_eq!(members(&[0.0, 0.0]), [false, false]);
-    // A region without a token has no position and no weight.
+fn a_region_without_a_token_has_no_position_and_no_weight() {
     let known = regions(vec![("none".into(), vec![0.0; 4]), ("all".into(), vec![1.0; 4])]);
     let mut trace = crate::state::trace("a.png");
     trace.grid = Grid::new(2, 2);
