@@ -56,6 +56,25 @@ fn plans_and_gradient(
     [host(plans), gradient(&scores, &gradients)]
 }
 
+const WEIGHTS: [&str; 3] = ["weights", "gradient by scores", "gradient by gain"];
+const PLANS: [&str; 2] = ["plans", "plans' gradient by scores"];
+
+/// Compares what `make` gives on a GPU, values and their gradients, with what it gives on the processor.
+fn compare<const K: usize>(
+    parity: &mut Parity,
+    (name, gpu): (&str, &Device),
+    case: &str,
+    parts: [&str; K],
+    make: impl Fn(&Device) -> [Vec<f64>; K],
+) {
+    let (found, expected) = (make(gpu), make(&Device::flex()));
+    parity.check(name, &format!("{case}, {}", parts[0]), apart(&found[0], &expected[0]), PLAN);
+    for i in 1..K {
+        let apart = apart_of_largest(&found[i], &expected[i]);
+        parity.check(name, &format!("{case}, {}", parts[i]), apart, GRADIENT);
+    }
+}
+
 #[test]
 fn token_weights_and_their_gradient_equal_the_processors() {
     let mut parity = Parity::default();
@@ -78,14 +97,9 @@ fn token_weights_and_their_gradient_equal_the_processors() {
         for &(n, temperature, iterations) in few.iter().chain(many) {
             let sinkhorn = Sinkhorn { temperature, iterations };
             let scores = scores(n, 2);
-            let expected = weights_and_gradients(&sinkhorn, &scores, n, None, &Device::flex());
-            let found = weights_and_gradients(&sinkhorn, &scores, n, None, &gpu);
             let case = format!("Sinkhorn of N {n}, tau {temperature}, {iterations} iterations");
-            parity.check(&name, &format!("{case}, weights"), apart(&found[0], &expected[0]), PLAN);
-            for (i, by) in [(1, "scores"), (2, "gain")] {
-                let apart = apart_of_largest(&found[i], &expected[i]);
-                parity.check(&name, &format!("{case}, gradient by {by}"), apart, GRADIENT);
-            }
+            let make = |device: &_| weights_and_gradients(&sinkhorn, &scores, n, None, device);
+            compare(&mut parity, (&name, &gpu), &case, WEIGHTS, make);
         }
     }
 }
@@ -97,16 +111,9 @@ fn plans_and_their_gradient_equal_the_processors() {
         for (n, temperature) in [(2, 0.1), (49, 0.01), (196, 0.1)] {
             let sinkhorn = Sinkhorn { temperature, iterations: 20 };
             let scores = scores(n, 2);
-            let expected = plans_and_gradient(&sinkhorn, &scores, n, None, &Device::flex());
-            let found = plans_and_gradient(&sinkhorn, &scores, n, None, &gpu);
-            let case = format!("Sinkhorn's plans of N {n}, tau {temperature}");
-            parity.check(&name, &case, apart(&found[0], &expected[0]), PLAN);
-            parity.check(
-                &name,
-                &format!("{case}, gradient"),
-                apart_of_largest(&found[1], &expected[1]),
-                GRADIENT,
-            );
+            let case = format!("Sinkhorn of N {n}, tau {temperature}");
+            let make = |device: &_| plans_and_gradient(&sinkhorn, &scores, n, None, device);
+            compare(&mut parity, (&name, &gpu), &case, PLANS, make);
         }
     }
 }
@@ -121,18 +128,10 @@ fn noise_on_every_entry_is_the_processors_and_so_is_what_it_comes_to() {
             let router = GumbelSinkhorn { sinkhorn: Sinkhorn { temperature, iterations }, noise: 1.0 };
             let (scores, seeds) = (scores(n, 3), Some(&[7, 1 << 40, 3][..]));
             let case = format!("Gumbel-Sinkhorn of N {n}, tau {temperature}, {iterations} iterations");
-            let expected = plans_and_gradient(&router, &scores, n, seeds, &Device::flex());
-            let found = plans_and_gradient(&router, &scores, n, seeds, &gpu);
-            parity.check(&name, &format!("{case}, plans"), apart(&found[0], &expected[0]), PLAN);
-            let grad_scores = apart_of_largest(&found[1], &expected[1]);
-            parity.check(&name, &format!("{case}, plans' gradient by scores"), grad_scores, GRADIENT);
-            let expected = weights_and_gradients(&router, &scores, n, seeds, &Device::flex());
-            let found = weights_and_gradients(&router, &scores, n, seeds, &gpu);
-            parity.check(&name, &format!("{case}, weights"), apart(&found[0], &expected[0]), PLAN);
-            for (i, by) in [(1, "scores"), (2, "gain")] {
-                let apart = apart_of_largest(&found[i], &expected[i]);
-                parity.check(&name, &format!("{case}, gradient by {by}"), apart, GRADIENT);
-            }
+            let make = |device: &_| plans_and_gradient(&router, &scores, n, seeds, device);
+            compare(&mut parity, (&name, &gpu), &case, PLANS, make);
+            let make = |device: &_| weights_and_gradients(&router, &scores, n, seeds, device);
+            compare(&mut parity, (&name, &gpu), &case, WEIGHTS, make);
         }
     }
 }
