@@ -503,19 +503,6 @@ fn matlab_files_of_every_kind() {
 fn hostile_matlab_files() {
     assert_eq!(mat::read(b""), Err(MatError::Kind("its header is different")));
     assert!(mat::read(b"\x89HDF\r\n\x1a\n").unwrap_err().to_string().contains("-v7"));
-    for name in ["kinds.mat", "kinds-plain.mat", "big-endian.mat", "cars/cars_test_annos_withlabels.mat"] {
-        let bytes = std::fs::read(fixture("mat").join(name)).unwrap();
-        for cut in 0..bytes.len() {
-            let _ = mat::read(&bytes[..cut]);
-        }
-        for at in 128..bytes.len() {
-            for value in [0x00, 0x0E, 0x7F, 0xFF] {
-                let mut changed = bytes.clone();
-                changed[at] = value;
-                let _ = mat::read(&changed);
-            }
-        }
-    }
     // A decompression bomb: 300 MiB of zeros, compressed.
     let mut packed = Vec::new();
     let bomb = std::io::Read::take(std::io::repeat(0), 300 << 20);

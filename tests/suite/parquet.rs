@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use proptest::prelude::*;
 use ssmprobe::model::data::{Check, Dataset, Source, Split, describe, open};
 use ssmprobe::model::io::sha256;
 
@@ -117,29 +116,4 @@ fn what_cannot_be_read_says_why() {
     std::fs::write(&file, &whole).unwrap();
     std::fs::copy(fixture("text/validation/0000.parquet"), folder.path().join("test.parquet")).unwrap();
     assert!(refused(folder.path()).contains("other classes than"), "{}", refused(folder.path()));
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
-
-    /// Whatever byte is damaged, the result is an error or a dataset, and no panic.
-    #[test]
-    fn damaged_files_end_no_program(at in 0_f64..1.0, byte: u8, from_end: bool, cut in 0_usize..40) {
-        let mut bytes = std::fs::read(fixture("hub/data/train-00000-of-00002.parquet")).unwrap();
-        // Half of the damage goes to the metadata at the end.
-        let length = bytes.len();
-        let tail = u32::from_le_bytes(bytes[length - 8..length - 4].try_into().unwrap()) as usize + 8;
-        let place = if from_end { length - 1 - (at * (tail - 1) as f64) as usize } else { (at * length as f64) as usize };
-        bytes[place] = byte;
-        if cut == 0 {
-            bytes.drain(length / 2..length / 2 + 7);
-        }
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("train.parquet"), &bytes).unwrap();
-        if let Ok(dataset) = open(folder.path()) {
-            for sample in &dataset.samples {
-                let _ = sample.source.bytes(); // an error is fine
-            }
-        }
-    }
 }
