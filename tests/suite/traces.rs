@@ -3,6 +3,10 @@
 
 use indexmap::IndexMap;
 use ssmprobe::model::grid::Grid;
+use ssmprobe::model::probe::head_output::Plan;
+use ssmprobe::model::probe::router::neuralsort::NeuralSort;
+use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
+use ssmprobe::model::probe::router::{Router as _, standardise};
 use ssmprobe::model::trace::{
     Attribution, Diagnostic, Evidence, Found, HISTOGRAM_BINS, HISTOGRAM_END, Matrix, OrderContrast,
     OrderTest, Picture, Prediction, Reassigned, Region, Regions, Routing, Trace,
@@ -68,28 +72,7 @@ fn object(i: usize) -> f64 {
 fn scores(seed: u64) -> Vec<f64> {
     let mut noise = Noise(seed);
     let raw: Vec<f64> = (0..N).map(|i| 1.6 * object(i) + 0.55 * noise.normal()).collect();
-    let mean = raw.iter().sum::<f64>() / N as f64;
-    let std = (raw.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / N as f64).sqrt();
-    raw.iter().map(|s| (s - mean) / (std + 1e-6)).collect()
-}
-
-/// The plan of docs/definitions.md, section 2 in the log domain.
-fn sinkhorn(scores: &[f64], temperature: f64, iterations: usize) -> Vec<f64> {
-    let cost = |i: usize, k: usize| (scores[i] - k as f64 / (N - 1) as f64).powi(2) / -temperature;
-    let sum = |values: &[f64]| {
-        let top = values.iter().copied().fold(f64::MIN, f64::max);
-        top + values.iter().map(|v| (v - top).exp()).sum::<f64>().ln()
-    };
-    let (mut f, mut g) = (vec![0.0; N], vec![0.0; N]);
-    for _ in 0..iterations {
-        for (i, f) in f.iter_mut().enumerate() {
-            *f = -sum(&(0..N).map(|k| cost(i, k) + g[k]).collect::<Vec<_>>());
-        }
-        for (k, g) in g.iter_mut().enumerate() {
-            *g = -sum(&(0..N).map(|i| cost(i, k) + f[i]).collect::<Vec<_>>());
-        }
-    }
-    (0..N * N).map(|at| (cost(at / N, at % N) + f[at / N] + g[at % N]).exp()).collect()
+    standardise(&raw)
 }
 
 /// Shaped as LegS kernels are: steep at first, with a slow tail that dips below zero.
@@ -165,7 +148,8 @@ fn contributions() -> Vec<f64> {
 }
 
 /// A plan read by a shared S4: everything a trace can hold.
-fn planned(head: &str, plan: &[f64], scores: &[f64]) -> Trace {
+fn planned(head: &str, plan: &Plan, scores: &[f64]) -> Trace {
+    let plan = &plan.share;
     let (kernel, contributions, radius) = (kernel(), contributions(), 0.974);
     let gain: Vec<f64> = (0..N).map(|k| kernel[N - 1 - k]).collect();
     let weight: Vec<f64> = (0..N).map(|i| (0..N).map(|k| plan[i * N + k] * gain[k]).sum()).collect();
@@ -231,7 +215,8 @@ fn diagnostics(plan: &[f64]) -> IndexMap<String, Diagnostic> {
 /// The learned order of the paper.
 pub fn sinkhorn_trace() -> Trace {
     let scores = scores(1);
-    let mut trace = planned("sinkhorn", &sinkhorn(&scores, 0.1, 20), &scores);
+    let mut trace =
+        planned("sinkhorn", &Sinkhorn { temperature: 0.1, iterations: 20 }.plan(&scores), &scores);
     let cover: Vec<f64> = (0..trace.grid.len()).map(|i| f64::from(u8::from(i % 5 < 2))).collect();
     let list = vec![Region { number: 0, name: "object".into(), cover: cover.clone() }];
     trace.regions = Some(Regions { list, object: cover, ..Regions::default() });
@@ -241,15 +226,7 @@ pub fn sinkhorn_trace() -> Trace {
 /// A relaxation that spreads every token over all positions.
 pub fn neuralsort_trace() -> Trace {
     let scores = scores(1);
-    let reach: Vec<f64> = scores.iter().map(|s| scores.iter().map(|t| (s - t).abs()).sum()).collect();
-    let mut plan = vec![0.0; N * N];
-    for r in 1..=N {
-        let logit = |i: usize| (N as f64 + 1.0 - 2.0 * r as f64) * scores[i] - reach[i];
-        let top = (0..N).map(logit).fold(f64::MIN, f64::max);
-        let total: f64 = (0..N).map(|i| (logit(i) - top).exp()).sum();
-        (0..N).for_each(|i| plan[i * N + N - r] = (logit(i) - top).exp() / total);
-    }
-    planned("neuralsort", &plan, &scores)
+    planned("neuralsort", &NeuralSort { temperature: 1.0 }.plan(&scores), &scores)
 }
 
 /// Four fixed sweeps with a channel-wise kernel.

@@ -101,29 +101,3 @@ pub fn gradients_through_plans_match_the_original() {
         router.plans(scores, None).precise_matmul(gain.reshape([1, -1, 1])).squeeze_dim(2)
     });
 }
-
-#[test]
-fn gradients_match_finite_differences_on_the_host() {
-    let reference = Reference::open();
-    let mut bound = Bound::new("gradients against finite differences", 1e-6);
-    for case in reference.cases("plans").iter().filter(|case| count(case, "n") == 9) {
-        let name = text(case, "name");
-        let [scores, gain, cotangent] = inputs(&reference, case);
-        let router = router_of(case);
-        let loss = |scores: &[f64]| -> f64 {
-            let weights = product(&router.plan(scores).share, &gain);
-            weights.iter().zip(&cotangent).map(|(w, c)| w * c).sum()
-        };
-        let difference = |i: usize| {
-            let at = |offset: f64| {
-                let mut moved = scores.clone();
-                moved[i] += offset;
-                loss(&moved)
-            };
-            let h = 1e-5; // fourth order: the error is some h^4 / tau^4
-            (8.0 * (at(h) - at(-h)) - (at(2.0 * h) - at(-2.0 * h))) / (12.0 * h)
-        };
-        let found: Vec<f64> = (0..scores.len()).map(difference).collect();
-        bound.record(name, apart_of_largest(&found, &reference.get(&format!("{name}/ds"))));
-    }
-}
