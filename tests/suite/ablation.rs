@@ -441,22 +441,6 @@ fn tokens_that_are_kept_are_those_of_the_reading() {
 }
 
 #[test]
-fn an_image_is_drawn_by_its_index_wherever_its_tokens_lie() {
-    let (_folder, cache) = cache(12);
-    let probe = probe("random-dynamic", Sharing::Shared);
-    let class = vec![0; 12];
-    let own = |draws: &[u64]| {
-        let places: Vec<_> = (0..draws.len()).collect();
-        let spec = MetricsSpec::default();
-        let (evaluation, _) = evaluation(&probe, Intervention::None, &cache, (&places, draws), &class, spec);
-        evaluation.values("own_class_probability").unwrap().to_vec()
-    };
-    let (plain, far): (Vec<u64>, Vec<u64>) = ((0..12).collect(), (50..62).collect());
-    assert_eq!(own(&far), own(&far));
-    assert_ne!(own(&plain), own(&far), "orders are drawn by the place in the cache");
-}
-
-#[test]
 fn of_equal_logits_the_first_class_is_predicted_everywhere() {
     let (_folder, cache) = cache(3);
     let tied = with_constant_logits(probe("sinkhorn", Sharing::Shared), [-1.0, 0.5, 0.5]);
