@@ -169,7 +169,7 @@ impl TokenValues<'_> {
 
 /// Distribution of the tokens inside over the positions of an order, `[N]`: the mean of their normalised rows; NaN if there
 /// is no token.
-pub fn place(order: &Order, inside: &[bool]) -> Vec<f64> {
+fn place(order: &Order, inside: &[bool]) -> Vec<f64> {
     let n = inside.len();
     let count = inside.iter().filter(|inside| **inside).count() as f64;
     match order {
@@ -195,7 +195,7 @@ fn mean_position(distribution: &[f64]) -> f64 {
 }
 
 /// Precedence of one distribution over positions over another: `sum_{k<l} a[k] b[l]`.
-pub fn precedence(a: &[f64], b: &[f64]) -> f64 {
+fn precedence(a: &[f64], b: &[f64]) -> f64 {
     let (mut before, mut sum) = (0.0, 0.0);
     for (a, b) in a.iter().zip(b) {
         sum += before * b;
