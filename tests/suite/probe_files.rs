@@ -160,7 +160,7 @@ fn tokens_of_24_joined_layers_can_be_read() {
         meta["backbone"]["hidden_size"] = json!(WIDTH);
         let weight = tensors.iter_mut().find(|(name, ..)| name == "classifier.weight").expect("a classifier");
         let classes = weight.2[0];
-        (weight.2, weight.3) = (vec![classes, WIDTH], vec![0; 4 * classes * WIDTH]);
+        (weight.2, weight.3) = (vec![classes, WIDTH], vec![0; 2 * classes * WIDTH]); // in half precision
     });
     let probe = parse(&bytes).expect("a probe that a training writes");
     assert!(probe.fits(WIDTH, 4, false).is_ok());
