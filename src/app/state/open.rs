@@ -7,7 +7,7 @@ use super::jobs::{JobKind, Severity};
 use super::library::{Backbone, Dataset, Probe, Status};
 use super::recent::{self, RecentItem};
 use super::run_choice::MAX_AUTO_COLUMNS;
-use super::{GalleryFilter, Scope, State};
+use super::{GalleryFilter, Scope, Selection, State};
 use crate::app::jobs::{
     BackboneId, BackboneOptions, Compute, DatasetId, Fetch, Files, ImageId, PathKind, ProbeId, Request,
 };
@@ -158,8 +158,25 @@ impl State {
             let split = dataset.split;
             return self.load_dataset(id, split);
         }
-        self.look_at_dataset(id);
-        self.explain_columns()
+        let text = format!("Use {}", dataset.name());
+        self.choose_dataset(text, id, GalleryFilter::new(Scope::Dataset(id)), self.image_of(id))
+    }
+
+    /// Makes an open dataset the one in use, as an undoable step: the gallery shows `filter`, and `image` becomes the current image.
+    pub(super) fn choose_dataset(
+        &mut self,
+        text: String,
+        id: DatasetId,
+        filter: GalleryFilter,
+        image: Option<ImageId>,
+    ) -> Vec<Request> {
+        self.jobs.values_mut().for_each(|job| job.selects = false); // images that are still being listed
+        let is_gallery = self.evaluations.dataset == Some(id) && self.gallery_filter == filter;
+        if is_gallery && self.selection.image == image {
+            return Vec::new();
+        }
+        let selection = Selection { image, ..self.selection.clone() };
+        self.change(text, |p| (p.gallery, p.selection) = (Some((Some(id), filter)), Some(selection)))
     }
 
     /// Makes an open dataset the one in use: the gallery shows its images, and one of them becomes the current image.
@@ -168,12 +185,17 @@ impl State {
         self.train_on(id, before);
         self.evaluations.revision += 1;
         self.gallery_filter = GalleryFilter::new(Scope::Dataset(id));
+        self.selection.image = self.image_of(id);
+    }
+
+    /// The current image if it is one of this dataset or that has none, else its first one.
+    fn image_of(&self, id: DatasetId) -> Option<ImageId> {
         let images = &self.library.images;
         let own =
             |image: &ImageId| images.get(image)?.label.filter(|label| label.dataset == id).map(|_| *image);
         let current = self.selection.image.as_ref().and_then(own);
         let first = || self.library.datasets.get(&id)?.images.iter().find_map(own);
-        self.selection.image = current.or_else(first).or(self.selection.image);
+        current.or_else(first).or(self.selection.image)
     }
 
     /// Fills a dataset with a training split into the form of the next training, unless another one than the previous dataset

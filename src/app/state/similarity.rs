@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::answers::Answers;
 use super::jobs::JobKind;
+use super::library::Label;
 use super::{GalleryFilter, Known, Scope, Sort, State};
 use crate::app::jobs::similarity::SimilarityRequest;
 use crate::app::jobs::{ColumnId, Compute, DatasetId, ImageId, JobId, Request};
@@ -72,14 +73,12 @@ impl State {
 
     /// Shows the images of an image's dataset in the gallery, the most similar first.
     pub(super) fn find_similar(&mut self, image: ImageId) -> Vec<Request> {
-        let Some(label) = self.library.images.get(&image).and_then(|image| image.label) else {
-            return Vec::new();
-        };
-        let requests = self.select_image(image);
-        self.look_at_dataset(label.dataset);
-        let scope = Scope::Dataset(label.dataset);
-        self.gallery_filter = GalleryFilter { sort: Sort::Similarity(image), ..GalleryFilter::new(scope) };
-        requests
+        let Some(known) = self.library.images.get(&image) else { return Vec::new() };
+        let Some(Label { dataset, .. }) = known.label else { return Vec::new() };
+        let text = format!("Images like {}", known.name());
+        let sort = Sort::Similarity(image);
+        let filter = GalleryFilter { sort, ..GalleryFilter::new(Scope::Dataset(dataset)) };
+        self.choose_dataset(text, dataset, filter, Some(image))
     }
 
     /// The job has ended; without a result, the error is stored.

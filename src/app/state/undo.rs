@@ -238,7 +238,9 @@ impl State {
         };
         if let Some((dataset, filter)) = wanted.gallery.filter(known) {
             let filter = std::mem::replace(&mut self.gallery_filter, filter);
-            was.gallery = Some((std::mem::replace(&mut self.evaluations.dataset, dataset), filter));
+            let before = std::mem::replace(&mut self.evaluations.dataset, dataset);
+            dataset.filter(|_| dataset != before).into_iter().for_each(|id| self.train_on(id, before));
+            was.gallery = Some((before, filter));
             self.evaluations.revision += 1;
         }
         // The options are those of the step, whatever the shown probes agree on by now.

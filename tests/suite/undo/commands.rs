@@ -61,8 +61,8 @@ macro_rules! commands {
 }
 
 commands! {
-    OpenBackbone: Around, OpenProbes: Around, OpenRun: Aside, OpenImages: Aside, OpenDataset: Around, UseDataset: Around,
-    CloseDataset: Step, Evaluate: Aside, EvaluateRemovals: Aside, MeasureStability: Aside, RemoveTokens: Aside, CompareImages: Aside, FindSimilar: Around, SetGalleryFilter: Slide, SetOverview: Slide, OpenAny: Aside, ListFolder: Aside, SendFile: Aside,
+    OpenBackbone: Around, OpenProbes: Around, OpenRun: Aside, OpenImages: Aside, OpenDataset: Around, UseDataset: Step,
+    CloseDataset: Step, Evaluate: Aside, EvaluateRemovals: Aside, MeasureStability: Aside, RemoveTokens: Aside, CompareImages: Aside, FindSimilar: Step, SetGalleryFilter: Slide, SetOverview: Slide, OpenAny: Aside, ListFolder: Aside, SendFile: Aside,
     UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbes: Step, CloseImages: Step, SelectImage: Around,
     Star: Step, KeepFinding: Step, WriteFinding: Step, MoveFinding: Step, DeleteFinding: Step, ShowFinding: Step, Share: Aside, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, SlideChange: Slide, Pin: Step, SetBeside: Step, SetAgainst: Step,
     Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Step, SetDifference: Step, SetRows: Step, SetSheetView: Slide, SetExplainSettings: Step,
