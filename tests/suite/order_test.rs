@@ -1,5 +1,5 @@
-//! Order tests against float64 code written from the definitions (`tests/reference/order_test.py`), which carries exchanges
-//! out, and for every head.
+//! Order tests against float64 code written from the definitions (`tests/reference/order_test.py`), which tries every
+//! exchange of few tokens, and for every head.
 
 use std::borrow::Cow;
 

@@ -436,6 +436,18 @@ fn interventions_change_the_order_and_nothing_else() {
     assert_eq!((&raster.kernel, &raster.scores), (&learned.kernel, &learned.scores));
     assert!(raster.diagnostics.is_empty());
     let scrambled = through(1, Intervention::Scrambled(1)).expect("a trace");
+    let (Routing::Plan(before), Routing::Plan(after)) = (&learned.routing, &scrambled.routing) else {
+        panic!("no plans: {:?}", scrambled.routing)
+    };
+    assert_eq!((before.data.len(), after.data.len()), ((n * n) as usize, (n * n) as usize));
+    for (before, after) in before.data.chunks(n as usize).zip(after.data.chunks(n as usize)) {
+        let sorted = |row: &[f32]| {
+            let mut row = row.to_vec();
+            row.sort_by(f32::total_cmp);
+            row
+        };
+        assert_eq!(sorted(before), sorted(after), "each token keeps its shares");
+    }
     assert_ne!(learned.logits, scrambled.logits);
     let random = through(1, Intervention::Random(3)).expect("a trace");
     assert!(matches!(&random.routing, Routing::Orders(orders) if orders[0].len() == n as usize));
@@ -443,7 +455,8 @@ fn interventions_change_the_order_and_nothing_else() {
     let sharp = through(1, Intervention::Temperature(0.01)).expect("a trace");
     assert_ne!(sharp.logits, learned.logits);
     assert_eq!(same.scores, learned.scores);
-    assert_eq!([&learned, &same].map(|trace| trace.reading.to_string()), ["as trained", "20 iterations"]);
+    let said = [&learned, &same, &scrambled].map(|trace| trace.reading.to_string());
+    assert_eq!(said, ["as trained", "20 iterations", "scrambled after routing, seed 1"]);
     // Evidence of a changed reading still sums to its logit.
     for trace in [&raster, &scrambled, &random, &sharp] {
         let evidence = &trace.evidence;

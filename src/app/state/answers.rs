@@ -35,10 +35,15 @@ impl<K: Clone + PartialEq, V, const MOST: usize> Answers<K, V, MOST> {
         self.running.replace((job, key)).map(|(older, _)| older)
     }
 
+    /// The inputs of the job under way, if it is this one.
+    pub(super) fn inputs(&self, job: JobId) -> Option<&K> {
+        self.running.as_ref().filter(|(own, _)| *own == job).map(|(_, key)| key)
+    }
+
     /// Stores the answer of a job, unless another one has replaced it.
     pub(super) fn answered(&mut self, job: JobId, answer: Result<Arc<V>, UserError>) {
-        if let Some((_, key)) = self.running.as_ref().filter(|(own, _)| *own == job) {
-            self.keep(key.clone(), answer);
+        if let Some(key) = self.inputs(job).cloned() {
+            self.keep(key, answer);
         }
     }
 

@@ -43,8 +43,8 @@ impl State {
             }
             Event::ImagesListed { job, paths } => return self.add_images(job, paths),
             Event::DatasetOpened { job, entry, part } => return self.dataset_opened(job, entry, part),
-            Event::StabilityMeasured { job, answer } => self.stabilities.answered(job, answer.result),
-            Event::RemovalMeasured { job, answer } => self.removals.answered(job, answer),
+            Event::StabilityMeasured { job, answer } => self.stability_measured(job, answer.result),
+            Event::RemovalMeasured { job, answer } => self.removal_measured(job, answer),
             Event::ImagesCompared(job, space) => self.similarities.answered(job, Ok(space)),
             Event::Evaluated { job, answer } => self.evaluated(job, answer),
             Event::Recognised { found, .. } => return self.open_recognised(found),
@@ -182,7 +182,7 @@ impl State {
         let in_columns: Vec<_> = self.columns.values().map(|column| place(column.image)).collect();
         self.evaluations.dataset.get_or_insert(id);
         self.evaluations.forget(id);
-        self.train_on(id, None);
+        self.training.form.data = self.training_data(id, None);
         // Images of another split are removed; those that are not of this dataset stay.
         let thumbnails = &mut self.thumbnails;
         self.library.images.retain(|image, known| {

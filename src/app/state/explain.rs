@@ -48,6 +48,11 @@ impl Key {
         let (reader, draw) = (library.reader(probe), library.draw(image));
         Self { reader, probe, image, draw, change, class, settings, masks }
     }
+
+    /// Whether its probe and backbone are those that are open now.
+    pub(super) fn is_read_by(&self, library: &Library) -> bool {
+        library.reader(self.probe) == self.reader
+    }
 }
 
 /// Reads further hand-made orders of an image without the worker.

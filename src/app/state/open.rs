@@ -176,13 +176,17 @@ impl State {
             return Vec::new();
         }
         let selection = Selection { image, ..self.selection.clone() };
-        self.change(text, |p| (p.gallery, p.selection) = (Some((Some(id), filter)), Some(selection)))
+        let data = (self.training.form.data.clone(), self.training_data(id, self.evaluations.dataset));
+        self.change(text, |p| {
+            (p.gallery, p.selection) = (Some((Some(id), filter)), Some(selection));
+            p.training_data = (data.0 != data.1).then_some(data);
+        })
     }
 
     /// Makes an open dataset the one in use: the gallery shows its images, and one of them becomes the current image.
     pub(super) fn look_at_dataset(&mut self, id: DatasetId) {
         let before = self.evaluations.dataset.replace(id);
-        self.train_on(id, before);
+        self.training.form.data = self.training_data(id, before);
         self.evaluations.revision += 1;
         self.gallery_filter = GalleryFilter::new(Scope::Dataset(id));
         self.selection.image = self.image_of(id);
@@ -198,17 +202,17 @@ impl State {
         current.or_else(first).or(self.selection.image)
     }
 
-    /// Fills a dataset with a training split into the form of the next training, unless another one than the previous dataset
-    /// in use (`before`) was chosen there.
-    pub(super) fn train_on(&mut self, id: DatasetId, before: Option<DatasetId>) {
-        let datasets = &self.library.datasets;
-        let Some(dataset) = datasets.get(&id) else { return };
-        let trains = dataset.status.ready().is_some_and(|part| part.dataset.count(Split::Train) > 0);
+    /// The dataset in the form of the next training once `id` is in use: this one if it has a training split, unless another
+    /// than the dataset in use `before` was chosen there.
+    pub(super) fn training_data(&self, id: DatasetId, before: Option<DatasetId>) -> Option<PathBuf> {
+        let (datasets, now) = (&self.library.datasets, &self.training.form.data);
         let before = before.and_then(|id| datasets.get(&id)).map(|dataset| &dataset.path);
-        let chosen = self.training.form.data.as_ref().is_some_and(|data| Some(data) != before);
-        if trains && !chosen {
-            self.training.form.data = Some(dataset.path.clone());
-        }
+        let is_chosen = now.is_some() && now.as_ref() != before;
+        let trains = |dataset: &&Dataset| {
+            dataset.status.ready().is_some_and(|part| part.dataset.count(Split::Train) > 0)
+        };
+        let next = datasets.get(&id).filter(|_| !is_chosen).filter(trains);
+        next.map_or_else(|| now.clone(), |dataset| Some(dataset.path.clone()))
     }
 
     /// Opens what the probes of a run were trained on, so that they can be shown at once: its backbone if the library has

@@ -43,6 +43,8 @@ pub(super) struct Parts {
     pub device: Option<(String, Option<String>)>,
     /// The dataset in use, and the filter of the gallery.
     pub gallery: Option<(Option<DatasetId>, GalleryFilter)>,
+    /// The dataset in the form of the next training, if it still is the first of these two, and what it becomes.
+    pub training_data: Option<(Option<PathBuf>, Option<PathBuf>)>,
     /// The options that the shown probes agreed on.
     common_options: Option<CommonOptions>,
 }
@@ -238,10 +240,12 @@ impl State {
         };
         if let Some((dataset, filter)) = wanted.gallery.filter(known) {
             let filter = std::mem::replace(&mut self.gallery_filter, filter);
-            let before = std::mem::replace(&mut self.evaluations.dataset, dataset);
-            dataset.filter(|_| dataset != before).into_iter().for_each(|id| self.train_on(id, before));
-            was.gallery = Some((before, filter));
+            was.gallery = Some((std::mem::replace(&mut self.evaluations.dataset, dataset), filter));
             self.evaluations.revision += 1;
+        }
+        if let Some((from, to)) = wanted.training_data.filter(|(from, _)| *from == self.training.form.data) {
+            self.training.form.data.clone_from(&to);
+            was.training_data = Some((to, from));
         }
         // The options are those of the step, whatever the shown probes agree on by now.
         self.common_options = wanted.common_options.unwrap_or(common_options);

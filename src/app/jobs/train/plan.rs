@@ -63,8 +63,8 @@ impl TrainPlan {
         layers.into_iter().collect()
     }
 
-    /// Refuses duplicate names, names that cannot be part of a file name, trainings that end within the warm-up, and a head
-    /// whose `blocks` is neither 1 nor the number of joined layers.
+    /// Refuses duplicate names, names that cannot be part of a file name, trainings that end within the warm-up, a head whose
+    /// `blocks` is neither 1 nor the number of joined layers, and one with batch normalisation of single images.
     pub(super) fn check(&self) -> Result<(), TrainingError> {
         let (protocol, epochs) = (self.settings.protocol, self.settings.epochs);
         if epochs <= protocol.warm_up() {
@@ -85,6 +85,10 @@ impl TrainPlan {
             let blocks = config.blocks.filter(|_| *head == CLS_MEAN.id).unwrap_or(1);
             if blocks != 1 && blocks != joined {
                 return Err(TrainingError::Blocks { name: name.clone(), blocks, joined });
+            }
+            let built = || head::find(head)?.build(&head::find(head)?.begun(config, 0)).ok();
+            if self.settings.batch == 1 && built().is_some_and(|head| head.normalises_batch()) {
+                return Err(TrainingError::SingleImage(name.clone()));
             }
         }
         Ok(())

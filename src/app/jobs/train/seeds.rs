@@ -229,11 +229,6 @@ pub(super) fn fresh(
         let kind =
             head::find(&variant.head).ok_or_else(|| TrainingError::UnknownHead(variant.head.clone()))?;
         let model = Model::start(kind, &variant.config, dims, seed, device)?;
-        // Each normalised feature of a single image is 0.
-        if plan.settings.batch == 1 && model.params().iter().any(|(spec, _)| spec.name == "norm.running_var")
-        {
-            return Err(TrainingError::SingleImage(variant.name.clone()));
-        }
         let layer = layers.iter().position(|layer| *layer == plan.layer_of(variant));
         let layer = layer.expect("the layers are those of the heads");
         let optimizer = plan.settings.protocol.optimizer();

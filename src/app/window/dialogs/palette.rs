@@ -76,8 +76,8 @@ impl Palette {
                 .desired_width(f32::INFINITY)
                 .margin(egui::Margin::symmetric(8, 6));
             let edit = field(ui, "Find action", edit);
-            if !edit.has_focus() {
-                self.text.push_str(&typed(ui.ctx())); // it has just opened
+            if !edit.changed() {
+                self.text.push_str(&typed(ui.ctx())); // it had no focus yet
             }
             if ui.memory(|memory| memory.focused().is_none()) {
                 edit.request_focus(); // after a click beside it

@@ -166,6 +166,11 @@ pub trait Head: Send + Sync {
         false
     }
 
+    /// Whether it normalises its features over the images of a training step: nothing is left of those of a single one.
+    fn normalises_batch(&self) -> bool {
+        false
+    }
+
     /// Whether it reads the tokens in raster order, one after another from both ends, without being linear in them:
     /// its order can then be shown and changed although it has no exact evidence.
     fn is_recurrent(&self) -> bool {

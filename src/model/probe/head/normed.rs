@@ -59,6 +59,10 @@ impl Head for Normed {
         specs
     }
 
+    fn normalises_batch(&self) -> bool {
+        self.is_batch()
+    }
+
     fn check(&self, dims: &Dims) -> Result<(), ConfigError> {
         self.head.check(dims)
     }
