@@ -18,7 +18,7 @@ from ._heads import HEADS, Floats, Orders, Output
 
 MAX_PROBE_BYTES = 4 << 30
 """Largest probe file that is read."""
-MAX_WIDTH = 131_072
+MAX_WIDTH = 262_144
 """Largest hidden size."""
 FORMAT = 1
 

@@ -65,7 +65,7 @@ or CLS and the mean of the patches, of --backbone, after its last layer or its l
 Tensor shapes do not tell everything: the number of attention heads is the one published for the
 width (--heads), and images are preprocessed as in the project's own evaluation (--normalize).
 Models of timm differ: the config.json beside the weights, as on the Hub, says how; without it,
---normalize is required. So it is for BEiT (half) and BEiT v2 (imagenet), whose weights look alike.
+--normalize is required. It is also required for BEiT (half) and BEiT v2 (imagenet).
 
   ssmprobe import mae_pretrain_vit_base.pth --as mae mae-base
   ssmprobe import dinov2_vitb14_reg4_pretrain.pth --as dinov2 dinov2-base

@@ -69,7 +69,14 @@ fn holds_masks(class: &Path, among: &Path) -> bool {
 }
 
 fn read_classes(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
-    gather(root, SPLIT_HERE.id, &[(Split::Train, root.into())], watch)
+    let mut dataset = gather(root, SPLIT_HERE.id, &[(Split::Train, root.into())], watch)?;
+    if let Some(split) = dataset.classes.iter().find(|class| Split::from_word(class).is_some()) {
+        let note = format!(
+            "`{split}` was read as a class, like the folders beside it; if it is a split, put its images into folders of classes"
+        );
+        dataset.notes.push(note);
+    }
+    Ok(dataset)
 }
 
 /// All images of the class folders in the folders of `splits`. A class is any folder with an image in it.
@@ -121,11 +128,12 @@ mod tests {
                 create_dir_all(root.path().join(folder)).unwrap();
                 File::create(root.path().join(folder).join("0.png")).unwrap();
             }
-            open(root.path()).map(|dataset| (dataset.layout, dataset.classes))
+            open(root.path()).map(|dataset| (dataset.layout, dataset.classes, dataset.notes))
         };
-        let (layout, found) = classes(&["train", "bus", "car"]).unwrap();
+        let (layout, found, notes) = classes(&["train", "bus", "car"]).unwrap();
+        assert!(notes.iter().any(|note| note.starts_with("`train` was read as a class")), "{notes:?}");
         assert_eq!((layout, &found[..]), ("classes", &["bus", "car", "train"].map(str::to_owned)[..]));
-        let (layout, found) = classes(&["train/bus", "train/car", "bus", "car"]).unwrap();
+        let (layout, found, _) = classes(&["train/bus", "train/car", "bus", "car"]).unwrap();
         assert_eq!((layout, found.len()), ("folder", 2));
         for unlabelled in [&["train", "test"][..], &["train", "masks"], &["test", "bus", "car"]] {
             assert!(matches!(classes(unlabelled), Err(DataError::Layout { .. })), "{unlabelled:?}");

@@ -49,6 +49,9 @@ pub enum InterventionError {
     Value(String),
 }
 
+/// Most numbers in the tokens on which [`Intervention::refused_by`] tries a reading: 1 GiB.
+const MAX_TRIED: usize = 1 << 28;
+
 impl Intervention {
     /// The probe with the changed setting, or `probe` itself if the intervention changes no setting.
     pub fn probe<'a>(&self, probe: &'a Probe) -> Result<Cow<'a, Probe>, InterventionError> {
@@ -98,6 +101,9 @@ impl Intervention {
             _ => probe.arrays.get("order").map_or(2, |order| order.data.len()),
         };
         let width = probe.meta.backbone.hidden_size;
+        if n.saturating_mul(width) > MAX_TRIED {
+            return None; // a file may claim any order: no image has these tokens, and reading one says so
+        }
         let (cls, patches) = (Some(vec![0.0; width]), vec![0.0; n * width]);
         let tokens = Tokens { grid: Grid::new(1, n), width, cls, registers: Vec::new(), patches };
         let changed = self.probe(probe).and_then(|probe| {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::hand_order::HandOrder;
 
 /// Largest width of tokens, and of the features made of them: enough for all layers of the largest vision backbones, joined.
-pub(super) const MAX_WIDTH: usize = 131_072;
+pub(super) const MAX_WIDTH: usize = 262_144;
 
 /// Whether all channels share one S4 (docs/definitions.md, section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

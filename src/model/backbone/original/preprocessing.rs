@@ -88,7 +88,7 @@ impl Encoder<'_> {
         let [height, width] = edge.filter(fits).map_or(config.image, |edge| [edge; 2]);
         let resized = |edge: usize| match published {
             Some(cfg) => cfg.resized(edge),
-            // Up to 224 pixels all of them crop an eighth off the shorter edge, and nothing of larger images.
+            // Up to 224 pixels all of them crop an eighth off the shorter edge; of larger images MAE and EVA-02 crop nothing.
             None if edge <= 224 => edge * 256 / 224,
             None => edge,
         };

@@ -268,9 +268,15 @@ mod tests {
     use crate::model::stats::argmax;
 
     #[test]
-    fn an_empty_row_counts_as_uniform() {
-        let at = MEASURES.iter().position(|m| m.name == "mean_position_spread").expect("a listed measure");
-        let spread = |share: f64| measure(&Plan { n: 4, share: vec![share; 16] }, Grid::new(1, 4))[at];
+    fn a_uniform_plan_ties_to_the_first_and_an_empty_row_counts_as_uniform() {
+        let value = |name: &str, share: f64| {
+            let at = MEASURES.iter().position(|m| m.name == name).expect("a listed measure");
+            measure(&Plan { n: 4, share: vec![share; 16] }, Grid::new(1, 4))[at]
+        };
+        for (name, expected) in [("rank_coverage", 0.25), ("argmax_entropy", 0.0), ("edge_mass_10", 1.0)] {
+            assert_eq!(value(name, 0.25), expected, "{name}");
+        }
+        let spread = |share| value("mean_position_spread", share);
         assert!((spread(0.25) - f64::sqrt(1.25)).abs() < 1e-12);
         assert!((spread(0.0) - spread(0.25)).abs() < 1e-12);
     }

@@ -32,7 +32,7 @@ pub const SPEC: HeadSpec = HeadSpec {
         let expected = "a whole number from 1 that divides the width of the values";
         let queries = |queries| settings::within("queries", queries, 1..=usize::MAX, expected);
         let width =
-            |width| settings::within("width", width, 1..=MAX_WIDTH, "a whole number from 1 to 131072");
+            |width| settings::within("width", width, 1..=MAX_WIDTH, "a whole number from 1 to 262144");
         let (queries, width) =
             (config.queries.map(queries).transpose()?, config.width.map(width).transpose()?);
         Ok(Box::new(Efficient { queries, width }))
