@@ -35,14 +35,16 @@ impl<K: Clone + PartialEq, V, const MOST: usize> Answers<K, V, MOST> {
         self.running.replace((job, key)).map(|(older, _)| older)
     }
 
-    /// The inputs of the job under way, if it is this one.
-    pub(super) fn inputs(&self, job: JobId) -> Option<&K> {
-        self.running.as_ref().filter(|(own, _)| *own == job).map(|(_, key)| key)
-    }
-
-    /// Stores the answer of a job, unless another one has replaced it.
-    pub(super) fn answered(&mut self, job: JobId, answer: Result<Arc<V>, UserError>) {
-        if let Some(key) = self.inputs(job).cloned() {
+    /// Stores the answer of a job, unless another one has replaced it, or its inputs are not `current` any more: it is unknown
+    /// which ones it is of.
+    pub(super) fn answered(
+        &mut self,
+        job: JobId,
+        answer: Result<Arc<V>, UserError>,
+        current: impl FnOnce(&K) -> bool,
+    ) {
+        let running = self.running.as_ref().filter(|(own, key)| *own == job && current(key));
+        if let Some(key) = running.map(|(_, key)| key.clone()) {
             self.keep(key, answer);
         }
     }

@@ -43,9 +43,13 @@ impl State {
             }
             Event::ImagesListed { job, paths } => return self.add_images(job, paths),
             Event::DatasetOpened { job, entry, part } => return self.dataset_opened(job, entry, part),
-            Event::StabilityMeasured { job, answer } => self.stability_measured(job, answer.result),
-            Event::RemovalMeasured { job, answer } => self.removal_measured(job, answer),
-            Event::ImagesCompared(job, space) => self.similarities.answered(job, Ok(space)),
+            Event::StabilityMeasured { job, answer } => {
+                self.stabilities.answered(job, answer.result, |key| key.is_read_by(&self.library));
+            }
+            Event::RemovalMeasured { job, answer } => {
+                self.removals.answered(job, answer, |key| key.is_read_by(&self.library));
+            }
+            Event::ImagesCompared(job, space) => self.similarities.answered(job, Ok(space), |_| true),
             Event::Evaluated { job, answer } => self.evaluated(job, answer),
             Event::Recognised { found, .. } => return self.open_recognised(found),
             Event::FolderListed { job, folder } => self.folder_listed(job, folder),

@@ -1,7 +1,5 @@
 //! Removal curves: requests, and the latest results.
 
-use std::sync::Arc;
-
 use super::answers::Answers;
 use super::explain::Key;
 use super::jobs::JobKind;
@@ -44,13 +42,6 @@ impl State {
         let (class, draw) = (self.selection.class.clone(), self.library.draw(image));
         let request = RemovalRequest { subject, place, class, spec, draw };
         self.compute_instead(older, job, Compute::Removal(request))
-    }
-
-    /// Stores removal curves, unless the probe or backbone was opened again meanwhile: it is unknown which one was read.
-    pub(super) fn removal_measured(&mut self, job: JobId, result: Result<Arc<Removal>, UserError>) {
-        if self.removals.inputs(job).is_some_and(|key| key.is_read_by(&self.library)) {
-            self.removals.answered(job, result);
-        }
     }
 
     /// The job has ended; an error is stored as its result.

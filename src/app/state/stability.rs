@@ -1,10 +1,8 @@
 //! Measurements of the stability of orders: requests, and the latest results.
 
-use std::sync::Arc;
-
 use super::answers::Answers;
 use super::jobs::JobKind;
-use super::library::Reader;
+use super::library::{Library, Reader};
 use super::{Known, State};
 use crate::app::jobs::evaluate::EvalProbe;
 use crate::app::jobs::stability::StabilityRequest;
@@ -23,6 +21,13 @@ pub(super) struct Key {
     reader: Reader,
     /// The seed of the perturbations.
     seed: u64,
+}
+
+impl Key {
+    /// Whether its probe and backbone are those that are open now.
+    pub(super) fn is_read_by(&self, library: &Library) -> bool {
+        library.reader(self.subject.probe).as_ref() == Some(&self.reader)
+    }
 }
 
 impl State {
@@ -56,14 +61,6 @@ impl State {
         let (older, draw) = (self.stabilities.begin(job, key), self.library.draw(image));
         let request = StabilityRequest { subject, image, place, seed, draw };
         self.compute_instead(older, job, Compute::Stability(request))
-    }
-
-    /// Stores a measurement, unless the probe or backbone was opened again meanwhile: it is unknown which one was measured.
-    pub(super) fn stability_measured(&mut self, job: JobId, result: Result<Arc<Stability>, UserError>) {
-        let now = |key: &Key| self.library.reader(key.subject.probe).as_ref() == Some(&key.reader);
-        if self.stabilities.inputs(job).is_some_and(now) {
-            self.stabilities.answered(job, result);
-        }
     }
 
     /// The job has ended; an error is stored as its result.

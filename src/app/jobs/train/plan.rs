@@ -86,8 +86,10 @@ impl TrainPlan {
             if blocks != 1 && blocks != joined {
                 return Err(TrainingError::Blocks { name: name.clone(), blocks, joined });
             }
-            let built = || head::find(head)?.build(&head::find(head)?.begun(config, 0)).ok();
-            if self.settings.batch == 1 && built().is_some_and(|head| head.normalises_batch()) {
+            let is_of_batch = |kind: &HeadSpec| {
+                kind.build(&kind.begun(config, 0)).is_ok_and(|head| head.normalises_batch())
+            };
+            if self.settings.batch == 1 && head::find(head).is_some_and(is_of_batch) {
                 return Err(TrainingError::SingleImage(name.clone()));
             }
         }

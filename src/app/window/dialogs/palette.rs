@@ -76,14 +76,13 @@ impl Palette {
                 .desired_width(f32::INFINITY)
                 .margin(egui::Margin::symmetric(8, 6));
             let edit = field(ui, "Find action", edit);
-            if !edit.changed() {
+            if edit.changed() {
+                self.selected = 0;
+            } else {
                 self.text.push_str(&typed(ui.ctx())); // it had no focus yet
             }
             if ui.memory(|memory| memory.focused().is_none()) {
                 edit.request_focus(); // after a click beside it
-            }
-            if edit.changed() {
-                self.selected = 0;
             }
             // After the field: Enter may come in the frame of the last letters.
             let lines = lines(state, panels, &self.text, &mut self.images);
