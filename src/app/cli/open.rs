@@ -28,7 +28,7 @@ use crate::model::io::atomic_file;
 #[derive(Args, Default)]
 pub struct Open {
     /// Workspace file, backbone folders, probe files (also hf:ORGANISATION/NAME/FILE from the Hub), run folders,
-    /// images, image folders; or all of them on another machine, over ssh: ssh://[USER@]HOST[:PORT]/PATH (/~/PATH in
+    /// images, image folders; or all of them on another machine, over ssh: `ssh://[USER@]HOST[:PORT]/PATH` (`/~/PATH` in
     /// the home folder there)
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,

@@ -19,7 +19,7 @@ pub struct RemoteVerb {
 enum Action {
     /// Copy this executable to ~/.local/bin on a machine of the same kind.
     Install {
-        /// Machine to install on: HOST, or ssh://[USER@]HOST[:PORT].
+        /// Machine to install on: HOST, or `ssh://[USER@]HOST[:PORT]`.
         host: String,
     },
 }

@@ -20,7 +20,7 @@ use crate::model::explain::evaluation::vectors::VectorKind;
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Similar {
-    /// Evaluation of the dataset by a probe: <probe>.survey.json from `ssmprobe eval --evaluation`.
+    /// Evaluation of the dataset by a probe: `<probe>.survey.json` from `ssmprobe eval --evaluation`.
     #[arg(long, value_name = "FILE")]
     evaluation: PathBuf,
     /// Images by their names in the evaluation, or by endings that only one name has.

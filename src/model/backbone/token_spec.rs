@@ -74,7 +74,7 @@ pub struct TokenSpec {
     /// Side of the images in pixels [default: the backbone's own].
     #[arg(long, value_name = "PIXELS", value_parser = size)]
     pub size: Option<usize>,
-    /// Order of ViT-MAE's patch tokens: kept; shuffled[:SEED], one order per image; or redrawn in every training
+    /// Order of ViT-MAE's patch tokens: kept; `shuffled[:SEED]`, one order per image; or redrawn in every training
     /// pass, as transformers does in every forward pass (token `i` is then not patch `i` of the image) [default:
     /// kept].
     #[arg(long, value_name = "ORDER")]

@@ -44,7 +44,7 @@ pub(super) fn listed(folder: &Path) -> Result<Vec<(PathBuf, bool)>, DataError> {
     Ok(out)
 }
 
-/// The paths in a folder, as [`listed`].
+/// The paths in a folder, as [`listed()`].
 pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(listed(folder)?.into_iter().map(|(path, _)| path).collect())
 }

@@ -1,6 +1,6 @@
 //! Pre-trains tiny backbones, as a masked autoencoder (He et al. 2022) or supervised (Dosovitskiy et al. 2021), the two
 //! extremes the paper compares; from [`photographs`] of a dataset, or, for the demo, from
-//! [scenes](crate::model::data::scenes), new ones in every step.
+//! [scenes], new ones in every step.
 //!
 //! The encoder is a plain pre-norm ViT with the parameter names of transformers' ViT, so a trained one is
 //! opened like any other backbone, from the [`folder`] it is saved to.

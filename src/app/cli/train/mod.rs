@@ -60,7 +60,7 @@ pub struct TrainArgs {
     /// Resume the run in RUN, if there is one; `--resume --out RUN` is enough then.
     #[arg(long, conflicts_with = "submit")]
     resume: bool,
-    /// Also write the metrics of every epoch for TensorBoard, to DIR/<name of RUN>/<head>-s<seed>; pass it again with
+    /// Also write the metrics of every epoch for TensorBoard, to `DIR/<name of RUN>/<head>-s<seed>`; pass it again with
     /// --resume.
     #[arg(long, value_name = "DIR")]
     tensorboard: Option<PathBuf>,

@@ -34,7 +34,7 @@ pub struct EvalFlags {
     // Required as a group: clap drops the requirement of a flag where that flag conflicts with another one.
     #[arg(long, value_name = "RUN", group = "evaluated_run")]
     pub run: Option<PathBuf>,
-    /// Backbone: a folder, or an id on the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    /// Backbone: a folder, or an id on the Hugging Face Hub (`ORGANISATION/NAME[@REVISION]`).
     #[arg(long, value_name = "DIR|HUB_ID")]
     pub backbone: Option<String>,
     /// Dataset: a folder, or a table of paths and labels.
@@ -79,8 +79,8 @@ pub struct EvalFlags {
     /// Also evaluate nearest neighbours and logistic regression on CLS and mean tokens of the training images.
     #[arg(long)]
     pub anchors: bool,
-    /// Also write every probe's results for every image to this folder: <probe>.survey.json, for `ssmprobe figures
-    /// --evaluation` and `ssmprobe similar`, and <probe>.csv, one row per image.
+    /// Also write every probe's results for every image to this folder: `<probe>.survey.json`, for `ssmprobe figures
+    /// --evaluation` and `ssmprobe similar`, and `<probe>.csv`, one row per image.
     #[arg(long, alias = "survey", value_name = "DIR")]
     pub evaluation: Option<PathBuf>,
     /// Formats of the per-image rows of --evaluation: csv, parquet or both [default: csv].

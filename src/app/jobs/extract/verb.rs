@@ -20,7 +20,7 @@ use crate::model::backbone::token_spec::Layer;
 /// Backbone, images and settings of an extraction. Paths are those of the machine that computes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 pub struct ExtractFlags {
-    /// Backbone: a folder, or an id on the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    /// Backbone: a folder, or an id on the Hugging Face Hub (`ORGANISATION/NAME[@REVISION]`).
     #[arg(long, value_name = "DIR|HUB_ID")]
     pub backbone: String,
     /// Dataset: a folder, or a table of paths and labels.

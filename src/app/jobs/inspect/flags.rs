@@ -23,7 +23,7 @@ use crate::model::trace::Attribution;
 /// What is explained, through what, and what is written of it. Paths are those of the machine that computes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 pub struct InspectFlags {
-    /// Backbone: a folder laid out as on the Hugging Face Hub, or an id on the Hub (ORGANISATION/NAME[@REVISION]),
+    /// Backbone: a folder laid out as on the Hugging Face Hub, or an id on the Hub (`ORGANISATION/NAME[@REVISION]`),
     /// which is downloaded to the cache shared with Python.
     #[arg(long, value_name = "DIR|HUB_ID")]
     pub backbone: String,
@@ -52,20 +52,20 @@ pub struct InspectFlags {
     /// Also write the tokens, `tokens [N, d]` and `cls [d]`.
     #[arg(long)]
     pub save_tokens: bool,
-    /// Also write the whole trace as <probe>.trace.json, which `ssmprobe figures` draws.
+    /// Also write the whole trace as `<probe>.trace.json`, which `ssmprobe figures` draws.
     #[arg(long)]
     pub save_traces: bool,
-    /// Also write the reading step by step as <probe>.gif, for probes that read in an order: what the memory holds,
+    /// Also write the reading step by step as `<probe>.gif`, for probes that read in an order: what the memory holds,
     /// and the evidence at that position.
     #[arg(long)]
     pub save_gif: bool,
-    /// Also measure how stable each order is: <probe>.stability.json, which `ssmprobe figures --stability` draws.
+    /// Also measure how stable each order is: `<probe>.stability.json`, which `ssmprobe figures --stability` draws.
     /// Every image is read about 25 more times: flipped, cropped, with noise, darker, brighter; probes that
     /// differ only in their seed are compared, too.
     #[arg(long)]
     pub stability: bool,
     /// Also remove the tokens, the most important first, and put them back, reading the class after every step:
-    /// <probe>.causal.npz and .json. Where they are removed: frozen (plan and weights stay), rerouted (the head reads
+    /// `<probe>.causal.npz` and .json. Where they are removed: frozen (plan and weights stay), rerouted (the head reads
     /// what is left), patches (the encoder does), pixels (they are painted over). The last two need dozens of
     /// encoder passes per image; their number is printed first.
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
@@ -79,7 +79,7 @@ pub struct InspectFlags {
     #[arg(long, value_name = "METHOD", value_delimiter = ',', num_args = 1..)]
     pub attributions: Vec<Attribution>,
     /// Also report how regions of the images are read: a folder of masks (PNG) with the images' names, or a dataset's
-    /// folder with masks, or annotations of CUB or Stanford Cars. The results are in <probe>.json and in traces.
+    /// folder with masks, or annotations of CUB or Stanford Cars. The results are in `<probe>.json` and in traces.
     #[arg(long, value_name = "DIR")]
     pub masks: Option<PathBuf>,
     /// Decay of the proxy per position, instead of the spectral radius; 0 to 1.

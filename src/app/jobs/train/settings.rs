@@ -28,7 +28,7 @@ pub const SEEDS: RangeInclusive<u64> = 0..=1 << 40;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 #[serde(default)]
 pub struct TrainSettings {
-    /// Backbone: a folder, or an id on the Hugging Face Hub (ORGANISATION/NAME[@REVISION]).
+    /// Backbone: a folder, or an id on the Hugging Face Hub (`ORGANISATION/NAME[@REVISION]`).
     #[arg(long, value_name = "DIR|HUB_ID", required_unless_present = "resume")]
     pub backbone: String,
     /// Dataset: a folder, or a table of paths and labels.

@@ -1,6 +1,6 @@
 //! What kernels written by hand share: primitives of GPU tensors, and whether kernels take them; reductions within a workgroup
 //! ([`fold`]); sums of [`columns`]; one launch over tensors of different lengths ([`multi_tensor`]); host memory for uploads
-//! ([`page_locked`]).
+//! ([`page_locked()`]).
 
 pub(crate) mod columns;
 pub(crate) mod fold;
