@@ -1,6 +1,7 @@
 //! A mean over crossed trainings and images: every training answers the same images. Both other trainings and other images
 //! would change it (docs/definitions.md, section 13).
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use rand::seq::SliceRandom;
@@ -196,11 +197,23 @@ pub fn permutation(first: &[Vec<f64>], second: &[Vec<f64>], draws: usize, seed: 
         1 => images,
         _ => images.iter().map(|image| share * (image - mean)).collect(),
     };
+    // Images share few effects, as each is right or wrong in every training: for every effect a bit of each image that has it.
+    let words = images.len().div_ceil(64);
+    let mut sharing: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (at, image) in images.iter().enumerate() {
+        sharing.entry(image.to_bits()).or_insert_with(|| vec![0; words])[at / 64] |= 1 << (at % 64);
+    }
+    let unsigned: f64 = images.iter().sum();
     let trainings: Vec<f64> = first.iter().chain(second).map(|row| row.iter().sum::<f64>() / n).collect();
     let is_as_extreme = |draw: &u64| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(*draw);
-        let signed: f64 = images.chunks(64).map(|chunk| signed_sum(chunk, rng.random())).sum();
+        let flips: Vec<u64> = (0..words).map(|_| rng.random()).collect();
+        let flipped = |(effect, bits): (&u64, &Vec<u64>)| {
+            let count: u32 = bits.iter().zip(&flips).map(|(bits, flips)| (bits & flips).count_ones()).sum();
+            f64::from_bits(*effect) * f64::from(count)
+        };
+        let signed = unsigned - 2.0 * sharing.iter().map(flipped).sum::<f64>();
         let mut dealt = trainings.clone();
         dealt.shuffle(&mut rng);
         let (own, other) = dealt.split_at(s);
@@ -210,16 +223,6 @@ pub fn permutation(first: &[Vec<f64>], second: &[Vec<f64>], draws: usize, seed: 
     };
     let count = (0..draws as u64).into_par_iter().filter(is_as_extreme).count();
     (1 + count) as f64 / (1 + draws) as f64
-}
-
-/// The sum of at most 64 values, value `i` negated if bit `i` of `signs` is set.
-fn signed_sum(values: &[f64], signs: u64) -> f64 {
-    // Four independent sums, so that additions overlap.
-    let mut sums = [0.0; 4];
-    for (at, value) in values.iter().enumerate() {
-        sums[at % 4] += f64::from_bits(value.to_bits() ^ (signs >> at << 63));
-    }
-    sums.iter().sum()
 }
 
 #[cfg(test)]
