@@ -308,8 +308,10 @@ def _simpool_weights(tensors: Mapping[str, Floats], patches: Floats) -> Floats:
 
 def _simpool_power(tensors: Mapping[str, Floats], config: Config, patches: Floats) -> Floats:
     x = _norm(patches, tensors["norm_patches.weight"], tensors["norm_patches.bias"], 1e-6)
-    mean = _simpool_weights(tensors, patches) @ (x - x.min() + 1e-6) ** config["gamma"]
-    return np.asarray(mean ** (1 / config["gamma"]))
+    values = x - x.min() + 1e-6
+    most = values.max(0)  # powers of the values themselves could overflow
+    mean = _simpool_weights(tensors, patches) @ (values / most) ** config["gamma"]
+    return np.asarray(most * mean ** (1 / config["gamma"]))
 
 
 def _attended(query: Floats, key: Floats, value: Floats, heads: int) -> Floats:

@@ -75,8 +75,12 @@ impl Head for SimPool {
         let values = linear::affine(params, "norm_patches", normed.reshape([images * n, d])); // [B N, d]
         let values = values.reshape([images, n * d]);
         let least = values.clone().min_dim(1); // [B, 1]
-        let values = (values - least + EPSILON).powf_scalar(gamma).reshape([images, n, d]);
-        weights.precise_matmul(values).squeeze_dim::<2>(1).powf_scalar(1.0 / gamma)
+        let values = (values - least + EPSILON).reshape([images, n, d]);
+        // Powers of shares of each channel's largest value: those of the values themselves would overflow float32.
+        let most = values.clone().max_dim(1).detach(); // [B, 1, d]
+        let mean = weights.precise_matmul((values / most.clone()).powf_scalar(gamma));
+        // The root of 0 has no finite gradient.
+        ((mean + f32::MIN_POSITIVE).powf_scalar(1.0 / gamma) * most).squeeze_dim(1)
     }
 
     fn output(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
@@ -98,12 +102,42 @@ impl Head for SimPool {
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {
-        let power = if self.gamma.is_some() { 2 * n * d + d } else { 0 };
+        let power = if self.gamma.is_some() { 3 * n * d + 2 * d } else { 0 };
         8 * n * d + n * d + 4 * d * d + 2 * n * d + 4 * n + 2 * n * d + power // norm, mean, query, attention, pooling
     }
 
     fn counts(&self, n: u64, d: u64) -> Counts {
         let layers = Counts::layers(d * d + n * d * d); // wq, wk
         Counts::norms(n * d, true) + layers + Counts::formulas(2 * n * d) // scores, pooling
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+
+    use super::*;
+    use crate::model::grid::Grid;
+
+    #[test]
+    fn features_and_gradients_are_finite_with_every_exponent() {
+        let (grid, device) = (Grid::new(1, 3), Device::flex());
+        let dims = Dims { width: 4, grid, classes: 2 };
+        let tokens: [f32; 12] = [9.0, 0.0, 0.0, 0.0, 0.0, 9.0, 1.0, -1.0, 0.0, 0.0, 8.0, -8.0];
+        let patches = Tensor::from_data(TensorData::new(tokens.to_vec(), [1, 3, 4]), &device);
+        let batch = Batch { patches, cls: None, grid, image_seeds: vec![0], training: false }.tracked();
+        for gamma in [1e-3, 40.0, 1e3] {
+            let head = SimPool { gamma: Some(gamma) };
+            let params = Params::start(head.specs(&dims), 0, SPEC.id, &device).tracked();
+            let features = head.features(&params, &batch);
+            let gradients = features.clone().sum().backward();
+            // Normed values of 4 channels are at most 3 ^ 0.5, so they are twice as much above the least.
+            let found: Vec<f32> = features.into_data().iter().collect();
+            assert!(found.iter().all(|x| (0.0..3.47).contains(x)), "{gamma}: {found:?}");
+            for (spec, value) in params.iter() {
+                let gradient = value.grad(&gradients).expect("a gradient").into_data();
+                assert!(gradient.iter::<f32>().all(f32::is_finite), "{gamma}: {}", spec.name);
+            }
+        }
     }
 }
