@@ -220,6 +220,25 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
     resume.args(["pretrain", "--resume", "--out"]).arg(desk.path().join("none"));
     assert_ends(&mut resume, 2, &["has nothing to resume"]);
 
+    // Its one step overflows, which no loss of a later step can show.
+    let mut last = program();
+    last.args([
+        "pretrain",
+        "--size=16",
+        "--layers=1",
+        "--width=32",
+        "--batch=18",
+        "--epochs=1",
+        "--rate=1e60",
+    ]);
+    last.args(["--device=cpu", "--data"]).arg(&data).arg("--out").arg(desk.path().join("broken"));
+    assert_ends(
+        &mut last,
+        1,
+        &["step 1: the weights became infinite or NaN; start again with a lower --rate"],
+    );
+    assert!(!desk.path().join("broken/model.safetensors").exists());
+
     done(&mut pretrain(desk.path(), "done", &["--epochs", "2"]));
     ends("done", &["--epochs", "2"], 2, "--resume");
     let epochs = "`settings.epochs` is 2 in the pre-training started there, not 3";

@@ -322,6 +322,11 @@ impl Pretraining {
         self.step
     }
 
+    /// Whether no weight is NaN or infinite, as after an update that overflows, which only the next step's loss would show.
+    pub fn is_finite(&self) -> bool {
+        self.params.are_finite()
+    }
+
     /// Takes one optimiser step on a batch, which must not be empty.
     pub fn step(&mut self, batch: &Batch) -> Progress {
         let orders = match self.plan.objective {

@@ -183,12 +183,14 @@ pub fn run(
         let count = pictures.len();
         let rate = plan.rate(step - 1);
         let result = pretraining.step(&pictures);
-        if !result.loss.is_finite() {
+        let fail = |found: String| -> anyhow::Result<Summary> {
             bail!(
-                "step {step}: the loss became {}; start again with a lower --rate than {}, in another folder",
-                result.loss,
+                "step {step}: {found}; start again with a lower --rate than {}, in another folder",
                 plan.rate
-            );
+            )
+        };
+        if !result.loss.is_finite() {
+            return fail(format!("the loss became {}", result.loss));
         }
         sums.images += count;
         sums.loss += f64::from(result.loss) * count as f64;
@@ -209,6 +211,9 @@ pub fn run(
             sums = RunningSums::new();
         }
         if saves {
+            if !pretraining.is_finite() {
+                return fail("the weights became infinite or NaN".to_owned());
+            }
             let path = folder.checkpoint_path();
             let bytes = pretraining.save().map_err(|found| damaged(&path, found))?;
             folder.keep(&log, &bytes)?;
