@@ -172,7 +172,12 @@ impl Preflight {
         let share = |images: usize| images as f64 / estimate.tried.max(1) as f64;
         let evaluated = self.select + if self.selection == Selection::Test { 0 } else { self.test };
         let epochs = (settings.epochs * settings.seeds) as f64;
-        let between = settings.evaluate_every.map_or(0, |every| self.steps(settings) / every);
+        let steps = self.train.div_ceil(settings.batch);
+        let between = settings.evaluate_every.map_or(0, |every| {
+            // At the end of an epoch there is one evaluation, not two.
+            let ends = (1..=settings.epochs).filter(|epoch| (epoch * steps).is_multiple_of(every)).count();
+            (settings.epochs * steps / every).saturating_sub(ends) * settings.seeds
+        });
         let evaluations = epochs + between as f64;
         let read = match self.recompute {
             true => self.train as f64 * epochs + evaluated as f64 * evaluations,
@@ -241,9 +246,12 @@ mod tests {
         let cost = facts.cost(&estimate, &settings);
         assert_eq!((cost.tokens, cost.training), (100 * second, 6 * (20 + 5) * second));
         assert_eq!(cost.whole(), 250 * second);
-        // 18 steps, and an evaluation after every ninth beside those of 6 epochs.
-        let often = TrainSettings { evaluate_every: Some(9), ..settings.clone() };
-        assert_eq!(facts.cost(&estimate, &often).training, (6 * 20 + 8 * 5) * second);
+        // Each seed takes 9 steps, 3 an epoch: beside those of 6 epochs, evaluations are after steps 2, 4 and 8; the sixth and the
+        // ninth step end an epoch.
+        for (every, evaluations) in [(2, 6 + 2 * 3), (3, 6), (9, 6)] {
+            let often = TrainSettings { evaluate_every: Some(every), ..settings.clone() };
+            assert_eq!(facts.cost(&estimate, &often).training, (6 * 20 + evaluations * 5) * second);
+        }
         let again = Preflight { recompute: true, ..facts.clone() };
         assert_eq!(again.cost(&estimate, &settings).tokens, 150 * 6 * second);
         // Where other images pick the best epoch, the test images are asked too.
