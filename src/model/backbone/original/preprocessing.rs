@@ -88,8 +88,8 @@ impl Encoder<'_> {
         let [height, width] = edge.filter(fits).map_or(config.image, |edge| [edge; 2]);
         let resized = |edge: usize| match published {
             Some(cfg) => cfg.resized(edge),
-            // Up to 224 pixels all of them crop an eighth off the shorter edge; of larger images MAE and EVA-02 crop nothing.
-            None if edge <= 224 => edge * 256 / 224,
+            // Up to 224 pixels all but CLIPs crop an eighth off the shorter edge; of larger images MAE and EVA-02 crop nothing.
+            None if edge <= 224 && !self.prefix.ends_with("visual.") => edge * 256 / 224,
             None => edge,
         };
         // For non-square images, resizing the shorter edge may leave less than the crop along the other one.
