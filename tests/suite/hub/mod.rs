@@ -149,12 +149,24 @@ fn a_backbone_is_fetched_once() {
     let before = server.requests().len();
     assert_eq!(client.resolve("org/name", &mut proceed).unwrap(), dir);
     assert_eq!(client.resolve(&format!("org/name@{COMMIT}"), &mut proceed).unwrap(), dir);
+    // As in a cache of Python's, which did not ask for it.
+    fs::remove_file(repo.join(".no_exist").join(COMMIT).join("processor_config.json")).unwrap();
+    assert_eq!(client.resolve("org/name", &mut proceed).unwrap(), dir);
     assert_eq!(server.requests().len(), before, "all was here");
     assert_eq!(Hub { offline: true, ..client.clone() }.resolve("org/name", &mut proceed).unwrap(), dir);
     // Another name for the same commit costs requests, but no download.
     assert_eq!(client.resolve("org/name@v1", &mut proceed).unwrap(), dir);
     assert_eq!(store.requests().len(), 1);
     assert_eq!(fs::read_to_string(repo.join("refs/v1")).unwrap(), COMMIT);
+}
+
+#[test]
+fn of_two_preprocessors_both_are_fetched() {
+    let cache = tempfile::tempdir().unwrap();
+    let files: Vec<_> = usual().into_iter().chain([("processor_config.json", b"{}".to_vec())]).collect();
+    let server = hub(&files, &store(Reply::content));
+    let dir = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap();
+    assert!(dir.join("preprocessor_config.json").is_file() && dir.join("processor_config.json").is_file());
 }
 
 #[test]

@@ -143,8 +143,8 @@ impl Hub {
     }
 
     /// The folder of the backbone `source`. An existing folder takes precedence; what looks like a path is
-    /// never searched on the Hub. Downloaded are `config.json`, `preprocessor_config.json` (or else
-    /// `processor_config.json`) and the weights, safetensors preferred to pickles. A revision stays at the commit that was
+    /// never searched on the Hub. Downloaded are `config.json`, `preprocessor_config.json` and `processor_config.json`, where
+    /// there are such, and the weights, safetensors preferred to pickles. A revision stays at the commit that was
     /// first complete in the cache. An interrupted or cancelled download is resumed.
     pub fn resolve(&self, source: &str, progress: &mut Callback) -> Result<PathBuf, HubError> {
         match parse(source)? {
@@ -181,7 +181,10 @@ impl Hub {
         let (commit, mut known) = (cache.commit(repo.revision())?, true);
         let complete = self.visit_files(repo, &mut |file| {
             let path = cache.file(&commit, file);
-            known &= path.is_some() || cache.is_absent(&commit, file);
+            // Without a network, a cache of Python's, which may lack only this one, would wait for it at every start.
+            let is_second =
+                file == "processor_config.json" && cache.file(&commit, "preprocessor_config.json").is_some();
+            known &= path.is_some() || is_second || cache.is_absent(&commit, file);
             Ok(path)
         });
         complete.is_ok().then_some((commit, known))
@@ -258,9 +261,8 @@ impl Hub {
             HubError::NoFile { id, page, file: file.into() }
         };
         get("config.json")?.ok_or_else(|| none("config.json"))?;
-        if get("preprocessor_config.json")?.is_none() {
-            get("processor_config.json")?;
-        }
+        get("preprocessor_config.json")?;
+        get("processor_config.json")?; // of two, the one that is read
         for whole in ["model.safetensors", "pytorch_model.bin"] {
             if get(whole)?.is_some() {
                 return Ok(());
