@@ -294,6 +294,12 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     let before = files(&folder.join("probes"));
     done(&mut desk.train("run", 2, &["--resume"]));
     assert!(before == files(&folder.join("probes")));
+    // One of single images, which a head with batch normalisation may not begin any more, goes on.
+    let (manifest, text) =
+        (folder.join("run.json"), fs::read_to_string(folder.join("run.json")).expect("text"));
+    assert!(text.contains("\"batch\": 16"));
+    fs::write(manifest, text.replace("\"batch\": 16", "\"batch\": 1")).expect("written");
+    done(&mut desk.resume("run", &[]));
 }
 
 #[test]

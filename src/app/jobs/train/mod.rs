@@ -178,7 +178,9 @@ pub fn run(
     }
     // Heads are built before the backbone runs, so that a wrong setting is reported at once.
     let dims = token_plan.dims(&dataset);
-    plan.check()?;
+    if before.is_none() {
+        plan.check()?; // what has begun goes on as it was allowed to then
+    }
     fresh(plan, dims, 0, &choice.device)?;
     // Another process that starts the same run would extract the same tokens.
     let (claim, begun) = match before {
