@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use eframe::egui::{self, Role};
 use egui_kittest::kittest::Queryable as _;
+use ssmprobe::app::jobs::engine::{BackboneSpec, Engine};
 use ssmprobe::app::jobs::evaluate::EvalProbe;
-use ssmprobe::app::jobs::removal::{RemovalAnswer, RemovalRequest};
-use ssmprobe::app::jobs::{BackboneId, ClassChoice, Compute, Event, JobId, ProbeId, Request};
+use ssmprobe::app::jobs::removal::{self, RemovalAnswer, RemovalRequest};
+use ssmprobe::app::jobs::{
+    BackboneId, BackboneOptions, Cancel, ClassChoice, Compute, Event, JobError, JobId, ProbeId, Reporter,
+    Request, Unit,
+};
 use ssmprobe::app::state::State;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::user_error::UserError;
@@ -56,6 +60,48 @@ fn the_worker_removes_tokens_and_patches_as_inspect_does() {
     assert!(gap.class.0 == 1 && gap.rankings["weight"].found().is_none(), "{:?}", gap.rankings["weight"]);
     let fault = ask(2, 63, ClassChoice::Named("no such class".into())).expect_err("no class");
     assert!(fault.to_string().contains("no such class"), "{fault}");
+}
+
+/// Opens a backbone anew at the first step of a job.
+struct Reopening(Option<BackboneSpec>, Cancel);
+
+impl Reporter for Reopening {
+    fn progress(&mut self, _: &str, _: u64, _: Option<u64>, _: Unit) {}
+
+    fn warn(&mut self, _: String) {}
+
+    fn cancel(&self) -> &Cancel {
+        &self.1
+    }
+
+    fn pause(&mut self, engine: &mut Engine) -> Result<(), JobError> {
+        self.0.take().map_or(Ok(()), |spec| engine.open_backbone(spec, self).map(drop))
+    }
+}
+
+#[test]
+fn curves_of_a_backbone_that_is_opened_with_other_options_meanwhile_are_not_mixed() {
+    let curves = |layer: Option<usize>| {
+        let mut engine = Engine::new(WorkerEnv::default());
+        let spec = BackboneSpec {
+            entry: BackboneId(1),
+            folder: fixture("backbone"),
+            device: "cpu".into(),
+            options: BackboneOptions::default(),
+        };
+        let options = BackboneOptions { layer, ..spec.options };
+        let mut reporter = Reopening(Some(BackboneSpec { options, ..spec.clone() }), Cancel::default());
+        engine.open_backbone(spec, &mut Reopening(None, Cancel::default())).ok().expect("a backbone");
+        engine.open_probe(ProbeId(1), &fixture("probes/gap.safetensors")).ok().expect("a probe");
+        let subject = EvalProbe { probe: ProbeId(1), backbone: BackboneId(1), change: Intervention::None };
+        let spec = RemovalSpec { modes: Mode::ALL.to_vec(), steps: 4, seed: 1 };
+        let (place, class) = (fixture("images/one.png").into(), ClassChoice::Predicted);
+        let request = RemovalRequest { subject, place, class, spec, draw: 0 };
+        removal::run(&mut engine, &request, &mut reporter).ok().expect("not cancelled")
+    };
+    assert!(curves(None).is_ok(), "the same again");
+    let error = curves(Some(0)).expect_err("two layers").to_string();
+    assert!(error.contains("opened anew"), "{error}");
 }
 
 fn removal_request(requests: Vec<Request>) -> (JobId, RemovalRequest) {

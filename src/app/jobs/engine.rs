@@ -213,6 +213,14 @@ impl Engine {
             .ok_or_else(|| UserError::new("The backbone is not open").remedy("Open it again"))
     }
 
+    /// The reader of an open backbone, if it is still the one with this [`key`](LoadedBackbone::key): between two steps of a long
+    /// job it may be opened again with other options.
+    pub(super) fn same_reader(&self, entry: BackboneId, key: &str) -> Result<&TokenReader, UserError> {
+        let open = self.backbone(entry)?;
+        let changed = || UserError::new("The backbone was opened anew while this was computed");
+        (*open.key == *key).then_some(&open.reader).ok_or_else(|| changed().remedy("Compute it again"))
+    }
+
     /// Loads a probe file.
     pub fn open_probe(&mut self, entry: ProbeId, path: &Path) -> Result<ProbeInfo, JobError> {
         let (probe, fingerprint) =

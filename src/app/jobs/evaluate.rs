@@ -168,7 +168,8 @@ fn ask(
         1 => format!("Evaluating {name}"),
         count => format!("Evaluating {name}, {} of {count} probes", at + 1),
     };
-    let left = SubsetReader::new(Encoder::Open(backbone), &spec.part.dataset, &spec.part.samples);
+    let key = engine.backbone(backbone)?.key.clone();
+    let left = SubsetReader::new(Encoder::Open(backbone, &key), &spec.part.dataset, &spec.part.samples);
     let asking = Asking { what: &what, left: removals.needs_encoder().then_some(left) };
     ask_to(engine, &mut evaluator, places.len(), asking, reporter)?;
     let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());

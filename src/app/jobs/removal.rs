@@ -60,6 +60,7 @@ fn curves(
         ClassChoice::Predicted => None,
         ClassChoice::Named(name) => Some(loaded.probe.class(name)?),
     };
+    let key = engine.backbone(backbone)?.key.clone();
     let reader = &engine.backbone(backbone)?.reader;
     let pixels = reader.prepare(&photo)?;
     let tokens = reader.forward(std::slice::from_ref(&pixels))?.swap_remove(0);
@@ -73,16 +74,16 @@ fn curves(
         why_no_subset: reader.backbone.why_no_subset(),
     };
     let subject = Subject { probe: &loaded.probe, name: loaded.name(), reading, class };
-    let mut passes =
-        EnginePasses { engine, reporter, encoder: Encoder::Open(backbone), pixels: &pixels, told: true };
+    let encoder = Encoder::Open(backbone, &key);
+    let mut passes = EnginePasses { engine, reporter, encoder, pixels: &pixels, told: true };
     Ok(measure(&[subject], &image, spec, &mut passes)?.swap_remove(0)?)
 }
 
 /// The encoder that reads the remaining patches.
 #[derive(Clone, Copy)]
 pub enum Encoder<'a> {
-    /// The engine's open backbone with this id.
-    Open(BackboneId),
+    /// The engine's open backbone with this id and key.
+    Open(BackboneId, &'a str),
     /// A reader outside the engine.
     Own(&'a TokenReader),
 }
@@ -90,7 +91,7 @@ pub enum Encoder<'a> {
 impl<'a> Encoder<'a> {
     fn reader(self, engine: &'a Engine) -> Result<&'a TokenReader, UserError> {
         match self {
-            Self::Open(backbone) => Ok(&engine.backbone(backbone)?.reader),
+            Self::Open(backbone, key) => engine.same_reader(backbone, key),
             Self::Own(reader) => Ok(reader),
         }
     }

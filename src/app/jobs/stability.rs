@@ -66,7 +66,8 @@ fn measure(
     // A copy: the probe may be closed meanwhile.
     let loaded = engine.probe(probe)?.clone();
     engine.reopen(backbone, reporter)?;
-    let preprocessor = engine.backbone(backbone)?.reader.preprocessor.clone();
+    let open = engine.backbone(backbone)?;
+    let (key, preprocessor) = (open.key.clone(), open.reader.preprocessor.clone());
     let photo = engine.env.decode(&spec.place)?;
     let seen = preprocessor.picture(&photo)?;
     let kinds = kinds(spec.seed);
@@ -77,8 +78,7 @@ fn measure(
         let total = Some(pixels.len() as u64);
         reporter.progress("Reading changed images", tokens.len() as u64, total, Unit::Items);
         reporter.pause(engine)?;
-        let reader = &engine.backbone(backbone)?.reader;
-        tokens.extend(reader.forward(batch)?);
+        tokens.extend(engine.same_reader(backbone, &key)?.forward(batch)?);
     }
     // Open probes that differ in their seed alone, by their names.
     let peers = engine.probes.values().map(|peer| (peer.name(), &peer.probe)).collect();
