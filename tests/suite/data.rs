@@ -290,6 +290,12 @@ fn imagenet_from_kaggle() {
     let expected = [(image(1), "n09193705", Split::Val), (image(2), "n01751748", Split::Val)];
     assert_eq!(listing(&data), expected);
     assert!(data.notes.iter().any(|note| note.contains("no train folder")), "{:?}", data.notes);
+    // The whole archive has boxes too, in folders that come before those of the images.
+    tree.write("ILSVRC/Annotations/CLS-LOC/val/ILSVRC2012_val_00000001.xml", "<annotation>");
+    tree.write("ILSVRC/Annotations/CLS-LOC/train/n01440764/n01440764_1.xml", "<annotation>");
+    tree.image("ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_1.JPEG");
+    let whole = open(tree.path()).unwrap();
+    assert_eq!((whole.count(Split::Train), whole.count(Split::Val), whole.skipped), (1, 2, 0));
     tree.write("LOC_val_solution.csv", format!("{header}ILSVRC2012_val_00000002,tench\n"));
     assert!(why(tree.path()).contains("line 2"));
 }

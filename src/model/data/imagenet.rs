@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::image::is_named_image;
 use super::mat::Value;
 use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, Watch, cars, walk};
 
@@ -14,6 +15,8 @@ const TRUTH: &str = "ILSVRC2012_validation_ground_truth.txt";
 const SOLUTION: &str = "LOC_val_solution.csv";
 /// Depth to which folders are searched for the lists and the images: Kaggle has ILSVRC/Data/CLS-LOC/val.
 const DEPTH: usize = 3;
+/// Most folders of classes that are searched for an image to tell that a folder is that of the training images.
+const MAX_TRIED: usize = 10;
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "imagenet",
@@ -40,7 +43,8 @@ fn number(path: &Path) -> Option<(usize, String)> {
 
 /// The flat folder of the validation images.
 fn flat(root: &Path) -> Option<PathBuf> {
-    let image = |path: &Path| number(path).is_some() && path.is_file();
+    // Kaggle's annotations lie in folders of the same names, before the images, as XML files.
+    let image = |path: &Path| number(path).is_some() && is_named_image(path) && path.is_file();
     if let Some(found) = walk::entries(root).ok()?.into_iter().find(|path| image(path)) {
         return Some(found.parent()?.into());
     }
@@ -76,8 +80,11 @@ fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
             list.display()
         ));
     }
-    let train =
-        |path: &Path| ["train", "ILSVRC2012_img_train"].contains(&walk::name(path).as_str()) && path.is_dir();
+    let holds_image = |class: &PathBuf| walk::find(class, 0, &is_named_image).is_some();
+    let train = |path: &Path| {
+        ["train", "ILSVRC2012_img_train"].contains(&walk::name(path).as_str())
+            && walk::folders(path).is_ok_and(|classes| classes.iter().take(MAX_TRIED).any(holds_image))
+    };
     match walk::find(root, DEPTH, &train) {
         Some(train) => {
             for class in walk::folders(&train)? {
