@@ -32,8 +32,8 @@ const BATCH: usize = 32;
 /// Images of a batch whose tokens are also removed, which takes hundreds of times as long.
 const REMOVED_BATCH: usize = 4;
 
-/// Tokens of an [`EvalSplit`]: the cache, the index of every image in it, and the images' regions.
-type Known = (TokenCache, Vec<usize>, RegionSet);
+/// Tokens of an [`EvalSplit`]: the cache, the index of every image in it, the images' regions, and the key of their reader.
+type Known = (TokenCache, Vec<usize>, RegionSet, Arc<str>);
 
 /// The images that probes are evaluated on: one split of a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -127,9 +127,11 @@ pub fn run(
         let known = match &known {
             Some((backbone, known)) if *backbone == subject.backbone => known,
             _ => {
+                engine.reopen(subject.backbone, reporter)?;
+                let key = engine.backbone(subject.backbone)?.key.clone();
                 let (tokens, places) = tokens(engine, &spec.part, subject.backbone, reporter)?;
                 let regions = regions(engine, spec, subject.backbone, (&tokens, &places), reporter)?;
-                &known.insert((subject.backbone, (tokens, places, regions))).1
+                &known.insert((subject.backbone, (tokens, places, regions, key))).1
             }
         };
         let result = JobError::answer(ask(engine, spec, at, known, reporter))?;
@@ -143,7 +145,7 @@ fn ask(
     engine: &mut Engine,
     spec: &EvalRequest,
     at: usize,
-    (tokens, places, regions): &Known,
+    (tokens, places, regions, key): &Known,
     reporter: &mut dyn Reporter,
 ) -> Result<Evaluation, JobError> {
     let EvalProbe { probe, backbone, change } = spec.subjects[at].clone();
@@ -168,13 +170,12 @@ fn ask(
         1 => format!("Evaluating {name}"),
         count => format!("Evaluating {name}, {} of {count} probes", at + 1),
     };
-    let key = engine.backbone(backbone)?.key.clone();
-    let left = SubsetReader::new(Encoder::Open(backbone, &key), &spec.part.dataset, &spec.part.samples);
+    let left = SubsetReader::new(Encoder::Open(backbone, key), &spec.part.dataset, &spec.part.samples);
     let asking = Asking { what: &what, left: removals.needs_encoder().then_some(left) };
     ask_to(engine, &mut evaluator, places.len(), asking, reporter)?;
     let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());
     // What the evaluator, which sees tokens alone, cannot know.
-    let tokens = engine.backbone(backbone)?.reader.changes(&probe);
+    let tokens = engine.same_reader(backbone, key)?.changes(&probe);
     evaluation.change = Reading { change, tokens, ..Reading::default() }.changes().unwrap_or_default();
     Ok(evaluation)
 }
@@ -265,7 +266,6 @@ fn tokens(
     backbone: BackboneId,
     reporter: &mut dyn Reporter,
 ) -> Result<(TokenCache, Vec<usize>), JobError> {
-    engine.reopen(backbone, reporter)?;
     let (backbone, device, token_spec) = engine.taker(backbone)?;
     let root = (engine.env.tokens)().ok_or_else(|| {
         UserError::new("This user has no home folder to cache tokens in")
