@@ -6,7 +6,7 @@ use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
 use cubecl::prelude::*;
 
-use crate::model::ops::gpu::{arg, cube, empty, takes, tensor};
+use crate::model::ops::gpu::{arg, cube, empty, takes, tensor, threads};
 
 /// Threads of a workgroup.
 const UNITS: usize = 256;
@@ -21,8 +21,7 @@ pub fn stable(a: Tensor<2>, max_diagonal: f32) -> Tensor<2> {
     }
     let a = into_contiguous(cube(a));
     let projected = empty(&a, [states, states]);
-    let cubes = CubeCount::Static((states * states).div_ceil(UNITS) as u32, 1, 1);
-    let units = CubeDim::new_1d(UNITS as u32);
+    let (cubes, units) = threads(states * states, UNITS);
     project::launch(&a.client, cubes, units, arg(&a), arg(&projected), max_diagonal, states);
     tensor(projected)
 }

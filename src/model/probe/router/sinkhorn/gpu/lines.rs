@@ -39,6 +39,7 @@ pub(super) const PEAK: usize = 4;
 pub(super) const LOG: usize = 5;
 /// The logarithm of a line's mass before it was balanced last.
 pub(super) const MASS: usize = 12;
+/// Lanes of the working memory.
 pub(super) const LANES: usize = 13;
 
 /// Exponents this far below the peak are nothing: 1e-14.

@@ -99,7 +99,7 @@ pub(super) fn forward(
                 }
             }
         }
-        barrier();
+        sync_storage(); // waits for shared memory, too
         for k in range_stepped(UNIT_POS as usize, n, UNITS) {
             let mut sum = LogSum { largest: f32::new(LOG_ZERO), total: 0.0f32 };
             for first in range_stepped(0usize, n, ENTRIES_AT_ONCE) {
@@ -118,7 +118,7 @@ pub(super) fn forward(
                 kept[n + k] = log;
             }
         }
-        barrier();
+        sync_storage();
     }
     let plan = &mut plans[CUBE_POS * square..(CUBE_POS + 1) * square];
     for at in range_stepped(UNIT_POS as usize, square, UNITS) {
@@ -186,7 +186,7 @@ pub(super) fn backward(
         columns[k] = sum;
         masses[k] = kept[(iterations - 1) * comptime!(HISTORY_VECTORS * n) + n + k].exp();
     }
-    barrier();
+    sync_storage();
     for back in 0..iterations {
         let now = (iterations - 1 - back) * comptime!(HISTORY_VECTORS * n);
         for first in range_stepped(0usize, n, ROWS_AT_ONCE) {
@@ -235,7 +235,7 @@ pub(super) fn backward(
                 grad_scores[i] -= kappa * (moment + grad_row * place);
             }
         }
-        barrier();
+        sync_storage();
         for k in range_stepped(UNIT_POS as usize, n, UNITS) {
             let column = kept[now + n + k];
             let mut sum = 0.0f32;
@@ -252,7 +252,7 @@ pub(super) fn backward(
                 masses[k] = kept[now - comptime!(HISTORY_VECTORS * n) + n + k].exp();
             }
         }
-        barrier();
+        sync_storage();
     }
 }
 
@@ -279,11 +279,4 @@ impl LogSum {
         self.largest = largest;
         self.total = total;
     }
-}
-
-/// Waits until all threads of the workgroup are here and what they wrote is visible.
-#[cube]
-fn barrier() {
-    sync_cube();
-    sync_storage();
 }

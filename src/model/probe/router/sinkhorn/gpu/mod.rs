@@ -41,7 +41,7 @@ const MAX_UNITS: usize = 640;
 /// Lowest temperature at which powers are tried: below it float32 holds those of no image.
 const MIN_POWERS_TEMPERATURE: f64 = 1.0 / 64.0;
 
-/// Whether the kernels can make token weights of these scores: indices fit 32 bits, and no watchdog would stop them.
+/// Whether the kernels can make token weights of these scores: indices fit 32 bits, and no loop is stopped ([`takes`]).
 pub(super) fn take(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     let [images, n] = scores.dims();
     let rounds = n.div_ceil(MAX_UNITS) * n * (3 * sinkhorn.iterations + 8); // as counted, and a margin

@@ -221,7 +221,7 @@ pub(super) fn backward(
         partial += row * (middle * balanced.sums - balanced.moments);
         let mean = load(image.kept, t, MEANS, quad, n);
         sync_cube();
-        grad_row = row * powers.sum_of(SUMS) - grad_row; // its sign alternates
+        grad_row = row * powers.sum_of(SUMS) - grad_row; // negated, as in `Transport::unroll`
         partial += first * grad_row * (mean - middle);
         if t > 0 {
             let terms = row * grad_row;
