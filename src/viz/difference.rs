@@ -17,7 +17,7 @@ use crate::viz::{Empty, Figure};
 
 /// Whether `figure` shows numbers of one class, and the two traces have them for different classes.
 pub fn other_class(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> bool {
-    figure.is_for_one_class() && trace.evidence.class != reference.evidence.class
+    figure.properties().is_for_one_class && trace.evidence.class != reference.evidence.class
 }
 
 /// `trace` minus `reference`.

@@ -179,6 +179,36 @@ impl TabGroup {
     }
 }
 
+/// What holds of a figure, whatever the trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Properties {
+    /// Whether it shows numbers of one class; then it cannot show a difference of traces for different classes.
+    pub is_for_one_class: bool,
+    /// Whether it names classes, so that the true class should be shown beside it.
+    pub names_classes: bool,
+    /// Whether [`scene`] marks the current step of the reading in it.
+    pub marks_step: bool,
+    /// Whether a comparison of probes shows it by default.
+    pub is_compared: bool,
+    /// Whether several in a row share one legend, one colour bar and one vertical axis.
+    pub shares_keys: bool,
+    /// Least width at which it is legible beside others, in points.
+    pub least_width: f32,
+}
+
+impl Default for Properties {
+    fn default() -> Self {
+        Self {
+            is_for_one_class: false,
+            names_classes: false,
+            marks_step: false,
+            is_compared: false,
+            shares_keys: false,
+            least_width: 130.0,
+        }
+    }
+}
+
 /// A kind of picture of a trace.
 pub trait Figure: Sync {
     /// Its names and description.
@@ -194,39 +224,14 @@ pub trait Figure: Sync {
         self.info().title
     }
 
-    /// What it shows and how to read it.
-    fn about(&self) -> &'static str {
-        self.info().about
-    }
-
     /// The settings that change it for this trace, in the order in which they are offered.
     fn controls(&self, _trace: &Trace) -> &'static [Control] {
         &[]
     }
 
-    /// Whether it shows numbers of one class; then it cannot show a difference of traces for different classes.
-    fn is_for_one_class(&self) -> bool {
-        false
-    }
-
-    /// Whether [`scene`] marks the current step of the reading in it.
-    fn marks_step(&self) -> bool {
-        false
-    }
-
-    /// Whether a comparison of probes shows it by default.
-    fn is_compared(&self) -> bool {
-        false
-    }
-
-    /// Least width at which it is legible beside others, in points.
-    fn least_width(&self) -> f32 {
-        130.0
-    }
-
-    /// Whether several in a row share one legend, one colour bar and one vertical axis.
-    fn shares_keys(&self) -> bool {
-        false
+    /// What holds of it for every trace.
+    fn properties(&self) -> Properties {
+        Properties::default()
     }
 
     /// Name of the scale of its values, where that depends on the trace: only traces with the same name share limits.
@@ -237,11 +242,6 @@ pub trait Figure: Sync {
     /// The attribution method it shows, if any; it is computed on demand.
     fn attribution(&self) -> Option<Attribution> {
         None
-    }
-
-    /// Whether it names classes, so that the true class should be shown beside it.
-    fn names_classes(&self) -> bool {
-        false
     }
 
     /// The preferred height at `width`, in points. The trace has been checked.
@@ -331,7 +331,7 @@ fn marked(
         return Err(why);
     }
     let mut scene = figure.scene(trace, options, theme, size)?;
-    let step = options.step.filter(|_| figure.marks_step());
+    let step = options.step.filter(|_| figure.properties().marks_step);
     if let Some(at) = step.and_then(|step| playhead::at(trace, step)) {
         scene.place(playhead::marks(&scene, at, theme), [0.0, 0.0], None);
     }

@@ -208,7 +208,10 @@ pub struct Views {
 
 impl Default for Views {
     fn default() -> Self {
-        let rows = FIGURES.iter().filter(|figure| figure.is_compared()).map(|figure| figure.id().to_owned());
+        let rows = FIGURES
+            .iter()
+            .filter(|figure| figure.properties().is_compared)
+            .map(|figure| figure.id().to_owned());
         Self {
             options: BTreeMap::new(),
             shared: true,

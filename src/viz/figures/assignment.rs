@@ -11,7 +11,9 @@ use crate::viz::draw::{
     Axis, Box2, Color, Frame, Identity, Mark, Raster, Scale, Scene, Stroke, Table, Theme, diverging, extent,
     number, order::argmax, order::ascending, order::expected, order::rows,
 };
-use crate::viz::{Control, Empty, Figure, Info, Options, Rows, Size, TabGroup, lacks_plan, no_plan};
+use crate::viz::{
+    Control, Empty, Figure, Info, Options, Properties, Rows, Size, TabGroup, lacks_plan, no_plan,
+};
 
 /// Thickness of the strip of row sums or column sums.
 const STRIP_PT: f32 = 9.0;
@@ -61,16 +63,8 @@ impl Figure for Assignment {
         if own { &[Control::Rows, Control::Log, Control::Map] } else { &[Control::Rows] }
     }
 
-    fn marks_step(&self) -> bool {
-        true
-    }
-
-    fn least_width(&self) -> f32 {
-        64.0
-    }
-
-    fn shares_keys(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties { marks_step: true, shares_keys: true, least_width: 64.0, ..Properties::default() }
     }
 
     fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {

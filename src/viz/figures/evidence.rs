@@ -9,7 +9,7 @@ use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Keys, Mark, Scale, Scene, Stroke, Table, Theme, bars, extent,
     order::memories,
 };
-use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, lacking, no_order};
+use crate::viz::{Empty, Figure, Info, Options, Properties, Size, TabGroup, lacking, no_order};
 
 pub struct Evidence;
 
@@ -42,16 +42,15 @@ impl Figure for Evidence {
         }
     }
 
-    fn is_for_one_class(&self) -> bool {
-        true
-    }
-
-    fn marks_step(&self) -> bool {
-        true
-    }
-
-    fn is_compared(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties {
+            is_for_one_class: true,
+            marks_step: true,
+            is_compared: true,
+            shares_keys: true,
+            least_width: 48.0,
+            ..Properties::default()
+        }
     }
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
@@ -59,14 +58,6 @@ impl Figure for Evidence {
         let height =
             if options.keys.are_shared() { height.clamp(MIN_PANEL_PT, MAX_PANEL_PT) } else { height };
         height * shown_panels(trace, options).into_iter().filter(|shown| *shown).count().max(1) as f32
-    }
-
-    fn least_width(&self) -> f32 {
-        48.0
-    }
-
-    fn shares_keys(&self) -> bool {
-        true
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {

@@ -10,7 +10,7 @@ use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
     order::kernels, order::rows,
 };
-use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup, lacking};
+use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup, lacking};
 
 pub struct Kernel;
 
@@ -159,12 +159,8 @@ impl Figure for Kernel {
         if trace.minus.is_none() { &[Control::Log] } else { &[] }
     }
 
-    fn marks_step(&self) -> bool {
-        true
-    }
-
-    fn least_width(&self) -> f32 {
-        110.0
+    fn properties(&self) -> Properties {
+        Properties { marks_step: true, least_width: 110.0, ..Properties::default() }
     }
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {

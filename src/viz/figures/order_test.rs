@@ -11,7 +11,7 @@ use crate::viz::draw::{
 };
 use crate::viz::figures::dataset::confusion::on;
 use crate::viz::figures::token_map::{class_name, name_of};
-use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
+use crate::viz::{Empty, Figure, Info, Options, Properties, Size, TabGroup};
 
 pub struct OrderTest;
 
@@ -105,12 +105,8 @@ impl Figure for OrderTest {
         }
     }
 
-    fn names_classes(&self) -> bool {
-        true
-    }
-
-    fn is_for_one_class(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties { is_for_one_class: true, names_classes: true, ..Properties::default() }
     }
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {

@@ -8,7 +8,7 @@ use crate::viz::draw::{
     frame::{self, title_height},
     outlines, picture,
 };
-use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
+use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
 
 pub struct Photo;
 
@@ -83,16 +83,8 @@ impl Figure for Photo {
         outlines::controls(trace, self.limits(trace).is_some_and(|(lo, _)| is_signed(trace, lo)))
     }
 
-    fn is_compared(&self) -> bool {
-        true
-    }
-
-    fn least_width(&self) -> f32 {
-        52.0
-    }
-
-    fn shares_keys(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties { is_compared: true, shares_keys: true, least_width: 52.0, ..Properties::default() }
     }
 
     fn scale(&self, trace: &Trace) -> &'static str {

@@ -7,7 +7,7 @@ use crate::viz::draw::{
     frame::{self, title_height},
     minus, number,
 };
-use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup};
+use crate::viz::{Empty, Figure, Info, Options, Properties, Size, TabGroup};
 
 /// Most classes at the preferred height.
 const DEFAULT_CLASSES: usize = 5;
@@ -39,12 +39,8 @@ impl Figure for Predictions {
         }
     }
 
-    fn names_classes(&self) -> bool {
-        true
-    }
-
-    fn least_width(&self) -> f32 {
-        100.0
+    fn properties(&self) -> Properties {
+        Properties { names_classes: true, least_width: 100.0, ..Properties::default() }
     }
 
     fn height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {

@@ -8,7 +8,7 @@ use crate::viz::draw::{
     outlines, picture,
 };
 use crate::viz::figures::token_map::class_name;
-use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
+use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
 
 pub struct Regions;
 
@@ -119,12 +119,8 @@ impl Figure for Regions {
         &[Control::Grid]
     }
 
-    fn names_classes(&self) -> bool {
-        true
-    }
-
-    fn least_width(&self) -> f32 {
-        190.0
+    fn properties(&self) -> Properties {
+        Properties { names_classes: true, least_width: 190.0, ..Properties::default() }
     }
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {

@@ -10,7 +10,7 @@ use crate::viz::difference::{around_zero, delta, positions};
 use crate::viz::draw::{
     Axis, Box2, Keys, Mark, Scale, Scene, Stroke, Table, Theme, diverging, extent, frame, order, picture,
 };
-use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup, heading, no_order};
+use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup, heading, no_order};
 
 pub struct ScanPath;
 
@@ -146,20 +146,14 @@ impl Figure for ScanPath {
         }
     }
 
-    fn marks_step(&self) -> bool {
-        true
-    }
-
-    fn is_compared(&self) -> bool {
-        true
-    }
-
-    fn least_width(&self) -> f32 {
-        48.0
-    }
-
-    fn shares_keys(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties {
+            marks_step: true,
+            is_compared: true,
+            shares_keys: true,
+            least_width: 48.0,
+            ..Properties::default()
+        }
     }
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {

@@ -7,7 +7,7 @@ use crate::viz::draw::{
     Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, frame::title_height, number,
     outlines, picture,
 };
-use crate::viz::{Control, Empty, Figure, Info, Options, Size, TabGroup};
+use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
 
 /// The map of an attribution method, or of exact evidence.
 pub struct TokenMap(pub Option<Attribution>);
@@ -136,12 +136,14 @@ impl Figure for TokenMap {
         outlines::controls(trace, self.is_signed(trace, lowest))
     }
 
-    fn is_for_one_class(&self) -> bool {
-        self.0 != Some(Attribution::Rollout)
-    }
-
-    fn is_compared(&self) -> bool {
-        self.0.is_none()
+    fn properties(&self) -> Properties {
+        Properties {
+            is_for_one_class: self.0 != Some(Attribution::Rollout),
+            is_compared: self.0.is_none(),
+            shares_keys: true,
+            least_width: 48.0,
+            ..Properties::default()
+        }
     }
 
     fn scale(&self, trace: &Trace) -> &'static str {
@@ -151,14 +153,6 @@ impl Figure for TokenMap {
             Some(Attribution::Integrated) => "Integrated gradient (logit)",
             Some(Attribution::Rollout) => "Share of the patch",
         }
-    }
-
-    fn least_width(&self) -> f32 {
-        48.0
-    }
-
-    fn shares_keys(&self) -> bool {
-        true
     }
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {

@@ -72,7 +72,7 @@ impl TracePlot {
         let Options { map, log, rows, opacity, grid, regions, step, limits, proxy_limits, keys: _ } =
             &self.options;
         let defaults = Options::default();
-        let step = step.filter(|_| self.figures.iter().any(|figure| figure.marks_step()));
+        let step = step.filter(|_| self.figures.iter().any(|figure| figure.properties().marks_step));
         words.extend((*map != defaults.map).then(|| format!("--map {}", map.id())));
         words.extend((*rows != defaults.rows).then(|| format!("--rows {}", rows.id())));
         words.extend((*opacity != defaults.opacity).then(|| format!("--opacity {opacity}")));
@@ -221,7 +221,7 @@ impl Plot for TracePlot {
     }
 
     fn steps(&self) -> usize {
-        if !self.figures.iter().any(|figure| figure.marks_step()) {
+        if !self.figures.iter().any(|figure| figure.properties().marks_step) {
             return 0;
         }
         let read = self.traces.iter().filter(|trace| !matches!(trace.routing, Routing::None));

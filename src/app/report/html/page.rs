@@ -42,7 +42,8 @@ pub fn html(page: &Page, images: &[Image<'_>], stop: &dyn Fn() -> bool) -> Optio
         )
     };
     let facts: String = page.facts.iter().map(|(name, value)| fact(name, value)).collect();
-    let meanings = page.figures.iter().map(|figure| fact(figure.title(), &format!("{}.", figure.about())));
+    let meanings =
+        page.figures.iter().map(|figure| fact(figure.title(), &format!("{}.", figure.info().about)));
     let meanings: String = meanings.collect();
     let theme = page.theme.map_or_else(String::new, |theme| format!(" data-theme=\"{theme}\""));
     Some(format!(

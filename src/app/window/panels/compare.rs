@@ -144,7 +144,7 @@ impl Compare {
         let rows = &cx.state.views.rows;
         for figure in cx.state.figures() {
             let shown = rows.contains(figure.id());
-            if ui.selectable_label(shown, figure.title()).on_hover_text(figure.about()).clicked() {
+            if ui.selectable_label(shown, figure.title()).on_hover_text(figure.info().about).clicked() {
                 let mut rows = rows.clone();
                 if !rows.remove(figure.id()) {
                     rows.insert(figure.id().to_owned());

@@ -57,7 +57,7 @@ impl Panel for FigurePane {
 impl FigurePane {
     fn contents(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, trace: &Arc<Trace>) {
         ui.add_space(6.0);
-        if self.figure.names_classes() {
+        if self.figure.properties().names_classes {
             true_class::ui(ui, cx, trace);
         }
         if let Some(method) = self.figure.attribution()

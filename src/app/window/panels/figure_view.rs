@@ -100,7 +100,7 @@ impl FigureView {
             }
         }
         if let Some(at) =
-            step.filter(|_| figure.marks_step()).and_then(|step| self.positions.step(trace, step))
+            step.filter(|_| figure.properties().marks_step).and_then(|step| self.positions.step(trace, step))
         {
             canvas.lay_over(ui, &playhead::marks(scene, at, cx.theme));
         }

@@ -44,7 +44,7 @@ impl<'a> Row<'a> {
         let valid = || cells.iter().filter_map(|cell| cell.as_ref().ok());
         let grid = valid().next().map(|trace| trace.grid);
         let shares_keys =
-            !own_scales && figure.shares_keys() && valid().all(|trace| Some(trace.grid) == grid);
+            !own_scales && figure.properties().shares_keys && valid().all(|trace| Some(trace.grid) == grid);
         let keys = if shares_keys { Keys::Shared } else { Keys::Own };
         let scale = |cell: &Result<Cow<'a, Trace>, Empty>| {
             cell.as_ref().ok().map(|trace| (trace.minus.is_some(), figure.scale(trace)))
@@ -115,8 +115,8 @@ impl<'a> Row<'a> {
 
     /// Smallest width at which a cell can be read.
     pub fn least_width(&self) -> f32 {
-        let own = if self.figure.shares_keys() && !self.shares_keys() { 130.0 } else { 0.0 };
-        self.figure.least_width().max(own)
+        let own = if self.figure.properties().shares_keys && !self.shares_keys() { 130.0 } else { 0.0 };
+        self.figure.properties().least_width.max(own)
     }
 
     /// Width of the vertical axes of a group.
