@@ -55,11 +55,6 @@ impl Frames {
         }
     }
 
-    /// How many counted.
-    pub fn len(&self) -> usize {
-        self.taken.len()
-    }
-
     /// Quantiles of the frames that counted, in milliseconds, and forgets them; NaN where there were none.
     pub fn take<const M: usize>(&mut self, at: [f64; M]) -> [f64; M] {
         match std::mem::take(&mut self.taken) {

@@ -209,7 +209,7 @@ impl Driver {
 
     /// Moves the pointer over the columns; enters the next stage after the last frame.
     fn hover(&mut self, ctx: &egui::Context) {
-        let at = self.frames.len();
+        let at = self.frames.taken.len();
         if at < HOVERED {
             let t = at as f32 / HOVERED as f32;
             let sway = (t * 23.0).sin();
@@ -235,7 +235,7 @@ impl Driver {
     }
 
     fn scroll(&mut self, ctx: &egui::Context) {
-        let at = self.frames.len();
+        let at = self.frames.taken.len();
         if at < SCROLLED {
             self.events.extend(gallery_scroll(at));
             return;
