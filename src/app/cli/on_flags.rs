@@ -6,7 +6,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 
 use crate::app::jobs::engine::{Engine, WorkerEnv};
-use crate::app::jobs::{Compute, Event, EventSink, JobError, JobId, Reporter, Request};
+use crate::app::jobs::{Compute, Event, JobError, JobId, Reporter, Request, Sink};
 use crate::app::remote::{Remote, RemoteError, RemoteErrorKind, WorkerAddress};
 use crate::app::state::connection::Host;
 use crate::app::terminal::reporter::TerminalReporter;
@@ -63,7 +63,7 @@ impl OnFlags {
         place: &WorkerAddress,
         job: Compute,
         reporter: &mut TerminalReporter,
-        tell: &EventSink<'_>,
+        tell: &Sink<'_, Event>,
     ) -> Result<(), JobError> {
         let mut remote = Remote::start(place, self.remote_program.as_deref())?;
         if let Some(hello) = &remote.hello {

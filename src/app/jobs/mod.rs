@@ -114,8 +114,8 @@ pub enum Compute {
     Extract(Box<extract::verb::ExtractFlags>),
 }
 
-/// Receives a job's events, from several threads; an error ends the job.
-pub type EventSink<'a> = dyn Fn(Event) -> anyhow::Result<()> + Sync + 'a;
+/// Receives a job's events of type `E`, from several threads; an error ends the job.
+pub type Sink<'a, E> = dyn Fn(E) -> anyhow::Result<()> + Sync + 'a;
 
 impl Compute {
     /// Runs the job and sends its events to `tell`.
@@ -127,7 +127,7 @@ impl Compute {
         job: JobId,
         engine: &mut Engine,
         reporter: &mut dyn Reporter,
-        tell: &EventSink<'_>,
+        tell: &Sink<'_, Event>,
     ) -> Result<(), JobError> {
         let found = match self {
             Self::OpenProbe { entry, path } => {

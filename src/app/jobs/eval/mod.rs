@@ -33,7 +33,7 @@ use super::removal::{Encoder, SubsetReader};
 use super::result_file::ResultFile;
 use super::tokens::{TokenReader, preprocessor};
 use super::train::readable;
-use super::{JobError, Reporter, Unit};
+use super::{JobError, Reporter, Sink, Unit};
 use crate::app::format::{self, counted, noun};
 use crate::app::user_error::{Usage, lines};
 use crate::model::explain::baselines::{Anchor, anchors};
@@ -72,9 +72,6 @@ pub enum EvalEvent {
     Kept(Option<PathBuf>),
 }
 
-/// Receives the events; an error it returns ends the job.
-pub type EvalSink<'a> = dyn Fn(EvalEvent) -> anyhow::Result<()> + Sync + 'a;
-
 /// Evaluates every probe.
 ///
 /// # Errors
@@ -83,7 +80,7 @@ pub fn run(
     engine: &mut Engine,
     flags: &EvalFlags,
     reporter: &mut dyn Reporter,
-    sink: &EvalSink<'_>,
+    sink: &Sink<'_, EvalEvent>,
 ) -> Result<(), JobError> {
     let probe = distinct(super::fetch::probes(&flags.probe, reporter)?);
     let flags = &EvalFlags { probe, ..flags.clone() };
@@ -93,7 +90,7 @@ pub fn run(
 /// An evaluation under way.
 struct Eval<'a> {
     flags: &'a EvalFlags,
-    sink: &'a EvalSink<'a>,
+    sink: &'a Sink<'a, EvalEvent>,
 }
 
 impl Eval<'_> {

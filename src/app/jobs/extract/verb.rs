@@ -14,7 +14,7 @@ use crate::app::format::counted;
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::part::Part;
-use crate::app::jobs::{JobError, Reporter, fetch, open};
+use crate::app::jobs::{JobError, Reporter, Sink, fetch, open};
 use crate::model::backbone::token_spec::Layer;
 
 /// Backbone, images and settings of an extraction. Paths are those of the machine that computes.
@@ -55,9 +55,6 @@ pub enum ExtractEvent {
     Done(Value),
 }
 
-/// Receives the events; an error it returns ends the job.
-pub type ExtractSink<'a> = dyn Fn(ExtractEvent) -> anyhow::Result<()> + Sync + 'a;
-
 /// Extracts the missing tokens, or with `--plan` only describes them.
 ///
 /// # Errors
@@ -66,7 +63,7 @@ pub fn run(
     engine: &mut Engine,
     flags: &ExtractFlags,
     reporter: &mut dyn Reporter,
-    sink: &ExtractSink<'_>,
+    sink: &Sink<'_, ExtractEvent>,
 ) -> Result<(), JobError> {
     let dataset = open::dataset(&flags.data, reporter)?;
     let backbone = fetch::backbone(&flags.backbone, reporter)?;

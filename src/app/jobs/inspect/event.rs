@@ -47,6 +47,3 @@ pub struct Failure {
     /// Why.
     pub error: String,
 }
-
-/// Receives the events, from several threads; an error ends the job.
-pub type InspectSink<'a> = dyn Fn(InspectEvent) -> anyhow::Result<()> + Sync + 'a;

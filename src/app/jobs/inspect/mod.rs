@@ -19,7 +19,7 @@ use anyhow::Context;
 use burn::tensor::Device;
 use rayon::prelude::*;
 
-pub use self::event::{Explained, Failure, InspectEvent, InspectSink};
+pub use self::event::{Explained, Failure, InspectEvent};
 pub use self::flags::{InspectFlags, Modes, modes};
 use self::read::{Item, Pass, Read};
 pub use self::summary::Summary;
@@ -27,7 +27,7 @@ use super::engine::Engine;
 use super::explain::TOP;
 use super::result_file::ResultFile;
 use super::tokens::{TokenReader, doubt, prepare_ahead, preprocessor};
-use super::{Cancel, JobError, Reporter};
+use super::{Cancel, JobError, Reporter, Sink};
 use crate::app::user_error::{Usage, lines};
 use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::BackboneError;
@@ -104,7 +104,7 @@ struct Spec<'a> {
 /// Turns tokens into files, on the CPU only.
 struct Explainer<'a> {
     spec: &'a Spec<'a>,
-    tell: &'a InspectSink<'a>,
+    tell: &'a Sink<'a, InspectEvent>,
     /// For each probe, how the tokens differ from those it was trained on, as text.
     tokens_changed: Vec<Vec<String>>,
     /// The perturbations that measure stability; empty unless requested.
@@ -124,7 +124,7 @@ pub fn run(
     engine: &mut Engine,
     flags: &InspectFlags,
     reporter: &mut dyn Reporter,
-    tell: &InspectSink<'_>,
+    tell: &Sink<'_, InspectEvent>,
 ) -> Result<(), JobError> {
     let mut spec = flags.open(engine.env, reporter)?;
     let preprocessor = preprocessor(&spec.backbone, spec.token_spec.size)?;
