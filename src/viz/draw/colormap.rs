@@ -45,6 +45,11 @@ impl Map {
             Self::Viridis => along(&VIRIDIS.map(Color::hex), t),
         }
     }
+
+    /// The colour of `t`, from 0 to 1, on the scale of a figure: where that is `signed`, zero is in its middle.
+    pub fn on_scale(self, theme: &Theme, signed: bool, t: f32) -> Color {
+        if signed { diverging(theme, 2.0 * t - 1.0) } else { self.at(t) }
+    }
 }
 
 /// The colour of a signed `t`, clamped to -1 to 1, on the background of `theme`.

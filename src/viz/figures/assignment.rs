@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::model::trace::{Matrix, Routing, Trace};
 use crate::viz::difference::{self, around_zero, head, label};
 use crate::viz::draw::{
-    Axis, Box2, Color, Frame, Identity, Mark, Raster, Scale, Scene, Stroke, Table, Theme, diverging, extent,
-    number, order::argmax, order::ascending, order::expected, order::rows,
+    Axis, Box2, Frame, Identity, Mark, Raster, Scale, Scene, Stroke, Table, Theme, extent, number,
+    order::argmax, order::ascending, order::expected, order::rows,
 };
 use crate::viz::{
     Control, Empty, Figure, Info, Options, Properties, Rows, Size, TabGroup, lacks_plan, no_plan,
@@ -140,9 +140,7 @@ impl Figure for Assignment {
         let x = Axis::positions(n, "Position (last is read last)");
         let frame = Frame::keyed(outer, (x, y), theme, keys);
         let area = frame.area;
-        let color = |t: f32| -> Color {
-            if is_difference { diverging(theme, 2.0 * t - 1.0) } else { options.map.at(t) }
-        };
+        let color = |t: f32| options.map.on_scale(theme, is_difference, t);
         let data = &plan.data;
         let pixels = order.iter().flat_map(|&i| data[i * n..(i + 1) * n].iter());
         let raster = Raster::new(n, n, pixels.map(|&p| color(shares.at(f64::from(p)))));

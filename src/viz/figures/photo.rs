@@ -4,7 +4,7 @@
 use crate::model::trace::Trace;
 use crate::viz::difference::{self, around_zero, label};
 use crate::viz::draw::{
-    Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent,
+    Axis, Box2, Keys, Scale, Scene, Table, Theme, extent,
     frame::{self, title_height},
     outlines, picture,
 };
@@ -140,8 +140,7 @@ impl Figure for Photo {
         frame::title(&mut scene, theme, [right.x, right.y - title_height(theme)], &title, right.w);
         let scale = axis.scale;
         let signed = scale.lo < 0.0;
-        let color =
-            |t: f32| -> Color { if signed { diverging(theme, 2.0 * t - 1.0) } else { options.map.at(t) } };
+        let color = |t: f32| options.map.on_scale(theme, signed, t);
         picture::seen(&mut scene, theme, trace, right, if bare { 0.0 } else { 0.25 });
         picture::cover(&mut scene, trace.grid, right, |i| {
             color(scale.at(f64::from(values[i]))).alpha(options.opacity)

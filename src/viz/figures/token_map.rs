@@ -4,8 +4,7 @@
 use crate::model::trace::{Attributed, Attribution, Found, Trace};
 use crate::viz::difference::{self, around_zero, label, value};
 use crate::viz::draw::{
-    Axis, Box2, Color, Keys, Scale, Scene, Table, Theme, diverging, extent, frame::title_height, number,
-    outlines, picture,
+    Axis, Box2, Keys, Scale, Scene, Table, Theme, extent, frame::title_height, number, outlines, picture,
 };
 use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
 
@@ -195,8 +194,7 @@ impl Figure for TokenMap {
         keys.title(&mut scene, theme, (&title, &short), size.width);
         picture::seen(&mut scene, theme, trace, rect, 0.35);
         let signed = axis.scale.lo < 0.0;
-        let color =
-            |t: f32| -> Color { if signed { diverging(theme, 2.0 * t - 1.0) } else { options.map.at(t) } };
+        let color = |t: f32| options.map.on_scale(theme, signed, t);
         picture::cover(&mut scene, trace.grid, rect, |i| {
             let at = axis.scale.at(f64::from(values[i]));
             let magnitude = if signed { (2.0 * at - 1.0).abs() } else { at };

@@ -8,8 +8,7 @@ use crate::model::explain::evaluation::{ClassMaps, Evaluation};
 use crate::model::trace::Matrix;
 use crate::viz::difference::around_zero;
 use crate::viz::draw::{
-    Anchor, Axis, Box2, Color, Identity, Raster, Scale, Scene, Table, Theme, diverging, extent, font, legend,
-    number,
+    Anchor, Axis, Box2, Identity, Raster, Scale, Scene, Table, Theme, extent, font, legend, number,
 };
 use crate::viz::{Empty, Info, Size, TabGroup};
 
@@ -149,9 +148,7 @@ impl Overview for RoutingMaps {
         let drawn = &picked.classes;
         let axis = bar(maps, drawn, view.choice.maps).within(theme, size.height);
         let signed = axis.scale.lo < 0.0;
-        let color = |t: f32| -> Color {
-            if signed { diverging(theme, 2.0 * t - 1.0) } else { view.choice.map.at(t) }
-        };
+        let color = |t: f32| view.choice.map.on_scale(theme, signed, t);
         let foot = theme.tick + 3.0;
         let room = size.width - legend::bar_room(theme, &axis) - 2.0;
         let head = theme.tick + 3.0;
