@@ -13,6 +13,7 @@ use crate::model::trace::{
     Trace,
 };
 use crate::viz::draw::{Scale, check::check, number, order};
+use crate::viz::heading::uncapitalised;
 use crate::viz::{Empty, Figure};
 
 /// Whether `figure` shows numbers of one class, and the two traces have them for different classes.
@@ -206,9 +207,7 @@ pub fn label(trace: &Trace, name: &str) -> String {
 
 /// The label of a difference of numbers called `name`: `Δ name`.
 pub fn delta(name: &str) -> String {
-    let mut letters = name.chars();
-    let first = letters.next().map_or_else(String::new, |first| first.to_lowercase().collect());
-    format!("Δ {first}{}", letters.as_str())
+    format!("Δ {}", uncapitalised(name))
 }
 
 /// `name` as a column heading: `delta_name` where `trace` is a difference.
