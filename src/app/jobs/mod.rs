@@ -140,7 +140,8 @@ impl Compute {
                 Event::StabilityMeasured { job, answer: stability::run(engine, spec, reporter)? }
             }
             Self::Removal(spec) => {
-                Event::RemovalMeasured { job, answer: removal::run(engine, spec, reporter)? }
+                let answer = JobError::answer(removal::run(engine, spec, reporter))?;
+                Event::RemovalMeasured { job, answer }
             }
             Self::Similarity(spec) => Event::ImagesCompared(job, similarity::run(spec)),
             Self::Evaluate(spec) => {

@@ -41,14 +41,6 @@ pub fn run(
     engine: &mut Engine,
     request: &RemovalRequest,
     reporter: &mut dyn Reporter,
-) -> Result<RemovalAnswer, JobError> {
-    JobError::answer(curves(engine, request, reporter))
-}
-
-fn curves(
-    engine: &mut Engine,
-    request: &RemovalRequest,
-    reporter: &mut dyn Reporter,
 ) -> Result<Removal, JobError> {
     let RemovalRequest { subject, place, class, spec, draw } = request;
     let EvalProbe { probe, backbone, change } = subject.clone();
