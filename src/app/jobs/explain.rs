@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::engine::{Engine, LoadedProbe, not_open};
 use super::regions::RegionSource;
 use super::token_memory::{CachedTokens, Key};
+use super::tokens::read_batch;
 use super::{BackboneId, ColumnId, JobError, ProbeId, Reporter, Unit};
 use crate::app::user_error::UserError;
 use crate::model::backbone::preprocess::Pixels;
@@ -195,7 +196,8 @@ fn read(
         }
         let prepared = files.par_iter().map(prepare).collect();
         reporter.cancel().check()?;
-        let read = reader.read(prepared, |error| Ok::<_, JobError>(UserError::from_error(error)))?;
+        let failed = |error| Ok::<_, JobError>(UserError::from_error(error));
+        let read = read_batch(prepared, |pixels| reader.forward(pixels), failed)?;
         for ((place, key), read) in files.iter().zip(read) {
             let known = read.map(|(tokens, pixels)| {
                 let rollout = rollout.then(|| reader.rollout(&pixels));

@@ -31,7 +31,7 @@ pub struct TokenReader {
 }
 
 /// Tokens of an image and the pixels they were computed from, or why there are none.
-pub type Read<E, T = Tokens> = Result<(T, Pixels), E>;
+pub type Read<E, T> = Result<(T, Pixels), E>;
 
 /// The preprocessor of the backbone in `folder`, for images of `size` pixels if that is given.
 pub fn preprocessor(folder: &Path, size: Option<usize>) -> Result<Preprocessor, PreprocessError> {
@@ -116,35 +116,14 @@ impl TokenReader {
     pub fn rollout(&self, pixels: &Pixels) -> Result<Vec<f32>, String> {
         self.backbone.rollout(pixels, self.layer).map_err(|error| error.to_string())
     }
-
-    /// Tokens and pixels of a batch, in its order, by one forward pass over the images that could be prepared. `failed` turns an error of that
-    /// pass into one for each of them, or into one for all.
-    ///
-    /// # Errors
-    /// Those of `failed`.
-    pub fn read<E: Clone, X>(
-        &self,
-        batch: Vec<Result<Pixels, E>>,
-        failed: impl FnOnce(BackboneError) -> Result<E, X>,
-    ) -> Result<Vec<Read<E>>, X> {
-        read_batch(batch, |pixels| self.forward(pixels), failed)
-    }
-
-    /// [`read`](Self::read) for every one of [`layers`](Self::layers).
-    ///
-    /// # Errors
-    /// Those of `failed`.
-    pub fn read_layers<E: Clone, X>(
-        &self,
-        batch: Vec<Result<Pixels, E>>,
-        failed: impl FnOnce(BackboneError) -> Result<E, X>,
-    ) -> Result<Vec<Read<E, Vec<Tokens>>>, X> {
-        read_batch(batch, |pixels| self.forward_layers(pixels), failed)
-    }
 }
 
-/// Applies `forward` to the images of a batch that could be prepared, and puts the results in the batch's order.
-fn read_batch<T, E: Clone, X>(
+/// Tokens and pixels of a batch, in its order, by one pass `forward` over the images that could be prepared. `failed` turns an error of
+/// that pass into one for each of them, or into one for all.
+///
+/// # Errors
+/// Those of `failed`.
+pub fn read_batch<T, E: Clone, X>(
     batch: Vec<Result<Pixels, E>>,
     forward: impl FnOnce(&[Pixels]) -> Result<Vec<T>, BackboneError>,
     failed: impl FnOnce(BackboneError) -> Result<E, X>,

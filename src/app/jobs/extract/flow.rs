@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::{Event, ExtractError, Plan};
 use crate::app::jobs::part::Part;
-use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
+use crate::app::jobs::tokens::{TokenReader, prepare_ahead, read_batch};
 use crate::app::rate::RateMeter;
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::preprocess::{Pixels, Preprocessor};
@@ -185,7 +185,8 @@ impl Plan {
                 }
             }
             let begun = Instant::now();
-            let read = reader.read_layers(prepared, Err::<String, BackboneError>)?;
+            let read =
+                read_batch(prepared, |pixels| reader.forward_layers(pixels), Err::<String, BackboneError>)?;
             spent.backbone += since(begun);
             let before = std::mem::replace(&mut batch_limit, reader.backbone.held_at_once());
             if let Some(images) = batch_limit.filter(|_| batch_limit != before) {

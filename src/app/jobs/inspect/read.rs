@@ -6,10 +6,11 @@ use std::convert::Infallible;
 use super::Explainer;
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::removal::{Encoder, EnginePasses};
-use crate::app::jobs::tokens::TokenReader;
+use crate::app::jobs::tokens::{TokenReader, read_batch};
 use crate::app::jobs::{JobError, Reporter, stability};
 use crate::app::user_error::lines;
 use crate::model::annotations::{Annotations, RegionSet};
+use crate::model::backbone::BackboneError;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::explain::removal::{Image, Removal, RemovalSpec, Subject, measure};
 use crate::model::reading::Reading;
@@ -56,7 +57,8 @@ impl Explainer<'_> {
         first: usize,
         prepared: Vec<Result<Pixels, String>>,
     ) -> Vec<Item> {
-        let Ok(read) = pass.reader.read(prepared, |error| Ok::<_, Infallible>(error.to_string()));
+        let failed = |error: BackboneError| Ok::<_, Infallible>(error.to_string());
+        let Ok(read) = read_batch(prepared, |pixels| pass.reader.forward(pixels), failed);
         let whole = |(index, read): (usize, Result<(Tokens, Pixels), String>)| {
             let read = match read.map(|(tokens, pixels)| self.read_more(pass, index, tokens, &pixels)) {
                 Ok(Ok(read)) => Ok(read),
