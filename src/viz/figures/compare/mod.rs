@@ -185,13 +185,9 @@ impl<'a> Comparison<'a> {
             Row::new(*figure, cells, (options, self.own_scales), theme, (name, pinned))
         };
         let rows: Vec<Row<'a>> = self.figures.iter().enumerate().map(row).collect();
-        if rows.iter().all(Row::is_empty) {
-            return Err(rows
-                .iter()
-                .find_map(Row::reason)
-                .unwrap_or_else(|| Empty("There is nothing to compare".to_owned())));
-        }
-        Ok(rows)
+        // Of every cell the reason, if all have one.
+        let lacks: Option<Vec<Empty>> = rows.iter().flat_map(Row::lacks).collect();
+        lacks.into_iter().flatten().next().map_or(Ok(rows), Err)
     }
 
     fn check_width(&self, theme: &Theme, rows: &[Row<'_>], width: f32) -> Option<Narrow> {

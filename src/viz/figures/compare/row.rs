@@ -93,17 +93,9 @@ impl<'a> Row<'a> {
         row
     }
 
-    /// Whether no column has anything to show.
-    pub fn is_empty(&self) -> bool {
-        let empty = |cell: &Result<Cow<'a, Trace>, Empty>| {
-            cell.as_ref().map_or(true, |trace| self.figure.lacks(trace).is_some())
-        };
-        self.cells.iter().all(empty)
-    }
-
-    /// Why a column has nothing to show: the reason of the first such column.
-    pub fn reason(&self) -> Option<Empty> {
-        self.cells.iter().find_map(|cell| match cell {
+    /// Why every column has nothing to show, or `None` for one that has something.
+    pub fn lacks(&self) -> impl Iterator<Item = Option<Empty>> {
+        self.cells.iter().map(|cell| match cell {
             Ok(trace) => self.figure.lacks(trace),
             Err(why) => Some(why.clone()),
         })
