@@ -148,31 +148,19 @@ impl Worker {
 
     /// The next event, if there is one; never blocks. To be called once a frame until there is none.
     pub fn event(&mut self) -> Option<Event> {
-        self.pump();
-        let event = self.events.as_ref()?.try_recv().ok()?;
-        Some(self.forget_ended(event))
+        self.soon(Duration::ZERO)
     }
 
     /// Waits up to `at_most` for the next event.
     pub fn soon(&mut self, at_most: Duration) -> Option<Event> {
-        self.pump();
-        let event = self.events.as_ref()?.recv_timeout(at_most).ok()?;
-        Some(self.forget_ended(event))
-    }
-
-    /// Moves waiting requests into the threads' queues.
-    fn pump(&mut self) {
         self.compute.pump();
         self.files.pump();
         self.runs.pump();
-    }
-
-    /// Drops the cancellation flag of a job that has ended; returns the event.
-    fn forget_ended(&mut self, event: Event) -> Event {
+        let event = self.events.as_ref()?.recv_timeout(at_most).ok()?;
         if let Event::Finished(job) | Event::Failed(job, _) | Event::Cancelled(job) = &event {
             self.cancels.remove(job);
         }
-        event
+        Some(event)
     }
 
     /// Cancels every job, ends all threads and waits for them; not longer than [`PATIENCE`] for one that is blocked, by a
