@@ -30,7 +30,7 @@ pub const COLUMN: f32 = 85.0 / 25.4 * 72.0;
 pub struct Empty(pub String);
 
 /// Width and height in points.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Size {
     /// Width.
     pub width: f32,

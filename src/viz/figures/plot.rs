@@ -40,7 +40,7 @@ pub trait Plot: Send + Sync {
 
     /// The smallest legible size in a pane of this `width`, in points; a smaller pane scrolls.
     fn legible(&self, _width: f32) -> Size {
-        Size { width: 0.0, height: 0.0 }
+        Size::default()
     }
 
     /// Draws the picture at `size`, without a margin.

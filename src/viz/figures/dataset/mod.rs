@@ -145,7 +145,7 @@ pub trait Overview: Sync {
     /// The smallest size, in points, at which all of it can be read in a pane of this `width`: a smaller pane scrolls. Zero, the
     /// default, never scrolls.
     fn legible(&self, _view: View<'_>, _width: f32) -> Size {
-        Size { width: 0.0, height: 0.0 }
+        Size::default()
     }
 
     /// The picture, or why there is nothing to draw.

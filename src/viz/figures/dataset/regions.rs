@@ -108,9 +108,7 @@ impl Overview for Regions {
     }
 
     fn legible(&self, view: View<'_>, width: f32) -> Size {
-        let Ok((summary, (rows, _))) = summary_and_chart(view) else {
-            return Size { width: 0.0, height: 0.0 };
-        };
+        let Ok((summary, (rows, _))) = summary_and_chart(view) else { return Size::default() };
         let matrix =
             if has_matrix(summary, rows.len()) { rows.len() as f32 * MIN_ROW_PT + NAME_PT } else { 0.0 };
         Size { width: width.min(180.0), height: chart_height(rows.len(), MIN_ROW_PT) + matrix + MARGINS_PT }

@@ -129,7 +129,7 @@ impl Overview for RoutingMaps {
     }
 
     fn legible(&self, view: View<'_>, width: f32) -> Size {
-        let Ok(maps) = maps(view) else { return Size { width: 0.0, height: 0.0 } };
+        let Ok(maps) = maps(view) else { return Size::default() };
         let (room, count) = room(view, maps, width);
         let rows = count.div_ceil(columns(room, MIN_MAP_PT, count));
         Size { width: 0.0, height: height_of_rows(view, rows, MIN_MAP_PT) }
