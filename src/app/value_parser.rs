@@ -66,13 +66,13 @@ pub fn names(parts: &[String]) -> Vec<String> {
     names
 }
 
-/// Parses one of `all` by its name; help lists the names.
+/// Parses the `id` of one of `all`; help lists the ids.
 pub fn choice_of<T: Copy + Send + Sync + 'static>(
-    all: impl IntoIterator<Item = (&'static str, T)>,
+    all: impl IntoIterator<Item = T> + Clone + Send + Sync + 'static,
+    id: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
-    let all: Vec<_> = all.into_iter().collect();
-    let names = PossibleValuesParser::new(all.iter().map(|(name, _)| *name));
-    names.map(move |text| all.iter().find(|(name, _)| *name == text).expect("one of the names").1)
+    let ids = PossibleValuesParser::new(all.clone().into_iter().map(id));
+    ids.map(move |text| one_of(all.clone(), id)(&text).expect("one of the ids"))
 }
 
 #[cfg(test)]

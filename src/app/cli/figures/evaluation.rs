@@ -51,8 +51,7 @@ pub struct EvaluationFlags {
     #[arg(long, value_name = "NAME")]
     measure: Option<String>,
     /// What maps of classes show: token positions or token weights
-    #[arg(long, default_value = "positions",
-          value_parser = choice_of(MapOf::ALL.map(|maps| (maps.id(), maps))))]
+    #[arg(long, default_value = "positions", value_parser = choice_of(MapOf::ALL, MapOf::id))]
     maps: MapOf,
     /// Maximum number of classes drawn, those that differ most; or "all"
     #[arg(long, default_value = "40", value_parser = class_limit, value_name = "N")]
@@ -61,13 +60,12 @@ pub struct EvaluationFlags {
     #[arg(long, value_name = "TEXT")]
     class_search: Option<String>,
     /// Order of classes [default: depends on the figure]
-    #[arg(long, value_parser = choice_of(ClassSort::ALL.map(|sort| (sort.id(), sort))))]
+    #[arg(long, value_parser = choice_of(ClassSort::ALL, ClassSort::id))]
     class_sort: Option<ClassSort>,
     #[command(flatten)]
     similarity: SimilarityFlags,
     /// What the dots of an image map are coloured by
-    #[arg(long, default_value = "outcome",
-          value_parser = choice_of(ColorBy::ALL.map(|color| (color.id(), color))))]
+    #[arg(long, default_value = "outcome", value_parser = choice_of(ColorBy::ALL, ColorBy::id))]
     color: ColorBy,
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
+use clap::builder::TypedValueParser as _;
 
 pub(super) use self::run::history;
 use crate::app::jobs::history::Band;
@@ -57,8 +58,7 @@ pub struct Figures {
     #[arg(long, value_name = "DIR")]
     run: Vec<PathBuf>,
     /// Bands of training curves over seeds: one standard deviation, or the 95 % interval of the mean
-    #[arg(long, default_value = "deviation",
-          value_parser = choice_of(Band::ALL.map(|band| (band.id(), band))))]
+    #[arg(long, default_value = "deviation", value_parser = choice_of(Band::ALL, Band::id))]
     band: Band,
     #[command(flatten)]
     evaluations: evaluation::EvaluationFlags,
@@ -87,18 +87,16 @@ pub struct Figures {
     #[arg(long, value_parser = number("from 10 to 2400 dots per inch", |dpi: f32| (10.0..=2400.0).contains(&dpi)))]
     dpi: Option<f32>,
     /// Theme; print draws no background
-    #[arg(long, default_value = "print", value_parser = choice_of(THEMES))]
+    #[arg(long, default_value = "print", value_parser = choice_of(THEMES, |(name, _)| name).map(|(_, theme)| theme))]
     theme: MakeTheme,
     /// Colour map of magnitudes
-    #[arg(long, default_value = "cividis",
-          value_parser = choice_of(Map::ALL.map(|map| (map.id(), map))))]
+    #[arg(long, default_value = "cividis", value_parser = choice_of(Map::ALL, Map::id))]
     map: Map,
     /// Use a logarithmic scale, if the figure has one
     #[arg(long)]
     log: bool,
     /// Order of the rows of an assignment matrix
-    #[arg(long, default_value = "argmax",
-          value_parser = choice_of(Rows::ALL.map(|rows| (rows.id(), rows))))]
+    #[arg(long, default_value = "argmax", value_parser = choice_of(Rows::ALL, Rows::id))]
     rows: Rows,
     /// Draw differences from this: the file of another trace, or the number of a --trace, from 1, which is itself drawn
     /// first; for removal curves (--causal), another file of them. For a scatter: the measure on the y axis
