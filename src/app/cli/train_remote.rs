@@ -1,6 +1,6 @@
 //! `ssmprobe train --on`: starts a training as a process of its own, on another machine or this one, and prints its output.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -128,22 +128,17 @@ impl RemoteTraining {
             return display
                 .say("it is not known yet whether the training started; run the same command with --resume to find out");
         };
-        let look = self.follow_command(folder);
-        let stop = match (host, self.host.place.as_str()) {
+        let Host { place, program } = &self.host;
+        let program = program.as_ref().map(|path| format!(" --remote-program {}", shell_word(path)));
+        let program = program.unwrap_or_default();
+        let look = format!("ssmprobe train --on {place}{program} --resume --out {}", shell_path(folder));
+        let stop = match (host, place.as_str()) {
             (Some(host), _) => format!("kill {pid}, on {host}"),
             (None, "local") => format!("kill {pid}"),
             (None, place) => format!("ssh {place} kill {pid}"),
         };
         display.say(&format!("it keeps running there. Follow it again: {look}"));
         display.say(&format!("save and stop it: {stop}"));
-    }
-
-    /// The command that follows the training again.
-    fn follow_command(&self, folder: &Path) -> String {
-        let Host { place, program } = &self.host;
-        let program = program.as_ref().map(|path| format!(" --remote-program {}", shell_word(path)));
-        let program = program.unwrap_or_default();
-        format!("ssmprobe train --on {place}{program} --resume --out {}", shell_path(folder))
     }
 
     /// The error of a training that failed, without what it has printed; a refusal has been printed as a whole.
