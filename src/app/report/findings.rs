@@ -31,7 +31,10 @@ const PENDING: &str = "figures";
 pub fn write(shared: &Shared, cancel: &Cancel) -> Result<PathBuf, UserError> {
     let to = &shared.share.to;
     let written = match shared.share.kind {
-        ShareKind::Page => write_page(shared, cancel),
+        ShareKind::Page => page(shared)
+            .html_unless(&|| cancel.is_cancelled())
+            .context("Cancelled")
+            .and_then(|html| paths::write(to, html.as_bytes())),
         ShareKind::Figures => write_figures(shared, cancel),
     };
     let remedy =
@@ -73,11 +76,6 @@ pub fn page(shared: &Shared) -> Page {
         theme: Some(named_theme(shared.share.theme).0).filter(|theme| *theme != "print"),
         ..Page::default()
     }
-}
-
-fn write_page(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
-    let html = page(shared).html_unless(&|| cancel.is_cancelled()).context("Cancelled")?;
-    paths::write(&shared.share.to, html.as_bytes())
 }
 
 fn write_figures(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {

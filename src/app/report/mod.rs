@@ -123,7 +123,10 @@ pub fn tables_of(
             tables.extend(kind.of_run(&source, folders.len() > 1));
         }
         if !sources.is_empty() {
-            source.drop_images();
+            (source.truth, source.evaluations) = (Truth::default(), None);
+            for outcome in &mut source.outcomes {
+                (outcome.best, outcome.last) = (Vec::new(), Vec::new());
+            }
         }
         sources.push(source);
     }
@@ -196,12 +199,6 @@ impl Source {
         let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = path.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
         Ok(Self { run, name, reference: None, equivalence: None, outcomes, truth, evaluations, stale })
-    }
-
-    /// Drops what is known of every test image.
-    fn drop_images(&mut self) {
-        (self.truth, self.evaluations) = (Truth::default(), None);
-        self.outcomes.iter_mut().for_each(|outcome| (outcome.best, outcome.last) = (Vec::new(), Vec::new()));
     }
 
     /// Backbone and dataset as in titles: `BACKBONE on DATASET`.

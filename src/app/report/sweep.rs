@@ -29,11 +29,6 @@ impl Point<'_> {
     }
 }
 
-/// Whether no field but the layer and the learning rate is set, which have a table of their own ([`super::rates`]).
-fn only_layer_or_rate(settings: &[(String, String)]) -> bool {
-    settings.iter().all(|(name, _)| name == "layer" || name == "rate")
-}
-
 /// The heads with swept variants, in the order of the run.
 pub fn swept_heads(source: &Source) -> IndexSet<&str> {
     let swept = source.run.manifest.heads.iter().filter(|variant| settings(variant).is_some());
@@ -53,7 +48,9 @@ pub fn points<'a>(source: &'a Source, head: &str) -> Vec<Point<'a>> {
 fn settings(variant: &Variant) -> Option<Vec<(String, String)>> {
     let inside = variant.name.strip_prefix(&variant.head)?.strip_prefix('[')?.strip_suffix(']')?;
     let parse = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    inside.split(',').map(parse).collect::<Option<Vec<_>>>().filter(|settings| !only_layer_or_rate(settings))
+    let settings = inside.split(',').map(parse).collect::<Option<Vec<_>>>()?;
+    // Layers and learning rates alone have a table of their own ([`super::rates`]).
+    settings.iter().any(|(name, _)| name != "layer" && name != "rate").then_some(settings)
 }
 
 /// Accuracy by number of S4 states: one table per swept head.
