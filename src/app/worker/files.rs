@@ -40,12 +40,6 @@ pub(super) struct ThumbnailQueue {
     pub(super) cancel: Cancel,
 }
 
-impl ThumbnailQueue {
-    fn is_done(&self) -> bool {
-        self.images.is_empty() || self.cancel.is_cancelled()
-    }
-}
-
 impl FileReader {
     pub(super) fn new(env: WorkerEnv, sender: EventSender, closing: Cancel) -> std::io::Result<Self> {
         let named = rayon::ThreadPoolBuilder::new().thread_name(|index| format!("thumbnails-{index}"));
@@ -57,7 +51,7 @@ impl FileReader {
     pub(super) fn run(self, tasks: &Receiver<Option<Task>>) {
         let mut wanted = ThumbnailQueue::default();
         loop {
-            let task = match wanted.is_done() {
+            let task = match wanted.images.is_empty() || wanted.cancel.is_cancelled() {
                 true => tasks.recv().map_err(|_| TryRecvError::Disconnected),
                 false => tasks.try_recv(),
             };
