@@ -41,7 +41,11 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
         let variant = match file(word) {
             None if id == ORDER.id => return Err(TrainingError::NoOrderFile),
             None => Variant::new(id, id, config(id, &settings)?),
-            Some(file) => of_file(&file, config(id, &settings)?)?,
+            Some(file) => {
+                let config = config(id, &settings)?;
+                let order: HandOrder = order_file::read(Path::new(&file))?;
+                Variant::new(order.id(), id, Config { order: Some(order), ..config })
+            }
         };
         match variants.iter().find(|known| known.name == variant.name) {
             None => variants.push(variant),
@@ -51,12 +55,6 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
         }
     }
     Ok(variants)
-}
-
-/// The variant of the `order` head whose scan order is read from `file`.
-fn of_file(file: &str, config: Config) -> Result<Variant, TrainingError> {
-    let order: HandOrder = order_file::read(Path::new(file))?;
-    Ok(Variant::new(order.id(), ORDER.id, Config { order: Some(order), ..config }))
 }
 
 /// One `--config` argument, parsed.

@@ -116,7 +116,9 @@ fn events(manifest: &Manifest, head: &str, epochs: &[Metric]) -> Vec<Vec<u8>> {
         field(&mut event, 5, &summary);
         event
     };
-    std::iter::once(version()).chain(epochs.iter().map(one)).collect()
+    let mut version = now();
+    field(&mut version, 3, b"brain.Event:2");
+    std::iter::once(version).chain(epochs.iter().map(one)).collect()
 }
 
 /// How many of `events` the file at `path` begins with (wall times aside), the bytes they take, and whether the file ends
@@ -157,11 +159,4 @@ fn field(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
 fn now() -> Vec<u8> {
     let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |time| time.as_secs_f64());
     [&[1 << 3 | EIGHT_BYTES][..], &seconds.to_le_bytes()].concat()
-}
-
-/// The first event of every file: the format version.
-fn version() -> Vec<u8> {
-    let mut event = now();
-    field(&mut event, 3, b"brain.Event:2");
-    event
 }
