@@ -88,7 +88,7 @@ pub fn gif<E: From<ExportError> + Send>(
             shown = next;
         }
     }
-    Ok(file.finish()?)
+    Ok(file.encoder.into_inner().map_err(failed("GIF"))?)
 }
 
 /// How many frames of this size are rendered at once.
@@ -185,10 +185,6 @@ impl GifWriter {
             ..Frame::default()
         };
         self.encoder.write_frame(&frame).map_err(failed("GIF"))
-    }
-
-    fn finish(self) -> Result<Vec<u8>, ExportError> {
-        self.encoder.into_inner().map_err(failed("GIF"))
     }
 }
 

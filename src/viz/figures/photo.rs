@@ -38,11 +38,6 @@ fn picture_widths(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> [f32; 2]
     [(room - 2.0 * theme.gap) / 2.0, room]
 }
 
-/// Whether one picture stands above the other in a cell of this width.
-fn is_stacked(width: f32, keys: Keys) -> bool {
-    keys.are_shared() && width < MIN_BESIDE_PT
-}
-
 /// The boxes of both pictures: side by side, or one above the other if that makes them larger.
 fn places(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32) -> [Box2; 2] {
     let [half, full] = picture_widths(theme, size.width, bar, keys);
@@ -93,7 +88,8 @@ impl Figure for Photo {
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        if is_stacked(width, options.keys) {
+        // One picture stands above the other.
+        if options.keys.are_shared() && width < MIN_BESIDE_PT {
             return self.max_height(trace, options, width);
         }
         let [half, _] = picture_widths(&theme, width, &self.bar(trace, options), options.keys);
