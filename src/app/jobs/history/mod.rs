@@ -61,8 +61,7 @@ impl About {
 
     /// The run's name, which is its folder's.
     pub fn name(&self) -> String {
-        let name = self.folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        name.unwrap_or_else(|| self.folder.display().to_string())
+        crate::app::format::file_name(&self.folder)
     }
 
     /// Optimiser steps per epoch, at least 1.
