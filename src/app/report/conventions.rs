@@ -32,8 +32,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
          tokens (0.30), plus 6 operations per entry and iteration (4.61)"
             .to_owned(),
     ];
-    let title = format!("Operations by convention: {}", source.setting());
-    let table = Table { id: "conventions".to_owned(), title, columns, rows, notes };
+    let table = Table { notes, ..source.table("conventions", "Operations by convention", columns, rows) };
     vec![table.without_empty_columns()]
 }
 

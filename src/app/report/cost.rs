@@ -38,8 +38,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
          S4 heads are for one B, C and D per channel (`sharing=channel`)"
             .to_owned(),
     ];
-    let title = format!("Cost of heads: {}", source.setting());
-    let table = Table { id: "cost".to_owned(), title, columns, rows, notes };
+    let table = Table { notes, ..source.table("cost", "Cost of heads", columns, rows) };
     vec![table.without_empty_columns()]
 }
 

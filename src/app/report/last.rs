@@ -12,13 +12,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
     for variant in variants {
         push_group(&mut rows, rows_of(source, variant));
     }
-    let columns = vec![
-        Column::shared("Method"),
-        Column::numbers("Tokens kept"),
-        Column::numbers("Top-1 (%)"),
-        Column::numbers("Change (points)"),
-        Column::numbers("Change of the own class's logit"),
-    ];
+    let mut columns = vec![Column::shared("Method"), Column::numbers("Tokens kept")];
+    columns.extend(Column::changes());
     let note = "Everything read before the last tokens is dropped, as if the memory were still empty there; nothing \
                 was retrained. Best epoch's probes; means and standard deviations over seeds. In a head with several \
                 sweeps, each keeps its own last tokens";

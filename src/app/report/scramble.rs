@@ -10,13 +10,8 @@ use crate::model::train::run::Variant;
 pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.run.manifest.heads.iter());
     let rows: Vec<Row> = variants.into_iter().flat_map(|variant| rows(source, variant)).collect();
-    let columns = vec![
-        Column::shared("Method"),
-        Column::words("Configuration"),
-        Column::numbers("Top-1 (%)"),
-        Column::numbers("Change (points)"),
-        Column::numbers("Change of the own class's logit"),
-    ];
+    let mut columns = vec![Column::shared("Method"), Column::words("Configuration")];
+    columns.extend(Column::changes());
     let note = "At evaluation only: nothing was retrained, so a drop shows what the trained probe relies on. Best \
                 epoch's probes; one random permutation per image";
     vec![source.table("scramble", "Order disturbed at evaluation", columns, rows).with_note(note)]
