@@ -144,12 +144,8 @@ impl Similar {
     /// The same as a Markdown table.
     fn table(&self, evaluation: &Evaluation, space: &ImageSpace, image: usize) -> String {
         let SimilarityFlags { vectors: kind, similarity } = self.comparison;
-        let columns = vec![
-            Column::words("Image"),
-            Column::words("Class"),
-            Column::words("Predicted"),
-            Column::numbers(similarity.name()),
-        ];
+        let mut columns = ["Image", "Class", "Predicted"].map(Column::words).to_vec();
+        columns.push(Column::numbers(similarity.name()));
         let row = |(at, value): (usize, f32)| {
             let (class, predicted) = classes(evaluation, at);
             let mut cells = [evaluation.asked.images[at].as_str(), class, predicted].map(Cell::text).to_vec();

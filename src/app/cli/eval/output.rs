@@ -34,12 +34,8 @@ pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor], masks: 
     for ablation in &Ablation::ALL[1..] {
         columns.push(Column::numbers(ablation.name()));
     }
-    columns.extend([
-        Column::numbers("token weights").within("AUC"),
-        Column::numbers("evidence").within("AUC"),
-        Column::numbers("absolute").within("Evidence on object (%)"),
-        Column::numbers("positive").within("Evidence on object (%)"),
-    ]);
+    columns.extend(Column::group("AUC", ["token weights", "evidence"]));
+    columns.extend(Column::group("Evidence on object (%)", ["absolute", "positive"]));
     let mut kept: Vec<usize> =
         probes.iter().flat_map(|probe| &probe.metrics.last).map(|kept| kept.tokens).collect();
     kept.sort_unstable();
