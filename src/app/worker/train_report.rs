@@ -50,12 +50,8 @@ impl TrainReporter {
     pub(super) fn receive(&mut self, event: train::Event<'_>) {
         match event {
             train::Event::Watch { host } => {
-                self.events.progress(
-                    format!("Watching whether {host} still trains it"),
-                    0,
-                    None,
-                    Unit::Items,
-                );
+                let what = format!("Watching whether {host} still trains it");
+                self.events.progress(what, 0, None, Unit::Items);
             }
             train::Event::Plan { tokens, .. } if !tokens.complete() => {
                 let what = format!("Extracting tokens, {}", format::bytes(tokens.bytes_missing));

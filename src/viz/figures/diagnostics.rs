@@ -85,13 +85,8 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
     let header_y = rect.y + 0.5 * row.min(ROW_PT);
     scene.text_mid([columns.value_right, header_y], value_name(strips), theme.tick, theme.muted, Anchor::End);
     if strips.iter().any(|strip| !strip.verdict().is_empty()) {
-        scene.text_mid(
-            [columns.verdict_left, header_y],
-            judge.heads().0,
-            theme.tick,
-            theme.muted,
-            Anchor::Start,
-        );
+        let (verdict, at) = (judge.heads().0, [columns.verdict_left, header_y]);
+        scene.text_mid(at, verdict, theme.tick, theme.muted, Anchor::Start);
     }
     for ((name, _), end) in columns.bands.iter().zip(&columns.ends) {
         scene.text_mid([*end, header_y], *name, theme.tick, theme.muted, Anchor::End);

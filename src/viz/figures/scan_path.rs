@@ -217,12 +217,8 @@ impl Figure for ScanPath {
                 None => sweep.path(&mut scene),
             }
         }
-        let panels = Box2::new(
-            0.0,
-            top,
-            columns as f32 * (panel.w + 2.0 * theme.gap) - 2.0 * theme.gap,
-            (rows - 1) as f32 * row + panel.h,
-        );
+        let across = columns as f32 * (panel.w + 2.0 * theme.gap) - 2.0 * theme.gap;
+        let panels = Box2::new(0.0, top, across, (rows - 1) as f32 * row + panel.h);
         if step.is_none() {
             let [first, last] = sweep::end_colors();
             let mut key =

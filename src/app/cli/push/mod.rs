@@ -110,12 +110,8 @@ impl Push {
         };
         let mut reporter = TerminalReporter::new();
         let pushed = Hub::from_env()?.push(&spec, &files, &mut |progress| {
-            reporter.progress(
-                &format!("Pushing {}", progress.file),
-                progress.done,
-                Some(progress.total),
-                Unit::Bytes,
-            );
+            let what = format!("Pushing {}", progress.file);
+            reporter.progress(&what, progress.done, Some(progress.total), Unit::Bytes);
             interrupt::flow()
         });
         reporter.display.clear();

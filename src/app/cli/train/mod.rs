@@ -167,13 +167,8 @@ impl TrainArgs {
     pub fn run(self, heads: Option<Vec<Variant>>, words: Vec<String>) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         if let Some(place) = self.submit.submit {
-            return jobs::submit(
-                &self.out,
-                place,
-                &self.submit,
-                self.chains(heads.as_deref(), &words)?,
-                self.json,
-            );
+            let stages = self.chains(heads.as_deref(), &words)?;
+            return jobs::submit(&self.out, place, &self.submit, stages, self.json);
         }
         let _alive = self.owner_file.as_deref().map(SignOfLife::new).transpose()?;
         self.check_one_backbone()?;

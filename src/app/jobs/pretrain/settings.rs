@@ -117,12 +117,8 @@ impl PretrainSettings {
         require("patch", patch, divides, format!("a divisor of --size {size}"))?;
         require("patch", patch, size > patch, format!("less than --size {size}: one patch has no order"))?;
         require("size", size, size <= 1024, "1024 pixels at most".into())?;
-        require(
-            "width",
-            width,
-            width.is_multiple_of(32) && width <= 4096,
-            "a multiple of 32 up to 4096".into(),
-        )?;
+        let fits_heads = width.is_multiple_of(32) && width <= 4096;
+        require("width", width, fits_heads, "a multiple of 32 up to 4096".into())?;
         require("layers", layers, layers <= 64, "1 to 64".into())?;
         if let Some(warm_up) = self.warm_up {
             require("warm-up", warm_up, warm_up < epochs, format!("less than --epochs {epochs}"))?;

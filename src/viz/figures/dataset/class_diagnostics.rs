@@ -119,16 +119,10 @@ impl Overview for ClassDiagnostics {
                 scene.fill(Box2::new(low, y - step / 2.0, (high - low).max(1.0), step), theme.band);
             }
             scene.line(vec![[p5, y], [p95, y]], Stroke::new(theme.line, color));
-            scene.fill(
-                Box2::new(p25, y - thickness / 2.0, (p75 - p25).max(0.5), thickness),
-                color.alpha(0.55),
-            );
-            scene.dot(
-                [frame.x(row.mean), y],
-                (thickness * 0.55).max(1.5),
-                color,
-                Some(Stroke::new(0.7, theme.ground)),
-            );
+            let half = Box2::new(p25, y - thickness / 2.0, (p75 - p25).max(0.5), thickness);
+            scene.fill(half, color.alpha(0.55));
+            let (radius, ring) = ((thickness * 0.55).max(1.5), Stroke::new(0.7, theme.ground));
+            scene.dot([frame.x(row.mean), y], radius, color, Some(ring));
             scene.target(Box2::new(0.0, y - step / 2.0, size.width, step), Identity::Item(row.class));
         }
         if let Some((at, left_out)) = gap {

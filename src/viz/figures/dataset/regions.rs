@@ -246,12 +246,8 @@ fn draw_matrix(scene: &mut Scene, theme: &Theme, summary: &RegionSummary, rows: 
         if w >= theme.tick {
             let shown = font::fit(name, theme.tick, head - 4.0);
             let x = area.x + (at as f32 + 0.5) * w + theme.tick * font::CAP / 2.0;
-            scene.text_up(
-                [x, area.y - 3.0 - font::width(&shown, theme.tick) / 2.0],
-                shown,
-                theme.tick,
-                theme.ink,
-            );
+            let middle = area.y - 3.0 - font::width(&shown, theme.tick) / 2.0;
+            scene.text_up([x, middle], shown, theme.tick, theme.ink);
         }
         for other in (0..count).filter(|other| *other != at && w >= CELL_PT && h >= theme.tick) {
             if let Some(share) = share(at, other) {
