@@ -122,7 +122,7 @@ impl Link {
 
     /// Sends a request. While there is no connection, it is kept for the next worker.
     pub fn send(&mut self, request: Request) {
-        let delivers = matches!(self.phase, Phase::Up { .. }) && !self.pending.is_deferring();
+        let delivers = matches!(self.phase, Phase::Up { .. }) && !self.pending.deferring;
         self.pending.record(&request, delivers);
         match &mut self.phase {
             Phase::Up { requests, .. } if delivers => requests.send(request),

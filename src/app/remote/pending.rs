@@ -38,7 +38,7 @@ pub(super) struct PendingRequests {
     /// How often each of them has begun in a row without an end.
     attempts: IndexMap<JobId, u32>,
     /// Whether all other requests are held back until the backbones are open again.
-    deferring: bool,
+    pub(super) deferring: bool,
     /// Requests to close entries that came while `deferring`.
     closed: Vec<Request>,
 }
@@ -162,11 +162,6 @@ impl PendingRequests {
         ended
     }
 
-    /// Whether all other requests are held back until the backbones are open again.
-    pub(super) fn is_deferring(&self) -> bool {
-        self.deferring
-    }
-
     /// The first requests to a new worker: they open the backbones again, which every computation needs. The others follow
     /// once they are open ([`deferred_requests`](Self::deferred_requests)).
     pub(super) fn reopen_requests(&mut self) -> Vec<Request> {
@@ -283,10 +278,10 @@ mod tests {
         assert!(
             pending.receive(Event::BackboneOpened { job: JobId(1), entry: BackboneId(10), info }).is_none()
         );
-        assert!(pending.is_deferring() && pending.deferred_requests().is_empty());
+        assert!(pending.deferring && pending.deferred_requests().is_empty());
         assert!(pending.receive(Event::Finished(JobId(1))).is_none());
         assert_eq!(pending.deferred_requests(), all[1..]);
-        assert!(!pending.is_deferring() && pending.deferred_requests().is_empty());
+        assert!(!pending.deferring && pending.deferred_requests().is_empty());
         let failed = pending.receive(Event::Failed(JobId(2), UserError::new("no such file")));
         let Some(Event::Warning { text, .. }) = failed else { panic!("{failed:?}") };
         assert_eq!(text, "Could not be reopened: no such file");

@@ -30,10 +30,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
         for variant in &variants {
             let rankings =
                 RANKINGS.iter().map(|ranking| (ranking.id, ranking.name)).chain([(RANDOM, "Random")]);
-            push_group(
-                &mut rows,
-                rankings.filter_map(|ranking| row(source, variant, reference, mode, ranking)),
-            );
+            let row = |ranking| row(source, variant, reference, mode, ranking);
+            push_group(&mut rows, rankings.filter_map(row));
         }
     }
     let interval = |group: &str| Column::group(group, ["mean", "95 % low", "95 % high"]);

@@ -112,10 +112,8 @@ pub(super) fn pixmap(
     drawn.items = on_pixels(&scene.items, scale);
     let tree = tree(&drawn, about, format)?;
     let mut pixmap = tiny_skia::Pixmap::new(width, height).ok_or(ExportError::Large { width, height })?;
-    let fit = tiny_skia::Transform::from_scale(
-        width as f32 / tree.size().width(),
-        height as f32 / tree.size().height(),
-    );
+    let [across, down] = [width as f32 / tree.size().width(), height as f32 / tree.size().height()];
+    let fit = tiny_skia::Transform::from_scale(across, down);
     // A figure for print has no background, which dark text needs wherever a PNG is shown.
     pixmap.fill(tiny_skia::Color::WHITE);
     resvg::render(&tree, fit, &mut pixmap.as_mut());

@@ -323,10 +323,8 @@ fn draw_lines(
             let [low, high] = edges.map(|edge| {
                 place(&points.iter().map(|point| point.0).zip(edge).collect::<Vec<(f64, f64)>>())
             });
-            scene.polygon(
-                high.into_iter().chain(low.into_iter().rev()).collect(),
-                theme.series(i).alpha(0.16),
-            );
+            let outline = high.into_iter().chain(low.into_iter().rev()).collect();
+            scene.polygon(outline, theme.series(i).alpha(0.16));
         } else if is_loss && series.is_noisy() {
             scene.line(place(&series.loss), Stroke::new(theme.line * 0.5, theme.series(i).alpha(0.25)));
         }

@@ -299,10 +299,8 @@ fn draw_parts(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box
             _ => (bar.center()[0], Anchor::Middle, on(color)),
         };
         scene.text_mid([x, y], text, theme.tick, ink, anchor);
-        scene.target(
-            Box2::new(0.0, y - ROW_PT / 2.0, room.right(), ROW_PT),
-            Identity::Item(HISTOGRAM_BINS + part),
-        );
+        let strip = Box2::new(0.0, y - ROW_PT / 2.0, room.right(), ROW_PT);
+        scene.target(strip, Identity::Item(HISTOGRAM_BINS + part));
     }
 }
 

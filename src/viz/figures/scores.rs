@@ -96,10 +96,8 @@ impl Figure for Scores {
         for (b, &count) in counts.iter().enumerate() {
             let [x, upper] = side.at(density(count), y.lo + (b + 1) as f64 * bin_width);
             let lower = side.y(y.lo + b as f64 * bin_width);
-            scene.fill(
-                Box2::new(right.x, upper, x - right.x, lower - upper - 0.4),
-                theme.series(0).alpha(0.8),
-            );
+            let bar = Box2::new(right.x, upper, x - right.x, lower - upper - 0.4);
+            scene.fill(bar, theme.series(0).alpha(0.8));
         }
         let curve = (0..=96).map(|i| y.lo + (y.hi - y.lo) * f64::from(i) / 96.0);
         if !is_difference {

@@ -15,6 +15,7 @@ use super::timing::{Work, median_seconds};
 use super::{Bench, Group, Measured, OnTurn, at_folder, noise};
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::image::Photo;
+use crate::model::io::atomic_file;
 
 pub const GROUP: Group = Group { names: |_| vec![RATE.to_owned()], check: |_| Ok(()), measure };
 
@@ -49,10 +50,7 @@ fn write(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
         "image_processor_type": "ViTImageProcessor", "do_resize": true, "do_rescale": true, "do_normalize": true, "resample": 2,
         "size": {"height": 224, "width": 224}, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
     });
-    crate::model::io::atomic_file::write(
-        &folder.join("preprocessor_config.json"),
-        config.to_string().as_bytes(),
-    )?;
+    atomic_file::write(&folder.join("preprocessor_config.json"), config.to_string().as_bytes())?;
     (0..PHOTOS)
         .into_par_iter()
         .map(|seed| {
@@ -62,7 +60,7 @@ fn write(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
                 .encode_image(&photo)
                 .map_err(std::io::Error::other)?;
             let path = folder.join(format!("{seed}.jpg"));
-            crate::model::io::atomic_file::write(&path, &bytes)?;
+            atomic_file::write(&path, &bytes)?;
             Ok(path)
         })
         .collect()
