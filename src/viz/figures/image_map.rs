@@ -113,11 +113,8 @@ impl ImageMapPlot {
         classes.sort_by_key(|class| std::cmp::Reverse(counts[*class]));
         let others = classes.split_off(own).len();
         classes.sort_unstable();
-        let mut key: Vec<(Color, String)> = classes
-            .iter()
-            .enumerate()
-            .map(|(at, class)| (theme.series(at), asked.classes[*class].clone()))
-            .collect();
+        let entry = |(at, class): (usize, &usize)| (theme.series(at), asked.classes[*class].clone());
+        let mut key: Vec<(Color, String)> = classes.iter().enumerate().map(entry).collect();
         if others > 0 {
             key.push((theme.series(own), format!("{others} other classes")));
         }

@@ -82,12 +82,9 @@ impl Plot for SettingsPlot {
         let empty = "No head of this run has several variants that differ in one number: `ssmprobe sweep --grid FIELD=VALUE,…`";
         let values = self.value_scale().ok_or_else(|| Empty(empty.to_owned()))?;
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
-        let key: Vec<(Mark, &str)> = self
-            .lines
-            .iter()
-            .enumerate()
-            .map(|(at, line)| (Mark::Line(stroke(theme, at)), line.name.as_str()))
-            .collect();
+        let lines = self.lines.iter().enumerate();
+        let key: Vec<(Mark, &str)> =
+            lines.map(|(at, line)| (Mark::Line(stroke(theme, at)), line.name.as_str())).collect();
         let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
         let covered = self.has_coverage();
         let height = (size.height - top) / if covered { 2.0 } else { 1.0 };

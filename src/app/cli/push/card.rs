@@ -37,13 +37,8 @@ impl Card<'_> {
         let manifest = &source.run.manifest;
         let (dataset, backbone) = (&manifest.dataset, escaped(&manifest.backbone.id));
         let name = id.rsplit('/').next().unwrap_or(id);
-        let named = dataset
-            .classes
-            .iter()
-            .take(MAX_CLASSES)
-            .map(|class| escaped(class))
-            .collect::<Vec<_>>()
-            .join(", ");
+        let first = dataset.classes.iter().take(MAX_CLASSES);
+        let named = first.map(|class| escaped(class)).collect::<Vec<_>>().join(", ");
         let more = if dataset.classes.len() > MAX_CLASSES { ", …" } else { "" };
         let notes = self.notes.as_ref().map_or(String::new(), |notes| format!("{}\n\n", notes.trim()));
         let which = match self.which {
