@@ -204,6 +204,21 @@ fn a_tooltip_of_what_lies_below_goes_when_a_dialog_opens() {
 }
 
 #[test]
+fn a_menu_says_why_an_entry_cannot_be_chosen() {
+    let mut window = Window::new();
+    window.click("View");
+    window.harness.hover_at(window.place("Retry").center());
+    (0..8).for_each(|_| window.harness.step());
+    let texts = painted(window.harness.output());
+    assert!(texts.iter().any(|(text, ..)| text == "Nothing has failed"), "{texts:?}");
+}
+
+#[test]
+fn a_class_for_the_evidence_is_offered_once_a_probe_is_shown() {
+    assert!(!Window::new().has("Evidence for") && Window::ready().has("Evidence for"));
+}
+
+#[test]
 fn what_did_not_open_is_said_in_sight_and_is_not_offered_again() {
     let mut window = Window::new();
     window.harness.state_mut().dispatch(Command::OpenRun("nowhere".into()));

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use eframe::egui;
-use egui::{Align, Button, KeyboardShortcut, Layout, MenuBar, Modifiers, RichText, ScrollArea, Ui};
+use egui::{
+    Align, Button, KeyboardShortcut, Layout, MenuBar, Modifiers, RichText, Role, ScrollArea, Ui, WidgetInfo,
+};
 
 use super::{MainWindow, style, widgets};
 use crate::app::state::command::{Action, Command, Menu, Shortcut};
@@ -34,7 +36,9 @@ pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
             theme(ui, cx);
             ui.add_space(gap);
             let key = Action::Palette.shortcut().map(Shortcut::text).unwrap_or_default();
-            if ui.button("Find action…").on_hover_text(key).clicked() {
+            let find = ui.button((Action::Palette.text(), RichText::new(key).small().weak()));
+            find.widget_info(|| WidgetInfo::labeled(Role::Button, true, Action::Palette.text()));
+            if find.on_hover_text(Action::Palette.tooltip()).clicked() {
                 cx.choose(Action::Palette);
             }
         });
@@ -72,7 +76,8 @@ fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
         true => button, // no empty text on the right, which screen readers would read
         false => button.right_text(RichText::new(key).small().weak()),
     };
-    if ui.add_enabled(action.enabled(cx.state), button).on_hover_text(action.tooltip()).clicked() {
+    let item = ui.add_enabled(action.enabled(cx.state), button).on_hover_text(action.tooltip());
+    if item.on_disabled_hover_text(action.missing()).clicked() {
         cx.choose(action);
         ui.close(); // egui closes it at a click alone, not by keyboard
     }

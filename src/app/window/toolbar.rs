@@ -60,8 +60,10 @@ pub fn ui(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         }
         probe(ui, cx, room);
         reading(ui, cx, room);
-        ui.separator();
-        class(window, ui, cx, room);
+        if cx.focus.is_some() {
+            ui.separator();
+            class(window, ui, cx, room);
+        }
     });
 }
 
@@ -180,7 +182,7 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
                 ui.close();
             }
         }
-        temperature_of_column(ui, cx, id);
+        widgets::inset(ui, |ui| temperature_of_column(ui, cx, id)); // as the entries above
     });
     response.on_hover_text("Change one thing in how the probe reads; it is not retrained");
 }
@@ -193,7 +195,8 @@ fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: 
         ui.end_row();
     }
     let shown = match &cx.state.selection.class {
-        ClassChoice::Predicted => "predicted class",
+        ClassChoice::Predicted if room.named => "predicted class",
+        ClassChoice::Predicted => "Predicted class",
         ClassChoice::Named(name) => name,
     };
     let combo = ComboBox::from_id_salt("class")

@@ -58,7 +58,7 @@ actions! {
         "A folder of masks named after the images, or a dataset's own regions: masks, parts, boxes", FilePrompt::MaskFolder)
         .also("regions parts segmentation annotations"),
     CloseMasks: File.gives("Close masks", "Go back to the regions that come with the images' datasets",
-        |_| Command::SetMasks(None)).when(|state| state.masks.is_some()).also("regions").line_below(),
+        |_| Command::SetMasks(None)).when("No masks are open", |state| state.masks.is_some()).also("regions").line_below(),
     OpenWorkspace: File.asks("Open workspace…", "Everything as it was when the file was saved",
         FilePrompt::OpenWorkspace).key(ctrl_shift("W")),
     SaveWorkspace: File.asks("Save workspace", "Everything open, the layout and the settings",
@@ -66,79 +66,88 @@ actions! {
     SaveWorkspaceAs: File.asks("Save workspace as…", "Under another name", FilePrompt::SaveWorkspaceAs)
         .key(ctrl_shift("S")).line_below(),
     Connect: File.asks("Connect…", "Compute on another machine over ssh, or in a separate process", Prompt::Connect)
-        .when(|state| state.training.active.as_ref().is_none_or(|run| run.detached)).also("remote ssh host server gpu").line_below(),
+        .when("A training runs in this program", |state| state.training.active.as_ref().is_none_or(|run| run.detached))
+        .also("remote ssh host server gpu").line_below(),
     Export: File.asks("Export figure…", "Any figure of the shown probe, by name", Prompt::Export)
-        .key(ctrl_shift("E")).when(has_trace).also("save picture svg pdf png"),
+        .key(ctrl_shift("E")).when("No figure of a probe is shown yet", has_trace).also("save picture svg pdf png"),
     Share: File.asks("Share…", "This image or the findings, as one page for any browser or as a folder of figures", Prompt::Share)
-        .when(|state| state.selection.image.is_some() || state.findings.iter().len() > 0)
+        .when("Open an image first", |state| state.selection.image.is_some() || state.findings.iter().len() > 0)
         .also("export findings html report send link").line_below(),
     OpenDemo: File.asks("Start with the demo", "A backbone, its probes and drawn scenes, in place of what is open",
         Prompt::Demo).also("example").line_below(),
     Quit: File.asks("Quit", "Close the program", Prompt::Quit).key(ctrl("Q")).also("exit close"),
     Undo: Edit.gives("Undo", "Undo the last close or change", |_| Command::Undo).key(ctrl("Z"))
-        .when(|state| state.undo_text().is_some()),
+        .when("Nothing to undo", |state| state.undo_text().is_some()),
     Redo: Edit.gives("Redo", "Redo what was undone", |_| Command::Redo).key(ctrl_shift("Z"))
-        .when(|state| state.redo_text().is_some()).line_below(),
+        .when("Nothing to redo", |state| state.redo_text().is_some()).line_below(),
     CancelAll: Edit.gives("Cancel all jobs", "Cancel everything that is running", |_| Command::CancelAll)
-        .key(ctrl("Period")).when(|state| state.jobs.values().any(|job| job.error.is_none())),
+        .key(ctrl("Period")).when("Nothing is running", |state| state.jobs.values().any(|job| job.error.is_none())),
     Paste: Edit.asks("Paste", "Open a copied picture, or files by their copied paths",
         Prompt::Paste).key(ctrl("V")),
     CopyLog: Edit.asks("Copy log", "Notes and errors, as text", Prompt::CopyLog)
-        .key(ctrl_shift("C")).when(|state| !state.log.is_empty()),
+        .key(ctrl_shift("C")).when("The log is empty", |state| !state.log.is_empty()),
     Palette: Edit.asks("Find action…", "All actions, by name", Prompt::Palette).key(ctrl("K")),
     NextImage: View.gives("Next image", "The one after the current one", |_| Command::Step(1))
-        .key(plain("ArrowRight")).when(|state| !state.library.images.is_empty()),
+        .key(plain("ArrowRight")).when("Open images first", |state| !state.library.images.is_empty()),
     PreviousImage: View.gives("Previous image", "The one before the current one", |_| Command::Step(-1))
-        .key(plain("ArrowLeft")).when(|state| !state.library.images.is_empty()),
+        .key(plain("ArrowLeft")).when("Open images first", |state| !state.library.images.is_empty()),
     FirstImage: View.gives("First image", "The first in the gallery", |_| Command::Step(isize::MIN))
-        .key(plain("Home")).when(|state| !state.library.images.is_empty()),
+        .key(plain("Home")).when("Open images first", |state| !state.library.images.is_empty()),
     LastImage: View.gives("Last image", "The last in the gallery", |_| Command::Step(isize::MAX))
-        .key(plain("End")).when(|state| !state.library.images.is_empty()),
+        .key(plain("End")).when("Open images first", |state| !state.library.images.is_empty()),
     StarImage: View.gives("Star or unstar image", "The gallery can show only starred images", star)
-        .key(plain("S")).when(|state| state.selection.image.is_some()).also("favourite mark"),
+        .key(plain("S")).when("Open an image first", |state| state.selection.image.is_some()).also("favourite mark"),
     KeepFinding: View.asks("Keep as finding…", "The image, its probes and how they are shown, with a note, to come back to",
-        Prompt::KeepFinding).key(plain("N")).when(|state| state.selection.image.is_some()).also("bookmark note comment remark annotate")
+        Prompt::KeepFinding).key(plain("N"))
+        .when("Open an image first", |state| state.selection.image.is_some()).also("bookmark note comment remark annotate")
         .line_below(),
     NextStep: View.gives("Next step of the reading", "The token that is read next, marked in every figure",
-        |state| step_reading(state, 1)).key(plain("Period")).when(|state| state.steps() > 0).also("playhead scan"),
+        |state| step_reading(state, 1)).key(plain("Period"))
+        .when("The shown probe reads in no order", |state| state.steps() > 0).also("playhead scan"),
     PreviousStep: View.gives("Previous step of the reading", "The token that was read before",
-        |state| step_reading(state, -1)).key(plain("Comma")).when(|state| state.steps() > 0).also("playhead scan")
+        |state| step_reading(state, -1)).key(plain("Comma"))
+        .when("The shown probe reads in no order", |state| state.steps() > 0).also("playhead scan")
         .line_below(),
     EditOrder: View.gives("Edit order by hand", "Every sweep reads the patches in your own order: brushed, dragged or drawn in the Reading order pane",
-        |state| state.edit_order().unwrap_or(Command::Compare(Vec::new()))).when(can_edit_order).also("drag brush scan path permutation"),
+        |state| state.edit_order().unwrap_or(Command::Compare(Vec::new())))
+        .when("The shown probe reads in no order", can_edit_order).also("drag brush scan path permutation"),
     OpenOrder: View.asks("Open order…", "An order file: the token read at each step (.npz, .npy, .csv)", FilePrompt::OpenOrder)
-        .when(can_edit_order).also("load scan path permutation"),
+        .when("The shown probe reads in no order", can_edit_order).also("load scan path permutation"),
     SaveOrder: View.asks("Save order…", "The order made by hand, as a NumPy archive or CSV", FilePrompt::SaveOrder)
-        .when(has_made_order).also("write scan path permutation").line_below(),
+        .when("No order was made by hand", has_made_order).also("write scan path permutation").line_below(),
     Retry: View.gives("Retry", "Retry what failed", |_| Command::Retry).key(ctrl("R"))
-        .when(State::has_failed).also("refresh reload").line_below(),
+        .when("Nothing has failed", State::has_failed).also("refresh reload").line_below(),
     EvaluateShown: View.gives("Evaluate shown probes on the dataset", "All of its images, through every column",
         |_| Command::Evaluate { all: false }).key(ctrl("J"))
-        .when(|state| can_evaluate(state) && !state.columns.is_empty()).also("evaluate accuracy test"),
+        .when("It needs a dataset, a shown probe and no running evaluation", |state| can_evaluate(state) && !state.columns.is_empty())
+        .also("evaluate accuracy test"),
     EvaluateAll: View.gives("Evaluate all probes on the dataset",
         "All of its images, through every probe that fits", |_| Command::Evaluate { all: true })
-        .key(ctrl_shift("J")).when(|state| can_evaluate(state) && !state.library.probes.is_empty())
+        .key(ctrl_shift("J"))
+        .when("It needs a dataset, open probes and no running evaluation", |state| can_evaluate(state) && !state.library.probes.is_empty())
         .also("evaluate accuracy test"),
     FindSimilar: View.gives("Images like this one", "The dataset's images that the probe reads most alike, first in the gallery",
-        |state| Command::FindSimilar(state.selection.image.unwrap_or(ImageId(0)))).when(can_find_similar)
+        |state| Command::FindSimilar(state.selection.image.unwrap_or(ImageId(0))))
+        .when("It needs an image of a dataset and a shown probe", can_find_similar)
         .also("similar nearest neighbours retrieval"),
     PredictedClass: View.gives("Evidence for the predicted class", "Each probe for its own prediction",
         |_| Command::SetClass(ClassChoice::Predicted)).key(ctrl("E"))
-        .when(|state| state.selection.class != ClassChoice::Predicted).line_below(),
+        .when("It is shown already", |state| state.selection.class != ClassChoice::Predicted).line_below(),
     Unpin: View.gives("Unpin", "Stop comparing with a column", |_| Command::Pin(None)).key(ctrl("U"))
-        .when(|state| state.selection.reference.is_some()),
+        .when("No column is pinned", |state| state.selection.reference.is_some()),
     CompareShown: View.gives("Add the shown probe to Compare", "Beside the others, on shared scales", compare_shown)
-        .key(ctrl_shift("A")).when(|state| shown_probe(state).is_some_and(|probe| !state.is_compared(probe))),
+        .key(ctrl_shift("A"))
+        .when("No probe is shown, or it is in Compare already", |state| shown_probe(state).is_some_and(|probe| !state.is_compared(probe))),
     KeepColumn: View.gives("Remove the other columns", "Compare keeps only the shown column",
         |state| state.focus().map_or(Command::Compare(Vec::new()), Command::KeepColumn))
-        .when(|state| state.focus().is_some_and(|id| state.columns[&id].compared) && state.compared().count() > 1)
+        .when("Compare has no other columns", |state| state.focus().is_some_and(|id| state.columns[&id].compared) && state.compared().count() > 1)
         .line_below(),
     ToggleShared: View.gives("Shared scales",
         "The same colour means the same value everywhere", |state| Command::SetShared(!state.views.shared))
         .key(ctrl("L")),
     ToggleDifference: View.gives("Differences from pinned",
         "How each column differs from the pinned one", |state| Command::SetDifference(!state.views.difference))
-        .key(ctrl("D")).when(|state| state.selection.reference.is_some()).line_below(),
+        .key(ctrl("D")).when("Pin a column first", |state| state.selection.reference.is_some()).line_below(),
     ScaleUp: View.gives("Zoom in", "Everything in the window",
         |state| Command::SetScale(state.settings.scale * 1.1)).key(ctrl("Plus"))
         .also("size font larger smaller"),
@@ -155,12 +164,14 @@ actions! {
     ChooseDataset: Train.asks("Choose dataset…", "Labelled images for the next training run",
         FilePrompt::TrainingData).key(ctrl_shift("T")).line_below(),
     StartTraining: Train.gives("Start training", "As planned in the Training pane",
-        |_| Command::StartTraining).key(ctrl("Enter")).when(State::can_start_training),
+        |_| Command::StartTraining).key(ctrl("Enter"))
+        .when("The Training pane has no plan that can start", State::can_start_training),
     PauseTraining: Train.gives("Pause or resume training", "Images can still be explained",
         |state| Command::PauseTraining(!state.training.active.as_ref().is_some_and(|run| run.pausing)))
-        .key(ctrl_shift("Space")).when(|state| state.training.active.as_ref().is_some_and(|run| !run.detached)),
+        .key(ctrl_shift("Space"))
+        .when("No training runs that can be paused", |state| state.training.active.as_ref().is_some_and(|run| !run.detached)),
     StopTraining: Train.gives("Stop training and save", "Progress is saved and can be resumed later", stop_training)
-        .key(ctrl_shift("Period")).when(|state| state.training.active.is_some()),
+        .key(ctrl_shift("Period")).when("No training runs", |state| state.training.active.is_some()),
     Arrange: Panes.asks("Reset layout", "Every pane open, in its original place", Prompt::Arrange)
         .key(ctrl_shift("0")).also("panes default"),
     About: Help.asks("About SSMProbe", "What it is, in two sentences", Prompt::About),
@@ -179,6 +190,8 @@ struct Spec {
     synonyms: &'static str,
     line_below: bool,
     enabled: fn(&State) -> bool,
+    /// What is missing while it is not enabled.
+    missing: &'static str,
     effect: Source,
 }
 
@@ -200,8 +213,8 @@ impl Menu {
     }
 
     fn action(self, text: &'static str, tooltip: &'static str, effect: Source) -> Spec {
-        let (shortcut, synonyms, line_below) = (None, "", false);
-        Spec { menu: self, text, tooltip, shortcut, synonyms, line_below, enabled: |_| true, effect }
+        let (shortcut, synonyms, line_below, missing) = (None, "", false, "");
+        Spec { menu: self, text, tooltip, shortcut, synonyms, line_below, enabled: |_| true, missing, effect }
     }
 }
 
@@ -210,8 +223,9 @@ impl Spec {
         Self { shortcut: Some(shortcut), ..self }
     }
 
-    fn when(self, enabled: fn(&State) -> bool) -> Self {
-        Self { enabled, ..self }
+    /// Enabled while `enabled` holds; while it does not, `missing` says why.
+    fn when(self, missing: &'static str, enabled: fn(&State) -> bool) -> Self {
+        Self { enabled, missing, ..self }
     }
 
     fn also(self, synonyms: &'static str) -> Self {
@@ -257,6 +271,11 @@ impl Action {
     /// Whether it is enabled now.
     pub fn enabled(self, state: &State) -> bool {
         (self.spec().enabled)(state)
+    }
+
+    /// Why it is not enabled, in a sentence: for its tooltip then.
+    pub fn missing(self) -> &'static str {
+        self.spec().missing
     }
 
     /// Its effect in the current state.
@@ -336,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_action_has_words_and_no_two_share_a_key() {
+    fn every_action_has_words_says_why_it_is_disabled_and_no_two_share_a_key() {
         let (mut texts, mut keys) = (HashSet::new(), HashSet::new());
         for action in Action::ALL {
             assert!(texts.insert(action.text()), "{action:?}");
@@ -344,6 +363,14 @@ mod tests {
             assert!(action.shortcut().is_none_or(|key| keys.insert(key)), "{action:?}");
             let shortcut = action.shortcut();
             assert!(shortcut.is_none_or(|s| eframe::egui::Key::from_name(s.key).is_some()), "{action:?}");
+        }
+        let state = State::default();
+        for action in Action::ALL.iter().filter(|action| !action.enabled(&state)) {
+            let missing = action.missing();
+            assert!(
+                missing.starts_with(char::is_uppercase) && !missing.ends_with('.'),
+                "{action:?}: {missing}"
+            );
         }
         assert!(Menu::ALL.iter().all(|menu| Action::ALL.iter().any(|action| action.menu() == *menu)));
     }

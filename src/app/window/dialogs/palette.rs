@@ -41,7 +41,8 @@ struct Line {
     /// Synonyms it is also found by.
     words: &'static str,
     key: String,
-    enabled: bool,
+    /// Why it cannot be chosen now.
+    missing: Option<&'static str>,
     choice: Choice,
 }
 
@@ -102,7 +103,7 @@ impl Palette {
                     if at == self.selected && (up || down) {
                         response.scroll_to_me(None);
                     }
-                    if response.clicked() || (enter && at == self.selected && line.enabled) {
+                    if response.clicked() || (enter && at == self.selected && line.missing.is_none()) {
                         answer = Answer::Given(match &line.choice {
                             Choice::Action(action) => UiAction::chosen(*action, state),
                             Choice::UiAction(action) => action.clone(),
@@ -127,7 +128,8 @@ fn line_ui(ui: &mut Ui, line: &Line, selected: bool) -> egui::Response {
         .sense(Sense::CLICK)
         .right_text(RichText::new(&line.key).small().weak())
         .min_size(Vec2::new(ui.available_width(), 26.0));
-    ui.add_enabled(line.enabled, button).on_hover_text(&line.about)
+    let row = ui.add_enabled(line.missing.is_none(), button).on_hover_text(&line.about);
+    row.on_disabled_hover_text(line.missing.unwrap_or_default())
 }
 
 /// All lines whose text, synonyms or explanation contain every typed word. Enabled lines come first; among them those
@@ -140,7 +142,7 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str, known: &mut Found
         about: action.tooltip().to_owned(),
         words: action.synonyms(),
         key: action.shortcut().map(Shortcut::text).unwrap_or_default(),
-        enabled: action.enabled(state),
+        missing: (!action.enabled(state)).then(|| action.missing()),
         choice: Choice::Action(*action),
     });
     let panes = panels.iter().filter(|panel| panel.place() != PanelPlace::Left);
@@ -172,12 +174,12 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str, known: &mut Found
         lines.extend(known.ids.iter().filter_map(|id| Some(image_line(*id, images.get(id)?))));
     }
     let begins = |line: &Line| folded(&line.text).starts_with(text.trim());
-    lines.sort_by_cached_key(|line| (!line.enabled, !begins(line), !titled(line), !named(line)));
+    lines.sort_by_cached_key(|line| (line.missing.is_some(), !begins(line), !titled(line), !named(line)));
     lines
 }
 
 fn line(text: String, about: String, action: UiAction) -> Line {
-    Line { text, about, words: "", key: String::new(), enabled: true, choice: Choice::UiAction(action) }
+    Line { text, about, words: "", key: String::new(), missing: None, choice: Choice::UiAction(action) }
 }
 
 fn themes() -> impl Iterator<Item = Line> {

@@ -12,7 +12,7 @@ use super::differences::Differences;
 use super::figure_view::{FigureView, Subject};
 use super::{Panel, PanelContext, UiAction, placeholder, true_class};
 use crate::app::jobs::{ClassChoice, ColumnId};
-use crate::app::state::command::Command;
+use crate::app::state::command::{Action, Command};
 use crate::app::state::{ColumnState, RevealTarget};
 use crate::app::window::style;
 use crate::app::window::widgets::{fit, menu_button};
@@ -32,7 +32,7 @@ const MAX_COLUMN_PX: f32 = 460.0;
 /// Gap between columns and rows.
 const GAP_PX: f32 = 12.0;
 /// Height of the head of a column.
-const HEAD_PX: f32 = 78.0;
+const HEAD_PX: f32 = 70.0;
 /// Height of one more line in it.
 const LINE_PX: f32 = 17.0;
 /// In less height the controls are scrolled with the columns: above them they would leave no room.
@@ -163,9 +163,9 @@ impl Compare {
         ui.add_space(8.0);
         let mut difference = cx.state.views.difference;
         let checkbox = egui::Checkbox::new(&mut difference, "Differences from pinned");
-        let pinned = cx.state.selection.reference.is_some();
-        let about = "Every figure minus that of the pinned column";
-        if ui.add_enabled(pinned, checkbox).on_hover_text(about).clicked() {
+        let action = Action::ToggleDifference;
+        let checkbox = ui.add_enabled(action.enabled(cx.state), checkbox).on_hover_text(action.tooltip());
+        if checkbox.on_disabled_hover_text(action.missing()).clicked() {
             cx.send(Command::SetDifference(difference));
         }
         ui.add_space(10.0);
@@ -275,14 +275,15 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
             cx.send(Command::Focus(id));
         }
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
-            let more = menu_button(ui, egui::Button::new("More"), |ui| menu(ui, cx, id));
-            more.on_hover_text("Intervene, move, remove");
+            let more = egui::Button::new("More").frame_when_inactive(false);
+            menu_button(ui, more, |ui| menu(ui, cx, id)).on_hover_text("Intervene, move, remove");
             let pin = ui.selectable_label(pinned, if pinned { "Pinned" } else { "Pin" });
             if pin.on_hover_text("The others show how far they are from this one").clicked() {
                 cx.send(Command::Pin((!pinned).then_some(id)));
             }
         });
     });
+    ui.spacing_mut().interact_size.y = 0.0; // lines of text, no higher than that
     let Some(trace) = column.shown.trace() else { return };
     let is_outdated = cx.state.is_outdated(id);
     if let Some(best) = trace.top.first() {

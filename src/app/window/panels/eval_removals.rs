@@ -7,7 +7,7 @@ use egui::{Role, Ui, WidgetInfo};
 use super::PanelContext;
 use super::removal::choose_modes;
 use crate::app::format::counted;
-use crate::app::state::command::Command;
+use crate::app::state::command::{Action, Command};
 use crate::app::window::widgets::lasting_menu;
 use crate::model::explain::removal::{Mode, RANKINGS, RemovalSpec};
 
@@ -37,7 +37,7 @@ impl EvalRemovals {
             }
         });
         menu.widget_info(|| WidgetInfo::labeled(Role::Button, ui.is_enabled(), "Removal curves…"));
-        menu.on_hover_text(tooltip);
+        menu.on_hover_text(tooltip).on_disabled_hover_text(Action::EvaluateShown.missing());
     }
 
     /// How many readings and encoder passes it takes, in words.

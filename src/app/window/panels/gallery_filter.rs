@@ -8,7 +8,9 @@ use crate::app::jobs::ImageId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Dataset, GalleryFilter, Image, Outcome, Scope, Sort};
 use crate::app::window::style;
-use crate::app::window::widgets::{choice, combo, field, fit, label_within, lasting_menu, star};
+use crate::app::window::widgets::{
+    choice, choice_frame, combo, field, fit, label_within, lasting_menu, star,
+};
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
 
@@ -94,7 +96,7 @@ fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
     let before = filter.scope;
     let width = ui.available_width();
     let shown = fit(ui, name(before), width - 34.0);
-    let list = combo(ui, "images of", width - 8.0, shown, |ui| {
+    let list = combo(ui, "images of", width, shown, |ui| {
         let datasets = library.datasets.keys().copied().map(Scope::Dataset);
         let all = std::iter::once(Scope::All).chain(datasets).chain(loose.then_some(Scope::Loose));
         all.for_each(|scope| drop(ui.selectable_value(&mut filter.scope, scope, name(scope))));
@@ -119,11 +121,15 @@ fn choices(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         let whole = ui.available_width().min(MENU_WIDTH_PX);
-        let half = (whole - 4.0) / 2.0;
         let evaluated = cx.evaluation().is_some();
-        classes(ui, &part.asked.classes, filter, if evaluated { half } else { whole });
+        let names = Outcome::ALL.map(|outcome| (outcome, outcome.name()));
+        // The classes take what the outcomes leave; in a narrow list either has half of it.
+        let fitted = font::widest(names.map(|(_, name)| name), 13.5).ceil() + choice_frame(ui);
+        let right = fitted.min((whole - 4.0) / 2.0);
+        classes(ui, &part.asked.classes, filter, if evaluated { whole - 4.0 - right } else { whole });
         if evaluated {
-            outcome(ui, &mut filter.outcome, half);
+            let list = choice(ui, "outcome", right, &mut filter.outcome, names);
+            list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Right or wrong"));
         }
     });
     order(ui, cx, filter);
@@ -135,18 +141,12 @@ fn classes(ui: &mut Ui, names: &[String], filter: &mut GalleryFilter, width: f32
         None => "All classes",
     };
     let shown = fit(ui, name(filter.class), width - 34.0);
-    let list = combo(ui, "class of the dataset", width - 8.0, shown, |ui| {
+    let list = combo(ui, "class of the dataset", width, shown, |ui| {
         for class in std::iter::once(None).chain((0..names.len() as u32).map(Some)) {
             ui.selectable_value(&mut filter.class, class, name(class));
         }
     });
     list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Class of the images"));
-}
-
-fn outcome(ui: &mut Ui, outcome: &mut Outcome, width: f32) {
-    let names = Outcome::ALL.map(|outcome| (outcome, outcome.name()));
-    let list = choice(ui, "outcome", width - 8.0, outcome, names);
-    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Right or wrong"));
 }
 
 /// Chooses the order: by a measure of the focused probe, by similarity to an image, or by disagreement with another probe.
@@ -168,13 +168,13 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
     };
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
-        let button = font::width("Descending", 13.5) + 2.0 * ui.spacing().button_padding.x + 6.0;
+        let button = font::width("Descending", 13.5).ceil() + 2.0 * ui.spacing().button_padding.x + 4.0;
         let width = ui.available_width().min(MENU_WIDTH_PX) - button;
         let shown = fit(ui, name(&filter.sort), width - 34.0);
         let measures = evaluation.measures.keys().map(|measure| Sort::Measure((*measure).to_owned()));
         let others = cx.state.columns.keys().filter(|column| Some(**column) != cx.focus);
         let others = others.filter(|column| found(**column).is_some()).copied().map(Sort::Disagreement);
-        let list = combo(ui, "order", width - 8.0, shown, |ui| {
+        let list = combo(ui, "order", width, shown, |ui| {
             let alike = alike.map(Sort::Similarity);
             for sort in std::iter::once(Sort::Opened).chain(measures).chain(alike).chain(others) {
                 let text = name(&sort);
@@ -183,8 +183,9 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
         });
         list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Order of the images"));
         let text = if filter.rising { "Ascending" } else { "Descending" };
-        let enabled = filter.sort != Sort::Opened;
-        if ui.add_enabled(enabled, egui::Button::new(text)).on_hover_text("Which end comes first").clicked() {
+        let button = ui.add_enabled(filter.sort != Sort::Opened, egui::Button::new(text));
+        let button = button.on_hover_text("Which end comes first");
+        if button.on_disabled_hover_text("Choose what to sort by first").clicked() {
             filter.rising = !filter.rising;
         }
     });

@@ -38,8 +38,8 @@ impl Panel for Jobs {
                     cx.actions.push(UiAction::Jobs);
                 }
                 for action in [Action::CopyLog, Action::CancelAll] {
-                    let button = egui::Button::new(action.text());
-                    if ui.add_enabled(action.enabled(cx.state), button).clicked() {
+                    let button = ui.add_enabled(action.enabled(cx.state), egui::Button::new(action.text()));
+                    if button.on_disabled_hover_text(action.missing()).clicked() {
                         cx.choose(action);
                     }
                 }

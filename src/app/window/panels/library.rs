@@ -107,12 +107,13 @@ fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32, removals: &mut Ev
                 [(Action::EvaluateShown, "Evaluate shown"), (Action::EvaluateAll, "Evaluate all")]
             {
                 let button = egui::Button::new(text).small();
-                let enabled = action.enabled(cx.state) && cx.state.evaluations.job.is_none();
-                if ui.add_enabled(enabled, button).on_hover_text(action.tooltip()).clicked() {
+                let button = ui.add_enabled(action.enabled(cx.state), button);
+                let button = button.on_hover_text(action.tooltip()).on_disabled_hover_text(action.missing());
+                if button.clicked() {
                     cx.choose(action);
                 }
             }
-            let enabled = Action::EvaluateShown.enabled(cx.state) && cx.state.evaluations.job.is_none();
+            let enabled = Action::EvaluateShown.enabled(cx.state);
             ui.add_enabled_ui(enabled, |ui| removals.ui(ui, cx));
         });
     }
