@@ -138,7 +138,8 @@ impl Layout {
         self.auto_tabs.arrange(&mut self.tree, panels, cx);
         let before = self.tree.clone();
         let dragged = self.tree.dragged_id(ui.ctx());
-        let mut panes = Panes { panels, cx, reveal: self.reveal.take(), closed: None, edited: None };
+        let (reveal, pages) = (self.reveal.take(), tiles::pages(&self.tree));
+        let mut panes = Panes { panels, cx, reveal, pages, closed: None, edited: None };
         self.tree.ui(&mut panes, ui);
         let Panes { closed, edited, .. } = panes;
         match edited {

@@ -1,9 +1,7 @@
-//! The tab of a pane: its title, and a cross that closes it, labelled for screen readers.
+//! The tab of a pane: its title, and a cross that closes it, labelled for screen readers and drawn where it is of use.
 
 use eframe::egui;
-use egui::{
-    Align2, Color32, CursorIcon, Id, Rect, Response, Role, Sense, Stroke, StrokeKind, TextStyle, Ui, Vec2,
-};
+use egui::{Align2, Color32, CursorIcon, Id, Rect, Response, Role, Sense, Stroke, TextStyle, Ui, Vec2};
 use egui::{PointerButton, WidgetInfo, pos2};
 use egui_tiles::TabState;
 
@@ -15,12 +13,17 @@ const EDGE_PX: f32 = 10.0;
 /// Side of the cross with the room around it.
 const CROSS_PX: f32 = 18.0;
 
+/// Width of the line above the active tab.
+const LINE_PX: f32 = 2.0;
+
 /// A tab to draw.
 pub struct Tab<'a> {
     pub title: &'a str,
     pub state: &'a TabState,
     /// Its background.
     pub ground: Color32,
+    /// The line above it while it is active.
+    pub line: Color32,
 }
 
 impl Tab<'_> {
@@ -39,12 +42,13 @@ impl Tab<'_> {
         if self.state.is_being_dragged || !ui.is_rect_visible(rect) {
             return (response, false);
         }
-        let line = if active { ui.visuals().hyperlink_color } else { Color32::TRANSPARENT };
         let inside = rect.shrink(0.5);
-        ui.painter().rect(inside, 0.0, self.ground, Stroke::new(1.0, line), StrokeKind::Inside);
+        ui.painter().rect_filled(inside, 0.0, self.ground);
         if active {
             // Covers the line below: the active tab and its pane are one sheet.
             ui.painter().hline(rect.x_range(), rect.bottom(), Stroke::new(2.0, self.ground));
+            let top = inside.top() + LINE_PX / 2.0;
+            ui.painter().hline(inside.x_range(), top, Stroke::new(LINE_PX, self.line));
         }
         let at = pos2(rect.left() + EDGE_PX, rect.center().y);
         ui.painter().galley(Align2::LEFT_CENTER.anchor_size(at, title.size()).min, title, ink);
@@ -53,19 +57,57 @@ impl Tab<'_> {
         }
         // In a scrolled bar, the cross of a tab whose title is out of sight would close a pane that nothing names.
         let titled = ui.clip_rect().left() <= at.x;
-        let closed = self.state.closable && titled && self.cross(ui, id, rect);
+        let closed = self.state.closable && titled && self.cross(ui, id, rect, response.has_focus());
         let closed = closed || self.state.closable && response.clicked_by(PointerButton::Middle);
         (response, closed)
     }
 
-    /// Draws the cross; whether it was clicked.
-    fn cross(&self, ui: &Ui, id: Id, tab: Rect) -> bool {
+    /// The cross; whether it was clicked. It is drawn in the active tab, and in one that has the pointer or the focus: in all of
+    /// them it would be most of what a bar shows.
+    fn cross(&self, ui: &Ui, id: Id, tab: Rect, focused: bool) -> bool {
         let middle = pos2(tab.right() - EDGE_PX - CROSS_PX / 2.0 + 4.0, tab.center().y);
         let square = Rect::from_center_size(middle, Vec2::splat(CROSS_PX));
         let response = ui.interact(square, id.with("close"), Sense::click());
         let label = format!("Close the pane {}", self.title);
         response.widget_info(|| WidgetInfo::labeled(Role::Button, ui.is_enabled(), &label));
-        paint_cross(ui, &response, 5.0);
+        if self.state.active || focused || response.has_focus() || ui.rect_contains_pointer(tab) {
+            paint_cross(ui, &response, 5.0);
+        }
         response.on_hover_text(&label).clicked()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use egui::Shape;
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cross_is_drawn_in_the_active_tab_and_under_the_pointer_and_closes_wherever_it_is() {
+        let crosses = |active: bool, hovered: bool| {
+            let state = TabState { active, closable: true, ..TabState::default() };
+            let (ground, line) = (Color32::BLACK, Color32::RED);
+            let tab = Tab { title: "Scores", state: &state, ground, line };
+            let mut harness = Harness::builder().build_ui(|ui| {
+                ui.set_height(28.0);
+                let id = ui.scope_id().with("tab");
+                tab.show(ui, id);
+            });
+            harness.run();
+            if hovered {
+                harness.get_by_label("Scores").hover();
+                harness.run();
+            }
+            assert!(harness.query_by_label("Close the pane Scores").is_some(), "for the keyboard, too");
+            let white = |shape: &Shape| {
+                matches!(shape, Shape::LineSegment { stroke, .. }
+                    if ![ground, line].contains(&stroke.color))
+            };
+            harness.output().shapes.iter().filter(|clipped| white(&clipped.shape)).count() / 2
+        };
+        assert_eq!([crosses(true, false), crosses(false, true), crosses(false, false)], [1, 1, 0]);
     }
 }

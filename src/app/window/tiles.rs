@@ -143,6 +143,14 @@ pub fn show_page(tree: &mut Tree<Pane>, sufficient: impl Fn(&str) -> bool, wante
     }
 }
 
+/// The tiles of the pages, whose tabs are those of the whole area.
+pub fn pages(tree: &Tree<Pane>) -> Vec<TileId> {
+    match tree.root().and_then(|root| tree.tiles.get(root)) {
+        Some(Tile::Container(Container::Tabs(tabs))) => tabs.children.clone(),
+        _ => Vec::new(),
+    }
+}
+
 /// The id of a pane of the active page.
 pub fn pane_of_page(tree: &Tree<Pane>) -> Option<String> {
     let Some(Tile::Container(Container::Tabs(tabs))) = tree.tiles.get(tree.root()?) else { return None };
@@ -189,6 +197,8 @@ pub struct Panes<'a, 'b> {
     pub cx: &'a mut PanelContext<'b>,
     /// The pane whose tab to scroll to.
     pub reveal: Option<Pane>,
+    /// The pages; egui_tiles takes a container out of its tiles while it is drawn, so tabs cannot tell.
+    pub pages: Vec<TileId>,
     /// The panel whose pane was closed.
     pub closed: Option<String>,
     /// The last edit of the layout.
@@ -227,8 +237,10 @@ impl Behavior<Pane> for Panes<'_, '_> {
         state: &TabState,
     ) -> egui::Response {
         let title = self.tab_title_for_tile(tiles, tile).text().to_owned();
-        let tab =
-            tab::Tab { title: &title, state, ground: self.tab_bg_color(ui.visuals(), tiles, tile, state) };
+        let ground = self.tab_bg_color(ui.visuals(), tiles, tile, state);
+        // Of the two bars above one another, the pages' has the accent.
+        let line = if self.pages.contains(&tile) { self.cx.theme.series(0) } else { self.cx.theme.muted };
+        let tab = tab::Tab { title: &title, state, ground, line: color32(line) };
         let (response, closed) = tab.show(ui, id);
         let is_asked = self.reveal.as_ref().is_some_and(|pane| tiles.find_pane(pane) == Some(tile));
         if is_asked || response.clicked() {
@@ -313,6 +325,16 @@ mod tests {
             let stands = panel.place() == PanelPlace::Middle && !asked;
             assert_eq!(open(&initial(room), panel.id()), stands, "{room:?}: {}", panel.id());
         }
+    }
+
+    #[test]
+    fn the_tabs_of_pages_are_told_from_those_of_the_panes_in_them() {
+        let tree = initial(Room::Ample);
+        let is_page = |id: &str| {
+            let pane = tree.tiles.find_pane(&Pane(id.to_owned())).expect("a pane");
+            pages(&tree).contains(&pane)
+        };
+        assert!(is_page("compare") && is_page("tokens") && !is_page(Evidence.id()) && !is_page(Scatter.id()));
     }
 
     #[test]
