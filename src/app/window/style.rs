@@ -30,6 +30,7 @@ pub fn install(ctx: &egui::Context) {
         style.spacing.window_margin = egui::Margin::same(14);
         style.spacing.menu_margin = egui::Margin::same(6);
         style.spacing.scroll.foreground_color = false; // in the text's colour it would stand out too much
+        style.spacing.scroll.dormant_handle_opacity = 1.0; // a thin bar says that there is more
         style.interaction.selectable_labels = false;
         style.animation_time = 0.08;
     });
@@ -48,6 +49,17 @@ pub fn panel(theme: &Theme) -> Color {
 /// Background of buttons.
 fn button(theme: &Theme) -> Color {
     panel(theme).mix(theme.band, 0.55)
+}
+
+/// Background of text fields.
+fn field(theme: &Theme) -> Color {
+    theme.ground.mix(theme.band, 0.5)
+}
+
+/// Colour of the boxes of checkboxes and of scroll bars, while the pointer is over them or not. Rails of sliders have it too: it
+/// must not outshine the part of them that is filled.
+fn mark(theme: &Theme, hovered: bool) -> Color {
+    theme.band.mix(theme.muted, if hovered { 0.25 } else { 0.0 })
 }
 
 /// Colour of failures.
@@ -111,7 +123,7 @@ fn visuals(theme: &Theme) -> Visuals {
     v.window_fill = color32(theme.ground);
     v.window_stroke = Stroke::new(1.0, color32(theme.band));
     v.extreme_bg_color = color32(theme.ground);
-    v.text_edit_bg_color = Some(color32(theme.ground.mix(theme.band, if theme.dark { 0.45 } else { 0.3 })));
+    v.text_edit_bg_color = Some(color32(field(theme)));
     v.faint_bg_color = color32(theme.faint.alpha(0.35));
     v.code_bg_color = color32(theme.faint.alpha(0.6));
     v.hyperlink_color = color32(accent);
@@ -139,6 +151,9 @@ fn visuals(theme: &Theme) -> Visuals {
         widget.expansion = 0.0;
     }
     v.widgets.inactive.bg_stroke = Stroke::NONE;
+    v.widgets.inactive.bg_fill = color32(mark(theme, false));
+    v.widgets.hovered.bg_fill = color32(mark(theme, true));
+    v.widgets.active.bg_fill = color32(mark(theme, true));
     // What has the focus is outlined; a fill in the accent would make it look chosen.
     let outline = Stroke::new(FOCUS_PX, ink.color);
     (v.widgets.active.bg_stroke, v.widgets.active.fg_stroke) = (outline, outline);
@@ -158,6 +173,22 @@ mod tests {
                     assert!(contrast >= 4.5, "WCAG 2 asks for 4.5, but {color:?} has {contrast}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn fields_and_boxes_stand_out_from_what_they_lie_on_and_the_tick_from_its_box() {
+        for theme in [Theme::light(), Theme::dark()] {
+            let least = |color: Color| [panel(&theme), theme.ground].map(|g| color.contrast(g));
+            assert!(
+                least(field(&theme)).iter().all(|contrast| *contrast > 1.1),
+                "{:?}",
+                least(field(&theme))
+            );
+            assert!(theme.muted.contrast(field(&theme)) >= 4.5, "the hint in it can be read");
+            let boxes = [false, true].map(|hovered| mark(&theme, hovered));
+            assert!(least(boxes[0]).iter().all(|contrast| *contrast > 1.3), "{:?}", least(boxes[0]));
+            assert!(boxes.iter().all(|color| theme.ink.contrast(*color) > 4.5));
         }
     }
 
