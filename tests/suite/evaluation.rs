@@ -751,6 +751,13 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
     window.show("asked");
     let right = format!("{:.1}", evaluation(&part, "gap").accuracy());
     assert!(window.has("Accuracy (%)") && window.has("True-class probability") && window.has(&right));
+    // Numbers end where the text of their heading does, within the padding of its button.
+    let ends = |label: &str| -> Vec<f32> {
+        window.harness.query_all_by_label(label).map(|node| node.rect().right()).collect()
+    };
+    let headings = ends("Accuracy (%)");
+    let ends_as = |number: f32| headings.iter().any(|heading| (heading - number - 8.0).abs() < 1.5);
+    assert!(ends(&right).into_iter().any(ends_as), "{:?} below {headings:?}", ends(&right));
     let image = {
         let state = window.state();
         state.image_at(state.dataset().unwrap().0, 0).unwrap()

@@ -276,6 +276,13 @@ pub fn paint_cross(ui: &Ui, button: &Response, inset: f32) {
     }
 }
 
+/// Paints an arrow for the direction in which a column is sorted, as fonts may lack it.
+pub fn paint_sort(ui: &Ui, at: Pos2, down: bool, color: Color32) {
+    let tip = if down { 3.5 } else { -3.5 };
+    let corners = [(-4.0, -tip), (4.0, -tip), (0.0, tip)].map(|(x, y)| at + Vec2::new(x, y));
+    ui.painter().add(Shape::convex_polygon(corners.into(), color, Stroke::NONE));
+}
+
 /// Paints a five-pointed star, as fonts may lack it.
 pub fn paint_star(ui: &Ui, center: Pos2, radius: f32, fill: Color32, stroke: Stroke) {
     let corner = |i: usize| {

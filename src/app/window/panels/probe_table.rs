@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Grid, RichText, ScrollArea, Ui};
+use egui::{Button, Grid, Response, RichText, Role, ScrollArea, Ui, WidgetInfo};
 
 use super::{Panel, PanelContext, overview};
 use crate::app::jobs::ProbeId;
 use crate::app::state::command::{CTRL, Command};
 use crate::app::state::{RevealTarget, State};
-use crate::app::window::widgets::follow_focus;
+use crate::app::window::widgets::{follow_focus, paint_sort};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::{Table, number};
@@ -112,7 +112,7 @@ impl Panel for ProbeTable {
 
 impl ProbeTable {
     fn head(&mut self, ui: &mut Ui, shown: &[usize]) {
-        if ui.selectable_label(self.sort.is_none(), RichText::new("Probe").strong()).clicked() {
+        if heading(ui, "Probe", self.sort.is_none().then_some(false)).clicked() {
             self.sort = None;
         }
         for (at, name) in names().enumerate().filter(|(at, _)| shown.contains(at)) {
@@ -122,12 +122,23 @@ impl ProbeTable {
                 _ => "Mean over the images",
             };
             let about = format!("{about}; click to sort, {CTRL}+C copies the table");
-            if ui.selectable_label(on, RichText::new(name).strong()).on_hover_text(about).clicked() {
+            if heading(ui, &name, on.then_some(!self.rising)).on_hover_text(about).clicked() {
                 (self.rising, self.sort) = (on && !self.rising, Some(at));
             }
         }
         ui.end_row();
     }
+}
+
+/// A heading to click; the column that rows are sorted by has an arrow beside it, `down` or up.
+fn heading(ui: &mut Ui, name: &str, down: Option<bool>) -> Response {
+    let heading = ui.add(Button::new(RichText::new(name).strong()).frame_when_inactive(false));
+    heading.widget_info(|| WidgetInfo::selected(Role::Button, true, down.is_some(), name));
+    if let Some(down) = down {
+        // In the gap to the column before it.
+        paint_sort(ui, heading.rect.left_center(), down, ui.visuals().strong_text_color());
+    }
+    heading
 }
 
 /// Headings of the columns of numbers.
@@ -155,11 +166,14 @@ fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row, shown: &[usize]) {
     }
     for (at, value) in row.values.iter().enumerate().filter(|(at, _)| shown.contains(at)) {
         let text = match at {
-            _ if value.is_nan() => String::new(),
-            0 | 1 => format!("{value:.1}"),
-            _ => number(*value),
+            _ if value.is_nan() => RichText::new("–").weak(),
+            0 | 1 => RichText::new(format!("{value:.1}")),
+            _ => RichText::new(number(*value)),
         };
-        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| ui.label(text));
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.add_space(ui.spacing().button_padding.x); // as the headings, which are buttons, end
+            ui.label(text);
+        });
     }
     ui.end_row();
 }

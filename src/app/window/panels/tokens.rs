@@ -8,7 +8,7 @@ use egui::{Align2, FontId, Rect, Response, Role, ScrollArea, Sense, Ui, Vec2, Wi
 
 use super::{Panel, PanelContext, placeholder};
 use crate::app::window::style;
-use crate::app::window::widgets::{context_menu, follow_focus};
+use crate::app::window::widgets::{context_menu, follow_focus, paint_sort};
 use crate::model::trace::{Reading, Trace};
 use crate::viz::draw::{Table, color32, font, minus, readout};
 use crate::viz::{Info, TabGroup, export};
@@ -18,7 +18,7 @@ const ROW_PX: f32 = 22.0;
 /// Size of headings and numbers.
 const TEXT_PX: f32 = 13.0;
 /// Room beside a heading, with the arrow of the direction of sorting.
-const HEAD_EDGE_PX: f32 = 28.0;
+const HEAD_EDGE_PX: f32 = 26.0;
 
 /// Titles and descriptions of the columns; NaN stands where the head has no such number.
 const COLUMNS: [(&str, &str); WIDTH] = [
@@ -206,20 +206,13 @@ fn head(ui: &mut Ui, width: f32, across: f32, (sort, down): (usize, bool)) -> Op
             style::focus(ui, rect, 3.0);
         }
         if i == sort {
-            arrow(ui, text.left_center() - Vec2::new(9.0, 0.0), down, color);
+            paint_sort(ui, text.left_center() - Vec2::new(9.0, 0.0), down, color);
         }
         if response.on_hover_text(*about).clicked() {
             clicked = Some(i);
         }
     }
     clicked
-}
-
-/// Draws an arrow for the direction of sorting, as fonts may lack it.
-fn arrow(ui: &Ui, at: egui::Pos2, down: bool, color: egui::Color32) {
-    let tip = if down { 3.5 } else { -3.5 };
-    let corners = [(-4.0, -tip), (4.0, -tip), (0.0, tip)].map(|(x, y)| at + Vec2::new(x, y));
-    ui.painter().add(egui::Shape::convex_polygon(corners.into(), color, egui::Stroke::NONE));
 }
 
 /// Number of decimal places that tell the values of a column apart.
