@@ -19,8 +19,8 @@ const SIDES: [usize; 14] = [4, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 37, 48];
 const SEEDS: std::ops::Range<u64> = 0..4;
 /// How many layers are joined, where joining is chosen.
 const BLOCKS: usize = 4;
-/// Minimum width of a button beside a name.
-const BESIDE_PX: f32 = 70.0;
+/// Minimum size of a button beside a name: two are as high as the name's entry, and end where the others do.
+const BESIDE_PX: egui::Vec2 = egui::vec2(83.0, 19.5);
 /// Height of a long list.
 const LIST_PX: f32 = 320.0;
 
@@ -80,7 +80,7 @@ pub fn beside(
 /// A small button with a menu; for screen readers its label is `name` and the chosen `text`.
 fn small(ui: &mut Ui, text: &str, name: &str, add: impl FnOnce(&mut Ui)) -> Response {
     let button = egui::Button::new(RichText::new(text).small()).small();
-    let button = button.min_size(egui::Vec2::new(BESIDE_PX, 0.0));
+    let button = button.min_size(BESIDE_PX);
     let response = menu_button(ui, button, add);
     response.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, format!("{name}: {text}")));
     response

@@ -25,6 +25,8 @@ use crate::viz::heading::capitalised;
 
 /// Width of combo boxes and text fields.
 const COMBO_PX: f32 = 182.0;
+/// Least width of numbers, which are as wide as one another.
+const NUMBER_PX: f32 = 88.0;
 
 /// Room for the scroll bar.
 const SCROLL_BAR_PX: f32 = 12.0;
@@ -60,6 +62,7 @@ impl Form {
         });
         ui.add_space(6.0);
         let mut settled = protocol(ui, cx, &mut edited);
+        ui.add_space(2.0); // as between the rows above
         self.place.ui(ui, cx);
         CollapsingHeader::new("Advanced").show(ui, |ui| {
             settled &= advanced(ui, cx, &mut edited);
@@ -183,6 +186,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
 fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> bool {
     let mut settled = true;
     Grid::new("protocol").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
+        ui.spacing_mut().interact_size.x = NUMBER_PX;
         protocols(ui, draft);
         let mut number = |ui: &mut Ui, text: &str, about: &str, value: DragValue<'_>| {
             let label = ui.label(text).on_hover_text(about).id;
@@ -315,7 +319,7 @@ fn folder(
     let mut settled = true;
     ui.horizontal(|ui| {
         let mut typed = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        let edit = TextEdit::singleline(&mut typed).hint_text(hint).desired_width(COMBO_PX - 8.0);
+        let edit = TextEdit::singleline(&mut typed).hint_text(hint).desired_width(COMBO_PX);
         let edit = field(ui, text, edit).on_hover_text(if typed.is_empty() { hint } else { &typed });
         // Trimmed only when typing ends, as the next word may follow a space. `~` is expanded only on this machine.
         let here = cx.state.connection.host().is_none();

@@ -11,8 +11,8 @@ use crate::app::window::panels::PanelContext;
 use crate::app::window::style;
 use crate::app::window::widgets::{combo, field};
 
-/// Width of the combo box.
-const COMBO_PX: f32 = 240.0;
+/// Least width of the combo box: that of the others in the form.
+const COMBO_PX: f32 = 182.0;
 /// Width of a text field.
 const FIELD_PX: f32 = 110.0;
 /// Least width of the name of a field.
