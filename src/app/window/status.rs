@@ -56,11 +56,11 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
 fn memory(cx: &PanelContext<'_>) -> Option<(String, String)> {
     let own = process_memory::resident().map(format::bytes);
     let Some(host) = cx.state.connection.host() else {
-        return Some((own?, "Memory of the program".to_owned()));
+        return Some((format!("Memory: {}", own?), "Memory of the program".to_owned()));
     };
     let far = format::bytes(cx.state.far_memory?);
     let window = own.map_or_else(String::new, |own| format!("; this window uses {own}"));
-    Some((format!("{far} there"), format!("Memory of the worker on {}{window}", host.name())))
+    Some((format!("Memory there: {far}"), format!("Memory of the worker on {}{window}", host.name())))
 }
 
 /// A button with the remote worker's connection and number of jobs; nothing while this program computes.

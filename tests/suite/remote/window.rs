@@ -131,7 +131,7 @@ fn what_a_window_shows_over_a_pipe_is_what_it_shows_without_one() {
     let (mut there, _) = Sitting::connected();
     assert!(there.has("Connected to a separate process"));
     assert!(there.says("ssmprobe 0") && there.says("which can compute on cpu"));
-    there.until("memory of the worker", |s| s.has(" MB there"));
+    there.until("memory of the worker", |s| s.has("Memory there: "));
     there.open();
     assert!(there.has("Device: cpu ("));
     let [own, far] = [&here, &there].map(|sitting| text(sitting.trace().expect("a trace")));

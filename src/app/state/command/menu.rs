@@ -48,17 +48,10 @@ pub(super) const fn ctrl_shift(key: &'static str) -> Shortcut {
 }
 
 impl Shortcut {
-    /// As a menu shows it: `Ctrl+Shift+O`.
+    /// As a menu shows it: `Ctrl+Shift+O`. A period and a comma have their names, as in small letters nobody sees the signs.
     pub fn text(self) -> String {
         let Self { ctrl, shift, key } = self;
-        let signs = [
-            ("ArrowRight", "Right"),
-            ("ArrowLeft", "Left"),
-            ("Period", "."),
-            ("Comma", ","),
-            ("Plus", "+"),
-            ("Minus", "−"),
-        ];
+        let signs = [("ArrowRight", "Right"), ("ArrowLeft", "Left"), ("Plus", "+"), ("Minus", "−")];
         let key = signs.iter().find(|(name, _)| *name == key).map_or(key, |(_, sign)| sign);
         let ctrl = if ctrl { format!("{CTRL}+") } else { String::new() };
         format!("{ctrl}{}{key}", if shift { "Shift+" } else { "" })

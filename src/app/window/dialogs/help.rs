@@ -54,7 +54,8 @@ impl Help {
                 TextEdit::singleline(&mut self.text).hint_text("Find a word").desired_width(f32::INFINITY);
             widgets::field(ui, "Find in definitions", edit);
             ui.add_space(4.0);
-            let found = paragraphs(DEFINITIONS, &self.text);
+            let mut found = paragraphs(DEFINITIONS, &self.text);
+            found.retain(|text| !text.starts_with("# ")); // the dialog has this heading already
             if found.is_empty() {
                 ui.weak("No paragraph contains these words");
             }

@@ -114,9 +114,10 @@ fn step_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next:
             ui.painter().text(badge.center(), Align2::CENTER_CENTER, text, font, color32(theme.ink));
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            for (action, text) in step.actions.iter().rev() {
+            for (at, (action, text)) in step.actions.iter().enumerate().rev() {
                 let button = egui::Button::new(*text);
-                let button = if next { button.fill(ui.visuals().selection.bg_fill) } else { button };
+                let first = next && at == 0;
+                let button = if first { button.fill(ui.visuals().selection.bg_fill) } else { button };
                 let response = ui.add(button).on_hover_text(action.text());
                 if response.clicked() {
                     cx.choose(*action);

@@ -1,7 +1,7 @@
 //! What a panel shows instead of content: a hint, progress, or an error.
 
 use eframe::egui;
-use egui::{Align, Layout, ProgressBar, RichText, ScrollArea, Ui};
+use egui::{Align, Button, Layout, ProgressBar, RichText, ScrollArea, Ui};
 
 use crate::app::jobs::Progress;
 use crate::app::user_error::{ON_CPU, UserError};
@@ -33,7 +33,7 @@ pub fn invite(ui: &mut Ui, hint: &str, button: &str) -> bool {
     middle(ui, 70.0, |ui| {
         ui.label(RichText::new(hint).weak());
         ui.add_space(4.0);
-        ui.button(button).clicked()
+        ui.add(Button::new(button).fill(ui.visuals().selection.bg_fill)).clicked() // all there is to do
     })
 }
 
