@@ -12,6 +12,8 @@ use super::{MainWindow, style, widgets};
 use crate::app::state::command::{Action, Command, Menu, Shortcut};
 use crate::app::state::settings::ThemeChoice;
 use crate::app::window::panels::{PanelContext, PanelPlace, UiAction};
+use crate::viz;
+use crate::viz::figures::dataset;
 use crate::viz::heading::uncapitalised;
 
 /// What a text field does with its own text while it has the focus.
@@ -133,7 +135,13 @@ fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 
 /// A checkbox for each pane, which opens or closes it.
 fn panes(window: &mut MainWindow, ui: &mut Ui) {
+    let mut before = None;
     for panel in window.panels.0.iter().filter(|panel| panel.place() == PanelPlace::Middle) {
+        // A line between figures of one image, those of a dataset, and all other panes.
+        let kind = [viz::find(panel.id()).is_some(), dataset::find(panel.id()).is_some()];
+        if before.replace(kind).is_some_and(|before| before != kind) {
+            ui.separator();
+        }
         let mut open = window.layout.is_open(panel.id());
         if ui.checkbox(&mut open, panel.title()).on_hover_text(panel.about()).changed() {
             if open {

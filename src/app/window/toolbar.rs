@@ -39,7 +39,7 @@ impl Room {
     /// For a line `width` wide: first the names are dropped, then choices take a second line.
     fn from_width(width: f32) -> Self {
         let share = |fixed: f32| (width - fixed) / (FULL_PX - FIXED_PX);
-        let named = share(FIXED_PX) > 0.6;
+        let named = share(FIXED_PX) > 0.7; // below, their choices would be cut off
         let share = if named { share(FIXED_PX) } else { share(FIXED_PX - NAMES_PX) };
         let two_lines = share < 0.5;
         let [whole, fixed] = TWO_LINES_PX;

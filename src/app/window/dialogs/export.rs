@@ -203,9 +203,12 @@ impl Export {
                 (Source::Trace(_), _) => "Save the traces beside it",
                 _ => "Save its data beside it",
             };
-            ui.checkbox(&mut self.with_sources, text).on_hover_text(
-                "With it, `ssmprobe figures` draws the same figure again, without weights or a window",
-            );
+            dialog::fields("export sources").show(ui, |ui| {
+                ui.label("Data");
+                let about =
+                    "With it, `ssmprobe figures` draws the same figure again, without weights or a window";
+                ui.checkbox(&mut self.with_sources, text).on_hover_text(about);
+            });
         }
         (answer, ready)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Role, Ui, WidgetInfo};
+use egui::{Button, Role, Ui, WidgetInfo};
 
 use super::plot_view::PlotView;
 use super::{Panel, PanelContext, placeholder};
@@ -52,8 +52,11 @@ impl Panel for RemovalPane {
         if known.is_none() && cx.trace(ui).is_none() {
             return;
         }
-        let button = if known.is_some() { "Remove again" } else { "Remove tokens" };
+        ui.add_space(6.0);
         let line = |ui: &mut Ui| {
+            // Until there are curves it is the one thing to do.
+            let main = Button::new("Remove tokens").fill(ui.visuals().selection.bg_fill);
+            let button = if known.is_some() { Button::new("Remove again") } else { main };
             self.request_ui(ui, cx, column, button);
             if let Some(Ok(removal)) = &known {
                 self.settings(ui, removal);
@@ -77,9 +80,10 @@ impl Panel for RemovalPane {
 
 impl RemovalPane {
     /// Draws the choice of modes, the button that computes the curves and, if the encoder takes part, the cost.
-    fn request_ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, column: ColumnId, button: &str) {
+    fn request_ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, column: ColumnId, button: Button<'_>) {
         choose_modes(ui, &mut self.modes);
-        if ui.add_enabled(!self.modes.is_empty(), egui::Button::new(button)).clicked() {
+        let button = ui.add_enabled(!self.modes.is_empty(), button);
+        if button.on_disabled_hover_text("Choose what is removed").clicked() {
             cx.send(Command::RemoveTokens(column, self.modes.clone()));
         }
         let spec = RemovalSpec { modes: self.modes.clone(), ..RemovalSpec::default() };

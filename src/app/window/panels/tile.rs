@@ -24,7 +24,7 @@ const MAX_TEXTURES: usize = 512;
 /// Gap between the two pictures of one image.
 const PAIR_PX: f32 = 2.0;
 /// Height of the line below a picture that says what was predicted.
-const LINE_PX: f32 = 16.0;
+const LINE_PX: f32 = 20.0;
 /// Size of its letters.
 const LETTER_PX: f32 = 11.0;
 /// Minimum side of a picture with text below it.
