@@ -86,10 +86,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cross_is_drawn_in_the_active_tab_and_under_the_pointer_and_closes_wherever_it_is() {
+    fn a_cross_is_drawn_in_the_active_tab_and_under_the_pointer_alone() {
         let crosses = |active: bool, hovered: bool| {
             let state = TabState { active, closable: true, ..TabState::default() };
-            let (ground, line) = (Color32::BLACK, Color32::RED);
+            let (ground, line) = (Color32::BLACK, Color32::WHITE);
             let tab = Tab { title: "Scores", state: &state, ground, line };
             let mut harness = Harness::builder().build_ui(|ui| {
                 ui.set_height(28.0);
@@ -102,11 +102,11 @@ mod tests {
                 harness.run();
             }
             assert!(harness.query_by_label("Close the pane Scores").is_some(), "for the keyboard, too");
-            let white = |shape: &Shape| {
+            let is_line = |shape: &Shape| {
                 matches!(shape, Shape::LineSegment { stroke, .. }
                     if ![ground, line].contains(&stroke.color))
             };
-            harness.output().shapes.iter().filter(|clipped| white(&clipped.shape)).count() / 2
+            harness.output().shapes.iter().filter(|clipped| is_line(&clipped.shape)).count() / 2
         };
         assert_eq!([crosses(true, false), crosses(false, true), crosses(false, false)], [1, 1, 0]);
     }

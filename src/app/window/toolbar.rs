@@ -75,7 +75,7 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         return;
     };
     for (action, text) in [(Action::PreviousImage, "‹"), (Action::NextImage, "›")] {
-        let response = ui.button(text).on_hover_text(action.text());
+        let response = ui.button(text).on_hover_text(action.keyed());
         response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, action.text()));
         if response.clicked() {
             cx.choose(action);

@@ -268,6 +268,12 @@ impl Action {
         self.spec().shortcut
     }
 
+    /// Its text with its key: `Next image (Right)`.
+    pub fn keyed(self) -> String {
+        self.shortcut()
+            .map_or_else(|| self.text().to_owned(), |key| format!("{} ({})", self.text(), key.text()))
+    }
+
     /// Whether it is enabled now.
     pub fn enabled(self, state: &State) -> bool {
         (self.spec().enabled)(state)
@@ -372,6 +378,8 @@ mod tests {
                 "{action:?}: {missing}"
             );
         }
+        let keyed = [Action::NextImage, Action::NextStep, Action::Connect].map(Action::keyed);
+        assert_eq!(keyed, ["Next image (Right)", "Next step of the reading (Period)", "Connect…"]);
         assert!(Menu::ALL.iter().all(|menu| Action::ALL.iter().any(|action| action.menu() == *menu)));
     }
 }

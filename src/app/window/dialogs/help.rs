@@ -96,11 +96,11 @@ fn shortcuts(ui: &Ui) -> Answer<Action> {
                     continue;
                 }
                 ui.add_space(6.0);
-                ui.label(RichText::new(menu.name()).strong());
+                ui.label(RichText::new(menu.name()).size(14.5).strong());
                 let grid = Grid::new(menu.name()).num_columns(2).spacing([18.0, 4.0]).min_col_width(120.0);
                 grid.show(ui, |ui| {
                     for (key, action) in own {
-                        ui.label(key.text());
+                        ui.weak(key.text());
                         ui.label(action.text()).on_hover_text(action.tooltip());
                         ui.end_row();
                     }

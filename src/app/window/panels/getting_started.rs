@@ -118,7 +118,7 @@ fn step_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next:
                 let button = egui::Button::new(*text);
                 let first = next && at == 0;
                 let button = if first { button.fill(ui.visuals().selection.bg_fill) } else { button };
-                let response = ui.add(button).on_hover_text(action.text());
+                let response = ui.add(button).on_hover_text(action.keyed());
                 if response.clicked() {
                     cx.choose(*action);
                 }

@@ -116,7 +116,7 @@ pub fn header(
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
             for (action, text) in actions.iter().rev() {
-                let response = ui.small_button(*text).on_hover_text(action.text());
+                let response = ui.small_button(*text).on_hover_text(action.keyed());
                 response.widget_info(|| WidgetInfo::labeled(Role::Button, true, action.text()));
                 if response.clicked() {
                     cx.choose(*action);

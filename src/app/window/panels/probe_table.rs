@@ -132,7 +132,8 @@ impl ProbeTable {
 
 /// A heading to click; the column that rows are sorted by has an arrow beside it, `down` or up.
 fn heading(ui: &mut Ui, name: &str, down: Option<bool>) -> Response {
-    let heading = ui.add(Button::new(RichText::new(name).strong()).frame_when_inactive(false));
+    let text = if down.is_some() { RichText::new(name).strong() } else { RichText::new(name).weak() };
+    let heading = ui.add(Button::new(text).frame_when_inactive(false));
     heading.widget_info(|| WidgetInfo::selected(Role::Button, true, down.is_some(), name));
     if let Some(down) = down {
         // In the gap to the column before it.

@@ -199,7 +199,10 @@ fn head(ui: &mut Ui, width: f32, across: f32, (sort, down): (usize, bool)) -> Op
         let rect = Rect::from_min_size(corner, Vec2::new(width, line.height()));
         let response = ui.interact(rect, ui.scope_id().with(("head", i)), Sense::click());
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, *name));
-        let color = ui.style().interact(&response).fg_stroke.color;
+        let color = match i == sort || response.hovered() {
+            true => ui.style().interact(&response).fg_stroke.color,
+            false => ui.visuals().weak_text_color(),
+        };
         let at = egui::Pos2::new(right_edge(line.left(), width, i), line.center().y);
         let text = ui.painter().text(at, Align2::RIGHT_CENTER, name, FontId::proportional(TEXT_PX), color);
         if response.has_focus() {

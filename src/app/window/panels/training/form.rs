@@ -122,7 +122,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
             }
         });
         list.labelled_by(label).on_hover_text(&draft.backbone);
-        if ui.button("Open…").on_hover_text(Action::OpenBackbone.text()).clicked() {
+        if ui.button("Open…").on_hover_text(Action::OpenBackbone.keyed()).clicked() {
             cx.choose(Action::OpenBackbone);
         }
     });
