@@ -566,6 +566,47 @@ fn what_cannot_be_asked_is_said() {
 }
 
 #[test]
+fn a_run_that_was_not_copied_whole_says_what_it_lacks() {
+    let desk = Desk::new();
+    done(&mut desk.sweep("run", &["--grid", "state_dim=1"]));
+    let report = |more: &[&str]| {
+        let mut report = program();
+        report.arg("report").arg(desk.path("run")).args(more);
+        report
+    };
+    let (stdout, stderr) = succeeds(&mut report(&["--table", "main,rates"]));
+    assert!(stdout.contains("| GAP ") && stderr.contains("warning: the runs have no data for rates;"));
+    // Its backbone has moved.
+    let manifest = fs::read_to_string(desk.path("run/run.json")).unwrap();
+    fs::write(desk.path("run/run.json"), manifest.replace(backbone().to_str().unwrap(), "./none")).unwrap();
+    let words = ["run.json: the backbone it names cannot be opened", "`--backbone DIR`"];
+    assert_ends(&mut desk.eval_run(), 2, &words);
+    assert_ends(program().args(["train", "--resume", "--out"]).arg(desk.path("run")), 2, &words);
+    fs::write(desk.path("run/run.json"), manifest).unwrap();
+    // Stored evaluations are made again, trainings are not.
+    fs::write(desk.path("run/evaluation.json"), "{").unwrap();
+    let words = ["evaluation.json: EOF", "delete it, and `ssmprobe eval --run`"];
+    assert_ends(&mut desk.eval_run(), 2, &words);
+    assert_ends(&mut report(&[]), 1, &words);
+    fs::remove_file(desk.path("run/evaluation.json")).unwrap();
+    // A probe, all of them, the outcome of a training, those of all.
+    let resume = || desk.sweep("run", &["--grid", "state_dim=1", "--resume"]);
+    fs::remove_file(desk.path("run/probes/gap-s1-best.safetensors")).unwrap();
+    let (stdout, stderr) = succeeds(&mut desk.eval_run());
+    assert!(stderr.contains("warning: 1 trained probe is missing, the first is "), "{stderr}");
+    assert!(stdout.contains("gap, seed 0") && !stdout.contains("gap, seed 1"), "{stdout}");
+    let (_, stderr) = succeeds(&mut resume());
+    assert!(stderr.contains("already finished") && stderr.contains("gap-s1-best.safetensors: "), "{stderr}");
+    fs::remove_dir_all(desk.path("run/probes")).unwrap();
+    assert_ends(&mut desk.eval_run(), 1, &["8 trained probes are missing", "copy the run again"]);
+    fs::remove_file(desk.path("run/answers/gap-s1.json")).unwrap();
+    assert_ends(&mut resume(), 1, &["gap-s1.json: cannot read it", "copied whole"]);
+    let answers = entries(&desk.path("run/answers")).into_iter();
+    answers.filter(|file| !file.ends_with("truth.json")).for_each(|file| fs::remove_file(file).unwrap());
+    assert_ends(&mut report(&[]), 1, &["no training has ended yet", "`ssmprobe figures --run RUN`"]);
+}
+
+#[test]
 fn the_help_has_json_among_the_options_of_the_verb() {
     for verb in ["eval", "extract"] {
         let help = done(program().args([verb, "--help"]));

@@ -657,6 +657,7 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         ("figures --out a.svg --evaluation survey", "--figure foo", "--figure foo: an evaluation has no"),
         ("figures --scan snake", "--out a.bmp", "use .svg"),
         ("similar --image a", "--evaluation none", "cannot read none"),
+        ("similar --image a", "--evaluation scenes", "it is a folder or a pipe"),
         ("similar --evaluation survey", "--image none", "--image none: survey has no such image"),
         ("dataset", "none", "none: cannot be read: no such file or folder"),
         (extract, "none", "none: cannot be read"),
@@ -674,7 +675,13 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
             "scenes --batch 1",
             "--batch 1: linear-bn normalises its features over the images of a step",
         ),
+        (
+            "train --backbone MAE --heads gap --cache cache --device cpu --out scenes --data",
+            "scenes",
+            "--out scenes: the run cannot be written there: it is the folder of the dataset",
+        ),
         (eval, "none --probe GAP", "none: cannot be read"),
+        (eval, "scenes --probe GAP --split test", "has no test images (24 train, 12 val, 0 test)"),
         (eval, "scenes --probe none", "0 of 1 probe can be evaluated"),
         (eval, "scenes --probe GAP --masks none", "none: is not a folder"),
         (inspect, "none", "--probe none: no such file or folder"),
@@ -686,6 +693,8 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         ("import --as dinov2-linear --backbone ./none", "causal out", "folder ./none does not exist"),
         ("import --as dinov2-linear --backbone MAE", "GAP out", "already a probe, with the head `gap`"),
         ("report RUN --html a.html", "--notes none", "--notes none: no such file"),
+        ("report RUN", "--html scenes", "--html scenes: is a folder"),
+        ("report RUN", "--against none", "no run has such a head; choose one of "),
     ] {
         let mut command = program();
         for word in verb.split(' ').chain(rest.split(' ')) {

@@ -2,7 +2,7 @@
 //! Hub.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,12 @@ impl Fetch {
 /// If there is none, or the download failed or was cancelled.
 pub fn backbone(source: &str, reporter: &mut dyn Reporter) -> anyhow::Result<PathBuf> {
     Ok(hub::resolve(source, &mut told(reporter))?)
+}
+
+/// The context of an error of [`backbone`] where the run in the folder `run` records the source.
+pub fn recorded_by(run: &Path) -> String {
+    let remedy = "the backbone it names cannot be opened; give its new location with `--backbone DIR`";
+    format!("{}: {remedy}", run.join("run.json").display())
 }
 
 /// The local probe files that `given` names: `hf:ORGANISATION/NAME/FILE` is downloaded, other paths are kept.

@@ -145,6 +145,6 @@ pub fn read(run: &Run) -> Result<Option<RunMetrics>, RunError> {
         Err(source) => Err(RunError::Io { what: "read", path, source }),
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|error| RunError::Damaged { path, found: error.to_string() }),
+            .map_err(|error| RunError::Evaluation { path, found: error.to_string() }),
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{assert_same, jobs, states, write_script, write_slurm};
-use crate::run::{Desk, assert_ends, done, run, succeeds};
+use crate::run::{Desk, assert_ends, done, program, run, succeeds};
 
 /// An `sbatch` that accepts everything and numbers the jobs.
 const TAKES: &str = r#"echo "$@" >> "$0.calls"; wc -l < "$0.calls""#;
@@ -77,6 +77,12 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
     ];
     assert_ends(&mut on(&bin, desk.train("run", 1, &submit)), 1, &words);
     assert_ends(&mut on(&bin, desk.train("run", 1, &submit)), 2, &["has tasks already"]);
+    // What they join later would be refused beside another run.
+    for mut train in [desk.train("run", 1, &[]), desk.resume("run", &[])] {
+        assert_ends(&mut train, 2, &["run has tasks that are not joined", "`ssmprobe jobs`"]);
+    }
+    let mut report = program();
+    assert_ends(report.arg("report").arg(desk.path("run")), 2, &["its tasks are not joined yet"]);
 }
 
 #[test]

@@ -86,10 +86,11 @@ fn bytes(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     atomic_file::read(path, limit).map_err(|error| read_error(path.display(), error))
 }
 
-/// The error of a file that cannot be read; a file that does not exist is a wrong use of the command line.
+/// The error of a file that cannot be read; one that does not exist, or a folder, is a wrong use of the command line.
 pub fn read_error(named: impl Display, error: io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::NotFound => Usage(format!("cannot read {named}: no such file; check the path")).into(),
+        io::ErrorKind::InvalidInput => Usage(format!("cannot read {named}: {error}; check the path")).into(),
         _ => anyhow::Error::new(error).context(format!("cannot read {named}")),
     }
 }

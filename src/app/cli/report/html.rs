@@ -101,6 +101,9 @@ impl HtmlFlags {
         table_flags: &str,
     ) -> anyhow::Result<ExitCode> {
         let out = self.html.as_deref().context("--html names no file")?;
+        if out.is_dir() {
+            return Err(Usage(format!("--html {}: is a folder; give a file's name", out.display())).into());
+        }
         let notes = self.notes.as_deref().map(notes).transpose()?;
         if let Some(folder) = out.parent() {
             make_folder(folder)?;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
+use indexmap::IndexSet;
 
 pub(super) use self::html::notes;
 use crate::app::format::{counted, shell_word};
@@ -86,14 +87,32 @@ impl Report {
         if let Some(asked) = &self.against
             && !sources.iter().any(|source| source.called(asked).is_some())
         {
-            return Err(Usage(format!("--against {asked}: no run has such a head")).into());
+            let heads = sources.iter().flat_map(|source| &source.run.manifest.heads);
+            let heads: IndexSet<&str> = heads.map(|head| head.name.as_str()).collect();
+            let heads = Vec::from_iter(heads).join(", ");
+            return Err(
+                Usage(format!("--against {asked}: no run has such a head; choose one of {heads}")).into()
+            );
         }
         if self.html.html.is_some() {
             return self.html.run(&sources, tables, &self.table_flags());
         }
+        // A table's id begins with that of its kind.
+        let is_empty = |id: &str| !tables.iter().any(|table| table.id.starts_with(id));
+        let empty = self.table.iter().copied().filter(|id| is_empty(id)).collect::<Vec<_>>().join(", ");
+        let lack = |what: &str| {
+            format!("the runs have no data for {what}; `ssmprobe report --help` says what each table needs")
+        };
         if tables.is_empty() {
-            let asked = if self.table.is_empty() { "any table".into() } else { self.table.join(", ") };
-            bail!("the runs have no data for {asked}; `ssmprobe report --help` says what each table needs");
+            if sources.iter().all(|source| source.outcomes.is_empty()) {
+                bail!(
+                    "no training has ended yet, of which tables are made; `ssmprobe figures --run RUN` draws the curves so far"
+                );
+            }
+            bail!(lack(if empty.is_empty() { "any table" } else { &empty }));
+        }
+        if !empty.is_empty() {
+            say!("warning: {}", lack(&empty));
         }
         let Some(out) = &self.out else {
             let format = match self.format[..] {

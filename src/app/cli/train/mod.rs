@@ -8,12 +8,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::{Arg, ArgAction, Args};
 
 use super::on_flags::OnFlags;
 use super::{fetch, jobs, train_remote};
 use crate::app::jobs::detached::SignOfLife;
 use crate::app::jobs::extract::ExtractError;
+use crate::app::jobs::fetch::recorded_by;
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads};
@@ -251,13 +253,18 @@ impl TrainArgs {
             None => run.map(|run| run.manifest.heads),
         };
         let Some(heads) = heads.filter(|_| !settings.backbone.is_empty() && settings.data.is_some()) else {
+            train::refuse_tasks(&out)?;
             let out = out.display();
             return Err(Usage(format!(
                 "{out} holds no run to resume; pass --backbone, --data and heads to start one"
             ))
             .into());
         };
-        let backbone = fetch::backbone(&settings.backbone)?;
+        let backbone = fetch::backbone(&settings.backbone);
+        let backbone = match resumes && !self.settings.has("backbone") {
+            true => backbone.with_context(|| recorded_by(&out))?,
+            false => backbone?,
+        };
         let mut plan = TrainPlan { settings, backbone, heads };
         self.part.map_or(Ok(()), |part| plan.cut(part))?;
         Ok(TrainSpec { plan, out, resume })

@@ -128,9 +128,12 @@ impl TrainArgs {
         }
         match finished {
             true if trained => say!("the run is in {out}"),
-            true => say!(
-                "the run in {out} was already finished: nothing was trained; pass more --seeds to add to it"
-            ),
+            true => {
+                say!(
+                    "the run in {out} was already finished: nothing was trained; pass more --seeds to add to it"
+                );
+                run.check_finished().unwrap_or_else(|lacking| say!("warning: {lacking}"));
+            }
             false => {
                 let out = shell_path(run.folder());
                 say!("stopped and saved; `ssmprobe train --resume --out {out}` resumes it");

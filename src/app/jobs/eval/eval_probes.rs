@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::app::format::counted;
 use crate::app::jobs::open::DatasetMoved;
 use crate::app::jobs::train::{Parts, labelled};
 use crate::app::user_error::Usage;
@@ -30,8 +31,9 @@ impl Subject {
         Self { path: path.to_owned(), of: None }
     }
 
-    /// The probes that a run has written so far; an error if there is none.
-    pub fn of_run(run: &Run, which: ProbeCheckpoint) -> anyhow::Result<Vec<Self>> {
+    /// The probes that a run has written so far, and a warning of those that were trained and are missing, as after an
+    /// incomplete copy; an error if there is none.
+    pub fn of_run(run: &Run, which: ProbeCheckpoint) -> anyhow::Result<(Vec<Self>, Option<String>)> {
         let manifest = &run.manifest;
         let pairs =
             manifest.heads.iter().flat_map(|head| manifest.seeds.iter().map(move |&seed| (head, seed)));
@@ -39,11 +41,21 @@ impl Subject {
             path: run.probe(&head.name, seed, which),
             of: Some((head.name.clone(), seed, which)),
         });
-        let found: Vec<Self> = all.filter(|subject| subject.path.exists()).collect();
-        if found.is_empty() {
-            bail!("{}: contains no probe yet; finish its training first", run.folder().display());
+        let (found, absent): (Vec<Self>, Vec<Self>) = all.partition(|subject| subject.path.exists());
+        let is_trained = |(head, seed, _): &(String, u64, ProbeCheckpoint)| {
+            run.outcome(head, *seed).is_ok_and(|outcome| outcome.best_epoch.is_some())
+        };
+        let missing: Vec<Self> =
+            absent.into_iter().filter(|subject| subject.of.as_ref().is_some_and(is_trained)).collect();
+        let warning = missing.first().map(|first| {
+            let many = counted(missing.len(), "trained probe is", "trained probes are");
+            format!("{many} missing, the first is {}; copy the run again", first.path.display())
+        });
+        match warning {
+            _ if !found.is_empty() => Ok((found, warning)),
+            Some(warning) => bail!(warning),
+            None => bail!("{}: contains no probe yet; finish its training first", run.folder().display()),
         }
-        Ok(found)
     }
 
     /// Whether it is a probe of a variant of `run` that reads the layer of `tokens`.
@@ -107,7 +119,9 @@ impl Question {
         )?;
         let evaluated = labelled(dataset, split);
         if evaluated.images.is_empty() {
-            bail!(Usage(format!("{}: has no {} images", dataset.name, split.name())));
+            let others =
+                Split::ALL.map(|split| format!("{} {}", dataset.count(split), split.name())).join(", ");
+            bail!(Usage(format!("{}: has no {} images ({others})", dataset.name, split.name())));
         }
         let image_seeds = evaluated.images.iter().map(|&image| image as u64).collect();
         Ok(Self { split: split.name(), evaluated, image_seeds, training: labelled(dataset, Split::Train) })

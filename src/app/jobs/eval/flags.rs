@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use burn::tensor::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -142,11 +143,13 @@ impl EvalFlags {
         })
     }
 
-    /// Refuses a seed other than that of stored results that were requested and took long: its own would replace them.
+    /// Refuses a seed other than that of stored results that were requested and took long: its own would replace them; and
+    /// stored results that cannot be read, to which none can be added.
     fn check_seed(&self) -> Result<(), Usage> {
         let run = self.run.as_ref().filter(|_| self.reading.is_none()).and_then(|run| Run::open(run).ok());
         let Some(run) = run else { return Ok(()) };
-        let mut stored = run_metrics::read(&run).ok().flatten().unwrap_or_default();
+        let stored = run_metrics::read(&run).map_err(|error| Usage(error.to_string()))?;
+        let mut stored = stored.unwrap_or_default();
         stored.drop_stale(&run); // of probes that were trained again, nothing is kept
         let which = if self.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
         let own =
@@ -216,8 +219,12 @@ impl EvalFlags {
         device: &Device,
         reporter: &mut dyn Reporter,
     ) -> anyhow::Result<ExtractOptions> {
-        let source = self.backbone.as_ref().or(begun.map(|begun| &begun.backbone));
-        let backbone = fetch::backbone(source.expect("asked for without --run"), reporter)?;
+        let backbone = match (&self.backbone, &self.run, begun) {
+            (None, Some(run), Some(begun)) => {
+                fetch::backbone(&begun.backbone, reporter).with_context(|| fetch::recorded_by(run))?
+            }
+            (source, ..) => fetch::backbone(source.as_ref().expect("asked for without --run"), reporter)?,
+        };
         let mut tokens = self.tokens.over(begun.map(|begun| begun.tokens.clone()).unwrap_or_default());
         if begun.is_none() {
             let probes = self.readable_probes();

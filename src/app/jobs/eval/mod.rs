@@ -43,6 +43,9 @@ use crate::model::explain::evaluation::vectors::vector_bytes;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::explain::removal::{RANKINGS, RemovalSpec};
 
+/// The note where nothing can be kept.
+const STOPPED: &str = "stopped before the first probe was evaluated on every image";
+
 /// Progress and results of an evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "each variant says what its fields are")]
@@ -143,7 +146,13 @@ impl Eval<'_> {
                 .map(|reader| SubsetReader::new(Encoder::Own(reader), dataset, samples)),
             home: &home,
         };
-        let taus = self.stability(engine, &setup, &own_samples, reporter)?;
+        let taus = match self.stability(engine, &setup, &own_samples, reporter) {
+            Err(JobError::Cancelled) => {
+                sink(EvalEvent::Note(STOPPED.into()))?;
+                return Err(JobError::Cancelled);
+            }
+            taus => taus?,
+        };
         let names = stems(subjects.iter().map(|subject| subject.path.as_path()), &[]);
         let run = run.as_ref().filter(|_| flags.reading.is_none());
         let mut results = RunResults::new(run);
@@ -176,7 +185,7 @@ impl Eval<'_> {
             return end;
         }
         if evaluated_probes == 0 && stopped {
-            sink(EvalEvent::Note("stopped before the first probe was evaluated on every image".into()))?;
+            sink(EvalEvent::Note(STOPPED.into()))?;
             return end;
         }
         if evaluated_probes == 0 {

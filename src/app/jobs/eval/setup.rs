@@ -11,7 +11,7 @@ use crate::app::jobs::tokens::doubt;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::train::resume::same_tokens;
 use crate::app::jobs::{JobError, Reporter};
-use crate::app::user_error::Usage;
+use crate::app::user_error::{self, Usage};
 use crate::model::data::Dataset;
 use crate::model::data::token_cache::TokenKey;
 use crate::model::train::run::{ProbeCheckpoint, Run};
@@ -55,7 +55,7 @@ impl Eval<'_> {
         let plan = Plan::new(options.clone(), &dataset)?;
         flags.check_tokens(plan.grid.len())?;
         let subjects = match &run {
-            Some(run) => self.subjects_of(run, &plan)?,
+            Some(run) => self.subjects_of(run, &plan, reporter)?,
             None => {
                 self.warn(&plan, &options, reporter);
                 flags.probe.iter().map(|path| Subject::of_file(path)).collect()
@@ -69,12 +69,20 @@ impl Eval<'_> {
         Ok(Setup { run, device, options, dataset, question, plan, subjects, left_out })
     }
 
-    /// The probes of a run that read the tokens of `plan`; an error if the run was trained on other images or weights.
-    fn subjects_of(&self, run: &Run, plan: &Plan) -> anyhow::Result<Vec<Subject>> {
+    /// The probes of a run that read the tokens of `plan`, with a warning of missing ones; an error if it was trained on other
+    /// images or weights.
+    fn subjects_of(
+        &self,
+        run: &Run,
+        plan: &Plan,
+        reporter: &mut dyn Reporter,
+    ) -> anyhow::Result<Vec<Subject>> {
         same_tokens(run, &plan.source)?;
         let which = if self.flags.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
         let reads = |subject: &Subject| subject.reads(run, &plan.source);
-        Ok(Subject::of_run(run, which)?.into_iter().filter(reads).collect())
+        let (found, warning) = Subject::of_run(run, which)?;
+        warning.into_iter().for_each(|warning| reporter.warn(warning));
+        Ok(found.into_iter().filter(reads).collect())
     }
 
     /// Refuses a run of several layers if no flag says which of them to evaluate.
@@ -102,7 +110,7 @@ impl Eval<'_> {
         classes: &[String],
     ) -> anyhow::Result<(Vec<Subject>, usize)> {
         let (mut compatible, all) = (Vec::new(), subjects.len());
-        let absent = !subjects.iter().any(|subject| subject.path.exists());
+        let mut refused = true;
         for subject in subjects {
             let fits = subject.load().and_then(|(probe, _)| {
                 probe.fits(plan.backbone.hidden_size, plan.grid.len(), plan.cls)?;
@@ -110,13 +118,16 @@ impl Eval<'_> {
             });
             match fits {
                 Ok(()) => compatible.push(subject),
-                Err(error) => self.leave_out(&subject, &error)?,
+                Err(error) => {
+                    refused &= !subject.path.exists() || user_error::refused(&error);
+                    self.leave_out(&subject, &error)?;
+                }
             }
         }
         if compatible.is_empty() {
             let all = counted(all, "probe", "probes");
             let why = format!("0 of {all} can be evaluated; no image was read");
-            return Err(if absent { Usage(why).into() } else { anyhow!(why) });
+            return Err(if refused { Usage(why).into() } else { anyhow!(why) });
         }
         let left_out = all - compatible.len();
         Ok((compatible, left_out))

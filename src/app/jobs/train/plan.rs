@@ -1,6 +1,7 @@
 //! The plan of a training: its settings, the located backbone and the parsed heads.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexSet;
@@ -106,6 +107,19 @@ impl TrainPlan {
         }
     }
 
+    /// Refuses the backbone's or the dataset's own folder for the run, whose files would lie among theirs.
+    pub(super) fn check_out(&self, out: &Path) -> Result<(), TrainingError> {
+        let real = |path: &Path| path.canonicalize().ok();
+        let data = self.settings.data.as_deref().unwrap_or(Path::new(""));
+        let is_out = |path: &Path| real(path).is_some() && real(path) == real(out);
+        let own =
+            [(&*self.backbone, "backbone"), (data, "dataset")].into_iter().find(|(path, _)| is_out(path));
+        own.map_or(Ok(()), |(_, what)| {
+            let source = io::Error::other(format!("it is the folder of the {what}; choose another"));
+            Err(TrainingError::Out { folder: out.to_owned(), source })
+        })
+    }
+
     /// Refuses heads that read the CLS token where the backbone has none.
     pub(super) fn check_cls(&self, tokens: &Plan) -> Result<(), TrainingError> {
         let needs = |variant: &&Variant| head::find(&variant.head).is_some_and(HeadSpec::needs_cls);
@@ -159,5 +173,22 @@ mod tests {
             assert!(said.contains("(--config)") && said.contains("(--blocks)"), "{said}");
             assert!(crate::app::user_error::refused(&error.into()));
         }
+    }
+
+    #[test]
+    fn a_run_is_not_written_into_the_folders_it_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let [data, backbone, run] = ["data", "backbone", "run"].map(|name| folder.path().join(name));
+        for made in [&data, &backbone] {
+            std::fs::create_dir(made).unwrap();
+        }
+        let settings = TrainSettings { data: Some(data.clone()), ..TrainSettings::default() };
+        let plan = TrainPlan::new(settings, backbone.clone()).unwrap();
+        for (out, what) in [(data.join("../data"), "dataset"), (backbone, "backbone")] {
+            let said = plan.check_out(&out).unwrap_err().to_string();
+            assert!(said.contains(&format!("the folder of the {what}")), "{said}");
+        }
+        plan.check_out(&run).unwrap();
+        plan.check_out(&data.join("runs")).unwrap();
     }
 }

@@ -136,6 +136,7 @@ pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), Trainin
     if out.join("run.json").exists() {
         return Err(crate::model::train::run::RunError::Exists { folder: out }.into());
     }
+    plan.check_out(&out)?;
     let dims = tokens.dims(&dataset);
     let notes = dataset.notes.iter().cloned().chain(settings.config().left_out());
     let preflight = Preflight {

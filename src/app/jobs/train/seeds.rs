@@ -38,7 +38,12 @@ impl Training<'_> {
     pub(super) fn go(self, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Result<Summary, TrainingError> {
         let Checkpoint { seeds_done, mut position, trainers: mut saved } = self.run.checkpoint()?;
         let (seeds, config) = (self.plan.seeds(), self.plan.settings.config());
-        let mut outcomes = self.run.outcomes_of(&seeds[..seeds_done.min(seeds.len())])?;
+        let mut outcomes = Vec::new();
+        for &seed in seeds.iter().take(seeds_done) {
+            for head in &self.plan.heads {
+                outcomes.push(self.run.outcome(&head.name, seed)?); // without it, the tables would lose its row
+            }
+        }
         let images = self.parts.train.images.len();
         let of_seed = images * config.epochs;
         let mut pace = None;

@@ -20,12 +20,14 @@ pub enum RunError {
         /// The other machine, if it is not this one.
         host: Option<String>,
     },
-    #[error("{folder} is not a run (no run.json); create one with `ssmprobe train`")]
+    #[error("{folder} is not a run (no run.json); {}", origin(folder))]
     Absent { folder: PathBuf },
     #[error("{path}: cannot {what} it: {source}; {remedy}", remedy = remedy(what))]
     Io { what: &'static str, path: PathBuf, source: io::Error },
-    #[error("{path}: {found}; the run cannot be read, train into another folder")]
+    #[error("{path}: {found}; copy it again if it was cut short, or train into another folder")]
     Damaged { path: PathBuf, found: String },
+    #[error("{path}: {found}; delete it, and `ssmprobe eval --run` measures anew")]
+    Evaluation { path: PathBuf, found: String },
     #[error("{folder} is not a finished run; rerun the command that started it to continue")]
     Unfinished { folder: PathBuf },
     #[error(
@@ -39,10 +41,18 @@ pub enum RunError {
     Format { path: PathBuf, found: u64 },
 }
 
+/// Where the run of a folder without one comes from.
+fn origin(folder: &Path) -> &'static str {
+    match folder.join("tasks").is_dir() {
+        true => "its tasks are not joined yet, `ssmprobe jobs` shows them",
+        false => "create one with `ssmprobe train`",
+    }
+}
+
 /// What the user can do after a failed file operation.
 fn remedy(what: &str) -> &'static str {
     match what {
-        "read" => "check the path and its permissions",
+        "read" => "check the path and its permissions, and that the folder was copied whole",
         _ => "what was saved before is intact; run the same command again (a training with --resume)",
     }
 }

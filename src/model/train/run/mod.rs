@@ -308,12 +308,8 @@ impl Run {
 
     /// The outcomes of trainings that have finished or were stopped, by seed, then by head, in the manifest's order.
     pub fn outcomes(&self) -> Result<Vec<Outcome>, RunError> {
-        self.outcomes_of(&self.manifest.seeds)
-    }
-
-    /// [`outcomes`](Self::outcomes) of some seeds.
-    pub fn outcomes_of(&self, seeds: &[u64]) -> Result<Vec<Outcome>, RunError> {
-        let pairs = seeds.iter().flat_map(|seed| self.manifest.heads.iter().map(move |head| (seed, head)));
+        let Manifest { seeds, heads, .. } = &self.manifest;
+        let pairs = seeds.iter().flat_map(|seed| heads.iter().map(move |head| (seed, head)));
         let finished = pairs.filter(|(seed, head)| self.outcome_path(&head.name, **seed).exists());
         finished.map(|(seed, head)| self.outcome(&head.name, *seed)).collect()
     }
