@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use burn::tensor::Device;
 
 use super::{Eval, Question, Subject};
-use crate::app::format::counted;
+use crate::app::format::{counted, shell_path};
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::extract::{ExtractOptions, Plan};
 use crate::app::jobs::tokens::doubt;
@@ -78,6 +78,14 @@ impl Eval<'_> {
         reporter: &mut dyn Reporter,
     ) -> anyhow::Result<Vec<Subject>> {
         same_tokens(run, &plan.source)?;
+        if run.manifest.tokens.dataset != plan.source.dataset {
+            reporter.warn(format!(
+                "images have other sizes or times than when {} was trained; `ssmprobe train --resume --verify --out {}` \
+                 says whether any was changed",
+                run.folder().display(),
+                shell_path(run.folder())
+            ));
+        }
         let which = if self.flags.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
         let reads = |subject: &Subject| subject.reads(run, &plan.source);
         let (found, warning) = Subject::of_run(run, which)?;

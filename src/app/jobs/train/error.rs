@@ -48,7 +48,7 @@ pub enum TrainingError {
     #[error("--out {folder}: the run cannot be written there: {source}")]
     Out { folder: PathBuf, source: io::Error },
     #[error(
-        "{0} has tasks that are not joined: `ssmprobe jobs` shows them, and --retry continues them; or choose another folder"
+        "{0} has the tasks of another training: `ssmprobe jobs` shows them, and --retry continues them; or choose another folder"
     )]
     Tasks(PathBuf),
     #[error("{0}: is not valid Unicode, as the run's files are; rename the folder, or work in another one")]

@@ -229,7 +229,7 @@ pub fn run(
     Training { plan, dims, run, tokens, parts, choice, claim: &claim }.go(tell)
 }
 
-/// Refuses a folder whose tasks are to join a run there.
+/// Refuses a folder with tasks, which join their run there.
 pub fn refuse_tasks(out: &Path) -> Result<(), TrainingError> {
     if plan_file(out).exists() { Err(TrainingError::Tasks(out.to_owned())) } else { Ok(()) }
 }

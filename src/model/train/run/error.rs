@@ -44,7 +44,7 @@ pub enum RunError {
 /// Where the run of a folder without one comes from.
 fn origin(folder: &Path) -> &'static str {
     match folder.join("tasks").is_dir() {
-        true => "its tasks are not joined yet, `ssmprobe jobs` shows them",
+        true => "it has tasks: `ssmprobe jobs` shows them, and where their runs are",
         false => "create one with `ssmprobe train`",
     }
 }
