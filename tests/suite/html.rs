@@ -357,7 +357,7 @@ fn a_place_that_cannot_be_written_to_is_named() {
     keep(folder.path(), &[traces::gap_trace()]);
     fs::create_dir(folder.path().join("folder")).unwrap();
     for (place, code, said) in
-        [("gap.json/page.html", 2, "gap.json: cannot be created"), ("folder", 1, "folder: cannot be written")]
+        [("gap.json/page.html", 2, "gap.json: cannot be created"), ("folder", 2, "folder: is a folder")]
     {
         let mut report = ssmprobe(folder.path(), &["report", "--html", place, "--trace", "gap.json"]);
         assert_ends(&mut report, code, &[said]);

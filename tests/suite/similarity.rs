@@ -546,6 +546,9 @@ fn equal_images_are_called_so_and_missing_vectors_name_those_that_differ() {
     let (code, stdout, said) = run::run(&mut similar("evidence"));
     assert!(said.contains("evidence: by channel; pass --vectors routing instead"), "{said}");
     assert_eq!((code, stdout.as_str()), (1, ""));
+    // An image by its path.
+    let path = format!("../photos/{}", evaluation.asked.images[0]);
+    done(run::program().args(["similar", "--image", &path, "--evaluation"]).arg(&file));
 }
 
 #[test]

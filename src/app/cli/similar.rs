@@ -1,6 +1,6 @@
 //! `ssmprobe similar`: finds the images of an evaluation that a probe reads most like given ones.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -96,13 +96,16 @@ impl Similar {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The index of the image called `name`, or else of the only one whose name ends so.
+    /// The index of the image called `name`, or else of the only one whose name ends so, or with whose name this path ends.
     fn find(&self, evaluation: &Evaluation, name: &str) -> Result<usize, Usage> {
         let images = &evaluation.asked.images;
         if let Some(exact) = images.iter().position(|own| own == name) {
             return Ok(exact);
         }
-        let mut matches = images.iter().enumerate().filter(|(_, own)| own.ends_with(name));
+        let mut matches = images
+            .iter()
+            .enumerate()
+            .filter(|(_, own)| own.ends_with(name) || Path::new(name).ends_with(own));
         let file = || self.evaluation.display();
         let (at, first) = matches.next().ok_or_else(|| {
             let some = images.iter().take(3).cloned().collect::<Vec<_>>().join(", ");

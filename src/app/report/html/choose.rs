@@ -1,5 +1,7 @@
 //! The probes and test images that a page shows: those that are named, else the best probes and the images they disagree on.
 
+use std::path::Path;
+
 use crate::app::report::Source;
 use crate::model::probe::head::{self, Group};
 use crate::model::train::run::Outcome;
@@ -109,7 +111,8 @@ fn image_named(names: &[String], asked: &str) -> Result<usize, String> {
     }
     let matches = |name: &String| {
         let file = name.rsplit('/').next().unwrap_or(name);
-        file == asked || name.strip_suffix(asked).is_some_and(|rest| rest.ends_with('/'))
+        let ends_so = name.strip_suffix(asked).is_some_and(|rest| rest.ends_with('/'));
+        file == asked || ends_so || Path::new(asked).ends_with(name)
     };
     let found: Vec<usize> = (0..names.len()).filter(|&at| matches(&names[at])).collect();
     match found[..] {
@@ -127,5 +130,19 @@ fn image_named(names: &[String], asked: &str) -> Result<usize, String> {
             names[one],
             names[other]
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_image_is_named_by_the_end_of_its_name_or_by_its_path() {
+        let names = ["val/cat/1.png", "val/dog/1.png"].map(str::to_owned);
+        for asked in ["val/dog/1.png", "dog/1.png", "../my photos/val/dog/1.png"] {
+            assert_eq!(super::image_named(&names, asked), Ok(1), "{asked}");
+        }
+        for (asked, said) in [("1.png", "2 test images match"), ("og/1.png", "no test image of this name")] {
+            assert!(super::image_named(&names, asked).unwrap_err().contains(said), "{asked}");
+        }
     }
 }
