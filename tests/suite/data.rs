@@ -438,9 +438,11 @@ fn what_is_no_dataset_is_told_what_would_be() {
         assert!(error.contains(layout.what), "{error}");
     }
     assert!(why(&tree.path().join("absent")).contains("absent: cannot be read"));
-    assert!(why(&tree.path().join("readme.txt")).contains("known layout"));
+    assert!(why(&tree.path().join("readme.txt")).contains("known layout (it is a file)"));
     tree.image("only/one.png");
-    assert!(why(tree.path()).contains("known layout"), "one class is nothing to learn");
+    let alone = "known layout (images directly in it: 0, folders: 1)";
+    assert!(why(tree.path()).contains(alone), "one class is nothing to learn");
+    assert!(why(&tree.path().join("only")).contains("images directly in it: 1, folders: 0"));
     tree.write("train/empty/readme.txt", "");
     assert!(why(tree.path()).contains("no labelled image"));
 }

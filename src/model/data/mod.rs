@@ -261,7 +261,8 @@ pub enum DataError {
     #[error("{path}: {why}")]
     Absent { path: PathBuf, why: &'static str },
     #[error(
-        "{path} is not a dataset of a known layout; expected one of these, with {FORMAT_NAMES} images:\n{known}",
+        "{path} is not a dataset of a known layout ({found}); expected one of these, with {FORMAT_NAMES} images:\n{known}",
+        found = walk::contents(path),
         known = LAYOUTS.iter().map(|layout| format!("  {}: {}", layout.id, layout.what)).collect::<Vec<_>>().join("\n")
     )]
     Layout { path: PathBuf },

@@ -54,6 +54,17 @@ pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(listed(folder)?.into_iter().filter_map(|(path, is_folder)| is_folder.then_some(path)).collect())
 }
 
+/// What a path that was taken for a dataset holds, for an error.
+pub(super) fn contents(path: &Path) -> String {
+    if path.is_file() {
+        return "it is a file".to_owned();
+    }
+    let (folders, files): (Vec<_>, Vec<_>) =
+        listed(path).unwrap_or_default().into_iter().partition(|(_, is_folder)| *is_folder);
+    let images = files.iter().filter(|(path, _)| is_named_image(path)).count();
+    format!("images directly in it: {images}, folders: {}", folders.len())
+}
+
 /// The last part of a path.
 pub(super) fn name(path: &Path) -> String {
     path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
