@@ -601,6 +601,7 @@ fn a_run_that_was_not_copied_whole_says_what_it_lacks() {
     assert_ends(&mut desk.eval_run(), 1, &["8 trained probes are missing", "copy the run again"]);
     fs::remove_file(desk.path("run/answers/gap-s1.json")).unwrap();
     assert_ends(&mut resume(), 1, &["gap-s1.json: cannot read it", "copied whole"]);
+    fs::remove_file(desk.path("run/evaluation.json")).unwrap();
     let answers = entries(&desk.path("run/answers")).into_iter();
     answers.filter(|file| !file.ends_with("truth.json")).for_each(|file| fs::remove_file(file).unwrap());
     assert_ends(&mut report(&[]), 1, &["no training has ended yet", "`ssmprobe figures --run RUN`"]);
