@@ -261,6 +261,9 @@ fn a_touched_image_does_not_end_a_run_whose_images_are_what_they_were() {
     let desk = Desk::new(36, 12);
     done(&mut desk.train("run", 2, &["--seeds", "1"]));
     let probes = files(&desk.path("run/probes"));
+    let warning = "warning: images have other sizes or times than when ";
+    let (_, stderr) = succeeds(&mut desk.eval("run", &[]));
+    assert!(!stderr.contains(warning), "{stderr}");
     let image = &entries(&desk.data().join("train/disc-dots"))[0];
     let bytes = fs::read(image).expect("an image");
     fs::write(image, &bytes).expect("written");
@@ -285,4 +288,6 @@ fn a_touched_image_does_not_end_a_run_whose_images_are_what_they_were() {
     let manifest = fs::read_to_string(cache.join("manifest.json")).expect("a manifest");
     fs::write(cache.join("manifest.json"), manifest.replace(",\n  \"records\": true", "")).expect("written");
     assert_ends(&mut resume(&more), 2, &["tokens.dataset"]);
+    let (_, stderr) = succeeds(&mut desk.eval("run", &[]));
+    assert!(stderr.contains(warning), "{stderr}");
 }
