@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::assignment::min_cost_assignment;
 use super::exchanges::{DRAWS, Exchanges};
 use crate::model::memo::mark;
-use crate::model::stats::{mean_row, normal_tail};
+use crate::model::stats::{mean_row, normal_tail, sum_by_fours};
 use crate::model::trace::{HISTOGRAM_BINS, HISTOGRAM_END, Reassigned};
 
 /// A deviation below this multiple of the largest entry (times sqrt N) is rounding, and taken for 0.
@@ -158,21 +158,14 @@ impl Exchange {
 
     /// The value of one exchange.
     fn value(&self, pi: &[u32]) -> f64 {
-        // Four independent partial sums, to hide the latency of additions.
-        let mut sums = [0.0; 4];
         match self {
             Self::Product { token, place } => {
-                for (i, (u, &j)) in token.iter().zip(pi).enumerate() {
-                    sums[i % 4] += u * place[j as usize];
-                }
+                sum_by_fours(token.iter().zip(pi).map(|(u, &j)| u * place[j as usize]))
             }
             Self::Table(table) => {
-                for (i, (row, &j)) in table.chunks_exact(pi.len()).zip(pi).enumerate() {
-                    sums[i % 4] += row[j as usize];
-                }
+                sum_by_fours(table.chunks_exact(pi.len()).zip(pi).map(|(row, &j)| row[j as usize]))
             }
         }
-        sums.iter().sum()
     }
 
     /// The largest and the smallest value over all exchanges.
