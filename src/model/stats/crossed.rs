@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::tails::{solve_decreasing, t_scales};
-use super::{normal_tail, student_tail, sum_by_fours};
+use super::{normal_tail, student_tail};
 
 /// Steps of an integral over the scale of Student's t ([`t_scales`]).
 const STEPS: usize = 100;
