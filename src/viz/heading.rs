@@ -67,7 +67,7 @@ pub fn over(
     let below = draw(Size { height: size.height - top, ..size })?;
     let title = format!("{}: {words}", below.title);
     let mut scene = Scene::new(below.width, below.height + top, title, below.background);
-    let color = theme.legible(theme.series(1));
+    let color = theme.accent();
     for (at, text) in lines(text, theme, size.width).into_iter().enumerate() {
         let base = at as f32 * title_height(theme) + theme.label * font::CAP + 0.5;
         scene.text([0.0, base], text, theme.label, color, Anchor::Start);

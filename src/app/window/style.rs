@@ -64,7 +64,7 @@ fn mark(theme: &Theme, hovered: bool) -> Color {
 
 /// Colour of failures.
 pub fn failed(theme: &Theme) -> Color {
-    theme.legible(theme.series[1])
+    theme.accent()
 }
 
 /// Text in the colour of failures.

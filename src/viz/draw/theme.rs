@@ -162,6 +162,11 @@ impl Theme {
         if self.dark { color } else { color.mix(self.ink, 0.3) }
     }
 
+    /// Colour of words that stand out: of a change, of what is beyond chance, of a failure.
+    pub fn accent(&self) -> Color {
+        self.legible(self.series[1])
+    }
+
     /// The categorical colour of series `i`; colours repeat.
     pub fn series(&self, i: usize) -> Color {
         self.series[i % self.series.len()]
@@ -183,8 +188,8 @@ mod tests {
     fn every_colour_of_words_is_read_on_its_ground() {
         assert!((Color::hex(0).contrast(Color::hex(0xff_ff_ff)) - 21.0).abs() < 1e-3);
         for theme in [Theme::light(), Theme::dark()] {
-            let words = [theme.series(1), theme.series(2), theme.pinned()].map(|color| theme.legible(color));
-            for color in words.into_iter().chain([theme.ink, theme.axis, theme.muted]) {
+            let words = [theme.series(2), theme.pinned()].map(|color| theme.legible(color));
+            for color in words.into_iter().chain([theme.accent(), theme.ink, theme.axis, theme.muted]) {
                 let contrast = color.contrast(theme.ground);
                 assert!(contrast >= 4.5, "{color:?} has a contrast of only {contrast} with the ground");
             }

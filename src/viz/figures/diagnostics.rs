@@ -98,7 +98,7 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
         scene.text_mid([rect.x, y], name, theme.tick, theme.ink, Anchor::Start);
         draw_track(scene, theme, strip, columns.track, y, (0.36 * row).min(5.5));
         scene.text_mid([columns.value_right, y], strip.value(), theme.tick, theme.ink, Anchor::End);
-        let color = if strip.verdict() == "within" { theme.muted } else { theme.legible(theme.series(1)) };
+        let color = if strip.verdict() == "within" { theme.muted } else { theme.accent() };
         scene.text_mid([columns.verdict_left, y], strip.starred(judge), theme.tick, color, Anchor::Start);
         for ((_, band), end) in columns.bands.iter().zip(&columns.ends) {
             let star = if columns.bands.len() == 1 { strip.star(judge) } else { "" };

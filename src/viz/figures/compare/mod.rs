@@ -261,7 +261,7 @@ fn draw_titles(scene: &mut Scene, theme: &Theme, grid: &Grid, titles: &[Vec<Line
             let color = match kind {
                 LineKind::Name => theme.ink,
                 LineKind::Note => theme.muted,
-                LineKind::Change => theme.legible(theme.series(1)),
+                LineKind::Change => theme.accent(),
             };
             let at = [grid.x(column) + grid.cell / 2.0, top + size * font::CAP + 0.5];
             scene.text(at, text.clone(), size, color, Anchor::Middle);
