@@ -226,13 +226,15 @@ pub(super) fn stroke(theme: &Theme, i: usize) -> Stroke {
         Dash::Loose => line.dashed(4.0, 2.0),
         Dash::Dense => line.dashed(1.5, 1.5),
         Dash::Dots => line.dashed(0.8, 2.4),
+        Dash::Long => line.dashed(9.0, 2.0),
+        Dash::FarDots => line.dashed(1.0, 5.0),
     }
 }
 
-/// Dash pattern of a series. There are four, and seven colours: 28 series look different, and four do without colour.
+/// Dash pattern of a series. There are six, and seven colours: 42 series look different, and six do without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dash {
-    /// For the first of every four series.
+    /// For the first of every six series.
     Solid,
     /// For the second.
     Loose,
@@ -240,16 +242,22 @@ pub enum Dash {
     Dense,
     /// For the fourth.
     Dots,
+    /// For the fifth.
+    Long,
+    /// For the sixth.
+    FarDots,
 }
 
 impl Dash {
     /// The dash pattern of series `i`.
     pub fn new(i: usize) -> Self {
-        match i % 4 {
+        match i % 6 {
             0 => Self::Solid,
             1 => Self::Loose,
             2 => Self::Dense,
-            _ => Self::Dots,
+            3 => Self::Dots,
+            4 => Self::Long,
+            _ => Self::FarDots,
         }
     }
 }

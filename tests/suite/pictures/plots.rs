@@ -255,26 +255,26 @@ fn heads_differ_by_their_dash_and_not_by_colour_alone() {
     let theme = Theme::light();
     let mut plot = small::training(Part::Loss, false);
     let one = plot.curves.series[0].clone();
-    // Four times the number of colours: every head still has a line style of its own.
+    // Six times the number of colours: every head still has a line style of its own.
     plot.curves.series = vec![Series { number: Some(3), ..one.clone() }];
     let marks = plotted(&plot, &theme);
     assert_eq!(marks.swatch("sinkhorn"), theme.series[3], "the colour it has beside the heads left out");
-    plot.curves.series = (0..28).map(|head| Series { name: format!("head {head}"), ..one.clone() }).collect();
+    plot.curves.series = (0..42).map(|head| Series { name: format!("head {head}"), ..one.clone() }).collect();
     let marks = plotted(&plot, &theme);
     let strokes = marks.items.iter().filter_map(|item| match &item.shape {
         Shape::Path { points, closed: false, stroke: Some(stroke), .. } if points.len() == 5 => Some(stroke),
         _ => None,
     });
     let strokes: Vec<_> = strokes.collect();
-    assert_eq!(strokes.len(), 28);
+    assert_eq!(strokes.len(), 42);
     for (head, stroke) in strokes.iter().enumerate() {
         assert_eq!(
             (stroke.color, stroke.dash.is_some()),
-            (theme.series[head % 7], head % 4 > 0),
+            (theme.series[head % 7], head % 6 > 0),
             "head {head}"
         );
         assert!(strokes[..head].iter().all(|other| other != stroke), "head {head} looks like another");
-        assert!(strokes[head.saturating_sub(3)..head].iter().all(|other| other.dash != stroke.dash));
+        assert!(strokes[head.saturating_sub(5)..head].iter().all(|other| other.dash != stroke.dash));
     }
 }
 

@@ -276,6 +276,8 @@ pub fn line_style(head: usize) -> LineStyle {
         Dash::Loose => LineStyle::dashed_loose(),
         Dash::Dense => LineStyle::dashed_dense(),
         Dash::Dots => LineStyle::dotted_dense(),
+        Dash::Long => LineStyle::Dashed { length: 20.0 },
+        Dash::FarDots => LineStyle::dotted_loose(),
     }
 }
 
