@@ -616,6 +616,14 @@ fn a_stability_is_of_the_probe_that_was_measured() {
     assert!(state.stability_of(column).is_none(), "measured with other changes");
     answer_stability(&mut state, &newer);
     assert!(state.stability_of(column).is_some());
+    // The random orders of an image of no dataset are those of its place in the library.
+    let [first, last] = [0, 2].map(|at| *state.library.images.get_index(at).unwrap().0);
+    state.dispatch(Command::SelectImage(last));
+    let ask = measure(&mut state);
+    answer_stability(&mut state, &ask);
+    assert!(state.stability_of(column).is_some());
+    state.dispatch(Command::CloseImages(vec![first]));
+    assert!(state.stability_of(column).is_none(), "of other random orders");
 }
 
 #[test]

@@ -54,6 +54,13 @@ impl<K: Clone + PartialEq, V, const MOST: usize> Answers<K, V, MOST> {
         self.running.take_if(|(own, _)| *own == job).map(|(_, key)| key)
     }
 
+    /// The job has ended; an error is stored as its answer.
+    pub(super) fn end_with(&mut self, job: JobId, error: Option<&UserError>) {
+        if let (Some(key), Some(error)) = (self.end(job), error) {
+            self.keep(key, Err(error.clone()));
+        }
+    }
+
     /// Stores an answer as the latest.
     pub(super) fn keep(&mut self, key: K, answer: Result<Arc<V>, UserError>) {
         self.known.retain(|(own, _)| *own != key);

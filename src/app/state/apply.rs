@@ -111,8 +111,8 @@ impl State {
         match kind {
             Some(JobKind::Plan | JobKind::Train | JobKind::Tasks) => self.end_training(job, error),
             Some(JobKind::Evaluate) => self.end_evaluation(job, error),
-            Some(JobKind::Stability) => self.end_stability(job, error),
-            Some(JobKind::Removal) => self.end_removal(job, error),
+            Some(JobKind::Stability) => self.stabilities.end_with(job, error),
+            Some(JobKind::Removal) => self.removals.end_with(job, error),
             Some(JobKind::Similarity) => self.end_similarity(job, error),
             Some(JobKind::Browse) => self.end_browsing(job, error),
             // Ended by `explain_event` and `end_opening`, and where further requests follow.

@@ -6,7 +6,6 @@ use super::jobs::JobKind;
 use super::{Known, State};
 use crate::app::jobs::removal::RemovalRequest;
 use crate::app::jobs::{ColumnId, Compute, ImageId, JobId, Request};
-use crate::app::user_error::UserError;
 use crate::model::explain::removal::{Mode, Removal, RemovalSpec};
 
 /// The known removal curves, and the job under way.
@@ -42,12 +41,5 @@ impl State {
         let (class, draw) = (self.selection.class.clone(), self.library.draw(image));
         let request = RemovalRequest { subject, place, class, spec, draw };
         self.compute_instead(older, job, Compute::Removal(request))
-    }
-
-    /// The job has ended; an error is stored as its result.
-    pub(super) fn end_removal(&mut self, job: JobId, error: Option<&UserError>) {
-        if let (Some(key), Some(error)) = (self.removals.end(job), error) {
-            self.removals.keep(key, Err(error.clone()));
-        }
     }
 }

@@ -7,7 +7,6 @@ use super::{Known, State};
 use crate::app::jobs::evaluate::EvalProbe;
 use crate::app::jobs::stability::StabilityRequest;
 use crate::app::jobs::{ColumnId, Compute, ImageId, JobId, Request};
-use crate::app::user_error::UserError;
 use crate::model::explain::stability::Stability;
 
 /// The known measurements, and the job under way.
@@ -21,6 +20,8 @@ pub(super) struct Key {
     reader: Reader,
     /// The seed of the perturbations.
     seed: u64,
+    /// The seed of the image's random orders.
+    draw: u64,
 }
 
 impl Key {
@@ -36,7 +37,8 @@ impl State {
         let column = self.columns.get(&column)?;
         let subject = self.library.subject(column.probe, column.change.clone())?;
         let image = column.image.or(self.selection.image)?;
-        Some(Key { subject, image, reader: self.library.reader(column.probe)?, seed: self.explain.seed })
+        let (reader, draw) = (self.library.reader(column.probe)?, self.library.draw(image));
+        Some(Key { subject, image, reader, seed: self.explain.seed, draw })
     }
 
     /// The stability of a column's order, if it was measured with the current inputs.
@@ -52,21 +54,14 @@ impl State {
     /// Requests the measurement of a column's order; cancels an earlier request.
     pub(super) fn measure_stability(&mut self, column: ColumnId) -> Vec<Request> {
         let Some(key) = self.stability_key(column) else { return Vec::new() };
-        let Key { subject, image, seed, .. } = key.clone();
+        let Key { subject, image, seed, draw, .. } = key.clone();
         let Some(place) = self.library.images.get(&image).map(|image| image.place.clone()) else {
             return Vec::new();
         };
         let job = self.begin(JobKind::Stability, format!("Changing {} slightly", place.short()));
         self.stabilities.forget_failures();
-        let (older, draw) = (self.stabilities.begin(job, key), self.library.draw(image));
+        let older = self.stabilities.begin(job, key);
         let request = StabilityRequest { subject, image, place, seed, draw };
         self.compute_instead(older, job, Compute::Stability(request))
-    }
-
-    /// The job has ended; an error is stored as its result.
-    pub(super) fn end_stability(&mut self, job: JobId, error: Option<&UserError>) {
-        if let (Some(key), Some(error)) = (self.stabilities.end(job), error) {
-            self.stabilities.keep(key, Err(error.clone()));
-        }
     }
 }
