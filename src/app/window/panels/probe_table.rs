@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
+use egui::style::ScrollStyle;
 use egui::{Button, Grid, Response, RichText, Role, ScrollArea, Ui, WidgetInfo};
 
 use super::{Panel, PanelContext, overview};
@@ -79,6 +80,7 @@ impl Panel for ProbeTable {
             }),
             None => rows.sort_by(|a, b| a.name.cmp(&b.name)),
         }
+        ui.spacing_mut().scroll = ScrollStyle::thin(); // always seen, as the pane is seldom as wide as the table
         ScrollArea::both().auto_shrink(false).show(ui, |ui| {
             ui.add_space(6.0);
             ui.horizontal(|ui| {
@@ -132,7 +134,8 @@ impl ProbeTable {
 
 /// A heading to click; the column that rows are sorted by has an arrow beside it, `down` or up.
 fn heading(ui: &mut Ui, name: &str, down: Option<bool>) -> Response {
-    let text = if down.is_some() { RichText::new(name).strong() } else { RichText::new(name).weak() };
+    let lines = name.replacen(' ', "\n", 1); // headings are wider than their numbers
+    let text = if down.is_some() { RichText::new(lines).strong() } else { RichText::new(lines).weak() };
     let heading = ui.add(Button::new(text).frame_when_inactive(false));
     heading.widget_info(|| WidgetInfo::selected(Role::Button, true, down.is_some(), name));
     if let Some(down) = down {
