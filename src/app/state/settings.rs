@@ -1,6 +1,7 @@
 //! Settings kept between sessions (theme, device, recently used entries): a JSON file in the user's configuration folder.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use super::connection::Host;
 use crate::app::jobs::tasks::TrainPlaceSettings;
 use crate::model::io::atomic_file;
+use crate::model::io::file_lock::{self, LockedFile};
 
 /// Most recently used entries of one kind.
 const MAX_RECENT: usize = 12;
@@ -178,6 +180,9 @@ impl Settings {
     /// Writes to the file `path` what differs from `base`, which was last read or written; the rest stays as another window has
     /// written it meanwhile.
     pub fn save_changes(&self, base: &Self, path: &Path) -> Result<(), SettingsError> {
+        // Another window that saves at this moment is waited for. Without locks, one of the two may lose its change.
+        let lock = File::options().write(true).create(true).truncate(false).open(path.with_extension("lock"));
+        let _lock = lock.ok().filter(|lock| file_lock::lock(lock).is_ok()).map(LockedFile);
         if !path.exists() {
             return self.save(path);
         }
@@ -276,6 +281,23 @@ mod tests {
         replaced.recent.runs = ["d", "b", "a"].map(PathBuf::from).into();
         replaced.save_changes(&found, &path).expect("saved");
         assert_eq!(Settings::load(&path).expect("loaded").recent.runs, replaced.recent.runs);
+    }
+
+    #[test]
+    fn windows_that_save_at_the_same_moment_lose_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = &folder.path().join("settings.json");
+        let save = |window: usize| {
+            let mut base = Settings::default();
+            for change in 0..12 {
+                let mut own = base.clone();
+                own.library.folded.insert(format!("{window}.{change}"), true);
+                own.save_changes(&base, path).expect("saved");
+                base = own;
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|window| drop(scope.spawn(move || save(window)))));
+        assert_eq!(Settings::load(path).expect("loaded").library.folded.len(), 48);
     }
 
     #[test]
