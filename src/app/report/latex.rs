@@ -6,10 +6,19 @@ use crate::model::io::escape::shown;
 /// Makes a table that is wider than the text as wide as it; others keep their size.
 const SHRINK: &str = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n";
 
+/// The fewest columns of a table that is set sideways, with the package rotating: as wide as the text, it could not be read.
+const SIDEWAYS: usize = 13;
+
 /// Renders a `table` environment with caption and label, the notes below it in small print.
 pub fn render(table: &Table) -> String {
     let align: String = table.columns.iter().map(|column| if column.numbers { 'c' } else { 'l' }).collect();
-    let mut text = String::from("% \\usepackage{booktabs,graphicx}\n\\begin{table}[h]\n\\centering\n");
+    let (name, place, package) = if table.columns.len() < SIDEWAYS {
+        ("table", "[h]", "")
+    } else {
+        ("sidewaystable", "", ",rotating")
+    };
+    let mut text =
+        format!("% \\usepackage{{booktabs,graphicx{package}}}\n\\begin{{{name}}}{place}\n\\centering\n");
     // The name of a run may hold what LaTeX would interpret; in a label nothing can be escaped.
     let label = table.id.replace(['\\', '{', '}', '%', '#', '&', '$', '~', '^'], "-");
     text.push_str(&format!("\\caption{{{}.}}\n\\label{{tab:{label}}}\n", escape(&table.title)));
@@ -28,7 +37,7 @@ pub fn render(table: &Table) -> String {
     for note in &table.notes {
         text.push_str(&format!("\n\\par\\smallskip{{\\footnotesize {}}}\n", escape(note)));
     }
-    text.push_str("\\end{table}\n");
+    text.push_str(&format!("\\end{{{name}}}\n"));
     text
 }
 
@@ -95,4 +104,23 @@ fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::report::table::Column;
+
+    #[test]
+    fn a_table_of_many_columns_is_set_sideways() {
+        let begins = |columns: usize| {
+            let column = |number: usize| Column::numbers(number.to_string());
+            let text = render(&Table { columns: (0..columns).map(column).collect(), ..Table::default() });
+            let name = text.split_once("\\begin{").and_then(|(_, rest)| rest.split_once('}')).unwrap().0;
+            assert!(text.ends_with(&format!("\\end{{{name}}}\n")));
+            (name.to_owned(), text.contains("rotating"))
+        };
+        assert_eq!(begins(SIDEWAYS - 1), ("table".to_owned(), false));
+        assert_eq!(begins(SIDEWAYS), ("sidewaystable".to_owned(), true));
+    }
 }
