@@ -61,54 +61,30 @@ impl ExtractOptions {
 }
 
 /// An event of an extraction.
+#[expect(missing_docs, reason = "each variant says what its fields are")]
 pub enum Event<'a> {
     /// A batch is done.
     Progress(Pace),
     /// Images were checked for whether they can be read.
     Looked(Pace),
-    /// Cached tokens are being compared with their digests.
-    Verifying {
-        /// Bytes read so far.
-        read: u64,
-        /// Bytes to be read.
-        total: u64,
-    },
+    /// Cached tokens are being compared with their digests: bytes read so far, of all to be read.
+    Verifying { read: u64, total: u64 },
     /// The content of a shard does not match its digest: the tokens of its images are extracted again.
     Damaged(&'a Damage),
-    /// Shards of an earlier version had no digests; these were added.
-    Adopted {
-        /// Number of these shards.
-        shards: usize,
-    },
+    /// So many shards of an earlier version had no digests; these were added.
+    Adopted { shards: usize },
     /// Images were compared with their stored digests.
     Compared(Pace),
-    /// Images have changed since their tokens were extracted: they are extracted again.
-    Changed {
-        /// Indices of the samples.
-        samples: &'a [usize],
-    },
-    /// Some tokens have no stored digests of their images.
-    Unknown {
-        /// Number of these images.
-        images: usize,
-    },
-    /// Images could not be read when the cached tokens were extracted, and have none.
-    LeftOut {
-        /// Number of these images.
-        images: usize,
-    },
-    /// The device ran out of memory.
-    OutOfMemory {
-        /// Number of images per forward pass from here on.
-        images: usize,
-    },
-    /// An image cannot be read and is left out.
-    Unreadable {
-        /// Index of the sample.
-        sample: usize,
-        /// The error.
-        why: &'a str,
-    },
+    /// The images of these samples have changed since their tokens were extracted: they are extracted again.
+    Changed { samples: &'a [usize] },
+    /// The tokens of so many images have no stored digests of them.
+    Unknown { images: usize },
+    /// So many images could not be read when the cached tokens were extracted, and have none.
+    LeftOut { images: usize },
+    /// The device ran out of memory: from here on a forward pass takes so many images.
+    OutOfMemory { images: usize },
+    /// The image of this sample cannot be read and is left out.
+    Unreadable { sample: usize, why: &'a str },
     /// Images are in both the training and the held-out part, in the words of [`shared_images`].
     Shared(String),
     /// The extraction has finished.

@@ -42,68 +42,26 @@ use crate::model::train::{HeadTrainer, TrainCursor};
 
 /// Progress of a training, passed to its callback. A callback that returns [`ControlFlow::Break`] stops the
 /// training after the current batch or step.
+#[expect(missing_docs, reason = "each variant says what its fields are")]
 pub enum Event<'a> {
-    /// Another machine trained last in the run's folder: whether it still does takes up to three minutes to tell.
-    Watch {
-        /// Its name.
-        host: String,
-    },
-    /// The amount of work, before any token is extracted.
-    Plan {
-        /// The tokens to extract.
-        tokens: &'a Plan,
-        /// The dataset of their images.
-        dataset: &'a Dataset,
-        /// Training steps, summed over all seeds.
-        steps: usize,
-        /// The smallest difference, in percentage points, that the training could show ([`smallest_difference`]).
-        shows: f64,
-    },
-    /// Progress of the token extraction.
-    Extract {
-        /// The extraction's own event.
-        event: extract::Event<'a>,
-        /// The dataset of the images.
-        dataset: &'a Dataset,
-    },
-    /// The tokens and the run's folder are ready; training begins or resumes.
-    Begin {
-        /// The run and its folder.
-        run: &'a Run,
-        /// Name of the compute device.
-        device: &'a str,
-    },
-    /// A step of all heads is done.
-    Step {
-        /// The seed under way.
-        seed: u64,
-        /// Epoch and step reached within the seed.
-        position: TrainCursor,
-        /// Steps per epoch.
-        steps: usize,
-        /// All heads.
-        trainers: &'a [HeadTrainer],
-        /// Images trained on, over all seeds.
-        progress: Pace,
-    },
+    /// The machine of this name trained last in the run's folder: whether it still does takes up to three minutes to tell.
+    Watch { host: String },
+    /// Before any token is extracted: the tokens to extract, the dataset of their images, the training steps over all seeds, and the
+    /// smallest difference, in percentage points, that the training could show ([`smallest_difference`]).
+    Plan { tokens: &'a Plan, dataset: &'a Dataset, steps: usize, shows: f64 },
+    /// Progress of the token extraction: its own event, and the dataset of the images.
+    Extract { event: extract::Event<'a>, dataset: &'a Dataset },
+    /// The tokens and the run's folder are ready; training begins or resumes on the device of this name.
+    Begin { run: &'a Run, device: &'a str },
+    /// A step of all heads is done: the seed under way, the epoch and step reached within it, the steps of an epoch, and the images
+    /// trained on over all seeds.
+    Step { seed: u64, position: TrainCursor, steps: usize, trainers: &'a [HeadTrainer], progress: Pace },
     /// One batch of an evaluation is done.
     Evaluation,
     /// All heads were evaluated within an epoch, between two steps.
-    Between {
-        /// The seed under way.
-        seed: u64,
-        /// All heads.
-        trainers: &'a [HeadTrainer],
-    },
+    Between { seed: u64, trainers: &'a [HeadTrainer] },
     /// An epoch of all heads is done, evaluated and saved.
-    Epoch {
-        /// The seed under way.
-        seed: u64,
-        /// Epoch and step reached within the seed.
-        position: TrainCursor,
-        /// All heads.
-        trainers: &'a [HeadTrainer],
-    },
+    Epoch { seed: u64, position: TrainCursor, trainers: &'a [HeadTrainer] },
     /// This seed is done and its probes are in the run's folder.
     Seed(u64),
 }
