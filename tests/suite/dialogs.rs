@@ -25,7 +25,7 @@ fn a_dialog_takes_the_focus_keeps_tab_within_it_and_gives_the_focus_up() {
         ("connect…", "Host"),
         ("definitions", "Find in definitions"),
         ("keep as finding", "Note"),
-        ("export reading order", "Format"),
+        ("export reading order", "Export to"),
         ("about", "Take the tour"),
     ] {
         window.harness.get_by_role_and_label(Role::TextInput, "Filter images").focus();
@@ -58,6 +58,21 @@ fn tab_stops_at_no_edge_that_only_a_mouse_can_drag() {
         }
     }
     assert!(stops.len() > 30, "the figures are reached, too: {}", stops.len());
+}
+
+#[test]
+fn tab_goes_through_what_is_at_the_right_of_a_line_from_left_to_right() {
+    let mut window = Window::ready();
+    for line in [&["Find action…", "System", "Light", "Dark"][..], &["Open probes…", "Open run…"]] {
+        window.harness.get_by_role_and_label(Role::Button, line[0]).focus();
+        window.harness.run();
+        let right = |window: &Window, name: &str| window.harness.get_by_label(name).rect().right();
+        for pair in line.windows(2) {
+            assert!(right(&window, pair[0]) < right(&window, pair[1]), "{pair:?}");
+            window.press(Modifiers::NONE, Key::Tab);
+            assert_eq!(focused(&window).as_deref(), Some(pair[1]));
+        }
+    }
 }
 
 #[test]
@@ -106,13 +121,15 @@ fn enter_in_a_field_does_what_the_default_button_says_unless_that_replaces_a_fil
     export_to(&mut window, &file);
     window.press(Modifiers::NONE, Key::Enter);
     assert!(window.has("will be replaced"), "only its button replaces a file");
-    assert_eq!(focused(&window).as_deref(), Some("Format"), "the focus is not lost");
+    assert_eq!(focused(&window).as_deref(), Some("Export to"), "the focus is not lost");
 }
 
 #[test]
 fn a_list_closes_once_an_entry_is_chosen_by_keyboard() {
     let mut window = Window::ready();
     window.choose_action("export reading order");
+    window.harness.get_by_role_and_label(Role::ComboBox, "Format").focus();
+    window.harness.run();
     for key in [Key::Enter, Key::ArrowDown, Key::ArrowDown] {
         window.press(Modifiers::NONE, key);
         assert!(window.has("CSV, the numbers"), "the list is open after {key:?}");

@@ -1,11 +1,12 @@
 //! The band over the panes while the connection to a remote worker is being made, or is lost.
 
 use eframe::egui;
-use egui::{Align, Frame, Label, Layout, Margin, RichText, Stroke, Ui};
+use egui::{Frame, Label, Margin, RichText, Stroke, Ui};
 
 use crate::app::state::connection::Connection;
 use crate::app::window::panels::{PanelContext, UiAction};
 use crate::app::window::style;
+use crate::app::window::widgets::at_right;
 use crate::viz::draw::color32;
 
 /// Room for the buttons.
@@ -34,13 +35,13 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                     }
                 });
             });
-            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            at_right(ui, |ui| {
+                if why.is_some() && ui.button("Connect now").clicked() {
+                    cx.actions.push(UiAction::ConnectNow);
+                }
                 let about = "Compute here again, with nothing open";
                 if ui.button("Disconnect").on_hover_text(about).clicked() {
                     cx.actions.push(UiAction::Connect(None));
-                }
-                if why.is_some() && ui.button("Connect now").clicked() {
-                    cx.actions.push(UiAction::ConnectNow);
                 }
             });
         });

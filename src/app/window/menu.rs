@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use eframe::egui;
-use egui::{
-    Align, Button, KeyboardShortcut, Layout, MenuBar, Modifiers, RichText, Role, ScrollArea, Ui, WidgetInfo,
-};
+use egui::{Button, KeyboardShortcut, MenuBar, Modifiers, RichText, Role, ScrollArea, Ui, WidgetInfo};
 
 use super::{MainWindow, style, widgets};
 use crate::app::state::command::{Action, Command, Menu, Shortcut};
@@ -33,16 +31,15 @@ pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 area.show(ui, |ui| entries(window, ui, cx, menu));
             });
         }
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let gap = ui.spacing().item_spacing.x;
-            theme(ui, cx);
-            ui.add_space(gap);
+        widgets::at_right(ui, |ui| {
             let key = Action::Palette.shortcut().map(Shortcut::text).unwrap_or_default();
             let find = ui.button((Action::Palette.text(), RichText::new(key).small().weak()));
             find.widget_info(|| WidgetInfo::labeled(Role::Button, true, Action::Palette.text()));
             if find.on_hover_text(Action::Palette.tooltip()).clicked() {
                 cx.choose(Action::Palette);
             }
+            ui.add_space(ui.spacing().item_spacing.x);
+            theme(ui, cx);
         });
     });
 }
@@ -159,7 +156,7 @@ fn panes(window: &mut MainWindow, ui: &mut Ui) {
 /// The choice of theme: light, dark, or the system's.
 fn theme(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     ui.spacing_mut().item_spacing.x = 2.0;
-    for choice in ThemeChoice::ALL.into_iter().rev() {
+    for choice in ThemeChoice::ALL {
         let label = ui.selectable_label(cx.state.settings.theme == choice, choice.name());
         if label.on_hover_text("Theme").clicked() {
             cx.send(Command::SetTheme(choice));

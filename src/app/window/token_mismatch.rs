@@ -1,11 +1,12 @@
 //! The band over the panes while the shown probe reads other tokens than it was trained on.
 
 use eframe::egui;
-use egui::{Align, Frame, Label, Layout, Margin, RichText, Stroke, Ui};
+use egui::{Frame, Label, Margin, RichText, Stroke, Ui};
 
 use crate::app::jobs::info::{BackboneInfo, Compatibility};
 use crate::app::state::command::Command;
 use crate::app::window::panels::PanelContext;
+use crate::app::window::widgets::at_right;
 use crate::viz::draw::paint::color32;
 
 /// Room for the button.
@@ -35,20 +36,20 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             });
             let Some(wanted) = wanted else { return };
             let about = format!("All open backbones read images this way: {}", wanted.text());
-            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            at_right(ui, |ui| {
                 let suits = |info: &BackboneInfo| {
                     library.probes.get(&probe)?.status.ready().map(|own| own.suits(info))
                 };
                 let found = library.backbone_of(probe).map(|(id, _)| id);
                 let suited = || library.open_backbones().find(|(_, info)| suits(info) == Some(true));
+                if ui.button("Read as it was trained").on_hover_text(about).clicked() {
+                    cx.send(Command::SetBackboneOptions(wanted));
+                }
                 if let Some(id) = found.or_else(|| Some(suited()?.0)) {
                     let about = "Opens the backbone a second time; the other columns stay as they are";
                     if ui.button("Open beside").on_hover_text(about).clicked() {
                         cx.send(Command::OpenBeside(id, wanted));
                     }
-                }
-                if ui.button("Read as it was trained").on_hover_text(about).clicked() {
-                    cx.send(Command::SetBackboneOptions(wanted));
                 }
             });
         });

@@ -6,12 +6,12 @@ use eframe::egui;
 use egui::containers::menu::{MenuButton, MenuConfig, MenuState};
 use egui::epaint::Mesh;
 use egui::style::ScrollAnimation;
+use egui::{Align, Layout, Rect, TextStyle, TextWrapMode, Ui, Vec2, WidgetInfo, WidgetText};
 use egui::{
     Button, Color32, ComboBox, FocusDirection, Frame, Galley, Key, Label, Margin, Modifiers, Popup, Pos2,
     Response,
 };
 use egui::{PopupCloseBehavior, Role, ScrollArea, Sense, SetOpenCommand, Shape, Slider, Stroke, TextEdit};
-use egui::{TextStyle, TextWrapMode, Ui, Vec2, WidgetInfo, WidgetText};
 
 use super::style;
 use crate::viz::draw::{color32, font};
@@ -29,6 +29,22 @@ pub fn field(ui: &mut Ui, name: &str, edit: TextEdit<'_>) -> Response {
     let response = ui.add(edit);
     response.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, name));
     response
+}
+
+/// Draws controls at the right end of a line, from left to right as the Tab key goes through them; the room before them.
+/// Their width is that of the last pass, and another pass follows where it has changed.
+pub fn at_right(ui: &mut Ui, add: impl FnOnce(&mut Ui)) -> Rect {
+    let id = ui.unique_id().with("at right");
+    let known: f32 = ui.ctx().data(|data| data.get_temp(id)).unwrap_or_default();
+    let mut before = ui.available_rect_before_wrap();
+    before.set_width((before.width() - known).max(0.0));
+    ui.add_space(before.width());
+    let width = ui.with_layout(Layout::left_to_right(Align::Center), add).response.rect.width();
+    if (width - known).abs() > 0.5 {
+        ui.ctx().data_mut(|data| data.insert_temp(id, width));
+        ui.ctx().request_discard("the controls at the right have another width");
+    }
+    before
 }
 
 /// The height of a list in a dialog: `height`, or what a small or zoomed window has room for.

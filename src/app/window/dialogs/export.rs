@@ -123,6 +123,20 @@ impl Export {
     fn choices(&mut self, ui: &mut Ui) -> (Answer<ExportStep>, bool) {
         let mut answer = Answer::Open;
         dialog::fields("export").show(ui, |ui| {
+            // It comes first, and so has the focus: Enter exports.
+            ui.label("File");
+            ui.horizontal(|ui| {
+                let edit = egui::TextEdit::singleline(&mut self.path).desired_width(dialog::FIELD_PX);
+                if widgets::field(ui, "Export to", edit).changed() {
+                    self.sync_format();
+                }
+                if ui.button("Choose…").clicked() {
+                    let name =
+                        Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned());
+                    answer = Answer::Given(ExportStep::Choose(name.unwrap_or_default()));
+                }
+            });
+            ui.end_row();
             let label = ui.label("Format").id;
             let shown = FORMATS.iter().find(|(id, _)| *id == self.format).map_or("", |(_, name)| *name);
             let (numbers, moves) = (!self.plot.is_comparison(), self.plot.steps() > 0);
@@ -177,21 +191,6 @@ impl Export {
                 ui.label(egui::RichText::new(note).small().weak());
                 ui.end_row();
             }
-            ui.label("File");
-            ui.horizontal(|ui| {
-                // Typing another ending may show or hide rows above: an id by place would lose the focus.
-                let id = egui::Id::unique("export file");
-                let edit = egui::TextEdit::singleline(&mut self.path).desired_width(dialog::FIELD_PX).id(id);
-                if widgets::field(ui, "Export to", edit).changed() {
-                    self.sync_format();
-                }
-                if ui.button("Choose…").clicked() {
-                    let name =
-                        Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned());
-                    answer = Answer::Given(ExportStep::Choose(name.unwrap_or_default()));
-                }
-            });
-            ui.end_row();
         });
         let file = self.file();
         let there = dialog::check_folder(ui, &mut self.disk, &file, &mut self.error);

@@ -15,7 +15,7 @@ use crate::app::jobs::{ClassChoice, ColumnId};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{ColumnState, RevealTarget};
 use crate::app::window::style;
-use crate::app::window::widgets::{fit, menu_button};
+use crate::app::window::widgets::{at_right, fit, menu_button};
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::other_class;
@@ -274,13 +274,13 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
         if name.clicked() {
             cx.send(Command::Focus(id));
         }
-        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
-            let more = egui::Button::new("More").frame_when_inactive(false);
-            menu_button(ui, more, |ui| menu(ui, cx, id)).on_hover_text("Intervene, move, remove");
+        at_right(ui, |ui| {
             let pin = ui.selectable_label(pinned, if pinned { "Pinned" } else { "Pin" });
             if pin.on_hover_text("The others show how far they are from this one").clicked() {
                 cx.send(Command::Pin((!pinned).then_some(id)));
             }
+            let more = egui::Button::new("More").frame_when_inactive(false);
+            menu_button(ui, more, |ui| menu(ui, cx, id)).on_hover_text("Intervene, move, remove");
         });
     });
     ui.spacing_mut().interact_size.y = 0.0; // lines of text, no higher than that

@@ -7,7 +7,7 @@ use egui::{UiBuilder, WidgetInfo};
 use super::{Panel, PanelContext, PanelPlace, UiAction, placeholder};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Finding, FindingId};
-use crate::app::window::widgets::{field, follow_focus};
+use crate::app::window::widgets::{at_right, field, follow_focus};
 use crate::viz::draw::color32;
 use crate::viz::figures::dataset::folded;
 use crate::viz::{Info, TabGroup};
@@ -43,12 +43,12 @@ impl Panel for Findings {
         let all: Vec<(FindingId, &Finding)> = cx.state.findings.iter().collect();
         ui.horizontal(|ui| {
             ui.label(RichText::new("Findings").size(14.5).strong());
-            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                if ui.button("Hide").on_hover_text("Show the library").clicked() {
-                    cx.actions.push(UiAction::Findings);
-                }
+            at_right(ui, |ui| {
                 if !all.is_empty() {
                     cx.button(ui, Button::new(Action::Share.text()), Action::Share);
+                }
+                if ui.button("Hide").on_hover_text("Show the library").clicked() {
+                    cx.actions.push(UiAction::Findings);
                 }
             });
         });

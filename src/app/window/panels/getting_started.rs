@@ -1,13 +1,14 @@
 //! The card for getting started: three steps, with what is open already and buttons that open the rest.
 
 use eframe::egui;
-use egui::{Align, Align2, FontId, Frame, Layout, Margin, RichText, Sense, Ui, Vec2};
+use egui::{Align, Align2, FontId, Frame, Layout, Margin, RichText, Sense, Ui, UiBuilder, Vec2};
 
 use super::{PanelContext, placeholder};
 use crate::app::format::counted;
 use crate::app::state::command::Action;
 use crate::app::state::{Backbone, State, Status};
 use crate::app::window::style;
+use crate::app::window::widgets::at_right;
 use crate::viz::draw::color32;
 
 /// Width of the card.
@@ -113,8 +114,8 @@ fn step_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next:
             let (text, font) = ((at + 1).to_string(), FontId::proportional(13.0));
             ui.painter().text(badge.center(), Align2::CENTER_CENTER, text, font, color32(theme.ink));
         }
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            for (at, (action, text)) in step.actions.iter().enumerate().rev() {
+        let room = at_right(ui, |ui| {
+            for (at, (action, text)) in step.actions.iter().enumerate() {
                 let button = egui::Button::new(*text);
                 let first = next && at == 0;
                 let button = if first { button.fill(ui.visuals().selection.bg_fill) } else { button };
@@ -123,10 +124,11 @@ fn step_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next:
                     cx.choose(*action);
                 }
             }
-            ui.with_layout(Layout::left_to_right(Align::Center), |ui| match &step.done {
-                Some(done) => drop(ui.add(egui::Label::new(done).truncate())),
-                None => drop(ui.add(egui::Label::new(step.text).wrap())),
-            });
+        });
+        let room = UiBuilder::new().max_rect(room).layout(Layout::left_to_right(Align::Center));
+        ui.scope_builder(room, |ui| match &step.done {
+            Some(done) => drop(ui.add(egui::Label::new(done).truncate())),
+            None => drop(ui.add(egui::Label::new(step.text).wrap())),
         });
     });
     if let Some(error) = step.error.as_ref().filter(|_| step.done.is_none()) {

@@ -2,14 +2,14 @@
 //! and the log.
 
 use eframe::egui;
-use egui::{Align, Layout, RichText, ScrollArea, Ui};
+use egui::{RichText, ScrollArea, Ui};
 
 use super::{Panel, PanelContext, PanelPlace, UiAction, placeholder};
 use crate::app::jobs::JobId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Job, JobKind, Severity};
 use crate::app::window::style;
-use crate::app::window::widgets::follow_focus;
+use crate::app::window::widgets::{at_right, follow_focus};
 use crate::viz::draw::paint::color32;
 use crate::viz::{Info, TabGroup};
 
@@ -33,15 +33,15 @@ impl Panel for Jobs {
         ui.add_space(4.0);
         ui.horizontal(|ui| {
             ui.label(RichText::new("Jobs and log").size(14.5).strong());
-            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                if ui.button("Hide").clicked() {
-                    cx.actions.push(UiAction::Jobs);
-                }
-                for action in [Action::CopyLog, Action::CancelAll] {
+            at_right(ui, |ui| {
+                for action in [Action::CancelAll, Action::CopyLog] {
                     let button = ui.add_enabled(action.enabled(cx.state), egui::Button::new(action.text()));
                     if button.on_disabled_hover_text(action.missing()).clicked() {
                         cx.choose(action);
                     }
+                }
+                if ui.button("Hide").clicked() {
+                    cx.actions.push(UiAction::Jobs);
                 }
             });
         });

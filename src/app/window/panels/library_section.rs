@@ -2,13 +2,14 @@
 //! larger part.
 
 use eframe::egui;
-use egui::{Align, CursorIcon, Layout, Rect, RichText, Role, Sense, Ui, Vec2, WidgetInfo, pos2};
+use egui::{Align, CursorIcon, Layout, Rect, RichText, Role, Sense, Ui, UiBuilder, Vec2, WidgetInfo, pos2};
 
 use super::PanelContext;
 use super::library_row::HEIGHT_PX;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::settings::LibrarySections;
 use crate::app::window::style;
+use crate::app::window::widgets::at_right;
 use crate::viz::draw::{color32, font};
 
 /// Height of a row and the gap below it.
@@ -113,21 +114,22 @@ pub fn header(
             next.folded.insert(section.name().to_owned(), !folded);
             cx.send(Command::SetLibrary(Box::new(next)));
         }
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        let room = at_right(ui, |ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
-            for (action, text) in actions.iter().rev() {
+            for (action, text) in actions {
                 let response = ui.small_button(*text).on_hover_text(action.keyed());
                 response.widget_info(|| WidgetInfo::labeled(Role::Button, true, action.text()));
                 if response.clicked() {
                     cx.choose(*action);
                 }
             }
-            if folded && !content.is_empty() && ui.available_width() >= MIN_CONTENT_PX {
-                ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
-                    ui.add(egui::Label::new(RichText::new(content).small().weak()).truncate());
-                });
-            }
         });
+        if folded && !content.is_empty() && room.width() >= MIN_CONTENT_PX {
+            let room = UiBuilder::new().max_rect(room).layout(Layout::left_to_right(Align::Center));
+            ui.scope_builder(room, |ui| {
+                ui.add(egui::Label::new(RichText::new(content).small().weak()).truncate());
+            });
+        }
     });
     !folded
 }

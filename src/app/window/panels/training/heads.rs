@@ -3,6 +3,7 @@
 use eframe::egui;
 use egui::{CollapsingHeader, RichText, Ui};
 
+use crate::app::window::widgets::at_right;
 use crate::model::probe::head::{Group, HEADS, HeadSpec, of_paper};
 
 /// Draws the groups; `chosen` are ids of heads, kept in the order of the list. `without_cls` is the name of
@@ -12,14 +13,14 @@ pub fn ui(ui: &mut Ui, chosen: &mut Vec<String>, without_cls: Option<&str>) {
     ui.horizontal(|ui| {
         ui.label(RichText::new("Heads").strong());
         ui.weak(format!("{} of {}", chosen.len(), HEADS.len()));
-        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+        at_right(ui, |ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
-            if ui.small_button("None").on_hover_text("Choose no heads").clicked() {
-                chosen.clear();
-            }
             if ui.small_button("The paper's").on_hover_text("All heads of the paper's tables").clicked() {
                 let papers = of_paper().filter(|kind| absent(kind).is_none());
                 *chosen = papers.map(|kind| kind.id.to_owned()).collect();
+            }
+            if ui.small_button("None").on_hover_text("Choose no heads").clicked() {
+                chosen.clear();
             }
         });
     });

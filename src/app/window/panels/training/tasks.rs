@@ -9,6 +9,7 @@ use crate::app::state::command::Command;
 use crate::app::state::{JobKind, Phase, TaskPlan, WatchedRun};
 use crate::app::window::panels::{PanelContext, placeholder};
 use crate::app::window::style;
+use crate::app::window::widgets::at_right;
 use crate::viz::draw::paint::color32;
 
 /// Maximum height of the list of tasks.
@@ -62,17 +63,17 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     ui.horizontal(|ui| {
         let text = if tasks.all.is_empty() { "Checking its tasks…".to_owned() } else { tasks.summary() };
         ui.label(RichText::new(text).strong());
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        at_right(ui, |ui| {
             let free = !cx.state.is_asking_of_tasks();
-            let cancel = ui.add_enabled(free && tasks.are_active(), Button::new("Cancel tasks"));
-            let about = "Cancels all tasks; finished work is kept, and they can be retried";
-            if cancel.on_hover_text(about).clicked() {
-                cx.send(Command::EndTasks(folder.clone()));
-            }
             let retry = ui.add_enabled(free && tasks.can_retry(), Button::new("Retry failed"));
             let about = "Resubmits what failed or was stopped, and what waited for it; finished work is kept";
             if retry.on_hover_text(about).clicked() {
                 cx.send(Command::RetryTasks(folder.clone()));
+            }
+            let cancel = ui.add_enabled(free && tasks.are_active(), Button::new("Cancel tasks"));
+            let about = "Cancels all tasks; finished work is kept, and they can be retried";
+            if cancel.on_hover_text(about).clicked() {
+                cx.send(Command::EndTasks(folder.clone()));
             }
         });
     });
