@@ -4,13 +4,14 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use ssmprobe::app::jobs::extract::TokenSettings;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
 use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::train::TrainSettings;
+use ssmprobe::app::jobs::training::RunSnapshot;
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainResult,
     ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Progress, Request, Unit,
@@ -985,6 +986,55 @@ fn stars_and_notes_are_found_taken_back_and_kept_with_the_image_they_are_on() {
     assert_eq!(show(&mut again, false, "beak").len(), 1);
     again.restore(Workspace::default());
     assert_eq!((notes(&again).len(), again.findings.stars().count()), (0, 0), "they are the workspace's");
+}
+
+#[test]
+fn a_run_is_part_of_its_workspace_before_it_is_read_and_stays_away_once_it_is_closed() {
+    let mut state = State::new(Settings::default());
+    let runs = ["runs/one", "runs/two"].map(PathBuf::from);
+    state.restore(Workspace { runs: runs.to_vec(), ..Workspace::default() });
+    let known = |state: &State| state.workspace(json!(null)).runs;
+    assert_eq!(known(&state), runs);
+    let snapshot = Arc::new(RunSnapshot::waiting(&runs[0]));
+    let read = || Event::RunRead { job: None, folder: runs[0].clone(), snapshot: Ok(snapshot.clone()) };
+    assert_eq!(state.apply(read()), [Request::Follow(runs.to_vec())], "the other one is watched on");
+    state.dispatch(Command::CloseRun(runs[0].clone()));
+    state.apply(read()); // was on its way
+    assert_eq!(known(&state), runs[1..]);
+}
+
+#[test]
+fn a_probe_that_is_written_anew_while_it_is_opened_is_opened_again() {
+    let mut state = State::new(Settings::default());
+    let folder = PathBuf::from("run");
+    state.restore(Workspace { runs: vec![folder.clone()], ..Workspace::default() });
+    let mut read = |seconds: u64| {
+        let written = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let probes = vec![(folder.join("probes/a.safetensors"), written)];
+        let snapshot = Ok(Arc::new(RunSnapshot { probes, ..RunSnapshot::waiting(&folder) }));
+        state.apply(Event::RunRead { job: None, folder: folder.clone(), snapshot })
+    };
+    read(1); // those that it had when it was opened are opened by who opens it
+    let (first, _) = probe_asked(&read(2));
+    let again = read(3);
+    let [Request::Cancel(cancelled), Request::Compute(second, _)] = again[..] else { panic!("{again:?}") };
+    assert!(cancelled == first && second != first);
+    assert!(read(3).is_empty(), "it is the same file");
+}
+
+#[test]
+fn what_a_newer_version_wrote_stays_in_the_workspace() {
+    let home = TempDir::new().expect("a folder");
+    let path = home.path().join("w.ssmprobe");
+    let text = json!({"ssmprobe_workspace": 1, "lenses": [{"kind": "new"}]}).to_string();
+    std::fs::write(&path, text).expect("written");
+    let mut state = State::new(Settings::default());
+    state.restore(Workspace::load(&path).expect("a workspace"));
+    state.workspace(json!(null)).save(&path).expect("saved");
+    let rest = Workspace::load(&path).expect("its own").rest;
+    assert_eq!(serde_json::Value::from(rest), json!({"lenses": [{"kind": "new"}]}));
+    state.restore(Workspace::default());
+    assert!(state.workspace(json!(null)).rest.is_empty(), "another one has none of it");
 }
 
 #[test]

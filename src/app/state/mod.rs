@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use self::browser::Browser;
 pub use self::columns::{Column, ColumnState};
@@ -144,6 +144,8 @@ pub struct State {
     /// Whether the demo is being opened, which the user did not choose.
     opens_demo: bool,
     undo: Undo,
+    /// What the workspace holds that this version does not know.
+    rest: Map<String, Value>,
     /// The options that the shown probes were trained with, when last compared.
     common_options: backbone_options::CommonOptions,
     known_limits: KnownLimits,

@@ -71,12 +71,13 @@ impl State {
             explain: self.explain,
             masks: self.masks.clone(),
             backbone_options: self.backbone_options,
-            runs: self.training.runs.keys().cloned().collect(),
+            runs: self.training.runs.keys().chain(&self.training.unread).cloned().collect(),
             training: self.training.form.clone(),
             layout,
             host: self.connection.host().cloned(),
             saved_as: None,
             unsaved: false,
+            rest: self.rest.clone(),
         }
     }
 
@@ -130,7 +131,7 @@ impl State {
         self.selection.image = there.or_else(|| self.library.images.keys().next().copied());
         self.selection.retain(&self.columns);
         (self.views, self.explain, self.masks) = (workspace.views, workspace.explain, workspace.masks);
-        self.backbone_options = workspace.backbone_options;
+        (self.backbone_options, self.rest) = (workspace.backbone_options, workspace.rest);
         self.common_options =
             if self.columns.is_empty() { CommonOptions::Nothing } else { CommonOptions::Restored };
         requests.extend(open.into_iter().flat_map(|id| self.load_backbone(id)));

@@ -34,6 +34,8 @@ pub struct Training {
     typed_out: Option<PathBuf>,
     /// The open runs, by folder.
     pub runs: IndexMap<PathBuf, WatchedRun>,
+    /// The runs of the workspace that were not read yet.
+    pub(super) unread: Vec<PathBuf>,
     /// Whether the worker's machine has Slurm, as of the last preflight.
     pub(super) slurm: bool,
     /// The tasks of the next training.
@@ -97,7 +99,8 @@ impl Training {
         let (active, mut known) = (self.active.take(), std::mem::take(&mut self.runs));
         let folder = active.as_ref().and_then(|active| active.folder.as_ref());
         known.retain(|run, _| Some(run) == folder);
-        *self = Self { form: form.bounded(), active, runs: known, ..Self::default() };
+        let unread = runs.iter().filter(|run| !known.contains_key(*run)).cloned().collect();
+        *self = Self { form: form.bounded(), active, runs: known, unread, ..Self::default() };
         Request::Follow(runs)
     }
 

@@ -28,7 +28,8 @@ impl State {
 
     /// Whether no run is open, and there is neither finding nor star.
     fn has_no_results(&self) -> bool {
-        self.training.runs.is_empty() && self.findings.iter().len() + self.findings.stars().count() == 0
+        let has_runs = !(self.training.runs.is_empty() && self.training.unread.is_empty());
+        !has_runs && self.findings.iter().len() + self.findings.stars().count() == 0
     }
 
     /// The workspace without what changes automatically or with every view: the current image, the selected tabs, fingerprints

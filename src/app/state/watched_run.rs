@@ -95,7 +95,7 @@ impl State {
     /// The request to watch the folders of runs that may still change.
     pub(super) fn follow_runs(&self) -> Request {
         let open = self.training.runs.iter().filter(|(_, run)| matches!(run.phase, Phase::Open { .. }));
-        Request::Follow(open.map(|(folder, _)| folder.clone()).collect())
+        Request::Follow(open.map(|(folder, _)| folder).chain(&self.training.unread).cloned().collect())
     }
 
     /// Applies the content of a run's folder, read by the `job` that opens it, or by the watcher after a change.
@@ -105,6 +105,8 @@ impl State {
         folder: PathBuf,
         snapshot: Result<Arc<RunSnapshot>, UserError>,
     ) -> Vec<Request> {
+        let unread = self.training.unread.iter().position(|run| *run == folder);
+        unread.map(|at| self.training.unread.remove(at));
         let snapshot = match snapshot {
             Ok(snapshot) => snapshot,
             Err(error) => {
@@ -119,6 +121,9 @@ impl State {
             self.training.latest = Some((job, folder.clone()));
         }
         let Some(run) = self.training.runs.get_mut(&folder) else {
+            if job.is_none() && unread.is_none() {
+                return Vec::new(); // it was closed meanwhile
+            }
             self.training.runs.insert(folder, WatchedRun::new(&snapshot));
             return vec![self.follow_runs()];
         };
@@ -164,6 +169,10 @@ impl State {
                 // Its trace is of the earlier file.
                 (column.shown, column.key) = (ColumnState::Waiting(column.shown.trace().cloned()), None);
             }
+            // One that is being opened may have been read before the change.
+            let status = self.library.probes.get(&id).map(|probe| probe.status.clone());
+            requests.extend(status.and_then(|status| self.cancel_opening(&status)));
+            self.library.probes[&id].status.close();
             requests.extend(self.load_probe(id));
         }
         requests.extend(self.open_run_probes(new, false));

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use self::error::WorkspaceError;
 use super::connection::Host;
@@ -94,6 +94,9 @@ pub struct Workspace {
     /// In a session file: whether it has changes that the workspace file lacks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsaved: bool,
+    /// Fields that this version does not know, kept as found.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
 }
 
 /// A backbone of a workspace.
@@ -171,17 +174,12 @@ pub struct SavedColumn {
     /// The intervention on its reading.
     pub change: Intervention,
     /// Whether it is part of the comparison, or temporary.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub compared: bool,
 }
 
 fn yes() -> bool {
     true
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
-fn is_yes(compared: &bool) -> bool {
-    *compared
 }
 
 /// A file of a workspace that does not exist.
