@@ -18,6 +18,8 @@ use crate::viz::heading::uncapitalised;
 const OF_FIELDS: [Action; 3] = [Action::Undo, Action::Redo, Action::Paste];
 /// The height that the bar and the edges of a menu take.
 const BAR_PX: f32 = 60.0;
+/// The gap between themes.
+const THEME_GAP_PX: f32 = 2.0;
 /// Files of each kind in the menu Open recent.
 const RECENT: usize = 5;
 
@@ -38,7 +40,7 @@ pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
             if find.on_hover_text(Action::Palette.tooltip()).clicked() {
                 cx.choose(Action::Palette);
             }
-            ui.add_space(ui.spacing().item_spacing.x);
+            ui.add_space(THEME_GAP_PX);
             theme(ui, cx);
         });
     });
@@ -155,7 +157,7 @@ fn panes(window: &mut MainWindow, ui: &mut Ui) {
 
 /// The choice of theme: light, dark, or the system's.
 fn theme(ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    ui.spacing_mut().item_spacing.x = 2.0;
+    ui.spacing_mut().item_spacing.x = THEME_GAP_PX;
     for choice in ThemeChoice::ALL {
         let label = ui.selectable_label(cx.state.settings.theme == choice, choice.name());
         if label.on_hover_text("Theme").clicked() {

@@ -6,7 +6,7 @@ use eframe::egui;
 use egui::containers::menu::{MenuButton, MenuConfig, MenuState};
 use egui::epaint::Mesh;
 use egui::style::ScrollAnimation;
-use egui::{Align, Layout, Rect, TextStyle, TextWrapMode, Ui, Vec2, WidgetInfo, WidgetText};
+use egui::{Align, Layout, Rect, TextStyle, TextWrapMode, Ui, UiBuilder, Vec2, WidgetInfo, WidgetText};
 use egui::{
     Button, Color32, ComboBox, FocusDirection, Frame, Galley, Key, Label, Margin, Modifiers, Popup, Pos2,
     Response,
@@ -31,20 +31,24 @@ pub fn field(ui: &mut Ui, name: &str, edit: TextEdit<'_>) -> Response {
     response
 }
 
-/// Draws controls at the right end of a line, from left to right as the Tab key goes through them; the room before them.
-/// Their width is that of the last pass, and another pass follows where it has changed.
+/// Draws controls at the right end of a line, from left to right as the Tab key goes through them; the room before them. Their
+/// width is that of the last pass, and another pass follows where it has changed.
 pub fn at_right(ui: &mut Ui, add: impl FnOnce(&mut Ui)) -> Rect {
     let id = ui.unique_id().with("at right");
     let known: f32 = ui.ctx().data(|data| data.get_temp(id)).unwrap_or_default();
-    let mut before = ui.available_rect_before_wrap();
-    before.set_width((before.width() - known).max(0.0));
-    ui.add_space(before.width());
-    let width = ui.with_layout(Layout::left_to_right(Align::Center), add).response.rect.width();
-    if (width - known).abs() > 0.5 {
-        ui.ctx().data_mut(|data| data.insert_temp(id, width));
+    let all = ui.available_rect_before_wrap();
+    let own = all.with_min_x((all.right() - known).max(all.left()));
+    let mut own = ui.new_child(UiBuilder::new().max_rect(own).layout(Layout::left_to_right(Align::Center)));
+    add(&mut own);
+    let drawn = own.min_rect();
+    // What does not fit yet must not widen the pane.
+    ui.advance_cursor_after_rect(drawn.with_max_x(drawn.right().min(all.right())));
+    if (drawn.width() - known).abs() > 0.5 {
+        ui.ctx().data_mut(|data| data.insert_temp(id, drawn.width()));
         ui.ctx().request_discard("the controls at the right have another width");
+        ui.ctx().request_repaint(); // where this is the last pass of the frame
     }
-    before
+    all.with_max_x((drawn.left() - ui.spacing().item_spacing.x).max(all.left()))
 }
 
 /// The height of a list in a dialog: `height`, or what a small or zoomed window has room for.
