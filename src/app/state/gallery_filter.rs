@@ -129,6 +129,11 @@ impl State {
         }
     }
 
+    /// The column that predictions must differ from, unless it was removed since it was chosen.
+    pub fn differing_column(&self) -> Option<ColumnId> {
+        self.gallery_filter.differs.filter(|column| self.columns.contains_key(column))
+    }
+
     /// The number of images in scope.
     pub fn images_in_scope(&self) -> usize {
         self.library.images.values().filter(|image| self.in_scope(image)).count()
@@ -158,7 +163,8 @@ impl State {
         let of_all = |column: ColumnId| -> HashMap<_, _> { self.evaluations_of(column).collect() };
         let evaluations_of = focus.map(of_all).unwrap_or_default();
         let own = |label: Option<Label>| evaluations_of.get(&label?.dataset).copied();
-        let others_of = filter.differs.map(of_all).unwrap_or_default();
+        let differs = self.differing_column();
+        let others_of = differs.map(of_all).unwrap_or_default();
         let other = |label: Option<Label>| others_of.get(&label?.dataset).copied();
         let dataset = self.gallery_dataset();
         let text = folded(filter.text.trim());
@@ -177,7 +183,7 @@ impl State {
                     || self.findings.of(image).any(|(_, finding)| has_text(&finding.note)))
                 && filter.class.is_none_or(|wanted| class(image) == Some(wanted))
                 && has_outcome(filter.outcome, image.label, own(image.label))
-                && (filter.differs.is_none() || differ(image.label, own(image.label), other(image.label)))
+                && (differs.is_none() || differ(image.label, own(image.label), other(image.label)))
         };
         let other = match filter.sort {
             Sort::Disagreement(column) => of_all(column),
@@ -243,6 +249,17 @@ fn has_outcome(outcome: Outcome, label: Option<Label>, evaluation: Option<&Arc<E
 mod tests {
     use super::*;
     use crate::app::state::command::Command;
+    use crate::app::state::workspace::{SavedImage, Workspace};
+
+    #[test]
+    fn a_column_that_was_removed_filters_nothing() {
+        let mut state = State::default();
+        let place = std::path::PathBuf::from("a.png").into();
+        let images = vec![SavedImage { id: ImageId(1), place }];
+        state.restore(Workspace { images, ..Workspace::default() });
+        state.gallery_filter.differs = Some(ColumnId(7));
+        assert_eq!(state.gallery_images(None), [ImageId(1)]);
+    }
 
     #[test]
     fn a_filter_is_undone_and_letters_typed_one_after_another_are_one_step() {

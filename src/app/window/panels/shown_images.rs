@@ -69,7 +69,8 @@ impl FilterKey {
             Sort::Disagreement(column) => (None, Some(column)),
             Sort::Opened | Sort::Measure(_) => (None, None),
         };
-        let columns = [focus, other, filter.differs].into_iter().flatten();
+        let differs = state.differing_column();
+        let columns = [focus, other, differs].into_iter().flatten();
         let evaluations = columns.flat_map(|column| state.evaluations_of(column));
         let addresses = evaluations.map(|(_, evaluation)| Arc::as_ptr(evaluation).addr());
         Self {
@@ -79,7 +80,7 @@ impl FilterKey {
             flipped: state.views.overview.flipped,
             findings: state.findings.revision,
             images: images.stamp(),
-            filter,
+            filter: GalleryFilter { differs, ..filter },
         }
     }
 }
