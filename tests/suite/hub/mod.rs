@@ -99,9 +99,9 @@ fn refusal(client: &Hub) -> String {
     client.resolve("org/name", &mut proceed).unwrap_err().to_string()
 }
 
-/// A Hub with the usual repository, and the contents of its files.
+/// A Hub with the usual repository and the other description of the preprocessing, and the contents of its files.
 pub fn usual_hub() -> (Server, Vec<Vec<u8>>) {
-    let files = usual();
+    let files: Vec<_> = usual().into_iter().chain([("processor_config.json", b"{}".to_vec())]).collect();
     let server = hub(&files, &store(Reply::content));
     (server, files.into_iter().map(|(_, content)| content).collect())
 }
@@ -163,8 +163,7 @@ fn a_backbone_is_fetched_once() {
 #[test]
 fn of_two_preprocessors_both_are_fetched() {
     let cache = tempfile::tempdir().unwrap();
-    let files: Vec<_> = usual().into_iter().chain([("processor_config.json", b"{}".to_vec())]).collect();
-    let server = hub(&files, &store(Reply::content));
+    let (server, _) = usual_hub();
     let dir = client(&server, cache.path()).resolve("org/name", &mut proceed).unwrap();
     assert!(dir.join("preprocessor_config.json").is_file() && dir.join("processor_config.json").is_file());
 }
