@@ -7,7 +7,7 @@ use burn::tensor::{DType, Tensor, activation};
 use rayon::prelude::*;
 
 use crate::model::ops::cpu::{flex, on_cpu};
-use crate::model::ops::simd::{exp_single, multiply_add, vectorised};
+use crate::model::ops::simd::{Real, exp_single, vectorised};
 
 /// Values per parallel task.
 const CHUNK: usize = 1 << 13;
@@ -43,12 +43,12 @@ pub(super) const SERIES: [f32; 5] = [0.254_829_6, -0.284_496_72, 1.421_413_8, -1
 #[inline(always)]
 pub(in crate::model) fn tail<const FUSED: bool>(x: f32) -> [f32; 2] {
     let scaled = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
-    let t = 1.0 / multiply_add::<FUSED, f32>(P, scaled, 1.0);
+    let t = 1.0 / f32::multiply_add::<FUSED>(P, scaled, 1.0);
     let mut series = SERIES[4];
     let mut term = 4;
     while term > 0 {
         term -= 1;
-        series = multiply_add::<FUSED, f32>(series, t, SERIES[term]);
+        series = f32::multiply_add::<FUSED>(series, t, SERIES[term]);
     }
     let bell = exp_single::<FUSED>(-scaled * scaled);
     [0.5 * series * t * bell, bell]
@@ -96,7 +96,7 @@ vectorised! {
     fn gate<const FUSED: bool>(values: &mut [f32], slope: Slope) {
         for value in values {
             let x = *value;
-            let s = x * multiply_add::<FUSED, f32>(x * x, slope.cubic, slope.linear);
+            let s = x * f32::multiply_add::<FUSED>(x * x, slope.cubic, slope.linear);
             *value = x / (1.0 + exp_single::<FUSED>(-s));
         }
     }

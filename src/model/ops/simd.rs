@@ -191,12 +191,6 @@ macro_rules! real {
 real!(f32);
 real!(f64);
 
-/// [`Real::multiply_add`] as a free function.
-#[inline(always)]
-pub(crate) fn multiply_add<const FUSED: bool, T: Real>(a: T, b: T, c: T) -> T {
-    T::multiply_add::<FUSED>(a, b, c)
-}
-
 /// `exp(x)` for `x` up to 700, to an ulp or two; below -708 it stays at about 1e-308 instead of 0. Branch-free, so
 /// that it vectorises: `x = n ln 2 + r`, `|r| <= ln 2 / 2`, Taylor's series for `exp(r)` up to `r^13 / 13!` (the
 /// next term is below 5e-18), and `n` added to the exponent bits.
@@ -216,14 +210,14 @@ pub(crate) fn exp<const FUSED: bool>(x: f64) -> f64 {
         terms
     };
     let x = if x < -708.0 { -708.0 } else { x }; // NaN stays
-    let shifted = multiply_add::<FUSED, f64>(x, std::f64::consts::LOG2_E, ROUND);
+    let shifted = f64::multiply_add::<FUSED>(x, std::f64::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    let r = multiply_add::<FUSED, f64>(-LN_2_LOW, n, multiply_add::<FUSED, f64>(-LN_2_HIGH, n, x));
+    let r = f64::multiply_add::<FUSED>(-LN_2_LOW, n, f64::multiply_add::<FUSED>(-LN_2_HIGH, n, x));
     let mut series = TAYLOR[13];
     let mut term = 13;
     while term > 0 {
         term -= 1;
-        series = multiply_add::<FUSED, f64>(series, r, TAYLOR[term]);
+        series = f64::multiply_add::<FUSED>(series, r, TAYLOR[term]);
     }
     series * f64::from_bits((shifted.to_bits() << 52).wrapping_add(1023 << 52))
 }
@@ -238,14 +232,14 @@ pub(crate) fn exp_single<const FUSED: bool>(x: f32) -> f32 {
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     const TAYLOR: [f32; 7] = [1.0, 1.0, 0.5, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0];
     let x = x.clamp(-87.0, 87.0);
-    let shifted = multiply_add::<FUSED, f32>(x, std::f32::consts::LOG2_E, ROUND);
+    let shifted = f32::multiply_add::<FUSED>(x, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    let r = multiply_add::<FUSED, f32>(-LN_2_LOW, n, multiply_add::<FUSED, f32>(-LN_2_HIGH, n, x));
+    let r = f32::multiply_add::<FUSED>(-LN_2_LOW, n, f32::multiply_add::<FUSED>(-LN_2_HIGH, n, x));
     let mut series = TAYLOR[6];
     let mut term = 6;
     while term > 0 {
         term -= 1;
-        series = multiply_add::<FUSED, f32>(series, r, TAYLOR[term]);
+        series = f32::multiply_add::<FUSED>(series, r, TAYLOR[term]);
     }
     series * f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23))
 }

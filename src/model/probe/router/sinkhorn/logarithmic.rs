@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::transport::Domain;
-use crate::model::ops::simd::{exp, multiply_add, vectorised};
+use crate::model::ops::simd::{Real, exp, vectorised};
 
 pub(super) struct Logarithmic {
     /// `x_i = 2 s_i / (tau (N - 1))`.
@@ -95,7 +95,7 @@ vectorised! {
     fn log_sum_exp<const FUSED: bool>(a: f64, b: &[f64], c: &[f64]) -> f64 {
         let (b, b_rest) = b.as_chunks::<BLOCK>();
         let (c, c_rest) = c.as_chunks::<BLOCK>();
-        let line = |b: f64, c: f64| multiply_add::<FUSED, f64>(a, b, c);
+        let line = |b: f64, c: f64| f64::multiply_add::<FUSED>(a, b, c);
         let mut tops = [f64::NEG_INFINITY; BLOCK];
         for (b, c) in b.iter().zip(c) {
             for lane in 0..BLOCK {
@@ -120,7 +120,7 @@ vectorised! {
         let (b, b_rest) = b.as_chunks::<BLOCK>();
         let (c, c_rest) = c.as_chunks::<BLOCK>();
         let (w, w_rest) = w.as_chunks::<BLOCK>();
-        let term = |b: f64, c: f64, w: f64| exp::<FUSED>(multiply_add::<FUSED, f64>(a, b, c) + d) * w;
+        let term = |b: f64, c: f64, w: f64| exp::<FUSED>(f64::multiply_add::<FUSED>(a, b, c) + d) * w;
         let mut sums = [0.0; BLOCK];
         for ((b, c), w) in b.iter().zip(c).zip(w) {
             (0..BLOCK).for_each(|lane| sums[lane] += term(b[lane], c[lane], w[lane]));
