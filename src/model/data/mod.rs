@@ -72,7 +72,7 @@ impl Split {
 }
 
 /// Where a sample's image is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "ImageSource", from = "ImageSource")]
 pub enum Source {
     /// A file of its own.

@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -268,11 +267,5 @@ impl PartialOrd for Row {
 impl Ord for Row {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.file(), self.row).cmp(&(other.file(), other.row))
-    }
-}
-
-impl Hash for Row {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.file(), self.row).hash(state);
     }
 }
