@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use ssmprobe::model::data::token_cache::{TokenCache, Writer};
+use ssmprobe::model::data::token_cache::{TokenCache, TokenSource, Writer};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::order_file;
@@ -24,7 +24,7 @@ const WIDTH: usize = 24;
 const GRID: Grid = Grid::new(3, 3);
 
 /// Eight images of random tokens, and the folder that they are in.
-fn cache() -> (TempDir, TokenCache) {
+fn cache() -> (TempDir, Vec<TokenCache>) {
     let folder = tempfile::tempdir().unwrap();
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let mut values = |n: usize| (0..n).map(|_| rng.random_range(-1.5..1.5)).collect::<Vec<f32>>();
@@ -34,7 +34,7 @@ fn cache() -> (TempDir, TokenCache) {
         let tokens = Tokens { grid: GRID, width: WIDTH, cls, registers: Vec::new(), patches };
         writer.push(Some(tokens), None).unwrap();
     }
-    (folder, writer.finish().unwrap())
+    (folder, vec![writer.finish().unwrap()])
 }
 
 /// The images with their classes.
@@ -51,7 +51,7 @@ fn trainer(kind: &'static HeadSpec, device: &Device) -> HeadTrainer {
 /// Trains the heads of `kinds` together; with `cut`, stops after so many steps and resumes from what a checkpoint would
 /// hold. If `redrawn`, the tokens of every image have another order in every epoch.
 fn run(
-    tokens: &TokenCache,
+    tokens: &dyn TokenSource,
     kinds: &[&'static HeadSpec],
     config: &TrainConfig,
     cut: Option<usize>,

@@ -41,11 +41,12 @@ pub fn train_all(
     let opened = Backbone::open(&backbone.folder(out), device)?;
     let preprocessor = Preprocessor::open(backbone.folder(out))?;
     let folder = tempfile::tempdir().context("no folder for tokens can be created")?;
-    let tokens = extract(&opened, &preprocessor, &about.scenes, folder.path(), bars)?;
+    let caches = vec![extract(&opened, &preprocessor, &about.scenes, folder.path(), bars)?];
+    let tokens = &caches[0];
     let (train_set, val_set) = split(&about.scenes);
     let seed = about.seed;
     let task = Task {
-        tokens: &tokens,
+        tokens: &caches,
         train: &train_set,
         select: &val_set,
         test: &val_set,
@@ -92,7 +93,7 @@ pub fn train_all(
             parameters: trainer.model.parameters(),
             train: last.train,
             val: last.test,
-            auc: auc(&probe, &tokens, first, about)?,
+            auc: auc(&probe, tokens, first, about)?,
         });
     }
     Ok(heads)

@@ -35,14 +35,14 @@ fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let images = STEPS * batch;
     let failed = || at_folder(&std::env::temp_dir());
     let folder = tempfile::tempdir().with_context(failed)?;
-    let cache = write(bench.sizes, images, folder.path()).with_context(failed)?;
+    let caches = vec![write(bench.sizes, images, folder.path()).with_context(failed)?];
     let labelled = |images: usize| Labelled {
         images: (0..images).collect(),
         classes: (0..images).map(|image| image * 7 % classes).collect(),
     };
     let (train_on, test) = (labelled(images), labelled(1));
     let config = TrainConfig { epochs: rounds + 1, batch, ..TrainConfig::default() };
-    let (tokens, device) = (&cache, bench.device);
+    let (tokens, device) = (&caches, bench.device);
     let task = Task {
         tokens,
         train: &train_on,

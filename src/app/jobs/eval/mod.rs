@@ -116,7 +116,7 @@ impl Eval<'_> {
             sink(EvalEvent::Note(note))?;
         }
         let [evaluated, training] =
-            [&question.evaluated, &question.training].map(|set| readable(set, &cache));
+            [&question.evaluated, &question.training].map(|set| readable(set, |image| cache.readable(image)));
         if evaluated.images.is_empty() {
             let images = counted(samples.len(), "image", "images");
             return Err(anyhow!("0 of {images} can be read (split {})", question.split).into());

@@ -29,9 +29,9 @@ pub fn labelled(dataset: &Dataset, split: Split) -> Labelled {
 }
 
 /// Those of `images` that could be read, so that they have tokens.
-pub fn readable(images: &Labelled, tokens: &dyn TokenSource) -> Labelled {
+pub fn readable(images: &Labelled, has_tokens: impl Fn(usize) -> bool) -> Labelled {
     let pairs = images.images.iter().zip(&images.classes);
-    let (images, classes) = pairs.filter(|(image, _)| tokens.readable(**image)).unzip();
+    let (images, classes) = pairs.filter(|(image, _)| has_tokens(**image)).unzip();
     Labelled { images, classes }
 }
 
@@ -67,8 +67,8 @@ impl Parts {
     /// # Errors
     /// If a part has no image left.
     pub fn readable(self, tokens: &dyn TokenSource) -> Result<Self, TrainingError> {
-        let [train, select, test] =
-            [&self.train, &self.select, &self.test].map(|part| readable(part, tokens));
+        let [train, select, test] = [&self.train, &self.select, &self.test]
+            .map(|part| readable(part, |image| tokens.readable(image)));
         let parts = Self { train, select, test, ..self };
         parts.check()?;
         Ok(parts)

@@ -66,28 +66,6 @@ pub trait TokenSource {
     fn take_back(&self, _patches: Bytes) {}
 }
 
-impl TokenSource for TokenCache {
-    fn grid(&self) -> Grid {
-        self.grid()
-    }
-
-    fn width(&self) -> usize {
-        self.width()
-    }
-
-    fn readable(&self, image: usize) -> bool {
-        self.readable(image)
-    }
-
-    fn read(&self, batches: Vec<Vec<usize>>, device: &Device) -> Batches<'_> {
-        read(std::slice::from_ref(self), batches, device)
-    }
-
-    fn take_back(&self, patches: Bytes) {
-        self.take_back(patches);
-    }
-}
-
 /// Caches of the same images, one a layer; there is at least one.
 impl TokenSource for Vec<TokenCache> {
     fn grid(&self) -> Grid {
