@@ -1,6 +1,10 @@
 //! A named tensor on the host: what probe files and NPZ exports hold.
 
+use std::collections::HashMap;
+
 use indexmap::IndexMap;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensorError};
 
 /// A dense row-major float32 array on the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +17,20 @@ pub struct Array {
 
 /// Arrays by name, in the order they were written.
 pub type Arrays = IndexMap<String, Array>;
+
+/// A tensor of a file: its name, shape, type and little-endian bytes.
+pub(in crate::model) type Tensor = (String, Vec<usize>, Dtype, Vec<u8>);
+
+/// The bytes of a safetensors file.
+pub(in crate::model) fn to_safetensors(
+    tensors: &[Tensor],
+    metadata: HashMap<String, String>,
+) -> Result<Vec<u8>, SafeTensorError> {
+    let views = tensors.iter().map(|(name, shape, dtype, bytes)| {
+        TensorView::new(*dtype, shape.clone(), bytes).map(|view| (name, view))
+    });
+    safetensors::serialize(views.collect::<Result<Vec<_>, _>>()?, Some(metadata))
+}
 
 impl Array {
     /// Wraps `data` in `shape`.

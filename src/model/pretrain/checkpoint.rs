@@ -2,16 +2,15 @@
 //! optimiser state (`adam/NAME`), in float32, with the number of steps done and the position of the masks' random generator in
 //! the metadata. No float is converted to decimal digits.
 
-use std::collections::HashMap;
-
 use burn::tensor::Device;
+use safetensors::Dtype;
 use serde::{Deserialize, Serialize};
 
-use super::folder::{Precision, serialise};
 use super::{Plan, Pretraining};
-use crate::model::io::array::Arrays;
+use crate::model::io::array::Tensor;
+use crate::model::io::block;
 use crate::model::train::optim::AdamW;
-use crate::model::train::run::checkpoint::{arrays, from_bytes};
+use crate::model::train::run::checkpoint::{arrays, from_bytes, to_bytes};
 
 const KEY: &str = "ssmprobe-pretraining";
 const FORMAT: u64 = 1;
@@ -30,16 +29,15 @@ struct Header {
 impl Pretraining {
     /// The bytes of a checkpoint file, with all that the next step depends on.
     pub fn save(&self) -> Result<Vec<u8>, String> {
-        let named = |prefix: &str, arrays: Arrays| {
-            arrays.into_iter().map(|(name, array)| (format!("{prefix}{name}"), array)).collect::<Arrays>()
-        };
-        let mut all = named(PARAMS, self.params.to_trained());
-        all.extend(named(ADAM, self.adam.to_arrays()));
+        let mut tensors: Vec<Tensor> = Vec::new();
+        for (prefix, arrays) in [(PARAMS, self.params.to_trained()), (ADAM, self.adam.to_arrays())] {
+            let named = arrays.into_iter().map(|(name, array)| {
+                (format!("{prefix}{name}"), array.shape, Dtype::F32, block::bytes(&array.data))
+            });
+            tensors.extend(named);
+        }
         let masks = self.masks.get_word_pos().to_string();
-        let header = serde_json::to_string(&Header { format: FORMAT, step: self.step, masks });
-        let header = header.map_err(|error| error.to_string())?;
-        serialise(&all, Precision::Single, HashMap::from([(KEY.to_owned(), header)]))
-            .map_err(|error| error.to_string())
+        to_bytes(&tensors, KEY, &Header { format: FORMAT, step: self.step, masks })
     }
 
     /// The pre-training of `plan` that [`save`](Self::save) wrote.

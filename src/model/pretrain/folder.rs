@@ -5,22 +5,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use half::f16;
-use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensorError};
+use safetensors::SafeTensorError;
 use serde_json::{Value, json};
 
 use super::{Objective, Plan};
-use crate::model::io::array::{Array, Arrays};
+use crate::model::data::token_cache::Precision;
+use crate::model::io::array::{Array, Arrays, Tensor, to_safetensors};
 use crate::model::io::{atomic_file, block};
-
-/// The precision of weights in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Precision {
-    /// float16, as in the demo.
-    Half,
-    /// float32, as trained.
-    Single,
-}
 
 /// Why a folder could not be written.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
@@ -36,37 +27,19 @@ pub enum FolderError {
 pub fn save(folder: &Path, plan: &Plan, weights: &Arrays, precision: Precision) -> Result<(), FolderError> {
     atomic_file::make_folder(folder)
         .map_err(|source| FolderError::Write { path: folder.to_owned(), source })?;
-    let metadata = [("format".to_owned(), "pt".to_owned())].into_iter().collect();
-    let weights = serialise(weights, precision, metadata)?;
+    let tensors: Vec<Tensor> = weights.iter().map(|(name, array)| tensor(name, array, precision)).collect();
+    let weights = to_safetensors(&tensors, HashMap::from([("format".to_owned(), "pt".to_owned())]))?;
     write_whole(&folder.join("config.json"), &text(&config(plan)))?;
     write_whole(&folder.join("preprocessor_config.json"), &text(&preprocessor(plan.recipe.side)))?;
     write_whole(&folder.join("model.safetensors"), &weights)
 }
 
-/// The bytes of a safetensors file of arrays and metadata.
-pub(super) fn serialise(
-    arrays: &Arrays,
-    precision: Precision,
-    metadata: HashMap<String, String>,
-) -> Result<Vec<u8>, SafeTensorError> {
-    let named: Vec<(&String, &Array, Vec<u8>)> =
-        arrays.iter().map(|(name, array)| (name, array, bytes(&array.data, precision))).collect();
-    let dtype = match precision {
-        Precision::Half => Dtype::F16,
-        Precision::Single => Dtype::F32,
+fn tensor(name: &str, Array { shape, data }: &Array, precision: Precision) -> Tensor {
+    let bytes = match precision {
+        Precision::Float16 => data.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect(),
+        Precision::Float32 => block::bytes(data),
     };
-    let views = named
-        .iter()
-        .map(|(name, array, bytes)| Ok((*name, TensorView::new(dtype, array.shape.clone(), bytes)?)))
-        .collect::<Result<Vec<_>, SafeTensorError>>()?;
-    safetensors::serialize(views, Some(metadata))
-}
-
-fn bytes(values: &[f32], precision: Precision) -> Vec<u8> {
-    match precision {
-        Precision::Half => values.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect(),
-        Precision::Single => block::bytes(values),
-    }
+    (name.to_owned(), shape.clone(), precision.dtype(), bytes)
 }
 
 fn config(plan: &Plan) -> Value {

@@ -12,6 +12,7 @@ use crate::model::backbone::Backbone;
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::image::Photo;
 use crate::model::data::scenes;
+use crate::model::data::token_cache::Precision;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::probe::params::{Params, Spec};
 use crate::model::trace::Picture;
@@ -42,7 +43,7 @@ fn trained(plan: &Plan) -> (Arrays, Vec<f32>) {
 fn opens_as_it_was(plan: &Plan, weights: &Arrays) {
     let device = Device::flex();
     let folder = tempfile::tempdir().unwrap();
-    folder::save(folder.path(), plan, weights, folder::Precision::Single).unwrap();
+    folder::save(folder.path(), plan, weights, Precision::Float32).unwrap();
     let backbone = Backbone::open(folder.path(), &device).unwrap();
     let photo = Photo { name: "scene".into(), picture: scenes::draw(5, 7).picture };
     let pixels = Preprocessor::open(folder.path()).unwrap().apply(&photo).unwrap();

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::meta::{FORMAT, Meta};
 use super::{Classifier, MAX_KERNELS, Probe, ProbeError, known_heads};
 use crate::model::grid::{Grid, MAX_TOKENS};
-use crate::model::io::array::{Array, Arrays};
+use crate::model::io::array::{Array, Arrays, Tensor, to_safetensors};
 use crate::model::io::{atomic_file, block, sha256};
 use crate::model::memo::Memo;
 use crate::model::probe::head::{self, Dims};
@@ -110,28 +110,22 @@ impl Probe {
         let io = |source| ProbeError::Io { file: file.clone(), verb: "write", verb_past: "written", source };
         let classes = self.classifier.bias.len();
         let features = self.classifier.weight.len() / classes.max(1);
-        let mut named: Vec<(&str, Vec<usize>, Dtype, Vec<u8>)> = Vec::new();
+        let mut tensors: Vec<Tensor> = Vec::new();
         for (name, array) in &self.arrays {
             let (dtype, bytes) = match name.as_str() {
                 // Indices are int64 in PyTorch.
                 "order" => (Dtype::I64, array.data.iter().flat_map(|&i| (i as i64).to_le_bytes()).collect()),
                 _ => (Dtype::F32, block::bytes(&array.data)),
             };
-            named.push((name, array.shape.clone(), dtype, bytes));
+            tensors.push((name.clone(), array.shape.clone(), dtype, bytes));
         }
         let Classifier { weight, bias } = &self.classifier;
-        named.push(("classifier.weight", vec![classes, features], Dtype::F32, block::bytes(weight)));
-        named.push(("classifier.bias", vec![classes], Dtype::F32, block::bytes(bias)));
-        let views = named.iter().map(|(name, shape, dtype, bytes)| {
-            TensorView::new(*dtype, shape.clone(), bytes).map(|view| (*name, view))
-        });
+        tensors.push(("classifier.weight".into(), vec![classes, features], Dtype::F32, block::bytes(weight)));
+        tensors.push(("classifier.bias".into(), vec![classes], Dtype::F32, block::bytes(bias)));
         let description = serde_json::to_string(&self.meta).map_err(|e| io(std::io::Error::other(e)))?;
         let mut metadata: HashMap<String, String> = self.metadata.clone().into_iter().collect();
         metadata.insert(KEY.to_owned(), description);
-        let bytes = views
-            .collect::<Result<Vec<_>, _>>()
-            .and_then(|views| safetensors::serialize(views, Some(metadata)))
-            .map_err(|e| io(std::io::Error::other(e)))?;
+        let bytes = to_safetensors(&tensors, metadata).map_err(|e| io(std::io::Error::other(e)))?;
         atomic_file::write(path, &bytes).map_err(io)
     }
 }

@@ -11,7 +11,8 @@ use super::heads::bar;
 use crate::app::paths;
 use crate::app::terminal::stdout::say;
 use crate::model::data::scenes;
-use crate::model::pretrain::folder::{Precision, save};
+use crate::model::data::token_cache::Precision;
+use crate::model::pretrain::folder::save;
 use crate::model::pretrain::{Plan, pretrain};
 
 /// Optimiser steps that one point of the curve averages over.
@@ -64,7 +65,7 @@ pub fn make(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -
         ControlFlow::Continue(())
     });
     bar.finish();
-    save(folder, plan, &weights, Precision::Half)?;
+    save(folder, plan, &weights, Precision::Float16)?;
     let record =
         serde_json::to_string_pretty(&Record { plan: *plan, scenes_version: scenes::VERSION, curve })? + "\n";
     paths::write(&folder.join(FILE), record.as_bytes())

@@ -21,6 +21,7 @@ use crate::app::format;
 use crate::app::rate::{Pace, RateMeter};
 use crate::app::user_error::Usage;
 use crate::model::data::image::ImageError;
+use crate::model::data::token_cache::Precision;
 use crate::model::data::{self, Dataset, Sample, Split};
 use crate::model::device;
 use crate::model::pretrain::photographs::Photographs;
@@ -223,7 +224,7 @@ pub fn run(
             return stopped(log);
         }
     }
-    backbone::save(out, plan, &pretraining.weights(), backbone::Precision::Single)?;
+    backbone::save(out, plan, &pretraining.weights(), Precision::Float32)?;
     Ok(Summary { last: log.pop(), finished: true })
 }
 

@@ -46,7 +46,7 @@ const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 /// Metadata key of a shard: a JSON list of the indices within it of images that could not be read.
 const SKIPPED: &str = "skipped";
 
-/// How tokens are stored.
+/// How tokens, and weights, are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
@@ -66,7 +66,7 @@ impl Precision {
         }
     }
 
-    const fn dtype(self) -> Dtype {
+    pub(in crate::model) const fn dtype(self) -> Dtype {
         match self {
             Self::Float16 => Dtype::F16,
             Self::Float32 => Dtype::F32,

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
-use safetensors::tensor::TensorView;
 
 use super::cache::{STALE_AFTER, TokenCache};
 use super::record::Record;
@@ -14,6 +13,7 @@ use super::{
     CacheError, CacheManifest, CacheScan, MANIFEST, Names, Precision, SHARD, SKIPPED, TokenKey, count,
     io_error, shard_path, write_whole,
 };
+use crate::model::io::array::to_safetensors;
 use crate::model::io::{Format, atomic_file, sha256, temporary};
 use crate::model::tokens::Tokens;
 
@@ -160,14 +160,11 @@ impl Writer {
         let metadata =
             HashMap::from([(SKIPPED.to_owned(), serde_json::to_string(&skipped).expect("numbers"))]);
         let path = shard_path(&self.folder, shard);
-        let view = |shape: Vec<usize>, data| {
-            TensorView::new(precision.dtype(), shape, data).expect("the shape of the data")
-        };
-        let mut views = vec![("patches", view(vec![count, n, width], &patches))];
+        let mut tensors = vec![("patches".to_owned(), vec![count, n, width], precision.dtype(), patches)];
         if manifest.has_cls {
-            views.push(("cls", view(vec![count, width], &cls)));
+            tensors.push(("cls".to_owned(), vec![count, width], precision.dtype(), cls));
         }
-        let bytes = safetensors::serialize(views, Some(metadata))
+        let bytes = to_safetensors(&tensors, metadata)
             .map_err(|error| CacheError::Damaged { path: path.clone(), found: error.to_string() })?;
         // A shard that another writer has written in the meantime is kept: another machine may have mapped it, and would
         // lose its data if a new file took that name.

@@ -7,13 +7,12 @@
 
 use std::collections::HashMap;
 
-use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensorError, SafeTensors};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Run, RunError, error, write};
-use crate::model::io::array::{Array, Arrays};
+use crate::model::io::array::{Array, Arrays, Tensor, to_safetensors};
 use crate::model::io::{atomic_file, block};
 use crate::model::train::losses::Losses;
 use crate::model::train::{Epoch, HeadProgress, Running, Saved, Snapshot, TrainCursor};
@@ -50,9 +49,6 @@ struct Entry {
     best: Option<usize>,
     failure: Option<String>,
 }
-
-/// Name, shape, type and bytes.
-pub(super) type Tensor = (String, Vec<usize>, Dtype, Vec<u8>);
 
 impl Run {
     /// Reads the checkpoint; the state before the first step if there is none yet.
@@ -118,14 +114,13 @@ fn serialise(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
 }
 
 /// The bytes of a safetensors file with `header`, as JSON, under `key` in the metadata.
-pub(super) fn to_bytes(tensors: &[Tensor], key: &str, header: &impl Serialize) -> Result<Vec<u8>, String> {
+pub(in crate::model) fn to_bytes(
+    tensors: &[Tensor],
+    key: &str,
+    header: &impl Serialize,
+) -> Result<Vec<u8>, String> {
     let header = serde_json::to_string(header).map_err(|error| error.to_string())?;
-    let views = tensors.iter().map(|(name, shape, dtype, bytes)| {
-        TensorView::new(*dtype, shape.clone(), bytes).map(|view| (name.as_str(), view))
-    });
-    let views = views.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    let metadata = HashMap::from([(key.to_owned(), header)]);
-    safetensors::serialize(views, Some(metadata)).map_err(|error| error.to_string())
+    to_safetensors(tensors, HashMap::from([(key.to_owned(), header)])).map_err(|error| error.to_string())
 }
 
 /// The tensors of a safetensors file and the header, as JSON, under `key` in its metadata; `absent` is the error without one.

@@ -8,8 +8,9 @@
 use safetensors::Dtype;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::checkpoint::{Tensor, arrays, from_bytes, to_bytes};
+use super::checkpoint::{arrays, from_bytes, to_bytes};
 use super::{Run, RunError, error, write};
+use crate::model::io::array::Tensor;
 use crate::model::io::{atomic_file, block};
 use crate::model::train::losses::parts;
 
