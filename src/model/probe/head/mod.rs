@@ -148,7 +148,7 @@ pub trait Head: Send + Sync {
 
     /// Its settings with defaults filled in, so that a file says what was used.
     fn settings(&self, _dims: &Dims) -> Config {
-        Config::default()
+        self.router().map_or_else(Config::default, Router::settings)
     }
 
     /// Number of features it hands to the classifier, F.

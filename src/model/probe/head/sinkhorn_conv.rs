@@ -57,10 +57,6 @@ impl Head for SinkhornConv {
         ]
     }
 
-    fn settings(&self, _: &Dims) -> Config {
-        self.router.settings()
-    }
-
     fn features_len(&self, _: &Dims) -> usize {
         FEATURES
     }

@@ -34,10 +34,6 @@ impl Head for SinkhornGap {
         vec![scorer::spec(dims.width)]
     }
 
-    fn settings(&self, _: &Dims) -> Config {
-        self.router.settings()
-    }
-
     fn router(&self) -> Option<&dyn Router> {
         Some(&*self.router)
     }
