@@ -28,7 +28,7 @@ impl Plan {
         if verified.adopted > 0 {
             let _ = on_event(Event::Adopted { shards: verified.adopted }); // the next progress event decides
         }
-        for damage in scan.damage() {
+        for damage in &scan.damage {
             let _ = on_event(Event::Damaged(damage));
         }
         if self.options.tokens.verify {
@@ -79,7 +79,7 @@ impl Plan {
         for key in &earlier.sources {
             let scan = self.scan(key, None)?;
             let same_tokens = TokenKey { layer: key.layer.clone(), ..source.clone() } == *key;
-            if !same_tokens || scan.images() != self.images || scan.done() < self.images {
+            if !same_tokens || scan.images != self.images || scan.done() < self.images {
                 return Ok(None);
             }
             let all_on_record = (0..self.images).all(|image| scan.knows(image));

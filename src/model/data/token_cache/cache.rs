@@ -115,7 +115,6 @@ fn mapped(file: &File, path: &Path) -> Result<Mmap, CacheError> {
 pub struct TokenCache {
     pub(super) manifest: CacheManifest,
     pub(super) shards: Arc<[Shard]>,
-    pub(super) folder: PathBuf,
     /// Memory of the last [`SPARE`] batches that were given back.
     pub(super) spare: Arc<Mutex<Vec<Bytes>>>,
 }
@@ -143,7 +142,7 @@ impl TokenCache {
             .map(|index| Shard::open(&shard_path(folder, index), &manifest, index))
             .collect::<Vec<_>>();
         let shards = shards.into_iter().collect::<Result<Vec<_>, _>>()?; // the first error, always the same
-        Ok(Self { manifest, shards: shards.into(), folder: folder.to_owned(), spare: Arc::default() })
+        Ok(Self { manifest, shards: shards.into(), spare: Arc::default() })
     }
 
     /// Number of images.
@@ -169,11 +168,6 @@ impl TokenCache {
     /// Whether the file of `image` could be read when its tokens were computed.
     pub fn readable(&self, image: usize) -> bool {
         !self.shards[image / SHARD].skipped.contains(&(image % SHARD))
-    }
-
-    /// The cache's folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
     }
 
     /// Size of all its tokens in bytes.

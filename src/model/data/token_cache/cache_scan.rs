@@ -39,11 +39,13 @@ impl fmt::Display for Damage {
 pub struct CacheScan {
     pub(super) folder: PathBuf,
     pub(super) source: TokenKey,
-    pub(super) images: usize,
+    /// Number of images the complete cache holds.
+    pub images: usize,
     pub(super) manifest: Option<CacheManifest>,
     /// The usable shards by index, with their records; `None` for a shard that has to be made.
     pub(super) shards: Vec<Option<(Shard, Option<Record>)>>,
-    pub(super) damage: Vec<Damage>,
+    /// Shards that exist and cannot be used.
+    pub damage: Vec<Damage>,
     /// Shards to be made whose file was there when the cache was looked at: others may have been written since.
     pub(super) replaced: Vec<usize>,
 }
@@ -105,21 +107,6 @@ impl CacheScan {
         }
     }
 
-    /// The cache's folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// Number of images the complete cache holds.
-    pub fn images(&self) -> usize {
-        self.images
-    }
-
-    /// Shards that exist and cannot be used.
-    pub fn damage(&self) -> &[Damage] {
-        &self.damage
-    }
-
     /// Number of images in usable shards.
     pub fn done(&self) -> usize {
         let usable = (0..self.shards.len()).filter(|&index| self.shards[index].is_some());
@@ -173,7 +160,7 @@ impl CacheScan {
                 // Removes temporary files of killed processes; a failure on a read-only disk is ignored.
                 let _ = temporary::tidy(&folder, STALE_AFTER);
                 let shards = shards.into_iter().flatten().map(|(shard, _)| shard).collect();
-                Ok(TokenCache { manifest, shards, folder, spare: Arc::default() })
+                Ok(TokenCache { manifest, shards, spare: Arc::default() })
             }
             rest => Err(Box::new(rest)),
         }

@@ -261,15 +261,15 @@ mod tests {
         assert_eq!(late.finish().unwrap().tokens(0), tokens(0));
         assert_eq!(mapped.tokens(1), tokens(1));
         let scan = CacheScan::open(root.path(), &source, Some(2)).unwrap();
-        assert!(scan.damage().is_empty() && scan.done() == 2 && !scan.changed(0, Some("a")));
+        assert!(scan.damage.is_empty() && scan.done() == 2 && !scan.changed(0, Some("a")));
         // A damaged shard is replaced.
-        let path = shard_path(mapped.folder(), 0);
+        let path = shard_path(&scan.folder, 0);
         drop(mapped);
         fs::write(&path, b"no shard").unwrap();
         let mut again = Writer::open(root.path(), source.clone(), 2).unwrap();
         push(&mut again, 0..2, Some("a"));
         assert_eq!(again.finish().unwrap().tokens(1), tokens(1));
-        assert!(CacheScan::open(root.path(), &source, Some(2)).unwrap().damage().is_empty());
+        assert!(CacheScan::open(root.path(), &source, Some(2)).unwrap().damage.is_empty());
     }
 
     /// The files below a folder that this process has mapped.
@@ -290,20 +290,20 @@ mod tests {
         let mut writer = Writer::open(root.path(), source.clone(), 2 * SHARD).unwrap();
         push(&mut writer, 0..SHARD, None);
         let look = || CacheScan::open(root.path(), &source, Some(2 * SHARD)).unwrap();
-        let whole = fs::read(shard_path(look().folder(), 0)).unwrap();
+        let whole = fs::read(shard_path(&look().folder, 0)).unwrap();
         // A temporary file, as this program writes it before renaming.
-        fs::write(look().folder().join(".ssmprobe-1a2b3c"), &whole[..whole.len() / 2]).unwrap();
+        fs::write(look().folder.join(".ssmprobe-1a2b3c"), &whole[..whole.len() / 2]).unwrap();
         let first = "tokens-000000.safetensors";
         let scan = look();
         assert_eq!((scan.done(), mapped(root.path())), (SHARD, vec![first.to_owned()]));
-        assert!(scan.damage().is_empty() && TokenCache::find(root.path(), &source).unwrap().is_none());
+        assert!(scan.damage.is_empty() && TokenCache::find(root.path(), &source).unwrap().is_none());
         drop(scan);
         assert!(mapped(root.path()).is_empty());
         // A copy in place by another program: half of it, then all of it, without a record.
         for part in [&whole[..whole.len() / 2], &whole] {
-            fs::write(shard_path(look().folder(), 1), part).unwrap();
+            fs::write(shard_path(&look().folder, 1), part).unwrap();
             let scan = look();
-            assert_eq!((scan.done(), scan.damage().len()), (SHARD, 1));
+            assert_eq!((scan.done(), scan.damage.len()), (SHARD, 1));
             assert_eq!(mapped(root.path()), [first]);
         }
     }
@@ -314,7 +314,7 @@ mod tests {
         let mut writer = Writer::open(root.path(), source(Precision::Float16), 3).unwrap();
         push(&mut writer, 0..3, None);
         let cache = writer.finish().unwrap();
-        let path = shard_path(cache.folder(), 0);
+        let path = shard_path(&root.path().join(source(Precision::Float16).key()), 0);
         drop(cache);
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
