@@ -37,6 +37,12 @@ pub fn bytes<T: Number>(numbers: &[T]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.bytes()).collect()
 }
 
+/// The numbers with these little-endian bytes; a rest that is no whole number is left out.
+pub fn numbers<T: Number>(bytes: &[u8]) -> Vec<T> {
+    let number = |chunk: &[u8]| T::of(T::Bytes::try_from(chunk).ok().expect("a chunk of this size"));
+    bytes.chunks_exact(size_of::<T>()).map(number).collect()
+}
+
 /// Writes the numbers.
 pub fn serialize<T: Number, S: Serializer>(numbers: &[T], serializer: S) -> Result<S::Ok, S::Error> {
     if serializer.is_human_readable() {

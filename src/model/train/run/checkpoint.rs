@@ -159,14 +159,8 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
             false => Err(format!("`{key}` is {:?}, expected {dtype:?}", view.dtype())),
         }
     };
-    let doubles = |part: &str| -> Result<Vec<f64>, String> {
-        let (chunks, _) = view(part, Dtype::F64)?.as_chunks::<8>();
-        Ok(chunks.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
-    };
-    let indices = |part: &str| -> Result<Vec<u32>, String> {
-        let (chunks, _) = view(part, Dtype::U32)?.as_chunks::<4>();
-        Ok(chunks.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
-    };
+    let doubles = |part: &str| view(part, Dtype::F64).map(block::numbers::<f64>);
+    let indices = |part: &str| view(part, Dtype::U32).map(block::numbers::<u32>);
     let group = |part: &str| arrays(tensors, &format!("{name}/{part}/"));
     let has = |part: &str| tensors.tensor(&format!("{name}/{part}")).is_ok();
     let epoch = |epoch: f64, step: Option<usize>, [loss, train, select, test]: [f64; 4]| {
@@ -187,8 +181,7 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
             let since = doubles("since")?;
             let since =
                 since.as_array::<3>().ok_or_else(|| format!("`{name}/since` does not have 3 values"))?;
-            let (points, _) = view("losses", Dtype::F32)?.as_chunks::<4>();
-            let points = points.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            let points = block::numbers(view("losses", Dtype::F32)?);
             Losses { points, since: Running::from_values(*since) }
         }
         false => Losses::default(),
@@ -217,10 +210,7 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
 pub(in crate::model) fn arrays(tensors: &SafeTensors, prefix: &str) -> Arrays {
     let own = tensors.iter().filter_map(|(name, view)| Some((name.strip_prefix(prefix)?, view)));
     own.filter(|(_, view)| view.dtype() == Dtype::F32)
-        .map(|(name, view)| {
-            let data = view.data().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-            (name.to_owned(), Array::new(view.shape(), data))
-        })
+        .map(|(name, view)| (name.to_owned(), Array::new(view.shape(), block::numbers(view.data()))))
         .collect()
 }
 
