@@ -112,7 +112,7 @@ impl BackboneInfo {
             model_type: backbone.model_type().to_owned(),
             width: backbone.width(),
             layers: backbone.layers(),
-            patch: backbone.patch(),
+            patch: backbone.config().patch,
             grid: output.and_then(|(height, width)| backbone.grid(height, width).ok()),
             cls: backbone.config().family.cls,
             fingerprint: backbone.fingerprint().to_owned(),

@@ -165,11 +165,6 @@ impl Backbone {
         self.joined * self.config().width
     }
 
-    /// Height and width of a patch in pixels.
-    pub fn patch(&self) -> [usize; 2] {
-        self.config().patch
-    }
-
     /// Number of transformer layers.
     pub fn layers(&self) -> usize {
         self.config().layers

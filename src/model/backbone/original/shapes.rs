@@ -244,7 +244,7 @@ impl Encoder<'_> {
 
     /// The key and prefix at which the encoder was found, for the lines for the user.
     fn under(&self) -> String {
-        match (self.weights.under(), self.prefix) {
+        match (self.weights.under.as_str(), self.prefix) {
             ("", "") => String::new(),
             (key, "") => format!(", under {key:?}"),
             ("", prefix) => format!(", under prefix {prefix:?}"),

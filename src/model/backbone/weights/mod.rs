@@ -40,7 +40,7 @@ pub struct Weights {
     tensors: IndexMap<String, (usize, View)>,
     fingerprint: OnceLock<String>,
     /// The key of the checkpoint under which they are stored; empty for the whole file.
-    under: String,
+    pub(super) under: String,
 }
 
 impl Weights {
@@ -158,11 +158,6 @@ impl Weights {
     /// Names and shapes of all tensors, in the order of the files.
     pub fn names(&self) -> impl Iterator<Item = (&str, &[usize])> {
         self.tensors.iter().map(|(name, (_, view))| (name.as_str(), view.shape.as_slice()))
-    }
-
-    /// The key of the checkpoint under which the tensors are stored; empty for the whole file.
-    pub fn under(&self) -> &str {
-        &self.under
     }
 
     /// The shape of the tensor `name`.

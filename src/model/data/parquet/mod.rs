@@ -112,7 +112,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
                     || first.columns.label_name != shard.columns.label_name =>
             {
                 let why =
-                    format!("has other classes than {}; open one dataset at a time", first.path().display());
+                    format!("has other classes than {}; open one dataset at a time", first.path.display());
                 return Err(DataError::file(&path, why));
             }
             Some(_) => {}

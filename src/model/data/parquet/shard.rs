@@ -39,7 +39,7 @@ impl fmt::Display for Label {
 /// One Parquet file, its metadata read.
 #[derive(Debug)]
 pub struct Shard {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     bytes: u64,
     metadata: ParquetMetaData,
     pub(super) columns: Columns,
@@ -89,10 +89,6 @@ impl Shard {
             let pages = metadata.row_groups().iter().map(|_| OnceLock::new()).collect();
             Ok(Self { path: path.to_owned(), bytes: file.len(), metadata, columns, starts, pages })
         })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The label of every row; `None` for a row without one.
