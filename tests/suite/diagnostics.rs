@@ -41,8 +41,7 @@ fn every_measure_says_what_it_is() {
     assert!(MEANINGS.iter().all(|(_, words)| words.len() > 20));
     assert!(UNTRAINED_ALONE.iter().all(|id| MEASURES.iter().any(|m| m.name == *id)));
     for (at, m) in MEASURES.iter().enumerate() {
-        assert!(!m.label.is_empty() && !m.higher.is_empty() && !m.meaning.is_empty(), "{}", m.name);
-        assert!(!m.meaning.ends_with('.'), "{}: no full stop after one sentence", m.name);
+        assert!(!m.label.is_empty(), "{}", m.name);
         assert!(MEASURES[..at].iter().all(|other| other.name != m.name), "{} twice", m.name);
     }
 }

@@ -26,98 +26,34 @@ pub struct Measure {
     pub name: &'static str,
     /// Name on the screen.
     pub label: &'static str,
-    /// What a higher value means.
-    pub higher: &'static str,
-    /// Definition in one line, with its unit.
-    pub meaning: &'static str,
     /// Computes the value.
     pub compute: fn(&PlanStats) -> f64,
 }
 
 /// Every diagnostic, in the order of docs/definitions.md, section 5.
 pub const MEASURES: &[Measure] = &[
-    Measure {
-        name: "rank_coverage",
-        label: "Rank coverage",
-        higher: "more positions are some token's favourite",
-        meaning: "Share of the positions that are the best position of at least one token",
-        compute: |s| coverage(&s.best_position),
-    },
-    Measure {
-        name: "argmax_entropy",
-        label: "Argmax entropy",
-        higher: "best positions are spread more evenly",
-        meaning: "Entropy of the histogram of best positions, divided by ln N",
-        compute: |s| entropy(&s.best_position),
-    },
-    Measure {
-        name: "edge_mass_10",
-        label: "Edge mass (10%)",
-        higher: "more tokens collapse to the first or last positions",
-        meaning: "Share of tokens whose best position is in the first or last max(1, floor(N/10))",
-        compute: edge_mass,
-    },
-    Measure {
-        name: "row_max_mean",
-        label: "Row maximum, mean",
-        higher: "tokens are placed more decisively",
-        meaning: "Mean over tokens of the largest share a position gets",
-        compute: |s| mean(&s.row_max),
-    },
-    Measure {
-        name: "row_max_p95",
-        label: "Row maximum, p95",
-        higher: "the most decisively placed tokens are placed even more so",
-        meaning: "95th percentile over tokens of the largest share a position gets",
-        compute: |s| quantiles(&s.row_max, [0.95])[0],
-    },
+    Measure { name: "rank_coverage", label: "Rank coverage", compute: |s| coverage(&s.best_position) },
+    Measure { name: "argmax_entropy", label: "Argmax entropy", compute: |s| entropy(&s.best_position) },
+    Measure { name: "edge_mass_10", label: "Edge mass (10%)", compute: edge_mass },
+    Measure { name: "row_max_mean", label: "Row maximum, mean", compute: |s| mean(&s.row_max) },
+    Measure { name: "row_max_p95", label: "Row maximum, p95", compute: |s| quantiles(&s.row_max, [0.95])[0] },
     Measure {
         name: "row_marginal_error",
         label: "Row marginal error",
-        higher: "some token is read more or less than once",
-        meaning: "Largest |row sum - 1|",
         compute: |s| marginal_error(&s.row_sum),
     },
     Measure {
         name: "column_marginal_error",
         label: "Column marginal error",
-        higher: "some position holds more or less than one token",
-        meaning: "Largest |column sum - 1|",
         compute: |s| marginal_error(&s.column_sum),
     },
-    Measure {
-        name: "token_coverage",
-        label: "Token coverage",
-        higher: "more tokens lead some position",
-        meaning: "Share of the tokens that have the largest share of at least one position",
-        compute: |s| coverage(&s.best_token),
-    },
-    Measure {
-        name: "token_entropy",
-        label: "Token entropy",
-        higher: "leading tokens are spread more evenly",
-        meaning: "Entropy of the histogram of each position's leading token, divided by ln N",
-        compute: |s| entropy(&s.best_token),
-    },
-    Measure {
-        name: "mean_position_spread",
-        label: "Position spread",
-        higher: "tokens are smeared over more positions",
-        meaning: "Mean over tokens of the standard deviation of the position, in positions (rows normalised)",
-        compute: |s| mean(&s.spread),
-    },
-    Measure {
-        name: "kendall_tau",
-        label: "Kendall tau to raster",
-        higher: "the order is closer to raster order (1: the same, -1: reversed)",
-        meaning: "Kendall's tau-b of expected positions against raster order; 0 if all are tied",
-        compute: |s| kendall_tau(&s.expected),
-    },
+    Measure { name: "token_coverage", label: "Token coverage", compute: |s| coverage(&s.best_token) },
+    Measure { name: "token_entropy", label: "Token entropy", compute: |s| entropy(&s.best_token) },
+    Measure { name: "mean_position_spread", label: "Position spread", compute: |s| mean(&s.spread) },
+    Measure { name: "kendall_tau", label: "Kendall tau to raster", compute: |s| kendall_tau(&s.expected) },
     Measure {
         name: "path_length",
         label: "Path length",
-        higher: "the order jumps further over the image",
-        meaning: "Mean Euclidean step, in patches, between tokens that follow each other by expected position",
         compute: |s| path_length(&order_of(&s.expected), s.grid),
     },
 ];
