@@ -170,11 +170,6 @@ impl TokenCache {
         !self.shards[image / SHARD].skipped.contains(&(image % SHARD))
     }
 
-    /// Size of all its tokens in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.manifest.image_bytes() * self.len() as u64
-    }
-
     /// Patch tokens of `images`, `[B, N, d]` row-major, in float32.
     pub fn patches(&self, images: &[usize]) -> Vec<f32> {
         self.decoded(images, self.image_numbers(), |shard| shard.patches)

@@ -130,12 +130,6 @@ struct CacheManifest {
     records: bool,
 }
 
-impl CacheManifest {
-    fn image_bytes(&self) -> u64 {
-        image_bytes(self.grid, self.width, self.has_cls, self.source.precision)
-    }
-}
-
 /// Bytes the tokens of one image take in a cache.
 pub fn image_bytes(grid: Grid, width: usize, has_cls: bool, precision: Precision) -> u64 {
     (grid.len() + usize::from(has_cls)) as u64 * width as u64 * precision.bytes()
