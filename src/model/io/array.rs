@@ -48,11 +48,6 @@ impl Array {
         Self { shape, data }
     }
 
-    /// As [`new`](Self::new), from float64 values, each rounded to float32.
-    pub fn from_f64(shape: impl Into<Vec<usize>>, data: &[f64]) -> Self {
-        Self::new(shape, data.iter().map(|&x| x as f32).collect())
-    }
-
     /// The values in float64, for the exact computations of an explanation.
     pub fn to_f64(&self) -> Vec<f64> {
         self.data.iter().map(|&x| f64::from(x)).collect()

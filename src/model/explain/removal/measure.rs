@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{Curves, Found, MAX_STEPS, Mode, Orders, RANKINGS, Removal, STEPS, Schedule, Sets, road};
+use super::{Curves, Found, Mode, Orders, RANKINGS, Removal, STEPS, Schedule, Sets, road};
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::explain::class_name;
 use crate::model::explain::image_reading::ImageReading;
@@ -27,7 +27,7 @@ const PICTURES: usize = 8;
 pub struct RemovalSpec {
     /// Where tokens are removed; each mode once.
     pub modes: Vec<Mode>,
-    /// Steps from all tokens to none, 1 to [`MAX_STEPS`].
+    /// Steps from all tokens to none, 1 to [`MAX_STEPS`](super::MAX_STEPS).
     pub steps: usize,
     /// Seed of random orders, of ties in rankings, and of the noise on painted pixels.
     pub seed: u64,
@@ -66,14 +66,6 @@ impl RemovalSpec {
     /// Whether a mode needs the encoder.
     pub fn needs_encoder(&self) -> bool {
         self.modes.iter().any(|mode| mode.needs_encoder())
-    }
-
-    /// Checks the number of steps; the error says what is allowed.
-    pub fn check(&self) -> Result<(), String> {
-        match self.steps {
-            1..=MAX_STEPS => Ok(()),
-            steps => Err(format!("{steps} steps; choose 1 to {MAX_STEPS}")),
-        }
     }
 }
 
