@@ -32,7 +32,6 @@ pub struct Model {
     kind: &'static HeadSpec,
     head: Arc<dyn Head>,
     config: Config,
-    dims: Dims,
     params: Params,
 }
 
@@ -56,7 +55,7 @@ impl Model {
         }
         let params = Params::start(specs(&*head, &dims), seed, kind.start_scope(), device);
         let config = Config { rest: config.rest.clone(), ..head.settings(&dims) };
-        Ok(Self { kind, head, config, dims, params })
+        Ok(Self { kind, head, config, params })
     }
 
     /// The model of a probe, for images with this grid of patches.
@@ -73,7 +72,7 @@ impl Model {
         arrays.insert("classifier.weight".to_owned(), Array::new(shape, weight));
         arrays.insert("classifier.bias".to_owned(), Array::new([dims.classes], bias));
         let params = Params::from_arrays(specs(&*head, &dims), &arrays, device);
-        Ok(Self { kind, head, config: probe.meta.config.clone(), dims, params })
+        Ok(Self { kind, head, config: probe.meta.config.clone(), params })
     }
 
     /// The model as a probe, with its current parameters.
@@ -116,11 +115,6 @@ impl Model {
     /// The head's settings, defaults filled in.
     pub fn config(&self) -> &Config {
         &self.config
-    }
-
-    /// The sizes it is built for.
-    pub fn dims(&self) -> &Dims {
-        &self.dims
     }
 
     /// All parameters, the classifier's last.

@@ -276,8 +276,6 @@ pub enum Event<'a> {
     Evaluation,
     /// All heads were evaluated within an epoch.
     Between {
-        /// Where the run stands.
-        position: TrainCursor,
         /// All heads.
         trainers: &'a [HeadTrainer],
     },
@@ -311,8 +309,7 @@ pub fn train(
             // Before this step, not after the last: a run stopped between the two is evaluated when resumed.
             if step > 0 && evaluate_every.is_some_and(|every| done.is_multiple_of(every)) {
                 match evaluate_within_epoch(task, trainers, done, on_event)? {
-                    ControlFlow::Continue(true)
-                        if on_event(Event::Between { position, trainers }).is_continue() => {}
+                    ControlFlow::Continue(true) if on_event(Event::Between { trainers }).is_continue() => {}
                     ControlFlow::Continue(false) => {}
                     ControlFlow::Continue(true) | ControlFlow::Break(()) => return Ok(position),
                 }

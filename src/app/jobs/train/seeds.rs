@@ -87,7 +87,7 @@ impl Training<'_> {
                         }
                     }
                     train::Event::Evaluation => pace.without(|| tell(Event::Evaluation)),
-                    train::Event::Between { trainers, .. } => {
+                    train::Event::Between { trainers } => {
                         self.write_tables(seed, trainers, &outcomes)?;
                         pace.without(|| tell(Event::Between { seed, trainers }))
                     }
