@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -98,6 +98,30 @@ fn a_silent_server_does_not_outlive_a_signal() {
     let (code, stderr, took) = end(child);
     assert!(code == Some(130) && took < Duration::from_secs(1), "{code:?} after {took:?}: {stderr}");
     drop(connection);
+}
+
+/// Standard error as behind `2>&1 | less`, where nobody scrolls on.
+#[test]
+fn a_pipe_that_nobody_reads_does_not_outlive_a_signal() {
+    let desk = Desk::new(2, 1);
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (unread, mut full) = std::io::pipe().expect("a pipe");
+    let stderr = full.try_clone().expect("a pipe");
+    // Blocks once the pipe takes no more, and ends with its other end.
+    let fill = move || while full.write(&[b'x'; 4096]).is_ok() {};
+    let filling = std::thread::Builder::new().spawn(fill).expect("a thread");
+    let mut command = from_hub(&desk, server.local_addr().expect("an address").port());
+    let mut child = command.stdout(Stdio::null()).stderr(stderr).spawn().expect("it starts");
+    let connection = server.accept().expect("a question");
+    signal(&child, "-TERM");
+    let ended = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        child.try_wait().expect("a child").is_some()
+    });
+    let _ = child.kill(); // fails if it has ended
+    assert_eq!((ended, child.wait().expect("a child").code()), (true, Some(130)));
+    drop((connection, unread));
+    filling.join().expect("it ends");
 }
 
 /// Files that are incomplete when the program ends at once are deleted.

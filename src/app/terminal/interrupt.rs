@@ -31,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const MAX_STEP: Duration = Duration::from_mins(1);
 /// Time between two checks of whether a step is under way.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long a message is waited for: nobody may read the pipe or terminal that standard error is.
+const MAX_SAYING: Duration = Duration::from_millis(500);
 /// Time between two checks for a signal while [`pause`] waits.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -98,8 +100,10 @@ fn signalled() {
     }
     CANCEL.cancel();
     match CANCEL.is_working() {
-        false => say!("stopping; interrupt again to quit at once"),
-        true => say!("stopping after this step, to save what can be saved; interrupt again to quit at once"),
+        false => in_time(MAX_SAYING, || say!("stopping; interrupt again to quit at once")),
+        true => in_time(MAX_SAYING, || {
+            say!("stopping after this step, to save what can be saved; interrupt again to quit at once");
+        }),
     }
     if Builder::new().name("stop".into()).spawn(wait).is_err() {
         end();
@@ -114,14 +118,27 @@ fn wait() {
         sleep(POLL_INTERVAL);
         idle = if CANCEL.is_working() { Duration::ZERO } else { idle + POLL_INTERVAL };
     }
-    say!("stopped midway; what was saved before is kept, and commands that can resume continue from there");
+    in_time(MAX_SAYING, || {
+        say!(
+            "stopped midway; what was saved before is kept, and commands that can resume continue from there"
+        );
+    });
     end()
+}
+
+/// Does something on another thread, and waits for it no longer than this.
+fn in_time(patience: Duration, work: impl FnOnce() + Send + 'static) {
+    let thread = Builder::new().name("ending".into()).spawn(work);
+    let begun = Instant::now();
+    while thread.as_ref().is_ok_and(|thread| !thread.is_finished()) && begun.elapsed() < patience {
+        sleep(Duration::from_millis(1));
+    }
 }
 
 /// Removes temporary files and ends the process.
 fn end() -> ! {
-    // Held until the process ends, so that no other file is begun.
-    let _held = atomic_file::abandon();
+    // The lock is held until the process ends, so that no other file is begun. A network disk may be away.
+    in_time(PATIENCE, || std::mem::forget(atomic_file::abandon()));
     #[expect(clippy::disallowed_methods, reason = "no thread is waited for, and temporary files are gone")]
     std::process::exit(i32::from(CODE));
 }
