@@ -42,10 +42,13 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
             .into());
         }
     }
-    plan.save()?;
+    // An earlier plan goes first, then its states, then the new one comes: a kill in between leaves none that the states of another
+    // call done.
+    let _ = std::fs::remove_file(plan_file(&plan.folder));
     for task in plan.tasks() {
-        let _ = std::fs::remove_file(plan.state(task)); // left by an earlier plan, if any
+        let _ = std::fs::remove_file(plan.state(task));
     }
+    plan.save()?;
     if plan.place == SubmitTarget::Slurm {
         for stage in &plan.stages {
             let path = script_path(plan, &stage.id());
@@ -227,7 +230,8 @@ fn submit_tasks(plan: &mut Plan, wanted: &[Task], active: &[Task]) -> anyhow::Re
                     submitted += tasks.len();
                     ids.push(id.clone());
                     plan.handed_in.push(Array { id, stage, before: ahead, tasks });
-                    plan.save()?;
+                    // Tasks that no plan names could be neither shown nor cancelled, and would be submitted once more.
+                    plan.save().inspect_err(|_| drop(slurm::cancel(&ids[ids.len() - 1..])))?;
                     plan.forget_cancelled();
                 }
             }
@@ -301,7 +305,28 @@ fn set_aside_if_damaged(plan: &Plan, task: Task, part: &Path) -> anyhow::Result<
 
 #[cfg(test)]
 mod tests {
-    use super::ranges;
+    use super::*;
+    use crate::app::submit::flags::SlurmFlags;
+    use crate::app::submit::plan::Stage;
+
+    #[test]
+    fn the_states_of_an_earlier_plan_are_gone_before_a_new_one_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let stages = vec![Stage::cut("eval", vec!["eval".into()], 2)];
+        let mut plan = Plan::new(folder.path(), SubmitTarget::Local, SlurmFlags::default(), stages).unwrap();
+        plan.save().unwrap();
+        for task in plan.tasks() {
+            atomic_file::write(&plan.state(task), b"0\n").unwrap();
+        }
+        assert!(are_done(&plan));
+        let log = plan.home().join("log");
+        std::fs::remove_dir(&log).unwrap();
+        File::create(&log).unwrap(); // so that no plan can be saved
+        assert!(all(&mut plan).is_err());
+        assert!(
+            !plan_file(folder.path()).exists() && !plan.tasks().iter().any(|task| plan.state(*task).exists())
+        );
+    }
 
     #[test]
     fn numbers_are_written_as_slurm_takes_them() {

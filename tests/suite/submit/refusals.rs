@@ -86,6 +86,18 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
 }
 
 #[test]
+fn tasks_that_cannot_be_written_down_are_taken_back() {
+    let desk = Desk::new(24, 12);
+    let plan = desk.path("run/tasks/plan.json");
+    let in_the_way = format!("rm '{0}' && mkdir '{0}'; echo 7", plan.display());
+    let bin = slurm(&desk, &in_the_way);
+    write_script(&bin.join("scancel"), r#"echo "$@" >> "$0.calls""#);
+    let words = ["plan.json", "it is a folder"];
+    assert_ends(&mut on(&bin, desk.train("run", 1, &["--submit", "slurm"])), 1, &words);
+    assert_eq!(fs::read_to_string(bin.join("scancel.calls")).expect("calls"), "7\n");
+}
+
+#[test]
 fn more_tasks_than_an_array_may_have_are_several_arrays() {
     let desk = Desk::new(24, 12);
     done(&mut desk.train("whole", 1, &["--seeds", "5"]));
