@@ -13,6 +13,7 @@ use super::frame::{self, FrameError};
 use super::hello::{Hello, PROTOCOL};
 use crate::app::jobs::{Event, Request};
 use crate::app::process_memory;
+use crate::app::terminal::stdout::say;
 use crate::app::worker::{Worker, WorkerEnv};
 
 /// Capacity of the event queue, beyond which the worker waits; small, as an event may hold a whole file.
@@ -108,12 +109,17 @@ impl MemoryReporter {
     }
 }
 
-/// Writes an event; in place of one that cannot be serialised, a warning of its job.
+/// Writes an event; in place of one that cannot be serialised, a warning of its job. One of no job is left out: the next worker would
+/// be asked for the same, and end as this one.
 fn write_event(out: &mut impl Write, event: &Event, compress: bool) -> Result<(), FrameError> {
     match (frame::write(out, event, compress), event.job()) {
         (Err(FrameError::Unwritable { found }), Some(job)) => {
             let text = format!("A message cannot be sent: {found}");
             frame::write(out, &Event::Warning { job, text }, compress)
+        }
+        (Err(FrameError::Unwritable { found }), None) => {
+            say!("a message cannot be sent: {found}");
+            Ok(())
         }
         (written, _) => written,
     }
@@ -153,7 +159,34 @@ fn claim_stdout() -> io::Result<io::Stdout> {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(unix)]
+    use std::{ffi::OsString, path::PathBuf, time::SystemTime};
+
     use super::*;
+    #[cfg(unix)]
+    use crate::app::jobs::{JobId, history::disk::RunSnapshot};
+
+    #[cfg(unix)]
+    #[test]
+    fn an_event_that_cannot_be_written_ends_no_connection() {
+        use std::os::unix::ffi::OsStringExt;
+        let folder: PathBuf = OsString::from_vec(b"caf\xe9".to_vec()).into();
+        let snapshot = Ok(Arc::new(RunSnapshot {
+            probes: vec![(folder.clone(), SystemTime::now())],
+            ..RunSnapshot::default()
+        }));
+        let mut out = Vec::new();
+        write_event(
+            &mut out,
+            &Event::RunRead { job: None, folder: "run".into(), snapshot: snapshot.clone() },
+            false,
+        )
+        .unwrap();
+        assert!(out.is_empty());
+        write_event(&mut out, &Event::RunRead { job: Some(JobId(7)), folder, snapshot }, false).unwrap();
+        let said: Option<Event> = frame::read(&mut &out[..]).unwrap();
+        assert!(matches!(said, Some(Event::Warning { job: JobId(7), .. })), "{said:?}");
+    }
 
     #[test]
     fn memory_is_reported_when_it_changes_and_once_a_minute() {
