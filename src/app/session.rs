@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use crate::app::state::workspace::{Workspace, WorkspaceError};
 use crate::app::user_error::UserError;
-use crate::model::io::file_lock::{TryLock, try_lock};
+use crate::model::io::file_lock::{LockedFile, TryLock, try_lock};
 use crate::model::io::{atomic_file, sha256};
 
 /// The name of the first session file, beside the settings; others have a number before the extension.
@@ -46,7 +46,7 @@ struct Own {
     /// SHA-256 of what this window has last found or written there.
     content: Option<String>,
     /// Absent in a folder that cannot be written to, by another window either.
-    _lock: Option<File>,
+    _lock: Option<LockedFile>,
 }
 
 impl Own {
@@ -57,7 +57,7 @@ impl Own {
         // Without locks, a file is used as if no other window were open.
         let is_free = |lock: &File| matches!(try_lock(lock), Ok(TryLock::Acquired | TryLock::Unsupported));
         let is_free = lock.as_ref().is_none_or(is_free);
-        is_free.then(|| Self { content: content(&path), path, _lock: lock })
+        is_free.then(|| Self { content: content(&path), path, _lock: lock.map(LockedFile) })
     }
 
     /// When it was last written.
@@ -307,6 +307,8 @@ mod tests {
         let second = other.write_last(&found("other")).unwrap();
         assert_eq!(first, folder.path().join(FILE));
         assert!(matches!(window().load(), Last::Nothing), "both are open");
+        let Some(Own { _lock: Some(lock), .. }) = &other.own else { panic!("no lock") };
+        let _of_child = lock.0.try_clone().unwrap(); // a child process of another thread has it open for a moment
         drop(other);
         let mut next = window();
         let Last::Open(restored) = next.load() else { panic!("nothing is restored") };

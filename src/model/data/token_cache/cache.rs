@@ -4,7 +4,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicIsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use burn::tensor::{Bytes, DType, Device, TensorData};
@@ -183,7 +183,7 @@ impl TokenCache {
     /// Memory for the patch tokens of `count` images [as stored](Self::patches_as_stored), from which they are uploaded to `device`.
     pub(super) fn buffer(&self, count: usize, device: &Device) -> Bytes {
         let size = count * self.image_numbers() * self.manifest.source.precision.bytes() as usize;
-        let mut spare = self.spare.lock().expect("nobody panics while holding it");
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = spare.iter().position(|buffer| buffer.len() == size) {
             return spare.swap_remove(at);
         }
@@ -193,7 +193,7 @@ impl TokenCache {
 
     /// Takes back a [`buffer`](Self::buffer).
     pub(super) fn take_back(&self, buffer: Bytes) {
-        let mut spare = self.spare.lock().expect("nobody panics while holding it");
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         spare.push(buffer);
         let excess = spare.len().saturating_sub(SPARE);
         spare.drain(..excess);
@@ -280,6 +280,7 @@ fn decode_half(bytes: &[u8], out: &mut [f32]) {
 mod tests {
     use super::*;
     use crate::model::data::token_cache::{Writer, tests};
+    use crate::model::io::catch_panic::guard;
 
     #[test]
     fn a_shard_without_a_map_is_mapped_for_every_read() {
@@ -292,5 +293,19 @@ mod tests {
             Arc::get_mut(&mut cache.shards).unwrap().iter_mut().for_each(Shard::unmap);
             assert_eq!([2, 0].map(|image| cache.tokens(image)), tokens);
         }
+    }
+
+    #[test]
+    fn a_driver_that_panics_leaves_the_spare_memory_usable() {
+        let root = tempfile::tempdir().unwrap();
+        let mut writer = Writer::open(root.path(), tests::source(Precision::Float16), 1).unwrap();
+        tests::push(&mut writer, 0..1, None);
+        let cache = writer.finish().unwrap();
+        let panicked = guard::<()>(|| {
+            let _held = cache.spare.lock();
+            panic!("out of memory");
+        });
+        assert!(panicked.is_err() && cache.spare.is_poisoned());
+        cache.take_back(cache.buffer(1, &Device::flex()));
     }
 }
