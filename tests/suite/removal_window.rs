@@ -97,7 +97,7 @@ fn curves_of_a_backbone_that_is_opened_with_other_options_meanwhile_are_not_mixe
         let spec = RemovalSpec { modes: Mode::ALL.to_vec(), steps: 4, seed: 1 };
         let (place, class) = (fixture("images/one.png").into(), ClassChoice::Predicted);
         let request = RemovalRequest { subject, place, class, spec, draw: 0 };
-        removal::run(&mut engine, &request, &mut reporter).ok().expect("not cancelled")
+        JobError::answer(removal::run(&mut engine, &request, &mut reporter)).ok().expect("not cancelled")
     };
     assert!(curves(None).is_ok(), "the same again");
     let error = curves(Some(0)).expect_err("two layers").to_string();
