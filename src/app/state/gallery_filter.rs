@@ -129,9 +129,14 @@ impl State {
         }
     }
 
-    /// The column that predictions must differ from, unless it was removed since it was chosen.
-    pub fn differing_column(&self) -> Option<ColumnId> {
-        self.gallery_filter.differs.filter(|column| self.columns.contains_key(column))
+    /// The gallery's filter without what refers to a column that was removed since it was chosen.
+    pub fn filter_in_effect(&self) -> GalleryFilter {
+        let mut filter = self.gallery_filter.clone();
+        filter.differs = filter.differs.filter(|column| self.columns.contains_key(column));
+        if matches!(&filter.sort, Sort::Disagreement(column) if !self.columns.contains_key(column)) {
+            filter.sort = Sort::Opened;
+        }
+        filter
     }
 
     /// The number of images in scope.
@@ -159,11 +164,11 @@ impl State {
 
     /// [`gallery_images`](Self::gallery_images) with one more image where the order places it; whether each passes the filter.
     fn gallery_order(&self, focus: Option<ColumnId>, more: Option<ImageId>) -> Vec<(ImageId, bool)> {
-        let filter = &self.gallery_filter;
+        let filter = self.filter_in_effect();
         let of_all = |column: ColumnId| -> HashMap<_, _> { self.evaluations_of(column).collect() };
         let evaluations_of = focus.map(of_all).unwrap_or_default();
         let own = |label: Option<Label>| evaluations_of.get(&label?.dataset).copied();
-        let differs = self.differing_column();
+        let differs = filter.differs;
         let others_of = differs.map(of_all).unwrap_or_default();
         let other = |label: Option<Label>| others_of.get(&label?.dataset).copied();
         let dataset = self.gallery_dataset();

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,13 +12,15 @@ use serde_json::{Map, Value};
 use super::connection::Host;
 use crate::app::jobs::tasks::TrainPlaceSettings;
 use crate::model::io::atomic_file;
-use crate::model::io::file_lock::{self, LockedFile};
+use crate::model::io::file_lock::{self, LockedFile, TryLock};
 
 /// Most recently used entries of one kind.
 const MAX_RECENT: usize = 12;
 /// Largest settings file, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
 
+/// How long another window's save is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Largest side of a window, in points.
 const LARGEST_SIDE: f32 = 16384.0;
 
@@ -180,9 +183,14 @@ impl Settings {
     /// Writes to the file `path` what differs from `base`, which was last read or written; the rest stays as another window has
     /// written it meanwhile.
     pub fn save_changes(&self, base: &Self, path: &Path) -> Result<(), SettingsError> {
-        // Another window that saves at this moment is waited for. Without locks, one of the two may lose its change.
-        let lock = File::options().write(true).create(true).truncate(false).open(path.with_extension("lock"));
-        let _lock = lock.ok().filter(|lock| file_lock::lock(lock).is_ok()).map(LockedFile);
+        // Another window that saves at this moment is waited for, but not one that hangs. Without a lock, one of the two may lose
+        // its change.
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let open =
+            || File::options().write(true).create(true).truncate(false).open(path.with_extension("lock"));
+        let lock = atomic_file::make_folder(folder).and_then(|()| open()).ok();
+        let is_locked = |lock: &File| matches!(file_lock::lock_within(lock, PATIENCE), Ok(TryLock::Acquired));
+        let _lock = lock.filter(is_locked).map(LockedFile);
         if !path.exists() {
             return self.save(path);
         }

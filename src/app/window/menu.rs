@@ -18,6 +18,8 @@ use crate::viz::heading::uncapitalised;
 const OF_FIELDS: [Action; 3] = [Action::Undo, Action::Redo, Action::Paste];
 /// The height that the bar and the edges of a menu take.
 const BAR_PX: f32 = 60.0;
+/// From this room on the button *Find action…* names its key.
+const FIND_WITH_KEY_PX: f32 = 330.0;
 /// The gap between themes.
 const THEME_GAP_PX: f32 = 2.0;
 /// Files of each kind in the menu Open recent.
@@ -33,9 +35,13 @@ pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 area.show(ui, |ui| entries(window, ui, cx, menu));
             });
         }
+        let room = ui.available_width();
         widgets::at_right(ui, |ui| {
             let key = Action::Palette.shortcut().map(Shortcut::text).unwrap_or_default();
-            let find = ui.button((Action::Palette.text(), RichText::new(key).small().weak()));
+            let find = match room > FIND_WITH_KEY_PX {
+                true => ui.button((Action::Palette.text(), RichText::new(key).small().weak())),
+                false => ui.button(Action::Palette.text()),
+            };
             find.widget_info(|| WidgetInfo::labeled(Role::Button, true, Action::Palette.text()));
             if find.on_hover_text(Action::Palette.tooltip()).clicked() {
                 cx.choose(Action::Palette);

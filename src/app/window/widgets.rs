@@ -37,7 +37,8 @@ pub fn at_right(ui: &mut Ui, add: impl FnOnce(&mut Ui)) -> Rect {
     let id = ui.unique_id().with("at right");
     let known: f32 = ui.ctx().data(|data| data.get_temp(id)).unwrap_or_default();
     let all = ui.available_rect_before_wrap();
-    let own = all.with_min_x((all.right() - known).max(all.left()));
+    // Where they do not fit, they lie over what is before them: the last one is no less in sight.
+    let own = all.with_min_x(all.right() - known);
     let mut own = ui.new_child(UiBuilder::new().max_rect(own).layout(Layout::left_to_right(Align::Center)));
     add(&mut own);
     let drawn = own.min_rect();

@@ -6,13 +6,13 @@ use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::failpoint;
 use super::host_lock::{HostLock, LockAttempt, STALE_AFTER};
 
-/// Attempts to get a lock that another process may hold for a moment to test it.
-const TRIES: usize = 5;
+/// How long a lock is waited for that another process may hold only to test it.
+const TEST_TIME: Duration = Duration::from_millis(10);
 
 /// The result of [`try_lock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl ExclusiveLock {
     /// machine does or did, this may take minutes, as for [`HostLock::ask`].
     pub fn ask(path: &Path) -> io::Result<Option<Self>> {
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        let file = match try_again(&file)? {
+        let file = match lock_within(&file, TEST_TIME)? {
             TryLock::Acquired => Some(file),
             TryLock::Held => return Ok(None),
             TryLock::Unsupported => None,
@@ -112,21 +112,24 @@ impl ExclusiveLock {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => File::open(path)?, // another user's
             file => file?,
         };
-        let locked = try_again(&file)?;
+        let locked = lock_within(&file, TEST_TIME)?;
         let alone = locked == TryLock::Acquired;
         Ok(locked == TryLock::Held || HostLock::is_held(&sign(path), alone, STALE_AFTER)?)
     }
 }
 
-/// Locks a file; a process that only tests the lock is waited for.
-fn try_again(file: &File) -> io::Result<TryLock> {
-    for _ in 1..TRIES {
+/// Locks a file, for which it waits this long.
+///
+/// # Errors
+/// Those of the system, except that locks are not supported.
+pub fn lock_within(file: &File, patience: Duration) -> io::Result<TryLock> {
+    let begun = Instant::now();
+    loop {
         match try_lock(file)? {
-            TryLock::Held => sleep(Duration::from_millis(2)),
+            TryLock::Held if begun.elapsed() < patience => sleep(Duration::from_millis(2)),
             other => return Ok(other),
         }
     }
-    try_lock(file)
 }
 
 /// The owner file of the lock file `path`.

@@ -69,7 +69,7 @@ actions! {
         .when("A training runs in this program", |state| state.training.active.as_ref().is_none_or(|run| run.detached))
         .also("remote ssh host server gpu").line_below(),
     Export: File.asks("Export figure…", "Any figure of the shown probe, by name", Prompt::Export)
-        .key(ctrl_shift("E")).when("No figure of a probe is shown yet", has_trace).also("save picture svg pdf png"),
+        .key(ctrl_shift("E")).when("The shown column has no figure yet", has_trace).also("save picture svg pdf png"),
     Share: File.asks("Share…", "This image or the findings, as one page for any browser or as a folder of figures", Prompt::Share)
         .when("Open an image first", |state| state.selection.image.is_some() || state.findings.iter().len() > 0)
         .also("export findings html report send link").line_below(),
@@ -103,18 +103,18 @@ actions! {
         .line_below(),
     NextStep: View.gives("Next step of the reading", "The token that is read next, marked in every figure",
         |state| step_reading(state, 1)).key(plain("Period"))
-        .when("The shown probe reads in no order", |state| state.steps() > 0).also("playhead scan"),
+        .when("No reading with an order is shown", |state| state.steps() > 0).also("playhead scan"),
     PreviousStep: View.gives("Previous step of the reading", "The token that was read before",
         |state| step_reading(state, -1)).key(plain("Comma"))
-        .when("The shown probe reads in no order", |state| state.steps() > 0).also("playhead scan")
+        .when("No reading with an order is shown", |state| state.steps() > 0).also("playhead scan")
         .line_below(),
     EditOrder: View.gives("Edit order by hand", "Every sweep reads the patches in your own order: brushed, dragged or drawn in the Reading order pane",
         |state| state.edit_order().unwrap_or(Command::Compare(Vec::new())))
-        .when("The shown probe reads in no order", can_edit_order).also("drag brush scan path permutation"),
+        .when("No reading with an order is shown", can_edit_order).also("drag brush scan path permutation"),
     OpenOrder: View.asks("Open order…", "An order file: the token read at each step (.npz, .npy, .csv)", FilePrompt::OpenOrder)
-        .when("The shown probe reads in no order", can_edit_order).also("load scan path permutation"),
+        .when("No reading with an order is shown", can_edit_order).also("load scan path permutation"),
     SaveOrder: View.asks("Save order…", "The order made by hand, as a NumPy archive or CSV", FilePrompt::SaveOrder)
-        .when("No order was made by hand", has_made_order).also("write scan path permutation").line_below(),
+        .when("The shown column has no order made by hand", has_made_order).also("write scan path permutation").line_below(),
     Retry: View.gives("Retry", "Retry what failed", |_| Command::Retry).key(ctrl("R"))
         .when("Nothing has failed", State::has_failed).also("refresh reload").line_below(),
     EvaluateShown: View.gives("Evaluate shown probes on the dataset", "All of its images, through every column",
@@ -132,7 +132,7 @@ actions! {
         .also("similar nearest neighbours retrieval"),
     PredictedClass: View.gives("Evidence for the predicted class", "Each probe for its own prediction",
         |_| Command::SetClass(ClassChoice::Predicted)).key(ctrl("E"))
-        .when("It is shown already", |state| state.selection.class != ClassChoice::Predicted).line_below(),
+        .when("It is chosen already", |state| state.selection.class != ClassChoice::Predicted).line_below(),
     Unpin: View.gives("Unpin", "Stop comparing with a column", |_| Command::Pin(None)).key(ctrl("U"))
         .when("No column is pinned", |state| state.selection.reference.is_some()),
     CompareShown: View.gives("Add the shown probe to Compare", "Beside the others, on shared scales", compare_shown)
@@ -140,7 +140,7 @@ actions! {
         .when("No probe is shown, or it is in Compare already", |state| shown_probe(state).is_some_and(|probe| !state.is_compared(probe))),
     KeepColumn: View.gives("Remove the other columns", "Compare keeps only the shown column",
         |state| state.focus().map_or(Command::Compare(Vec::new()), Command::KeepColumn))
-        .when("Compare has no other columns", |state| state.focus().is_some_and(|id| state.columns[&id].compared) && state.compared().count() > 1)
+        .when("The shown column is not in Compare, or alone there", |state| state.focus().is_some_and(|id| state.columns[&id].compared) && state.compared().count() > 1)
         .line_below(),
     ToggleShared: View.gives("Shared scales",
         "The same colour means the same value everywhere", |state| Command::SetShared(!state.views.shared))

@@ -269,7 +269,7 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
     let title = cx.state.column_title(id);
     ui.spacing_mut().item_spacing = Vec2::new(6.0, 2.0);
     ui.horizontal(|ui| {
-        let text = fit(ui, RichText::new(&title).size(14.5).strong(), width - 128.0);
+        let text = fit(ui, RichText::new(&title).size(14.5).strong(), width - 140.0);
         let name = ui.selectable_label(cx.focus == Some(id), text).on_hover_text(&title);
         if name.clicked() {
             cx.send(Command::Focus(id));

@@ -24,7 +24,7 @@ const WIDE_PX: f32 = 900.0;
 /// Draws the lines. Choices that need an evaluation are offered once there is one. In a `short` gallery everything but the
 /// text filter is in a menu.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool) {
-    let before = &cx.state.gallery_filter;
+    let before = cx.state.filter_in_effect();
     let mut filter = before.clone();
     let offered = cx.state.gallery_dataset().is_some();
     let wide = offered && !short && ui.available_width() >= WIDE_PX;
@@ -77,7 +77,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool) {
             }
         });
     }
-    if filter != *before {
+    if filter != before {
         cx.send(Command::SetGalleryFilter(Box::new(filter)));
     }
 }

@@ -59,7 +59,7 @@ struct FilterKey {
 
 impl FilterKey {
     fn of(state: &State) -> Self {
-        let (filter, focus, images) = (state.gallery_filter.clone(), state.focus(), &state.library.images);
+        let (filter, focus, images) = (state.filter_in_effect(), state.focus(), &state.library.images);
         let space = |image: ImageId| {
             let dataset = images.get(&image)?.label?.dataset;
             state.image_space(dataset, focus?)?.ok()
@@ -69,8 +69,7 @@ impl FilterKey {
             Sort::Disagreement(column) => (None, Some(column)),
             Sort::Opened | Sort::Measure(_) => (None, None),
         };
-        let differs = state.differing_column();
-        let columns = [focus, other, differs].into_iter().flatten();
+        let columns = [focus, other, filter.differs].into_iter().flatten();
         let evaluations = columns.flat_map(|column| state.evaluations_of(column));
         let addresses = evaluations.map(|(_, evaluation)| Arc::as_ptr(evaluation).addr());
         Self {
@@ -80,7 +79,7 @@ impl FilterKey {
             flipped: state.views.overview.flipped,
             findings: state.findings.revision,
             images: images.stamp(),
-            filter: GalleryFilter { differs, ..filter },
+            filter,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Slurm tasks: those the next training would be split into, and the status of a run's, with buttons to cancel and retry.
 
 use eframe::egui;
-use egui::{Align, Button, CollapsingHeader, Label, Layout, RichText, ScrollArea, Ui};
+use egui::{Align, Button, CollapsingHeader, Label, Layout, RichText, ScrollArea, Ui, UiBuilder};
 
 use crate::app::format::counted;
 use crate::app::jobs::tasks::{TaskPhase, TaskStatus, Tasks};
@@ -61,9 +61,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     let Some(tasks) = run.tasks.as_ref().filter(|_| run.phase != Phase::Done) else { return };
     let folder = &run.history.about.folder;
     ui.horizontal(|ui| {
-        let text = if tasks.all.is_empty() { "Checking its tasks…".to_owned() } else { tasks.summary() };
-        ui.label(RichText::new(text).strong());
-        at_right(ui, |ui| {
+        let room = at_right(ui, |ui| {
             let free = !cx.state.is_asking_of_tasks();
             let retry = ui.add_enabled(free && tasks.can_retry(), Button::new("Retry failed"));
             let about = "Resubmits what failed or was stopped, and what waited for it; finished work is kept";
@@ -76,6 +74,9 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
                 cx.send(Command::EndTasks(folder.clone()));
             }
         });
+        let text = if tasks.all.is_empty() { "Checking its tasks…".to_owned() } else { tasks.summary() };
+        let room = UiBuilder::new().max_rect(room).layout(Layout::left_to_right(Align::Center));
+        ui.scope_builder(room, |ui| ui.add(Label::new(RichText::new(text).strong()).truncate()));
     });
     let refused = cx.state.jobs.values().filter(|job| job.kind == JobKind::Tasks);
     let refused = refused.filter_map(|job| job.error.as_ref()).flat_map(|error| &error.lines);
