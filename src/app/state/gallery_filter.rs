@@ -263,7 +263,9 @@ mod tests {
         let images = vec![SavedImage { id: ImageId(1), place }];
         state.restore(Workspace { images, ..Workspace::default() });
         state.gallery_filter.differs = Some(ColumnId(7));
+        state.gallery_filter.sort = Sort::Disagreement(ColumnId(7));
         assert_eq!(state.gallery_images(None), [ImageId(1)]);
+        assert!(state.filter_in_effect().is_open());
     }
 
     #[test]
