@@ -207,7 +207,7 @@ fn disagreements_with_a_column_go_with_it() {
     window.dispatch(Command::SetGalleryFilter(Box::new(filter)));
     assert!(window.has("5.png, class") && window.has("6.png, class") && !window.has("0.png, class"));
     window.dispatch(Command::RemoveColumn(other));
-    assert!(!window.has("5.png, class") && window.has("No image matches the filter"));
+    assert!(window.has("5.png, class") && window.has("0.png, class"), "no filter is left, only the order");
 }
 
 #[test]
