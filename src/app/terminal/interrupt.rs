@@ -137,10 +137,17 @@ fn in_time(patience: Duration, work: impl FnOnce() + Send + 'static) {
 
 /// Removes temporary files and ends the process.
 fn end() -> ! {
-    // The lock is held until the process ends, so that no other file is begun. A network disk may be away.
-    in_time(PATIENCE, || std::mem::forget(atomic_file::abandon()));
     #[expect(clippy::disallowed_methods, reason = "no thread is waited for, and temporary files are gone")]
-    std::process::exit(i32::from(CODE));
+    fn exit() -> ! {
+        std::process::exit(i32::from(CODE))
+    }
+    // The lock is held until the process ends, at once: no other file is begun, and none that is gone is missed. A network disk
+    // may be away.
+    in_time(PATIENCE, || {
+        let _held = atomic_file::abandon();
+        exit();
+    });
+    exit()
 }
 
 /// Whether the work should continue or stop.
