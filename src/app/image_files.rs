@@ -19,6 +19,11 @@ pub fn is_workspace(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(WORKSPACE_EXTENSION))
 }
 
+/// Whether `path` ends with `name`, by which a dataset calls an image. A name without a folder may be that of another image there.
+pub fn is_path_to(path: &str, name: &str) -> bool {
+    name.contains('/') && Path::new(path).ends_with(name)
+}
+
 /// Passes every image in `folder` and below to `found`, in sorted order. Skips hidden entries, and symbolic links to
 /// folders, which may form cycles. Calls `unread` for each entry that cannot be read. Stops as soon as a callback breaks.
 pub fn images_below(

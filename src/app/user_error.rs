@@ -117,7 +117,6 @@ pub fn refused(error: &anyhow::Error) -> bool {
         | TrainingError::Blocks { .. }
         | TrainingError::Parts { .. }
         | TrainingError::Out { .. }
-        | TrainingError::Tasks(_)
         | TrainingError::NotUnicode(_)
         | TrainingError::Differs { .. } => true,
         _ => false,

@@ -1,12 +1,13 @@
 //! `ssmprobe similar`: finds the images of an evaluation that a probe reads most like given ones.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 
 use super::figures::source;
+use crate::app::image_files::is_path_to;
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::app::terminal::error::Usage;
@@ -102,10 +103,8 @@ impl Similar {
         if let Some(exact) = images.iter().position(|own| own == name) {
             return Ok(exact);
         }
-        let mut matches = images
-            .iter()
-            .enumerate()
-            .filter(|(_, own)| own.ends_with(name) || Path::new(name).ends_with(own));
+        let mut matches =
+            images.iter().enumerate().filter(|(_, own)| own.ends_with(name) || is_path_to(name, own));
         let file = || self.evaluation.display();
         let (at, first) = matches.next().ok_or_else(|| {
             let some = images.iter().take(3).cloned().collect::<Vec<_>>().join(", ");

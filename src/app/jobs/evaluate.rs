@@ -157,6 +157,8 @@ fn ask(
     let draws: Vec<u64> = spec.part.samples.iter().map(|at| *at as u64).collect();
     let images = (&places[..], &draws[..]);
     let asked = spec.part.asked.clone();
+    // What the evaluator, which sees tokens alone, cannot know. Where the backbone was opened anew, nothing is evaluated.
+    let changes = engine.same_reader(backbone, key)?.changes(&probe);
     let mut evaluator = Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls)?;
     evaluator.keep_vectors();
     let removals =
@@ -174,9 +176,8 @@ fn ask(
     let asking = Asking { what: &what, left: removals.needs_encoder().then_some(left) };
     ask_to(engine, &mut evaluator, places.len(), asking, reporter)?;
     let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());
-    // What the evaluator, which sees tokens alone, cannot know.
-    let tokens = engine.same_reader(backbone, key)?.changes(&probe);
-    evaluation.change = Reading { change, tokens, ..Reading::default() }.changes().unwrap_or_default();
+    evaluation.change =
+        Reading { change, tokens: changes, ..Reading::default() }.changes().unwrap_or_default();
     Ok(evaluation)
 }
 

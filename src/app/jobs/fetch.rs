@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::detached::Detached;
 use super::tasks::TaskRequest;
 use super::{BackboneId, BackboneOptions, Reporter, Unit, train};
-use crate::model::backbone::hub::{self, Hub};
+use crate::model::backbone::hub::{self, Hub, HubError};
 
 /// Jobs that need a backbone, which may have to be downloaded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,10 +88,16 @@ pub fn backbone(source: &str, reporter: &mut dyn Reporter) -> anyhow::Result<Pat
     Ok(hub::resolve(source, &mut told(reporter))?)
 }
 
-/// The context of an error of [`backbone`] where the run in the folder `run` records the source.
-pub fn recorded_by(run: &Path) -> String {
-    let remedy = "the backbone it names cannot be opened; give its new location with `--backbone DIR`";
-    format!("{}: {remedy}", run.join("run.json").display())
+/// Where the run in the folder `run` records a source that [`backbone`] does not find on the disk, its error with what to do then.
+pub fn moved(run: &Path, error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(HubError::NoFolder(_) | HubError::NotAFolder(_)) => {
+            let remedy =
+                "the backbone it names cannot be opened; give its new location with `--backbone DIR`";
+            error.context(format!("{}: {remedy}", run.join("run.json").display()))
+        }
+        _ => error,
+    }
 }
 
 /// The local probe files that `given` names: `hf:ORGANISATION/NAME/FILE` is downloaded, other paths are kept.

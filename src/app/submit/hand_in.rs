@@ -19,29 +19,39 @@ use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{LockedFile, TryLock, try_lock};
 use crate::model::train::run::{Run, RunError};
 
+/// Refuses a folder with unfinished tasks, or with a plan that cannot be read.
+///
+/// # Errors
+/// That it is such a folder.
+pub fn check_free(folder: &Path) -> anyhow::Result<()> {
+    if !plan_file(folder).exists() {
+        return Ok(());
+    }
+    let shown = folder.display();
+    let unknown = || {
+        Usage(format!(
+            "{shown} has tasks already, and their plan cannot be read; restore the plan, or choose another folder"
+        ))
+    };
+    let before = Plan::open(folder).with_context(unknown)?;
+    let begun = !before.handed_in.is_empty() || before.place == SubmitTarget::Local;
+    if begun && !are_done(&before) {
+        return Err(Usage(format!(
+            "{shown} has tasks already; `ssmprobe jobs {shown}` shows them, --retry resubmits what failed; or choose \
+             another folder"
+        ))
+        .into());
+    }
+    Ok(())
+}
+
 /// Submits all tasks of a new plan.
 ///
 /// # Errors
 /// If its folder has unfinished tasks or an unreadable plan; if the disk or Slurm refuses: tasks submitted by then stay.
 pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
-    let folder = plan.folder.display();
     let _turn = turn(plan)?.ok_or_else(|| already_submitting(plan))?;
-    if plan_file(&plan.folder).exists() {
-        let unknown = || {
-            Usage(format!(
-                "{folder} has tasks already, and their plan cannot be read; restore the plan, or choose another folder"
-            ))
-        };
-        let before = Plan::open(&plan.folder).with_context(unknown)?;
-        let begun = !before.handed_in.is_empty() || before.place == SubmitTarget::Local;
-        if begun && !are_done(&before) {
-            return Err(Usage(format!(
-                "{folder} has tasks already; `ssmprobe jobs {folder}` shows them, --retry resubmits what failed; or \
-                 choose another folder"
-            ))
-            .into());
-        }
-    }
+    check_free(&plan.folder)?;
     // An earlier plan goes first, then its states, then the new one comes: a kill in between leaves none that the states of another
     // call done.
     let _ = std::fs::remove_file(plan_file(&plan.folder));

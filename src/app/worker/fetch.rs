@@ -108,6 +108,7 @@ fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<K
         Fetch::Plan(settings) => {
             let backbone = fetch::backbone(&settings.backbone, &mut events.clone())?;
             let plan = TrainPlan::new(*settings, backbone)?;
+            plan.settings.out.as_deref().map_or(Ok(()), hand_in::check_free)?;
             let _turn = turn(cancel).context("another plan is wanted by now")?;
             let (preflight, tokens, dataset) = train::preflight(&plan)?;
             let news = TrainEvent::Planned(Box::new(preflight.clone()));
@@ -122,6 +123,7 @@ fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<K
             let backbone = fetch::backbone(&settings.backbone, &mut events.clone())?;
             let plan = TrainPlan::new(*settings, backbone)?;
             let out = plan.settings.out.clone().or_else(|| paths::run("run")).ok_or(TrainingError::NoOut)?;
+            hand_in::check_free(&out)?;
             Kind::Train(Box::new(TrainSpec { plan, out, resume: false }))
         }
         Fetch::Detached(_)

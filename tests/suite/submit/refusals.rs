@@ -79,7 +79,7 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
     assert_ends(&mut on(&bin, desk.train("run", 1, &submit)), 2, &["has tasks already"]);
     // What they join later would be refused beside another run.
     for mut train in [desk.train("run", 1, &[]), desk.resume("run", &[])] {
-        assert_ends(&mut train, 2, &["run has the tasks of another training", "`ssmprobe jobs`"]);
+        assert_ends(&mut train, 2, &["run has tasks already; `ssmprobe jobs "]);
     }
     let mut report = program();
     assert_ends(report.arg("report").arg(desk.path("run")), 2, &["it has tasks: `ssmprobe jobs`"]);

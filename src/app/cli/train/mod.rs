@@ -8,20 +8,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Arg, ArgAction, Args};
 
 use super::on_flags::OnFlags;
 use super::{fetch, jobs, train_remote};
 use crate::app::jobs::detached::SignOfLife;
 use crate::app::jobs::extract::ExtractError;
-use crate::app::jobs::fetch::recorded_by;
+use crate::app::jobs::fetch::moved;
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads};
 use crate::app::state::connection::Host;
-use crate::app::submit::SubmitFlags;
 use crate::app::submit::plan::TRAIN;
+use crate::app::submit::{SubmitFlags, hand_in};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
@@ -233,6 +232,9 @@ impl TrainArgs {
         let exists = || atomic_file::is_there(&out.join("run.json")).map_err(refused);
         let resumes = resume && self.part.is_none() && exists()?;
         let run = if resumes { Some(Run::open(&out)?) } else { None };
+        if run.is_none() {
+            hand_in::check_free(&out)?; // the tasks there would join their own run
+        }
         let defaults = TrainSettings { epochs: TrainConfig::default().epochs, ..TrainSettings::default() };
         let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;
         let settings = match begun {
@@ -253,7 +255,6 @@ impl TrainArgs {
             None => run.map(|run| run.manifest.heads),
         };
         let Some(heads) = heads.filter(|_| !settings.backbone.is_empty() && settings.data.is_some()) else {
-            train::refuse_tasks(&out)?;
             let out = out.display();
             return Err(Usage(format!(
                 "{out} holds no run to resume; pass --backbone, --data and heads to start one"
@@ -262,7 +263,7 @@ impl TrainArgs {
         };
         let backbone = fetch::backbone(&settings.backbone);
         let backbone = match resumes && !self.settings.has("backbone") {
-            true => backbone.with_context(|| recorded_by(&out))?,
+            true => backbone.map_err(|error| moved(&out, error))?,
             false => backbone?,
         };
         let mut plan = TrainPlan { settings, backbone, heads };

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use burn::tensor::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -221,7 +220,7 @@ impl EvalFlags {
     ) -> anyhow::Result<ExtractOptions> {
         let backbone = match (&self.backbone, &self.run, begun) {
             (None, Some(run), Some(begun)) => {
-                fetch::backbone(&begun.backbone, reporter).with_context(|| fetch::recorded_by(run))?
+                fetch::backbone(&begun.backbone, reporter).map_err(|error| fetch::moved(run, error))?
             }
             (source, ..) => fetch::backbone(source.as_ref().expect("asked for without --run"), reporter)?,
         };

@@ -47,10 +47,6 @@ pub enum TrainingError {
     Probe(#[from] ProbeError),
     #[error("--out {folder}: the run cannot be written there: {source}")]
     Out { folder: PathBuf, source: io::Error },
-    #[error(
-        "{0} has the tasks of another training: `ssmprobe jobs` shows them, and --retry continues them; or choose another folder"
-    )]
-    Tasks(PathBuf),
     #[error("{0}: is not valid Unicode, as the run's files are; rename the folder, or work in another one")]
     NotUnicode(PathBuf),
     #[error("this user has no home folder to keep the run in; give a folder for it")]

@@ -32,7 +32,6 @@ pub use self::split::{Parts, labelled, readable};
 pub use self::step_timing::{TimeSpec, time};
 use super::extract::{self, ExtractError, Plan};
 use super::open::DatasetMoved;
-use super::tasks::plan_file;
 use crate::app::rate::Pace;
 use crate::model::data::Dataset;
 use crate::model::device::{Choice, DeviceError};
@@ -106,7 +105,6 @@ pub fn run(
         }
         false => {
             // Before the backbone runs over all images.
-            refuse_tasks(out)?;
             plan.check_out(out)?;
             let refused = |source| TrainingError::Out { folder: out.clone(), source };
             atomic_file::can_write(out).map_err(refused)?;
@@ -185,11 +183,6 @@ pub fn run(
     }
     // The claim is held until the last file is written.
     Training { plan, dims, run, tokens, parts, choice, claim: &claim }.go(tell)
-}
-
-/// Refuses a folder with tasks, which join their run there.
-pub fn refuse_tasks(out: &Path) -> Result<(), TrainingError> {
-    if plan_file(out).exists() { Err(TrainingError::Tasks(out.to_owned())) } else { Ok(()) }
 }
 
 /// Claims a run's folder; says first if another machine trained there last, which is then watched.

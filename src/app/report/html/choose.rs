@@ -1,7 +1,6 @@
 //! The probes and test images that a page shows: those that are named, else the best probes and the images they disagree on.
 
-use std::path::Path;
-
+use crate::app::image_files::is_path_to;
 use crate::app::report::Source;
 use crate::model::probe::head::{self, Group};
 use crate::model::train::run::Outcome;
@@ -112,7 +111,7 @@ fn image_named(names: &[String], asked: &str) -> Result<usize, String> {
     let matches = |name: &String| {
         let file = name.rsplit('/').next().unwrap_or(name);
         let ends_so = name.strip_suffix(asked).is_some_and(|rest| rest.ends_with('/'));
-        file == asked || ends_so || Path::new(asked).ends_with(name)
+        file == asked || ends_so || is_path_to(asked, name)
     };
     let found: Vec<usize> = (0..names.len()).filter(|&at| matches(&names[at])).collect();
     match found[..] {
