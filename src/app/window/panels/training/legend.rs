@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use eframe::egui;
-use egui::{Align, Layout, Pos2, RichText, ScrollArea, Sense, Shape, Stroke, Ui, Vec2};
+use egui::{Align, Layout, Rect, RichText, ScrollArea, Sense, Shape, Stroke, Ui, Vec2};
 use egui_plot::LineStyle;
 
 use super::curves::line_style;
@@ -117,15 +117,22 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hi
 fn swatch(ui: &mut Ui, theme: &Theme, head: usize, shown: bool) {
     let (rect, _) = ui.allocate_exact_size(Vec2::new(24.0, ROW_PX - 6.0), Sense::hover());
     let color = if shown { color32(theme.series(head)) } else { color32(theme.band) };
-    let y = rect.center().y;
-    let ends = [Pos2::new(rect.left(), y), Pos2::new(rect.right(), y)];
-    let stroke = Stroke::new(2.4, color);
-    let shapes = match line_style(head) {
+    let clip = rect.intersect(ui.clip_rect());
+    ui.painter().with_clip_rect(clip).extend(sample(rect, Stroke::new(2.4, color), line_style(head)));
+}
+
+/// A line through `rect`, or a little beyond its left end: dashes have a gap in the middle, since some are as long as the line.
+fn sample(rect: Rect, stroke: Stroke, style: LineStyle) -> Vec<Shape> {
+    let ends = [rect.left_center(), rect.right_center()];
+    match style {
         LineStyle::Solid => vec![Shape::line_segment(ends, stroke)],
-        LineStyle::Dashed { length } => Shape::dashed_line(&ends, stroke, length, length * 0.5),
-        LineStyle::Dotted { spacing } => Shape::dotted_line(&ends, color, spacing, 1.4),
-    };
-    ui.painter().extend(shapes);
+        LineStyle::Dashed { length } => {
+            let gap = length * 0.5;
+            let begin = ((rect.width() - gap) / 2.0 - length).rem_euclid(length + gap) - length - gap;
+            Shape::dashed_line_with_offset(&ends, stroke, &[length], &[gap], begin)
+        }
+        LineStyle::Dotted { spacing } => Shape::dotted_line(&ends, stroke.color, spacing, 1.4),
+    }
 }
 
 /// Why a head stopped early, for the first of its seeds that did.
@@ -146,5 +153,27 @@ fn compare(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: &str)
     let button = ui.small_button("Compare").on_hover_text("Adds its best probe to the comparison");
     if button.clicked() {
         cx.send(Command::Compare(vec![probe]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use egui::{Color32, Pos2};
+
+    use super::*;
+
+    #[test]
+    fn the_sample_of_a_dashed_line_has_a_gap_in_its_middle() {
+        let rect = Rect::from_min_size(Pos2::new(100.0, 0.0), Vec2::new(24.0, 10.0));
+        for head in [1, 2, 4] {
+            let shapes = sample(rect, Stroke::new(2.0, Color32::RED), line_style(head));
+            let ends = shapes.iter().map(|shape| match shape {
+                Shape::LineSegment { points, .. } => points.map(|point| point.x),
+                _ => panic!("no line"),
+            });
+            let ends: Vec<[f32; 2]> = ends.collect();
+            assert!(ends.iter().all(|[from, to]| !(*from..=*to).contains(&112.0)), "{head}: {ends:?}");
+            assert!(ends[0][0] <= 100.0 && ends.len() > 1 && ends.concat()[2 * ends.len() - 1] <= 124.0);
+        }
     }
 }
