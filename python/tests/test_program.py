@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,14 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("SSMPROBE", str(script))
     return script
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """An interrupt raises, also where tests run in the background of a shell, which ignores it there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
@@ -69,6 +78,7 @@ def test_a_window_that_cannot_open_says_why(stand_in: Path, capsys: pytest.Captu
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+@pytest.mark.usefixtures("ctrl_c")
 def test_the_program_saves_before_an_interrupt_is_raised(stand_in: Path) -> None:
     begun, saved = stand_in.with_name("begun"), stand_in.with_name("saved")
     stand_in.write_text(f"#!/bin/sh\ntrap 'sleep 1; touch {saved}; exit 130' TERM\ntouch {begun}\nwhile :; do :; done\n")
@@ -85,6 +95,7 @@ def test_the_program_saves_before_an_interrupt_is_raised(stand_in: Path) -> None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+@pytest.mark.usefixtures("ctrl_c")
 def test_waiting_for_a_window_is_interrupted_at_once_where_polars_handles_ctrl_c_too(stand_in: Path) -> None:
     pytest.importorskip("polars")
     stand_in.write_text("#!/bin/sh\nsleep 5\n")
