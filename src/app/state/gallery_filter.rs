@@ -168,8 +168,7 @@ impl State {
         let of_all = |column: ColumnId| -> HashMap<_, _> { self.evaluations_of(column).collect() };
         let evaluations_of = focus.map(of_all).unwrap_or_default();
         let own = |label: Option<Label>| evaluations_of.get(&label?.dataset).copied();
-        let differs = filter.differs;
-        let others_of = differs.map(of_all).unwrap_or_default();
+        let others_of = filter.differs.map(of_all).unwrap_or_default();
         let other = |label: Option<Label>| others_of.get(&label?.dataset).copied();
         let dataset = self.gallery_dataset();
         let text = folded(filter.text.trim());
@@ -188,7 +187,7 @@ impl State {
                     || self.findings.of(image).any(|(_, finding)| has_text(&finding.note)))
                 && filter.class.is_none_or(|wanted| class(image) == Some(wanted))
                 && has_outcome(filter.outcome, image.label, own(image.label))
-                && (differs.is_none() || differ(image.label, own(image.label), other(image.label)))
+                && (filter.differs.is_none() || differ(image.label, own(image.label), other(image.label)))
         };
         let other = match filter.sort {
             Sort::Disagreement(column) => of_all(column),

@@ -99,12 +99,10 @@ fn signalled() {
         end();
     }
     CANCEL.cancel();
-    match CANCEL.is_working() {
-        false => in_time(MAX_SAYING, || say!("stopping; interrupt again to quit at once")),
-        true => in_time(MAX_SAYING, || {
-            say!("stopping after this step, to save what can be saved; interrupt again to quit at once");
-        }),
-    }
+    tell(match CANCEL.is_working() {
+        false => "stopping; interrupt again to quit at once",
+        true => "stopping after this step, to save what can be saved; interrupt again to quit at once",
+    });
     if Builder::new().name("stop".into()).spawn(wait).is_err() {
         end();
     }
@@ -118,12 +116,13 @@ fn wait() {
         sleep(POLL_INTERVAL);
         idle = if CANCEL.is_working() { Duration::ZERO } else { idle + POLL_INTERVAL };
     }
-    in_time(MAX_SAYING, || {
-        say!(
-            "stopped midway; what was saved before is kept, and commands that can resume continue from there"
-        );
-    });
+    tell("stopped midway; what was saved before is kept, and commands that can resume continue from there");
     end()
+}
+
+/// Says something, to nobody if need be.
+fn tell(text: &'static str) {
+    in_time(MAX_SAYING, move || say!("{text}"));
 }
 
 /// Does something on another thread, and waits for it no longer than this.

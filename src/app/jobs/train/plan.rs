@@ -109,9 +109,9 @@ impl TrainPlan {
 
     /// Refuses the backbone's or the dataset's own folder for the run, whose files would lie among theirs.
     pub(super) fn check_out(&self, out: &Path) -> Result<(), TrainingError> {
-        let real = |path: &Path| path.canonicalize().ok();
+        let Ok(real) = out.canonicalize() else { return Ok(()) };
         let data = self.settings.data.as_deref().unwrap_or(Path::new(""));
-        let is_out = |path: &Path| real(path).is_some() && real(path) == real(out);
+        let is_out = |path: &Path| path.canonicalize().is_ok_and(|path| path == real);
         let own =
             [(&*self.backbone, "backbone"), (data, "dataset")].into_iter().find(|(path, _)| is_out(path));
         own.map_or(Ok(()), |(_, what)| {
