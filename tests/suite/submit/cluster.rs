@@ -2,12 +2,14 @@
 //! partition whose jobs preempt others.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use super::{assert_same, jobs, process, states, sweep};
+use crate::interrupts::send;
 use crate::run::{Desk, assert_ends, done, root, succeeds};
 use crate::skip;
 
@@ -97,6 +99,19 @@ pub fn until(seconds: u64, what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
+/// The process of a run's first training task.
+fn trains(folder: &Path) -> Option<u32> {
+    process(["--part=1/2", folder.to_str().expect("text")])
+}
+
+/// Suspends that process after its first checkpoint, so that it cannot end before what the test does to it.
+fn suspended(folder: &Path) -> u32 {
+    until(60, "the first checkpoint", || folder.join("tasks/1/state/checkpoint.safetensors").exists());
+    let process = trains(folder).expect("it trains");
+    send("-STOP", process);
+    process
+}
+
 #[test]
 fn a_sweep_on_four_nodes_comes_to_the_bytes_of_one_in_a_piece() {
     let Some(slurm) = Slurm::start() else { return };
@@ -134,20 +149,23 @@ fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
     let long = |out: &str, more: &[&str]| desk.train(out, 300, more);
     let folder = desk.path("parts");
     done(&mut slurm.on(long("parts", &["--submit", "slurm", "--cpus", "1"])));
-    let begun = |name: &str| desk.path(name).join("tasks/1/state/checkpoint.safetensors").exists();
-    until(60, "the first checkpoint", || begun("parts"));
+    let process = suspended(&folder);
     let list = || states(&mut slurm.on(jobs(&folder, &["--json"])));
     // The signal that Slurm sends before the time limit.
     let running = slurm.call("squeue", &["--noheader", "--states=RUNNING", "--format=%i"]);
     let running: Vec<&str> = running.split_whitespace().collect();
     slurm.call("scancel", &[&["--batch", "--signal=USR1"][..], &running].concat());
-    until(60, "a task out of time", || list()["train-1"] == "waiting");
+    until(60, "a task out of time", || {
+        // It saves as soon as it continues, and is gone then.
+        let _ = Command::new("kill").args(["-CONT", &process.to_string()]).stderr(Stdio::null()).status();
+        list()["train-1"] == "waiting"
+    });
     assert!(!folder.join("tasks/state/train-1").exists(), "it is not over");
 
     // Another task is preempted by an urgent job.
     let other = desk.path("sent-away");
     done(&mut slurm.on(long("sent-away", &["--submit", "slurm", "--cpus", "1"])));
-    until(60, "the first checkpoint", || begun("sent-away"));
+    suspended(&other); // Slurm itself continues what it ends
     let urgent = ["--partition=urgent", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap=sleep 1"];
     slurm.call("sbatch", &urgent);
     let list = || states(&mut slurm.on(jobs(&other, &["--json"])));
@@ -156,7 +174,7 @@ fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
     // A third is cancelled, and resumes on request.
     let ended = desk.path("ended");
     done(&mut slurm.on(long("ended", &["--submit", "slurm", "--cpus", "1"])));
-    until(60, "the first checkpoint", || begun("ended"));
+    suspended(&ended);
     done(&mut slurm.on(jobs(&ended, &["--cancel"])));
     let list = || states(&mut slurm.on(jobs(&ended, &["--json"])));
     until(60, "the end of all tasks", || {
@@ -179,26 +197,17 @@ fn the_tasks_of_a_lost_node_go_on_elsewhere_and_wait_for_one_that_is_only_out_of
     for what in ["lose", "cut"] {
         let folder = desk.path(what);
         done(&mut slurm.on(desk.train(what, 400, &["--submit", "slurm", "--cpus", "1"])));
-        until(60, "the first checkpoint", || folder.join("tasks/1/state/checkpoint.safetensors").exists());
-        let words = ["--part=1/2", folder.to_str().expect("text")];
-        let before = process(words).expect("it trains");
-        // Suspended, so that it does not end before the test continues.
-        let signal = |name: &str, pid: u32| {
-            assert!(
-                Command::new("kill").args([name, &pid.to_string()]).status().expect("kill runs").success()
-            );
-        };
-        signal("-STOP", before);
+        let before = suspended(&folder);
         let (_, _, node) = slurm.running().into_iter().find(|(task, ..)| *task == 1).expect("it runs");
         slurm.node(what, &node);
         let log = folder.join("tasks/log/train-1.txt");
         match what {
-            "lose" => until(60, "the end of the process", || process(words) != Some(before)),
+            "lose" => until(60, "the end of the process", || trains(&folder) != Some(before)),
             _ => {
                 let waits =
                     || fs::read_to_string(&log).is_ok_and(|log| log.contains("this task waits for it"));
                 until(90, "a task that waits", waits);
-                signal("-CONT", before);
+                send("-CONT", before);
             }
         }
         assert_ends(&mut slurm.on(jobs(&folder, &["--wait"])), 0, &["3 of 3 tasks done"]);
