@@ -178,6 +178,9 @@ impl State {
         let (mut was, mut requests) = (Parts::default(), Vec::new());
         let (common_options, options) = (self.common_options, self.backbone_options);
         let token_spec = self.training.form.tokens.token_spec;
+        // Kept even if they are the current ones: a slider that came back to its start may be dragged on after undo and redo.
+        let sets_options = wanted.options.is_some();
+        let follows = sets_options && token_spec == options.token_spec();
         let compared = wanted.selection.is_some()
             || !(wanted.probes.is_empty() && wanted.datasets.is_empty())
             || !(wanted.images.is_empty() && wanted.columns.is_empty());
@@ -261,8 +264,9 @@ impl State {
             requests.extend(self.request_columns());
         }
         was.common_options = needs_traces.then_some(common_options);
-        let before = (options, (self.training.form.tokens.token_spec != token_spec).then_some(token_spec));
-        was.options = (self.backbone_options != options).then_some(before);
+        let follows = follows || self.training.form.tokens.token_spec != token_spec;
+        was.options = (sets_options || self.backbone_options != options)
+            .then_some((options, follows.then_some(token_spec)));
         (was, requests)
     }
 

@@ -8,7 +8,7 @@ mod worker;
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use ssmprobe::app::jobs::{Event, JobId};
+use ssmprobe::app::jobs::{BackboneOptions, Event, JobId};
 use ssmprobe::app::state::State;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::Settings;
@@ -243,6 +243,22 @@ fn every_command_that_is_a_step_is_taken_back_to_what_was_before_it() {
             assert_eq!(Plain::of(&sitting.state), after, "{kind:?} done again, and what was asked for came");
         }
     }
+}
+
+/// A slider that comes back to its start leaves a step that changes nothing, into which the next one is merged.
+#[test]
+fn what_is_slid_on_after_it_came_back_is_taken_back_to_the_start() {
+    let mut sitting = Sitting::new();
+    let start = sitting.state.backbone_options;
+    let read_at = |pixels| Command::SetBackboneOptions(BackboneOptions { pixels, ..start });
+    let before = Plain::of(&sitting.state);
+    for command in
+        [read_at(Some(160)), read_at(start.pixels), Command::Undo, Command::Redo, read_at(Some(96))]
+    {
+        sitting.dispatch(command);
+    }
+    assert_ne!(sitting.state.backbone_options, start);
+    assert_eq!(sitting.dispatch(Command::Undo), before);
 }
 
 #[test]
