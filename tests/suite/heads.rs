@@ -307,6 +307,49 @@ fn every_head_starts_saves_and_loads_to_the_bit() {
     }
 }
 
+/// An S4 starts as the definitions say, PyTorch's modules as PyTorch starts them: linear maps, convolutions and GRUs uniform within
+/// `1 / sqrt(n)`, n the inputs or, of a GRU, the states; the stacked projections of attention by Xavier's rule.
+#[test]
+fn heads_start_as_the_definitions_and_pytorch_say() {
+    let dims = Dims { width: 96, ..dims(Grid::new(3, 3)) };
+    let start = |id: &str, name: &str| untrained(id, &Config::default(), dims, 3).arrays[name].to_f64();
+    let spread = |values: &[f64]| (values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64).sqrt();
+    for (id, name, n) in [
+        ("sinkhorn", "scorer.weight", 96.0),
+        ("sinkhorn-conv", "conv.weight", 5.0 * 96.0),
+        ("sinkhorn-conv", "conv.bias", 5.0 * 96.0),
+        ("transformer", "encoder.self_attn.in_proj_weight", (96.0 + 3.0 * 96.0) / 6.0),
+        ("transformer", "encoder.self_attn.out_proj.weight", 96.0),
+        ("transformer", "encoder.linear1.bias", 96.0),
+        ("transformer", "encoder.linear2.weight", 192.0),
+        ("deepsets", "phi.0.weight", 96.0),
+        ("deepsets", "phi.2.bias", 192.0),
+        ("bi-gru", "gru.weight_ih_l0", 128.0),
+        ("bi-gru", "gru.bias_hh_l0_reverse", 128.0),
+    ] {
+        let (values, bound) = (start(id, name), 1.0 / f64::sqrt(n));
+        let most = largest(&values);
+        assert!((0.9 * bound..=bound * (1.0 + 1e-6)).contains(&most), "{id}, {name}: {most} of {bound}");
+        let even = spread(&values) * f64::sqrt(3.0) / bound;
+        assert!((even - 1.0).abs() < 0.2, "{id}, {name}: not uniform, {even}");
+    }
+    for name in ["encoder.self_attn.in_proj_bias", "encoder.self_attn.out_proj.bias", "encoder.norm1.bias"] {
+        assert_eq!(largest(&start("transformer", name)), 0.0, "{name}");
+    }
+    let s4 = |letter: &str| start("sinkhorn", &format!("s4.0.{letter}"));
+    let root = |n: usize| f64::sqrt(2.0 * n as f64 + 1.0);
+    let a = (0..128 * 128).map(|at| match (at / 128, at % 128) {
+        (n, k) if n > k => -root(n) * root(k),
+        (n, k) if n == k => -(n as f64 + 1.0),
+        _ => 0.0,
+    });
+    assert_near("A", &s4("A"), &a.collect::<Vec<_>>(), 1e-7);
+    assert_near("B", &s4("B"), &(0..128).map(root).collect::<Vec<_>>(), 1e-7);
+    assert!((spread(&s4("C")) * f64::sqrt(128.0) - 1.0).abs() < 0.3, "C");
+    assert_eq!(s4("D"), [0.0]);
+    assert_near("dt", &s4("dt"), &[0.05], 1e-6);
+}
+
 #[test]
 fn one_token_is_refused() {
     for kind in HEADS.iter() {
@@ -454,6 +497,10 @@ fn settings_are_written_out_and_refused_by_name() {
         (sinkhorn.temperature, sinkhorn.iterations, sinkhorn.state_dim, sinkhorn.sharing),
         (Some(0.1), Some(20), Some(128), Some(Sharing::Shared))
     );
+    for (id, power) in [("neuralsort", None), ("softsort", Some(2)), ("hard-sort", None)] {
+        let found = settings(id, 24);
+        assert_eq!((found.temperature, found.power), (Some(1.0), power), "{id}");
+    }
     for (id, config, field) in [
         ("transformer", Config { heads: Some(7), ..Config::default() }, "heads"),
         ("coca", Config { heads: Some(7), ..Config::default() }, "heads"),

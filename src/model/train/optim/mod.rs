@@ -294,6 +294,22 @@ mod tests {
         assert!((below - 10.5).abs() < 1e-4, "{below}");
     }
 
+    /// At a bound the gradient is that of the softplus: a step the other way leaves it, by the rate.
+    #[test]
+    fn a_step_size_leaves_its_bounds_again() {
+        let size = |name: &str, start| Spec::new(name, [1], Init::Constant(start)).with(Constraint::StepSize);
+        let specs = vec![size("long", 0.1), size("short", 1e-3)];
+        let params = Params::start(specs, 0, "test", &Device::flex()).project();
+        let tracked = params.tracked();
+        let loss = (tracked.step_size("long") - tracked.step_size("short")).sum();
+        let params = AdamW::default().step(params, gradients(&tracked, &[&loss.backward()]), 0.1);
+        // softplus(ln(e^y - 1) - 0.1) of y = 0.1, and of y = 0.001 with + 0.1.
+        for (name, expected) in [("long", 0.090_902_8), ("short", 1.105_113e-3)] {
+            let found = f64::from(params.to_arrays()[name].data[0]);
+            assert!((found / expected - 1.0).abs() < 1e-4, "{name}: {found}");
+        }
+    }
+
     #[test]
     fn a_state_goes_to_a_file_and_back() {
         let device = Device::flex();
