@@ -29,6 +29,9 @@ pub struct Machine {
     /// Comma-separated heads [default: the paper's].
     #[arg(long, value_name = "HEADS", value_delimiter = ',')]
     heads: Vec<String>,
+    /// Settings of heads: KEY=VALUE for all heads that have it, HEAD.KEY=VALUE for one.
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    config: Vec<String>,
     /// Images in a training step [default: 256, quick 32].
     #[arg(long, value_name = "B", value_parser = whole_number(BATCHES))]
     batch: Option<usize>,
@@ -106,13 +109,12 @@ impl Machine {
             true => head::of_paper().map(|kind| kind.id.to_owned()).collect(),
             false => self.heads.clone(),
         };
-        let heads = heads::variants(&heads, &[])?;
         Ok(Sizes {
             images: or_default(self.batch, 256, 32),
             grid: microbench::grid_of(self.tokens),
             width: self.width,
             classes: self.classes,
-            heads: heads.iter().filter_map(|variant| head::find(&variant.head)).collect(),
+            heads: heads::variants(&heads, &self.config)?,
             photos: or_default(self.photos, 8, 2),
             backbone: self.backbone.clone(),
             vit: self.vit,

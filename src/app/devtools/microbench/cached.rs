@@ -10,10 +10,9 @@ use anyhow::Context as _;
 use super::timing::{Work, median_seconds};
 use super::{Bench, Group, Measured, OnTurn, Sizes, at_folder, heads, noise};
 use crate::model::data::token_cache::{CacheError, Precision, TokenCache, TokenKey, Writer};
-use crate::model::probe::head::{Config, HeadSpec};
 use crate::model::tokens::Tokens;
-use crate::model::train::classifier::Model;
-use crate::model::train::{Event, HeadTrainer, Labelled, Task, TrainConfig, TrainCursor, train};
+use crate::model::train::run::Variant;
+use crate::model::train::{Event, Labelled, Task, TrainConfig, TrainCursor, train};
 
 pub const GROUP: Group = Group { names, check: heads::GROUP.check, measure };
 
@@ -22,16 +21,16 @@ const STEPS: usize = 4;
 /// Different images of the cache, which are repeated.
 const IMAGES: usize = 16;
 
-fn name(kind: &HeadSpec) -> String {
-    format!("cached/{}/step", kind.id)
+fn name(head: &Variant) -> String {
+    format!("cached/{}/step", head.name)
 }
 
 fn names(sizes: &Sizes) -> Vec<String> {
-    sizes.heads.iter().map(|kind| name(kind)).collect()
+    sizes.heads.iter().map(name).collect()
 }
 
 fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
-    let Sizes { images: batch, classes, rounds, ref heads, .. } = *bench.sizes;
+    let Sizes { images: batch, classes, rounds, heads: ref variants, .. } = *bench.sizes;
     let images = STEPS * batch;
     let failed = || at_folder(&std::env::temp_dir());
     let folder = tempfile::tempdir().with_context(failed)?;
@@ -57,19 +56,18 @@ fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
         Event::Epoch { .. } => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    let wanted: Vec<_> = heads.iter().filter(|kind| bench.wanted.holds(&name(kind))).collect();
+    let wanted: Vec<_> = variants.iter().filter(|head| bench.wanted.holds(&name(head))).collect();
     let mut works = Vec::new();
-    for kind in &wanted {
-        let model = Model::start(kind, &Config::default(), bench.sizes.dims(), 0, device)?;
-        let mut trainers = [HeadTrainer::new(kind.id, model)];
+    for head in &wanted {
+        let mut trainers = [heads::trainer(head, bench.sizes.dims(), device)?];
         let (task, mut position) = (&task, TrainCursor::default());
-        works.push(Work::new(name(kind), move || {
+        works.push(Work::new(name(head), move || {
             position = train(task, &mut trainers, position, &mut { epoch })?;
-            bench.wait(kind.id)
+            bench.wait(&head.name)
         }));
     }
     let seconds = median_seconds(&mut works, rounds, on_turn)?;
-    Ok(wanted.iter().zip(seconds).map(|(kind, epoch)| (name(kind), epoch / STEPS as f64, "s")).collect())
+    Ok(wanted.iter().zip(seconds).map(|(head, epoch)| (name(head), epoch / STEPS as f64, "s")).collect())
 }
 
 /// A cache of seeded noise in `folder`.

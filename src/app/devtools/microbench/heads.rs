@@ -6,13 +6,14 @@
 
 use std::cell::RefCell;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 
 use super::timing::{Work, median_seconds};
 use super::{Bench, Group, Measured, OnTurn, Sizes, check_memory, noise};
 use crate::app::process_memory;
-use crate::model::probe::head::{self, Batch, Config, Dims, HeadSpec};
+use crate::model::probe::head::{self, Batch, Config, Dims};
 use crate::model::train::classifier::Model;
+use crate::model::train::run::Variant;
 use crate::model::train::{HeadTrainer, Labels, TrainConfig, step_all};
 
 pub const GROUP: Group = Group { names, check, measure };
@@ -20,12 +21,12 @@ pub const GROUP: Group = Group { names, check, measure };
 const JOINT: &str = "heads/joint/step";
 const JOINT_RATE: &str = "heads/joint/rate";
 
-fn name(kind: &HeadSpec, what: &str) -> String {
-    format!("head/{}/{what}", kind.id)
+fn name(head: &Variant, what: &str) -> String {
+    format!("head/{}/{what}", head.name)
 }
 
 fn names(sizes: &Sizes) -> Vec<String> {
-    let own = |kind: &&HeadSpec| ["step", "vs-gap", "memory"].map(|what| name(kind, what));
+    let own = |head: &Variant| ["step", "vs-gap", "memory"].map(|what| name(head, what));
     let mut names: Vec<String> = sizes.heads.iter().flat_map(own).collect();
     names.extend([JOINT, JOINT_RATE].map(str::to_owned));
     names
@@ -63,13 +64,12 @@ impl<'a> Step<'a> {
     }
 
     /// A trainer of a head with its initial parameters.
-    pub fn trainer(&self, kind: &'static HeadSpec) -> anyhow::Result<HeadTrainer> {
-        let model = Model::start(kind, &Config::default(), self.dims, 0, self.bench.device)?;
-        Ok(HeadTrainer::new(kind.id, model))
+    pub fn trainer(&self, head: &Variant) -> anyhow::Result<HeadTrainer> {
+        trainer(head, self.dims, self.bench.device)
     }
 
-    fn trainers(&self, kinds: &[&'static HeadSpec]) -> anyhow::Result<Vec<HeadTrainer>> {
-        kinds.iter().map(|kind| self.trainer(kind)).collect()
+    fn trainers(&self, heads: &[Variant]) -> anyhow::Result<Vec<HeadTrainer>> {
+        heads.iter().map(|head| self.trainer(head)).collect()
     }
 
     /// One training step of all `trainers`, until the device has finished it.
@@ -77,6 +77,12 @@ impl<'a> Step<'a> {
         step_all(trainers, &self.batch, &self.labels, |_| TrainConfig::default().rate);
         self.bench.wait(work)
     }
+}
+
+/// A trainer of a head with its initial parameters.
+pub fn trainer(head: &Variant, dims: Dims, device: &Device) -> anyhow::Result<HeadTrainer> {
+    let kind = head::find(&head.head).expect("only listed heads are measured");
+    Ok(HeadTrainer::new(&*head.name, Model::start(kind, &head.config, dims, 0, device)?))
 }
 
 /// The process's peak memory as a figure called `name`; `None` where the system does not report it.
@@ -87,34 +93,34 @@ pub fn peak(name: String) -> Option<(String, f64, &'static str)> {
 fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let step = Step::new(bench, bench.sizes.images, bench.sizes.dims());
     let heads = &bench.sizes.heads;
-    let wants = |kind: &HeadSpec, what| bench.wanted.holds(&name(kind, what));
+    let wants = |head: &Variant, what| bench.wanted.holds(&name(head, what));
     let mut measured = Measured::new();
 
     // Memory first: what the timed works leave behind in the allocator would count.
     let mut peaks = Vec::new();
-    for kind in heads.iter().filter(|kind| bench.on_host && wants(kind, "memory")) {
-        let mut trainers = vec![step.trainer(kind)?];
+    for head in heads.iter().filter(|head| bench.on_host && wants(head, "memory")) {
+        let mut trainers = vec![step.trainer(head)?];
         if process_memory::forget_peak() {
-            let mut works = [Work::new(name(kind, "memory"), || step.run(&mut trainers, kind.id))];
+            let mut works = [Work::new(name(head, "memory"), || step.run(&mut trainers, &head.name))];
             median_seconds(&mut works, 1, on_turn)?;
-            peaks.extend(peak(name(kind, "memory")));
+            peaks.extend(peak(name(head, "memory")));
         }
     }
 
-    let gap = head::find("gap").expect("the list of heads has gap");
-    let mut timed: Vec<&'static HeadSpec> =
-        heads.iter().copied().filter(|kind| wants(kind, "step") || wants(kind, "vs-gap")).collect();
-    if timed.iter().any(|kind| wants(kind, "vs-gap")) && !timed.iter().any(|kind| kind.id == gap.id) {
-        timed.insert(0, gap);
+    let gap = Variant::new("gap", "gap", Config::default());
+    let mut timed: Vec<Variant> =
+        heads.iter().filter(|head| wants(head, "step") || wants(head, "vs-gap")).cloned().collect();
+    if timed.iter().any(|head| wants(head, "vs-gap")) && !timed.contains(&gap) {
+        timed.insert(0, gap.clone());
     }
     let alone = RefCell::new(step.trainers(&timed)?);
     let step = &step;
     let mut works: Vec<Work> = timed
         .iter()
         .enumerate()
-        .map(|(at, kind)| {
+        .map(|(at, head)| {
             let alone = &alone;
-            Work::new(name(kind, "step"), move || step.run(&mut alone.borrow_mut()[at..=at], kind.id))
+            Work::new(name(head, "step"), move || step.run(&mut alone.borrow_mut()[at..=at], &head.name))
         })
         .collect();
     if [JOINT, JOINT_RATE].iter().any(|name| bench.wanted.holds(name)) {
@@ -122,10 +128,10 @@ fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
         works.push(Work::new(JOINT, move || step.run(&mut together, JOINT)));
     }
     let seconds = median_seconds(&mut works, bench.sizes.rounds, on_turn)?;
-    let of_gap = timed.iter().position(|kind| kind.id == gap.id).map(|at| seconds[at]);
-    for (kind, &seconds) in timed.iter().zip(&seconds) {
-        measured.push((name(kind, "step"), seconds, "s"));
-        measured.extend(of_gap.map(|gap| (name(kind, "vs-gap"), seconds / gap, "x")));
+    let of_gap = timed.iter().position(|head| *head == gap).map(|at| seconds[at]);
+    for (head, &seconds) in timed.iter().zip(&seconds) {
+        measured.push((name(head, "step"), seconds, "s"));
+        measured.extend(of_gap.map(|gap| (name(head, "vs-gap"), seconds / gap, "x")));
     }
     measured.extend(peaks);
     if let Some(&joint) = seconds.get(timed.len()) {

@@ -6,7 +6,8 @@ use super::heads::{Step, peak};
 use super::timing::{Work, median_seconds};
 use super::{Bench, Group, Measured, OnTurn, Sizes, check_memory, grid_of};
 use crate::app::process_memory;
-use crate::model::probe::head::{self, Dims};
+use crate::model::probe::head::{Config, Dims};
+use crate::model::train::run::Variant;
 
 pub const GROUP: Group = Group { names, check, measure };
 
@@ -45,13 +46,13 @@ fn check(bench: &Bench) -> anyhow::Result<()> {
 
 fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let mut measured = Measured::new();
-    let kind = head::find("sinkhorn").expect("the list of heads has sinkhorn");
+    let head = Variant::new("sinkhorn", "sinkhorn", Config::default());
     for n in wanted(bench) {
         let step = Step::new(bench, IMAGES, Dims { grid: grid_of(n), ..bench.sizes.dims() });
-        let mut trainers = [step.trainer(kind)?];
+        let mut trainers = [step.trainer(&head)?];
         let is_peak_reset = bench.on_host && process_memory::forget_peak();
         let rounds = bench.sizes.rounds.min(3);
-        let run = || step.run(&mut trainers, kind.id);
+        let run = || step.run(&mut trainers, &head.name);
         let seconds = median_seconds(&mut [Work::new(step_name(n), run)], rounds, on_turn)?[0];
         measured.push((step_name(n), seconds, "s"));
         measured.extend(peak(memory_name(n)).filter(|_| is_peak_reset));

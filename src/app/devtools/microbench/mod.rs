@@ -5,7 +5,7 @@
 //! each counts. A machine that is busy with something else slows all of them alike, and ratios stay.
 //! Weights and tokens are seeded noise, which takes as long as real ones; no file is needed.
 
-pub mod backbone;
+pub(super) mod backbone;
 mod cached;
 mod decode;
 mod heads;
@@ -28,7 +28,8 @@ use crate::app::terminal::error::Usage;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::device;
 use crate::model::grid::Grid;
-use crate::model::probe::head::{Dims, HeadSpec};
+use crate::model::probe::head::Dims;
+use crate::model::train::run::Variant;
 
 /// One measured value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -55,7 +56,7 @@ pub struct Sizes {
     /// Classes, C.
     pub classes: usize,
     /// Heads that are trained.
-    pub heads: Vec<&'static HeadSpec>,
+    pub heads: Vec<Variant>,
     /// Images of one forward pass of the backbone.
     pub photos: usize,
     /// The backbone's folder; `vit` where absent.
