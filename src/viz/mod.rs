@@ -1,5 +1,5 @@
 //! Pictures of a [`Trace`]: one description of a figure, drawn to the screen or exported as vector
-//! graphics. Knows neither tensors nor weights; only [`animation`] and [`export`] write files.
+//! graphics. Knows neither tensors nor weights; only [`export`] writes files.
 //!
 //! A [`Figure`] turns a trace into a [`Scene`]; [`draw::paint`] shows a scene in a window,
 //! [`export`] writes it. [`FIGURES`] is the one list that menus, command line and tests walk. Every
