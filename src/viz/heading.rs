@@ -1,4 +1,4 @@
-//! The heading over a picture of a trace that was not read as trained, or of a difference: every export has it.
+//! The heading over a figure of a trace that was not read as trained, or of a difference: every export has it.
 
 use crate::model::trace::{Reading, Trace};
 use crate::viz::draw::{Anchor, Scene, Theme, font, frame::title_height};

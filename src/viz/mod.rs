@@ -1,4 +1,4 @@
-//! Pictures of a [`Trace`]: one description of a figure, drawn to the screen or exported as vector
+//! Figures of a [`Trace`]: one description of each, drawn to the screen or exported as vector
 //! graphics. Knows neither tensors nor weights; only [`export`] writes files.
 //!
 //! A [`Figure`] turns a trace into a [`Scene`]; [`draw::paint`] shows a scene in a window,

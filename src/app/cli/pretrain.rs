@@ -1,4 +1,4 @@
-//! `ssmprobe pretrain`: pre-trains a small backbone on the user's own pictures.
+//! `ssmprobe pretrain`: pre-trains a small backbone on the user's own images.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

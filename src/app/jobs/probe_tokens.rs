@@ -1,4 +1,4 @@
-//! Which tokens probes are asked about: those they were trained on, where no flag says otherwise.
+//! Which tokens probes read: those they were trained on, where no flag says otherwise.
 
 use std::path::Path;
 

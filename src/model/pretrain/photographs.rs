@@ -1,5 +1,5 @@
-//! Pictures of a dataset to pre-train on: every epoch has its own order, and crops and mirrors every picture anew. All of that
-//! depends on (seed, epoch, picture) alone, so a step can be repeated without those before it.
+//! Images of a dataset to pre-train on: every epoch has its own order, and crops and mirrors every image anew. All of that
+//! depends on (seed, epoch, image) alone, so a step can be repeated without those before it.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! Marks the current step of the reading in any picture whose marks have an identity: the column and the row of a plan
+//! Marks the current step of the reading in any figure whose marks have an identity: the column and the row of a plan
 //! and the strip of a plot with a pointer, the patch of a photograph with a frame.
 
 use super::hover::Hover;

@@ -1,4 +1,4 @@
-//! Names and one-sentence explanations of the diagnostics, for pictures, which do not depend on the code that computes them.
+//! Names and one-sentence explanations of the diagnostics, for figures, which do not depend on the code that computes them.
 
 use crate::viz::heading::capitalised;
 

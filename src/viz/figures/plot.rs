@@ -1,4 +1,4 @@
-//! Plots: pictures that own their data, as they are exported and shown in a pane.
+//! Plots: figures that bring their own data, as they are exported and shown in a pane.
 
 use std::path::Path;
 use std::sync::Arc;

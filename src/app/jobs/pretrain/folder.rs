@@ -3,7 +3,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `pretraining.json` | [`Manifest`]: settings, plan, pictures |
+//! | `pretraining.json` | [`Manifest`]: settings, plan, images |
 //! | `metrics.jsonl` | one [`Point`] per line, every few steps and at every checkpoint |
 //! | `state/checkpoint.safetensors` | the state to resume from after a stop or kill |
 //! | `state/lock`, `state/owner.json` | the process that works on it |

@@ -1,4 +1,4 @@
-//! Pre-trains a backbone on pictures of a dataset, into a folder that is a backbone when it has finished. A pre-training
+//! Pre-trains a backbone on images of a dataset, into a folder that is a backbone when it has finished. A pre-training
 //! may be stopped between two steps, and resumed after a stop or kill.
 
 mod folder;

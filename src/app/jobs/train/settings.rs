@@ -1,5 +1,5 @@
-//! How a training is done, in one piece: the flags of `ssmprobe train`, what is filled in in the window and kept in a
-//! workspace, what crosses the pipe, and what a run's folder says it was begun with.
+//! The settings of a training, in one piece: the flags of `ssmprobe train`, the window's form and its record in a workspace, a
+//! request over the pipe, and the settings stored in a run.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! Augmentation of training images: a random shift or a random resized crop, and a horizontal flip with probability 1/2. The
-//! random numbers depend on (seed, epoch, picture) alone, so that a step can be repeated without those before it.
+//! random numbers depend on (seed, epoch, image) alone, so that a step can be repeated without those before it.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;

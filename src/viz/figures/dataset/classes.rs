@@ -1,4 +1,4 @@
-//! Which of many classes a picture shows, and in which order: those whose names contain the search text, and if these are too
+//! Which of many classes a figure shows, and in which order: those whose names contain the search text, and if these are too
 //! many, those that differ most.
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
-//! Pictures of an [`Evaluation`]: the results of one probe on all images of a dataset.
+//! Figures of an [`Evaluation`]: the results of one probe on all images of a dataset.
 //!
 //! An [`Overview`] is to an evaluation what a [`Figure`](crate::viz::Figure) is to a trace; [`OVERVIEWS`] is
-//! the list of all. Hover targets are numbered items of a picture; [`Overview::item`] returns the text of an item and the
+//! the list of all. Hover targets are numbered items of a figure; [`Overview::item`] returns the text of an item and the
 //! images it stands for.
 
 mod class_diagnostics;
