@@ -619,6 +619,11 @@ fn a_dataset_is_described() {
     let mut command = program();
     let text = done(command.arg("dataset").arg(desk.data()));
     assert!(text.contains("12 classes, 25 train, 13 val, 0 test") && text.contains("1 unreadable"), "{text}");
+    let list = done(program().args(["dataset", "--list"]).arg(desk.data()));
+    let rows: Vec<&str> = list.lines().collect();
+    assert_eq!((rows.len(), rows[0]), (1 + 25 + 13, "image,class,split"));
+    assert!(rows[1].starts_with("train/") && rows[38].ends_with(",val"), "{list}");
+    assert!(rows.contains(&"val/disc-dots/twin.png,disc-dots,val"), "{list}");
 }
 
 #[test]

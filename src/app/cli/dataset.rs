@@ -15,7 +15,8 @@ use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::reporter::TerminalReporter;
 use crate::app::terminal::stdout;
-use crate::model::data::{Check, Split, describe};
+use crate::model::data::{Check, Dataset, Split, describe};
+use crate::model::io::columns::{self, Column, Values};
 
 /// The most pairs of equal images that are printed; JSON has all.
 const MAX_PAIRS: usize = 20;
@@ -32,6 +33,9 @@ pub struct DatasetVerb {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    /// Print the images instead, as CSV with their class and split: row `i`, from 0, is image `i` of its token caches.
+    #[arg(long, conflicts_with_all = ["check", "json"])]
+    list: bool,
 }
 
 impl DatasetVerb {
@@ -41,6 +45,10 @@ impl DatasetVerb {
         let mut reporter = TerminalReporter::new();
         let found = open::dataset(&self.data, &mut reporter);
         let Some(dataset) = reporter.end(found)? else { return Ok(interrupt::code()) };
+        if self.list {
+            stdout::text(String::from_utf8_lossy(&columns::csv(&images(&dataset))))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let display = Mutex::new(Display::new());
         let pace = RateMeter::new(dataset.samples.len(), 0);
         let report = describe(&dataset, self.check, &|done, _| -> ControlFlow<()> {
@@ -102,4 +110,16 @@ impl DatasetVerb {
             ControlFlow::Break(()) => Ok(interrupt::code()),
         }
     }
+}
+
+/// The images as a table, in the order of the dataset.
+fn images(dataset: &Dataset) -> [Column; 3] {
+    let column = |name: &str, text: &dyn Fn(usize) -> String| {
+        Column::new(name, Values::Text((0..dataset.samples.len()).map(|at| Some(text(at))).collect()))
+    };
+    [
+        column("image", &|at| dataset.name_of_image(at)),
+        column("class", &|at| dataset.classes[dataset.samples[at].class].clone()),
+        column("split", &|at| dataset.samples[at].split.name().to_owned()),
+    ]
 }
