@@ -9,7 +9,7 @@ import os
 import secrets
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import dropwhile
 from pathlib import Path
@@ -28,6 +28,8 @@ MAX_HEADER_BYTES = 32 << 20
 """Longest header of a `.safetensors` file that is read."""
 MAX_ARCHIVE_BYTES = 4 << 30
 """Most bytes that the arrays of an `.npz` may unpack to."""
+SHOWN_COLUMNS = 12
+"""How many columns the line names that a table is printed as."""
 GUARDED = ("=", "+", "-", "@", "\t", "\r")
 """What a word begins with that a spreadsheet would take for a formula."""
 
@@ -139,6 +141,12 @@ def _kind(value: object) -> str:
     return "null" if value is None else _WORDS.get(type(value), type(value).__name__)
 
 
+def of_kind(value: Json, name: str, kind: str) -> None:
+    """An error unless the file has a field that only its kind has: somebody passed another file."""
+    if name not in value.value:
+        raise FileError(value.path, "the file", f"something else, without `{name}`", kind)
+
+
 def read_text(path: PathLike) -> str:
     """A text file of at most `MAX_TEXT_BYTES`, its ends of lines as they are."""
     size = os.stat(path).st_size
@@ -168,36 +176,37 @@ def format_of(value: Json, known: int, default: Any = ...) -> None:
         raise FileError(value.path, "`format`", found, f"{known}; {remedy}")
 
 
-class Table(Mapping[str, Array]):
-    """Columns by name, all of one length; text as `object`, numbers as `float64` or `int64`, what is not known as NaN."""
+class Table(dict[str, Array]):
+    """Columns by name, all of one length; text as `object`, numbers as `float64` or `int64`, what is not known as NaN.
+
+    `pandas.DataFrame(table)` and `polars.DataFrame(table)` take it as it is; a notebook shows it where pandas is installed.
+    """
 
     def __init__(self, columns: Mapping[str, ArrayLike]) -> None:
-        self._columns: dict[str, Array] = {name: np.asarray(column) for name, column in columns.items()}
+        super().__init__({name: np.asarray(column) for name, column in columns.items()})
 
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._columns:
-            raise KeyError(f"there is no column {name!r}; there are {', '.join(self._columns)}")
-        return self._columns[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
+    def __missing__(self, name: str) -> Array:
+        raise KeyError(f"there is no column {name!r}; there are {', '.join(self)}")
 
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return len(next(iter(self._columns.values()), ()))
+        return len(next(iter(self.values()), ()))
 
     def to_pandas(self) -> Any:
         """The same as a `pandas.DataFrame`; needs pandas."""
         import pandas
 
-        return pandas.DataFrame(self._columns)
+        return pandas.DataFrame(self)
 
     def __repr__(self) -> str:
-        return f"Table of {self.rows} row{'' if self.rows == 1 else 's'}: {', '.join(self._columns)}"
+        names = [*self][:SHOWN_COLUMNS]
+        more = f" and {len(self) - len(names)} more" if len(self) > len(names) else ""
+        return f"Table of {self.rows} row{'' if self.rows == 1 else 's'}: {', '.join(names)}{more}"
+
+    def _repr_html_(self) -> Any:
+        with suppress(ImportError):
+            return self.to_pandas()._repr_html_()
 
 
 def table(rows: Iterable[Mapping[str, Any]], names: Iterable[str], text: Iterable[str]) -> Table:
@@ -263,7 +272,7 @@ def read_safetensors(path: PathLike) -> tuple[dict[str, Array], dict[str, str]]:
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > min(MAX_HEADER_BYTES, size - 8):
-            most = f"at most {min(MAX_HEADER_BYTES, size - 8)} of {size} bytes"
+            most = f"at most {min(MAX_HEADER_BYTES, size - 8)} of {size} bytes, as in a `.safetensors` file"
             raise FileError(path, "the header's length", length, most)
         try:
             header = read_json(path, file.read(length).decode("utf-8")).value
