@@ -4,7 +4,7 @@
     run = ssmprobe.read_run("RUN")                       # what `ssmprobe train` wrote: tables
     probe = ssmprobe.load_probe("RUN/probes/sinkhorn-s0-best.safetensors")
     output = probe(patches)                              # the reference forward pass, float64
-    ssmprobe.save_probe("mine.safetensors", "gap", model, classes=["cat", "dog"], backbone={"id": "facebook/vit-mae-base"})
+    ssmprobe.save_probe("mine.safetensors", "gap", model, classes=["cat", "dog"], backbone="facebook/vit-mae-base")
     ssmprobe.open(image, probe, backbone="DIR")          # the window
 
 Needs NumPy alone; pandas (`Table.to_pandas`) and torch (`save_probe` of a module) where they are used. Numbers mean what

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ._files import (
     PathLike,
     Table,
     format_of,
+    of_kind,
     read_csv,
     read_json,
     read_safetensors,
@@ -84,8 +86,12 @@ class Evaluation:
 
 
 def read_evaluation(file: PathLike) -> Evaluation:
-    """Reads what a probe made of a dataset."""
+    """Reads what a probe made of a dataset: one `<probe>.survey.json` of the folder of `eval --evaluation`."""
+    kind = "what `eval --evaluation` writes: <probe>.survey.json"
+    if Path(file).is_dir():
+        raise FileError(file, "the file", "a folder", kind)
     value = read_json(file)
+    of_kind(value, "measures", kind)
     format_of(value, 1, default=1)
     classes, images = value.texts("classes"), value.texts("images")
     rows, cols = value.grid()
@@ -265,22 +271,32 @@ class Tokens:
     def __len__(self) -> int:
         return self._images
 
-    def patches(self, image: int) -> Array:
-        """[N, d] patch tokens of an image, row by row, in the precision they are kept in."""
+    def patches(self, image: SupportsIndex) -> Array:
+        """[N, d] patch tokens of an image, row by row, in the precision they are kept in, read-only."""
         shard, place = divmod(self._index(image), SHARD)
         return np.asarray(self._shard(shard)[0]["patches"][place])
 
-    def cls(self, image: int) -> Array | None:
+    def cls(self, image: SupportsIndex) -> Array | None:
         """[d] CLS token of an image; absent where the backbone has none."""
         shard, place = divmod(self._index(image), SHARD)
         return self._shard(shard)[0]["cls"][place] if self._has_cls else None
 
-    def _index(self, image: int) -> int:
-        if not -self._images <= image < self._images:
-            raise IndexError(f"image {image} of {self._images}")
-        return image % self._images
+    def _index(self, image: SupportsIndex) -> int:
+        place = operator.index(image)
+        if not -self._images <= place < self._images:
+            raise IndexError(f"image {place} of {self._images}")
+        return place % self._images
 
 
 def tokens(cache: PathLike) -> Tokens:
-    """Opens a token cache: the folder with `manifest.json` (`ssmprobe extract` says which)."""
+    """Opens a token cache: its own folder, which `ssmprobe extract` names, or that of all (`--cache`) if there is but one.
+
+    Image i is row i of `ssmprobe dataset DATA --list`, which says its class and split.
+    """
+    if not Path(cache, "manifest.json").is_file():
+        caches = [file.parent for file in Path(cache).glob("*/manifest.json")]
+        if len(caches) != 1:
+            one = "1, or the folder of one, which `ssmprobe extract` names"
+            raise FileError(cache, "the number of token caches", len(caches), one)
+        cache = caches[0]
     return Tokens(cache)

@@ -118,7 +118,7 @@ def save_probe(
     *,
     classes: Sequence[str] = (),
     config: Mapping[str, Any] | None = None,
-    backbone: Mapping[str, Any] | None = None,
+    backbone: Mapping[str, Any] | str | None = None,
     training: Any = None,
 ) -> None:
     """Writes a probe file that the program opens.
@@ -127,14 +127,15 @@ def save_probe(
     (`classifier.weight` [C, F], `scorer.weight` [1, d], ...): effective values, `s4.0.A` lower triangular with a negative
     diagonal, `s4.0.dt` from 1e-3 to 1e-1. Batch normalisations have epsilon 1e-6: for another, add what it has more to
     `norm.running_var`; their `num_batches_tracked` is left out. `classes` names the C classes, `config` the head's settings,
-    and `backbone` whose tokens it reads; its `hidden_size` follows from the tensors where they say it. What does not fit the
-    head is an error before anything is written.
+    and `backbone` whose tokens it reads: its id, or all of `Probe.backbone`; its `hidden_size` follows from the tensors where
+    they say it. What does not fit the head is an error before anything is written.
     """
     for name in config or {}:
         if name not in SETTINGS:  # it would be kept, and read by nobody
             raise FileError(path, "a setting in `config`", repr(name), "one of " + ", ".join(SETTINGS))
     given = tensors.state_dict() if isinstance(tensors, HasState) else tensors
-    known = {"head": head, "config": config or {}, "backbone": backbone or {}, "classes": classes, "training": training}
+    backbone = {"id": backbone} if isinstance(backbone, str) else backbone or {}
+    known = {"head": head, "config": config or {}, "backbone": backbone, "classes": classes, "training": training}
     _save(path, known, {name: values for name, values in given.items() if not name.endswith("num_batches_tracked")})
 
 

@@ -92,8 +92,9 @@ def _check_whole(place: Path) -> None:
 _OF_ERROR = (" ", "\n", "Usage: ", "For more information")
 
 
-def run(*arguments: PathLike) -> str:
+def run(*arguments: PathLike | float | np.number[Any]) -> str:
     """Runs `ssmprobe ARGUMENTS...` to its end and returns what it printed; an error with what it said where it failed.
+    Every word is an argument of its own: `run("train", "--epochs", 20, ...)`.
 
     Progress and warnings appear on `sys.stderr` meanwhile. On Ctrl-C the program finishes its step and saves,
     then `KeyboardInterrupt` is raised; a second Ctrl-C ends it at once. It also saves and ends where Python is killed.
@@ -101,8 +102,8 @@ def run(*arguments: PathLike) -> str:
     return _run(arguments, loud=True)
 
 
-def _run(arguments: Iterable[PathLike], loud: bool) -> str:
-    words = [os.fspath(word) for word in arguments]
+def _run(arguments: Iterable[PathLike | float | np.number[Any]], loud: bool) -> str:
+    words = [str(word) if isinstance(word, (int, float, np.number)) else os.fspath(word) for word in arguments]
     said: deque[str] = deque(maxlen=50)  # the last lines
     held: list[str] = []  # an error with its causes and advice, which the exception says if the program failed
     with (
@@ -143,7 +144,7 @@ def _start(words: list[str], **files: Any) -> subprocess.Popen[str]:
     try:
         return subprocess.Popen([file, *words], start_new_session=True, encoding="utf-8", errors="replace", **files)
     except OSError as why:
-        raise ProgramError(f"{file} cannot be started: {why.strerror}; {_AGAIN}") from why
+        raise ProgramError(f"{file} cannot be started: {why.strerror}; {_AGAIN}, or name it in {VARIABLE}") from why
 
 
 def _end(process: subprocess.Popen[str], reader: threading.Thread) -> None:
@@ -159,12 +160,11 @@ def _end(process: subprocess.Popen[str], reader: threading.Thread) -> None:
         raise
 
 
-def figures(trace: PathLike, names: Iterable[str]) -> dict[str, bytes]:
-    """Figures of a trace file as SVG, by name, as far as it has them: `ssmprobe figures --list` says which there are."""
+def figures(trace: PathLike, figure: str, *flags: PathLike) -> dict[str, bytes]:
+    """A figure of a trace file as SVG, called "f"; of the figure `all` those that it has, called "f-NAME"."""
     with tempfile.TemporaryDirectory(prefix="ssmprobe-") as folder:
-        _run(["figures", "--trace", trace, "--figure", "all", "--out", Path(folder, "f.svg")], loud=False)
-        drawn = {name: Path(folder, f"f-{name}.svg") for name in names}
-        return {name: file.read_bytes() for name, file in drawn.items() if file.is_file()}
+        _run(["figures", "--trace", trace, "--figure", figure, "--out", Path(folder, "f.svg"), *flags], loud=False)
+        return {file.stem: file.read_bytes() for file in Path(folder).iterdir()}
 
 
 class Window:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._files import Array, FileError, Json, PathLike, Table, format_of, read_csv, read_json, read_npz
+from ._files import Array, FileError, Json, PathLike, Table, format_of, of_kind, read_csv, read_json, read_npz
 from ._program import ProgramError, figures
 
 SHOWN = ("photo", "token_map", "scan_path", "evidence")
@@ -121,18 +121,28 @@ class Trace:
         said = f"{best.name} ({best.probability:.1%})" if best else "no class"
         return f"{Path(self.image).name} through {Path(self.probe).name}: {said}"
 
+    def svg(self, figure: str, *flags: PathLike) -> str:
+        """One of its figures as the program draws it, for `IPython.display.SVG` or a file.
+
+        `ssmprobe figures --list` names them; `flags` are further ones of that command: `trace.svg("assignment", "--log")`.
+        """
+        if self.file is None:
+            raise ValueError(f"{self} has no trace file: `inspect --save-traces` keeps what figures are drawn of")
+        return figures(self.file, figure, *flags)["f"].decode()
+
     def _repr_html_(self) -> str:
         title = html.escape(repr(self))
         if self.file is None:
             return f"<p>{title}</p><p>No figures: `inspect --save-traces` keeps what they are drawn of.</p>"
         try:
-            drawn = figures(self.file, SHOWN)
+            drawn = figures(self.file, "all")
         except (OSError, ProgramError) as error:
             return f"<p>{title}</p><p>No figures: {html.escape(str(error))}</p>"
         images = "".join(
             f'<img alt="{html.escape(f"{name} of {self}")}" style="max-width: 100%; background: white" '
-            f'src="data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"/>'
-            for name, svg in drawn.items()
+            f'src="data:image/svg+xml;base64,{base64.b64encode(drawn[f"f-{name}"]).decode()}"/>'
+            for name in SHOWN
+            if f"f-{name}" in drawn
         )
         return f"<figure><figcaption>{title}</figcaption>{images}</figure>"
 
@@ -157,7 +167,7 @@ class _Traces(Mapping[tuple[str, str], Trace]):
 
     def __getitem__(self, name: tuple[str, str]) -> Trace:
         if name not in self._names:
-            raise KeyError(f"{self._folder / 'summary.csv'} has no image and probe {name}")
+            raise KeyError(f"{self._folder / 'summary.csv'} has no image and probe {name}; it has {[*self._names][:3]} ...")
         return _read_pair(self._folder / name[0], name[1])
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -209,6 +219,7 @@ def _read_pair(folder: Path, probe: str) -> Trace:
 def read_trace(file: PathLike) -> Trace:
     """Reads a trace file (`inspect --save-traces`, or exported by the window)."""
     trace = read_json(file)
+    of_kind(trace, "seen", "what `inspect --save-traces` writes: <probe>.trace.json")
     format_of(trace, 1, default=1)
     common = _common(trace, "top")
     n = common["grid"][0] * common["grid"][1]

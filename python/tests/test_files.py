@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import ssmprobe
 from ssmprobe._dataset import MAPPED
-from ssmprobe._files import read_csv, read_npz, read_safetensors, write_safetensors
+from ssmprobe._files import SHOWN_COLUMNS, read_csv, read_npz, read_safetensors, write_safetensors
 
 from .conftest import FROZEN
 
@@ -92,7 +92,7 @@ def test_what_inspect_wrote_earlier_is_read() -> None:
     for name, head in (("explained", "vmamba"), ("attributed", "sinkhorn")):
         found = ssmprobe.read_inspect(FROZEN / name)
         assert found.summary.rows == len(found.traces) == len(list(found.traces.values()))
-        with pytest.raises(KeyError, match="has no image and probe"):
+        with pytest.raises(KeyError, match=r"has no image and probe \('24', 'nobody'\); it has \[\('24', '.*-s0-best'\)"):
             found.traces["24", "nobody"]
         trace = found.traces["24", f"{head}-s0-best"]
         assert (trace.head, trace.grid) == (head, (4, 4))
@@ -117,12 +117,37 @@ def test_what_inspect_wrote_earlier_is_read() -> None:
     assert coverage.null[0] <= coverage.null[1] <= 1
 
 
+def test_the_only_cache_of_a_folder_is_opened(tmp_path: Path) -> None:
+    shutil.copytree(FROZEN / "tokens", tmp_path / "tokens")
+    (folder,) = (tmp_path / "tokens").iterdir()
+    assert repr(ssmprobe.tokens(tmp_path / "tokens")) == repr(ssmprobe.tokens(folder))
+    shutil.copytree(folder, tmp_path / "tokens" / "another")
+    for place, count in ((tmp_path / "tokens", 2), (tmp_path, 0)):
+        with pytest.raises(ssmprobe.FileError, match=f"number of token caches is {count}, expected 1, or the folder of one"):
+            ssmprobe.tokens(place)
+
+
+def test_a_file_of_another_kind_is_refused_with_what_was_expected() -> None:
+    trace = FROZEN / "explained" / "24" / "sinkhorn-s0-best.trace.json"
+    evaluation = FROZEN / "surveys" / "sinkhorn-s0-best.survey.json"
+    traces = "is something else, without `seen`, expected what `inspect --save-traces` writes: <probe>.trace.json"
+    for file in (evaluation, trace.with_name("sinkhorn-s0-best.json")):
+        with pytest.raises(ssmprobe.FileError, match=traces):
+            ssmprobe.read_trace(file)
+    for file, found in ((trace, "something else, without `measures`"), (evaluation.parent, "a folder")):
+        with pytest.raises(ssmprobe.FileError, match=f"is {found}, expected what `eval --evaluation` writes: <probe>.survey"):
+            ssmprobe.read_evaluation(file)
+    with pytest.raises(ssmprobe.FileError, match=r"header's length is .*, as in a `.safetensors` file"):
+        ssmprobe.load_probe(trace)
+
+
 def test_what_is_read_is_named_in_one_line() -> None:
     run, explained = ssmprobe.read_run(FROZEN / "run"), ssmprobe.read_inspect(FROZEN / "explained")
     survey = FROZEN / "surveys" / "sinkhorn-s0-best.survey.json"
     probe = ssmprobe.load_probe(next(iter(run.probes.values())))
     (cache,) = (FROZEN / "tokens").iterdir()
     read = (ssmprobe.read_evaluation(survey), ssmprobe.tokens(cache), probe(np.zeros((16, 24))))
+    assert repr(explained).endswith(f" and {len(explained.summary) - SHOWN_COLUMNS} more")
     for found in (run, explained, probe, next(iter(explained.traces.values())), *read):
         assert "\n" not in repr(found)
         assert "array(" not in repr(found)
@@ -160,6 +185,7 @@ def test_a_cache_is_mapped_and_not_read() -> None:
     while isinstance(base.base, np.ndarray):
         base = base.base
     assert isinstance(base, np.memmap)
+    np.testing.assert_array_equal(cache.patches(np.flatnonzero(cache.readable)[-1]), tensors["patches"][35])
     with pytest.raises(IndexError, match="image 36 of 36"):
         cache.patches(36)
     assert len(pickle.dumps(cache)) < 1000, "it is mapped again, not sent"
@@ -339,6 +365,14 @@ def test_a_csv_is_read_as_it_was_meant(tmp_path: Path) -> None:
         read_csv(file, ())
 
 
-def test_a_table_goes_to_pandas() -> None:
-    frame = ssmprobe.read_run(FROZEN / "run").results.to_pandas()
+def test_a_table_goes_to_pandas_and_polars(monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    table = ssmprobe.read_run(FROZEN / "run").results
+    frame = table.to_pandas()
     assert frame.groupby("head")["best"].mean()["vmamba"] == pytest.approx(41.667)
+    assert frame.equals(pandas.DataFrame(table))
+    assert polars.DataFrame(table).equals(polars.from_pandas(frame))
+    assert pickle.loads(pickle.dumps(table)).to_pandas().equals(frame)
+    assert table._repr_html_() == frame._repr_html_()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert table._repr_html_() is None

@@ -1,7 +1,6 @@
 """The reference forward pass: held to the program's `inspect`, and to fixtures of independent float64 PyTorch."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -97,7 +96,7 @@ def test_scans_are_those_written_by_hand() -> None:
         assert " ".join("".join(map(str, order)) for order in found) == words
 
 
-def test_one_token_is_read_by_every_head(program: Path) -> None:
+def test_one_token_is_read_by_every_head() -> None:
     rng = np.random.default_rng(0)
     for file in (ROOT / "assets" / "demo" / "probes" / "vit").glob("*.safetensors"):
         if file.stem == "random-fixed":

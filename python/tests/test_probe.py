@@ -31,7 +31,7 @@ def save(path: Path, **changed: Any) -> None:
 
 def test_what_is_saved_here_is_read_alike_here_and_by_the_program(tmp_path: Path, program: Path) -> None:
     file, at = tmp_path / "mine.safetensors", FIXTURES / "inspect"
-    save(file, training={"by": "hand"}, backbone={"id": "tiny"})
+    save(file, training={"by": "hand"}, backbone="tiny")
     flags: list[str | Path] = [
         "--image",
         at / "images" / "one.png",
