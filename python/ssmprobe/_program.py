@@ -132,7 +132,8 @@ def _run(arguments: Iterable[PathLike | float | np.number[Any]], loud: bool) -> 
         reader.start()
         _end(process, reader)
         if process.returncode:
-            raise ProgramError(f"{program()} {' '.join(words)} ended with code {process.returncode}: {''.join(said).strip()}")
+            why = "".join(held or said).strip()
+            raise ProgramError(f"{program()} {' '.join(words)} ended with code {process.returncode}: {why}")
         tell(*held)  # a library's
         printed.seek(0)
         return printed.read()
