@@ -82,6 +82,8 @@ def test_vectors_of_an_evaluation_are_kept(tmp_path: Path) -> None:
     assert list(found.vectors) == ["weight"]
     np.testing.assert_array_equal(found.vectors["weight"], values)
     assert (list(found.predicted[:2]), list(found.table()["prediction"][:2])) == ([-1, -1], ["another class", ""])
+    right = (found.predicted == found.labels).sum()
+    assert found.accuracy == pytest.approx(100 * right / 11), "of the images that could be read"
     value["vectors"] = {"weight": {"float16": "AAAA"}}
     file.write_text(json.dumps(value))
     with pytest.raises(ssmprobe.FileError, match=r"vectors of `weight` is .*, expected float16 in base64, \[12, 16\]"):
@@ -186,8 +188,9 @@ def test_a_cache_is_mapped_and_not_read() -> None:
         base = base.base
     assert isinstance(base, np.memmap)
     np.testing.assert_array_equal(cache.patches(np.flatnonzero(cache.readable)[-1]), tensors["patches"][35])
-    with pytest.raises(IndexError, match="image 36 of 36"):
-        cache.patches(36)
+    for image in (36, -37):
+        with pytest.raises(IndexError, match=f"image {image} of 36"):
+            cache.patches(image)
     assert len(pickle.dumps(cache)) < 1000, "it is mapped again, not sent"
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(cache)).patches(35), tensors["patches"][35])
 
@@ -235,12 +238,15 @@ def test_a_run_of_a_newer_format_is_refused(tmp_path: Path) -> None:
         ssmprobe.read_run(folder)
     (folder / "run.json").write_text(json.dumps(manifest))
     lines = (folder / "metrics.jsonl").read_text().splitlines()
+    within = json.dumps(json.loads(lines[0]) | {"step": 1})
+    (folder / "metrics.jsonl").write_text("\n".join([within, *lines]))
+    assert ssmprobe.read_run(folder).metrics.rows == len(lines), "an evaluation within an epoch is no epoch"
     (folder / "metrics.jsonl").write_text("\n".join([lines[0], lines[1].replace('"loss"', '"los"')]))
     with pytest.raises(ssmprobe.FileError, match=r"metrics.jsonl:2: `loss` of the file is absent, expected"):
         ssmprobe.read_run(folder)
 
 
-def test_a_damaged_trace_says_which_field(tmp_path: Path) -> None:
+def test_a_damaged_trace_says_which_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     value = json.loads((FROZEN / "explained" / "24" / "sinkhorn-s0-best.trace.json").read_text())
     file = tmp_path / "a.trace.json"
     for field, found, message in (
@@ -250,6 +256,7 @@ def test_a_damaged_trace_says_which_field(tmp_path: Path) -> None:
         ("seen", None, "`seen` of the file is null, expected an object"),
         ("grid", {"rows": 4}, "`cols` of `grid` is absent, expected a whole number"),
         ("format", 2, "`format` is 2, expected 1; open it with the version"),
+        ("other_kernels", [{"rows": 1, "cols": 1, "data": [1]}], r"`other_kernels` is \[.*\], expected kernels of one shape"),
     ):
         file.write_text(json.dumps(value | {field: found}))
         with pytest.raises(ssmprobe.FileError, match=message):
@@ -261,6 +268,9 @@ def test_a_damaged_trace_says_which_field(tmp_path: Path) -> None:
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value), "it reaches the parent of a worker"
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(ssmprobe.FileError, match="byte 0 is no UTF-8"):
+        ssmprobe.read_trace(file)
+    monkeypatch.setattr("ssmprobe._files.MAX_TEXT_BYTES", 1)
+    with pytest.raises(ssmprobe.FileError, match="its size is 2 bytes, expected at most 1"):
         ssmprobe.read_trace(file)
 
 
@@ -304,6 +314,7 @@ def test_what_is_written_is_as_readable_as_other_new_files(tmp_path: Path) -> No
         with pytest.raises(FileNotFoundError, match=r"no-folder/b'$"):
             write_safetensors(tmp_path / "no-folder" / "b", {}, {})
         assert len(list(tmp_path.iterdir())) == 2
+        assert int.from_bytes(file.read_bytes()[:8], "little") % 8 == 0, "tensors are aligned"
     finally:
         os.umask(before)
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,10 @@ def test_what_is_saved_here_is_read_alike_here_and_by_the_program(tmp_path: Path
     assert trace.tokens is not None
     np.testing.assert_allclose(probe(trace.tokens).logits, trace.logits, rtol=1e-6, atol=1e-6)
     assert trace.predictions[0].name == CLASSES[int(np.argmax(trace.logits))]
+    output = probe(trace.tokens)
+    np.testing.assert_array_equal(probe.evidence(output, "owl"), probe.evidence(output, 2))
     with pytest.raises(ValueError, match="label is 'owls', expected an index below 3, one of tench, crane, owl"):
-        probe.evidence(probe(trace.tokens), "owls")
+        probe.evidence(output, "owls")
 
 
 class Module:
@@ -102,6 +105,28 @@ def test_the_counter_of_a_batch_normalisation_is_left_out(tmp_path: Path) -> Non
     probe = ssmprobe.load_probe(tmp_path / "a.safetensors")
     assert sorted(probe.tensors) == ["classifier.bias", "classifier.weight", "norm.running_mean", "norm.running_var"]
     assert repr(probe) == f"Probe linear-bn of hidden size {D} for 3 classes"
+    with pytest.raises(ssmprobe.FileError, match=r"`norm.running_var` holds negative variances"):
+        ssmprobe.save_probe(tmp_path / "a.safetensors", "linear-bn", state | {"norm.running_var": -np.ones(D)})
+
+
+def test_the_hidden_size_of_joined_layers_is_found(tmp_path: Path) -> None:
+    state = {"classifier.weight": np.ones((3, D + D // 2)), "classifier.bias": np.zeros(3)}
+    ssmprobe.save_probe(tmp_path / "a.safetensors", "cls-mean", state, config={"blocks": 2})
+    assert ssmprobe.load_probe(tmp_path / "a.safetensors").backbone == {"hidden_size": D}
+
+
+def test_an_order_that_misses_a_token_is_refused(tmp_path: Path) -> None:
+    probe = ssmprobe.load_probe(FIXTURES / "heads" / "random-fixed.safetensors")
+    probe = replace(probe, tensors={**probe.tensors, "order": np.zeros(9)})
+    with pytest.raises(ssmprobe.FileError, match="`order` is not a permutation of 0 to 8"):
+        probe.save(tmp_path / "a.safetensors")
+
+
+def test_a_probe_of_no_sensible_size_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path / "a.safetensors")
+    monkeypatch.setattr("ssmprobe._probe.MAX_PROBE_BYTES", 100)
+    with pytest.raises(ssmprobe.FileError, match=r"its size is \d+ bytes, expected at most 100"):
+        ssmprobe.load_probe(tmp_path / "a.safetensors")
 
 
 def test_what_a_description_says_besides_is_kept(tmp_path: Path) -> None:
@@ -131,7 +156,7 @@ def test_every_frozen_probe_is_read_and_written_again_to_the_same_numbers(tmp_pa
             np.testing.assert_array_equal(values, back.tensors[name])
 
 
-def replace(name: str, values: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+def tensor(name: str, values: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
     return lambda meta, tensors: tensors.__setitem__(name, values)
 
 
@@ -141,11 +166,11 @@ def describe(**changed: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]
 
 DAMAGE: list[tuple[str, Callable[[dict[str, Any], dict[str, Any]], None], str]] = [
     ("missing", lambda meta, tensors: tensors.pop("s4.0.C"), r"tensors is wrong \(`s4.0.C` \[8\] is missing\), expected"),
-    ("unused", replace("query", np.zeros(D)), "`query` is unused"),
-    ("misshapen", replace("s4.0.B", np.zeros(7)), r"`s4.0.B` is \[7\], expected \[8\]"),
-    ("not finite", replace("s4.0.D", np.array([np.nan])), "`s4.0.D` holds values that are not finite"),
-    ("unstable", replace("s4.0.A", np.eye(8)), "`s4.0.A` is not lower triangular with a negative diagonal"),
-    ("step", replace("s4.0.dt", np.array([0.5])), "`s4.0.dt` is 0.5, expected a step from 0.001 to 0.1"),
+    ("unused", tensor("query", np.zeros(D)), "`query` is unused"),
+    ("misshapen", tensor("s4.0.B", np.zeros(7)), r"`s4.0.B` is \[7\], expected \[8\]"),
+    ("not finite", tensor("s4.0.D", np.array([np.nan])), "`s4.0.D` holds values that are not finite"),
+    ("unstable", tensor("s4.0.A", np.eye(8)), "`s4.0.A` is not lower triangular with a negative diagonal"),
+    ("step", tensor("s4.0.dt", np.array([0.5])), "`s4.0.dt` is 0.5, expected a step from 0.001 to 0.1"),
     ("format", describe(format=2), "`format` is 2, expected 1; open it with the version of ssmprobe that wrote it"),
     ("head", describe(head="sinkhron"), "`head` is 'sinkhron', expected one of gap, cls"),
     ("classes", describe(classes=["one"]), r"`classifier.bias` is \[3\], expected \[1\]"),
@@ -156,6 +181,7 @@ DAMAGE: list[tuple[str, Callable[[dict[str, Any], dict[str, Any]], None], str]] 
     ("flag", describe(config={"state_dim": 8, "temperature": True}), "`temperature` of `config` is true or false, expected"),
     ("gamma", describe(config={"state_dim": 8, "gamma": 0}), "`gamma` of `config` is 0, expected a number from 0.001 to 1000"),
     ("settings of the backbone", describe(backbone={"hidden_size": D, "config": {}}), "`config` of `backbone` is an object"),
+    ("heads", describe(config={"state_dim": 8, "heads": 5}), "`hidden_size` of `backbone` is 24, expected a multiple of 5"),
     ("sharing", describe(config={"sharing": "some"}), "`sharing` of `config` is 'some', expected shared or channel"),
     ("width", describe(backbone={}), "`hidden_size` of `backbone` is absent, expected a whole number"),
 ]
