@@ -124,7 +124,8 @@ class Trace:
     def svg(self, figure: str, *flags: PathLike) -> str:
         """One of its figures as the program draws it, for `IPython.display.SVG` or a file.
 
-        `ssmprobe figures --list` names them; `flags` are further ones of that command: `trace.svg("assignment", "--log")`.
+        `ssmprobe figures --list` names them; `flags` are further ones of that command: on a dark page
+        `trace.svg("assignment", "--theme", "dark")`.
         """
         if self.file is None:
             raise ValueError(f"{self} has no trace file: `inspect --save-traces` keeps what figures are drawn of")
