@@ -108,7 +108,8 @@ def test_what_inspect_wrote_earlier_is_read() -> None:
         assert again.predictions[0].index == int(np.argmax(again.logits))
         assert again.picture is not None
         assert again.picture.shape == (32, 32, 3)
-        np.testing.assert_array_equal(again.evidence.token, trace.evidence.token)
+        for field in ("token", "position", "position_raster", "proxy", "proxy_raster"):
+            np.testing.assert_array_equal(getattr(again.evidence, field), getattr(trace.evidence, field), err_msg=field)
     assert sorted(ssmprobe.read_inspect(FROZEN / "attributed").traces["24", "sinkhorn-s0-best"].attributions) == [
         "gradient",
         "integrated",

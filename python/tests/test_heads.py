@@ -79,7 +79,7 @@ def test_probes_with_an_s4_for_every_channel_read_as_the_program_does(small: ssm
     assert sum(probe.config.get("sharing") == "channel" for probe in probes.values()) == 2
     assert len(small.traces) == 3 * len(probes)
     for (_, name), trace in small.traces.items():
-        assert trace.evidence.label == 1
+        assert (trace.evidence.label, trace.file) == (1, None)
         agree(trace, probes[name])
 
 

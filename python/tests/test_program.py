@@ -96,15 +96,18 @@ def test_the_program_saves_before_an_interrupt_is_raised(stand_in: Path) -> None
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 @pytest.mark.usefixtures("ctrl_c")
-def test_waiting_for_a_window_is_interrupted_at_once_where_polars_handles_ctrl_c_too(stand_in: Path) -> None:
+def test_waiting_for_a_window_is_interrupted_at_once_where_polars_handles_ctrl_c_too(
+    stand_in: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("polars")
-    stand_in.write_text("#!/bin/sh\nsleep 5\n")
+    stand_in.write_text("#!/bin/sh\necho 'warning: of a driver' >&2\nexec sleep 5\n")
     window = ssmprobe.open()
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         window.wait()
     assert window.process.poll() is None, "the window stays"
     window.close()
+    assert capsys.readouterr().err == "", "it was closed, and did not fail"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
@@ -163,6 +166,12 @@ def test_the_program_hears_that_python_was_killed(stand_in: Path) -> None:
     kernel.kill()
     kernel.wait()
     wait_for(heard)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+def test_no_interrupt_of_the_notebook_reaches_the_program_itself(stand_in: Path) -> None:
+    stand_in.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import os; print(os.getsid(0) == os.getpid())'\n")
+    assert ssmprobe.run("train") == "True\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
@@ -293,15 +302,16 @@ def test_what_pip_installed_for_the_user_alone_is_found(monkeypatch: pytest.Monk
 
 def test_a_program_that_is_nowhere_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SSMPROBE", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path))
     monkeypatch.setattr(sysconfig, "get_path", lambda *_: str(tmp_path))
     with pytest.raises(ssmprobe.ProgramError, match="install the wheel, or name it in SSMPROBE"):
         ssmprobe.program()
-    (tmp_path / "release").mkdir()
-    built = tmp_path / "release" / ("ssmprobe.exe" if sys.platform == "win32" else "ssmprobe")
-    built.touch()
-    assert ssmprobe.program() == built
+    for folder in ("release", "path"):  # built, and preferred to that: on the PATH
+        (tmp_path / folder).mkdir()
+        file = tmp_path / folder / ("ssmprobe.exe" if sys.platform == "win32" else "ssmprobe")
+        file.touch(0o755)
+        assert ssmprobe.program() == file
     monkeypatch.setenv("SSMPROBE_ASSETS", str(tmp_path))
     with pytest.raises(ssmprobe.ProgramError, match=f"not in {re.escape(str(tmp_path))}; name its folder in SSMPROBE_ASSETS"):
         ssmprobe.demo()
