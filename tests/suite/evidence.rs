@@ -122,6 +122,21 @@ fn an_opaque_head_says_why() {
     assert_eq!((token_weight(&output), proxy(&output, &tokens, &[1.0], Some(0.5))), (None, None));
 }
 
+/// A decay that the user sets replaces that of a memory, which a convolution and a mean behind a router do not have: also
+/// where they have as many features as tokens have channels.
+#[test]
+fn a_head_without_a_memory_has_no_proxy_at_any_decay() {
+    let tokens = tokens(2, 2, vec![1.0, 2.0, 3.0, 4.0]);
+    let mix = Gain::Mix { maps: vec![0.5; 8], class_of: vec![0, 1], bias: vec![0.0; 2] };
+    for (gain, radius) in
+        [(mix, None), (Gain::Shared(vec![0.5; 2]), None), (Gain::Shared(vec![0.5; 2]), Some(0.5))]
+    {
+        let direction = Direction { order: Order::Permutation(vec![1, 0]), gain, kernel: Vec::new(), radius };
+        let output = HeadOutput { scores: None, form: Form::Scan(vec![direction]) };
+        assert_eq!(proxy(&output, &tokens, &[1.0, -1.0], Some(0.9)).is_some(), radius.is_some());
+    }
+}
+
 fn values(len: usize) -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec(-3.0..3.0f64, len)
 }

@@ -108,18 +108,16 @@ pub fn raster(output: &HeadOutput, tokens: &Tokens, row: &[f32]) -> Option<Vec<f
 }
 
 /// The paper's proxy for the class with classifier row `row`; `rho` replaces the spectral radius
-/// of the state space model. `None` for heads with no order, with no radius to decay by, or with
-/// features that are not the channels of the tokens.
+/// of the state space model. `None` for heads with no order, or with no radius to decay by: a convolution's features are not
+/// the channels of the tokens, even where there are as many.
 pub fn proxy(output: &HeadOutput, tokens: &Tokens, row: &[f32], rho: Option<f64>) -> Option<Proxy> {
     let Form::Scan(directions) = &output.form else { return None };
-    if row.len() != tokens.width {
-        return None;
-    }
     let n = tokens.grid.len();
     let projected = projections(tokens, row); // [N]
     let (mut routed, mut raster) = (Vec::new(), Vec::new());
     for direction in directions {
-        let rho = rho.or(direction.radius)?;
+        let radius = direction.radius?;
+        let rho = rho.unwrap_or(radius);
         let decay: Vec<f64> = (0..n).map(|k| rho.powi((n - 1 - k) as i32)).collect();
         routed.push(multiply(by_position(&direction.order, &projected), &decay));
         raster.push(projected.iter().zip(&decay).map(|(w, d)| w * d).collect());

@@ -153,7 +153,7 @@ pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>
         "bias": trace.evidence.bias,
         "exact_evidence": trace.evidence.token.is_some(),
         "why_no_exact_evidence": trace.evidence.why_none,
-        "rho": explainer.spec.flags.rho.or(trace.radius.map(f64::from)),
+        "rho": trace.radius.map(|radius| explainer.spec.flags.rho.unwrap_or(radius.into())),
         "null": {
             "draws": explainer.nulls.draws(),
             "untrained_scorers": explainer.nulls.scorers(trace.grid.len()),
