@@ -99,6 +99,8 @@ class Probe:
         if output.token_values is None:
             raise ValueError(f"the head `{self.head}` has no exact evidence by token here")
         weight = self.tensors["classifier.weight"]
+        if self.classes.count(label) > 1:
+            raise ValueError(f"label is {label!r}, the name of several classes; give the index of one")
         row = self.classes.index(label) if label in self.classes else label
         if isinstance(row, str) or not -len(weight) <= row < len(weight):
             known = f", one of {', '.join(self.classes)}" if self.classes else ""

@@ -1,6 +1,7 @@
 """The reference forward pass: held to the program's `inspect`, and to fixtures of independent float64 PyTorch."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -128,3 +129,6 @@ def test_what_does_not_fit_the_probe_is_named() -> None:
     opaque = ssmprobe.load_probe(heads / "bi-gru.safetensors")
     with pytest.raises(ValueError, match="`bi-gru` has no exact evidence"):
         opaque.evidence(opaque(np.ones((4, 24))), 0)
+    cranes = replace(ssmprobe.load_probe(heads / "gap.safetensors"), classes=("crane", "finch", "crane"))
+    with pytest.raises(ValueError, match="label is 'crane', the name of several classes; give the index"):
+        cranes.evidence(cranes(np.ones((4, 24))), "crane")

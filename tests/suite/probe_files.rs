@@ -287,6 +287,13 @@ fn classes_are_found_by_name_or_number() {
     {
         assert_eq!(capitals.class(asked).expect("a class"), found, "{asked}");
     }
+    let cranes = |meta: &mut Value, _: &mut Stored| {
+        meta["classes"] = json!(["crane", "finch", "wren", "crane", "owl"]);
+    };
+    let cranes = parse(&changed("gap.safetensors", cranes)).expect("a probe");
+    let message = cranes.class("crane").expect_err("two cranes").to_string();
+    assert!(message.contains("classes 0 and 3 are called `crane`; give the number"), "{message}");
+    assert_eq!([cranes.class("3").expect("a number"), cranes.class("finch").expect("a name")], [3, 1]);
     let nameless =
         parse(&changed("gap.safetensors", |meta, _| meta["classes"] = json!([]))).expect("a probe");
     assert_eq!((nameless.classes(), nameless.class("4").expect("a number")), (5, 4));

@@ -136,9 +136,16 @@ impl Probe {
         self.kernels.get(n, || Arc::new(self.head.kernels(&self.arrays, n)))
     }
 
-    /// The index of a class by its name (an exact match first, then ignoring ASCII case) or its number.
+    /// The index of a class by its name (an exact match first, then ignoring ASCII case) or its number. A name that two classes
+    /// share is refused: ImageNet has two cranes.
     pub fn class(&self, asked: &str) -> Result<usize, ProbeError> {
         let names = &self.meta.classes;
+        let same = (0..names.len()).filter(|&index| names[index] == asked);
+        let same: Vec<String> = same.map(|index| index.to_string()).collect();
+        if same.len() > 1 {
+            let (file, asked, numbers) = (self.file.clone(), asked.to_owned(), same.join(" and "));
+            return Err(ProbeError::SharedName { file, asked, numbers });
+        }
         let by_name = names
             .iter()
             .position(|name| name == asked)

@@ -179,17 +179,7 @@ fn name_of(probe: &Probe, class: usize) -> String {
     name.unwrap_or_else(|| class.to_string())
 }
 
-/// The index of the requested class of a probe. A name that two classes share is refused: ImageNet has two
-/// cranes.
+/// The index of the requested class of a probe.
 fn class(probe: &Probe, asked: &str) -> anyhow::Result<usize> {
-    let names = probe.meta.classes.iter().enumerate();
-    let same: Vec<_> = names.filter(|(_, name)| *name == asked).map(|(index, _)| index.to_string()).collect();
-    if same.len() > 1 {
-        return Err(Usage(format!(
-            "--class {asked}: classes {} all have this name; give the index",
-            same.join(", ")
-        ))
-        .into());
-    }
     probe.class(asked).map_err(|error| Usage(error.to_string()).into())
 }
