@@ -17,11 +17,12 @@ fn of_column<'a>(state: &'a State, column: &Column) -> Option<&'a str> {
     state.library.true_class(state.library.images.get(&image)?)
 }
 
-/// The rank of a class among all logits, from 1, and its probability by softmax.
+/// The rank of a class among all logits, from 1, the first of equals first, and its probability by softmax.
 fn rank(logits: &[f32], class: usize) -> Option<(usize, f64)> {
-    let own = f64::from(*logits.get(class)?);
-    let higher = logits.iter().filter(|logit| f64::from(**logit) > own).count();
-    let total: f64 = logits.iter().map(|logit| (f64::from(*logit) - own).exp()).sum();
+    let own = *logits.get(class)?;
+    let is_before = |&(at, logit): &(usize, &f32)| *logit > own || *logit == own && at < class;
+    let higher = logits.iter().enumerate().filter(is_before).count();
+    let total: f64 = logits.iter().map(|logit| (f64::from(*logit) - f64::from(own)).exp()).sum();
     Some((higher + 1, 1.0 / total))
 }
 
@@ -56,8 +57,10 @@ pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
         return drop(ui.label("")); // the trace is of another image than the class
     }
     let info = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
-    let index = info.and_then(|info| info.classes.iter().position(|name| name == own));
-    let found = index.and_then(|index| rank(&trace.logits, index));
+    // Of classes that share the name, the one ranked first: nothing tells them apart.
+    let classes = info.into_iter().flat_map(|info| info.classes.iter().enumerate());
+    let same = classes.filter(|(_, name)| name.as_str() == own);
+    let found = same.filter_map(|(index, _)| rank(&trace.logits, index)).min_by_key(|(at, _)| *at);
     let text = verdict(own, found);
     let color = style::outcome(cx.theme, found.map(|(at, _)| at == 1));
     ui.horizontal(|ui| {
@@ -101,6 +104,8 @@ mod tests {
         assert_eq!(at, 2);
         assert!((share - 1.0f64.exp() / (1.0 + 2.0f64.exp() + 1.0f64.exp())).abs() < 1e-9);
         assert_eq!(rank(&[1.0], 4), None);
+        let ranks = [0, 1, 2].map(|class| rank(&[2.0, 1.0, 2.0], class).map(|(at, _)| at));
+        assert_eq!(ranks, [Some(1), Some(3), Some(2)], "of equal logits the first class is predicted");
         assert_eq!(verdict("airplane", Some((3, 0.2024))), "Wrong: true class airplane ranked 3rd (20.2 %)");
         assert_eq!(verdict("owl", Some((1, 0.5))), "Right: true class owl (50.0 %)");
         assert_eq!(
