@@ -11,7 +11,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{Builder, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 
@@ -90,7 +90,7 @@ pub(super) fn run(
     let send = |news| events.sender.send(Event::Training { job: events.job, news });
     send(TrainEvent::Detached { folder: out.clone(), pid, began, host });
     let mut logs = LOGS.map(|name| Log { path: out.join(name), read: 0 });
-    let (mut known, mut stopped, mut last, mut failures) = (None, false, None, 0);
+    let (mut known, mut due, mut stopped, mut last, mut failures) = (None, None, false, None, 0);
     loop {
         let ended = has_ended(&out, &mut failures)?;
         for (log, file) in logs.iter_mut().enumerate() {
@@ -102,10 +102,11 @@ pub(super) fn run(
             });
         }
         let stamp = Stamp::read(&out);
-        if known.as_ref() != Some(&stamp) && out.join("run.json").exists() {
+        let rests = !ended && due.is_some_and(|due| Instant::now() < due);
+        if !rests && known.as_ref() != Some(&stamp) && out.join("run.json").exists() {
             // A write during the read changes the stamp, so that the folder is read again, as it is after a read that failed.
             if let Ok(snapshot) = read(&out) {
-                known = Some(stamp);
+                (known, due) = (Some(stamp), Some(Instant::now() + snapshot.rest()));
                 let snapshot = Arc::new(snapshot);
                 let (done, total) = history(&snapshot).done();
                 events.progress("Epochs of all heads", done as u64, Some(total as u64), Unit::Items);

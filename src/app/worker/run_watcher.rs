@@ -38,6 +38,8 @@ struct KnownRun {
     /// When the states of its tasks were last queried, and when they or the marks last changed.
     queried: Option<Instant>,
     changed: Option<Instant>,
+    /// Before then it is not read again, unless a task of it begins or ends.
+    due: Option<Instant>,
     /// Readings that have failed since the last success.
     failures: usize,
 }
@@ -96,8 +98,15 @@ impl RunWatcher {
             if known.stamp.as_ref() == Some(&stamp) && known.tasks == tasks {
                 continue;
             }
+            let rests = known.due.is_some_and(|due| Instant::now() < due);
+            if rests && phases(tasks.as_ref()) == phases(known.tasks.as_ref()) {
+                // Without a stamp it is read afterwards, whatever changed.
+                (known.stamp, known.tasks) = (None, tasks);
+                continue;
+            }
             // A write during the read changes the stamp, so that the folder is read again.
             let snapshot = UserError::contain(|| read(folder));
+            known.due = snapshot.as_ref().ok().map(|snapshot| Instant::now() + snapshot.rest());
             known.failures = if snapshot.is_err() { known.failures + 1 } else { 0 };
             if (1..ATTEMPTS).contains(&known.failures) {
                 // Without a stamp it is read again; its tasks are not queried anew for that.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,12 @@ pub struct Stamp(Vec<Option<(u64, SystemTime)>>);
 
 /// Upper bound on the size of `metrics.jsonl` in bytes: some four million epochs.
 const MAX_BYTES: u64 = 1 << 30;
+/// Epochs for which a follower rests a second: about 20 kB on a line.
+const EPOCHS_PER_SECOND: usize = 1000;
+/// Losses of steps that weigh as much as an epoch.
+const LOSSES_PER_EPOCH: usize = 5;
+/// The longest rest, in seconds.
+const MAX_REST: usize = 30;
 /// What a training writes as it goes: files, and folders of files whose names vary.
 const GROWING: [&str; 5] = ["run.json", "metrics.jsonl", "losses", "answers", "probes"];
 
@@ -59,6 +65,14 @@ impl RunSnapshot {
     pub fn waiting(folder: &Path) -> Self {
         let about = About { folder: folder.to_owned(), ..About::default() };
         Self { about, tasks: Some(Tasks::default()), ..Self::default() }
+    }
+
+    /// How long a follower leaves the folder alone after this reading: the longer, the more there is of it. Each reading is sent
+    /// whole, and over a slow line everything else would wait behind them.
+    pub fn rest(&self) -> Duration {
+        let losses = self.losses.iter().flat_map(|seed| &seed.heads).map(|(_, points)| points.len());
+        let epochs = self.epochs.len() + losses.sum::<usize>() / LOSSES_PER_EPOCH;
+        Duration::from_secs((epochs / EPOCHS_PER_SECOND).min(MAX_REST) as u64)
     }
 
     /// Adds another part of the same training, without its probes: they become the run's when the parts are joined.
@@ -166,6 +180,7 @@ pub fn probes(folder: &Path) -> Vec<(PathBuf, SystemTime)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::train::Epoch;
 
     #[test]
     fn a_folder_without_a_run_and_a_damaged_one_are_named() {
@@ -181,6 +196,21 @@ mod tests {
         crate::model::io::atomic_file::write(&folder.path().join("run.json"), b"{\"format\": 2}").unwrap();
         let error = read(folder.path()).unwrap_err().to_string();
         assert!(error.contains("run.json: `format` is 2; this program reads 1"), "{error}");
+    }
+
+    #[test]
+    fn a_long_run_is_read_more_seldom() {
+        let epoch = Epoch { epoch: 1, step: None, loss: 0.5, train: 1.0, select: 1.0, test: 1.0 };
+        let of = |epochs: usize, losses: usize| RunSnapshot {
+            epochs: vec![Metric { head: "gap".into(), seed: 0, epoch: epoch.clone() }; epochs],
+            losses: vec![StepLosses { seed: 0, parts: 1, heads: vec![("gap".into(), vec![0.5; losses])] }],
+            ..RunSnapshot::default()
+        };
+        let seconds = |epochs, losses| of(epochs, losses).rest().as_secs();
+        assert_eq!(
+            [seconds(999, 0), seconds(7000, 0), seconds(0, 10_000), seconds(90_000, 0)],
+            [0, 7, 2, 30]
+        );
     }
 
     #[test]
