@@ -36,7 +36,12 @@ pub type OnEvent<'a> = dyn Fn(Event, &ProgressBar) -> anyhow::Result<()> + Sync 
 impl OnFlags {
     /// The worker that computes, if not this process.
     pub fn host(&self) -> Option<Host> {
-        Some(Host { place: self.on.as_ref()?.word(), program: self.remote_program.clone() })
+        Some(Host { place: self.on.as_ref()?.word(), program: self.program() })
+    }
+
+    /// The path of the program on the other machine, if given.
+    pub fn program(&self) -> Option<String> {
+        self.remote_program.clone()
     }
 
     /// Runs a job; returns whether it ran to its end, `false` if Ctrl-C stopped it.

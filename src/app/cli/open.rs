@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::on_flags::OnFlags;
 use crate::app::App;
@@ -26,11 +26,13 @@ use crate::model::io::atomic_file;
 ///
 /// Without paths, opens it where you left off.
 #[derive(Args, Default)]
+#[command(group = ArgGroup::new("place").multiple(true))]
 pub struct Open {
     /// Workspace file, backbone folders, probe files (also hf:ORGANISATION/NAME/FILE from the Hub), run folders,
     /// images, image folders; or all of them on another machine, over ssh: `ssh://[USER@]HOST[:PORT]/PATH` (`/~/PATH` in
     /// the home folder there)
-    #[arg(value_name = "PATH")]
+    // A path may name a machine, as --on does, and so be what --remote-program needs.
+    #[arg(value_name = "PATH", group = "place")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     on: OnFlags,
@@ -113,9 +115,14 @@ impl Open {
 
     /// The worker that computes, if not this process, and the paths to open: of its machine, or absolute ones of this one.
     fn host_and_paths(&self) -> anyhow::Result<(Option<Host>, Vec<PathBuf>)> {
-        let mut host = self.on.host();
+        let (mut host, program) = (self.on.host(), self.on.program());
         let is_remote = |path: &PathBuf| path.to_str().is_some_and(|path| path.starts_with("ssh://"));
         if !self.paths.iter().any(is_remote) {
+            if let (None, Some(program)) = (&host, program) {
+                let why =
+                    "is of another machine, and none is named; add --on, or give paths as ssh://HOST/PATH";
+                return Err(Usage(format!("--remote-program {program}: {why}")).into());
+            }
             let absolute = |path: &PathBuf| match host {
                 None if is_file_of_hub(path) => Ok(path.clone()),
                 None => std::path::absolute(path).with_context(|| format!("{}", path.display())),
@@ -129,8 +136,7 @@ impl Open {
             let text = text.to_string_lossy();
             let (place, path) =
                 WorkerAddress::with_path(&text).map_err(|why| Usage(format!("{text}: {why}")))?;
-            let program = host.as_ref().and_then(|host| host.program.clone());
-            let own = Host { place: place.word(), program };
+            let own = Host { place: place.word(), program: program.clone() };
             if let Some(other) = host.replace(own).filter(|other| other.place != place.word()) {
                 let why =
                     format!("{text}: is not on {}; a window connects to one machine at a time", other.place);
@@ -188,6 +194,8 @@ mod tests {
         assert_eq!(paths, [PathBuf::from("a")]);
         let (host, paths) = parse("open --on ssh://gpu1 --remote-program x ssh://gpu1").unwrap();
         assert_eq!((host.and_then(|host| host.program), paths.len()), (Some("x".into()), 0));
+        let (host, _) = parse("open ssh://gpu1/a --remote-program x").unwrap();
+        assert_eq!(host.and_then(|host| host.program), Some("x".into()));
         assert_eq!(parse("open hf:a/b/c").unwrap(), (None, vec!["hf:a/b/c".into()]));
         assert_eq!(parse("open a").unwrap(), (None, vec![std::path::absolute("a").unwrap()]));
         for line in [
@@ -195,6 +203,7 @@ mod tests {
             "open ssh://gpu1/a b",
             "open --on local ssh://gpu1/a",
             "open ssh://-x/a",
+            "open a --remote-program x",
         ] {
             let error = parse(line).unwrap_err();
             assert!(error.is::<Usage>(), "{line}: {error}");
