@@ -1,11 +1,14 @@
 //! `ssmprobe remote`: installs this program on other machines.
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::{Args, Subcommand};
 
+use crate::app::jobs::{Progress, Unit};
 use crate::app::remote::{INSTALLED, WorkerAddress, install};
 use crate::app::terminal::error::Usage;
+use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::{self, say};
 
 /// Install this program on another machine over ssh.
@@ -30,7 +33,20 @@ impl RemoteVerb {
         let Action::Install { host } = self.action;
         let text = if host.starts_with("ssh://") { host } else { format!("ssh://{host}") };
         let place: WorkerAddress = text.parse().map_err(|why| Usage(format!("{text}: {why}")))?;
-        let (version, on_path) = install(&place)?;
+        let (mut display, begun) = (Display::new(), Instant::now());
+        let installed = install(&place, &mut |done, total| {
+            let (what, elapsed) = (format!("Copying to {place}"), begun.elapsed());
+            display.count(&Progress {
+                what,
+                done,
+                total: Some(total),
+                unit: Unit::Bytes,
+                elapsed,
+                left: None,
+            });
+        });
+        display.clear();
+        let (version, on_path) = installed?;
         stdout::line(format_args!("{version} is installed on {place} as {INSTALLED}"))?;
         if !on_path {
             say!("~/.local/bin is not on the PATH of ssh commands there: pass --remote-program {INSTALLED}");

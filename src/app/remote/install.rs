@@ -1,7 +1,7 @@
 //! Copies this executable to another machine over ssh, if it can run there.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -27,11 +27,12 @@ struct Machine {
     glibc: Option<u32>,
 }
 
-/// Copies this program to a machine, and returns its `--version` there, and whether `ssmprobe` is on the remote PATH.
+/// Copies this program to a machine, and returns its `--version` there, and whether `ssmprobe` is on the remote PATH. `progress` is
+/// told how many bytes of how many are copied.
 ///
 /// # Errors
 /// If the machine is not reached or is of another platform, or the copy fails or does not run.
-pub fn install(place: &WorkerAddress) -> anyhow::Result<(String, bool)> {
+pub fn install(place: &WorkerAddress, progress: &mut dyn FnMut(u64, u64)) -> anyhow::Result<(String, bool)> {
     let own = paths::program()?;
     let there =
         parse_machine(&remote_output(place, "uname -sm; getconf GNU_LIBC_VERSION 2>/dev/null || true")?)?;
@@ -49,7 +50,8 @@ pub fn install(place: &WorkerAddress) -> anyhow::Result<(String, bool)> {
         "mkdir -p ~/.local/bin && cd ~/.local/bin && cat > .ssmprobe-new && test $(wc -c < .ssmprobe-new) -eq {bytes} && \
          chmod 755 .ssmprobe-new && mv .ssmprobe-new ssmprobe"
     );
-    check_output(place, shell(place, &script)?.stdin(Stdio::from(program)).output(), "copy")?;
+    let copied = feed(shell(place, &script)?, program, &mut |done| progress(done, bytes));
+    check_output(place, copied, "copy")?;
     let version = remote_output(place, &format!("{INSTALLED} --version"))?;
     let on_path = remote_output(place, "command -v ssmprobe || true")?;
     Ok((version.trim().to_owned(), !on_path.trim().is_empty()))
@@ -58,6 +60,24 @@ pub fn install(place: &WorkerAddress) -> anyhow::Result<(String, bool)> {
 /// The command that runs a script on the remote machine by its POSIX shell, whatever the user's own shell is.
 fn shell(place: &WorkerAddress, script: &str) -> std::io::Result<Command> {
     place.shell(&format!("exec sh -c {}", shell_word(script)))
+}
+
+/// The output of a command whose standard input is this file; `progress` is told how many bytes it was given.
+fn feed(mut command: Command, mut from: File, progress: &mut dyn FnMut(u64)) -> std::io::Result<Output> {
+    let mut child = command.stdin(Stdio::piped()).spawn()?;
+    if let Some(mut to) = child.stdin.take() {
+        let (mut part, mut done) = (vec![0; CHUNK], 0);
+        loop {
+            let read = from.read(&mut part)?;
+            // A command that has ended says why by itself.
+            if read == 0 || to.write_all(&part[..read]).is_err() {
+                break;
+            }
+            done += read as u64;
+            progress(done);
+        }
+    }
+    child.wait_with_output()
 }
 
 /// The standard output of a shell script on the remote machine.
@@ -152,6 +172,24 @@ mod tests {
                 .is_ok()
         );
         assert!(parse_machine("Welcome to gpu1!\n").is_err() && parse_machine("").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_command_gets_the_whole_file_and_may_end_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        crate::model::io::atomic_file::write(&path, &vec![7; CHUNK + 9]).unwrap();
+        let fed = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut told = Vec::new();
+            let output = feed(command, File::open(&path).unwrap(), &mut |done| told.push(done)).unwrap();
+            (String::from_utf8_lossy(&output.stdout).trim().to_owned(), output.status.code(), told)
+        };
+        let whole = (CHUNK + 9).to_string();
+        assert_eq!(fed("wc -c | tr -d ' '"), (whole, Some(0), vec![CHUNK as u64, CHUNK as u64 + 9]));
+        assert_eq!(fed("exit 3").1, Some(3));
     }
 
     #[test]
