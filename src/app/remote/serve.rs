@@ -64,21 +64,30 @@ pub fn serve() -> anyhow::Result<()> {
         .context("cannot start the compute threads")?;
     let listening = Builder::new().name("requests".into());
     listening.spawn(move || read_requests(&sender)).context("cannot start the listening thread")?;
-    let mut memory = MemoryReporter::default();
+    let (mut memory, mut patience) = (MemoryReporter::default(), MEMORY_PERIOD);
     loop {
-        match inputs.recv_timeout(MEMORY_PERIOD) {
-            Ok(Input::Request(request)) => worker.send(request),
-            Ok(Input::Wake) | Err(RecvTimeoutError::Timeout) => {}
+        // All that has come in is looked at before the next event: over a slow line many of those wait, and a request may call off what
+        // they are of.
+        let input = inputs.recv_timeout(std::mem::take(&mut patience));
+        match input {
+            Ok(Input::Request(request)) => {
+                worker.send(request);
+                continue;
+            }
+            Ok(Input::Wake) => continue,
             Ok(Input::End(None)) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Ok(Input::End(Some(error))) => return Err(error.into()),
+            Err(RecvTimeoutError::Timeout) => {}
         }
-        while let Some(event) = worker.event() {
+        if let Some(event) = worker.event() {
             write_event(&mut out, &event, compress)?;
+            continue;
         }
         if let Some(bytes) = memory.changed() {
             write_event(&mut out, &Event::Memory(bytes), compress)?;
         }
         out.flush()?;
+        patience = MEMORY_PERIOD;
     }
 }
 

@@ -4,9 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
+use ssmprobe::app::jobs::{Event, ImageId, Request};
+use ssmprobe::app::remote::frame;
+use ssmprobe::app::remote::hello::Hello;
+use ssmprobe::model::data::ImageSource;
 use tempfile::TempDir;
 
 use crate::faults::tree;
@@ -265,6 +271,41 @@ fn ctrl_c_stops_the_work_elsewhere_and_keeps_what_was_done() {
     let images = results / tree(&fixture("probes")).len();
     assert!(stderr.contains(&format!("{images} of 61 images explained, {results} results")), "{stderr}");
     until("the end of the worker", || !is_alive(server));
+}
+
+/// Over a slow line many events wait: a newer list of thumbnails calls off those of an older one all the same.
+#[test]
+fn what_is_called_off_is_not_sent_to_its_end() {
+    const ALL: u64 = 400;
+    let mut command = program();
+    command.args(["serve", "--stdio"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    let (mut to, mut from) = (child.stdin.take().expect("a pipe"), child.stdout.take().map(BufReader::new));
+    let from = from.as_mut().expect("a pipe");
+    Hello::read(from).expect("a greeting");
+    Hello::asking(false).write(&mut to).expect("a greeting");
+    let place = ImageSource::from(fixture("images/one.png"));
+    let mut ask = |images: std::ops::RangeInclusive<u64>| {
+        let wanted = images.map(|id| (ImageId(id), place.clone())).collect();
+        frame::write(&mut to, &Request::Thumbnails { wanted, side: 112 }, false).expect("a request");
+        to.flush().expect("a request");
+    };
+    ask(1..=ALL);
+    let mut received = 0;
+    loop {
+        std::thread::sleep(Duration::from_millis(10));
+        match frame::read(from).expect("an event").expect("an event") {
+            Event::ThumbnailReady { image: ImageId(0), .. } => break,
+            Event::ThumbnailReady { .. } => received += 1,
+            _ => continue,
+        }
+        if received == 1 {
+            ask(0..=0);
+        }
+    }
+    assert!(received < ALL / 2, "{received} of {ALL}");
+    drop(to);
+    assert!(child.wait().expect("an end").success());
 }
 
 /// Output printed in a worker does not get into the pipe of its messages.
