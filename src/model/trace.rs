@@ -231,3 +231,11 @@ pub struct Picture {
     #[serde(with = "block")]
     pub rgb: Vec<u8>,
 }
+
+impl Picture {
+    /// Whether it has the bytes that its size implies.
+    pub fn is_whole(&self) -> bool {
+        let pixels = self.width.checked_mul(self.height).and_then(|pixels| pixels.checked_mul(3));
+        pixels == Some(self.rgb.len())
+    }
+}

@@ -58,6 +58,18 @@ impl EvalSplit {
         Self { split, samples, asked, dataset: Arc::new(dataset) }
     }
 
+    /// Fails, in words, if its lists do not fit each other.
+    pub fn check(&self) -> Result<(), String> {
+        let (dataset, asked, images) = (&self.dataset, &self.asked, self.samples.len());
+        let (found, classes) = (dataset.samples.len(), asked.classes.len().min(dataset.classes.len()));
+        let fits = asked.images.len() == images
+            && asked.class.len() == images
+            && self.samples.iter().all(|sample| *sample < found)
+            && asked.class.iter().all(|class| (*class as usize) < classes);
+        fits.then_some(())
+            .ok_or_else(|| format!("the images of {} and their classes do not fit", dataset.name))
+    }
+
     /// A summary in one line: `folder, 500 test images of 10 classes`.
     pub fn summary(&self) -> String {
         let (images, classes) = (self.samples.len(), counted(self.asked.classes.len(), "class", "classes"));

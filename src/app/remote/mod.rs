@@ -3,6 +3,7 @@
 //! never blocks and reconnects on its own.
 
 mod address;
+mod check;
 mod error;
 pub mod frame;
 pub mod hello;
@@ -261,7 +262,8 @@ fn read_events(
         return;
     }
     loop {
-        let event = frame::read(&mut from).transpose().unwrap_or(Err(FrameError::Torn));
+        let event =
+            frame::read(&mut from).transpose().unwrap_or(Err(FrameError::Torn)).and_then(check::checked);
         let goes_on = event.is_ok();
         if events.send(event).is_err() {
             return;

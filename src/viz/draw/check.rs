@@ -6,12 +6,17 @@ use crate::viz::Empty;
 /// Most tokens of a trace that is drawn: the plan of more would be an image of over 16 megapixels.
 const MAX_TOKENS: usize = 4096;
 
-/// Checks that the arrays of a trace have the lengths its grid implies; the error names the first that does not.
+/// Checks that a trace can be drawn: the arrays have the lengths its grid implies; the error names the first that does not.
 pub fn check(trace: &Trace) -> Result<(), Empty> {
+    check_within(trace, MAX_TOKENS)
+}
+
+/// [`check`], of a trace of at most `most` tokens.
+pub fn check_within(trace: &Trace, most: usize) -> Result<(), Empty> {
     let grid = trace.grid;
-    let n = grid.rows.checked_mul(grid.cols).filter(|n| (1..=MAX_TOKENS).contains(n)).ok_or_else(|| {
+    let n = grid.rows.checked_mul(grid.cols).filter(|n| (1..=most).contains(n)).ok_or_else(|| {
         Empty(format!(
-            "The trace has a grid of {} x {}; 1 to {MAX_TOKENS} tokens can be drawn",
+            "The trace has a grid of {} x {}; 1 to {most} tokens can be drawn",
             grid.rows, grid.cols
         ))
     })?;
@@ -71,9 +76,7 @@ pub fn check(trace: &Trace) -> Result<(), Empty> {
             }
         }
     }
-    let seen = &trace.seen;
-    let pixels = seen.width.checked_mul(seen.height).and_then(|p| p.checked_mul(3));
-    if pixels != Some(seen.rgb.len()) {
+    if !trace.seen.is_whole() {
         return recreate("The picture of the trace does not match its stated size".to_owned());
     }
     Ok(())

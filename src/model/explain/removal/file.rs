@@ -13,7 +13,8 @@ impl Removal {
         Ok(removal)
     }
 
-    fn check(&self) -> Result<(), String> {
+    /// Fails, in words, if its parts do not fit each other.
+    pub fn check(&self) -> Result<(), String> {
         let (n, steps) = (self.grid.len(), self.fraction.len());
         let is_increasing = self.fraction.windows(2).all(|pair| pair[0] < pair[1]);
         if !(2..=MAX_STEPS + 1).contains(&steps)
@@ -26,8 +27,7 @@ impl Removal {
                 MAX_STEPS + 1
             ));
         }
-        let pixels = self.seen.width.checked_mul(self.seen.height).and_then(|count| count.checked_mul(3));
-        if pixels != Some(self.seen.rgb.len()) || n == 0 {
+        if !self.seen.is_whole() || n == 0 {
             return Err("the picture or its patch grid is incomplete".to_owned());
         }
         for (id, ranked) in &self.rankings {

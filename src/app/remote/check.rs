@@ -1,0 +1,110 @@
+//! Checks what a worker sends where it arrives: the window uses the parts of an event as indices into each other, and another
+//! program may be at the other end.
+
+use super::frame::FrameError;
+use crate::app::jobs::Event;
+use crate::app::user_error::UserError;
+use crate::model::backbone::config::PATCH_LIMIT;
+use crate::viz::draw::check::check_within;
+
+/// The event, with an error in place of a trace or removal curves whose parts do not fit each other.
+///
+/// # Errors
+/// If the parts of another event do not.
+pub(super) fn checked(mut event: Event) -> Result<Event, FrameError> {
+    let damaged = |found: String| Err(FrameError::Damaged { found });
+    match &mut event {
+        Event::ThumbnailReady { picture, .. } if !picture.is_whole() => {
+            return damaged(format!("{} bytes of a thumbnail of another size", picture.rgb.len()));
+        }
+        Event::DatasetOpened { part, .. } => {
+            if let Err(why) = part.check() {
+                return damaged(why);
+            }
+        }
+        Event::RemovalMeasured { answer, .. } => {
+            let why = answer.as_ref().map_or(None, |removal| removal.check().err());
+            why.into_iter().for_each(|why| *answer = Err(UserError::new(why)));
+        }
+        Event::Explained { seen, .. } => {
+            for answer in seen {
+                let trace = answer.result.as_ref().ok();
+                if let Some(Err(why)) = trace.map(|trace| check_within(trace, PATCH_LIMIT)) {
+                    answer.result = Err(UserError::new(why.0));
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::app::jobs::evaluate::EvalSplit;
+    use crate::app::jobs::{ColumnId, DatasetId, ExplainResult, ImageId, JobId};
+    use crate::model::data::{Dataset, Split};
+    use crate::model::explain::evaluation::EvalSet;
+    use crate::model::explain::removal::Removal;
+    use crate::model::grid::Grid;
+    use crate::model::io::Format;
+    use crate::model::trace::{Picture, Reading, Trace};
+
+    #[test]
+    fn a_picture_of_another_size_is_refused() {
+        let of = |bytes| {
+            let picture = Arc::new(Picture { width: 2, height: 1, rgb: vec![0; bytes] });
+            checked(Event::ThumbnailReady { image: ImageId(1), picture })
+        };
+        assert!(of(6).is_ok() && matches!(of(5), Err(FrameError::Damaged { .. })));
+    }
+
+    #[test]
+    fn a_dataset_whose_images_are_not_there_is_refused() {
+        let of = |samples: Vec<usize>, class: Vec<u32>| {
+            let (dataset, split) = (Arc::<Dataset>::default(), Split::Test);
+            let images = vec!["a.png".to_owned(); class.len()];
+            let asked = Arc::new(EvalSet { images, class, ..EvalSet::default() });
+            let part = Arc::new(EvalSplit { dataset, split, samples, asked });
+            checked(Event::DatasetOpened { job: JobId(1), entry: DatasetId(1), part })
+        };
+        assert!(of(vec![], vec![]).is_ok());
+        for (samples, class) in [(vec![0], vec![0]), (vec![], vec![0]), (vec![0], vec![])] {
+            assert!(matches!(of(samples, class), Err(FrameError::Damaged { .. })));
+        }
+    }
+
+    #[test]
+    fn a_trace_or_curves_in_disorder_are_an_error_of_theirs() {
+        let trace = Trace { grid: Grid::new(1, 2), scores: Some(vec![0.5]), ..Trace::default() };
+        let seen = vec![ExplainResult { column: ColumnId(1), result: Ok(Arc::new(trace)), by_hand: None }];
+        let Ok(Event::Explained { seen, .. }) = checked(Event::Explained { job: JobId(1), seen }) else {
+            panic!("it is passed on")
+        };
+        let why = seen[0].result.as_ref().unwrap_err().to_string();
+        assert!(why.contains("1 values of scores for 2 tokens"), "{why}");
+        let (image, probe, head, class) = Default::default();
+        let (format, reading, seen, grid) = (Format, Reading::default(), Picture::default(), Grid::new(1, 1));
+        let (rival, fraction, rankings, modes) = Default::default();
+        let curves = Removal {
+            format,
+            image,
+            probe,
+            head,
+            reading,
+            grid,
+            seen,
+            class,
+            rival,
+            fraction,
+            rankings,
+            modes,
+        };
+        let answer = Ok(Arc::new(curves));
+        let told = checked(Event::RemovalMeasured { job: JobId(1), answer });
+        assert!(matches!(told, Ok(Event::RemovalMeasured { answer: Err(_), .. })));
+    }
+}
