@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::detached::{LOGS, lock};
 use super::evaluate::EvalSplit;
 use super::history::disk::{self, RunSnapshot};
 use super::path_kind::{PathKind, kind_of};
@@ -166,6 +167,11 @@ fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<()
     paths.sort_by_key(|path| !path.to_string_lossy().ends_with(BEST));
     // A training that has just begun has none yet.
     if paths.is_empty() && !trained {
+        if lock(folder).is_file() {
+            let line = format!("{}: the training in there has not come to its first epoch", folder.display());
+            let remedy = format!("{} in there says why. If it still runs, open it again later", LOGS[0]);
+            return Err(UserError::new(line).remedy(remedy).into());
+        }
         let line = format!("{}: contains no probe file (.safetensors)", folder.display());
         return Err(UserError::new(line).remedy("Choose the folder that contains the probe files").into());
     }
@@ -281,6 +287,17 @@ mod tests {
         let [of_empty, of_gone] = reporter.1.as_slice() else { panic!("{:?}", reporter.1) };
         assert_eq!(*of_empty, format!("1 folder contains no image; the first: {}", empty.display()));
         assert!(of_gone.starts_with("1 file or folder left out") && told == 1, "{of_gone}");
+    }
+
+    #[test]
+    fn a_training_without_an_epoch_is_no_folder_of_images() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(lock(folder.path()), "").unwrap();
+        assert_eq!(kind_of(folder.path()), PathKind::Run);
+        let spec = Files::OpenRun { folder: folder.path().to_owned() };
+        let ended = run(JobId(1), &spec, &mut Warned::default(), &mut |_| {});
+        let Err(JobError::Failed(error)) = ended else { panic!("it opens") };
+        assert!(error.to_string().contains("train.log in there says why"), "{error}");
     }
 
     struct Cancelled(Cancel);

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::detached::lock;
 use super::tasks::plan_file;
 use crate::app::image_files::{is_probe, is_workspace};
 use crate::model::data;
@@ -39,7 +40,8 @@ pub(super) fn kind_of(path: &Path) -> PathKind {
         if path.join("config.json").is_file() {
             return PathKind::Backbone;
         }
-        if path.join("run.json").is_file() || plan_file(path).is_file() {
+        let begun = lock(path).is_file(); // a training that may still extract its tokens
+        if begun || path.join("run.json").is_file() || plan_file(path).is_file() {
             return PathKind::Run;
         }
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
