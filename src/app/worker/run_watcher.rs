@@ -168,6 +168,22 @@ mod tests {
     }
 
     #[test]
+    fn what_changes_while_a_run_rests_is_told_afterwards() {
+        let folder = tempfile::tempdir().unwrap();
+        saved_plan(folder.path());
+        let (mut watcher, events) = watcher_of(folder.path());
+        let mut rest = |due: Option<Instant>| {
+            watcher.runs.values_mut().for_each(|known| known.due = due);
+            watcher.poll();
+            events.try_recv().is_ok()
+        };
+        assert!(rest(None));
+        atomic_file::write(&folder.path().join("metrics.jsonl"), b"").unwrap();
+        let later = Instant::now() + Duration::from_mins(5);
+        assert_eq!([Some(later), None, None].map(&mut rest), [false, true, false]);
+    }
+
+    #[test]
     fn states_of_tasks_are_told_with_the_next_reading_where_the_first_failed() {
         let folder = tempfile::tempdir().unwrap();
         saved_plan(folder.path());
