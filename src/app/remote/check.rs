@@ -17,6 +17,9 @@ pub(super) fn checked(mut event: Event) -> Result<Event, FrameError> {
         Event::ThumbnailReady { picture, .. } if !picture.is_whole() => {
             return damaged(format!("{} bytes of a thumbnail of another size", picture.rgb.len()));
         }
+        Event::ImagesCompared(_, space) if !space.is_whole() => {
+            return damaged("the vectors of images do not have one number per token".to_owned());
+        }
         Event::DatasetOpened { part, .. } => {
             if let Err(why) = part.check() {
                 return damaged(why);
@@ -43,11 +46,15 @@ pub(super) fn checked(mut event: Event) -> Result<Event, FrameError> {
 mod tests {
     use std::sync::Arc;
 
+    use half::f16;
+
     use super::*;
     use crate::app::jobs::evaluate::EvalSplit;
     use crate::app::jobs::{ColumnId, DatasetId, ExplainResult, ImageId, JobId};
     use crate::model::data::{Dataset, Split};
     use crate::model::explain::evaluation::EvalSet;
+    use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
+    use crate::model::explain::evaluation::vectors::TokenVectors;
     use crate::model::explain::removal::Removal;
     use crate::model::grid::Grid;
     use crate::model::io::Format;
@@ -60,6 +67,21 @@ mod tests {
             checked(Event::ThumbnailReady { image: ImageId(1), picture })
         };
         assert!(of(6).is_ok() && matches!(of(5), Err(FrameError::Damaged { .. })));
+    }
+
+    #[test]
+    fn vectors_of_other_tokens_are_refused() {
+        let of = |cols| {
+            let space = ImageSpace::new(
+                &TokenVectors::new([f16::ONE; 4].into()),
+                Grid::new(1, 2),
+                Similarity::Cosine,
+            );
+            let mut json = serde_json::to_value(space).unwrap();
+            json["grid"]["cols"] = serde_json::json!(cols);
+            checked(Event::ImagesCompared(JobId(1), Arc::new(serde_json::from_value(json).unwrap())))
+        };
+        assert!(of(2).is_ok() && matches!(of(3), Err(FrameError::Damaged { .. })));
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl ImageSpace {
         Self { grid, rows, known, projection }
     }
 
+    /// Whether every image has a row of one number per token.
+    pub fn is_whole(&self) -> bool {
+        !self.grid.is_empty() && self.known.len().checked_mul(self.grid.len()) == Some(self.rows.len())
+    }
+
     /// Whether an image has a vector to compare.
     pub fn knows(&self, image: usize) -> bool {
         self.known.get(image).is_some_and(|known| *known)
