@@ -347,7 +347,9 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
             if inside.exists() {
                 fs::remove_dir_all(&inside)?;
             }
-            verb(&["scenes", "--train", "2", "--val", "1", "--out", &place(inside.clone())])
+            let drawn = verb(&["scenes", "--train", "2", "--val", "1", "--out", &place(inside.clone())]);
+            assert!(drawn.is_ok() || !inside.exists(), "some of the scenes are left");
+            drawn
         };
         old_or_new(&scenes, 28, draw);
     });

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::faults::tree;
 use super::run::{Desk, assert_resumes_to_the_same, done, fixture, inspect, program};
 
 pub fn start(command: &mut Command) -> Child {
@@ -141,11 +142,13 @@ fn no_temporary_file_is_left() {
     // A verb that does not handle signals ends at the first.
     let mut scenes = program();
     let folder = desk.path("drawn");
-    let child = start(scenes.args(["scenes", "--train", "100000", "--val", "12", "--out"]).arg(&folder));
-    until("the first scene", || folder.exists());
+    let child =
+        start(scenes.args(["scenes", "--train", "100000", "--val", "12", "--out"]).arg(folder.join("set")));
+    until("the first scene", || tree(&folder).keys().any(|name| name.ends_with(".png")));
     signal(&child, "-TERM");
     let (code, stderr, took) = end(child);
     assert!(code == Some(130) && took < Duration::from_secs(5), "{code:?} after {took:?}: {stderr}");
+    assert!(tree(&folder).is_empty(), "some of the scenes are left");
 }
 
 #[test]

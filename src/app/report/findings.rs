@@ -21,8 +21,6 @@ use crate::viz::{Figure, export};
 
 /// Longest part of a file name that comes from an image, a probe or a class, in characters.
 const MAX_NAME_CHARS: usize = 60;
-/// The folder in an existing one in which figures are complete before they are moved up.
-const PENDING: &str = "figures";
 
 /// Writes the findings and returns their path. If that fails or is cancelled, the path stays as it was.
 ///
@@ -83,21 +81,8 @@ fn write_figures(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     if fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
         anyhow::bail!("{}: the folder is not empty; choose an empty or new one", to.display());
     }
-    let written = || {
-        let fill = |inside: &Path| fill_folder(shared, inside, cancel);
-        if !to.is_dir() {
-            return atomic_file::write_folder(to, fill);
-        }
-        // It is filled where it is: it may be a link or a mount, and the folder it lies in may be read-only.
-        let all = to.join(PENDING);
-        atomic_file::write_folder(&all, fill)?;
-        for entry in fs::read_dir(&all)? {
-            let entry = entry?;
-            fs::rename(entry.path(), to.join(entry.file_name()))?;
-        }
-        Ok(fs::remove_dir(all)?)
-    };
-    written().with_context(|| format!("{}: cannot be written", to.display()))
+    atomic_file::write_folder(to, |inside| fill_folder(shared, inside, cancel))
+        .with_context(|| format!("{}: cannot be written", to.display()))
 }
 
 fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()> {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
@@ -23,8 +23,9 @@ fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {
 pub fn abandon() -> MutexGuard<'static, Vec<PathBuf>> {
     let temporaries = temporaries();
     for path in &*temporaries {
-        // Fails if it has been renamed or removed by now.
-        let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
+        // Fails if it has been renamed or removed by now, and once while another thread puts a last file into a folder.
+        let remove_folder = || std::fs::remove_dir_all(path);
+        let _ = std::fs::remove_file(path).or_else(|_| remove_folder()).or_else(|_| remove_folder());
     }
     temporaries
 }
@@ -63,20 +64,26 @@ pub fn write_with<E: From<io::Error>>(
     Ok(file.into_inner().map_err(IntoInnerError::into_error)?.finish()?)
 }
 
-/// Lets `fill` fill a temporary folder beside `path`, then renames it to `path`, where an empty folder may exist.
+/// Lets `fill` fill a temporary folder, then renames it to `path`. Into an empty folder there, which may be a link, a mount or the
+/// current one, its content moves.
 pub fn write_folder<E: From<io::Error>>(
     path: &Path,
     fill: impl FnOnce(&Path) -> Result<(), E>,
 ) -> Result<(), E> {
-    let folder = folder_of(path);
+    let exists = path.is_dir();
+    let folder = if exists { path } else { folder_of(path) };
     make_folder(folder)?;
     let _ = temporary::tidy(folder, LEFT_AFTER); // a folder that cannot be listed may still be writable
     let made = temporary_in(0o777, |builder| builder.tempdir_in(folder))?; // removed on drop unless renamed
     fill(made.path())?;
-    if path.is_dir() {
-        step(|| std::fs::remove_dir(path))?;
+    if !exists {
+        return Ok(step(|| std::fs::rename(made.path(), path))?);
     }
-    Ok(step(|| std::fs::rename(made.path(), path))?)
+    for entry in std::fs::read_dir(made.path())? {
+        let name = entry?.file_name();
+        step(|| std::fs::rename(made.path().join(&name), path.join(&name)))?;
+    }
+    Ok(())
 }
 
 /// The folder a path is in.
@@ -288,12 +295,6 @@ pub fn start(path: &Path, length: u64) -> io::Result<Vec<u8>> {
         Err(error) if error.kind() == ErrorKind::StaleNetworkFileHandle => read(),
         bytes => bytes,
     }
-}
-
-/// The current time by the clock that stamps files in `folder`, which on a shared file system is another machine's.
-pub(super) fn file_system_time(folder: &Path) -> SystemTime {
-    let made = tempfile::tempfile_in(folder).and_then(|file| file.metadata()?.modified());
-    made.unwrap_or_else(|_| SystemTime::now())
 }
 
 #[cfg(test)]

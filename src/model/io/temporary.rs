@@ -4,8 +4,6 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::atomic_file;
-
 /// Prefix of their names.
 pub(super) const PREFIX: &str = ".ssmprobe-";
 /// A folder that nothing was written into for this long was left by a killed process.
@@ -38,7 +36,7 @@ pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
         if !is_temporary(&name.to_string_lossy()) {
             continue;
         }
-        let now = *now.get_or_insert_with(|| atomic_file::file_system_time(folder));
+        let now = *now.get_or_insert_with(|| file_system_time(folder));
         let path = entry.path();
         if idle(&path, now).is_ok_and(|idle| idle >= age) {
             // Fails if another process has just removed it.
@@ -46,6 +44,12 @@ pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The current time by the clock that stamps files in `folder`, which on a shared file system is another machine's.
+fn file_system_time(folder: &Path) -> SystemTime {
+    let made = tempfile::tempfile_in(folder).and_then(|file| file.metadata()?.modified());
+    made.unwrap_or_else(|_| SystemTime::now())
 }
 
 #[cfg(test)]

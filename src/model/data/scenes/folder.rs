@@ -3,15 +3,17 @@
 //!
 //! A file is named by its index in its split, so names are unique there. The same settings yield the same bytes.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
-use image::{ExtendedColorType, ImageEncoder, ImageError};
+use image::{ExtendedColorType, ImageEncoder};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{CLASSES, FIRST_VAL, SIDE, Scene, VERSION, class_name, draw};
 use crate::model::data::MASKS;
+use crate::model::io::atomic_file;
 
 /// Largest number of scenes of a split: file names have five digits.
 pub const MAX_SCENES: u64 = 100_000;
@@ -42,13 +44,12 @@ pub struct About {
 }
 
 /// Why a set could not be written.
-#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
+#[expect(missing_docs, reason = "the message says what its fields are")]
 #[derive(Debug, thiserror::Error)]
-pub enum SceneError {
-    #[error("{path} cannot be written; check that the folder is writable and the disk has free space")]
-    Write { path: PathBuf, source: std::io::Error },
-    #[error("{path} cannot be encoded")]
-    Encode { path: PathBuf, source: ImageError },
+#[error("{path} cannot be written; check that the folder is writable and the disk has free space")]
+pub struct SceneError {
+    pub path: PathBuf,
+    pub source: io::Error,
 }
 
 /// Where a scene is stored, relative to the set's folder, and which scene it is.
@@ -75,16 +76,19 @@ impl Set {
         split("train", 0, self.train).chain(split("val", FIRST_VAL, self.val))
     }
 
-    /// Writes the set to `folder`; calls `on_scene` after every scene written, from several threads.
+    /// Writes the set to `folder`, new or empty, as a whole; calls `on_scene` after every scene drawn, from several threads.
     pub fn write(&self, folder: &Path, on_scene: &(dyn Fn() + Sync)) -> Result<(), SceneError> {
+        atomic_file::write_folder(folder, |inside| self.fill(inside, on_scene))
+            .map_err(|source| SceneError { path: folder.to_owned(), source })
+    }
+
+    fn fill(&self, folder: &Path, on_scene: &(dyn Fn() + Sync)) -> io::Result<()> {
         let masks = folder.join(MASKS);
         let splits = [("train", self.train), ("val", self.val)];
         for (split, _) in splits.into_iter().filter(|(_, count)| *count > 0) {
             for class in (0..CLASSES).map(class_name) {
                 for root in [folder, &masks] {
-                    let path = root.join(split).join(&class);
-                    crate::model::io::atomic_file::make_folder(&path)
-                        .map_err(|source| SceneError::Write { path, source })?;
+                    atomic_file::make_folder(&root.join(split).join(&class))?;
                 }
             }
         }
@@ -95,26 +99,18 @@ impl Set {
             png(&folder.join(&place.file), &picture.rgb, ExtendedColorType::Rgb8)?;
             png(&masks.join(&place.file), &grey, ExtendedColorType::L8)?;
             on_scene();
-            Ok(())
+            io::Result::Ok(())
         })?;
         let classes = (0..CLASSES).map(class_name).collect();
         let about = About { version: VERSION, side: SIDE, set: *self, classes };
         let text = serde_json::to_string_pretty(&about).expect("plain data serialises") + "\n";
-        write_file(&folder.join("scenes.json"), text.as_bytes())
+        atomic_file::write(&folder.join("scenes.json"), text.as_bytes())
     }
 }
 
-fn png(path: &Path, bytes: &[u8], colour: ExtendedColorType) -> Result<(), SceneError> {
+fn png(path: &Path, bytes: &[u8], colour: ExtendedColorType) -> io::Result<()> {
     let mut file = Vec::new();
     let encoder = PngEncoder::new_with_quality(&mut file, CompressionType::Best, FilterType::Adaptive);
-    encoder
-        .write_image(bytes, SIDE as u32, SIDE as u32, colour)
-        .map_err(|source| SceneError::Encode { path: path.to_owned(), source })?;
-    write_file(path, &file)
-}
-
-/// Writes a file atomically.
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), SceneError> {
-    crate::model::io::atomic_file::write(path, bytes)
-        .map_err(|source| SceneError::Write { path: path.to_owned(), source })
+    encoder.write_image(bytes, SIDE as u32, SIDE as u32, colour).map_err(io::Error::other)?;
+    atomic_file::write(path, &file)
 }
