@@ -40,7 +40,7 @@ impl Extract {
     /// Extracts the missing tokens.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
-        if let Some(place) = self.submit.submit {
+        if let Some(place) = self.submit.place()? {
             return self.submit(place);
         }
         let json = self.json;

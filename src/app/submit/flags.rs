@@ -42,6 +42,17 @@ pub struct SubmitFlags {
 }
 
 impl SubmitFlags {
+    /// Who runs the tasks, if it is submitted; an error if they are told what Slurm alone heeds.
+    pub fn place(&self) -> Result<Option<SubmitTarget>, Usage> {
+        if self.submit == Some(SubmitTarget::Local) && !self.slurm.options().is_empty() {
+            let flags = "--partition, --account, --time, --gpus, --cpus, --memory and --slurm";
+            return Err(Usage(format!(
+                "--submit local: only Slurm heeds {flags}; leave them out, or pass --submit slurm"
+            )));
+        }
+        Ok(self.submit)
+    }
+
     /// The number of tasks, of a verb that has no default; an error without `--tasks`.
     pub fn required_tasks(&self) -> Result<usize, Usage> {
         let missing = || Usage("--submit: give the number of tasks, such as --tasks 8".to_owned());
@@ -127,6 +138,19 @@ impl SlurmFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_slurm_alone_heeds_is_refused_elsewhere() {
+        let (gpus, array_limit) = (Some("1".to_owned()), Some(2));
+        for (place, slurm, taken) in [
+            (SubmitTarget::Local, SlurmFlags { gpus: gpus.clone(), ..SlurmFlags::default() }, false),
+            (SubmitTarget::Slurm, SlurmFlags { gpus, ..SlurmFlags::default() }, true),
+            (SubmitTarget::Local, SlurmFlags { array_limit, ..SlurmFlags::default() }, true),
+        ] {
+            let flags = SubmitFlags { submit: Some(place), slurm, ..SubmitFlags::default() };
+            assert_eq!(flags.place().is_ok(), taken, "{flags:?}");
+        }
+    }
 
     #[test]
     fn what_is_typed_beside_these_flags_stays() {

@@ -105,7 +105,7 @@ impl Eval {
             let why = "--stability reads changed images for all probes at once: use it without --submit";
             return Err(Usage(why.into()).into());
         }
-        if let Some(place) = self.submit.submit {
+        if let Some(place) = self.submit.place()? {
             return self.submit(place);
         }
         if let Some(folder) = &self.asked.evaluation {
