@@ -277,12 +277,13 @@ impl Source {
         let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
         let mut notes = vec![
             format!(
-                "{}, {} training and {} test images, {} classes; {epochs} epochs of {training}, \
+                "{}, {} training and {} test images, {} classes; {} of {training}, \
                  batch {batch}{augmentation}); {}{spread}",
                 self.setting(),
                 dataset.train,
                 dataset.test,
                 dataset.classes.len(),
+                counted(*epochs, "epoch", "epochs"),
                 counted(seeds, "seed", "seeds"),
             ),
             match manifest.selection {

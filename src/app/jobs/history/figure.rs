@@ -2,7 +2,7 @@
 //! draw the same.
 
 use super::{About, TrainHistory};
-use crate::app::format::{shell_path, shell_word};
+use crate::app::format::{counted, shell_path, shell_word};
 use crate::viz::Info;
 use crate::viz::figures::curves::{Curves, Part, Series, TrainingPlot, average};
 use crate::viz::figures::plot::Caption;
@@ -55,8 +55,8 @@ impl TrainHistory {
     /// The run in words, for a figure's metadata.
     fn description(&self) -> String {
         let About { dataset, backbone, epochs, seeds, .. } = &self.about;
-        let (name, seeds) = (self.about.name(), seeds.len());
-        format!("{name}: heads on {dataset} through {backbone}, {epochs} epochs, {seeds} seeds")
+        let (epochs, seeds) = (counted(*epochs, "epoch", "epochs"), counted(seeds.len(), "seed", "seeds"));
+        format!("{}: heads on {dataset} through {backbone}, {epochs}, {seeds}", self.about.name())
     }
 
     /// The name of a head's curve among those of `runs` runs: with the run's name if there are several.
