@@ -172,7 +172,13 @@ impl Figures {
             true => self.figure.iter().map(|id| figure(id)).collect::<anyhow::Result<Vec<_>>>()?,
             false => vec![&ScanPath as &'static dyn Figure],
         };
-        self.draw_traces(&traces, figures, out)?;
+        self.draw_traces(&traces, figures, out).map_err(|error| match error.is::<Empty>() {
+            true => error.context(format!(
+                "--figure {}: cannot be drawn; --figure all draws those that can, and says why others cannot",
+                self.figure.join(",")
+            )),
+            false => error,
+        })?;
         say!("wrote {}", out.display());
         Ok(ExitCode::SUCCESS)
     }
