@@ -1,4 +1,4 @@
-//! Finds images below a folder, and tells probes and workspaces by their file names.
+//! Finds images below a folder or by their names in a dataset, and tells probes and workspaces by their file names.
 
 use std::io::Error;
 use std::ops::ControlFlow;
@@ -19,9 +19,30 @@ pub fn is_workspace(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(WORKSPACE_EXTENSION))
 }
 
-/// Whether `path` ends with `name`, by which a dataset calls an image. A name without a folder may be that of another image there.
-pub fn is_path_to(path: &str, name: &str) -> bool {
-    name.contains('/') && Path::new(path).ends_with(name)
+/// The index of the image `asked` among the `names` of a dataset: by its whole name, else by the end of one name alone, or by a path
+/// that ends with one. The end begins after a `/`, and a name without a folder may be that of another image than the path's.
+///
+/// # Errors
+/// If `whose` images have no such name, or several.
+pub fn image_named(names: &[String], asked: &str, whose: &str) -> Result<usize, String> {
+    if let Some(at) = names.iter().position(|name| name == asked) {
+        return Ok(at);
+    }
+    let matches = |(_, name): &(usize, &String)| {
+        let ends_so = name.strip_suffix(asked).is_some_and(|rest| rest.ends_with('/'));
+        ends_so || name.contains('/') && Path::new(asked).ends_with(name)
+    };
+    let mut found = names.iter().enumerate().filter(matches);
+    match (found.next(), found.next()) {
+        (Some((at, _)), None) => Ok(at),
+        (Some((_, one)), Some((_, other))) => Err(format!(
+            "--image {asked}: {whose} has several, such as {one} and {other}; give more of the name"
+        )),
+        (None, _) => {
+            let (some, all) = (names[..names.len().min(3)].join(", "), names.len());
+            Err(format!("--image {asked}: {whose} has no such image; its {all} images begin with {some}"))
+        }
+    }
 }
 
 /// Passes every image in `folder` and below to `found`, in sorted order. Skips hidden entries, and symbolic links to
@@ -59,6 +80,23 @@ mod tests {
 
     use super::*;
     use crate::model::io::atomic_file;
+
+    #[test]
+    fn an_image_is_named_by_the_end_of_its_name_or_by_its_path() {
+        let names = ["val/cat/1.png", "val/dog/1.png", "val/dog/11.png"].map(str::to_owned);
+        for (asked, at) in
+            [("val/dog/1.png", 1), ("dog/1.png", 1), ("../my photos/val/dog/1.png", 1), ("11.png", 2)]
+        {
+            assert_eq!(image_named(&names, asked, "the run"), Ok(at), "{asked}");
+        }
+        for (asked, said) in [
+            ("1.png", "several, such as val/cat/1.png and val/dog/1.png"),
+            ("og/1.png", "its 3 images begin"),
+        ] {
+            let refused = image_named(&names, asked, "the run").unwrap_err();
+            assert!(refused.contains(said), "{asked}: {refused}");
+        }
+    }
 
     #[test]
     fn links_to_images_are_images_and_links_to_folders_lead_nowhere() {

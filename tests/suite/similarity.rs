@@ -510,7 +510,6 @@ fn the_program_names_the_nearest_images_of_a_file() {
     let text = done(&mut program(folder.path(), "similar --image 0.png --count 2"));
     assert!(text.contains("Images like 0.png (auk)") && text.lines().count() > 4, "{text}");
     for (arguments, words) in [
-        ("similar --image png", "several, such as 0.png and 1.png"),
         ("similar --image eel.png", "has no such image; its 10 images begin with 0.png, 1.png, 2.png"),
         ("similar --image 0.png --vectors evidence", "Evaluate the dataset again"),
         ("similar --image 0.png --count 0", "'0' for '--count <N>': expected a whole number from 1"),

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::figures::source;
-use crate::app::image_files::is_path_to;
+use crate::app::image_files::image_named;
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::app::terminal::error::Usage;
@@ -24,7 +24,7 @@ pub struct Similar {
     /// Evaluation of the dataset by a probe: `<probe>.survey.json` from `ssmprobe eval --evaluation`.
     #[arg(long, value_name = "FILE")]
     evaluation: PathBuf,
-    /// Images by their names in the evaluation, or by endings that only one name has.
+    /// Images by their names in the evaluation, or by the ends of these paths that only one has.
     #[arg(long, value_name = "NAME", required = true, num_args = 1..)]
     image: Vec<String>,
     #[command(flatten)]
@@ -84,10 +84,11 @@ impl Similar {
     /// Prints the most similar images of each image; fails if the file cannot be read, or lacks the vectors or an image.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let evaluation = source::evaluation(&self.evaluation)?;
+        let file = self.evaluation.display().to_string();
         let space = self.comparison.space(&evaluation);
-        let space = space.map_err(|why| anyhow::anyhow!("{}: {why}", self.evaluation.display()))?;
+        let space = space.map_err(|why| anyhow::anyhow!("{file}: {why}"))?;
         for name in &self.image {
-            let image = self.find(&evaluation, name)?;
+            let image = image_named(&evaluation.asked.images, name, &file).map_err(Usage)?;
             if self.json {
                 stdout::line(self.to_json(&evaluation, &space, image))?;
             } else {
@@ -95,29 +96,6 @@ impl Similar {
             }
         }
         Ok(ExitCode::SUCCESS)
-    }
-
-    /// The index of the image called `name`, or else of the only one whose name ends so, or with whose name this path ends.
-    fn find(&self, evaluation: &Evaluation, name: &str) -> Result<usize, Usage> {
-        let images = &evaluation.asked.images;
-        if let Some(exact) = images.iter().position(|own| own == name) {
-            return Ok(exact);
-        }
-        let mut matches =
-            images.iter().enumerate().filter(|(_, own)| own.ends_with(name) || is_path_to(name, own));
-        let file = || self.evaluation.display();
-        let (at, first) = matches.next().ok_or_else(|| {
-            let some = images.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
-            let (file, all) = (file(), images.len());
-            Usage(format!("--image {name}: {file} has no such image; its {all} images begin with {some}"))
-        })?;
-        match matches.next() {
-            Some((_, other)) => Err(Usage(format!(
-                "--image {name}: {} has several, such as {first} and {other}; give more of the name",
-                file()
-            ))),
-            None => Ok(at),
-        }
     }
 
     /// The images most like image number `image`, as JSON.

@@ -1,6 +1,6 @@
 //! The probes and test images that a page shows: those that are named, else the best probes and the images they disagree on.
 
-use crate::app::image_files::is_path_to;
+use crate::app::image_files::image_named;
 use crate::app::report::Source;
 use crate::model::probe::head::{self, Group};
 use crate::model::train::run::Outcome;
@@ -74,7 +74,7 @@ fn best_of<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Option<&'a Outcom
 pub fn images(source: &Source, probes: &[&Outcome], asked: &[String]) -> Result<Vec<usize>, String> {
     let names = &source.truth.images;
     if !asked.is_empty() {
-        return asked.iter().map(|name| image_named(names, name)).collect();
+        return asked.iter().map(|name| image_named(names, name, "the run")).collect();
     }
     // The number of right or of wrong probes, whichever is smaller, and the number of distinct answers.
     let disagreement = |at: usize| {
@@ -102,46 +102,4 @@ pub fn images(source: &Source, probes: &[&Outcome], asked: &[String]) -> Result<
     // The sort is stable: within a round, images with the most disagreement come first.
     rounds.sort_by_key(|(agreed, round, _)| (*agreed, *round));
     Ok(rounds.into_iter().take(IMAGES).map(|(_, _, at)| at).collect())
-}
-
-fn image_named(names: &[String], asked: &str) -> Result<usize, String> {
-    if let Some(at) = names.iter().position(|name| name == asked) {
-        return Ok(at);
-    }
-    let matches = |name: &String| {
-        let file = name.rsplit('/').next().unwrap_or(name);
-        let ends_so = name.strip_suffix(asked).is_some_and(|rest| rest.ends_with('/'));
-        file == asked || ends_so || is_path_to(asked, name)
-    };
-    let found: Vec<usize> = (0..names.len()).filter(|&at| matches(&names[at])).collect();
-    match found[..] {
-        [at] => Ok(at),
-        [] => {
-            let examples: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
-            Err(format!(
-                "--image {asked}: the run has no test image of this name; its images are called {}, …",
-                examples.join(", ")
-            ))
-        }
-        [one, other, ..] => Err(format!(
-            "--image {asked}: {} test images match; name one in full, such as {} or {}",
-            found.len(),
-            names[one],
-            names[other]
-        )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn an_image_is_named_by_the_end_of_its_name_or_by_its_path() {
-        let names = ["val/cat/1.png", "val/dog/1.png"].map(str::to_owned);
-        for asked in ["val/dog/1.png", "dog/1.png", "../my photos/val/dog/1.png"] {
-            assert_eq!(super::image_named(&names, asked), Ok(1), "{asked}");
-        }
-        for (asked, said) in [("1.png", "2 test images match"), ("og/1.png", "no test image of this name")] {
-            assert!(super::image_named(&names, asked).unwrap_err().contains(said), "{asked}");
-        }
-    }
 }
