@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -220,26 +222,36 @@ fn ended(code: i32) -> State {
 
 /// The last non-empty lines of a task's log, at most `lines`.
 pub fn tail(plan: &Plan, task: Task, lines: usize) -> Vec<String> {
-    let path = plan.log(task);
-    let length = path.metadata().map_or(0, |about| about.len());
-    let bytes = read_from(&path, length.saturating_sub(TAIL_BYTES)).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
+    let text = end_of(&plan.log(task), TAIL_BYTES);
     let all: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_owned()).collect()
 }
 
-fn read_from(path: &std::path::Path, offset: u64) -> std::io::Result<Vec<u8>> {
-    use std::io::{Read, Seek, SeekFrom};
-    let mut file = std::fs::File::open(path)?;
-    file.seek(SeekFrom::Start(offset))?;
-    let mut bytes = Vec::new();
-    file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// The last bytes of a log, at most so many, as text; drivers print there, too. Empty if it cannot be read.
+pub fn end_of(path: &Path, most: u64) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_long_log_the_end_alone_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        assert_eq!(end_of(&log, 4), "");
+        crate::model::io::atomic_file::write(&log, b"begun\nend\n").unwrap();
+        assert_eq!((end_of(&log, 4), end_of(&log, 99)), ("end\n".into(), "begun\nend\n".into()));
+    }
 
     #[test]
     fn what_does_not_change_is_asked_for_ever_more_seldom() {

@@ -26,6 +26,7 @@ use crate::app::jobs::{Cancel, Event, Unit};
 use crate::app::paths::{make_folder, program};
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 use crate::app::process_group::own_group as detach;
+use crate::app::submit::status::end_of;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, sign};
@@ -38,7 +39,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 const ATTEMPTS: usize = 30;
 /// Largest file that describes the process, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
-/// Most bytes of a log that are read at a time.
+/// Most bytes of a log that are read at a time, and at its end for an error.
 const MAX_READ: u64 = 1 << 20;
 /// Last lines of its log that an error quotes.
 const MAX_LINES: usize = 12;
@@ -129,8 +130,7 @@ pub(super) fn run(
         }
         sleep(PERIOD);
     }
-    let log = atomic_file::read(&logs[0].path, u64::MAX).unwrap_or_default();
-    let log = String::from_utf8_lossy(&log); // drivers print there, too
+    let log = end_of(&logs[0].path, MAX_READ);
     let failed = ends_with_error(&log);
     let finished = !failed && last.as_ref().is_some_and(|snapshot| history(snapshot).finished());
     if !failed && (finished || stopped) {
