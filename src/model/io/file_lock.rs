@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use super::failpoint;
 use super::host_lock::{HostLock, LockAttempt, STALE_AFTER};
 
-/// How long a lock is waited for that another process may hold only to test it.
-const TEST_TIME: Duration = Duration::from_millis(10);
+/// How long a lock is waited for that another process may hold only to test it, over a slow network file system.
+const TEST_TIME: Duration = Duration::from_millis(100);
 
 /// The result of [`try_lock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
