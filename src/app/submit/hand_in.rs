@@ -14,6 +14,7 @@ use super::script::script;
 use super::status::{State, are_done, states};
 use super::{local, slurm};
 use crate::app::jobs::tasks::plan_file;
+use crate::app::paths;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{LockedFile, TryLock, try_lock};
@@ -62,8 +63,7 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
     if plan.place == SubmitTarget::Slurm {
         for stage in &plan.stages {
             let path = script_path(plan, &stage.id());
-            atomic_file::write(&path, script(plan, stage).as_bytes())
-                .with_context(|| path.display().to_string())?;
+            paths::write(&path, script(plan, stage).as_bytes())?;
         }
     }
     submit_tasks(plan, &plan.tasks(), &[])
@@ -175,7 +175,7 @@ fn turn(plan: &Plan) -> anyhow::Result<Option<LockedFile>> {
         };
         Ok((try_lock(&file)? != TryLock::Held).then(|| LockedFile(file)))
     };
-    lock().with_context(|| path.display().to_string())
+    lock().with_context(|| format!("{}: cannot be locked", path.display()))
 }
 
 /// The error while another process submits tasks.

@@ -9,7 +9,7 @@ use super::flags::{SlurmFlags, SubmitTarget};
 use super::slurm;
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::tasks::plan_file;
-use crate::app::paths::program;
+use crate::app::paths::{self, make_folder, program};
 use crate::app::user_error::Usage;
 use crate::model::io::{atomic_file, format_of};
 
@@ -228,9 +228,9 @@ impl Plan {
         let mut bytes = serde_json::to_vec_pretty(self).expect("plain data serialises");
         bytes.push(b'\n');
         for folder in [self.home(), self.home().join("state"), self.home().join("log")] {
-            atomic_file::make_folder(&folder).with_context(|| folder.display().to_string())?;
+            make_folder(&folder)?;
         }
-        atomic_file::write(&path, &bytes).with_context(|| path.display().to_string())
+        paths::write(&path, &bytes)
     }
 
     /// The folder of the plan, the scripts, states and logs.
@@ -292,8 +292,7 @@ impl Plan {
     /// # Errors
     /// If the disk refuses.
     pub fn mark_cancelled(&self) -> anyhow::Result<()> {
-        let path = self.cancelled();
-        atomic_file::write(&path, b"").with_context(|| path.display().to_string())
+        paths::write(&self.cancelled(), b"")
     }
 
     /// Removes the mark of [`mark_cancelled`](Self::mark_cancelled).

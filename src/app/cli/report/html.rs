@@ -107,6 +107,8 @@ impl HtmlFlags {
         let notes = self.notes.as_deref().map(notes).transpose()?;
         if let Some(folder) = out.parent() {
             make_folder(folder)?;
+            atomic_file::can_write(folder) // before images are explained
+                .map_err(|why| Usage(format!("--html {}: cannot be written: {why}", out.display())))?;
         }
         let figures = match &self.figure[..] {
             [] => FIGURES.to_vec(),

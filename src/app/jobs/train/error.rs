@@ -92,7 +92,7 @@ pub enum TrainingError {
     )]
     Blocks { name: String, blocks: usize, joined: usize },
     #[error(
-        "{} of {} cannot be split into {parts} parts; expected 1 to {seeds}{}",
+        "{} of {} cannot be split into {parts} parts (--tasks); expected 1 to {seeds}{}",
         format::counted(*seeds, "seed", "seeds"), format::counted(*heads, "head", "heads"), blocks(*heads)
     )]
     Parts { parts: usize, seeds: usize, heads: usize },
