@@ -138,7 +138,12 @@ pub fn refused(error: &anyhow::Error) -> bool {
         || error.chain().any(is_file_for_folder)
         || matches!(
             error.downcast_ref(),
-            Some(HubError::NoFolder(_) | HubError::NotAFolder(_) | HubError::NotAnId(_))
+            Some(
+                HubError::NoFolder(_)
+                    | HubError::NotAFolder(_)
+                    | HubError::NotAnId(_)
+                    | HubError::NotAFile(_)
+            )
         )
 }
 

@@ -689,6 +689,8 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         (eval, "scenes --probe GAP --split test", "has no test images (24 train, 12 val, 0 test)"),
         (eval, "scenes --probe none", "0 of 1 probe can be evaluated"),
         (eval, "scenes --probe GAP --masks none", "none: is not a folder"),
+        (inspect, "hf:foo", "is not a file on the Hugging Face Hub"),
+        (extract, "scenes --submit local --tasks 2 --gpus 1", "only Slurm heeds --partition"),
         (inspect, "none", "--probe none: no such file or folder"),
         (inspect, "GAP --masks none", "none: is not a folder"),
         (inspect, "GAP --size 13", "does not divide into patches"),
