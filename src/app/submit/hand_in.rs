@@ -13,6 +13,7 @@ use super::plan::{Array, Plan, Task};
 use super::script::script;
 use super::status::{State, are_done, states};
 use super::{local, slurm};
+use crate::app::format::shell_path;
 use crate::app::jobs::tasks::plan_file;
 use crate::app::paths;
 use crate::app::user_error::Usage;
@@ -38,8 +39,9 @@ pub fn check_free(folder: &Path) -> anyhow::Result<()> {
     let begun = !before.handed_in.is_empty() || before.place == SubmitTarget::Local;
     if begun && !are_done(&before) {
         return Err(Usage(format!(
-            "{shown} has tasks already; `ssmprobe jobs {shown}` shows them, --retry resubmits what failed; or choose \
-             another folder"
+            "{shown} has tasks already; `ssmprobe jobs {}` shows them, --retry resubmits what failed; or choose \
+             another folder",
+            shell_path(folder)
         ))
         .into());
     }
@@ -180,15 +182,15 @@ fn turn(plan: &Plan) -> anyhow::Result<Option<LockedFile>> {
 
 /// The error while another process submits tasks.
 fn already_submitting(plan: &Plan) -> anyhow::Error {
-    let folder = plan.folder.display();
-    Usage(format!("another process is submitting the tasks of {folder}; `ssmprobe jobs {folder}` shows them"))
+    let (folder, word) = (plan.folder.display(), shell_path(&plan.folder));
+    Usage(format!("another process is submitting the tasks of {folder}; `ssmprobe jobs {word}` shows them"))
         .into()
 }
 
 /// The error while a process on this machine, or on another, runs the tasks.
 fn already_running(plan: &Plan) -> anyhow::Error {
-    let folder = plan.folder.display();
-    Usage(format!("the tasks of {folder} are still running; `ssmprobe jobs {folder} --wait` waits for them"))
+    let (folder, word) = (plan.folder.display(), shell_path(&plan.folder));
+    Usage(format!("the tasks of {folder} are still running; `ssmprobe jobs {word} --wait` waits for them"))
         .into()
 }
 
@@ -234,7 +236,7 @@ fn submit_tasks(plan: &mut Plan, wanted: &[Task], active: &[Task]) -> anyhow::Re
                         0 => "nothing was submitted".to_owned(),
                         _ => format!(
                             "{submitted} of {all} tasks are submitted; `ssmprobe jobs {} --retry` submits the others",
-                            plan.folder.display()
+                            shell_path(&plan.folder)
                         ),
                     })?;
                     submitted += tasks.len();
@@ -318,6 +320,18 @@ mod tests {
     use super::*;
     use crate::app::submit::flags::SlurmFlags;
     use crate::app::submit::plan::Stage;
+
+    #[test]
+    fn the_command_that_is_named_can_be_typed() {
+        let folder = tempfile::tempdir().unwrap();
+        let stages = vec![Stage::whole("eval", vec!["eval".into()])];
+        let path = folder.path().join("my run");
+        let plan = Plan::new(&path, SubmitTarget::Local, SlurmFlags::default(), stages).unwrap();
+        plan.save().unwrap();
+        let refused = [check_free(&path).unwrap_err(), already_submitting(&plan), already_running(&plan)];
+        let command = format!("`ssmprobe jobs '{}'", path.display());
+        assert!(refused.iter().all(|why| why.to_string().contains(&command)), "{refused:?}");
+    }
 
     #[test]
     fn the_states_of_an_earlier_plan_are_gone_before_a_new_one_is_there() {

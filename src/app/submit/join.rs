@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 
 use super::plan::Plan;
+use crate::app::format::shell_path;
 use crate::model::train::run::Run;
 
 /// Joins the parts of a training into the folder of its chain, and removes the parts; if they are joined already, removes
@@ -22,7 +23,7 @@ pub fn join(plan: &Plan, chain: Option<&str>) -> anyhow::Result<Vec<String>> {
         let remedy = || {
             format!(
                 "`ssmprobe jobs {} --retry` redoes what is missing or damaged, and joins the parts",
-                plan.folder.display()
+                shell_path(&plan.folder)
             )
         };
         Run::join(folder, &parts).with_context(remedy)?;
