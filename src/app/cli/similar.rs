@@ -87,8 +87,8 @@ impl Similar {
         let file = self.evaluation.display().to_string();
         let space = self.comparison.space(&evaluation);
         let space = space.map_err(|why| anyhow::anyhow!("{file}: {why}"))?;
-        for name in &self.image {
-            let image = image_named(&evaluation.asked.images, name, &file).map_err(Usage)?;
+        let found = self.image.iter().map(|name| image_named(&evaluation.asked.images, name, &file));
+        for image in found.collect::<Result<Vec<_>, _>>().map_err(Usage)? {
             if self.json {
                 stdout::line(self.to_json(&evaluation, &space, image))?;
             } else {
