@@ -40,7 +40,7 @@ impl Extract {
     /// Extracts the missing tokens.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
-        if let Some(place) = self.submit.place()? {
+        if let Some(place) = self.submit.place(self.asked.part.is_some())? {
             return self.submit(place);
         }
         let json = self.json;

@@ -42,8 +42,13 @@ pub struct SubmitFlags {
 }
 
 impl SubmitFlags {
-    /// Who runs the tasks, if it is submitted; an error if they are told what Slurm alone heeds.
-    pub fn place(&self) -> Result<Option<SubmitTarget>, Usage> {
+    /// Who runs the tasks, if it is submitted; an error if they are told what Slurm alone heeds, or if the command line `is_task`
+    /// itself (--part, --join).
+    pub fn place(&self, is_task: bool) -> Result<Option<SubmitTarget>, Usage> {
+        if self.submit.is_some() && is_task {
+            let why = "--submit gives each task a --part or --join of its own; leave that out, or --submit";
+            return Err(Usage(why.to_owned()));
+        }
         if self.submit == Some(SubmitTarget::Local) && !self.slurm.options().is_empty() {
             let flags = "--partition, --account, --time, --gpus, --cpus, --memory and --slurm";
             return Err(Usage(format!(
@@ -140,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_slurm_alone_heeds_is_refused_elsewhere() {
+    fn what_slurm_alone_heeds_is_refused_elsewhere_and_a_task_is_not_cut_again() {
         let (gpus, array_limit) = (Some("1".to_owned()), Some(2));
         for (place, slurm, taken) in [
             (SubmitTarget::Local, SlurmFlags { gpus: gpus.clone(), ..SlurmFlags::default() }, false),
@@ -148,7 +153,8 @@ mod tests {
             (SubmitTarget::Local, SlurmFlags { array_limit, ..SlurmFlags::default() }, true),
         ] {
             let flags = SubmitFlags { submit: Some(place), slurm, ..SubmitFlags::default() };
-            assert_eq!(flags.place().is_ok(), taken, "{flags:?}");
+            assert_eq!(flags.place(false).is_ok(), taken, "{flags:?}");
+            assert!(flags.place(true).is_err(), "{flags:?}");
         }
     }
 

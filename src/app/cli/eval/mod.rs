@@ -95,7 +95,8 @@ impl Eval {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let EvalFlags { part, join, .. } = &self.asked;
-        let in_parts = self.submit.submit.is_some() || part.is_some() || join.is_some();
+        let is_task = part.is_some() || join.is_some();
+        let in_parts = self.submit.submit.is_some() || is_task;
         if in_parts && self.on.host().is_some() {
             let why =
                 "--on evaluates in one process there: --submit, --part and --join work only on this machine";
@@ -105,7 +106,7 @@ impl Eval {
             let why = "--stability reads changed images for all probes at once: use it without --submit";
             return Err(Usage(why.into()).into());
         }
-        if let Some(place) = self.submit.place()? {
+        if let Some(place) = self.submit.place(is_task)? {
             return self.submit(place);
         }
         if let Some(folder) = &self.asked.evaluation {

@@ -167,7 +167,7 @@ impl TrainArgs {
     /// Trains `heads`, or resumes those of the run if `None`; `words` are the verb and its flags for heads.
     pub fn run(self, heads: Option<Vec<Variant>>, words: Vec<String>) -> anyhow::Result<ExitCode> {
         interrupt::listen();
-        if let Some(place) = self.submit.place()? {
+        if let Some(place) = self.submit.place(self.part.is_some())? {
             let stages = self.chains(heads.as_deref(), &words)?;
             return jobs::submit(&self.out, place, &self.submit, stages, self.json);
         }

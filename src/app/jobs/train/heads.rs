@@ -29,7 +29,13 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
         return Err(TrainingError::UnknownHead((*id).to_owned()));
     }
     let settings = settings.iter().map(|given| Setting::parse(given, &ids)).collect::<Result<Vec<_>, _>>()?;
-    for Setting { given, head, key, .. } in &settings {
+    for (at, Setting { given, head, key, .. }) in settings.iter().enumerate() {
+        if settings[..at].iter().any(|known| (known.head, known.key) == (*head, *key)) {
+            return Err(TrainingError::Setting {
+                given: (*given).to_owned(),
+                why: "it is given twice".into(),
+            });
+        }
         let listed = || HEADS.iter().chain([&ORDER]);
         let meant = || listed().filter(|kind| head.map_or(ids.contains(&kind.id), |id| id == kind.id));
         if !meant().any(|kind| kind.has(key)) {
@@ -213,6 +219,7 @@ mod tests {
             ("gap", "colour=red", "colour"),
             ("gap", "temperature", "no `=`"),
             ("gap", "raster.state_dim=3", "not among"),
+            ("sinkhorn", "temperature=1 temperature=2", "temperature=2: it is given twice"),
             (
                 "gap topk",
                 "power=2",
