@@ -256,6 +256,10 @@ fn what_cannot_be_drawn_is_said() {
         assert_ends(&mut drawn, code, &[words]);
         assert!(!folder.path().join(out).exists());
     }
+    // Nothing is written without the stills that were asked for.
+    let stills = ["--trace", "gap.json", "--figure", "token_map", "--stills", "2", "--out", "a.svg"];
+    assert_ends(&mut figures(folder.path(), &stills), 1, &["does not show a reading step by step"]);
+    assert!(!folder.path().join("a.svg").exists());
     let list = done(&mut figures(folder.path(), &["--list"]));
     assert_eq!(list.lines().count(), ssmprobe::viz::figures::all().count());
     let wide = ssmprobe::viz::figures::all().map(|(info, _)| info.id.len()).max().unwrap() + 2;

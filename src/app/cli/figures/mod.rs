@@ -269,15 +269,6 @@ impl Figures {
         }
         let about = plot.caption().about;
         let drawn = |dpi| Drawn { theme: &theme, width, dpi, about: &about, cancelled: &|| false };
-        if ends_with(out, "gif") {
-            let drawn = drawn(self.dpi.unwrap_or(GIF_DPI));
-            if let Some(note) = export::missing_letters(&widest.draw_column(&theme, width)?) {
-                say!("note: {note}");
-            }
-            animation::save_gif(&plot, out, drawn).map_err(animation_error)?;
-        } else {
-            self.save(&plot, out, width)?;
-        }
         if let Some(count) = self.stills {
             if numbers {
                 return Err(Usage("--stills: only pictures have stills, numbers have none".into()).into());
@@ -286,6 +277,15 @@ impl Figures {
             animation::stills(&plot, out, count)
                 .iter()
                 .for_each(|(_, file)| say!("wrote {}", file.display()));
+        }
+        if ends_with(out, "gif") {
+            let drawn = drawn(self.dpi.unwrap_or(GIF_DPI));
+            if let Some(note) = export::missing_letters(&widest.draw_column(&theme, width)?) {
+                say!("note: {note}");
+            }
+            animation::save_gif(&plot, out, drawn).map_err(animation_error)?;
+        } else {
+            self.save(&plot, out, width)?;
         }
         Ok(())
     }
