@@ -256,6 +256,20 @@ fn a_screen_reader_hears_class_verdict_and_accuracy() {
     assert!(window.has("Close the pane Compare"));
 }
 
+#[test]
+fn the_accuracy_stands_above_a_figure_by_classes_but_once_at_the_confusion_matrix() {
+    let mut window = shown();
+    // So small that the panes of both are tabs of one group.
+    window.harness.set_size(egui::vec2(853.0, 480.0));
+    window.harness.run();
+    let accuracy = format!("sinkhorn, accuracy {:.1} %", evaluation(&part(), "sinkhorn").accuracy());
+    let [classes, confusion] = ["class_diagnostics", "confusion"].map(|pane| {
+        window.show(pane);
+        window.harness.query_all_by_label(&accuracy).count()
+    });
+    assert_eq!(confusion + 1, classes);
+}
+
 /// A window with `count` images.
 fn with_images(count: usize) -> Window {
     let mut window = Window::new();

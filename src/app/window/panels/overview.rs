@@ -16,6 +16,7 @@ use crate::app::state::{GalleryFilter, Scope, Status};
 use crate::app::window::widgets::{choice, combo, field, inset};
 use crate::model::explain::evaluation::Evaluation;
 use crate::viz::Info;
+use crate::viz::figures::dataset::confusion::ConfusionMatrix;
 use crate::viz::figures::dataset::{
     Choice, ClassFilter, ClassSort, Control, MapOf, Overview, View, label, measure,
 };
@@ -121,7 +122,10 @@ impl OverviewPane {
                     }
                 }
                 if !by_image {
-                    let text = format!("{}, accuracy {:.1} %", evaluation.probe, evaluation.accuracy());
+                    let text = match self.overview.id() == ConfusionMatrix.id() {
+                        true => evaluation.probe.clone(), // the accuracy is the title of the matrix
+                        false => format!("{}, accuracy {:.1} %", evaluation.probe, evaluation.accuracy()),
+                    };
                     ui.add(Label::new(RichText::new(text).weak()).extend()); // moves to the next line as a whole
                 }
             });

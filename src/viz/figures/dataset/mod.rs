@@ -6,7 +6,7 @@
 
 mod class_diagnostics;
 mod classes;
-pub(super) mod confusion;
+pub(crate) mod confusion;
 mod regions;
 mod routing_maps;
 pub(crate) mod scatter;
