@@ -18,12 +18,14 @@ pub struct FindingDialog {
     finding: Finding,
     /// Its note before editing.
     before: String,
+    /// Whether Escape, or a click beside the dialog, was answered with what to do instead.
+    stays: bool,
 }
 
 impl FindingDialog {
     /// Edits the note of the finding `id`, or keeps a new one.
     pub fn new(id: Option<FindingId>, finding: Finding) -> Self {
-        Self { id, before: finding.note.clone(), finding }
+        Self { id, before: finding.note.clone(), finding, stays: false }
     }
 
     pub fn ui(&mut self, ui: &Ui) -> Answer<Command> {
@@ -49,6 +51,9 @@ impl FindingDialog {
             let hint = "What makes it worth coming back to. Shared pages show headings (#), lists (-), *emphasis* and `code`";
             let edit = edit.hint_text(hint).desired_width(f32::INFINITY);
             field(ui, "Note", edit);
+            if self.stays && self.finding.note != self.before {
+                ui.label("The note is not kept yet: Keep keeps it, Cancel discards it");
+            }
             let given = match self.id {
                 Some(id) => Command::WriteFinding(id, self.finding.note.clone()),
                 None => Command::KeepFinding(Box::new(self.finding.clone())),
@@ -62,7 +67,10 @@ impl FindingDialog {
         });
         match answer {
             // Only the Cancel button discards what was typed; Escape or a click beside it does not.
-            Answer::Closed if !cancelled && self.finding.note != self.before => Answer::Open,
+            Answer::Closed if !cancelled && self.finding.note != self.before => {
+                self.stays = true;
+                Answer::Open
+            }
             answer => answer,
         }
     }
