@@ -2,7 +2,7 @@
 
 use eframe::egui;
 use egui::{Align2, Color32, CursorIcon, Id, Rect, Response, Role, Sense, Stroke, TextStyle, Ui, Vec2};
-use egui::{PointerButton, WidgetInfo, pos2};
+use egui::{Event, PointerButton, WidgetInfo, pos2};
 use egui_tiles::TabState;
 
 use super::style;
@@ -57,14 +57,21 @@ impl Tab<'_> {
         }
         // In a scrolled bar, the cross of a tab whose title is out of sight would close a pane that nothing names.
         let titled = ui.clip_rect().left() <= at.x;
-        let closed = self.state.closable && titled && self.cross(ui, id, rect, response.has_focus());
+        let cross = (self.state.closable && titled).then(|| self.cross(ui, id, rect, response.has_focus()));
+        // A finger that taps on a tab has not seen a cross that is drawn under a pointer alone.
+        let is_touch = |event: &Event| matches!(event, Event::Touch { .. });
+        let is_tapped = !active && ui.input(|i| i.events.iter().any(is_touch));
+        let closed = match cross {
+            Some(cross) if is_tapped => return (response.union(cross), false),
+            cross => cross.is_some_and(|cross| cross.clicked()),
+        };
         let closed = closed || self.state.closable && response.clicked_by(PointerButton::Middle);
         (response, closed)
     }
 
-    /// The cross; whether it was clicked. It is drawn in the active tab, and in one that has the pointer or the focus: in all of
+    /// The cross. It is drawn in the active tab, and in one that has the pointer or the focus: in all of
     /// them it would be most of what a bar shows.
-    fn cross(&self, ui: &Ui, id: Id, tab: Rect, focused: bool) -> bool {
+    fn cross(&self, ui: &Ui, id: Id, tab: Rect, focused: bool) -> Response {
         let middle = pos2(tab.right() - EDGE_PX - CROSS_PX / 2.0 + 4.0, tab.center().y);
         let square = Rect::from_center_size(middle, Vec2::splat(CROSS_PX));
         let response = ui.interact(square, id.with("close"), Sense::click());
@@ -73,13 +80,13 @@ impl Tab<'_> {
         if self.state.active || focused || response.has_focus() || ui.rect_contains_pointer(tab) {
             paint_cross(ui, &response, 5.0);
         }
-        response.on_hover_text(&label).clicked()
+        response.on_hover_text(&label)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use egui::Shape;
+    use egui::{Modifiers, Shape, TouchDeviceId, TouchId, TouchPhase};
     use egui_kittest::Harness;
     use egui_kittest::kittest::Queryable as _;
 
@@ -109,5 +116,33 @@ mod tests {
             harness.output().shapes.iter().filter(|clipped| is_line(&clipped.shape)).count() / 2
         };
         assert_eq!([crosses(true, false), crosses(false, true), crosses(false, false)], [1, 1, 0]);
+    }
+
+    #[test]
+    fn a_tap_chooses_a_tab_wherever_it_meets_it_and_closes_the_active_one_by_its_cross() {
+        let tap = |active: bool| {
+            let state = TabState { active, closable: true, ..TabState::default() };
+            let tab = Tab { title: "Scores", state: &state, ground: Color32::BLACK, line: Color32::WHITE };
+            let draw = |ui: &mut Ui, done: &mut [bool; 2]| {
+                ui.set_height(28.0);
+                let id = ui.scope_id().with("tab");
+                let (response, closed) = tab.show(ui, id);
+                *done = [done[0] || response.clicked(), done[1] || closed];
+            };
+            let mut harness = Harness::builder().build_ui_state(draw, [false; 2]);
+            harness.run();
+            let pos = harness.get_by_label("Close the pane Scores").rect().center();
+            for (phase, pressed) in [(TouchPhase::Start, true), (TouchPhase::End, false)] {
+                let (device_id, id) = (TouchDeviceId(1), TouchId(1));
+                let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+                let touch = Event::Touch { device_id, id, phase, pos, force: None };
+                let press = Event::PointerButton { pos, button, pressed, modifiers };
+                // In one frame, as a window system sends them.
+                harness.input_mut().events.extend([touch, Event::PointerMoved(pos), press]);
+                harness.step();
+            }
+            *harness.state()
+        };
+        assert_eq!([tap(false), tap(true)], [[true, false], [false, true]], "chosen, closed");
     }
 }
