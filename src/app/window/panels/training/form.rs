@@ -1,10 +1,11 @@
 //! The form for the next training.
 
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use eframe::egui;
 use egui::{CollapsingHeader, DragValue, Grid, RichText, TextEdit, Ui, WidgetInfo};
+use indexmap::IndexSet;
 use serde_json::{Map, Value};
 
 use super::heads;
@@ -157,17 +158,18 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
     let label = ui.label("Dataset").id;
     ui.horizontal(|ui| {
         let shown = draft.data.as_deref().map_or("None chosen".to_owned(), file_name);
-        let recent = &cx.state.settings.recent.datasets;
+        let open = cx.state.library.datasets.values().map(|dataset| &dataset.path);
+        let all: IndexSet<&PathBuf> = open.chain(&cx.state.settings.recent.datasets).collect();
         let list = combo(ui, "dataset", COMBO_PX, fit(ui, shown, 160.0), |ui| {
-            for path in recent {
-                let chosen = draft.data.as_ref() == Some(path);
+            for path in &all {
+                let chosen = draft.data.as_ref() == Some(*path);
                 let (name, about) = (file_name(path), path.display().to_string());
                 if ui.selectable_label(chosen, name).on_hover_text(about).clicked() {
-                    draft.data = Some(path.clone());
+                    draft.data = Some((*path).clone());
                 }
             }
-            if recent.is_empty() {
-                ui.weak("None used recently");
+            if all.is_empty() {
+                ui.weak("None open or used recently");
             }
         });
         let none = || "Labelled images to train and to test on".to_owned();
@@ -311,7 +313,7 @@ fn folder(
     ui: &mut Ui,
     text: &str,
     hint: &str,
-    path: &mut Option<std::path::PathBuf>,
+    path: &mut Option<PathBuf>,
     cx: &mut PanelContext<'_>,
     ask: FilePrompt,
 ) -> bool {
