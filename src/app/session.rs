@@ -281,7 +281,7 @@ fn save(workspace: &Workspace, path: &Path, expected: Option<String>) -> Written
 }
 
 /// SHA-256 of what a file holds; `None` if it cannot be read.
-fn content(path: &Path) -> Option<String> {
+pub fn content(path: &Path) -> Option<String> {
     atomic_file::read(path, u64::MAX).ok().map(|bytes| sha256::of_bytes(&bytes))
 }
 

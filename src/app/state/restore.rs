@@ -77,6 +77,7 @@ impl State {
             host: self.connection.host().cloned(),
             saved_as: None,
             unsaved: false,
+            saved_fingerprint: None,
             rest: self.rest.clone(),
         }
     }

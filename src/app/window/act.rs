@@ -111,8 +111,7 @@ impl MainWindow {
             Prompt::Shortcuts => self.dialogs.help = Some(Help::new(Page::Shortcuts)),
             Prompt::Tour => self.begin_tour(ctx, state, orders),
             Prompt::Files(FilePrompt::SaveWorkspace) if self.named.path.is_some() => {
-                let path = self.named.path.clone().unwrap_or_default();
-                orders.extend(self.save(ctx, path, None, state));
+                orders.extend(self.save(ctx, None, None, state));
             }
             Prompt::Files(prompt) => self.pick_or_browse(ctx, FileRequest::Prompt(prompt), state, orders),
         }

@@ -10,10 +10,12 @@ use super::dialogs::file_request::FileRequest;
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::Relink;
 use super::exporter::Outcome;
+use super::named_workspace::known;
 use super::{MainWindow, WindowOrder};
 use crate::app::image_files::WORKSPACE_EXTENSION;
 use crate::app::jobs::Cancel;
 use crate::app::jobs::train::TrainSettings;
+use crate::app::session::content;
 use crate::app::state::command::{Command, FilePrompt};
 use crate::app::state::workspace::WorkspaceError;
 use crate::app::state::{Severity, State};
@@ -72,7 +74,7 @@ impl MainWindow {
             FilePrompt::DatasetFolder => Command::OpenDataset(first, None),
             FilePrompt::OpenWorkspace => return self.leave(ctx, Leaving::Workspace(first), state, orders),
             FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs => {
-                return orders.extend(self.save(ctx, first, None, state));
+                return orders.extend(self.save(ctx, Some(first), None, state));
             }
             FilePrompt::OpenOrder => return orders.extend(self.open_order(ctx, first, state)),
             FilePrompt::SaveOrder => return orders.extend(self.save_order(ctx, first, state)),
@@ -123,19 +125,22 @@ impl MainWindow {
     }
 
     /// Writes the workspace on another thread, once an earlier write has ended, and then goes on to `then`; a note where no
-    /// thread can be started. A failure is noted later, and then nothing is left.
+    /// thread can be started. It is written to the file that was `chosen`, else to its own, unless that was changed meanwhile,
+    /// as by another window. A failure is noted later, and then nothing is left.
     pub(super) fn save(
         &mut self,
         ctx: &Context,
-        chosen: PathBuf,
+        chosen: Option<PathBuf>,
         then: Option<Leaving>,
         state: &State,
     ) -> Option<WindowOrder> {
+        let is_chosen = chosen.is_some();
+        let chosen = chosen.or_else(|| self.named.path.clone())?;
         let is_whole = chosen.extension().is_some();
         let path = if is_whole { chosen } else { chosen.with_extension(WORKSPACE_EXTENSION) };
         self.named.writes = Some(path.clone());
         let (workspace, essence) = (state.workspace(self.layout.value()), Box::new(state.essence()));
-        let earlier = self.saving.take();
+        let (earlier, fingerprint) = (self.saving.take(), self.named.fingerprint.clone());
         let then = then.map(|to| {
             self.going_on = Cancel::default();
             (self.going_on.clone(), to)
@@ -148,8 +153,19 @@ impl MainWindow {
                 let text = format!("{name} already exists: choose it by its full name to replace it");
                 return Outcome::Failed(text);
             }
+            let expected = known(&fingerprint).clone().filter(|_| !is_chosen);
+            if expected.is_some() && content(&path).is_some_and(|now| Some(now) != expected) {
+                let name = path.display();
+                let text = format!(
+                    "{name} was not written: another window or program has changed it since it was opened or saved here. Save workspace as… keeps both, or replaces it"
+                );
+                return Outcome::Failed(text);
+            }
             match workspace.save(&path) {
-                Ok(()) => Outcome::Saved(path, essence, then),
+                Ok(()) => {
+                    *known(&fingerprint) = content(&path);
+                    Outcome::Saved(path, essence, then)
+                }
                 Err(error) => Outcome::Failed(error.to_string()),
             }
         };
@@ -210,7 +226,7 @@ mod tests {
         // Of two saves, only the one that was asked for last is gone on from.
         for to in [Leaving::Demo, Leaving::Workspace(second.clone())] {
             window.leave(&ctx, to.clone(), &state, &mut Vec::new());
-            assert!(window.save(&ctx, first.clone(), Some(to), &state).is_none());
+            assert!(window.save(&ctx, Some(first.clone()), Some(to), &state).is_none());
         }
         let next = |order: &&WindowOrder| matches!(order, WindowOrder::Demo | WindowOrder::Open(_));
         let mut orders = Vec::new();
@@ -219,10 +235,37 @@ mod tests {
         }
         assert!(matches!(orders.iter().find(next), Some(WindowOrder::Open(_))));
         // What is opened before it is written is not called after the file, and the end waits for the file.
-        assert!(window.save(&ctx, first.clone(), None, &state).is_none());
+        assert!(window.save(&ctx, Some(first.clone()), None, &state).is_none());
         window.forget_workspace();
         window.end_saving(&ctx, &state);
         assert_eq!((window.workspace(), shared(&first)), (None, state.views.shared));
+    }
+
+    #[test]
+    fn a_workspace_that_another_window_has_saved_is_replaced_only_where_it_is_chosen() {
+        let (mut window, mut state, ctx, folder) = window();
+        let file = folder.path().join("w.ssmprobe");
+        let mut masks = |window: &mut MainWindow, chosen: bool, masks: &str| {
+            state.masks = Some(folder.path().join(masks));
+            assert!(window.save(&ctx, chosen.then(|| file.clone()), None, &state).is_none());
+            let orders = window.next_outcome(&state);
+            let refused = matches!(orders[..], [WindowOrder::Note(Severity::Error, _)]);
+            (refused, Workspace::load(&file).expect("a workspace").masks.expect("masks"))
+        };
+        let named = |masks: &str| folder.path().join(masks);
+        assert_eq!(masks(&mut window, true, "one"), (false, named("one")));
+        let mut other = MainWindow::default();
+        let mut read = Relink::load(file.clone(), false).expect("read").workspace;
+        read.saved_as = Some(file.clone());
+        other.resume(&read);
+        assert_eq!(masks(&mut other, false, "two"), (false, named("two")));
+        assert_eq!(masks(&mut window, false, "three"), (true, named("two")));
+        // Also after a restart.
+        let session = window.session(&State::default());
+        window.resume(&session);
+        assert_eq!(masks(&mut window, false, "three"), (true, named("two")));
+        assert_eq!(masks(&mut window, true, "four"), (false, named("four")));
+        assert_eq!(masks(&mut window, false, "five"), (false, named("five")));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The open workspace file, and whether what is open has changes that are not in it.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::MainWindow;
 use crate::app::state::State;
@@ -14,6 +15,8 @@ pub(super) struct NamedWorkspace {
     content: Content,
     /// The file that what is open was last written to, or is being written to.
     pub writes: Option<PathBuf>,
+    /// SHA-256 of the file as it was last read or written here, if known; shared with the threads that write it.
+    pub fingerprint: Arc<Mutex<Option<String>>>,
 }
 
 /// What the file contains.
@@ -31,7 +34,7 @@ enum Content {
 impl NamedWorkspace {
     /// A file that is being opened.
     pub fn opening(path: &Path) -> Self {
-        Self { path: Some(path.to_owned()), content: Content::Opening, writes: None }
+        Self { path: Some(path.to_owned()), content: Content::Opening, ..Self::default() }
     }
 
     /// Remembers that `essence` was written to a file; false if something else was opened, or saved elsewhere, meanwhile.
@@ -61,6 +64,11 @@ impl NamedWorkspace {
     }
 }
 
+/// What is known of a workspace file.
+pub(super) fn known(fingerprint: &Mutex<Option<String>>) -> MutexGuard<'_, Option<String>> {
+    fingerprint.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl MainWindow {
     /// The open workspace file.
     pub fn workspace(&self) -> Option<&Path> {
@@ -82,7 +90,8 @@ impl MainWindow {
     pub fn session(&self, state: &State) -> Workspace {
         let saved_as = self.workspace().map(Path::to_owned);
         let unsaved = self.is_unsaved(state);
-        Workspace { saved_as, unsaved, ..state.workspace(self.layout.value()) }
+        let saved_fingerprint = known(&self.named.fingerprint).clone();
+        Workspace { saved_as, unsaved, saved_fingerprint, ..state.workspace(self.layout.value()) }
     }
 
     /// Takes over the layout and the file name of a session or workspace; the state takes over the rest.
@@ -96,5 +105,6 @@ impl MainWindow {
             Some(path) => NamedWorkspace::opening(path),
             None => NamedWorkspace::default(),
         };
+        self.named.fingerprint = Arc::new(Mutex::new(session.saved_fingerprint.clone()));
     }
 }

@@ -73,6 +73,7 @@ fn workspace(desk: &Path) -> Workspace {
         host: None,
         saved_as: None,
         unsaved: false,
+        saved_fingerprint: None,
         rest: serde_json::Map::new(),
         backbones: vec![
             SavedBackbone {

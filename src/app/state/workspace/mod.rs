@@ -94,6 +94,9 @@ pub struct Workspace {
     /// In a session file: whether it has changes that the workspace file lacks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsaved: bool,
+    /// In a session file: SHA-256 of the workspace file as this window last read or wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_fingerprint: Option<String>,
     /// Fields that this version does not know, kept as found.
     #[serde(flatten)]
     pub rest: Map<String, Value>,

@@ -57,7 +57,7 @@ impl MainWindow {
     ) {
         let (Some(to), Some(path)) = (self.dialogs.leaving.clone(), self.named.path.clone()) else { return };
         match dialog::ask(&mut self.dialogs.leaving, |to| ask(ui, &path, to)) {
-            Some(true) => orders.extend(self.save(ui.ctx(), path, Some(to), state)),
+            Some(true) => orders.extend(self.save(ui.ctx(), None, Some(to), state)),
             Some(false) => self.proceed(ui.ctx(), to, orders),
             None => {}
         }

@@ -9,6 +9,7 @@ use indexmap::IndexSet;
 
 use super::dialog::{self, Answer};
 use super::outside;
+use crate::app::session::content;
 use crate::app::state::workspace::{Entry, Missing, Workspace, WorkspaceError};
 
 /// Height of one missing file.
@@ -40,7 +41,12 @@ impl Relink {
     /// Reads the workspace in the file `path`, one of this user's sessions if it is `own`, and looks for what it names: this takes long
     /// where that is much.
     pub fn load(path: PathBuf, own: bool) -> Result<Self, WorkspaceError> {
-        let workspace = Workspace::load(&path)?;
+        // Taken first: what another window saves meanwhile counts as a change.
+        let found = content(&path);
+        let mut workspace = Workspace::load(&path)?;
+        if !own {
+            workspace.saved_fingerprint = found;
+        }
         let downloads = if own { IndexSet::new() } else { outside::downloads(&workspace) };
         Ok(Self { missing: workspace.missing(), path, workspace, own, downloads })
     }
