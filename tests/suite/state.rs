@@ -20,7 +20,7 @@ use ssmprobe::app::state::command::{Action, Command, Effect};
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::state::workspace::{Entry, SavedDataset, SavedImage, SavedNote, SavedProbe, Workspace};
 use ssmprobe::app::state::{
-    ColumnState, Finding, GalleryFilter, Image, Overlay, Selection, SheetView, State, Status,
+    ColumnState, Finding, GalleryFilter, Image, Overlay, Phase, Selection, SheetView, State, Status,
 };
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::order::MaeOrder;
@@ -1004,6 +1004,23 @@ fn a_run_is_part_of_its_workspace_before_it_is_read_and_stays_away_once_it_is_cl
 }
 
 #[test]
+fn a_run_whose_disk_is_away_stays_in_its_workspace_and_is_read_once_it_is_back() {
+    let mut state = State::new(Settings::default());
+    let folder = PathBuf::from("runs/one");
+    state.restore(Workspace { runs: vec![folder.clone()], ..Workspace::default() });
+    let read = |snapshot| Event::RunRead { job: None, folder: folder.clone(), snapshot };
+    let away = read(Err(UserError::new("runs/one: no such folder")));
+    assert_eq!(state.apply(away), [Request::Follow(vec![folder.clone()])], "it is watched on");
+    assert!(matches!(state.training.runs[&folder].phase, Phase::Missing(_)));
+    assert_eq!(state.workspace(json!(null)).runs, std::slice::from_ref(&folder));
+    let probes = vec![(folder.join("probes/a.safetensors"), SystemTime::UNIX_EPOCH)];
+    let back = RunSnapshot { probes, ..RunSnapshot::waiting(&folder) };
+    state.apply(read(Ok(Arc::new(back))));
+    assert!(matches!(state.training.runs[&folder].phase, Phase::Open { .. }));
+    assert!(state.library.probes.is_empty(), "those that were closed stay closed");
+}
+
+#[test]
 fn a_probe_that_is_written_anew_while_it_is_opened_is_opened_again() {
     let mut state = State::new(Settings::default());
     let folder = PathBuf::from("run");
@@ -1020,6 +1037,26 @@ fn a_probe_that_is_written_anew_while_it_is_opened_is_opened_again() {
     let [Request::Cancel(cancelled), Request::Compute(second, _)] = again[..] else { panic!("{again:?}") };
     assert!(cancelled == first && second != first);
     assert!(read(3).is_empty(), "it is the same file");
+}
+
+#[test]
+fn a_probe_that_was_chosen_and_is_written_anew_while_it_is_opened_is_a_recent_one() {
+    let mut state = State::new(Settings::default());
+    let folder = PathBuf::from("run");
+    let path = folder.join("probes/a.safetensors");
+    state.restore(Workspace { runs: vec![folder.clone()], ..Workspace::default() });
+    let read = |seconds: u64| {
+        let probes = vec![(path.clone(), SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))];
+        let snapshot = Ok(Arc::new(RunSnapshot { probes, ..RunSnapshot::waiting(&folder) }));
+        Event::RunRead { job: None, folder: folder.clone(), snapshot }
+    };
+    state.apply(read(1));
+    state.dispatch(Command::OpenProbes(vec![path.clone()]));
+    let again = state.apply(read(2));
+    let (job, entry) = probe_asked(&again[1..]); // after the first was cancelled
+    state.apply(Event::ProbeOpened { job, entry, info: probe("a", 24) });
+    state.apply(Event::Finished(job));
+    assert_eq!(state.settings.recent.probes, [path]);
 }
 
 #[test]

@@ -173,6 +173,29 @@ fn what_is_missing_is_asked_for_and_every_head_can_be_chosen() {
 }
 
 #[test]
+fn open_datasets_are_offered_before_recent_ones_and_each_once() {
+    let mut pane = Pane::new();
+    let state = &mut pane.0.harness.state_mut().state;
+    state.settings.recent.datasets = ["data/cars", "data/birds"].map(PathBuf::from).into();
+    pane.0.dispatch(Command::OpenDataset("data/birds".into(), None));
+    pane.0.dispatch(Command::OpenDataset("data/dogs".into(), None));
+    let places = |pane: &Pane| {
+        let of = |name| pane.0.harness.query_all_by_label(name).map(|node| node.rect()).collect::<Vec<_>>();
+        ["birds", "dogs", "cars"].map(of)
+    };
+    let before = places(&pane);
+    pane.0.click_role(Role::ComboBox, "Dataset");
+    let listed: Vec<egui::Rect> = places(&pane)
+        .into_iter()
+        .zip(before)
+        .flat_map(|(now, before)| now.into_iter().filter(move |place| !before.contains(place)))
+        .collect();
+    assert!(listed.len() == 3 && listed.is_sorted_by(|a, b| a.bottom() <= b.top()), "{listed:?}");
+    pane.0.click_at(listed[2].center(), egui::PointerButton::Primary);
+    assert_eq!(pane.0.state().training.form.data.as_deref(), Some(Path::new("data/cars")));
+}
+
+#[test]
 fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
     let mut pane = Pane::filled();
     pane.0.harness.state_mut().dispatch(Command::OpenBackbone("tiny".into()));
@@ -378,6 +401,15 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
 }
 
 #[test]
+fn tab_goes_through_the_buttons_of_a_run_from_left_to_right() {
+    let (mut pane, _) = Pane::running(&["gap"]);
+    pane.0.harness.get_by_label("Stop and save").focus();
+    pane.0.harness.run();
+    pane.0.press(Modifiers::NONE, Key::Tab);
+    assert!(pane.0.harness.get_by_label("Pause").is_focused());
+}
+
+#[test]
 fn the_probes_of_a_training_that_ended_before_it_was_read_are_opened() {
     let mut pane = Pane::filled();
     let job = pane.start();
@@ -516,8 +548,10 @@ fn a_run_that_vanishes_is_told() {
         snapshot: Err(UserError::new("runs/birds-tiny holds no run")),
     });
     let run = &pane.0.state().training.runs[&folder];
-    assert!(matches!(run.phase, Phase::Failed(_)));
-    assert!(pane.0.has("holds no run"));
+    assert!(matches!(run.phase, Phase::Missing(_)));
+    assert!(pane.0.has("Cannot be read") && pane.0.has("holds no run") && !pane.0.has("Resume"));
+    pane.deliver(Event::RunRead { job: None, folder, snapshot: Ok(snapshot(&["gap"])) });
+    assert!(pane.0.has("Not finished") && pane.0.has("Resume"), "its disk is back");
 }
 
 #[derive(Debug)]

@@ -376,7 +376,7 @@ impl State {
     }
 
     /// Cancels the job that opens an entry, if one runs.
-    pub(super) fn cancel_opening<Info>(&mut self, status: &Status<Info>) -> Option<Request> {
+    fn cancel_opening<Info>(&mut self, status: &Status<Info>) -> Option<Request> {
         let Status::Opening(job) = status else { return None };
         Some(self.replace_job(*job))
     }

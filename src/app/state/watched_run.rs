@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::jobs::Severity;
+use super::library::Status;
 use super::{ColumnState, State};
-use crate::app::jobs::history::TrainHistory;
+use crate::app::jobs::history::{About, TrainHistory};
 use crate::app::jobs::tasks::Tasks;
 use crate::app::jobs::training::RunSnapshot;
 use crate::app::jobs::{JobId, Request};
@@ -40,8 +41,10 @@ pub enum Phase {
     Stopped,
     /// It is finished.
     Done,
-    /// It failed in this window, or its folder could not be read.
+    /// It failed in this window.
     Failed(UserError),
+    /// Its folder cannot be read, as where a disk is away: it is watched until it can be.
+    Missing(UserError),
 }
 
 impl WatchedRun {
@@ -94,7 +97,8 @@ impl State {
 
     /// The request to watch the folders of runs that may still change.
     pub(super) fn follow_runs(&self) -> Request {
-        let open = self.training.runs.iter().filter(|(_, run)| matches!(run.phase, Phase::Open { .. }));
+        let is_open = |run: &WatchedRun| matches!(run.phase, Phase::Open { .. } | Phase::Missing(_));
+        let open = self.training.runs.iter().filter(|(_, run)| is_open(run));
         Request::Follow(open.map(|(folder, _)| folder).chain(&self.training.unread).cloned().collect())
     }
 
@@ -110,8 +114,13 @@ impl State {
         let snapshot = match snapshot {
             Ok(snapshot) => snapshot,
             Err(error) => {
+                if unread.is_some() {
+                    let about = About { folder: folder.clone(), ..About::default() };
+                    let nothing = RunSnapshot { about, ..RunSnapshot::default() };
+                    self.training.runs.insert(folder.clone(), WatchedRun::new(&nothing));
+                }
                 if let Some(run) = self.training.runs.get_mut(&folder) {
-                    run.phase = Phase::Failed(error.clone());
+                    run.phase = Phase::Missing(error.clone());
                 }
                 self.note(Severity::Warning, error.lines.join(": "));
                 return vec![self.follow_runs()];
@@ -129,15 +138,19 @@ impl State {
         };
         match run.phase {
             Phase::Open { .. } => {}
-            // It was opened again: another process may have resumed it.
-            Phase::Stopped | Phase::Done | Phase::Failed(_) if job.is_some() => {
-                let probes = std::mem::take(&mut run.probes);
-                *run = WatchedRun { probes, ..WatchedRun::new(&snapshot) };
+            Phase::Stopped | Phase::Done | Phase::Failed(_) if job.is_none() => return Vec::new(),
+            Phase::Running => return Vec::new(), // the events of this window's training are newer
+            // It was opened again, as another process may have resumed it, or its disk is back.
+            _ => {
+                let known = std::mem::take(&mut run.probes);
+                *run = WatchedRun::new(&snapshot);
+                if !known.is_empty() {
+                    run.probes = known; // else it was never read: those that it has were not open, or were closed
+                }
                 let mut requests = self.refresh_probes(&folder, snapshot.probes.clone());
                 requests.push(self.follow_runs());
                 return requests;
             }
-            _ => return Vec::new(), // the events of this window's training are newer
         }
         let before = run.history.clone();
         run.update(&snapshot);
@@ -170,10 +183,16 @@ impl State {
                 (column.shown, column.key) = (ColumnState::Waiting(column.shown.trace().cloned()), None);
             }
             // One that is being opened may have been read before the change.
-            let status = self.library.probes.get(&id).map(|probe| probe.status.clone());
-            requests.extend(status.and_then(|status| self.cancel_opening(&status)));
+            let mut recent = Vec::new();
+            if let Status::Opening(job) = self.library.probes[&id].status {
+                recent = self.jobs.get(&job).map(|job| job.recent.clone()).unwrap_or_default();
+                requests.push(self.replace_job(job));
+            }
             self.library.probes[&id].status.close();
             requests.extend(self.load_probe(id));
+            if let Status::Opening(job) = self.library.probes[&id].status {
+                self.remember_on_finish(job, recent);
+            }
         }
         requests.extend(self.open_run_probes(new, false));
         requests

@@ -102,6 +102,7 @@ impl Training {
                 let mark = match run.phase {
                     Phase::Running if paused => " (paused)",
                     Phase::Running => " (running)",
+                    Phase::Missing(_) => " (missing)",
                     _ => "",
                 };
                 let text = format!("{}{mark}", run.history.about.name());

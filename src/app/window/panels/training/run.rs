@@ -1,7 +1,7 @@
 //! An open run: its status, buttons that control it, its curves and its heads.
 
 use eframe::egui;
-use egui::{Align, Button, Label, Layout, RichText, Ui};
+use egui::{Button, Label, RichText, Ui};
 
 use super::curves::Curves;
 use super::{legend, tasks};
@@ -11,14 +11,18 @@ use crate::app::state::command::Command;
 use crate::app::state::{ActiveRun, Phase, WatchedRun};
 use crate::app::window::panels::{PanelContext, placeholder};
 use crate::app::window::style;
+use crate::app::window::widgets::at_right;
 use crate::viz::draw::paint::color32;
 
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, curves: &mut Curves) {
     head(ui, cx, run);
     tasks::ui(ui, cx, run);
     if run.history.lines(0).is_empty() {
-        let none =
-            if run.tasks.is_some() { "No task has started training yet" } else { "This run trains no heads" };
+        let none = match &run.phase {
+            Phase::Missing(_) => "It is shown here as soon as its folder can be read",
+            _ if run.tasks.is_some() => "No task has started training yet",
+            _ => "This run trains no heads",
+        };
         return placeholder::empty(ui, none);
     }
     ui.add_space(6.0);
@@ -37,7 +41,7 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
         ui.label(RichText::new(about.name()).heading()).on_hover_text(about.folder.display().to_string());
         let (text, color) = status(cx, run, live.as_ref());
         ui.label(RichText::new(text).color(color));
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| buttons(ui, cx, run, live.as_ref()));
+        at_right(ui, |ui| buttons(ui, cx, run, live.as_ref()));
     });
     let details = format!(
         "{} through {}, on {}: {} to train on, {} to test on; {}, {}, {}",
@@ -53,7 +57,7 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     if !about.heads.is_empty() {
         ui.add(Label::new(RichText::new(details).small().weak()).truncate());
     }
-    if let Phase::Failed(error) = &run.phase {
+    if let Phase::Failed(error) | Phase::Missing(error) = &run.phase {
         let color = color32(style::failed(cx.theme));
         for line in &error.lines {
             placeholder::selectable(ui, RichText::new(line).color(color));
@@ -84,6 +88,7 @@ fn status(
         (Phase::Stopped, _) => ("Stopped and saved", muted),
         (Phase::Done, _) => ("Finished", fine),
         (Phase::Failed(_), _) => ("Failed", color32(style::failed(cx.theme))),
+        (Phase::Missing(_), _) => ("Cannot be read", color32(style::failed(cx.theme))),
     }
 }
 
@@ -94,17 +99,17 @@ fn cancelling(cx: &PanelContext<'_>, live: &ActiveRun) -> bool {
 /// Width of the button Pause or Resume, the same for both texts so that nothing beside it moves.
 const PAUSE_PX: f32 = 72.0;
 
-/// Draws the buttons from right to left. Each keeps its place, so that a double click never hits another.
+/// Draws the buttons, of which each keeps its place: a double click never hits another.
 fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Option<&ActiveRun>) {
     let folder = &run.history.about.folder;
-    let close = ui.add_enabled(live.is_none(), Button::new("Close run"));
-    let close = close.on_hover_text("Removes the curves; the files and open probes stay");
-    if close.on_disabled_hover_text("It is running: stop it first").clicked() {
-        cx.send(Command::CloseRun(folder.clone()));
-    }
     let wide = egui::Vec2::new(PAUSE_PX, 0.0);
     if let Some(live) = live {
         let can_stop = !cancelling(cx, live);
+        let stop = ui.add_enabled(can_stop, Button::new("Stop and save"));
+        let about = "Ends after this step and saves: probes are written, and it can be resumed later";
+        if stop.on_hover_text(about).clicked() {
+            cx.send(Command::Cancel(live.job));
+        }
         let (text, about) = match live.pausing {
             true => ("Resume", "Continue from here"),
             false => ("Pause", "No more steps until it is resumed; images can still be explained"),
@@ -115,23 +120,22 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Optio
         if pause.on_disabled_hover_text(apart).clicked() {
             cx.send(Command::PauseTraining(!live.pausing));
         }
-        let stop = ui.add_enabled(can_stop, Button::new("Stop and save"));
-        let about = "Ends after this step and saves: probes are written, and it can be resumed later";
-        if stop.on_hover_text(about).clicked() {
-            cx.send(Command::Cancel(live.job));
+    } else if !matches!(run.phase, Phase::Done | Phase::Missing(_)) && run.tasks.is_none() {
+        let free = cx.state.training.active.is_none();
+        let about = match run.phase {
+            Phase::Open { .. } => {
+                "Continues from where it was saved. No other program may be training it now"
+            }
+            _ => "Continues from where it was saved",
+        };
+        if ui.add_enabled(free, Button::new("Resume").min_size(wide)).on_hover_text(about).clicked() {
+            cx.send(Command::ResumeTraining(folder.clone()));
         }
-        return;
     }
-    if run.phase == Phase::Done || run.tasks.is_some() {
-        return;
-    }
-    let free = cx.state.training.active.is_none();
-    let about = match run.phase {
-        Phase::Open { .. } => "Continues from where it was saved. No other program may be training it now",
-        _ => "Continues from where it was saved",
-    };
-    if ui.add_enabled(free, Button::new("Resume").min_size(wide)).on_hover_text(about).clicked() {
-        cx.send(Command::ResumeTraining(folder.clone()));
+    let close = ui.add_enabled(live.is_none(), Button::new("Close run"));
+    let close = close.on_hover_text("Removes the curves; the files and open probes stay");
+    if close.on_disabled_hover_text("It is running: stop it first").clicked() {
+        cx.send(Command::CloseRun(folder.clone()));
     }
 }
 
