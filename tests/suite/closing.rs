@@ -168,19 +168,38 @@ fn everything_of_the_library_and_the_comparison_comes_back() {
     assert_eq!(window.wire.borrow().requests, [Request::Follow(vec![folder])], "it is followed again");
 }
 
+/// The number of rows of panes on the page of one probe.
+fn groups(window: &Window) -> usize {
+    let titles = ["Picture", "Evidence by position", "Predictions", "Diagnostics"];
+    let tabs = titles.map(|title| window.tab(title).map_or(0, |rect| rect.top() as i32));
+    tabs.into_iter().filter(|top| *top > 0).collect::<std::collections::BTreeSet<_>>().len()
+}
+
+fn resize(window: &mut Window, width: f32, height: f32) {
+    window.harness.set_size(egui::vec2(width, height));
+    window.harness.run();
+}
+
+#[test]
+fn the_first_layout_follows_the_room_after_a_restart_too() {
+    let (mut small, mut next) = (Window::ready(), Window::ready());
+    resize(&mut small, 853.0, 480.0);
+    let restart = |small: &Window, next: &mut Window| {
+        let session = small.harness.state().window.session(small.state());
+        next.harness.state_mut().window.resume(&session);
+        next.harness.run();
+        groups(next)
+    };
+    assert_eq!((groups(&small), restart(&small, &mut next)), (1, 2), "on a larger screen");
+    let picture = small.tab("Picture").expect("a tab").center();
+    small.click_at(picture, PointerButton::Middle);
+    assert_eq!(restart(&small, &mut next), 1, "whoever has changed it keeps it");
+}
+
 #[test]
 fn the_first_layout_follows_the_room_until_a_person_has_one_of_their_own() {
     let mut window = Window::ready();
-    let groups = |window: &Window| {
-        let titles = ["Picture", "Evidence by position", "Predictions", "Diagnostics"];
-        let tabs = titles.map(|title| window.tab(title).map_or(0, |rect| rect.top() as i32));
-        tabs.into_iter().filter(|top| *top > 0).collect::<std::collections::BTreeSet<_>>().len()
-    };
     assert_eq!(groups(&window), 2, "two rows of panes at 1440 x 900");
-    let resize = |window: &mut Window, width, height| {
-        window.harness.set_size(egui::vec2(width, height));
-        window.harness.run();
-    };
     resize(&mut window, 853.0, 480.0);
     assert_eq!(groups(&window), 1, "one row where two could not be read");
     resize(&mut window, 1440.0, 900.0);

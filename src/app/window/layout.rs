@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use eframe::egui;
 use egui::Ui;
 use egui_tiles::{EditAction, Tile, Tree};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::auto_tabs::AutoTabs;
 use super::tiles::{self, Pane, Panes, Room};
@@ -16,6 +16,8 @@ use crate::viz::FIGURES;
 
 /// Deepest nesting of tiles that is loaded: no person splits a pane as often, and drawing recurses as deep.
 const MAX_DEPTH: usize = 32;
+/// The field of a stored layout for the room that the initial one is for.
+const INITIAL_FOR: &str = "initial_for";
 
 /// The panes in the middle of the window.
 pub struct Layout {
@@ -51,19 +53,29 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// The layout as a workspace stores it.
+    /// The layout as a finding or an undo step keeps it.
     pub fn value(&self) -> Value {
         value(&self.tree)
     }
 
-    /// Sets the layout to one that a workspace stored; ignores a value that is no valid layout.
+    /// The layout as a workspace stores it: the initial one with the room that it is for, as it follows that after a restart too.
+    pub fn stored(&self) -> Value {
+        let mut stored = self.value();
+        if self.is_first {
+            stored[INITIAL_FOR] = json!(self.room);
+        }
+        stored
+    }
+
+    /// Sets the layout to one that was kept; ignores a value that is no valid layout.
     pub fn set_value(&mut self, kept: &Value) {
         if let Ok(tree) = serde_json::from_value::<Tree<Pane>>(kept.clone())
             && tree != self.tree
             && is_valid(&tree)
         {
-            self.tree = tree;
-            self.is_first = false;
+            let room = serde_json::from_value(kept[INITIAL_FOR].clone()).ok();
+            (self.tree, self.is_first) = (tree, room.is_some());
+            self.room = room.unwrap_or(self.room);
         }
     }
 
@@ -197,8 +209,6 @@ fn title(tree: &Tree<Pane>, tile: egui_tiles::TileId, panels: &[Box<dyn Panel>])
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

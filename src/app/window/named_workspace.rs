@@ -91,7 +91,7 @@ impl MainWindow {
         let saved_as = self.workspace().map(Path::to_owned);
         let unsaved = self.is_unsaved(state);
         let saved_fingerprint = known(&self.named.fingerprint).clone();
-        Workspace { saved_as, unsaved, saved_fingerprint, ..state.workspace(self.layout.value()) }
+        Workspace { saved_as, unsaved, saved_fingerprint, ..state.workspace(self.layout.stored()) }
     }
 
     /// Takes over the layout and the file name of a session or workspace; the state takes over the rest.

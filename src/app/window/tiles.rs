@@ -31,7 +31,8 @@ const DATASET_PAGE: [[TabGroup; 2]; 2] =
     [[TabGroup::Classes, TabGroup::Confusion], [TabGroup::Images, TabGroup::Routing]];
 
 /// Size class of the area for panes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Room {
     /// Enough for two rows of panes.
     #[default]
