@@ -265,11 +265,11 @@ fn one_class(ui: &mut Ui, cx: &mut PanelContext<'_>, reference: &Trace) {
 /// Draws the head of a column: its name, its prediction, and the menu of what can be done with it.
 fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
     let Some(column) = cx.state.columns.get(&id) else { return };
-    let pinned = cx.state.selection.reference == Some(id);
-    let title = cx.state.column_title(id);
+    let (pinned, title) = (cx.state.selection.reference == Some(id), cx.state.column_title(id));
     ui.spacing_mut().item_spacing = Vec2::new(6.0, 2.0);
     ui.horizontal(|ui| {
-        let text = fit(ui, RichText::new(&title).size(14.5).strong(), width - 140.0);
+        let text = RichText::new(&title).size(14.5).strong();
+        let text = fit(ui, text, width - if pinned { 140.0 } else { 116.0 });
         let name = ui.selectable_label(cx.focus == Some(id), text).on_hover_text(&title);
         if name.clicked() {
             cx.send(Command::Focus(id));
