@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use eframe::egui;
 use egui::{ColorImage, Event};
+use percent_encoding::percent_decode_str;
 
 use super::WindowOrder;
 use super::exporter::{Exporter, Outcome};
@@ -46,34 +47,15 @@ pub fn orders(ctx: &egui::Context, exporter: &Exporter, far: bool) -> Vec<Window
 /// The files a text names by absolute paths, one a line; empty if any of them does not exist.
 fn paths(text: &str) -> Vec<PathBuf> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let decoded = |address: &str| PathBuf::from(&*percent_decode_str(address).decode_utf8_lossy());
     let path = |line: &str| match line.strip_prefix("file://") {
-        Some(address) if cfg!(windows) => PathBuf::from(decoded(address.trim_start_matches('/'))),
-        Some(address) => PathBuf::from(decoded(address)),
+        Some(address) if cfg!(windows) => decoded(address.trim_start_matches('/')),
+        Some(address) => decoded(address),
         // Quoted by *Copy as path* of Windows.
         None => line.strip_prefix('"').and_then(|path| path.strip_suffix('"')).unwrap_or(line).into(),
     };
     let paths: Vec<PathBuf> = lines.map(path).collect();
     if paths.iter().all(|path| path.is_absolute() && path.exists()) { paths } else { Vec::new() }
-}
-
-/// Decodes percent-encoded bytes, such as `%20`.
-fn decoded(address: &str) -> String {
-    let mut bytes = Vec::with_capacity(address.len());
-    let mut rest = address.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let code = after.get(..2).filter(|_| first == b'%').and_then(|code| std::str::from_utf8(code).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Writes the picture to a file named by its hash, so that the same picture is the same file; its path.
@@ -97,16 +79,15 @@ mod tests {
     #[test]
     fn a_text_names_files_only_where_all_are_there() {
         let folder = tempfile::tempdir().unwrap();
-        let [plain, spaced] = ["a.png", "b c.png"].map(|name| folder.path().join(name));
+        let [plain, spaced] = ["a.png", "b c 9%.png"].map(|name| folder.path().join(name));
         for path in [&plain, &spaced] {
             std::fs::write(path, "").unwrap();
         }
         let at = folder.path().display();
-        assert_eq!(paths(&format!("{at}/a.png\nfile://{at}/b%20c.png\n")), [plain.clone(), spaced]);
+        assert_eq!(paths(&format!("{at}/a.png\nfile://{at}/b%20c%209%.png\n")), [plain.clone(), spaced]);
         assert_eq!(paths(&format!("\"{at}/a.png\"")), [plain]);
         assert!(paths(&format!("{at}/a.png\n{at}/none.png")).is_empty());
         assert!(paths("some words").is_empty() && paths("").is_empty());
-        assert_eq!(decoded("100%"), "100%");
     }
 
     #[test]
