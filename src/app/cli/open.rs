@@ -20,7 +20,7 @@ use crate::app::window::panels::{self, PanelPlace};
 use crate::app::worker::{Worker, WorkerEnv};
 use crate::model::backbone::hub::{self, is_file_of_hub};
 use crate::model::device;
-use crate::model::io::atomic_file;
+use crate::model::io::temporary;
 
 /// Open the window with backbones, probes, runs, images, datasets or a workspace.
 ///
@@ -98,7 +98,7 @@ impl Open {
             Ok(app)
         })?;
         // A job that is still running begins no more files.
-        std::mem::forget(atomic_file::abandon());
+        std::mem::forget(temporary::abandon());
         Ok(ExitCode::SUCCESS)
     }
 

@@ -16,7 +16,7 @@ use anyhow::Context;
 
 use super::stdout::say;
 use crate::app::jobs::{Cancel, Working};
-use crate::model::io::atomic_file;
+use crate::model::io::temporary;
 
 /// The number of signals so far.
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
@@ -143,7 +143,7 @@ fn end() -> ! {
     // The lock is held until the process ends, at once: no other file is begun, and none that is gone is missed. A network disk
     // may be away.
     in_time(PATIENCE, || {
-        let _held = atomic_file::abandon();
+        let _held = temporary::abandon();
         exit();
     });
     exit()

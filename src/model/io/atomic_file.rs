@@ -3,32 +3,12 @@
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
 use super::failpoint;
 use super::temporary::{self, LEFT_AFTER, PREFIX};
-
-/// Temporary files and folders of this process; those since renamed or removed are dropped when the next is created.
-static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {
-    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Removes the temporary files of this process, for a caller that exits without waiting for other threads.
-/// As long as the returned guard is held, no thread can create another.
-pub fn abandon() -> MutexGuard<'static, Vec<PathBuf>> {
-    let temporaries = temporaries();
-    for path in &*temporaries {
-        // Fails if it has been renamed or removed by now, and once while another thread puts a last file into a folder.
-        let remove_folder = || std::fs::remove_dir_all(path);
-        let _ = std::fs::remove_file(path).or_else(|_| remove_folder()).or_else(|_| remove_folder());
-    }
-    temporaries
-}
 
 /// Writes `bytes` to a temporary file beside `path`, then renames it: a reader sees the old file or the new one.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -79,6 +59,10 @@ pub fn write_folder<E: From<io::Error>>(
     if !exists {
         return Ok(step(|| std::fs::rename(made.path(), path))?);
     }
+    step(|| match std::fs::read_dir(path)?.count() {
+        1 => Ok(()), // the temporary folder
+        _ => Err(ErrorKind::DirectoryNotEmpty.into()),
+    })?;
     for entry in std::fs::read_dir(made.path())? {
         let name = entry?.file_name();
         step(|| std::fs::rename(made.path().join(&name), path.join(&name)))?;
@@ -102,11 +86,7 @@ fn temporary_in<T: AsRef<Path>>(
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
     #[cfg(not(unix))]
     let _ = mode;
-    let mut temporaries = temporaries();
-    let made = step(|| create(&mut builder))?;
-    temporaries.retain(|path| path.exists());
-    temporaries.push(made.as_ref().to_owned());
-    Ok(made)
+    temporary::create(|| step(|| create(&mut builder)))
 }
 
 /// A temporary file beside its target, which [`finish`](Self::finish) renames to it; if dropped before, it is

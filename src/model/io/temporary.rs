@@ -1,13 +1,42 @@
-//! Temporary files and folders, beside their targets, that a killed process has left.
+//! Temporary files and folders beside their targets: those of this process, and those that a killed one has left.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Prefix of their names.
 pub(super) const PREFIX: &str = ".ssmprobe-";
 /// A folder that nothing was written into for this long was left by a killed process.
 pub(super) const LEFT_AFTER: Duration = Duration::from_hours(1);
+
+/// Temporary files and folders of this process; those since renamed or removed are dropped when the next is created.
+static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {
+    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the temporary files of this process, for a caller that exits without waiting for other threads.
+/// As long as the returned guard is held, no thread can create another.
+pub fn abandon() -> MutexGuard<'static, Vec<PathBuf>> {
+    let temporaries = temporaries();
+    for path in &*temporaries {
+        // Fails if it has been renamed or removed by now, and once while another thread puts a last file into a folder.
+        let remove_folder = || std::fs::remove_dir_all(path);
+        let _ = std::fs::remove_file(path).or_else(|_| remove_folder()).or_else(|_| remove_folder());
+    }
+    temporaries
+}
+
+/// Creates a temporary file or folder, for [`abandon`] to remove.
+pub(super) fn create<T: AsRef<Path>>(create: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let mut temporaries = temporaries();
+    let made = create()?;
+    temporaries.retain(|path| path.exists());
+    temporaries.push(made.as_ref().to_owned());
+    Ok(made)
+}
 
 /// Whether `name` is that of a temporary file or folder of this program.
 pub fn is_temporary(name: &str) -> bool {
@@ -82,6 +111,19 @@ mod tests {
         }
         write_folder(&new, |inside| write(&inside.join("weights"), b"x")).unwrap();
         assert!(!left.exists() && filled.exists() && new.join("weights").exists());
+    }
+
+    #[test]
+    fn a_folder_that_is_filled_from_elsewhere_meanwhile_keeps_what_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let weights = folder.path().join("weights");
+        let filled = write_folder(folder.path(), |inside| {
+            write(&weights, b"theirs")?;
+            write(&inside.join("weights"), b"ours")
+        });
+        assert_eq!(filled.unwrap_err().kind(), io::ErrorKind::DirectoryNotEmpty);
+        assert_eq!(std::fs::read(&weights).unwrap(), b"theirs");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
