@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::faults::tree;
-use super::run::{Desk, assert_resumes_to_the_same, done, fixture, inspect, program};
+use super::run::{Desk, done, fixture, inspect, program};
 
 pub fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
@@ -33,20 +33,17 @@ fn signal_twice(child: &Child) {
     }
 }
 
-/// Waits for a child: its exit code, its standard error, and the time that this took.
-pub fn end(mut child: Child) -> (Option<i32>, String, Duration) {
-    let begun = Instant::now();
-    let code = child.wait().expect("a child").code();
-    let took = begun.elapsed();
+/// Waits for a child: its exit code and its standard error.
+pub fn end(mut child: Child) -> (Option<i32>, String) {
     let mut stderr = String::new();
     child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("text");
-    (code, stderr, took)
+    (child.wait().expect("a child").code(), stderr)
 }
 
 pub fn until(what: &str, mut there: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !there() {
-        assert!(begun.elapsed() < Duration::from_mins(1), "{what} does not appear");
+        assert!(begun.elapsed() < Duration::from_mins(5), "{what} does not appear");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -80,10 +77,11 @@ fn a_silent_server_does_not_outlive_a_signal() {
     let port = server.local_addr().expect("an address").port();
     let child = start(&mut from_hub(&desk, port));
     let (connection, _) = server.accept().expect("a question");
+    let begun = Instant::now();
     signal(&child, "-TERM");
-    let (code, stderr, took) = end(child);
+    let (code, stderr) = end(child);
     assert_eq!(code, Some(130), "{stderr}");
-    assert!(Duration::from_secs(1) < took && took < Duration::from_secs(10), "{took:?}");
+    assert!(begun.elapsed() >= Duration::from_secs(2), "it had no time: {stderr}");
     assert!(
         stderr.contains("stopping; interrupt again to quit at once") && stderr.contains("stopped midway"),
         "{stderr}"
@@ -93,11 +91,9 @@ fn a_silent_server_does_not_outlive_a_signal() {
     // A second signal ends it at once.
     let child = start(&mut from_hub(&desk, port));
     let (connection, _) = server.accept().expect("a question");
-    signal(&child, "-INT");
-    std::thread::sleep(Duration::from_millis(100));
-    signal(&child, "-INT");
-    let (code, stderr, took) = end(child);
-    assert!(code == Some(130) && took < Duration::from_secs(1), "{code:?} after {took:?}: {stderr}");
+    signal_twice(&child);
+    let (code, stderr) = end(child);
+    assert!(code == Some(130) && !stderr.contains("stopped midway"), "{code:?}: {stderr}");
     drop(connection);
 }
 
@@ -115,12 +111,8 @@ fn a_pipe_that_nobody_reads_does_not_outlive_a_signal() {
     let mut child = command.stdout(Stdio::null()).stderr(stderr).spawn().expect("it starts");
     let connection = server.accept().expect("a question");
     signal(&child, "-TERM");
-    let ended = (0..1000).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        child.try_wait().expect("a child").is_some()
-    });
-    let _ = child.kill(); // fails if it has ended
-    assert_eq!((ended, child.wait().expect("a child").code()), (true, Some(130)));
+    until("the end", || child.try_wait().expect("a child").is_some());
+    assert_eq!(child.wait().expect("a child").code(), Some(130));
     drop((connection, unread));
     filling.join().expect("it ends");
 }
@@ -135,7 +127,7 @@ fn no_temporary_file_is_left() {
     let child = start(inspect.arg("--out").arg(&out));
     until("the summary that is being written", || has_temporary(&out));
     signal_twice(&child);
-    let (code, stderr, _) = end(child);
+    let (code, stderr) = end(child);
     assert_eq!(code, Some(130), "{stderr}");
     assert!(!has_temporary(&out) && !out.join("summary.csv").exists(), "{stderr}");
 
@@ -146,8 +138,8 @@ fn no_temporary_file_is_left() {
         start(scenes.args(["scenes", "--train", "100000", "--val", "12", "--out"]).arg(folder.join("set")));
     until("the first scene", || tree(&folder).keys().any(|name| name.ends_with(".png")));
     signal(&child, "-TERM");
-    let (code, stderr, took) = end(child);
-    assert!(code == Some(130) && took < Duration::from_secs(5), "{code:?} after {took:?}: {stderr}");
+    let (code, stderr) = end(child);
+    assert!(code == Some(130) && !stderr.contains("stopp"), "{code:?}: {stderr}");
     assert!(tree(&folder).is_empty(), "some of the scenes are left");
 }
 
@@ -162,7 +154,7 @@ fn a_training_that_nohup_started_outlives_its_terminal() {
     let before = epochs();
     until("later epochs", || epochs() > before + 10);
     signal(&child, "-TERM");
-    let (code, stderr, _) = end(child);
+    let (code, stderr) = end(child);
     assert_eq!(code, Some(130), "{stderr}");
 }
 
@@ -177,21 +169,24 @@ fn a_training_whose_starter_is_gone_is_saved() {
     until("a checkpoint", || desk.path("run/state/checkpoint.safetensors").exists());
     assert!(child.try_wait().expect("a child").is_none(), "its input has not ended");
     drop(input);
-    let (code, stderr, _) = end(child);
+    let (code, stderr) = end(child);
     assert_eq!(code, Some(130), "{stderr}");
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_training_that_is_ended_at_once_goes_on_to_the_same_bits() {
     let desk = Desk::new(36, 12);
-    done(&mut desk.train("whole", 40, &["--seeds", "1"]));
-    let child = start(&mut desk.train("cut", 40, &["--seeds", "1"]));
+    let Some(library) = super::preload::library(&desk.path("")) else { return };
+    done(&mut desk.train("whole", 4, &["--seeds", "1"]));
+    let cut = desk.train("cut", 4, &["--seeds", "1"]);
+    let child = start(&mut super::preload::hold(&library, cut, "cut/state/checkpoint.safetensors"));
     until("a checkpoint", || desk.path("cut/state/checkpoint.safetensors").exists());
     signal_twice(&child);
-    let (code, stderr, _) = end(child);
+    let (code, stderr) = end(child);
     assert_eq!(code, Some(130), "{stderr}");
     for folder in ["", "probes", "answers", "losses", "state"] {
         assert!(!has_temporary(&desk.path("cut").join(folder)), "{folder}");
     }
-    assert_resumes_to_the_same(&desk);
+    super::run::assert_resumes_to_the_same(&desk);
 }

@@ -1,5 +1,5 @@
 //! Imitates other file systems: a library that a program loads before the system's own refuses file locks, reports a full
-//! disk, or gives the machine another name, as environment variables say.
+//! disk, gives the machine another name, or holds a process at a file, as environment variables say.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -58,7 +58,38 @@ ssize_t write(int file, const void *bytes, size_t count) {
     }
     return own(file, bytes, count);
 }
+
+/* HOLD_AT: who has put a file in place whose path ends so waits as long as there is the file HOLD. */
+int rename(const char *from, const char *to) {
+    static int (*own)(const char *, const char *);
+    if (!own) own = (int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename");
+    int done = own(from, to);
+    const char *name = getenv("HOLD_AT");
+    size_t length = strlen(to), end = name ? strlen(name) : length + 1;
+    if (length >= end && !strcmp(to + length - end, name))
+        while (!access(getenv("HOLD"), F_OK)) usleep(2000);
+    return done;
+}
 "#;
+
+/// The file that is there while processes are held.
+fn hold_file(library: &Path) -> PathBuf {
+    library.with_extension("hold")
+}
+
+/// Holds a command, or a process that it starts, at the moment at which a file whose path ends with `name` is in its place,
+/// until [`release`]: however fast the machine is, it gets no further.
+pub fn hold(library: &Path, mut command: Command, name: &str) -> Command {
+    let file = hold_file(library);
+    fs::write(&file, "").expect("a file");
+    command.env("LD_PRELOAD", library).env("HOLD_AT", name).env("HOLD", file);
+    command
+}
+
+/// Lets those go on that are held.
+pub fn release(library: &Path) {
+    fs::remove_file(hold_file(library)).expect("a file");
+}
 
 /// Compiles the library into a folder; `None`, with a note, without a C compiler.
 pub fn library(folder: &Path) -> Option<PathBuf> {

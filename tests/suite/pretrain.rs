@@ -137,21 +137,25 @@ fn killed_anywhere_a_pretraining_goes_on_to_the_same_bits() {
 }
 
 /// Ctrl-C saves after a step; the folder alone suffices to resume.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[test]
 fn a_stopped_pretraining_is_kept_and_goes_on() {
     use crate::interrupts::{end, signal, start, until};
+    use crate::preload::{hold, library, release};
     let desk = TempDir::new().expect("a folder");
+    let Some(library) = library(desk.path()) else { return };
     pictures(desk.path());
-    let more = ["--epochs", "400", "--objective", "supervised"];
+    let more = ["--epochs", "4", "--objective", "supervised"];
     done(&mut pretrain(desk.path(), "undisturbed", &more));
     let cut = desk.path().join("cut");
-    let child = start(&mut pretrain(desk.path(), "cut", &more));
+    let training = pretrain(desk.path(), "cut", &more);
+    let child = start(&mut hold(&library, training, "cut/state/checkpoint.safetensors"));
     until("a checkpoint", || cut.join("state/checkpoint.safetensors").exists());
+    signal(&child, "-INT");
     let mut resume = pretrain(desk.path(), "cut", &["--resume"]);
     assert_ends(&mut resume, 1, &["is in use by another training process"]);
-    signal(&child, "-INT");
-    let (code, stderr, _) = end(child);
+    release(&library);
+    let (code, stderr) = end(child);
     assert_eq!(code, Some(130), "{stderr}");
     assert!(
         stderr.contains("`--resume` continues from there") && !cut.join("model.safetensors").exists(),
@@ -292,7 +296,7 @@ fn who_pretrains_on_another_machine_is_watched_which_is_said_and_left_to_it() {
         beat(beats);
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    let (code, stderr, _) = end(child);
+    let (code, stderr) = end(child);
     assert!(code == Some(1) && stderr.contains("elsewhere pre-trained last in "), "{code:?} {stderr}");
     assert!(stderr.contains("in use by another training process on elsewhere"), "{stderr}");
 }

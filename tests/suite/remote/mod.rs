@@ -250,7 +250,7 @@ fn a_worker_that_is_killed_is_told_of() {
     let desk = Desk::new(60, 1);
     let (client, server, out) = start_local_job(&desk);
     kill(server);
-    let (code, stderr, _) = end(client);
+    let (code, stderr) = end(client);
     assert!(code == Some(1) && stderr.contains("the connection was lost (signal: 9"), "{code:?} {stderr}");
     assert!(stderr.contains("the worker on this machine") && stderr.contains("the same command"), "{stderr}");
     assert!(!has_temporary(&out) && !out.join("summary.csv").exists());
@@ -262,7 +262,7 @@ fn ctrl_c_stops_the_work_elsewhere_and_keeps_what_was_done() {
     let (client, server, out) = start_local_job(&desk);
     until("a first result", || tree(&out).keys().any(|name| name.ends_with(".npz")));
     signal(&client, "-INT");
-    let (code, stderr, _) = end(client);
+    let (code, stderr) = end(client);
     assert_eq!(code, Some(130), "{stderr}");
     let table = fs::read_to_string(out.join("summary.csv")).expect("the summary");
     let own = |name: &&String| name.ends_with(".npz") && !name.ends_with(".causal.npz");

@@ -126,41 +126,11 @@ fn what_is_explained_through_ssh_has_the_same_bytes() {
     same_elsewhere(&|| everything(&out), &there, &out);
 }
 
-#[test]
-fn what_is_evaluated_through_ssh_has_the_same_bytes() {
-    let Some(sshd) = Sshd::start() else { return };
-    let desk = Desk::new(6, 6);
-    let out = desk.path("evaluations");
-    let eval = || {
-        let mut eval = desk.on_data("eval", "cache");
-        eval.arg("--json").arg("--probe").arg(desk.path("gap.safetensors")).arg("--evaluation").arg(&out);
-        eval
-    };
-    crate::run::done(&mut desk.train("run", 1, &["--seeds", "1"]));
-    fs::copy(desk.path("run/probes/sinkhorn-s0-best.safetensors"), desk.path("gap.safetensors"))
-        .expect("a copy");
-    let there = |command: &mut Command| sshd.on(command, env!("CARGO_BIN_EXE_ssmprobe"));
-    same_elsewhere(&eval, &there, &out);
-}
-
 /// `ssmprobe extract` of two layers, into a cache.
 fn extract(desk: &Desk, cache: &str) -> Command {
     let mut command = desk.on_data("extract", cache);
     command.args(["--layers", "1,last"]);
     command
-}
-
-#[test]
-fn tokens_taken_through_ssh_are_those_taken_here() {
-    let Some(sshd) = Sshd::start() else { return };
-    let desk = Desk::new(80, 6);
-    crate::run::done(&mut extract(&desk, "here"));
-    let mut there = extract(&desk, "there");
-    sshd.on(&mut there, env!("CARGO_BIN_EXE_ssmprobe"));
-    assert_ends(&mut there, 0, &["tokens of 86 of 86 images"]);
-    let [here, there] = ["here", "there"].map(|cache| tree(&desk.path(cache)));
-    assert!(here.keys().filter(|name| name.ends_with(".safetensors")).count() == 4, "{:?}", here.keys());
-    assert!(here == there, "other bytes");
 }
 
 #[test]
@@ -188,6 +158,7 @@ fn a_disk_that_is_full_at_the_other_end_is_named_and_what_was_taken_stays() {
     let mut there = extract(&desk, "there");
     sshd.on(&mut there, real);
     crate::run::done(&mut there);
+    assert_eq!(here.keys().filter(|name| name.ends_with(".safetensors")).count(), 2 * 3, "{:?}", here.keys());
     assert!(tree(&cache) == here);
 }
 
@@ -236,7 +207,7 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
     // The worker is killed.
     let (client, server) = begin();
     kill(server);
-    let (code, stderr, _) = end(client);
+    let (code, stderr) = end(client);
     assert!(
         code == Some(1) && stderr.contains("the connection was lost") && stderr.contains(&sshd.place()),
         "{stderr}"
@@ -247,7 +218,7 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
     let ssh = children(client.id());
     assert_eq!(ssh.len(), 1);
     kill(ssh[0]);
-    let (code, stderr, _) = end(client);
+    let (code, stderr) = end(client);
     assert!(code == Some(1) && stderr.contains("the connection was lost (signal: 9"), "{stderr}");
     until("the end of the worker", || !is_alive(server));
 }

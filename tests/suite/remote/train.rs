@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use super::sshd::Sshd;
 use super::{children, end, is_alive, kill, signal, start, until};
 use crate::faults::tree;
+use crate::preload::{hold, library, release};
 use crate::run::{
     Desk, assert_ends, assert_same_training, backbone, done, files, json, program, run, succeeds,
 };
@@ -48,20 +50,41 @@ fn a_training_elsewhere_says_what_one_here_says_and_makes_the_same() {
     assert_eq!(events.last().expect("an end")["finished"], true);
 }
 
+/// Waits until a client has found the training; what it said, and where the rest is read.
+fn finds(client: &mut Child) -> (String, BufReader<ChildStderr>) {
+    let mut lines = BufReader::new(client.stderr.take().expect("piped"));
+    let mut stderr = String::new();
+    while !stderr.contains("found as process") {
+        assert!(lines.read_line(&mut stderr).expect("text") > 0, "{stderr}");
+    }
+    (stderr, lines)
+}
+
+/// Lets a client find the training, which is held, and follow it to its end.
+fn follows(client: &mut Command, library: &Path) {
+    let mut client = start(client);
+    let (mut stderr, mut lines) = finds(&mut client);
+    release(library);
+    lines.read_to_string(&mut stderr).expect("text");
+    assert!(client.wait().expect("a child").success(), "{stderr}");
+}
+
 #[test]
 fn ctrl_c_leaves_it_running_and_the_command_it_names_follows_it() {
     let desk = Desk::new(24, 12);
-    done(&mut desk.train("here", 300, &[]));
-    let client = start(&mut there(&desk, "there", 300));
+    let Some(library) = library(&desk.path("")) else { return };
+    done(&mut desk.train("here", 4, &[]));
+    let train = there(&desk, "there", 4);
+    let client = start(&mut hold(&library, train, "there/state/checkpoint.safetensors"));
     until("an epoch", || epochs(&desk, "there") > 0);
     let pid = training_pid(&desk, "there");
     signal(&client, "-INT");
-    let (code, stderr, _) = end(client);
+    let (code, stderr) = end(client);
     assert_eq!(code, Some(130), "{stderr}");
     assert!(stderr.contains(&format!("save and stop it: kill {pid}")), "{stderr}");
     let look =
         stderr.lines().find_map(|line| line.split_once("Follow it again: ssmprobe ")).expect("a command").1;
-    done(program().args(look.split(' ')));
+    follows(program().args(look.split(' ')), &library);
     assert_same(&desk, "there");
     until("the end of the training", || !is_alive(pid));
 }
@@ -95,7 +118,7 @@ fn a_sweep_of_layers_and_rates_through_ssh_is_one_here() {
 #[test]
 fn a_training_whose_disk_is_full_says_so_and_goes_on_where_there_is_room() {
     let desk = Desk::new(24, 12);
-    let Some(library) = crate::preload::library(&desk.path("")) else { return };
+    let Some(library) = library(&desk.path("")) else { return };
     done(&mut desk.train("here", 40, &[]));
     let out = desk.path("there");
     let full = |after: &str| {
@@ -116,15 +139,15 @@ fn a_training_whose_disk_is_full_says_so_and_goes_on_where_there_is_room() {
 #[test]
 fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
     let desk = Desk::new(24, 12);
-    let Some(library) = crate::preload::library(&desk.path("")) else { return };
+    let Some(library) = library(&desk.path("")) else { return };
     let sign = desk.path("there/train.lock.owner.json");
     let there = || {
-        let mut command = there(&desk, "there", 300);
+        let mut command = there(&desk, "there", 4);
         command.env("LD_PRELOAD", &library).env("NO_LOCKS", "1");
         command
     };
-    done(&mut desk.train("here", 300, &[]));
-    let client = start(&mut there());
+    done(&mut desk.train("here", 4, &[]));
+    let client = start(&mut hold(&library, there(), "there/state/checkpoint.safetensors"));
     until("an epoch", || epochs(&desk, "there") > 0);
     let pid = training_pid(&desk, "there");
     let owner = fs::read_to_string(&sign).expect("a sign");
@@ -134,7 +157,7 @@ fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
     children(client.id()).into_iter().for_each(kill);
     signal(&client, "-KILL");
     assert_eq!(end(client).0, None);
-    done(there().arg("--resume"));
+    follows(there().arg("--resume"), &library);
     assert_same(&desk, "there");
     until("the end of the training", || !is_alive(pid));
     assert!(!sign.exists(), "it is given back");
@@ -143,7 +166,7 @@ fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
 #[test]
 fn who_trains_on_another_machine_is_left_to_it_where_locks_are_of_one_machine() {
     let desk = Desk::new(24, 12);
-    let Some(library) = crate::preload::library(&desk.path("")) else { return };
+    let Some(library) = library(&desk.path("")) else { return };
     let there = |host: &str| {
         fs::write(desk.path(host), format!("{host}\n")).expect("a file");
         let mut command = there(&desk, "there", 100_000);
@@ -157,11 +180,7 @@ fn who_trains_on_another_machine_is_left_to_it_where_locks_are_of_one_machine() 
     let before = log();
     let mut other = start(there("south").env("OWN_LOCKS", "1").arg("--resume"));
     // The owner file is watched for a sign of life, which takes at most 15 s.
-    let mut lines = BufReader::new(other.stderr.take().expect("piped"));
-    let mut stderr = String::new();
-    while !stderr.contains("found as process") {
-        assert!(lines.read_line(&mut stderr).expect("text") > 0, "{stderr}");
-    }
+    let (mut stderr, mut lines) = finds(&mut other);
     signal(&other, "-INT");
     lines.read_to_string(&mut stderr).expect("text");
     let code = other.wait().expect("a child").code();
@@ -212,7 +231,7 @@ fn what_goes_wrong_there_is_told_here() {
             .expect("kill runs")
             .success()
     );
-    let (code, stderr, _) = end(client);
+    let (code, stderr) = end(client);
     assert!(code == Some(1) || code == Some(130), "{stderr}");
     assert!(stderr.contains("stopped and saved"), "{stderr}");
 }
@@ -231,7 +250,7 @@ fn a_training_never_notices_that_ssh_or_a_worker_is_killed() {
     let first = ssh().expect("ssh runs");
     kill(first);
     until("another connection", || ssh().is_some_and(|ssh| ssh != first) || epochs(&desk, "there") >= 1200);
-    let (code, stderr, _) = end(client);
+    let (code, stderr) = end(client);
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("connection lost; the training keeps running there"), "{stderr}");
     assert!(

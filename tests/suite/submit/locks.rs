@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::{assert_same, jobs, process};
 use crate::interrupts::{end, send, signal, start, until};
-use crate::preload::library;
+use crate::preload::{hold, library, release};
 use crate::run::{Desk, assert_ends, done};
 
 #[test]
@@ -18,7 +18,8 @@ fn tasks_run_here_where_there_are_no_locks() {
     };
     let folder = desk.path("parts");
     let owner_file = folder.join("tasks/state/.lock.owner.json");
-    done(&mut on(desk.train("parts", 400, &["--submit", "local", "--tasks", "2", "--array-limit", "2"])));
+    let submit = desk.train("parts", 4, &["--submit", "local", "--tasks", "2", "--array-limit", "2"]);
+    done(&mut hold(&library, on(submit), "tasks/2/state/checkpoint.safetensors"));
     assert!(owner_file.exists(), "whoever runs the tasks says so");
     assert_ends(&mut on(jobs(&folder, &["--work"])), 2, &["another process is running the tasks"]);
     until("a checkpoint", || folder.join("tasks/2/state/checkpoint.safetensors").exists());
@@ -27,9 +28,10 @@ fn tasks_run_here_where_there_are_no_locks() {
     send("-KILL", process(words).expect("it works"));
     until("the end of the process", || process(words).is_none());
     assert!(owner_file.exists());
+    release(&library);
     done(&mut on(jobs(&folder, &["--retry", "--wait"])));
     assert!(!owner_file.exists(), "it is given back");
-    done(&mut desk.train("whole", 400, &[]));
+    done(&mut desk.train("whole", 4, &[]));
     assert_same(&folder, &desk.path("whole"));
 }
 
@@ -57,7 +59,7 @@ fn two_machines_that_share_a_folder_without_locks_leave_a_run_to_one() {
     let again = start(&mut train("north"));
     until("another epoch", || epochs() > before);
     signal(&again, "-TERM");
-    let (code, stderr, _) = end(again);
+    let (code, stderr) = end(again);
     assert_eq!(code, Some(130), "{stderr}");
     assert!(!desk.path("run/state/owner.json").exists());
 }

@@ -12,7 +12,8 @@ use serde_json::Value;
 use ssmprobe::model::train::run::Run;
 
 use crate::faults::tree;
-use crate::interrupts::{send, until};
+use crate::interrupts::{end, send, signal, start, until};
+use crate::preload::{hold, library, release};
 use crate::run::{Desk, assert_ends, backbone, done, entries, lines, program, run, succeeds, tables};
 
 mod chaos;
@@ -182,7 +183,9 @@ fn a_killed_task_is_named_and_goes_on() {
     let desk = Desk::new(36, 12);
     let folder = desk.path("parts");
     let words = ["--part=1/2", folder.to_str().expect("text")];
-    done(&mut desk.train("parts", 40, &["--submit", "local"]));
+    let Some(library) = library(&desk.path("")) else { return };
+    let submit = desk.train("parts", 4, &["--submit", "local"]);
+    done(&mut hold(&library, submit, "tasks/1/state/checkpoint.safetensors"));
     until("a checkpoint of the first task", || folder.join("tasks/1/state/checkpoint.safetensors").exists());
     send("-KILL", process(words).expect("it trains"));
     let words =
@@ -196,7 +199,7 @@ fn a_killed_task_is_named_and_goes_on() {
     assert!(!folder.join("run.json").exists());
 
     assert_ends(&mut jobs(&folder, &["--retry", "--wait"]), 0, &["submitted 2 tasks"]);
-    done(&mut desk.train("whole", 40, &[]));
+    done(&mut desk.train("whole", 4, &[]));
     assert_same(&folder, &desk.path("whole"));
     assert_ends(&mut jobs(&folder, &["--retry"]), 0, &["nothing to submit"]);
 }
@@ -207,14 +210,16 @@ fn ctrl_c_ends_the_wait_and_not_the_tasks() {
     let desk = Desk::new(36, 12);
     let folder = desk.path("parts");
     let words = ["--part=2/2", folder.to_str().expect("text")];
+    let Some(library) = library(&desk.path("")) else { return };
     let submit = ["--submit", "local", "--tasks", "2", "--array-limit", "2", "--wait"];
-    let client = crate::interrupts::start(desk.train("parts", 300, &submit).process_group(0));
+    let mut submit = hold(&library, desk.train("parts", 4, &submit), "tasks/2/state/checkpoint.safetensors");
+    let client = start(submit.process_group(0));
     until("a checkpoint", || folder.join("tasks/2/state/checkpoint.safetensors").exists());
     let task = process(words).expect("it trains");
     // Like a terminal, to the whole process group.
     let group = format!("-{}", client.id());
     assert!(Command::new("kill").args(["-INT", "--", &group]).status().expect("kill runs").success());
-    let (code, stderr, _) = crate::interrupts::end(client);
+    let (code, stderr) = end(client);
     assert_eq!(code, Some(130), "{stderr}");
     let look = format!(
         "the tasks keep running; `ssmprobe jobs {}` shows them, --wait waits for them",
@@ -223,8 +228,9 @@ fn ctrl_c_ends_the_wait_and_not_the_tasks() {
     assert!(stderr.contains(&look), "{stderr}");
     assert_eq!(process(words), Some(task));
     assert_eq!(states(&mut jobs(&folder, &["--json"]))["train-2"], "running");
+    release(&library);
     assert_ends(&mut jobs(&folder, &["--wait"]), 0, &["4 of 4 tasks done"]);
-    done(&mut desk.train("whole", 300, &[]));
+    done(&mut desk.train("whole", 4, &[]));
     assert_same(&folder, &desk.path("whole"));
 }
 
@@ -232,15 +238,23 @@ fn ctrl_c_ends_the_wait_and_not_the_tasks() {
 fn tasks_that_are_ended_save_and_go_on() {
     let desk = Desk::new(36, 12);
     let folder = desk.path("parts");
-    done(&mut desk.train("parts", 120, &["--submit", "local", "--array-limit", "2"]));
+    let Some(library) = library(&desk.path("")) else { return };
+    let submit = desk.train("parts", 4, &["--submit", "local", "--array-limit", "2"]);
+    done(&mut hold(&library, submit, "tasks/2/state/checkpoint.safetensors"));
     until("a checkpoint", || folder.join("tasks/2/state/checkpoint.safetensors").exists());
-    done(&mut jobs(&folder, &["--cancel"]));
+    let cancel = start(&mut jobs(&folder, &["--cancel"]));
+    until("the task is asked to stop", || {
+        fs::read_to_string(folder.join("tasks/log/train-2.txt")).is_ok_and(|log| log.contains("stopping"))
+    });
+    release(&library);
+    let (code, stderr) = end(cancel);
+    assert_eq!(code, Some(0), "{stderr}");
     let words = ["--part=", folder.to_str().expect("text")];
     assert_eq!(process(words), None);
     let how = states(&mut jobs(&folder, &["--json"]));
-    assert!(how.values().any(|state| state == "stopped") && how["join"] == "not-handed-in", "{how:?}");
+    assert!(how["train-2"] == "stopped" && how["join"] == "not-handed-in", "{how:?}");
     done(&mut jobs(&folder, &["--retry", "--wait"]));
-    done(&mut desk.train("whole", 120, &[]));
+    done(&mut desk.train("whole", 4, &[]));
     assert_same(&folder, &desk.path("whole"));
 }
 
@@ -265,10 +279,10 @@ fn tasks_end_with_whoever_runs_them_and_nothing_is_changed_beside_him() {
     until("the end of the second", || process(words).is_none());
     // The ended task is started again by another worker.
     done(&mut jobs(&folder, &["--cancel"]));
-    let worker = crate::interrupts::start(&mut jobs(&folder, &["--work"]));
+    let worker = start(&mut jobs(&folder, &["--work"]));
     until("the second again", || process(words).is_some());
-    crate::interrupts::signal(&worker, "-TERM");
-    crate::interrupts::end(worker);
+    signal(&worker, "-TERM");
+    end(worker);
     assert_eq!(process(words), None);
 }
 
@@ -353,7 +367,7 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     until("an image is asked about", || {
         fs::read_to_string(&log).is_ok_and(|log| log.contains("keeping three numbers"))
     });
-    crate::interrupts::signal(&stopped, "-TERM");
+    signal(&stopped, "-TERM");
     assert!(matches!(stopped.wait().expect("a child").code(), Some(0 | 130)));
     done(&mut eval(&desk, "parts", &part));
     let (code, _, stderr) = run(&mut eval(&desk, "parts", &[&masks[..], &["--join", "1"]].concat()));
@@ -364,53 +378,26 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
 #[test]
 fn a_task_waits_for_another_that_trains_the_same() {
     let desk = Desk::new(36, 12);
-    done(&mut desk.train("whole", 60, &[]));
-    let part = |part: &str| desk.train("parts", 60, &["--resume", "--part", part]);
-    let first = crate::interrupts::start(&mut part("1/2"));
+    let Some(library) = library(&desk.path("")) else { return };
+    let part = |part: &str| desk.train("parts", 2, &["--resume", "--part", part]);
+    let first = start(&mut hold(&library, part("1/2"), "tasks/1/state/checkpoint.safetensors"));
     until("a checkpoint", || desk.path("parts/tasks/1/state/checkpoint.safetensors").exists());
-    crate::interrupts::signal(&first, "-STOP");
     let log = fs::File::create(desk.path("log")).expect("a file");
     let mut second = part("1/2").stderr(log).spawn().expect("it starts");
     until("the second waits", || {
         fs::read_to_string(desk.path("log")).is_ok_and(|log| log.contains("this task waits for it"))
     });
-    crate::interrupts::signal(&first, "-CONT");
-    let (code, _, _) = crate::interrupts::end(first);
-    assert_eq!(code, Some(0));
+    release(&library);
+    assert_eq!(end(first).0, Some(0));
     assert!(second.wait().expect("a child").success());
-    // Outside of tasks it does not wait: the user gets an error.
     done(&mut part("2/2"));
-    let first = Run::open(&desk.path("parts/tasks/2")).expect("a run");
-    assert_eq!(first.manifest.seeds, [1]);
-}
-
-#[test]
-fn a_run_that_another_machine_trains_is_left_to_it() {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    let desk = Desk::new(24, 12);
-    done(&mut desk.train("run", 1, &[]));
-    let sign = |beats: u64| {
-        let text = format!("{{\"host\":\"elsewhere\",\"boot\":\"b\",\"process\":7,\"beats\":{beats}}}");
-        ssmprobe::model::io::atomic_file::write(&desk.path("run/state/owner.json"), text.as_bytes())
-            .expect("a sign");
-    };
-    sign(0);
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for beats in 1.. {
-                if over.load(Ordering::Relaxed) {
-                    break;
-                }
-                sign(beats);
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
-        });
-        let (code, _, stderr) = run(&mut desk.train("run", 1, &["--resume"]));
-        over.store(true, Ordering::Relaxed);
-        assert!(code == 1 && stderr.contains("on elsewhere"), "{stderr}");
-        assert!(stderr.contains("elsewhere trained last in"), "{stderr}");
-    });
+    for (task, seed) in [("1", 0), ("2", 1)] {
+        let run = Run::open(&desk.path("parts/tasks").join(task)).expect("a run");
+        assert_eq!(
+            (run.manifest.seeds.as_slice(), run.outcomes().expect("outcomes").len()),
+            (&[seed][..], 2)
+        );
+    }
 }
 
 #[test]
