@@ -267,9 +267,8 @@ fn a_pane_offers_to_compute_what_nobody_asked_for() {
     let all = app.state.library.images.keys().map(|image| (column, *image)).collect();
     app.dispatch(Command::ShowSheet(all));
     let asked = window.take_requests();
-    let many = asked.into_iter().find_map(|request| match request {
-        Request::Compute(_, Compute::ExplainMany(look)) => Some(look.settings.attributions),
-        _ => None,
-    });
+    let many = asked
+        .into_iter()
+        .find_map(pick!(Request::Compute(_, Compute::ExplainMany(look)) => look.settings.attributions));
     assert_eq!((many, found(&window)), (Some(AttributionSet::default()), vec![Attribution::Gradient]));
 }

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use eframe::egui;
 use egui_kittest::kittest::Queryable as _;
@@ -15,7 +14,7 @@ use ssmprobe::app::jobs::removal::RemovalRequest;
 use ssmprobe::app::jobs::stability;
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainSettings,
-    Fetch, Files, ImageId, JobId, ProbeId, Progress, Request, Unit,
+    Fetch, Files, ImageId, JobId, ProbeId, Request, Unit,
 };
 use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::Settings;
@@ -95,10 +94,7 @@ fn open_dataset(path: &Path) -> (Desk, Arc<EvalSplit>, Request) {
     let path = path.to_owned();
     let events =
         desk.job(Request::Files(JobId(50), Files::OpenDataset { entry: DatasetId(9), path, split: None }));
-    let opened = events.into_iter().find_map(|event| match event {
-        Event::DatasetOpened { part, .. } => Some(part),
-        _ => None,
-    });
+    let opened = events.into_iter().find_map(pick!(Event::DatasetOpened { part, .. } => part));
     let part = opened.expect("a dataset");
     let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
     let (subjects, regions) = (vec![subject(1), subject(2)], RegionSource::default());
@@ -464,26 +460,17 @@ fn with_dataset() -> (State, Arc<EvalSplit>) {
 
 /// The evaluation among requests: its job, and what it is of.
 fn evaluation_asked(requests: Vec<Request>) -> Option<(JobId, EvalRequest)> {
-    requests.into_iter().find_map(|request| match request {
-        Request::Compute(job, Compute::Evaluate(ask)) => Some((job, ask)),
-        _ => None,
-    })
+    requests.into_iter().find_map(pick!(Request::Compute(job, Compute::Evaluate(ask)) => (job, ask)))
 }
 
 /// The explanation among requests.
 fn look_asked(requests: Vec<Request>) -> Option<Explain> {
-    requests.into_iter().find_map(|request| match request {
-        Request::Compute(_, Compute::Explain(look)) => Some(look),
-        _ => None,
-    })
+    requests.into_iter().find_map(pick!(Request::Compute(_, Compute::Explain(look)) => look))
 }
 
 /// The stability measurement among requests: its job, and what it is of.
 fn stability_asked(requests: Vec<Request>) -> Option<(JobId, stability::StabilityRequest)> {
-    requests.into_iter().find_map(|request| match request {
-        Request::Compute(job, Compute::Stability(ask)) => Some((job, ask)),
-        _ => None,
-    })
+    requests.into_iter().find_map(pick!(Request::Compute(job, Compute::Stability(ask)) => (job, ask)))
 }
 
 /// The job and the entry of the first request, which must be to open a dataset.
@@ -652,14 +639,7 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         window.click_first("Evaluate shown probes on the dataset");
         let (job, ask) = evaluation_asked(window.take_requests()).expect(id);
         assert_eq!(ask.subjects.len(), 2);
-        let progress = Progress {
-            what: "Evaluating sinkhorn".into(),
-            done: 3,
-            total: Some(9),
-            unit: Unit::Items,
-            elapsed: Duration::from_secs(3),
-            left: None,
-        };
+        let progress = state::progress("Evaluating sinkhorn", [3, 9], Unit::Items, 3);
         window.deliver([Event::Started(job), Event::Progress(job, progress)]);
         assert!(window.has("Evaluating sinkhorn"), "{id} does not say that it is busy");
         assert!(window.idle(), "{id}: work alone is no reason to repaint");
@@ -1156,10 +1136,8 @@ fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds
         let (image, place) = (ImageId(1), fixture("images/one.png").into());
         let ask = stability::StabilityRequest { subject: subject(probe), image, place, seed: 0, draw: 0 };
         let events = desk.job(Request::Compute(JobId(job), Compute::Stability(ask)));
-        let answer = events.into_iter().find_map(|event| match event {
-            Event::StabilityMeasured { answer, .. } => Some(answer.result),
-            _ => None,
-        });
+        let answer =
+            events.into_iter().find_map(pick!(Event::StabilityMeasured { answer, .. } => answer.result));
         answer.expect("an answer")
     };
     let found = ask(1, 60).expect("an order");
@@ -1260,10 +1238,9 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
             draw: part.samples[image] as u64,
         };
         let events = desk.job(Request::Compute(JobId(60 + probe), Compute::Removal(request)));
-        let alone = events.into_iter().find_map(|event| match event {
-            Event::RemovalMeasured { answer, .. } => Some(answer.expect("curves")),
-            _ => None,
-        });
+        let alone = events
+            .into_iter()
+            .find_map(pick!(Event::RemovalMeasured { answer, .. } => answer.expect("curves")));
         let alone = alone.expect("an answer");
         for (mode, ranking) in
             [(Mode::Frozen, "evidence"), (Mode::Pixels, "gradient"), (Mode::Pixels, "random")]

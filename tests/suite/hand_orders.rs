@@ -222,7 +222,8 @@ fn an_order_says_how_it_was_read_and_fits_images_of_its_length_alone() {
             question(None, &nulls),
         )
     };
-    assert!(read("gap").is_err());
+    let refused = read("gap").expect_err("it reads no order").to_string();
+    assert!(refused.contains("gap has no reading order"), "{refused}");
     let (trace, reading) = read("bi-gru").expect("a recurrent head reads in any order");
     assert!(reading.is_none() && matches!(trace.order_test, Some(OrderTest::None { .. })));
     assert_eq!(order(&trace), raster().tokens());
@@ -423,10 +424,8 @@ fn explain_results(look: &Explain, probe: &Probe, tokens: &Tokens) -> Vec<Explai
 
 /// Answers the explain request among `requests`; whether there is one.
 fn answer_explain(state: &mut State, requests: Vec<Request>, probe: &Probe, tokens: &Tokens) -> bool {
-    let look = requests.into_iter().find_map(|request| match request {
-        Request::Compute(job, Compute::Explain(look)) => Some((job, look)),
-        _ => None,
-    });
+    let look =
+        requests.into_iter().find_map(pick!(Request::Compute(job, Compute::Explain(look)) => (job, look)));
     let Some((job, look)) = look else { return false };
     state.apply(Event::Explained { job, seen: explain_results(&look, probe, tokens) });
     state.apply(Event::Finished(job));

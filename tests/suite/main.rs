@@ -1,5 +1,15 @@
 //! The integration tests, one module per subject, in one binary so that the large dependencies are linked once.
 
+/// A closure for `find_map` and `filter_map`: the value, of what has the pattern.
+macro_rules! pick {
+    ($pattern:pat $(if $so:expr)? => $value:expr) => {
+        |one| match one {
+            $pattern $(if $so)? => Some($value),
+            _ => None,
+        }
+    };
+}
+
 mod ablation;
 mod anchors;
 mod annotations;

@@ -37,10 +37,7 @@ fn the_worker_removes_tokens_and_patches_as_inspect_does() {
         let request = RemovalRequest { subject, place: path.clone().into(), class, spec, draw: 0 };
         let events = desk.job(Request::Compute(JobId(job), Compute::Removal(request)));
         let reports = events.iter().filter(|event| matches!(event, Event::Progress(..))).count();
-        let answer = events.into_iter().find_map(|event| match event {
-            Event::RemovalMeasured { answer, .. } => Some(answer),
-            _ => None,
-        });
+        let answer = events.into_iter().find_map(pick!(Event::RemovalMeasured { answer, .. } => answer));
         assert!(reports > 0 || answer.as_ref().is_some_and(Result::is_err), "nobody is told how far it is");
         answer.expect("an answer")
     };
@@ -105,10 +102,8 @@ fn curves_of_a_backbone_that_is_opened_with_other_options_meanwhile_are_not_mixe
 }
 
 fn removal_request(requests: Vec<Request>) -> (JobId, RemovalRequest) {
-    let asked = requests.into_iter().find_map(|request| match request {
-        Request::Compute(job, Compute::Removal(ask)) => Some((job, ask)),
-        _ => None,
-    });
+    let asked =
+        requests.into_iter().find_map(pick!(Request::Compute(job, Compute::Removal(ask)) => (job, ask)));
     asked.expect("it is asked for")
 }
 

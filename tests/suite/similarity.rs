@@ -343,10 +343,7 @@ fn comparing_is_a_job_that_may_fail_or_be_ended() {
     let (dataset, column) = (state.dataset().expect("one").0, focus(state));
     let ask = |state: &mut State| {
         let requests = state.dispatch(Command::CompareImages(dataset, column));
-        requests.into_iter().find_map(|request| match request {
-            Request::Compute(job, Compute::Similarity(ask)) => Some((job, ask)),
-            _ => None,
-        })
+        requests.into_iter().find_map(pick!(Request::Compute(job, Compute::Similarity(ask)) => (job, ask)))
     };
     let (job, asked) = ask(state).expect("asked");
     assert_eq!((asked.similarity, asked.grid), (Similarity::Cosine, Grid::new(2, 2)));

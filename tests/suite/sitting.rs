@@ -14,7 +14,7 @@ use ssmprobe::app::state::command::Command;
 use ssmprobe::app::worker::{Worker, WorkerEnv};
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// A window, and the folder with its settings and its worker's files.
 pub struct Sitting {

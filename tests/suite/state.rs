@@ -183,6 +183,12 @@ pub(super) fn trained_on(name: &str, token_spec: TokenSpec) -> ProbeInfo {
     ProbeInfo { trained, ..probe(name, 24) }
 }
 
+/// Progress of so many units of so many, after these seconds.
+pub(super) fn progress(what: &str, [done, total]: [u64; 2], unit: Unit, seconds: u64) -> Progress {
+    let elapsed = Duration::from_secs(seconds);
+    Progress { what: what.into(), done, total: Some(total), unit, elapsed, left: None }
+}
+
 pub(super) fn column(state: &State, at: usize) -> ColumnId {
     *state.columns.get_index(at).expect("a column").0
 }
@@ -274,10 +280,9 @@ fn backbones_read_images_as_the_open_probes_were_trained() {
         let requests = state.dispatch(Command::OpenProbes(vec![format!("{name}.safetensors").into()]));
         let (job, entry) = probe_asked(&requests);
         let requests = state.apply(Event::ProbeOpened { job, entry, info: trained_on(name, token_spec) });
-        let options = requests.iter().find_map(|request| match request {
-            Request::Fetch(_, Fetch::OpenBackbone { options, .. }) => Some(*options),
-            _ => None,
-        });
+        let options = requests
+            .iter()
+            .find_map(pick!(Request::Fetch(_, Fetch::OpenBackbone { options, .. }) => *options));
         play(&mut state, requests);
         (options, state.library.fit(entry), state.training.form.tokens.token_spec)
     };
@@ -567,16 +572,6 @@ fn settings_are_taken_back_and_a_slider_is_one_step() {
     let look = ExplainSettings { rho: Some(0.9), ..ExplainSettings::default() };
     let asked = does(&mut state, Command::SetExplainSettings(look)).expect("a look");
     assert_eq!(asked.1.settings, look);
-    for number in 0..200 {
-        state.dispatch(Command::SetShared(number % 2 == 0));
-        state.dispatch(Command::SetDifference(number % 2 == 0));
-    }
-    let mut steps = 0;
-    while state.undo_text().is_some() {
-        state.dispatch(Command::Undo);
-        steps += 1;
-    }
-    assert_eq!(steps, 64, "steps that are kept");
 }
 
 #[test]
@@ -584,15 +579,7 @@ fn jobs_say_how_far_they_are_and_end_when_cancelled() {
     let mut state = State::new(Settings::default());
     let requests = state.dispatch(Command::OpenBackbone("org/name".into()));
     let (job, entry) = backbone_asked(&requests);
-    let progress = Progress {
-        what: "Downloading model.safetensors".into(),
-        done: 10,
-        total: Some(40),
-        unit: Unit::Bytes,
-        elapsed: Duration::from_secs(2),
-        left: None,
-    };
-    state.apply(Event::Progress(job, progress));
+    state.apply(Event::Progress(job, progress("Downloading model.safetensors", [10, 40], Unit::Bytes, 2)));
     let shown = state.jobs[&job].progress.as_ref().expect("progress");
     assert_eq!((shown.fraction(), shown.left()), (Some(0.25), Some(Duration::from_secs(6))));
     assert_eq!(state.dispatch(Command::Cancel(job)), [Request::Cancel(job)]);
@@ -1192,10 +1179,9 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
     assert!(state.dispatch(Command::SetOwnOptions(last, other)).is_empty(), "it has none of its own");
     let mut again = State::new(Settings::default());
     let requests = again.restore(state.workspace(json!(null)));
-    let asked = requests.iter().filter_map(|request| match request {
-        Request::Fetch(_, Fetch::OpenBackbone { entry, options, .. }) => Some((*entry, *options)),
-        _ => None,
-    });
+    let asked = requests.iter().filter_map(
+        pick!(Request::Fetch(_, Fetch::OpenBackbone { entry, options, .. }) => (*entry, *options)),
+    );
     assert!(asked.into_iter().any(|found| found == (backbones[1], wanted)));
     // Once the shared one is closed, opening its source opens that, not the one beside it.
     state.dispatch(Command::CloseBackbone(last));
@@ -1231,10 +1217,8 @@ fn a_training_is_not_asked_for_an_order_that_its_backbone_does_not_have() {
     assert_eq!((form.backbone.as_str(), form.tokens.token_spec.mae_order), ("one", MaeOrder::Shuffled(1)));
     state.dispatch(Command::SetTrainForm(Box::new(form)));
     let requests = state.dispatch(Command::PlanTraining);
-    let asked = requests.iter().find_map(|request| match request {
-        Request::Fetch(_, Fetch::Plan(form)) => Some(form.tokens.token_spec),
-        _ => None,
-    });
+    let asked =
+        requests.iter().find_map(pick!(Request::Fetch(_, Fetch::Plan(form)) => form.tokens.token_spec));
     assert_eq!(asked, Some(TokenSpec::default()), "a plain ViT has one order");
     assert!(state.dispatch(Command::PlanTraining).is_empty(), "it is asked for once");
 }

@@ -104,10 +104,10 @@ fn where_it_is_computed_is_chosen_where_that_can_be_had_and_remembered() {
     );
     pane.0.click("Start training");
     let wire = pane.0.wire.borrow();
-    let words = wire.requests.iter().find_map(|request| match request {
-        Request::Fetch(_, Fetch::Detached(asked)) => Some(asked.words.clone()),
-        _ => None,
-    });
+    let words = wire
+        .requests
+        .iter()
+        .find_map(pick!(Request::Fetch(_, Fetch::Detached(asked)) => asked.words.clone()));
     assert!(words.expect("a process of its own").contains(&"--heads=gap,sinkhorn".to_owned()));
 }
 
@@ -144,10 +144,10 @@ fn tasks_are_shown_before_they_are_handed_in() {
     assert_eq!(place(&pane), TrainPlace::Slurm);
     let asked = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
-        let all = wire.requests.iter().filter_map(|request| match request {
-            Request::Fetch(_, Fetch::PlanTasks(asked)) => Some(asked.clone()),
-            _ => None,
-        });
+        let all = wire
+            .requests
+            .iter()
+            .filter_map(pick!(Request::Fetch(_, Fetch::PlanTasks(asked)) => asked.clone()));
         all.collect::<Vec<_>>()
     };
     let first = asked(&pane);
@@ -169,10 +169,8 @@ fn tasks_are_shown_before_they_are_handed_in() {
     assert!(pane.0.has("#SBATCH --job-name=ssmprobe-train"));
     pane.0.click("Submit tasks");
     let wire = pane.0.wire.borrow();
-    let handed = wire.requests.iter().find_map(|request| match request {
-        Request::Fetch(_, Fetch::HandIn(asked)) => Some(asked.clone()),
-        _ => None,
-    });
+    let handed =
+        wire.requests.iter().find_map(pick!(Request::Fetch(_, Fetch::HandIn(asked)) => asked.clone()));
     assert_eq!(handed.as_ref(), second.last());
 }
 
@@ -182,10 +180,7 @@ fn tasks_are_followed_cancelled_and_retried() {
     let folder = preflight().out;
     let follows = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
-        let last = wire.requests.iter().rev().find_map(|request| match request {
-            Request::Follow(runs) => Some(runs.clone()),
-            _ => None,
-        });
+        let last = wire.requests.iter().rev().find_map(pick!(Request::Follow(runs) => runs.clone()));
         last.expect("runs are followed")
     };
     assert_eq!(follows(&pane), std::slice::from_ref(&folder));

@@ -13,7 +13,7 @@ use ssmprobe::app::jobs::history::{About, Failure, Steps};
 use ssmprobe::app::jobs::info::BackboneInfo;
 use ssmprobe::app::jobs::train::{Estimate, Preflight, TrainSettings};
 use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
-use ssmprobe::app::jobs::{Compute, Event, Fetch, Files, JobId, Progress, Request, Unit};
+use ssmprobe::app::jobs::{Compute, Event, Fetch, Files, JobId, Request, Unit};
 use ssmprobe::app::state::Phase;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::user_error::UserError;
@@ -22,6 +22,7 @@ use ssmprobe::model::probe::head::{Dims, Group, HEADS};
 use ssmprobe::model::train::Epoch;
 use ssmprobe::model::train::run::{Metric, Selection};
 
+use crate::state::progress;
 use crate::window::{Window, backbone};
 
 pub fn filled() -> TrainSettings {
@@ -122,10 +123,8 @@ impl Pane {
     /// The job of the latest request of this kind.
     pub fn job_of(&self, wanted: impl Fn(&Fetch) -> bool) -> JobId {
         let wire = self.0.wire.borrow();
-        let found = wire.requests.iter().rev().find_map(|request| match request {
-            Request::Fetch(job, ask) if wanted(ask) => Some(*job),
-            _ => None,
-        });
+        let found =
+            wire.requests.iter().rev().find_map(pick!(Request::Fetch(job, ask) if wanted(ask) => *job));
         found.unwrap_or_else(|| panic!("not among {:?}", wire.requests))
     }
 
@@ -268,10 +267,8 @@ fn a_training_begins_with_what_is_being_typed() {
     pane.0.replace_text(Role::SpinButton, "Epochs", 33);
     pane.0.press(Modifiers::COMMAND, Key::Enter);
     let wire = pane.0.wire.borrow();
-    let begun = wire.requests.iter().find_map(|request| match request {
-        Request::Fetch(_, Fetch::Begin(settings)) => Some(settings.epochs),
-        _ => None,
-    });
+    let begun =
+        wire.requests.iter().find_map(pick!(Request::Fetch(_, Fetch::Begin(settings)) => settings.epochs));
     assert_eq!(begun, Some(33));
 }
 
@@ -325,15 +322,7 @@ fn a_dataset_that_opens_while_a_field_is_typed_into_stays_in_the_form() {
 fn tokens_are_taken_before_curves_are_drawn() {
     let mut pane = Pane::filled();
     let job = pane.start();
-    let progress = Progress {
-        what: "Extracting tokens".into(),
-        done: 500,
-        total: Some(12_500),
-        unit: Unit::Items,
-        elapsed: Duration::from_secs(5),
-        left: None,
-    };
-    pane.deliver(Event::Progress(job, progress));
+    pane.deliver(Event::Progress(job, progress("Extracting tokens", [500, 12_500], Unit::Items, 5)));
     assert!(pane.0.has("Extracting tokens"));
     pane.train_event(job, TrainEvent::Begun(snapshot(&["gap", "sinkhorn"])));
     assert!(pane.0.has("Running") && pane.0.has("No training step yet"));
@@ -360,9 +349,7 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     assert!(pane.0.has("Pausing after this step"));
     pane.train_event(job, TrainEvent::Paused(true));
     assert!(pane.0.has("Paused"));
-    let (what, done, total) = ("Seed 0, epoch 1 of 10".to_owned(), 600, Some(12_000));
-    let (unit, elapsed) = (Unit::Items, Duration::from_secs(5));
-    pane.deliver(Event::Progress(job, Progress { what, done, total, unit, elapsed, left: None }));
+    pane.deliver(Event::Progress(job, progress("Seed 0, epoch 1 of 10", [600, 12_000], Unit::Items, 5)));
     assert!(pane.0.has("paused") && !pane.0.has("left"), "who rests has no time left to tell");
     pane.0.click("Resume");
     assert!(pane.0.wire.borrow().requests.contains(&Request::Pause(job, false)));
@@ -620,10 +607,7 @@ fn a_figure_is_copied_as_an_image() {
     let mut copied = None;
     window.until("a copied image", |window| {
         let commands = &window.harness.output().platform_output.commands;
-        copied = commands.iter().find_map(|command| match command {
-            egui::OutputCommand::CopyImage(image) => Some(image.clone()),
-            _ => None,
-        });
+        copied = commands.iter().find_map(pick!(egui::OutputCommand::CopyImage(image) => image.clone()));
         copied.is_some()
     });
     let copied = copied.expect("an image");

@@ -22,7 +22,7 @@ use crate::close::assert_close;
 use crate::run::{self, fixture};
 use crate::worker::{self, Desk, end};
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Settings of a training of two heads on a desk's dataset, into its folder `run`.
 fn draft(disk: &run::Desk, epochs: usize) -> TrainSettings {
@@ -74,17 +74,11 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
     let draft = draft(&disk, 3);
     let events = desk.job(plan(5, draft.clone()));
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{events:?}");
-    let facts = events.iter().find_map(|event| match news(event) {
-        Some(TrainEvent::Planned(facts)) => Some(facts.clone()),
-        _ => None,
-    });
+    let facts = events.iter().filter_map(news).find_map(pick!(TrainEvent::Planned(facts) => facts.clone()));
     let facts = facts.expect("a plan");
     assert_eq!((facts.train, facts.test, facts.images, facts.cached), (24, 8, 32, 0));
     assert_eq!(facts.out, disk.path("run"));
-    let estimate = events.iter().find_map(|event| match news(event) {
-        Some(TrainEvent::Timed(estimate)) => Some(*estimate),
-        _ => None,
-    });
+    let estimate = events.iter().filter_map(news).find_map(pick!(TrainEvent::Timed(estimate) => *estimate));
     let estimate = estimate.expect("an estimate");
     assert!(estimate.image.is_some() && !estimate.step.is_zero() && estimate.tried == 16, "{estimate:?}");
     assert!(!disk.path("run").exists(), "a plan writes nothing");
@@ -141,10 +135,7 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     let events = desk.job(Request::Fetch(JobId(11), resume));
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{:?}", events.last());
     assert!(!disk.path("another").exists(), "its tokens lie where it began");
-    let probes = events.iter().find_map(|event| match news(event) {
-        Some(TrainEvent::Probes(probes)) => Some(probes.len()),
-        _ => None,
-    });
+    let probes = events.iter().filter_map(news).find_map(pick!(TrainEvent::Probes(probes) => probes.len()));
     assert_eq!(probes, Some(8), "two heads, two seeds, best and last");
     assert_eq!(Run::open(&disk.path("run")).expect("a run").outcomes().expect("outcomes").len(), 4);
     // The same as an undisturbed training.
@@ -224,13 +215,9 @@ fn a_run_is_followed_while_another_program_trains_it() {
     }
     let events = desk.job(Request::Files(JobId(1), Files::OpenRun { folder: folder.clone() }));
     assert!(events.iter().any(|event| matches!(event, Event::RunRead { snapshot: Ok(_), .. })), "{events:?}");
-    let listed = events.iter().find_map(|event| match event {
-        Event::ProbesListed { sources, .. } => {
-            Some(sources.iter().map(|(_, kind)| *kind).collect::<Vec<_>>())
-        }
-        _ => None,
-    });
-    assert_eq!(listed, Some(vec![PathKind::Backbone, PathKind::Dataset]), "what it is trained on lies here");
+    let listed = events.iter().find_map(pick!(Event::ProbesListed { sources, .. } => sources));
+    let kinds: Vec<PathKind> = listed.expect("its sources").iter().map(|(_, kind)| *kind).collect();
+    assert_eq!(kinds, [PathKind::Backbone, PathKind::Dataset], "what it is trained on lies here");
     desk.worker.send(Request::Follow(vec![folder]));
     let mut lengths = Vec::new();
     desk.until(|event| {
@@ -243,9 +230,11 @@ fn a_run_is_followed_while_another_program_trains_it() {
     });
     assert!(program.wait().expect("an end").success());
     assert!(lengths.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{lengths:?}");
-    // When nothing changes any more, there are no events.
-    std::thread::sleep(Duration::from_millis(2200));
-    while desk.worker.event().is_some() {}
-    std::thread::sleep(Duration::from_millis(1500));
-    assert!(desk.worker.event().is_none(), "a run that rests is told of");
+    // When nothing changes any more, there are soon no events.
+    let rests = (0..30).any(|_| {
+        while desk.worker.event().is_some() {}
+        std::thread::sleep(Duration::from_millis(1500));
+        desk.worker.event().is_none()
+    });
+    assert!(rests, "a run that rests is told of");
 }

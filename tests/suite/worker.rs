@@ -30,7 +30,7 @@ use crate::close::assert_close;
 use crate::run::{self, fixture, probes};
 
 /// Longer than any job here takes, also on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(5);
 /// Random scores behind null bands: few, to be quick.
 pub(super) const DRAWS: usize = 16;
 
@@ -141,10 +141,7 @@ pub(super) fn look_at(job: u64, image: ImageSource, probe: u64) -> Request {
 
 /// The result of the first explanation among events.
 pub(super) fn seen(events: &[Event]) -> Result<Arc<Trace>, UserError> {
-    let answers = events.iter().find_map(|event| match event {
-        Event::Explained { seen, .. } => Some(seen[0].result.clone()),
-        _ => None,
-    });
+    let answers = events.iter().find_map(pick!(Event::Explained { seen, .. } => seen[0].result.clone()));
     answers.unwrap_or_else(|| panic!("nothing was seen: {events:?}"))
 }
 
@@ -254,40 +251,46 @@ fn a_window_sees_what_inspect_writes() {
     }
 }
 
+fn wait_for(go: &AtomicBool) {
+    while !go.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn of_fifty_looks_the_last_is_answered() {
-    let mut desk = Desk::with(WorkerEnv::default(), &["sinkhorn"]);
+    static SENT: AtomicBool = AtomicBool::new(false);
+    let env = WorkerEnv {
+        photo: |place| {
+            wait_for(&SENT);
+            place.photo()
+        },
+        ..WorkerEnv::default()
+    };
+    let mut desk = Desk::with(env, &["sinkhorn"]);
     let images = ["images/one.png", "images/sub/one.png", "images/sub/two.png"].map(fixture);
     for job in 10..60 {
         desk.worker.send(look(job, &images[job as usize % 3], 1));
     }
+    SENT.store(true, Ordering::Relaxed);
     let mut ended = HashSet::new();
     let events = desk.until(|event| {
         assert!(end(event).is_none_or(|job| ended.insert(job)), "{event:?} ends its job a second time");
         ended.len() == 50
     });
-    let answered: Vec<JobId> = events
-        .iter()
-        .filter_map(|event| match event {
-            Event::Explained { job, .. } => Some(*job),
-            _ => None,
-        })
-        .collect();
+    let answered: Vec<JobId> =
+        events.iter().filter_map(pick!(Event::Explained { job, .. } => *job)).collect();
     assert_eq!(answered.last(), Some(&JobId(59)));
     assert!(answered.len() < 10, "{} looks nobody waited for were answered", answered.len());
     assert!(events.iter().any(|event| matches!(event, Event::Finished(JobId(59)))));
 }
 
-/// Releases the photograph that the test below blocks.
-static GO: AtomicBool = AtomicBool::new(false);
-
 #[test]
 fn a_running_look_ends_when_it_is_cancelled() {
+    static GO: AtomicBool = AtomicBool::new(false);
     let env = WorkerEnv {
         photo: |place| {
-            while !GO.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            wait_for(&GO);
             place.photo()
         },
         ..WorkerEnv::default()
@@ -501,7 +504,8 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
         panic!("{:?}", events.last())
     };
     assert_eq!(picture.width.max(picture.height), 16);
-    assert!(events.len() < 100, "{} thumbnails nobody looks at", events.len());
+    // The first wish may fill the queue, of 256 events, before the second comes.
+    assert!(events.len() < 300, "{} thumbnails nobody looks at", events.len());
     assert!(events[..events.len() - 1].iter().all(|event| matches!(event, Event::ThumbnailFailed { .. })));
 }
 
@@ -533,9 +537,7 @@ fn closing_does_not_wait_for_a_reader_that_never_comes_back() {
     };
     let mut desk = Desk::with(env, &["gap"]);
     desk.worker.send(look(9, &fixture("images/one.png"), 1));
-    while !READING.load(Ordering::Relaxed) {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_for(&READING);
     let begun = Instant::now();
     drop(desk);
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());

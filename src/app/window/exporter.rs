@@ -173,7 +173,7 @@ mod tests {
     impl MainWindow {
         /// Waits for the next outcome; the orders that follow.
         pub(in crate::app::window) fn next_outcome(&mut self, state: &State) -> Vec<WindowOrder> {
-            let next = self.exporter.outcomes.recv_timeout(Duration::from_secs(20)).expect("an outcome");
+            let next = self.exporter.outcomes.recv_timeout(Duration::from_mins(5)).expect("an outcome");
             self.exporter.sender.send(next).expect("it is handled next");
             self.take_outcomes(&egui::Context::default(), state)
         }

@@ -72,10 +72,7 @@ impl Marks {
 
     /// Images with their places.
     fn images(&self) -> impl Iterator<Item = (Box2, Arc<Raster>)> {
-        self.shapes().filter_map(|shape| match shape {
-            Shape::Image { rect, raster, .. } => Some((*rect, raster.clone())),
-            _ => None,
-        })
+        self.shapes().filter_map(pick!(Shape::Image { rect, raster, .. } => (*rect, raster.clone())))
     }
 
     /// Images of this size in pixels.
@@ -85,11 +82,9 @@ impl Marks {
 
     /// Boxes filled with this colour.
     pub fn fills(&self, color: Color) -> Vec<Box2> {
-        let fill = |shape: &Shape| match shape {
-            Shape::Rect { rect, fill: Some(fill), .. } if *fill == color => Some(*rect),
-            _ => None,
-        };
-        self.shapes().filter_map(fill).collect()
+        self.shapes()
+            .filter_map(pick!(Shape::Rect { rect, fill: Some(own), .. } if *own == color => *rect))
+            .collect()
     }
 
     /// Every open line with its colour.
@@ -152,11 +147,9 @@ impl Marks {
 
     /// The boxes that are outlined in this colour.
     pub fn outlines(&self, color: Color) -> Vec<Box2> {
-        let outlined = |shape: &Shape| match shape {
-            Shape::Rect { rect, stroke: Some(stroke), .. } if stroke.color == color => Some(*rect),
-            _ => None,
-        };
-        self.shapes().filter_map(outlined).collect()
+        self.shapes()
+            .filter_map(pick!(Shape::Rect { rect, stroke: Some(own), .. } if own.color == color => *rect))
+            .collect()
     }
 
     /// The axes of frame number `nth`, in the order of drawing.
