@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::run::{assert_ends, done, program};
+use crate::run::{done, program};
 
 fn devices(arguments: &[&str]) -> Command {
     let mut command = program();
@@ -51,9 +51,4 @@ fn a_machine_without_any_driver_still_has_the_processor() {
     assert_eq!(report["devices"].as_array().unwrap().len(), 1, "{report:#}");
     assert_eq!(report["auto"]["name"], "cpu");
     assert_eq!(report["auto"]["why"], "no GPU here");
-}
-
-#[test]
-fn an_unknown_flag_is_wrong_usage() {
-    assert_ends(&mut devices(&["--cheque"]), 2, &[]);
 }

@@ -54,11 +54,17 @@ fn letters_that_no_font_has_are_told_of_where_they_become_boxes() {
 #[test]
 fn wrong_usage_has_its_own_exit_code() {
     let folder = stored();
-    let opacities = ["2", "-1", "nan"].map(|opacity| ["--opacity", opacity]);
-    let others = [["--width", "1"], ["--dpi", "1"], ["--figure", "none"], ["--step", "999"]];
-    for wrong in others.into_iter().chain(opacities) {
-        let plan = ["--trace", "sinkhorn.json", "--figure", "assignment", "--out", "plan.svg"];
-        assert_ends(&mut figures(folder.path(), &[&plan[..], &wrong[..]].concat()), 2, &[]);
+    for (flag, value, said) in [
+        ("--width", "1", "expected a number from 20 to 2000 mm"),
+        ("--dpi", "1", "expected a number from 10 to 2400 dots per inch"),
+        ("--figure", "none", "--figure none: a trace has no such figure"),
+        ("--step", "999", "--step 999: the reading has steps 0 to 196"),
+        ("--opacity", "2", "expected a number from 0 to 1"),
+        ("--opacity", "-1", "expected a number from 0 to 1"),
+        ("--opacity", "nan", "expected a number from 0 to 1"),
+    ] {
+        let plan = ["--trace", "sinkhorn.json", "--figure", "assignment", "--out", "plan.svg", flag, value];
+        assert_ends(&mut figures(folder.path(), &plan), 2, &[said]);
     }
     let two =
         ["--trace", "sinkhorn.json", "--figure", "assignment,kernel", "--step", "12", "--out", "two.svg"];
@@ -119,7 +125,11 @@ fn all_figures_and_comparisons_are_written() {
         folder.path(),
         &[&both[..], &["--width", "174", "--theme", "dark", "--out", "both.png"]].concat(),
     ));
-    assert_ends(&mut figures(folder.path(), &[&both[..], &["--out", "both.csv"]].concat()), 2, &[]);
+    assert_ends(
+        &mut figures(folder.path(), &[&both[..], &["--out", "both.csv"]].concat()),
+        2,
+        &["one trace and one figure"],
+    );
 }
 
 #[test]
@@ -138,11 +148,8 @@ fn fixed_scans_need_no_trace() {
     for (value, words) in [("vmamba2", "expected one of raster"), ("", "expected one of raster")] {
         assert_ends(&mut figures(folder.path(), &["--scan", value, "--out", "a.svg"]), 2, &[words]);
     }
-    assert_ends(
-        &mut figures(folder.path(), &["--scan", "snake", "--patches", "0x3", "--out", "a.svg"]),
-        2,
-        &[],
-    );
+    let none = ["--scan", "snake", "--patches", "0x3", "--out", "a.svg"];
+    assert_ends(&mut figures(folder.path(), &none), 2, &["invalid value '0x3' for '--patches"]);
 }
 
 #[test]

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use eframe::egui::{self, Key, Modifiers, Role};
 use egui_kittest::kittest::Queryable as _;
-use ssmprobe::app::jobs::{Compute, Event, Fetch, Files, JobId, ProbeId, Request};
+use ssmprobe::app::jobs::{Compute, Event, Fetch, JobId, ProbeId, Request};
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::connection::Host;
 use ssmprobe::app::state::workspace::{SavedProbe, Workspace};
 use ssmprobe::app::state::{ActiveRun, Finding};
-use ssmprobe::app::user_error::UserError;
 
 use crate::pictures::painted;
 use crate::window::{Window, succeed};
@@ -217,23 +216,6 @@ fn a_menu_says_why_an_entry_cannot_be_chosen() {
 #[test]
 fn a_class_for_the_evidence_is_offered_once_a_probe_is_shown() {
     assert!(!Window::new().has("Evidence for") && Window::ready().has("Evidence for"));
-}
-
-#[test]
-fn what_did_not_open_is_said_in_sight_and_is_not_offered_again() {
-    let mut window = Window::new();
-    window.harness.state_mut().dispatch(Command::OpenRun("nowhere".into()));
-    window.answer_with(|request| match request {
-        Request::Files(job, Files::OpenRun { .. }) => {
-            let error = UserError::new("nowhere: the folder cannot be read").remedy("Choose another folder");
-            vec![Event::Failed(job, error)]
-        }
-        other => succeed(other),
-    });
-    assert!(window.has("Could not be opened: nowhere: the folder cannot be read"));
-    assert!(window.has("Choose another folder"));
-    window.click("File");
-    assert!(!window.has("Open recent"));
 }
 
 #[test]

@@ -205,5 +205,9 @@ fn frame_k_of_a_reading_marks_the_kth_token_that_is_read() {
     done(&mut figures(&["--figure", "scan_path", "--figure", "evidence", "--out", "both.gif"]));
     assert!(animation(&folder.path().join("both.gif"))[0].buffer().height() > frames[0].buffer().height());
     assert_ends(&mut figures(&["--figure", "photo", "--out", "photo.gif"]), 1, &["step by step"]);
-    assert_ends(&mut figures(&["--figure", "kernel", "--out", "kernel.csv", "--stills", "2"]), 2, &[]);
+    assert_ends(
+        &mut figures(&["--figure", "kernel", "--out", "kernel.csv", "--stills", "2"]),
+        2,
+        &["--stills: only pictures"],
+    );
 }
