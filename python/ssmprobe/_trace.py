@@ -129,6 +129,8 @@ class Trace:
         """
         if self.file is None:
             raise ValueError(f"{self} has no trace file: `inspect --save-traces` keeps what figures are drawn of")
+        if figure == "all":
+            raise ValueError("figure is 'all', expected the name of one: `ssmprobe figures --list`")
         return figures(self.file, figure, *flags)["f"].decode()
 
     def _repr_html_(self) -> str:

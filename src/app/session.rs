@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread::Builder;
 use std::time::SystemTime;
 
-use crate::app::state::workspace::{Workspace, WorkspaceError};
+use crate::app::state::workspace::{FILE_LIMIT, Workspace, WorkspaceError};
 use crate::app::user_error::UserError;
 use crate::model::io::file_lock::{LockedFile, TryLock, try_lock};
 use crate::model::io::{atomic_file, sha256};
@@ -280,9 +280,9 @@ fn save(workspace: &Workspace, path: &Path, expected: Option<String>) -> Written
     Ok(Some(content(path).unwrap_or_default()))
 }
 
-/// SHA-256 of what a file holds; `None` if it cannot be read.
+/// SHA-256 of a workspace file; `None` if it cannot be read.
 pub fn content(path: &Path) -> Option<String> {
-    atomic_file::read(path, u64::MAX).ok().map(|bytes| sha256::of_bytes(&bytes))
+    atomic_file::read(path, FILE_LIMIT).ok().map(|bytes| sha256::of_bytes(&bytes))
 }
 
 #[cfg(test)]

@@ -343,7 +343,7 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
         fs::create_dir(&scenes).expect("a folder");
         let inside = scenes.join("set");
         let draw = || {
-            // `scenes` writes into a new folder only, so a second try removes the first one's.
+            // `scenes` writes into a new or empty folder, so a second try removes the first one's.
             if inside.exists() {
                 fs::remove_dir_all(&inside)?;
             }

@@ -249,7 +249,7 @@ fn what_cannot_be_drawn_is_said() {
     std::fs::write(folder.path().join("result.json"), "{\"image\": \"a.png\", \"prediction\": []}").unwrap();
     for (arguments, code, words) in [
         (["gap.json", "assignment", "a.svg"], 1, "gap reads no order"),
-        (["gap.json", "scan_path", "a.svg"], 1, "--figure all draws those that can"),
+        (["gap.json", "scan_path", "a.svg"], 1, "--figure all leaves out what cannot be drawn"),
         (["gap.json", "nonsense", "a.svg"], 2, "expected one of photo, token_map"),
         (["gap.json", "photo", "a.bmp"], 2, "use .svg, .pdf"),
         (["gap.json", "photo", "a.gif"], 1, "does not show a reading step by step"),

@@ -412,7 +412,7 @@ fn images_of_a_run_are_explained_through_its_probes() {
     let again = fs::read_to_string(desk.path().join("again.html")).unwrap();
     assert!(again.contains("<pre tabindex=\"0\">ssmprobe report run --html again.html --trace "));
     assert!(again.contains(" --figure token_map --notes notes.md --title Two --table main\n"));
-    for (asked, said) in [(["--probe", "moon"], "choose one of"), (["--image", "moon"], "images are called")]
+    for (asked, said) in [(["--probe", "moon"], "choose one of"), (["--image", "moon"], "images begin with")]
     {
         let arguments = [&["report", "run", "--html", "x.html"], &asked[..]].concat();
         assert_ends(&mut ssmprobe(desk.path(), &arguments), 2, &[said]);

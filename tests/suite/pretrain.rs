@@ -140,7 +140,7 @@ fn killed_anywhere_a_pretraining_goes_on_to_the_same_bits() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_stopped_pretraining_is_kept_and_goes_on() {
-    use crate::interrupts::{end, signal, start, until};
+    use crate::interrupts::{end, interrupt, start, until};
     use crate::preload::{hold, library, release};
     let desk = TempDir::new().expect("a folder");
     let Some(library) = library(desk.path()) else { return };
@@ -149,11 +149,11 @@ fn a_stopped_pretraining_is_kept_and_goes_on() {
     done(&mut pretrain(desk.path(), "undisturbed", &more));
     let cut = desk.path().join("cut");
     let training = pretrain(desk.path(), "cut", &more);
-    let child = start(&mut hold(&library, training, "cut/state/checkpoint.safetensors"));
+    let mut child = start(&mut hold(&library, training, "cut/state/checkpoint.safetensors"));
     until("a checkpoint", || cut.join("state/checkpoint.safetensors").exists());
-    signal(&child, "-INT");
     let mut resume = pretrain(desk.path(), "cut", &["--resume"]);
     assert_ends(&mut resume, 1, &["is in use by another training process"]);
+    interrupt(&mut child);
     release(&library);
     let (code, stderr) = end(child);
     assert_eq!(code, Some(130), "{stderr}");

@@ -9,7 +9,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head::{self, Config};
-use ssmprobe::model::probe::{Probe, ProbeError};
+use ssmprobe::model::probe::{Probe, ProbeError, class_word, class_words};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
 
@@ -292,8 +292,18 @@ fn classes_are_found_by_name_or_number() {
     };
     let cranes = parse(&changed("gap.safetensors", cranes)).expect("a probe");
     let message = cranes.class("crane").expect_err("two cranes").to_string();
-    assert!(message.contains("classes 0 and 3 are called `crane`; give the number"), "{message}");
-    assert_eq!([cranes.class("3").expect("a number"), cranes.class("finch").expect("a name")], [3, 1]);
+    assert!(
+        message.contains("are called `crane`; choose `crane (0)` or `crane (3)`, or the number"),
+        "{message}"
+    );
+    assert!(cranes.class("Crane").is_err(), "in other letters, too");
+    for (asked, found) in [("3", 3), ("finch", 1), ("crane (0)", 0), ("crane (3)", 3)] {
+        assert_eq!(cranes.class(asked).expect("a class"), found, "{asked}");
+    }
+    assert!(cranes.class("crane (1)").is_err(), "that is the finch");
+    let words = class_words(&cranes.meta.classes);
+    assert_eq!(words, ["crane (0)", "finch", "wren", "crane (3)", "owl"]);
+    assert!((0..6).all(|class| class_word(&cranes.meta.classes, class).as_ref() == words.get(class)));
     let nameless =
         parse(&changed("gap.safetensors", |meta, _| meta["classes"] = json!([]))).expect("a probe");
     assert_eq!((nameless.classes(), nameless.class("4").expect("a number")), (5, 4));

@@ -321,17 +321,17 @@ fn a_damaged_checkpoint_is_an_error_that_names_it() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_stopped_run_keeps_its_probes_and_goes_on() {
-    use crate::interrupts::{end, signal, start, until};
+    use crate::interrupts::{end, interrupt, start, until};
     use crate::preload::{hold, library, release};
     let desk = Desk::new(36, 12);
     let Some(library) = library(&desk.path("")) else { return };
     done(&mut desk.train("whole", 4, &[]));
     let cut = desk.train("cut", 4, &[]);
-    let child = start(&mut hold(&library, cut, "cut/state/checkpoint.safetensors"));
+    let mut child = start(&mut hold(&library, cut, "cut/state/checkpoint.safetensors"));
     until("a checkpoint", || desk.path("cut/state/checkpoint.safetensors").exists());
-    signal(&child, "-INT");
     let mut resume = desk.train("cut", 4, &["--resume"]);
     assert_ends(&mut resume, 1, &["cut is in use by another training process"]);
+    interrupt(&mut child);
     release(&library);
     assert_eq!(end(child).0, Some(130));
     let kept = files(&desk.path("cut/probes"));

@@ -11,7 +11,7 @@ use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
 use crate::app::value_parser::whole_number;
 use crate::model::data::scenes::folder::{MAX_SCENES, Set};
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, temporary};
 
 /// Draw a labelled dataset of synthetic scenes with known object positions
 #[derive(Args)]
@@ -71,5 +71,5 @@ pub(super) fn is_free(flag: &str, folder: &Path) -> Result<bool, Usage> {
     if atomic_file::nearest_folder(folder).map_err(refused)? != folder {
         return Ok(true);
     }
-    Ok(std::fs::read_dir(folder).map_err(refused)?.next().is_none())
+    temporary::is_empty(folder).map_err(refused)
 }

@@ -1,28 +1,27 @@
 //! Checks what a worker sends where it arrives: the window uses the parts of an event as indices into each other, and another
 //! program may be at the other end.
 
-use super::frame::FrameError;
 use crate::app::jobs::Event;
 use crate::app::user_error::UserError;
 use crate::model::backbone::config::PATCH_LIMIT;
 use crate::viz::draw::check::check_within;
 
-/// The event, with an error in place of a trace or removal curves whose parts do not fit each other.
-///
-/// # Errors
-/// If the parts of another event do not.
-pub(super) fn checked(mut event: Event) -> Result<Event, FrameError> {
-    let damaged = |found: String| Err(FrameError::Damaged { found });
+/// The event, or one of an error in its place if its parts do not fit each other.
+pub(super) fn checked(mut event: Event) -> Event {
     match &mut event {
-        Event::ThumbnailReady { picture, .. } if !picture.is_whole() => {
-            return damaged(format!("{} bytes of a thumbnail of another size", picture.rgb.len()));
+        Event::ThumbnailReady { image, picture } if !picture.is_whole() => {
+            let error = UserError::new(format!("{} bytes of a thumbnail of another size", picture.rgb.len()));
+            return Event::ThumbnailFailed { image: *image, error };
         }
-        Event::ImagesCompared(_, space) if !space.is_whole() => {
-            return damaged("the vectors of images do not have one number per token".to_owned());
+        Event::ImagesCompared(job, space) if !space.is_whole() => {
+            return Event::Failed(
+                *job,
+                UserError::new("the vectors of images do not have one number per token"),
+            );
         }
-        Event::DatasetOpened { part, .. } => {
+        Event::DatasetOpened { job, part, .. } => {
             if let Err(why) = part.check() {
-                return damaged(why);
+                return Event::Failed(*job, UserError::new(why));
             }
         }
         Event::RemovalMeasured { answer, .. } => {
@@ -39,7 +38,7 @@ pub(super) fn checked(mut event: Event) -> Result<Event, FrameError> {
         }
         _ => {}
     }
-    Ok(event)
+    event
 }
 
 #[cfg(test)]
@@ -66,7 +65,9 @@ mod tests {
             let picture = Arc::new(Picture { width: 2, height: 1, rgb: vec![0; bytes] });
             checked(Event::ThumbnailReady { image: ImageId(1), picture })
         };
-        assert!(of(6).is_ok() && matches!(of(5), Err(FrameError::Damaged { .. })));
+        assert!(
+            matches!(of(6), Event::ThumbnailReady { .. }) && matches!(of(5), Event::ThumbnailFailed { .. })
+        );
     }
 
     #[test]
@@ -81,7 +82,7 @@ mod tests {
             json["grid"]["cols"] = serde_json::json!(cols);
             checked(Event::ImagesCompared(JobId(1), Arc::new(serde_json::from_value(json).unwrap())))
         };
-        assert!(of(2).is_ok() && matches!(of(3), Err(FrameError::Damaged { .. })));
+        assert!(matches!(of(2), Event::ImagesCompared(..)) && matches!(of(3), Event::Failed(..)));
     }
 
     #[test]
@@ -93,9 +94,9 @@ mod tests {
             let part = Arc::new(EvalSplit { dataset, split, samples, asked });
             checked(Event::DatasetOpened { job: JobId(1), entry: DatasetId(1), part })
         };
-        assert!(of(vec![], vec![]).is_ok());
+        assert!(matches!(of(vec![], vec![]), Event::DatasetOpened { .. }));
         for (samples, class) in [(vec![0], vec![0]), (vec![], vec![0]), (vec![0], vec![])] {
-            assert!(matches!(of(samples, class), Err(FrameError::Damaged { .. })));
+            assert!(matches!(of(samples, class), Event::Failed(..)));
         }
     }
 
@@ -103,7 +104,7 @@ mod tests {
     fn a_trace_or_curves_in_disorder_are_an_error_of_theirs() {
         let trace = Trace { grid: Grid::new(1, 2), scores: Some(vec![0.5]), ..Trace::default() };
         let seen = vec![ExplainResult { column: ColumnId(1), result: Ok(Arc::new(trace)), by_hand: None }];
-        let Ok(Event::Explained { seen, .. }) = checked(Event::Explained { job: JobId(1), seen }) else {
+        let Event::Explained { seen, .. } = checked(Event::Explained { job: JobId(1), seen }) else {
             panic!("it is passed on")
         };
         let why = seen[0].result.as_ref().unwrap_err().to_string();
@@ -127,6 +128,6 @@ mod tests {
         };
         let answer = Ok(Arc::new(curves));
         let told = checked(Event::RemovalMeasured { job: JobId(1), answer });
-        assert!(matches!(told, Ok(Event::RemovalMeasured { answer: Err(_), .. })));
+        assert!(matches!(told, Event::RemovalMeasured { answer: Err(_), .. }));
     }
 }

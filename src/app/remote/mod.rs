@@ -262,8 +262,7 @@ fn read_events(
         return;
     }
     loop {
-        let event =
-            frame::read(&mut from).transpose().unwrap_or(Err(FrameError::Torn)).and_then(check::checked);
+        let event = frame::read(&mut from).transpose().unwrap_or(Err(FrameError::Torn)).map(check::checked);
         let goes_on = event.is_ok();
         if events.send(event).is_err() {
             return;

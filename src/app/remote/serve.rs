@@ -60,7 +60,7 @@ pub fn serve() -> anyhow::Result<()> {
     let wake = sender.clone();
     // A full queue needs no wake-up: events are fetched after every input.
     let waker = Arc::new(move || drop(wake.try_send(Input::Wake)));
-    let mut worker = Worker::with_capacity(WorkerEnv::default(), waker, EVENT_CAPACITY)
+    let mut worker = Worker::with_queue(WorkerEnv::default(), waker, EVENT_CAPACITY, compress)
         .context("cannot start the compute threads")?;
     let listening = Builder::new().name("requests".into());
     listening.spawn(move || read_requests(&sender)).context("cannot start the listening thread")?;

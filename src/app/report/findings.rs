@@ -1,7 +1,6 @@
 //! Findings as files to share: one HTML page with the author's notes, or a folder of figures with the traces that they are
 //! drawn from and the commands that draw them again.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::app::jobs::Cancel;
 use crate::app::paths;
 use crate::app::state::share::{Share, ShareKind, ShareTheme, Shared, SharedFinding};
 use crate::app::user_error::UserError;
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, temporary};
 use crate::model::trace::Trace;
 use crate::viz::draw::Theme;
 use crate::viz::figures::plot::{Plot as _, stem};
@@ -78,7 +77,7 @@ pub fn page(shared: &Shared) -> Page {
 
 fn write_figures(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
     let to = &shared.share.to;
-    if fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
+    if temporary::is_empty(to).is_ok_and(|is_empty| !is_empty) {
         anyhow::bail!("{}: the folder is not empty; choose an empty or new one", to.display());
     }
     atomic_file::write_folder(to, |inside| fill_folder(shared, inside, cancel))

@@ -15,6 +15,7 @@ use crate::app::jobs::{BackboneId, BackboneOptions, DatasetId, ImageId, JobId, P
 use crate::app::user_error::UserError;
 use crate::model::data::{ImageSource, Split};
 use crate::model::explain::intervention::Intervention;
+use crate::model::probe::{class_word, class_words};
 
 /// The state of an entry.
 #[derive(Clone, Debug, PartialEq)]
@@ -298,6 +299,18 @@ impl Library {
         part.asked.classes.get(label.class as usize).map(String::as_str)
     }
 
+    /// The word that asks for the true class of an image.
+    pub fn true_class_word(&self, image: &Image) -> Option<String> {
+        let label = image.label?;
+        let part = self.datasets.get(&label.dataset)?.status.ready()?;
+        class_word(&part.asked.classes, label.class as usize)
+    }
+
+    /// The word that asks for a class of a probe.
+    pub fn class_word(&self, probe: ProbeId, class: usize) -> Option<String> {
+        class_word(&self.probes.get(&probe)?.status.ready()?.classes, class)
+    }
+
     /// The first backbone that is open.
     pub fn backbone(&self) -> Option<(BackboneId, &Arc<BackboneInfo>)> {
         self.backbones.iter().find_map(|(id, backbone)| Some((*id, backbone.status.ready()?)))
@@ -343,14 +356,14 @@ impl Library {
         self.probes.iter().map(|(id, probe)| (*id, name(probe))).collect()
     }
 
-    /// The class names of all open probes, each once, in order of first occurrence.
+    /// The words that ask for the classes of all open probes, each once, in order of first occurrence.
     pub fn classes(&self) -> Vec<String> {
         let ready = self.probes.values().filter_map(|probe| probe.status.ready());
         let mut known: Vec<Arc<[String]>> = Vec::new();
         let mut names = indexmap::IndexSet::new();
         for info in ready {
             if !known.contains(&info.classes) {
-                names.extend(info.classes.iter().cloned());
+                names.extend(class_words(&info.classes));
                 known.push(info.classes.clone());
             }
         }

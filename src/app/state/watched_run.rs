@@ -119,10 +119,12 @@ impl State {
                     let nothing = RunSnapshot { about, ..RunSnapshot::default() };
                     self.training.runs.insert(folder.clone(), WatchedRun::new(&nothing));
                 }
-                if let Some(run) = self.training.runs.get_mut(&folder) {
-                    run.phase = Phase::Missing(error.clone());
+                // The events of this window's own training are newer.
+                let run = self.training.runs.get_mut(&folder).filter(|run| run.phase != Phase::Running);
+                let before = run.map(|run| std::mem::replace(&mut run.phase, Phase::Missing(error.clone())));
+                if !matches!(before, Some(Phase::Missing(_))) {
+                    self.note(Severity::Warning, error.lines.join(": "));
                 }
-                self.note(Severity::Warning, error.lines.join(": "));
                 return vec![self.follow_runs()];
             }
         };
@@ -142,10 +144,11 @@ impl State {
             Phase::Running => return Vec::new(), // the events of this window's training are newer
             // It was opened again, as another process may have resumed it, or its disk is back.
             _ => {
+                let was_read = run.history.about != (About { folder: folder.clone(), ..About::default() });
                 let known = std::mem::take(&mut run.probes);
                 *run = WatchedRun::new(&snapshot);
-                if !known.is_empty() {
-                    run.probes = known; // else it was never read: those that it has were not open, or were closed
+                if was_read {
+                    run.probes = known; // else those that it has were not open, or were closed
                 }
                 let mut requests = self.refresh_probes(&folder, snapshot.probes.clone());
                 requests.push(self.follow_runs());

@@ -176,7 +176,10 @@ impl App {
                 }
             }
             WindowOrder::Shared(job, written) => self.state.end_share(job, written),
-            WindowOrder::Saved(path) => self.state.remember_workspace(path),
+            WindowOrder::Saved(path) => {
+                self.state.remember_workspace(path);
+                self.changed.get_or_insert_with(Instant::now); // the session keeps what the file holds by now
+            }
             WindowOrder::Demo => self.start_demo(),
             WindowOrder::Connect(host) => self.connect(host),
             WindowOrder::ConnectNow => self.engine.connect(),

@@ -153,8 +153,10 @@ impl MainWindow {
                 let text = format!("{name} already exists: choose it by its full name to replace it");
                 return Outcome::Failed(text);
             }
-            let expected = known(&fingerprint).clone().filter(|_| !is_chosen);
-            if expected.is_some() && content(&path).is_some_and(|now| Some(now) != expected) {
+            let expected = known(&fingerprint).clone().filter(|(known, _)| !is_chosen && *known == path);
+            if let Some((_, sha256)) = expected
+                && content(&path).is_some_and(|now| now != sha256)
+            {
                 let name = path.display();
                 let text = format!(
                     "{name} was not written: another window or program has changed it since it was opened or saved here. Save workspace as… keeps both, or replaces it"
@@ -163,7 +165,7 @@ impl MainWindow {
             }
             match workspace.save(&path) {
                 Ok(()) => {
-                    *known(&fingerprint) = content(&path);
+                    *known(&fingerprint) = content(&path).map(|sha256| (path.clone(), sha256));
                     Outcome::Saved(path, essence, then)
                 }
                 Err(error) => Outcome::Failed(error.to_string()),

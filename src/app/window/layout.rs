@@ -1,6 +1,7 @@
 //! The layout of the panes; every change of it is a command that can be undone.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use eframe::egui;
 use egui::Ui;
@@ -19,13 +20,18 @@ const MAX_DEPTH: usize = 32;
 /// The field of a stored layout for the room that the initial one is for.
 const INITIAL_FOR: &str = "initial_for";
 
+/// Seconds for which the window must have a size before the initial layout follows it: a new window may still be maximised.
+const STEADY_SECONDS: f64 = 0.3;
+
 /// The panes in the middle of the window.
 pub struct Layout {
     tree: Tree<Pane>,
     /// Whether it is still the initial layout, which depends on the window's size.
     is_first: bool,
-    /// The room when it was last drawn.
+    /// The room that it is for.
     room: Room,
+    /// The room when it was last drawn, and since when, in seconds.
+    seen: Option<(Room, f64)>,
     /// A pane that was requested, until its tab has been scrolled to.
     reveal: Option<Pane>,
     /// Changes that the state has not been sent yet.
@@ -43,6 +49,7 @@ impl Default for Layout {
             tree: tiles::initial(Room::default()),
             is_first: true,
             room: Room::default(),
+            seen: None,
             reveal: None,
             changes: Vec::new(),
             resized: None,
@@ -76,6 +83,7 @@ impl Layout {
             let room = serde_json::from_value(kept[INITIAL_FOR].clone()).ok();
             (self.tree, self.is_first) = (tree, room.is_some());
             self.room = room.unwrap_or(self.room);
+            self.seen = room.map(|room| (room, 0.0)).or(self.seen);
         }
     }
 
@@ -138,12 +146,14 @@ impl Layout {
     pub fn ui(&mut self, ui: &mut Ui, panels: &mut [Box<dyn Panel>], cx: &mut PanelContext<'_>) {
         self.apply_undo(cx.state);
         let room = Room::from_size(ui.available_size());
-        if room != self.room && self.is_first {
-            let page = tiles::pane_of_page(&self.tree);
-            self.tree = tiles::initial(room);
-            tiles::show_page(&mut self.tree, |_| false, |id| page.as_deref() == Some(id));
+        if self.is_steady(ui, room) || !self.is_first {
+            if room != self.room && self.is_first {
+                let page = tiles::pane_of_page(&self.tree);
+                self.tree = tiles::initial(room);
+                tiles::show_page(&mut self.tree, |_| false, |id| page.as_deref() == Some(id));
+            }
+            self.room = room;
         }
-        self.room = room;
         if self.tree.is_empty() {
             return placeholder::empty(ui, "All panes are closed; open them again from the Panes menu");
         }
@@ -170,6 +180,22 @@ impl Layout {
         }
         let closed = closed.and_then(|id| panels.iter().find(|panel| panel.id() == id));
         closed.into_iter().for_each(|panel| self.close(&**panel));
+    }
+
+    /// Whether there has been this room for a while, or from the start on.
+    fn is_steady(&mut self, ui: &Ui, room: Room) -> bool {
+        let now = ui.input(|input| input.time);
+        let since = match self.seen {
+            Some((seen, since)) if seen == room => since,
+            Some(_) => now,
+            None => f64::NEG_INFINITY,
+        };
+        self.seen = Some((room, since));
+        let left = since + STEADY_SECONDS - now;
+        if left > 0.0 {
+            ui.ctx().request_repaint_after(Duration::from_secs_f64(left));
+        }
+        left <= 0.0
     }
 
     /// Applies the state's layout if an undo or redo has changed it.

@@ -15,8 +15,8 @@ pub(super) struct NamedWorkspace {
     content: Content,
     /// The file that what is open was last written to, or is being written to.
     pub writes: Option<PathBuf>,
-    /// SHA-256 of the file as it was last read or written here, if known; shared with the threads that write it.
-    pub fingerprint: Arc<Mutex<Option<String>>>,
+    /// The file that was last read or written here with its SHA-256 then, if known; shared with the threads that write.
+    pub fingerprint: Arc<Mutex<Option<(PathBuf, String)>>>,
 }
 
 /// What the file contains.
@@ -65,7 +65,9 @@ impl NamedWorkspace {
 }
 
 /// What is known of a workspace file.
-pub(super) fn known(fingerprint: &Mutex<Option<String>>) -> MutexGuard<'_, Option<String>> {
+pub(super) fn known(
+    fingerprint: &Mutex<Option<(PathBuf, String)>>,
+) -> MutexGuard<'_, Option<(PathBuf, String)>> {
     fingerprint.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -90,7 +92,9 @@ impl MainWindow {
     pub fn session(&self, state: &State) -> Workspace {
         let saved_as = self.workspace().map(Path::to_owned);
         let unsaved = self.is_unsaved(state);
-        let saved_fingerprint = known(&self.named.fingerprint).clone();
+        let known =
+            known(&self.named.fingerprint).clone().filter(|(path, _)| Some(path) == saved_as.as_ref());
+        let saved_fingerprint = known.map(|(_, sha256)| sha256);
         Workspace { saved_as, unsaved, saved_fingerprint, ..state.workspace(self.layout.stored()) }
     }
 
@@ -105,6 +109,7 @@ impl MainWindow {
             Some(path) => NamedWorkspace::opening(path),
             None => NamedWorkspace::default(),
         };
-        self.named.fingerprint = Arc::new(Mutex::new(session.saved_fingerprint.clone()));
+        let known = session.saved_as.clone().zip(session.saved_fingerprint.clone());
+        self.named.fingerprint = Arc::new(Mutex::new(known));
     }
 }

@@ -213,9 +213,10 @@ fn classes(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if ui.selectable_label(*chosen == ClassChoice::Predicted, "The predicted class").clicked() {
         wanted = Some(ClassChoice::Predicted);
     }
-    if let Some(own) = cx.state.current_image().and_then(|image| cx.state.library.true_class(image)) {
-        let own_choice = ClassChoice::Named(own.to_owned());
-        if ui.selectable_label(*chosen == own_choice, format!("The true class: {own}")).clicked() {
+    if let Some(own) = cx.state.current_image().and_then(|image| cx.state.library.true_class_word(image)) {
+        let text = format!("The true class: {own}");
+        let own_choice = ClassChoice::Named(own);
+        if ui.selectable_label(*chosen == own_choice, text).clicked() {
             wanted = Some(own_choice);
         }
     }

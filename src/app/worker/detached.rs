@@ -107,7 +107,7 @@ pub(super) fn run(
         if !rests && known.as_ref() != Some(&stamp) && out.join("run.json").exists() {
             // A write during the read changes the stamp, so that the folder is read again, as it is after a read that failed.
             if let Ok(snapshot) = read(&out) {
-                (known, due) = (Some(stamp), Some(Instant::now() + snapshot.rest()));
+                (known, due) = (Some(stamp), Some(Instant::now() + events.sender.rest(&snapshot)));
                 let snapshot = Arc::new(snapshot);
                 let (done, total) = history(&snapshot).done();
                 events.progress("Epochs of all heads", done as u64, Some(total as u64), Unit::Items);

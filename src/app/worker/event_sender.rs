@@ -1,9 +1,10 @@
 //! Sending events from the worker's threads to the front end, each followed by a wake-up, and the life cycle of a job.
 
 use std::sync::mpsc::SyncSender;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Waker;
+use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::{Cancel, Event, JobError, JobId, Progress, Reporter, Unit, time_taken};
 use crate::app::log;
 use crate::app::user_error::UserError;
@@ -14,11 +15,18 @@ use crate::model::io::catch_panic::contain;
 pub(super) struct EventSender {
     sender: SyncSender<Event>,
     waker: Waker,
+    /// Whether events go over a line, on which a long one holds up the others.
+    is_far: bool,
 }
 
 impl EventSender {
-    pub(super) fn new(sender: SyncSender<Event>, waker: Waker) -> Self {
-        Self { sender, waker }
+    pub(super) fn new(sender: SyncSender<Event>, waker: Waker, is_far: bool) -> Self {
+        Self { sender, waker, is_far }
+    }
+
+    /// How long a run is not read again after this reading of it.
+    pub(super) fn rest(&self, snapshot: &RunSnapshot) -> Duration {
+        if self.is_far { snapshot.rest() } else { Duration::ZERO }
     }
 
     /// Sends an event; blocks while the queue is full. Does nothing if the receiver was dropped.

@@ -62,13 +62,13 @@ pub struct Worker {
 impl Worker {
     /// Starts the threads; an error if one cannot be started. `waker` is called after every event.
     pub fn start(env: WorkerEnv, waker: Waker) -> std::io::Result<Self> {
-        Self::with_capacity(env, waker, EVENT_CAPACITY)
+        Self::with_queue(env, waker, EVENT_CAPACITY, false)
     }
 
-    /// [`start`](Self::start) with an event queue of another capacity.
-    pub fn with_capacity(env: WorkerEnv, waker: Waker, capacity: usize) -> std::io::Result<Self> {
+    /// [`start`](Self::start) with an event queue of another capacity, whose events go over a line if it `is_far`.
+    pub fn with_queue(env: WorkerEnv, waker: Waker, capacity: usize, is_far: bool) -> std::io::Result<Self> {
         let (event_sender, events) = sync_channel(capacity);
-        let sender = EventSender::new(event_sender, waker);
+        let sender = EventSender::new(event_sender, waker, is_far);
         let closing = Cancel::default();
         let (compute, tasks) = TaskQueue::new();
         let queue = compute::Queue::new(sender.clone(), closing.clone(), tasks);

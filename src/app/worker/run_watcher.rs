@@ -19,6 +19,8 @@ use crate::app::user_error::UserError;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Readings that must fail in a row before an error is sent: a network file system may fail for a moment.
 const ATTEMPTS: usize = 3;
+/// Time between two readings of a folder after that, whatever changes in it: a disk that is back changes no file.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The folders that are watched, and the sender of events.
 pub(super) struct RunWatcher {
@@ -106,16 +108,21 @@ impl RunWatcher {
             }
             // A write during the read changes the stamp, so that the folder is read again.
             let snapshot = UserError::contain(|| read(folder));
-            known.due = snapshot.as_ref().ok().map(|snapshot| Instant::now() + snapshot.rest());
             known.failures = if snapshot.is_err() { known.failures + 1 } else { 0 };
-            if (1..ATTEMPTS).contains(&known.failures) {
+            let rest = match &snapshot {
+                Ok(snapshot) => self.sender.rest(snapshot),
+                Err(_) if known.failures < ATTEMPTS => Duration::ZERO,
+                Err(_) => RETRY_INTERVAL,
+            };
+            known.due = Some(Instant::now() + rest);
+            if snapshot.is_err() && known.failures != ATTEMPTS {
                 // Without a stamp it is read again; its tasks are not queried anew for that.
                 (known.stamp, known.tasks) = (None, tasks);
                 continue;
             }
             let snapshot =
                 snapshot.map(|snapshot| Arc::new(RunSnapshot { tasks: tasks.clone(), ..snapshot }));
-            (known.stamp, known.tasks) = (Some(stamp), tasks);
+            (known.stamp, known.tasks) = (snapshot.is_ok().then_some(stamp), tasks);
             self.sender.send(Event::RunRead { job: None, folder: folder.clone(), snapshot });
         }
     }
@@ -139,7 +146,8 @@ mod tests {
     /// A watcher of a folder that was never read, and its events.
     fn watcher_of(folder: &Path) -> (RunWatcher, Receiver<Event>) {
         let (sender, events) = sync_channel(4);
-        let mut watcher = RunWatcher::new(EventSender::new(sender, Arc::new(|| {})), Cancel::default());
+        let mut watcher =
+            RunWatcher::new(EventSender::new(sender, Arc::new(|| {}), false), Cancel::default());
         watcher.runs.insert(folder.to_owned(), KnownRun::default());
         (watcher, events)
     }
@@ -207,7 +215,16 @@ mod tests {
         }
         watcher.poll();
         assert!(matches!(events.try_recv(), Ok(Event::RunRead { snapshot: Err(_), .. })));
-        watcher.poll();
-        assert!(events.try_recv().is_err(), "an unchanged folder is not read again");
+        let told = |watcher: &mut RunWatcher| {
+            watcher.poll();
+            events.try_recv().is_ok()
+        };
+        assert!(!told(&mut watcher), "it is not read again at once");
+        let is_due = |watcher: &mut RunWatcher| watcher.runs.values_mut().for_each(|known| known.due = None);
+        is_due(&mut watcher);
+        assert!(!told(&mut watcher), "it is told once");
+        saved_plan(folder.path());
+        is_due(&mut watcher);
+        assert!(told(&mut watcher), "it can be read again");
     }
 }

@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn what_an_extraction_meets_is_warned_of_in_the_words_of_the_command_line() {
         let (sender, events) = sync_channel(2);
-        let sender = EventSender::new(sender, Arc::new(|| {}));
+        let sender = EventSender::new(sender, Arc::new(|| {}), false);
         let mut reporter = TrainReporter::new(JobEvents::new(&sender, JobId(1), &Cancel::default()), 1);
         let sample = Sample { source: Source::File("a.png".into()), class: 0, split: Split::Train };
         let dataset = &Dataset { samples: vec![sample], ..Dataset::default() };

@@ -59,15 +59,17 @@ pub fn write_folder<E: From<io::Error>>(
     if !exists {
         return Ok(step(|| std::fs::rename(made.path(), path))?);
     }
-    step(|| match std::fs::read_dir(path)?.count() {
-        1 => Ok(()), // the temporary folder
-        _ => Err(ErrorKind::DirectoryNotEmpty.into()),
-    })?;
-    for entry in std::fs::read_dir(made.path())? {
-        let name = entry?.file_name();
+    // Listed before the first of them moves, which some file systems do not list well.
+    let names: io::Result<Vec<_>> =
+        std::fs::read_dir(made.path())?.map(|entry| Ok(entry?.file_name())).collect();
+    let names = names?;
+    if names.iter().any(|name| path.join(name).symlink_metadata().is_ok()) {
+        step(|| Err(ErrorKind::DirectoryNotEmpty.into()))?; // somebody else has filled it meanwhile
+    }
+    for name in names {
         step(|| std::fs::rename(made.path().join(&name), path.join(&name)))?;
     }
-    Ok(())
+    Ok(step(|| std::fs::remove_dir(made.path()))?)
 }
 
 /// The folder a path is in.

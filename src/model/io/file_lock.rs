@@ -123,10 +123,13 @@ impl ExclusiveLock {
 /// # Errors
 /// Those of the system, except that locks are not supported.
 pub fn lock_within(file: &File, patience: Duration) -> io::Result<TryLock> {
-    let begun = Instant::now();
+    let (begun, mut pause) = (Instant::now(), Duration::from_millis(2));
     loop {
         match try_lock(file)? {
-            TryLock::Held if begun.elapsed() < patience => sleep(Duration::from_millis(2)),
+            TryLock::Held if begun.elapsed() < patience => {
+                sleep(pause);
+                pause *= 2; // over a network every attempt is a round trip
+            }
             other => return Ok(other),
         }
     }

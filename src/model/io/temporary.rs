@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 
 /// Prefix of their names.
 pub(super) const PREFIX: &str = ".ssmprobe-";
+/// Most threads that may each put one more file into a folder that is being removed.
+const MAX_THREADS: usize = 1024;
 /// A folder that nothing was written into for this long was left by a killed process.
 pub(super) const LEFT_AFTER: Duration = Duration::from_hours(1);
 
@@ -22,9 +24,11 @@ fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {
 pub fn abandon() -> MutexGuard<'static, Vec<PathBuf>> {
     let temporaries = temporaries();
     for path in &*temporaries {
-        // Fails if it has been renamed or removed by now, and once while another thread puts a last file into a folder.
-        let remove_folder = || std::fs::remove_dir_all(path);
-        let _ = std::fs::remove_file(path).or_else(|_| remove_folder()).or_else(|_| remove_folder());
+        // Fails if it has been renamed or removed by now, and while other threads put their last files into a folder.
+        let _ = std::fs::remove_file(path);
+        (0..MAX_THREADS)
+            .take_while(|_| path.exists() && std::fs::remove_dir_all(path).is_err())
+            .for_each(drop);
     }
     temporaries
 }
@@ -41,6 +45,12 @@ pub(super) fn create<T: AsRef<Path>>(create: impl FnOnce() -> io::Result<T>) -> 
 /// Whether `name` is that of a temporary file or folder of this program.
 pub fn is_temporary(name: &str) -> bool {
     name.starts_with(PREFIX)
+}
+
+/// Whether a folder is empty but for temporary files and folders, which nobody sees.
+pub fn is_empty(folder: &Path) -> io::Result<bool> {
+    let names: io::Result<Vec<_>> = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect();
+    Ok(names?.iter().all(|name| is_temporary(&name.to_string_lossy())))
 }
 
 /// Time since the last write to a file, or to anything in a folder. A modification time in the future, from before the

@@ -8,6 +8,35 @@ use std::collections::HashMap;
 
 use super::{Probe, ProbeError};
 
+/// The word that asks [`Probe::class`] for a class: its name, with its number where others have that name, as `crane (134)`. `None`
+/// if there is no such class.
+pub fn class_word(names: &[String], class: usize) -> Option<String> {
+    let name = names.get(class)?;
+    let is_shared = names.iter().filter(|other| *other == name).count() > 1;
+    Some(if is_shared { numbered(names, class) } else { name.clone() })
+}
+
+/// The [word](class_word) of each class.
+pub fn class_words(names: &[String]) -> Vec<String> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    names.iter().for_each(|name| *counts.entry(name).or_default() += 1);
+    let word = |class: usize| match counts[&*names[class]] {
+        1 => names[class].clone(),
+        _ => numbered(names, class),
+    };
+    (0..names.len()).map(word).collect()
+}
+
+pub(super) fn numbered(names: &[String], class: usize) -> String {
+    format!("{} ({class})", names[class])
+}
+
+/// The class that [`numbered`] calls so.
+pub(super) fn by_number(names: &[String], word: &str) -> Option<usize> {
+    let (name, number) = word.strip_suffix(')')?.rsplit_once(" (")?;
+    number.parse().ok().filter(|class| names.get(*class).is_some_and(|own| own == name))
+}
+
 impl Probe {
     /// For every class of a dataset, its index in this probe; `None` where the probe does not know it.
     ///

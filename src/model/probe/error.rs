@@ -68,6 +68,6 @@ pub enum ProbeError {
     Ambiguous { file: String, name: String, own: usize, other: usize },
     #[error("{file} has no class `{asked}`; {hint}")]
     Class { file: String, asked: String, hint: String },
-    #[error("{file}: classes {numbers} are called `{asked}`; give the number of one")]
-    SharedName { file: String, asked: String, numbers: String },
+    #[error("{file}: several classes are called `{asked}`; choose {words}, or the number of one")]
+    SharedName { file: String, asked: String, words: String },
 }

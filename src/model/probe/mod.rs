@@ -18,6 +18,7 @@ pub mod settings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use self::classes::{class_word, class_words};
 pub use self::error::ProbeError;
 use self::head::s4_layer::Kernel;
 use self::head::{Head, linear};
@@ -136,22 +137,28 @@ impl Probe {
         self.kernels.get(n, || Arc::new(self.head.kernels(&self.arrays, n)))
     }
 
-    /// The index of a class by its name (an exact match first, then ignoring ASCII case) or its number. A name that two classes
-    /// share is refused: ImageNet has two cranes.
+    /// The index of a class by its name (an exact match first, then ignoring ASCII case), its number, or its
+    /// [word](class_word). A name that two classes share is refused: ImageNet has two cranes.
     pub fn class(&self, asked: &str) -> Result<usize, ProbeError> {
         let names = &self.meta.classes;
-        let same = (0..names.len()).filter(|&index| names[index] == asked);
-        let same: Vec<String> = same.map(|index| index.to_string()).collect();
-        if same.len() > 1 {
-            let (file, asked, numbers) = (self.file.clone(), asked.to_owned(), same.join(" and "));
-            return Err(ProbeError::SharedName { file, asked, numbers });
-        }
         let by_name = names
             .iter()
             .position(|name| name == asked)
             .or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(asked)));
-        let by_number = || asked.parse().ok().filter(|&index: &usize| index < self.classes());
-        by_name.or_else(by_number).ok_or_else(|| {
+        if let Some(found) = by_name {
+            let same = (0..names.len()).filter(|&index| names[index] == names[found]);
+            let same: Vec<String> =
+                same.map(|index| format!("`{}`", classes::numbered(names, index))).collect();
+            return match &same[..] {
+                [_] => Ok(found),
+                all => {
+                    let (file, asked, words) = (self.file.clone(), asked.to_owned(), all.join(" or "));
+                    Err(ProbeError::SharedName { file, asked, words })
+                }
+            };
+        }
+        let by_number = asked.parse().ok().filter(|&index: &usize| index < self.classes());
+        by_number.or_else(|| classes::by_number(names, asked)).ok_or_else(|| {
             let range = format!("a number from 0 to {}", self.classes().saturating_sub(1));
             let nearest = nearest(asked, names.iter().map(String::as_str), 5);
             let (near, far): (Vec<&str>, Vec<&str>) =

@@ -161,3 +161,13 @@ fn encode(raster: &Raster) -> Vec<u8> {
     written.expect("a raster holds width x height pixels, and memory takes them");
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::escape;
+
+    #[test]
+    fn names_are_valid_xml() {
+        assert_eq!(escape("a & \"b\" <c>\u{1}.jpg"), "a &amp; &quot;b&quot; &lt;c&gt; .jpg");
+    }
+}

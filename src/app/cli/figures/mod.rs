@@ -174,7 +174,7 @@ impl Figures {
         };
         self.draw_traces(&traces, figures, out).map_err(|error| match error.is::<Empty>() {
             true => error.context(format!(
-                "--figure {}: cannot be drawn; --figure all draws those that can, and says why others cannot",
+                "--figure {}: cannot be drawn here; --figure all leaves out what cannot be drawn",
                 self.figure.join(",")
             )),
             false => error,

@@ -16,6 +16,7 @@ use crate::app::report::Source;
 use crate::app::report::html::choose::IMAGES;
 use crate::model::data::{self, Dataset};
 use crate::model::explain::intervention::Intervention;
+use crate::model::probe::class_words;
 use crate::model::trace::Trace;
 use crate::model::train::run::{Outcome, ProbeCheckpoint};
 
@@ -52,7 +53,7 @@ impl ExplainSpec<'_> {
     ) -> Result<Vec<Arc<Trace>>, JobError> {
         let dataset = self.open(engine, reporter)?;
         let predicted = self.explain(engine, &dataset, (&self.images, ClassChoice::Predicted), reporter)?;
-        let (names, truth) = (&dataset.classes, &self.source.truth.classes);
+        let (words, truth) = (class_words(&dataset.classes), &self.source.truth.classes);
         // The classes of every image: its own, then the predicted ones.
         let classes_by_image: Vec<Vec<usize>> = self
             .images
@@ -72,9 +73,7 @@ impl ExplainSpec<'_> {
             let images =
                 self.images.iter().zip(&classes_by_image).filter(|(_, classes)| classes.contains(class));
             let images: Vec<usize> = images.map(|(image, _)| *image).collect();
-            // A name may look like the index of another class, and two classes may share one.
-            let unique = names.iter().filter(|name| *name == &names[*class]).count() == 1;
-            let word = if unique { names[*class].clone() } else { class.to_string() };
+            let word = words[*class].clone();
             found.extend(self.explain(engine, &dataset, (&images, ClassChoice::Named(word)), reporter)?);
         }
         let position = |image: usize| self.images.iter().position(|at| *at == image).unwrap_or_default();

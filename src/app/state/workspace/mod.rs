@@ -27,7 +27,7 @@ use crate::model::io::atomic_file;
 /// The version of the file format.
 const FORMAT: u64 = 1;
 /// Largest workspace file, in bytes.
-const FILE_LIMIT: u64 = 1 << 29;
+pub const FILE_LIMIT: u64 = 1 << 29;
 /// Largest id in a file: new ids count up from it, which must not overflow.
 const LARGEST_ID: u64 = 1 << 53;
 

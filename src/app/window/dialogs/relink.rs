@@ -42,11 +42,9 @@ impl Relink {
     /// where that is much.
     pub fn load(path: PathBuf, own: bool) -> Result<Self, WorkspaceError> {
         // Taken first: what another window saves meanwhile counts as a change.
-        let found = content(&path);
+        let found = if own { None } else { content(&path) };
         let mut workspace = Workspace::load(&path)?;
-        if !own {
-            workspace.saved_fingerprint = found;
-        }
+        workspace.saved_fingerprint = found.or(workspace.saved_fingerprint);
         let downloads = if own { IndexSet::new() } else { outside::downloads(&workspace) };
         Ok(Self { missing: workspace.missing(), path, workspace, own, downloads })
     }

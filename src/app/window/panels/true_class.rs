@@ -71,17 +71,18 @@ pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
 
 /// Where columns show evidence for different classes, which shared scales cannot compare, offers one class for all.
 pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    let traces: Vec<&std::sync::Arc<Trace>> =
-        cx.state.compared().filter_map(|(_, c)| c.shown.trace()).collect();
-    let Some(first) = traces.first() else { return };
-    let shown =
-        |trace: &Trace| trace.top.iter().find(|p| p.index == trace.evidence.class).map(|p| p.name.clone());
-    if traces.iter().all(|trace| shown(trace) == shown(first)) {
+    let library = &cx.state.library;
+    let word = |column: &Column| {
+        let class = column.shown.trace()?.evidence.class;
+        Some(library.class_word(column.probe, class).unwrap_or_else(|| class.to_string()))
+    };
+    let shown: Vec<String> = cx.state.compared().filter_map(|(_, column)| word(column)).collect();
+    if shown.iter().all(|class| *class == shown[0]) {
         return;
     }
-    let own = cx.state.current_image().and_then(|image| cx.state.library.true_class(image));
-    let own = own.map(|name| (name.to_owned(), "The true class"));
-    let predicted = shown(first).map(|name| (name, "The predicted class of the first column"));
+    let own = cx.state.current_image().and_then(|image| library.true_class_word(image));
+    let own = own.map(|name| (name, "The true class"));
+    let predicted = shown.into_iter().take(1).map(|name| (name, "The predicted class of the first column"));
     let mut offers: Vec<_> = own.into_iter().chain(predicted).collect();
     offers.dedup_by(|later, earlier| later.0 == earlier.0);
     ui.horizontal_wrapped(|ui| {

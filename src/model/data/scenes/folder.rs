@@ -46,7 +46,7 @@ pub struct About {
 /// Why a set could not be written.
 #[expect(missing_docs, reason = "the message says what its fields are")]
 #[derive(Debug, thiserror::Error)]
-#[error("{path} cannot be written; check that the folder is writable and the disk has free space")]
+#[error("{path} cannot be written")]
 pub struct SceneError {
     pub path: PathBuf,
     pub source: io::Error,

@@ -102,7 +102,7 @@ impl Training {
                 let mark = match run.phase {
                     Phase::Running if paused => " (paused)",
                     Phase::Running => " (running)",
-                    Phase::Missing(_) => " (missing)",
+                    Phase::Missing(_) => " (cannot be read)",
                     _ => "",
                 };
                 let text = format!("{}{mark}", run.history.about.name());
