@@ -227,6 +227,8 @@ def test_a_notebook_shows_the_programs_own_figures(inspected: ssmprobe.Inspectio
     assert trace.svg("assignment", "--log") != trace.svg("assignment") != trace.svg("kernel")
     with pytest.raises(ssmprobe.ProgramError, match="it was not requested"):
         trace.svg("gradient")
+    with pytest.raises(ValueError, match="expected the name of one"):
+        trace.svg("all")
     # A head that reads no order has fewer figures.
     assert "scan_path" not in inspected.traces["00011", "cls"]._repr_html_()
 

@@ -173,13 +173,31 @@ fn the_first_layout_follows_the_room_after_a_restart_too() {
     let restart = |small: &Window, next: &mut Window| {
         let session = small.harness.state().window.session(small.state());
         next.harness.state_mut().window.resume(&session);
-        next.harness.run();
+        for _ in 0..4 {
+            next.harness.run(); // it waits for its room for a while
+        }
         groups(next)
     };
     assert_eq!((groups(&small), restart(&small, &mut next)), (1, 2), "on a larger screen");
     let picture = small.tab("Picture").expect("a tab").center();
     small.click_at(picture, PointerButton::Middle);
     assert_eq!(restart(&small, &mut next), 1, "whoever has changed it keeps it");
+}
+
+/// A window opens at the size that it has when it is not maximised.
+#[test]
+fn the_first_layout_waits_for_its_room_and_keeps_the_chosen_tabs() {
+    let (mut window, mut next) = (Window::ready(), Window::ready());
+    let chosen = window.tab("Token table").expect("a tab").center();
+    window.click_at(chosen, PointerButton::Primary);
+    let session = window.harness.state().window.session(window.state());
+    resize(&mut next, 853.0, 480.0);
+    next.harness.state_mut().window.resume(&session);
+    next.harness.run();
+    resize(&mut next, 1440.0, 900.0);
+    assert_eq!(next.harness.state().window.session(next.state()).layout, session.layout);
+    resize(&mut next, 853.0, 480.0);
+    assert_eq!(groups(&next), 1, "later it follows at once");
 }
 
 #[test]

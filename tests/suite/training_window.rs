@@ -529,11 +529,12 @@ fn a_run_that_vanishes_is_told() {
         pane.deliver(Event::RunRead { job, folder: folder.clone(), snapshot: Ok(snapshot(&["gap"])) });
         assert_eq!(pane.0.state().training.runs.len(), open);
     }
-    pane.deliver(Event::RunRead {
-        job: None,
-        folder: folder.clone(),
-        snapshot: Err(UserError::new("runs/birds-tiny holds no run")),
-    });
+    for _ in 0..2 {
+        let snapshot = Err(UserError::new("runs/birds-tiny holds no run"));
+        pane.deliver(Event::RunRead { job: None, folder: folder.clone(), snapshot });
+    }
+    let notes = pane.0.state().toasts.iter().filter(|toast| toast.text.contains("holds no run"));
+    assert_eq!(notes.count(), 1, "it is told once");
     let run = &pane.0.state().training.runs[&folder];
     assert!(matches!(run.phase, Phase::Missing(_)));
     assert!(pane.0.has("Cannot be read") && pane.0.has("holds no run") && pane.0.has("(cannot be read)"));

@@ -244,6 +244,22 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_compared_with_what_it_held_itself_and_not_with_another_written_since() {
+        let (mut window, mut state, ctx, folder) = window();
+        let [first, second] = ["first.ssmprobe", "second.ssmprobe"].map(|name| folder.path().join(name));
+        assert!(window.save(&ctx, Some(first.clone()), None, &state).is_none());
+        window.next_outcome(&state);
+        // Saved again under its own name before the new name is known to be written.
+        state.views.shared = !state.views.shared;
+        for path in [Some(second), None] {
+            assert!(window.save(&ctx, path, None, &state).is_none());
+        }
+        window.end_saving(&ctx, &state);
+        let written = Workspace::load(&first).expect("a workspace");
+        assert_eq!(written.views.shared, state.views.shared);
+    }
+
+    #[test]
     fn a_workspace_that_another_window_has_saved_is_replaced_only_where_it_is_chosen() {
         let (mut window, mut state, ctx, folder) = window();
         let file = folder.path().join("w.ssmprobe");

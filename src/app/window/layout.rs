@@ -20,8 +20,8 @@ const MAX_DEPTH: usize = 32;
 /// The field of a stored layout for the room that the initial one is for.
 const INITIAL_FOR: &str = "initial_for";
 
-/// Seconds for which the window must have a size before the initial layout follows it: a new window may still be maximised.
-const STEADY_SECONDS: f64 = 0.3;
+/// Seconds for which a restored initial layout waits for the room that it is for: a new window may still be maximised.
+const PATIENCE: f64 = 0.5;
 
 /// The panes in the middle of the window.
 pub struct Layout {
@@ -30,8 +30,8 @@ pub struct Layout {
     is_first: bool,
     /// The room that it is for.
     room: Room,
-    /// The room when it was last drawn, and since when, in seconds.
-    seen: Option<(Room, f64)>,
+    /// Until when it waits for that room, in seconds, if it was restored; infinite before the first frame.
+    waits: Option<f64>,
     /// A pane that was requested, until its tab has been scrolled to.
     reveal: Option<Pane>,
     /// Changes that the state has not been sent yet.
@@ -49,7 +49,7 @@ impl Default for Layout {
             tree: tiles::initial(Room::default()),
             is_first: true,
             room: Room::default(),
-            seen: None,
+            waits: None,
             reveal: None,
             changes: Vec::new(),
             resized: None,
@@ -83,7 +83,7 @@ impl Layout {
             let room = serde_json::from_value(kept[INITIAL_FOR].clone()).ok();
             (self.tree, self.is_first) = (tree, room.is_some());
             self.room = room.unwrap_or(self.room);
-            self.seen = room.map(|room| (room, 0.0)).or(self.seen);
+            self.waits = room.map(|_| f64::INFINITY);
         }
     }
 
@@ -146,7 +146,7 @@ impl Layout {
     pub fn ui(&mut self, ui: &mut Ui, panels: &mut [Box<dyn Panel>], cx: &mut PanelContext<'_>) {
         self.apply_undo(cx.state);
         let room = Room::from_size(ui.available_size());
-        if self.is_steady(ui, room) || !self.is_first {
+        if !self.waits(ui, room) {
             if room != self.room && self.is_first {
                 let page = tiles::pane_of_page(&self.tree);
                 self.tree = tiles::initial(room);
@@ -182,20 +182,15 @@ impl Layout {
         closed.into_iter().for_each(|panel| self.close(&**panel));
     }
 
-    /// Whether there has been this room for a while, or from the start on.
-    fn is_steady(&mut self, ui: &Ui, room: Room) -> bool {
+    /// Whether it still waits for its room.
+    fn waits(&mut self, ui: &Ui, room: Room) -> bool {
         let now = ui.input(|input| input.time);
-        let since = match self.seen {
-            Some((seen, since)) if seen == room => since,
-            Some(_) => now,
-            None => f64::NEG_INFINITY,
-        };
-        self.seen = Some((room, since));
-        let left = since + STEADY_SECONDS - now;
-        if left > 0.0 {
-            ui.ctx().request_repaint_after(Duration::from_secs_f64(left));
+        let until = self.waits.map(|until| until.min(now + PATIENCE));
+        self.waits = until.filter(|until| self.is_first && room != self.room && now < *until);
+        if let Some(until) = self.waits {
+            ui.ctx().request_repaint_after(Duration::from_secs_f64(until - now));
         }
-        left <= 0.0
+        self.waits.is_some()
     }
 
     /// Applies the state's layout if an undo or redo has changed it.
