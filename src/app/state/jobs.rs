@@ -230,6 +230,8 @@ impl State {
                     job.progress = Some(progress.clone());
                 }
             }
+            // What arrived of it was damaged: its error stays.
+            Event::Finished(job) if self.jobs.get(job).is_some_and(|job| job.error.is_some()) => {}
             Event::Finished(job) => {
                 let done = self.jobs.shift_remove(job).map(|job| job.recent).unwrap_or_default();
                 // Images were remembered when they were listed.

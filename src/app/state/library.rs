@@ -299,11 +299,15 @@ impl Library {
         part.asked.classes.get(label.class as usize).map(String::as_str)
     }
 
-    /// The word that asks for the true class of an image.
+    /// The word that asks for the true class of an image; its name, unless a probe has the same classes.
     pub fn true_class_word(&self, image: &Image) -> Option<String> {
         let label = image.label?;
-        let part = self.datasets.get(&label.dataset)?.status.ready()?;
-        class_word(&part.asked.classes, label.class as usize)
+        let classes = &self.datasets.get(&label.dataset)?.status.ready()?.asked.classes;
+        let mut probes = self.probes.values().filter_map(|probe| probe.status.ready());
+        match probes.any(|probe| probe.classes[..] == classes[..]) {
+            true => class_word(classes, label.class as usize),
+            false => classes.get(label.class as usize).cloned(),
+        }
     }
 
     /// The word that asks for a class of a probe.

@@ -23,8 +23,8 @@ pub struct WatchedRun {
     pub phase: Phase,
     /// Its tasks, if it is cut into some.
     pub tasks: Option<Tasks>,
-    /// Its probe files, each with the modification time of the version in the library.
-    probes: HashMap<PathBuf, SystemTime>,
+    /// Its probe files, each with the modification time of the version in the library; `None` if its folder was never read.
+    probes: Option<HashMap<PathBuf, SystemTime>>,
 }
 
 /// The state of a run.
@@ -54,7 +54,7 @@ impl WatchedRun {
             history: Arc::new(TrainHistory::new(snapshot.about.clone())),
             phase: Phase::Open { growing: false },
             tasks: None,
-            probes: snapshot.probes.iter().cloned().collect(),
+            probes: Some(snapshot.probes.iter().cloned().collect()),
         };
         run.update(snapshot);
         if run.is_over() {
@@ -117,13 +117,19 @@ impl State {
                 if unread.is_some() {
                     let about = About { folder: folder.clone(), ..About::default() };
                     let nothing = RunSnapshot { about, ..RunSnapshot::default() };
-                    self.training.runs.insert(folder.clone(), WatchedRun::new(&nothing));
+                    let unread = WatchedRun { probes: None, ..WatchedRun::new(&nothing) };
+                    self.training.runs.insert(folder.clone(), unread);
                 }
-                // The events of this window's own training are newer.
-                let run = self.training.runs.get_mut(&folder).filter(|run| run.phase != Phase::Running);
-                let before = run.map(|run| std::mem::replace(&mut run.phase, Phase::Missing(error.clone())));
-                if !matches!(before, Some(Phase::Missing(_))) {
-                    self.note(Severity::Warning, error.lines.join(": "));
+                let missing = Phase::Missing(error.clone());
+                let run = self.training.runs.get_mut(&folder);
+                match run.map(|run| std::mem::replace(&mut run.phase, missing)) {
+                    // The events of this window's own training are newer.
+                    Some(Phase::Running) => {
+                        self.training.runs[&folder].phase = Phase::Running;
+                        return Vec::new();
+                    }
+                    Some(Phase::Missing(_)) if job.is_none() => {} // it was told
+                    _ => self.note(Severity::Warning, error.lines.join(": ")),
                 }
                 return vec![self.follow_runs()];
             }
@@ -144,12 +150,9 @@ impl State {
             Phase::Running => return Vec::new(), // the events of this window's training are newer
             // It was opened again, as another process may have resumed it, or its disk is back.
             _ => {
-                let was_read = run.history.about != (About { folder: folder.clone(), ..About::default() });
-                let known = std::mem::take(&mut run.probes);
+                let known = run.probes.take();
                 *run = WatchedRun::new(&snapshot);
-                if was_read {
-                    run.probes = known; // else those that it has were not open, or were closed
-                }
+                run.probes = known.or(run.probes.take()); // those of a run that was never read were not open, or were closed
                 let mut requests = self.refresh_probes(&folder, snapshot.probes.clone());
                 requests.push(self.follow_runs());
                 return requests;
@@ -172,8 +175,9 @@ impl State {
         probes: Vec<(PathBuf, SystemTime)>,
     ) -> Vec<Request> {
         let Some(run) = self.training.runs.get_mut(folder) else { return Vec::new() };
+        let known = run.probes.get_or_insert_default();
         let changed =
-            probes.into_iter().filter(|(path, time)| run.probes.insert(path.clone(), *time) != Some(*time));
+            probes.into_iter().filter(|(path, time)| known.insert(path.clone(), *time) != Some(*time));
         let changed: Vec<PathBuf> = changed.map(|(path, _)| path).collect();
         let (mut requests, mut new) = (Vec::new(), Vec::new());
         for path in changed {

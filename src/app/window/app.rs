@@ -132,10 +132,8 @@ impl App {
     }
 
     fn apply(&mut self, event: Event) {
-        if !matches!(
-            event,
-            Event::ThumbnailReady { .. } | Event::ThumbnailFailed { .. } | Event::Progress(..)
-        ) {
+        use Event::{Progress, ThumbnailFailed, ThumbnailReady};
+        if !matches!(event, ThumbnailReady { .. } | ThumbnailFailed { .. } | Progress(..)) {
             self.changed.get_or_insert_with(Instant::now);
         }
         let requests = self.state.apply(event);
@@ -145,8 +143,7 @@ impl App {
     /// Replaces everything that is open by the workspace in the file `path`, before the window is first drawn.
     pub fn open_workspace(&mut self, path: &Path) {
         let read = Relink::load(path.to_owned(), self.is_session(path));
-        let order = self.window.open(read, &self.state);
-        order.into_iter().for_each(|order| self.carry_out(order));
+        self.window.open(read, &self.state).into_iter().for_each(|order| self.carry_out(order));
     }
 
     /// Whether a path is a session file of this user.

@@ -42,8 +42,9 @@ struct KnownRun {
     changed: Option<Instant>,
     /// Before then it is not read again, unless a task of it begins or ends.
     due: Option<Instant>,
-    /// Readings that have failed since the last success.
+    /// Readings that have failed since the last success, and the error that was sent of them.
     failures: usize,
+    told: Option<UserError>,
 }
 
 impl RunWatcher {
@@ -64,7 +65,11 @@ impl RunWatcher {
             match task {
                 Ok(Some(folders)) => {
                     let known = std::mem::take(&mut self.runs);
-                    let known_of = |folder: &PathBuf| known.get(folder).cloned().unwrap_or_default();
+                    // Whoever follows may have read it meanwhile, and is told again.
+                    let known_of = |folder: &PathBuf| KnownRun {
+                        told: None,
+                        ..known.get(folder).cloned().unwrap_or_default()
+                    };
                     self.runs =
                         folders.into_iter().map(|folder| (folder.clone(), known_of(&folder))).collect();
                 }
@@ -115,14 +120,15 @@ impl RunWatcher {
                 Err(_) => RETRY_INTERVAL,
             };
             known.due = Some(Instant::now() + rest);
-            if snapshot.is_err() && known.failures != ATTEMPTS {
+            let error = snapshot.as_ref().err().cloned();
+            if error.is_some() && (known.failures < ATTEMPTS || known.told == error) {
                 // Without a stamp it is read again; its tasks are not queried anew for that.
                 (known.stamp, known.tasks) = (None, tasks);
                 continue;
             }
             let snapshot =
                 snapshot.map(|snapshot| Arc::new(RunSnapshot { tasks: tasks.clone(), ..snapshot }));
-            (known.stamp, known.tasks) = (snapshot.is_ok().then_some(stamp), tasks);
+            (known.stamp, known.tasks, known.told) = (snapshot.is_ok().then_some(stamp), tasks, error);
             self.sender.send(Event::RunRead { job: None, folder: folder.clone(), snapshot });
         }
     }

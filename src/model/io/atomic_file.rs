@@ -59,17 +59,21 @@ pub fn write_folder<E: From<io::Error>>(
     if !exists {
         return Ok(step(|| std::fs::rename(made.path(), path))?);
     }
-    // Listed before the first of them moves, which some file systems do not list well.
-    let names: io::Result<Vec<_>> =
-        std::fs::read_dir(made.path())?.map(|entry| Ok(entry?.file_name())).collect();
-    let names = names?;
-    if names.iter().any(|name| path.join(name).symlink_metadata().is_ok()) {
+    // Listed before the first of them moves, and again: some file systems list badly what changes.
+    let names = || -> io::Result<Vec<_>> {
+        std::fs::read_dir(made.path())?.map(|entry| Ok(entry?.file_name())).collect()
+    };
+    let mut left = names()?;
+    if left.iter().any(|name| path.join(name).symlink_metadata().is_ok()) {
         step(|| Err(ErrorKind::DirectoryNotEmpty.into()))?; // somebody else has filled it meanwhile
     }
-    for name in names {
-        step(|| std::fs::rename(made.path().join(&name), path.join(&name)))?;
+    while !left.is_empty() {
+        for name in left {
+            step(|| std::fs::rename(made.path().join(&name), path.join(&name)))?;
+        }
+        left = names()?;
     }
-    Ok(step(|| std::fs::remove_dir(made.path()))?)
+    Ok(())
 }
 
 /// The folder a path is in.

@@ -14,6 +14,9 @@ use super::host_lock::{HostLock, LockAttempt, STALE_AFTER};
 /// How long a lock is waited for that another process may hold only to test it, over a slow network file system.
 const TEST_TIME: Duration = Duration::from_millis(100);
 
+/// The longest pause between two attempts, each of which is a round trip over a network.
+const MAX_PAUSE: Duration = Duration::from_millis(32);
+
 /// The result of [`try_lock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryLock {
@@ -128,7 +131,7 @@ pub fn lock_within(file: &File, patience: Duration) -> io::Result<TryLock> {
         match try_lock(file)? {
             TryLock::Held if begun.elapsed() < patience => {
                 sleep(pause);
-                pause *= 2; // over a network every attempt is a round trip
+                pause = (pause * 2).min(MAX_PAUSE);
             }
             other => return Ok(other),
         }

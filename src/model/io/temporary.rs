@@ -26,8 +26,11 @@ pub fn abandon() -> MutexGuard<'static, Vec<PathBuf>> {
     for path in &*temporaries {
         // Fails if it has been renamed or removed by now, and while other threads put their last files into a folder.
         let _ = std::fs::remove_file(path);
+        let is_filled = |removed: io::Result<()>| {
+            removed.is_err_and(|error| error.kind() == io::ErrorKind::DirectoryNotEmpty)
+        };
         (0..MAX_THREADS)
-            .take_while(|_| path.exists() && std::fs::remove_dir_all(path).is_err())
+            .take_while(|_| path.is_dir() && is_filled(std::fs::remove_dir_all(path)))
             .for_each(drop);
     }
     temporaries

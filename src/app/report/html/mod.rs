@@ -117,6 +117,16 @@ impl Part {
 
 /// The classes and the probes of an image with these traces, as in [`Image`].
 fn by_probe_and_class<'a>(traces: &[&'a Arc<Trace>]) -> (Vec<Option<String>>, Vec<(String, ByClass<'a>)>) {
+    // Two classes of one probe may have one name: its number tells them apart.
+    let is_shared = |name: &str| {
+        let named: Vec<&Trace> =
+            traces.iter().map(|trace| &***trace).filter(|t| class_name(t) == name).collect();
+        named.iter().any(|a| named.iter().any(|b| a.probe == b.probe && a.evidence.class != b.evidence.class))
+    };
+    let class_name = |trace: &Trace| {
+        let name = class_name(trace);
+        if is_shared(&name) { format!("{name} ({})", trace.evidence.class) } else { name }
+    };
     let find = |probe: &str, class: Option<&str>| {
         traces
             .iter()

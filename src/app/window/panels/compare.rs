@@ -254,7 +254,7 @@ impl Compare {
 /// Evidence for different classes cannot be subtracted: offers to show the pinned column's class in all.
 fn one_class(ui: &mut Ui, cx: &mut PanelContext<'_>, reference: &Trace) {
     let pinned = cx.state.selection.reference.and_then(|id| cx.state.columns.get(&id));
-    let known = pinned.and_then(|pinned| cx.state.library.class_word(pinned.probe, reference.evidence.class));
+    let known = pinned.and_then(|pinned| true_class::asked(cx.state, pinned, reference));
     let hint = "The pinned column's evidence is for another class";
     let Some(name) = known else { return placeholder::empty(ui, hint) };
     if placeholder::invite(ui, hint, &format!("Evidence for {name} everywhere")) {

@@ -69,20 +69,24 @@ pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
     });
 }
 
+/// The word that asks for the class that a trace of a column is for; the name alone while its probe is opened again.
+pub fn asked(state: &State, column: &Column, trace: &Trace) -> Option<String> {
+    let class = trace.evidence.class;
+    let name = || trace.top.iter().find(|known| known.index == class).map(|known| known.name.clone());
+    state.library.class_word(column.probe, class).or_else(name)
+}
+
 /// Where columns show evidence for different classes, which shared scales cannot compare, offers one class for all.
 pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    let library = &cx.state.library;
-    let word = |column: &Column| {
-        let class = column.shown.trace()?.evidence.class;
-        Some(library.class_word(column.probe, class).unwrap_or_else(|| class.to_string()))
-    };
-    let shown: Vec<String> = cx.state.compared().filter_map(|(_, column)| word(column)).collect();
+    let explained = cx.state.compared().filter_map(|(_, column)| Some((column, column.shown.trace()?)));
+    let shown: Vec<Option<String>> =
+        explained.map(|(column, trace)| asked(cx.state, column, trace)).collect();
     if shown.iter().all(|class| *class == shown[0]) {
         return;
     }
-    let own = cx.state.current_image().and_then(|image| library.true_class_word(image));
+    let own = cx.state.current_image().and_then(|image| cx.state.library.true_class_word(image));
     let own = own.map(|name| (name, "The true class"));
-    let predicted = shown.into_iter().take(1).map(|name| (name, "The predicted class of the first column"));
+    let predicted = shown[0].clone().map(|name| (name, "The predicted class of the first column"));
     let mut offers: Vec<_> = own.into_iter().chain(predicted).collect();
     offers.dedup_by(|later, earlier| later.0 == earlier.0);
     ui.horizontal_wrapped(|ui| {
