@@ -188,22 +188,22 @@ fn the_first_layout_follows_the_room_after_a_restart_too() {
 #[test]
 fn the_first_layout_waits_for_its_room_and_keeps_the_chosen_tabs() {
     let (mut window, mut next) = (Window::ready(), Window::ready());
-    let chosen = window.tab("Token table").expect("a tab").center();
-    window.click_at(chosen, PointerButton::Primary);
+    let active = |window: &Window| {
+        let layout = window.harness.state().window.session(window.state()).layout;
+        let tiles = layout["tiles"]["tiles"].as_object().expect("tiles").clone();
+        let (pane, _) = tiles.iter().find(|(_, tile)| tile["Pane"] == "kernel").expect("the pane");
+        let pane: u64 = pane.parse().expect("a number");
+        tiles.values().any(|tile| tile["Container"]["Tabs"]["active"] == pane)
+    };
+    let tab = window.tab("Memory kernel").expect("a tab").center();
+    window.click_at(tab, PointerButton::Primary);
+    assert_eq!([active(&window), active(&next)], [true, false]);
     let session = window.harness.state().window.session(window.state());
     resize(&mut next, 853.0, 480.0);
     next.harness.state_mut().window.resume(&session);
     next.harness.step();
     resize(&mut next, 1440.0, 900.0);
-    let active = |layout: &serde_json::Value| {
-        let tiles = layout["tiles"]["tiles"].as_object().expect("tiles").clone();
-        let (pane, _) = tiles.iter().find(|(_, tile)| tile["Pane"] == "tokens").expect("the pane");
-        let pane: u64 = pane.parse().expect("a number");
-        let active = |tile: &serde_json::Value| tile["Container"]["Tabs"]["active"] == pane;
-        tiles.values().any(active)
-    };
-    assert!(active(&session.layout));
-    assert!(active(&next.harness.state().window.session(next.state()).layout));
+    assert!(active(&next));
     resize(&mut next, 853.0, 480.0);
     assert_eq!(groups(&next), 1, "later it follows at once");
 }

@@ -538,6 +538,7 @@ fn a_run_that_vanishes_is_told() {
     let run = &pane.0.state().training.runs[&folder];
     assert!(matches!(run.phase, Phase::Missing(_)));
     assert!(pane.0.has("Cannot be read") && pane.0.has("holds no run") && pane.0.has("(cannot be read)"));
+    assert!(!pane.0.has("Resume"), "a folder would be made where a disk is away");
     pane.deliver(Event::RunRead { job: None, folder, snapshot: Ok(snapshot(&["gap"])) });
     assert!(pane.0.has("Not finished") && pane.0.has("Resume"), "its disk is back");
 }

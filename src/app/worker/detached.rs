@@ -65,9 +65,6 @@ pub(super) fn run(
         ));
     }
     let out = absolute(&request.out)?;
-    if request.resumes() && !out.is_dir() {
-        bail!("{}: there is no such folder to resume a training in; its disk may be away", out.display());
-    }
     make_folder(&out)?;
     if let Some(host) = ExclusiveLock::other_machine(&lock(&out)).or_else(|| RunLock::other_machine(&out)) {
         events.warn(watching(&host, &format!("trained last in {}", out.display())));

@@ -120,7 +120,7 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Optio
         if pause.on_disabled_hover_text(apart).clicked() {
             cx.send(Command::PauseTraining(!live.pausing));
         }
-    } else if run.phase != Phase::Done && run.tasks.is_none() && !run.history.about.heads.is_empty() {
+    } else if !matches!(run.phase, Phase::Done | Phase::Missing(_)) && run.tasks.is_none() {
         let free = cx.state.training.active.is_none();
         let about = match run.phase {
             Phase::Open { .. } => {
