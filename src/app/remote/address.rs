@@ -118,8 +118,8 @@ impl WorkerAddress {
         let Self::Ssh { user, host, port } = self else { return Err(io::Error::other("not an ssh address")) };
         let mut command = Command::new("ssh");
         // No password prompt: keys, agents and jump hosts are those of the user's configuration. A machine that does not answer
-        // is given up, and a lost network is noticed, within a minute, whatever that configuration says. Neither the agent (-a)
-        // nor the screen (-x) is forwarded: a workspace may name the machine.
+        // is given up within a minute, and a lost network is noticed within 40 s, whatever that configuration says. Neither the
+        // agent (-a) nor the screen (-x) is forwarded: a workspace may name the machine.
         command.args([
             "-T",
             "-a",
@@ -129,7 +129,9 @@ impl WorkerAddress {
             "-o",
             "ClearAllForwardings=yes",
             "-o",
-            "ServerAliveInterval=15",
+            "ServerAliveInterval=10",
+            "-o",
+            "ServerAliveCountMax=3",
             "-o",
             "ConnectTimeout=60",
         ]);
@@ -231,10 +233,8 @@ mod tests {
         let command = ssh(Some("me"), "gpu1", Some(22)).command(Some("~/my 'bin'/$x")).unwrap();
         let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(
-            words[9..],
+            words[words.len() - 7..],
             [
-                "-o",
-                "ConnectTimeout=60",
                 "-p",
                 "22",
                 "-l",
