@@ -11,7 +11,7 @@ use super::change::{interventions, temperature, temperature_of_column};
 use super::differences::Differences;
 use super::figure_view::{FigureView, Subject};
 use super::{Panel, PanelContext, UiAction, placeholder, true_class};
-use crate::app::jobs::{ClassChoice, ColumnId};
+use crate::app::jobs::ColumnId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{ColumnState, RevealTarget};
 use crate::app::window::style;
@@ -225,15 +225,19 @@ impl Compare {
             ColumnState::Failed(error) => return cx.failed(ui, error),
             ColumnState::Nothing => return placeholder::empty(ui, &cx.state.why_nothing(id)),
         };
+        let pinned = cx.state.selection.reference == Some(id);
+        let reference = cx.state.reference().filter(|_| cx.state.views.difference);
         let mut options = cx.options(figure.id());
-        let subtracts = cx.state.views.difference && cx.state.selection.reference != Some(id);
-        let reference = cx.state.reference().filter(|_| subtracts);
+        if pinned && reference.is_some() {
+            // Beside differences the pinned column is alone on its scale, as in an exported comparison.
+            options = cx.state.views.figure_options(figure.id());
+        }
         let mut of = None;
-        let trace = match reference {
+        let trace = match reference.filter(|_| !pinned) {
             None => trace,
             Some(reference) => match self.differences.between(id, &trace, reference) {
                 Ok(_) if other_class(figure, &trace, reference) => {
-                    return one_class(ui, cx, reference);
+                    return true_class::offer_that_of(ui, cx, reference);
                 }
                 Ok(difference) => {
                     (options.limits, options.proxy_limits) = (limits, None);
@@ -248,17 +252,6 @@ impl Compare {
         let subject = Subject { figure, trace: &trace, options, headed: false, of, is_outdated };
         view.show(ui, cx, subject, rect, zoom(rect.width()));
         cx.cover_outdated(ui, Some(id), rect);
-    }
-}
-
-/// Evidence for different classes cannot be subtracted: offers to show the pinned column's class in all.
-fn one_class(ui: &mut Ui, cx: &mut PanelContext<'_>, reference: &Trace) {
-    let pinned = cx.state.selection.reference.and_then(|id| cx.state.columns.get(&id));
-    let known = pinned.and_then(|pinned| true_class::asked(cx.state, pinned, reference));
-    let hint = "The pinned column's evidence is for another class";
-    let Some(name) = known else { return placeholder::empty(ui, hint) };
-    if placeholder::invite(ui, hint, &format!("Evidence for {name} everywhere")) {
-        cx.send(Command::SetClass(ClassChoice::Named(name)));
     }
 }
 

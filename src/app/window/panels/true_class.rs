@@ -3,7 +3,7 @@
 use eframe::egui;
 use egui::{RichText, Ui};
 
-use super::PanelContext;
+use super::{PanelContext, placeholder};
 use crate::app::jobs::ClassChoice;
 use crate::app::state::command::Command;
 use crate::app::state::{Column, State};
@@ -97,6 +97,17 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             }
         }
     });
+}
+
+/// Evidence for different classes cannot be subtracted: offers to show the class of `reference`, the pinned column's, in all.
+pub fn offer_that_of(ui: &mut Ui, cx: &mut PanelContext<'_>, reference: &Trace) {
+    let pinned = cx.state.selection.reference.and_then(|id| cx.state.columns.get(&id));
+    let known = pinned.and_then(|pinned| asked(cx.state, pinned, reference));
+    let hint = "The pinned column's evidence is for another class";
+    let Some(name) = known else { return placeholder::empty(ui, hint) };
+    if placeholder::invite(ui, hint, &format!("Evidence for {name} everywhere")) {
+        cx.send(Command::SetClass(ClassChoice::Named(name)));
+    }
 }
 
 #[cfg(test)]
