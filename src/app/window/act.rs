@@ -57,7 +57,7 @@ impl MainWindow {
                 self.dialogs.finding = Some(FindingDialog::new(Some(id), *finding));
             }
             UiAction::Export(plot) => {
-                self.dialogs.export = Some(Export::new(plot, self.dialogs.export_folder.clone()));
+                self.dialogs.export = Some(Export::new(plot, self.dialogs.exported.as_deref()));
             }
             UiAction::CopyImage(plot) => {
                 let export = Export::new(plot, None);

@@ -1,7 +1,7 @@
 //! Slow work on threads of its own: writing figures, rendering them for the clipboard, workspaces, order files, and reading
 //! files to send.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
@@ -116,7 +116,7 @@ impl MainWindow {
                             }
                             let text = format!("Wrote {}", path.display());
                             orders.push(WindowOrder::Note(Severity::Info, text));
-                            self.dialogs.export_folder = path.parent().map(Path::to_owned);
+                            self.dialogs.exported = Some(path);
                         }
                         (Err(why), Some(export)) => (export.error, export.writing) = (Some(why), None),
                         (Err(why), None) => orders.push(WindowOrder::Note(Severity::Error, why)),

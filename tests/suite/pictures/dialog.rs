@@ -120,6 +120,10 @@ fn pixels_are_as_dense_as_the_dialog_says() {
     window.click("PNG, pixels");
     let (_, command) = export_both_ways(&mut window, &folder.join("classes.png"));
     assert!(command.ends_with(" --dpi 300"), "{command}");
+    open_dialog(&mut window, "Picture and token weights");
+    window.harness.get_by_label("Copy the command line").click();
+    let next = window.copied().expect("a command on the clipboard");
+    assert!(next.contains(".png") && next.ends_with(" --dpi 300"), "the next figure is one, too: {next}");
 }
 
 #[test]
@@ -204,6 +208,13 @@ fn differences_are_exported_as_they_are_shown() {
     let (svg, command) = svg_both_ways(&mut window, &folder.join("both.svg"));
     assert!(command.contains(" --against 2 ") && svg.contains(">Δ evidence (logit)<"), "{command}");
     assert!(svg.contains(">Evidence (logit)<"), "the pinned column has its own scale");
+    let all = window.harness.query_all_by_label("Evidence by position").map(|node| node.rect());
+    let large = all.filter(|rect| rect.area() > 10_000.0);
+    let pinned = large.max_by(|a, b| a.left().total_cmp(&b.left())).expect("the pinned column");
+    window.click_at(pinned.center(), egui::PointerButton::Secondary);
+    window.click("Export…");
+    let (_, command) = svg_both_ways(&mut window, &folder.join("pinned.svg"));
+    assert!(!command.contains("limits"), "so it has in the window: {command}");
 }
 
 #[test]

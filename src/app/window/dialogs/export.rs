@@ -23,6 +23,8 @@ use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::plot::{Plot, Source};
 use crate::viz::heading::uncapitalised;
 
+/// The formats of pictures that every figure has.
+const PICTURES: [&str; 3] = ["svg", "pdf", "png"];
 /// The animated format.
 const GIF: &str = "gif";
 /// Formats: file extension and description.
@@ -69,16 +71,19 @@ pub enum ExportStep {
 }
 
 impl Export {
-    /// An export of `plot` to `folder`, or else the home folder, as SVG: 85 mm wide, or 174 mm for a comparison.
-    pub fn new(plot: Arc<dyn Plot>, folder: Option<PathBuf>) -> Self {
+    /// An export of `plot` as the picture `last` and beside it, or else as SVG to the home folder: 85 mm wide, a comparison 174.
+    pub fn new(plot: Arc<dyn Plot>, last: Option<&Path>) -> Self {
         let home = || Some(directories::UserDirs::new()?.home_dir().to_owned());
-        let folder = folder.or_else(home).unwrap_or_default();
+        let folder = last.and_then(Path::parent).map(Path::to_owned).or_else(home).unwrap_or_default();
+        let ending = last.and_then(Path::extension).and_then(|ending| ending.to_str());
+        // Animations and numbers are chosen anew: not every figure has them.
+        let format = PICTURES.into_iter().find(|id| ending == Some(*id)).unwrap_or(PICTURES[0]);
         let name = plot.caption().file.replace(['/', '\\'], "-");
         Self {
-            path: folder.join(format!("{name}.svg")).display().to_string(),
+            path: folder.join(format!("{name}.{format}")).display().to_string(),
             width: if plot.is_comparison() { 174.0 } else { 85.0 },
             plot,
-            format: "svg",
+            format,
             dpi: PNG_DPI,
             stills: DEFAULT_STILLS,
             with_sources: true,
@@ -107,10 +112,10 @@ impl Export {
             if writing {
                 ui.weak("Writing…");
             }
-            let copy = egui::Button::new("Copy the command line");
             let sources = self.with_sources || self.plot.sources().is_empty();
             let can = !self.plot.caption().command.is_empty() && sources;
-            let copy = ui.add_enabled(can, copy).on_hover_text("Draws the same figure without a window");
+            let copy = ui.add_enabled(can, egui::Button::new("Copy the command line"));
+            let copy = copy.on_hover_text("Draws the same figure without a window");
             let why = "It needs the data beside it, and the same settings for all rows";
             if copy.on_disabled_hover_text(why).clicked() {
                 ui.ctx().copy_text(self.command_line());
@@ -333,13 +338,9 @@ impl Export {
             let (plot, about) = (&*self.plot, self.plot.caption().about);
             if self.format == GIF {
                 let (theme, width) = (Theme::print(), export::points(self.width));
-                let drawn = Drawn {
-                    theme: &theme,
-                    width,
-                    dpi: self.dpi,
-                    about: &about,
-                    cancelled: &|| cancel.is_cancelled(),
-                };
+                let cancelled = || cancel.is_cancelled();
+                let drawn =
+                    Drawn { theme: &theme, width, dpi: self.dpi, about: &about, cancelled: &cancelled };
                 animation::save_gif(plot, &path, drawn)?;
                 animation::save_stills(plot, &path, self.stills, drawn)?;
             } else {

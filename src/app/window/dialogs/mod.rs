@@ -63,8 +63,8 @@ pub struct Dialogs {
     pub share: Option<ShareDialog>,
     /// A figure as a file.
     pub export: Option<Export>,
-    /// The folder to which a figure was last exported.
-    pub export_folder: Option<PathBuf>,
+    /// The file to which a figure was last exported.
+    pub exported: Option<PathBuf>,
     /// Files of a workspace that were not found.
     pub relink: Option<Relink>,
     /// The workspace that waits for an answer, as it reaches beyond this machine.
