@@ -78,7 +78,9 @@ fn table(source: &Source) -> Option<Table> {
     let mut columns = vec![Column::words("Method")];
     columns.extend(["Seeds", "Difference (points)"].map(Column::numbers));
     columns.extend(Column::group("95 % interval", ["low", "high"]));
-    let equivalence = margin.map(|margin| format!("p of {margin} points or more"));
+    let margin =
+        margin.map(|margin| format!("{margin} {} or more", if margin == 1.0 { "point" } else { "points" }));
+    let equivalence = margin.as_ref().map(|margin| format!("p of {margin}"));
     for test in ["p", "Permutation p"].map(str::to_owned).into_iter().chain(equivalence) {
         columns.extend(Column::group(&test, ["raw", "Holm"]));
     }
@@ -96,7 +98,7 @@ fn table(source: &Source) -> Option<Table> {
     let mut table = source.table("paired", &what, columns, rows).with_note(note);
     table.notes.extend(margin.map(|margin| {
         format!(
-            "Equivalence: a small p of {margin} points or more means that the true difference is smaller than that in either \
+            "Equivalence: a small p of {margin} means that the true difference is smaller than that in either \
              direction (two one-sided tests)"
         )
     }));
