@@ -203,6 +203,7 @@ impl State {
             images.push(image);
         }
         let first = images.first().copied();
+        self.library.images.sort(id);
         self.library.datasets[&id].images = images;
         let library = &self.library.images;
         let find_again = |image: Option<ImageId>, place: Option<ImageSource>| {

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use super::entries::{self, Entries};
 use super::library::{Image, Label};
-use crate::app::jobs::ImageId;
+use crate::app::jobs::{DatasetId, ImageId};
 use crate::model::data::ImageSource;
 
 /// Images by id, in order, with an index by path. Dereferences to the map.
@@ -63,6 +63,13 @@ impl Images {
         self.all[&id].label = Some(label);
     }
 
+    /// Moves the images of a dataset behind all others and into its order, which those that were there before it lack: a
+    /// reopened workspace has the shown image first.
+    pub(super) fn sort(&mut self, dataset: DatasetId) {
+        let at = |image: &Image| image.label.filter(|label| label.dataset == dataset).map(|label| label.at);
+        self.all.sort_by(|_, a, _, b| at(a).cmp(&at(b)));
+    }
+
     /// Keeps the images for which `keep` holds.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(ImageId, &Image) -> bool) {
         let by_source = &mut self.by_source;
@@ -100,5 +107,19 @@ mod tests {
         assert_eq!((images.at(&a), images.get_index_of(&ImageId(3))), (Some(ImageId(3)), Some(0)));
         images.swap(gone);
         assert_eq!((images.at(&a), images.at(&b)), (None, Some(ImageId(2))));
+    }
+
+    #[test]
+    fn images_of_a_dataset_are_in_its_order_whichever_was_there_before() {
+        let image = |id: u64| {
+            let place = ImageSource::from(std::path::PathBuf::from(format!("{id}.png")));
+            (ImageId(id), Image::new(place))
+        };
+        let mut images: Images = [3, 9, 1, 2].map(image).into_iter().collect();
+        for (at, id) in [1, 2, 3].map(ImageId).into_iter().enumerate() {
+            images.label(id, Label { dataset: DatasetId(7), at, class: 0 });
+        }
+        images.sort(DatasetId(7));
+        assert!(images.keys().copied().eq([9, 1, 2, 3].map(ImageId)), "{:?}", images.keys());
     }
 }
