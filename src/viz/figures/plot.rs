@@ -244,7 +244,20 @@ impl Plot for EvaluationPlot {
 /// What was read by which probe, and how where that is not as trained.
 pub(super) fn subject(image: &str, probe: &str, reading: &Reading) -> String {
     let read = if reading.is_as_trained() { String::new() } else { format!(" ({reading})") };
-    format!("{image} through {probe}{read}")
+    format!("{} through {}{read}", published(image), published(probe))
+}
+
+/// A path as pictures name it: without the folders of an absolute one, which may tell who made them.
+fn published(path: &str) -> &str {
+    let is_absolute = path.starts_with(FOLDERS) || matches!(path.get(1..3), Some(":\\" | ":/"));
+    path.rsplit(FOLDERS).next().filter(|_| is_absolute).unwrap_or(path)
+}
+
+/// A path without the folders that it shares with all `others`: what tells it from them on a page.
+pub fn own_path<'a, 'b>(path: &'a str, others: impl Iterator<Item = &'b str>) -> &'a str {
+    let alike = |other: &str| path.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    let shared = &path.as_bytes()[..others.map(alike).min().unwrap_or(0)];
+    shared.iter().rposition(|byte| matches!(byte, b'/' | b'\\')).map_or(path, |at| &path[at + 1..])
 }
 
 /// The parts of a file name that are not empty, joined by hyphens.
@@ -252,7 +265,37 @@ pub(super) fn joined(parts: &[&str]) -> String {
     parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
+/// What separates the folders of a path, which a trace may bring from a machine of another kind.
+const FOLDERS: [char; 2] = ['/', '\\'];
+
 /// The name of a file without its folder and its extension.
 pub fn stem(name: &str) -> String {
     Path::new(name).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_picture_was_made_from_names_no_folder_of_a_machine() {
+        let made_from = |image, probe| subject(image, probe, &Reading::default());
+        assert_eq!(
+            made_from("/home/ann/birds/7.png", "C:\\run\\gap.safetensors"),
+            "7.png through gap.safetensors"
+        );
+        assert_eq!(
+            made_from("val/crane/7.png", "hf:me/birds/gap"),
+            "val/crane/7.png through hf:me/birds/gap"
+        );
+    }
+
+    #[test]
+    fn images_are_told_apart_by_what_their_paths_do_not_share() {
+        let [a, b, c] = ["/home/ann/val/crane/7.png", "/home/ann/val/crow/7.png", "/home/ann/val/crow/8.png"];
+        let named = |path, others: &[&'static str]| own_path(path, others.iter().copied());
+        assert_eq!((named(a, &[a, b, c]), named(b, &[a, b, c])), ("crane/7.png", "crow/7.png"));
+        assert_eq!((named(b, &[b, c]), named(c, &[b, c])), ("7.png", "8.png"));
+        assert_eq!((named("pond.png", &["lake.png"]), named(a, &[])), ("pond.png", a));
+    }
 }

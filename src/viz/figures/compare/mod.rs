@@ -209,7 +209,9 @@ impl<'a> Comparison<'a> {
         let name = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
         let differ = |of: fn(&Trace) -> &str| self.traces.iter().any(|other| of(other) != of(trace));
         let backbone = differ(|trace| &trace.backbone).then(|| trace.backbone.clone());
-        let image = differ(|trace| &trace.image).then(|| trace.image.clone());
+        let images = self.traces.iter().map(|other| &*other.image);
+        let image =
+            differ(|trace| &trace.image).then(|| figures::plot::own_path(&trace.image, images).to_owned());
         let name = figures::plot::stem(name);
         std::iter::once(name).chain(backbone).chain(image).chain(trace.reading.changes()).collect()
     }
