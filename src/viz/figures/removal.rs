@@ -27,6 +27,8 @@ pub const INFO: Info = Info {
 const GAP_PT: f32 = 8.0;
 /// Height of the line of text over a picture, in points.
 const LINE_PT: f32 = 11.0;
+/// Least height of a chart with its axis, and of a picture, in points.
+const LEAST_PT: f32 = 64.0;
 /// Height over width of a chart.
 const CHART_ASPECT: f32 = 0.72;
 
@@ -122,9 +124,11 @@ impl Plot for RemovalPlot {
 
     fn height(&self, width: f32) -> f32 {
         let half = (width - GAP_PT) / 2.0;
-        let heading = heading::height(self.heading().as_deref(), width);
-        let keys = legend::lines(&Theme::light(), width, &self.key(&Theme::light())) as f32 * LINE_PT;
-        heading + keys + 2.0 * CHART_ASPECT * half + LINE_PT + self.picture_height(half)
+        self.above(width) + 2.0 * CHART_ASPECT * half + LINE_PT + self.picture_height(half)
+    }
+
+    fn legible(&self, width: f32) -> Size {
+        Size { width: 0.0, height: self.above(width) + LEAST_PT + LINE_PT + LEAST_PT }
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -226,6 +230,12 @@ impl RemovalPlot {
             Some(other) if other.rival != self.removal.rival => "The two margins are over different classes",
             _ => "The probe has only one class",
         }
+    }
+
+    /// Height of the heading and the legend.
+    fn above(&self, width: f32) -> f32 {
+        let keys = legend::lines(&Theme::light(), width, &self.key(&Theme::light())) as f32 * LINE_PT;
+        heading::height(self.heading().as_deref(), width) + keys
     }
 
     fn picture_height(&self, width: f32) -> f32 {
