@@ -228,13 +228,15 @@ pub(super) fn stroke(theme: &Theme, i: usize) -> Stroke {
         Dash::Dots => line.dashed(0.8, 2.4),
         Dash::Long => line.dashed(9.0, 2.0),
         Dash::FarDots => line.dashed(1.0, 5.0),
+        Dash::Wide => line.dashed(6.5, 4.0),
+        Dash::Sparse => line.dashed(2.5, 4.0),
     }
 }
 
-/// Dash pattern of a series. There are six, and seven colours: 42 series look different, and six do without colour.
+/// Dash pattern of a series. There are eight, and seven colours: 56 series look different, and eight do without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dash {
-    /// For the first of every six series.
+    /// For the first of every eight series.
     Solid,
     /// For the second.
     Loose,
@@ -246,18 +248,24 @@ pub enum Dash {
     Long,
     /// For the sixth.
     FarDots,
+    /// For the seventh.
+    Wide,
+    /// For the eighth.
+    Sparse,
 }
 
 impl Dash {
     /// The dash pattern of series `i`.
     pub fn new(i: usize) -> Self {
-        match i % 6 {
+        match i % 8 {
             0 => Self::Solid,
             1 => Self::Loose,
             2 => Self::Dense,
             3 => Self::Dots,
             4 => Self::Long,
-            _ => Self::FarDots,
+            5 => Self::FarDots,
+            6 => Self::Wide,
+            _ => Self::Sparse,
         }
     }
 }

@@ -14,7 +14,7 @@ use ssmprobe::viz::figures::rates::RatesPlot;
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::settings::{SettingPoint, SettingsPlot};
 use ssmprobe::viz::figures::stability::StabilityPlot;
-use ssmprobe::viz::{COLUMN, Options, export, find};
+use ssmprobe::viz::{COLUMN, Options, Size, export, find};
 
 use super::lists::height;
 use super::marks::{Axes, Marks, SHADE, apart, at, coloured, middle, near, pixel};
@@ -105,6 +105,18 @@ pub fn removal() {
         let plot = RemovalPlot::of(removed.clone(), view);
         let why = Plot::draw_column(&plot, &theme, export::points(85.0)).expect_err("nothing of patches");
         assert_eq!(why.0, "No patch is known");
+    }
+}
+
+#[test]
+fn removal_curves_are_not_flattened_by_a_small_pane() {
+    let removed = small::removal();
+    let plot = RemovalPlot::of(removed.clone().into(), RemovalView::new(&removed));
+    for (theme, width) in looks().into_iter().flat_map(|theme| [170.0, 300.0].map(|w| (theme.clone(), w))) {
+        let size = Size { width, ..plot.legible(width) };
+        let marks = Marks::of(&plot.scene(&theme, size).expect("curves"), &theme);
+        let [top, corner, _] = marks.lines(theme.axis, 3)[0] else { panic!("no axes") };
+        assert!(corner[1] - top[1] > 35.0, "{width} points wide: {top:?} to {corner:?}");
     }
 }
 
@@ -255,26 +267,26 @@ fn heads_differ_by_their_dash_and_not_by_colour_alone() {
     let theme = Theme::light();
     let mut plot = small::training(Part::Loss, false);
     let one = plot.curves.series[0].clone();
-    // Six times the number of colours: every head still has a line style of its own.
+    // Eight times the number of colours: every head still has a line style of its own.
     plot.curves.series = vec![Series { number: Some(3), ..one.clone() }];
     let marks = plotted(&plot, &theme);
     assert_eq!(marks.swatch("sinkhorn"), theme.series[3], "the colour it has beside the heads left out");
-    plot.curves.series = (0..42).map(|head| Series { name: format!("head {head}"), ..one.clone() }).collect();
+    plot.curves.series = (0..56).map(|head| Series { name: format!("head {head}"), ..one.clone() }).collect();
     let marks = plotted(&plot, &theme);
     let strokes = marks.items.iter().filter_map(|item| match &item.shape {
         Shape::Path { points, closed: false, stroke: Some(stroke), .. } if points.len() == 5 => Some(stroke),
         _ => None,
     });
     let strokes: Vec<_> = strokes.collect();
-    assert_eq!(strokes.len(), 42);
+    assert_eq!(strokes.len(), 56);
     for (head, stroke) in strokes.iter().enumerate() {
         assert_eq!(
             (stroke.color, stroke.dash.is_some()),
-            (theme.series[head % 7], head % 6 > 0),
+            (theme.series[head % 7], head % 8 > 0),
             "head {head}"
         );
         assert!(strokes[..head].iter().all(|other| other != stroke), "head {head} looks like another");
-        assert!(strokes[head.saturating_sub(5)..head].iter().all(|other| other.dash != stroke.dash));
+        assert!(strokes[head.saturating_sub(7)..head].iter().all(|other| other.dash != stroke.dash));
     }
 }
 

@@ -278,6 +278,8 @@ pub fn line_style(head: usize) -> LineStyle {
         Dash::Dots => LineStyle::dotted_dense(),
         Dash::Long => LineStyle::Dashed { length: 20.0 },
         Dash::FarDots => LineStyle::dotted_loose(),
+        Dash::Wide => LineStyle::Dashed { length: 14.0 },
+        Dash::Sparse => LineStyle::Dashed { length: 3.0 },
     }
 }
 
