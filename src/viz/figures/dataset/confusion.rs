@@ -147,6 +147,11 @@ fn title_heights(theme: &Theme) -> [f32; 2] {
     [theme.label + 5.0, theme.label + 6.0]
 }
 
+/// Width of the name of the upright axis.
+fn axis_room(theme: &Theme) -> f32 {
+    theme.label + 4.0
+}
+
 /// Width of the names of rows.
 fn name_width(cells: &Cells, names: &[String], theme: &Theme, width: f32) -> f32 {
     let drawn = cells.picked.classes.iter().map(|&class| &names[class]);
@@ -158,7 +163,7 @@ fn layout(cells: &Cells, names: &[String], theme: &Theme, size: Size) -> Layout 
     let (rows, columns) = (cells.rows as f32, cells.columns as f32);
     let [head, foot] = title_heights(theme);
     let is_named = cells.block == 1 && size.height - head - foot >= rows * theme.tick * 0.85;
-    let left = if is_named { name_width(cells, names, theme, size.width) } else { theme.label + 4.0 };
+    let left = axis_room(theme) + if is_named { name_width(cells, names, theme, size.width) } else { 0.0 };
     let bar = legend::bar_room(theme, &bar().within(theme, size.height));
     let room = Box2::new(left, head, size.width - left - bar - 2.0, size.height - head - foot);
     let square = room.largest(columns, rows);
@@ -195,7 +200,7 @@ impl Overview for ConfusionMatrix {
         let (theme, cells) = (Theme::light(), Cells::new(view));
         let [head, foot] = title_heights(&theme);
         let across = cells.columns as f32 * CELL_PT + legend::bar_room(&theme, &bar()) + 2.0;
-        let left = name_width(&cells, &view.evaluation.asked.classes, &theme, width);
+        let left = axis_room(&theme) + name_width(&cells, &view.evaluation.asked.classes, &theme, width);
         Size { width: left + across, height: cells.rows as f32 * ROW_PT + head + foot }
     }
 
@@ -222,7 +227,8 @@ impl Overview for ConfusionMatrix {
         for row in 0..rows {
             let y = area.y + (row as f32 + 0.5) * h;
             if is_named {
-                let name = font::fit_middle(&cells.name(names, row), theme.tick, area.x - 4.0);
+                let room = area.x - axis_room(theme) - 4.0;
+                let name = font::fit_middle(&cells.name(names, row), theme.tick, room);
                 scene.text_mid([area.x - 4.0, y], name, theme.tick, theme.ink, Anchor::End);
             }
             for column in (0..columns).filter(|_| rows <= MAX_COUNTED && w > 12.0 && h > 7.5) {
@@ -243,9 +249,7 @@ impl Overview for ConfusionMatrix {
         let other = if columns > rows { "; last: another class" } else { "" };
         let across = font::fit(&format!("Predicted class (same order{other})"), theme.label, area.w + 40.0);
         scene.text(at, across, theme.label, theme.ink, Anchor::Middle);
-        if !is_named {
-            scene.text_up([theme.label, area.center()[1]], "True class", theme.label, theme.ink);
-        }
+        scene.text_up([theme.label, area.center()[1]], "True class", theme.label, theme.ink);
         let bar = bar().within(theme, size.height);
         legend::color_bar(&mut scene, theme, area, &bar, |t| shade(theme, t));
         Ok(scene)
