@@ -133,8 +133,11 @@ impl ImageMapPlot {
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
         let (entries, key) = self.colors(theme);
         let what = format!("{} · {}", self.view.vectors.name(), self.view.similarity.name());
-        let mut marks: Vec<(Mark, &str)> =
-            key.iter().map(|(color, name)| (Mark::Dot(*color), name.as_str())).collect();
+        let by_outcome = self.view.color == ColorBy::Outcome;
+        let ring = |entry: usize| (by_outcome && entry == 1).then_some(theme.ink);
+        let mark = |entry, color| ring(entry).map_or(Mark::Dot(color), |ring| Mark::Ring(color, ring));
+        let legend = key.iter().enumerate().map(|(at, (color, name))| (mark(at, *color), name.as_str()));
+        let mut marks: Vec<(Mark, &str)> = legend.collect();
         marks.push((Mark::None, &what));
         let below = legend::above(&mut scene, theme, size, &marks);
         let name =
@@ -147,7 +150,8 @@ impl ImageMapPlot {
         for (entry, (color, _)) in key.iter().enumerate() {
             for image in (0..points.len()).filter(|image| entries[*image] == entry) {
                 if let Some(center) = at(image) {
-                    dataset::image_dot(&mut scene, center, radius, color.alpha(alpha), image);
+                    let ring = ring(entry).map(|ring| ring.alpha(alpha));
+                    dataset::image_dot(&mut scene, (center, radius), color.alpha(alpha), ring, image);
                 }
             }
         }

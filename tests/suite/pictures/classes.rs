@@ -168,6 +168,7 @@ pub fn confusion() {
         let below =
             marks.words().into_iter().find(|word| word.text.starts_with("Predicted class (same order"));
         let below = below.expect("what columns are");
+        assert!(marks.word("True class").at[0] < place.x, "what rows are");
         assert!(below.at[1] > place.bottom() && near(below.at[0], place.center()[0]));
     }
 }
@@ -184,7 +185,7 @@ pub fn scatter() {
         let place = |image: usize| axes.at(f64::from(COVERAGE[image]), f64::from(OWN_CLASS[image]));
         let mut seen = 0;
         for item in &marks.items {
-            let (Shape::Circle { center, fill, .. }, Some(Identity::Item(image))) =
+            let (Shape::Circle { center, fill, stroke, .. }, Some(Identity::Item(image))) =
                 (&item.shape, &item.identity)
             else {
                 continue;
@@ -196,6 +197,7 @@ pub fn scatter() {
                 Some((color.r, color.g, color.b)),
                 "image {image}"
             );
+            assert_eq!(stroke.is_some(), color == wrong, "image {image} in grey");
             let (said, images) = pointed("scatter", *center);
             assert!(said.starts_with(&format!("{image}.png: {}", CLASSES[TRUE[*image] as usize])), "{said}");
             assert_eq!(images, [*image]);

@@ -188,10 +188,16 @@ pub(super) fn dot_style(count: usize) -> (f32, f32) {
     ((26.0 / root).clamp(0.9, 1.9), (60.0 / root).clamp(0.35, 0.85))
 }
 
-/// Draws the dot of an image.
-pub(super) fn image_dot(scene: &mut Scene, center: Point, radius: f32, color: Color, image: usize) {
-    let shape = Shape::Circle { center, radius, fill: Some(color), stroke: None };
-    scene.add(shape, Some(Identity::Item(image)));
+/// Draws the dot of an image, in a ring where one is given: that is seen in grey, too.
+pub(super) fn image_dot(
+    scene: &mut Scene,
+    (center, radius): (Point, f32),
+    color: Color,
+    ring: Option<Color>,
+    image: usize,
+) {
+    let stroke = ring.map(|ring| Stroke::new(0.35 * radius, ring));
+    scene.add(Shape::Circle { center, radius, fill: Some(color), stroke }, Some(Identity::Item(image)));
 }
 
 /// Marks the dot of the selected image.

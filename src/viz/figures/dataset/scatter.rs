@@ -57,12 +57,13 @@ impl Overview for Scatter {
         let (x_scale, y_scale) = (scale(x.0, x.2).ok_or_else(none)?, scale(y.0, y.2).ok_or_else(none)?);
         let mut scene = Scene::new(size.width, size.height, "Scatter of two measures", theme.background);
         let (right, wrong) = (theme.series(0), theme.series(1));
-        let mut key = vec![(Mark::Dot(right), "Right"), (Mark::Dot(wrong), "Wrong")];
+        let mut key = vec![(Mark::Dot(right), "Right"), (Mark::Ring(wrong, theme.ink), "Wrong")];
         if x.2.is_some() || y.2.is_some() {
             key.push((Mark::Patch(theme.band), "Chance for one image"));
         }
         let count = x.0.iter().zip(y.0).filter(|(a, b)| a.is_finite() && b.is_finite()).count();
-        let rank = spearman(x.0, y.0).map(|rho| format!("Spearman {} (n = {count})", number(rho)));
+        let rank = spearman(x.0, y.0).map(|rho| (1000.0 * rho).round() / 1000.0);
+        let rank = rank.map(|rho| format!("Spearman {} (n = {count})", number(rho)));
         if let Some(rank) = &rank {
             key.push((Mark::None, rank));
         }
@@ -80,11 +81,11 @@ impl Overview for Scatter {
         let (radius, alpha) = dot_style(view.evaluation.len());
         // Wrong predictions on top: they are rarer than right ones, and looked for more often.
         for is_right in [true, false] {
-            let color = if is_right { right } else { wrong };
+            let (color, ring) = if is_right { (right, None) } else { (wrong, Some(theme.ink.alpha(alpha))) };
             for (image, (a, b)) in x.0.iter().zip(y.0).enumerate() {
                 if a.is_finite() && b.is_finite() && view.evaluation.right(image) == Some(is_right) {
                     let center = frame.at(f64::from(*a), f64::from(*b));
-                    image_dot(&mut scene, center, radius, color.alpha(alpha), image);
+                    image_dot(&mut scene, (center, radius), color.alpha(alpha), ring, image);
                 }
             }
         }
