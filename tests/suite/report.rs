@@ -599,6 +599,10 @@ fn the_best_of_several_heads_is_compared_with_all_of_them() {
 fn heads_within_a_margin_are_called_equivalent() {
     let (_folder, [mut source]) = main_source();
     assert!(!render("md", &build("paired", std::slice::from_ref(&source))).contains("Equivalence"));
+    source.equivalence = Some(1.0);
+    assert!(
+        render("md", &build("paired", std::slice::from_ref(&source))).contains("small p of 1 point or more")
+    );
     source.equivalence = Some(60.0);
     let table = &build("paired", &[source])[0];
     let (raw, holm) = (&table.columns[9], &table.columns[10]);
