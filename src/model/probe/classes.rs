@@ -1,6 +1,6 @@
-//! Matches the classes of a dataset with those of a probe.
+//! Finds a class of a probe by its name or number, and matches the classes of a dataset with those of a probe.
 //!
-//! Where both lists are equal, classes are matched by index, names that occur twice included
+//! Of a dataset: where both lists are equal, classes are matched by index, names that occur twice included
 //! (ImageNet has two cranes). Otherwise they are matched by name, and a name that both lists
 //! hold but one holds twice is refused, since it is ambiguous.
 
@@ -27,17 +27,54 @@ pub fn class_words(names: &[String]) -> Vec<String> {
     (0..names.len()).map(word).collect()
 }
 
-pub(super) fn numbered(names: &[String], class: usize) -> String {
+fn numbered(names: &[String], class: usize) -> String {
     format!("{} ({class})", names[class])
 }
 
 /// The class that [`numbered`] calls so.
-pub(super) fn by_number(names: &[String], word: &str) -> Option<usize> {
+fn by_number(names: &[String], word: &str) -> Option<usize> {
     let (name, number) = word.strip_suffix(')')?.rsplit_once(" (")?;
     number.parse().ok().filter(|class| names.get(*class).is_some_and(|own| own == name))
 }
 
 impl Probe {
+    /// The index of a class by its name (an exact match first, then ignoring ASCII case), its number, or its
+    /// [word](class_word). A name that two classes share is refused: ImageNet has two cranes.
+    pub fn class(&self, asked: &str) -> Result<usize, ProbeError> {
+        let names = &self.meta.classes;
+        let by_name = names
+            .iter()
+            .position(|name| name == asked)
+            .or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(asked)));
+        if let Some(found) = by_name {
+            let same = (0..names.len()).filter(|&index| names[index] == names[found]);
+            let same: Vec<String> = same.map(|index| format!("`{}`", numbered(names, index))).collect();
+            return match &same[..] {
+                [_] => Ok(found),
+                all => {
+                    let (file, asked, words) = (self.file.clone(), asked.to_owned(), all.join(" or "));
+                    Err(ProbeError::SharedName { file, asked, words })
+                }
+            };
+        }
+        let number = asked.parse().ok().filter(|&index: &usize| index < self.classes());
+        number.or_else(|| by_number(names, asked)).ok_or_else(|| {
+            let range = format!("a number from 0 to {}", self.classes().saturating_sub(1));
+            let nearest = nearest(asked, names.iter().map(String::as_str), 5);
+            let (near, far): (Vec<&str>, Vec<&str>) =
+                nearest.into_iter().partition(|name| is_near(asked, name));
+            let hint = match (near.as_slice(), far.as_slice()) {
+                _ if asked.parse::<i64>().is_ok() => {
+                    format!("it has {} classes; choose {range}", self.classes())
+                }
+                ([], []) => format!("choose {range}"),
+                ([], some) => format!("its classes include `{}`; or choose {range}", some.join("`, `")),
+                (near, _) => format!("the nearest are `{}`; or choose {range}", near.join("`, `")),
+            };
+            ProbeError::Class { file: self.file.clone(), asked: asked.to_owned(), hint }
+        })
+    }
+
     /// For every class of a dataset, its index in this probe; `None` where the probe does not know it.
     ///
     /// # Errors
@@ -71,24 +108,37 @@ impl Probe {
     }
 }
 
+/// Whether `asked` may be meant for `name`: it is a part of it, or at most a third of their letters differ.
+fn is_near(asked: &str, name: &str) -> bool {
+    let (without, edits) = distance(asked, name);
+    !without || 3 * edits <= asked.chars().count().max(name.chars().count())
+}
+
+/// Whether `name` does not contain `asked`, and their edit distance, in any case and by their first letters.
+fn distance(asked: &str, name: &str) -> (bool, usize) {
+    let [asked, name] = [asked, name].map(|s| s.to_lowercase().chars().take(64).collect::<String>());
+    let within = !asked.is_empty() && name.contains(&asked);
+    (!within, strsim::damerau_levenshtein(&asked, &name))
+}
+
+/// The `count` names nearest to `asked`: those that contain it first, then by edit distance.
+pub(super) fn nearest<'a>(asked: &str, names: impl Iterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
+    let mut ranked: Vec<_> = names.map(|name| (distance(asked, name), name)).collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().take(count).map(|(_, name)| name).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{BackboneMeta, Classifier, FORMAT, Meta};
+    use super::super::{BackboneMeta, Classifier, Meta};
     use super::*;
     use crate::model::io::array::Arrays;
     use crate::model::probe::head::Config;
 
     fn numbers(probe: &[&str], count: usize, dataset: &[&str]) -> Result<Vec<Option<usize>>, String> {
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let meta = Meta {
-            format: FORMAT,
-            head: "gap".into(),
-            config: Config::default(),
-            backbone: BackboneMeta { hidden_size: 1, ..BackboneMeta::default() },
-            classes: list(probe),
-            training: None,
-            rest: serde_json::Map::new(),
-        };
+        let backbone = BackboneMeta { hidden_size: 1, ..BackboneMeta::default() };
+        let meta = Meta { classes: list(probe), ..Meta::new("gap", Config::default(), backbone) };
         let classifier = Classifier { weight: vec![0.0; count], bias: vec![0.0; count] };
         let probe = Probe::new(meta, Arrays::new(), classifier);
         probe.numbers(&list(dataset)).map_err(|error| error.to_string())

@@ -11,12 +11,12 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
+use super::classes::nearest;
 use super::meta::{FORMAT, Meta};
-use super::{Classifier, MAX_KERNELS, Probe, ProbeError, known_heads};
+use super::{Classifier, Probe, ProbeError};
 use crate::model::grid::{Grid, MAX_TOKENS};
 use crate::model::io::array::{Array, Arrays, Tensor, to_safetensors};
 use crate::model::io::{atomic_file, block, sha256};
-use crate::model::memo::Memo;
 use crate::model::probe::head::{self, Dims};
 use crate::model::probe::params::{Constraint, STEP_BOUNDS, Spec};
 use crate::model::probe::settings::MAX_WIDTH;
@@ -53,7 +53,7 @@ impl Probe {
         let spec = head::find(&meta.head).ok_or_else(|| ProbeError::UnknownHead {
             file: file.clone(),
             found: meta.head.clone(),
-            known: known_heads(&meta.head),
+            known: nearest(&meta.head, head::HEADS.iter().map(|spec| spec.id), head::HEADS.len()).join(", "),
         })?;
         let config_error = |source| ProbeError::Config { file: file.clone(), source };
         let head = spec.build(&meta.config).map_err(config_error)?;
@@ -82,11 +82,7 @@ impl Probe {
         let dims = Dims { width, grid: Grid::new(1, order.unwrap_or(2)), classes };
         head.check(&dims).map_err(config_error)?;
 
-        let specs: Vec<Spec> = head
-            .specs(&dims)
-            .into_iter()
-            .chain(Classifier::specs(head.features_len(&dims), classes))
-            .collect();
+        let specs = super::specs(&*head, &dims);
         let mut arrays = gather(&tensors, &specs).map_err(|problems| ProbeError::Tensors {
             file: file.clone(),
             head: meta.head.clone(),
@@ -100,7 +96,7 @@ impl Probe {
         }
         let mut take = |name| arrays.shift_remove(name).expect("gathered above").data;
         let classifier = Classifier { weight: take("classifier.weight"), bias: take("classifier.bias") };
-        Ok(Self { meta, arrays, classifier, metadata, head, file, kernels: Memo::new(MAX_KERNELS) })
+        Ok(Self { metadata, file, ..Self::new(meta, arrays, classifier) })
     }
 
     /// Writes a probe file atomically.

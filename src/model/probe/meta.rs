@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::model::probe::head::Config;
 
 /// The version of the file format.
-pub const FORMAT: u64 = 1;
+pub(super) const FORMAT: u64 = 1;
 
 /// Which head, of which backbone, for which classes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +29,14 @@ pub struct Meta {
     /// Keys this version does not know, kept as found.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+impl Meta {
+    /// A description without names of classes and without a training.
+    pub fn new(head: &str, config: Config, backbone: BackboneMeta) -> Self {
+        let (head, classes, rest) = (head.to_owned(), Vec::new(), Map::new());
+        Self { format: FORMAT, head, config, backbone, classes, training: None, rest }
+    }
 }
 
 /// The backbone a probe was trained on.

@@ -21,9 +21,9 @@ use std::sync::Arc;
 pub use self::classes::{class_word, class_words};
 pub use self::error::ProbeError;
 use self::head::s4_layer::Kernel;
-use self::head::{Head, linear};
+use self::head::{Dims, Head, linear};
 use self::head_output::HeadOutput;
-pub use self::meta::{BackboneMeta, FORMAT, Meta, replaced};
+pub use self::meta::{BackboneMeta, Meta, replaced};
 use self::params::Spec;
 use super::tokens::Tokens;
 use crate::model::io::array::Arrays;
@@ -52,16 +52,17 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// Its parameters, `classifier.weight` and `classifier.bias`, as `nn.Linear(features, classes)`.
-    pub fn specs(features: usize, classes: usize) -> Vec<Spec> {
-        linear::specs("classifier", features, classes)
-    }
-
     /// The weights of a class, `[F]`.
     pub fn row(&self, class: usize) -> &[f32] {
         let features = self.weight.len() / self.bias.len();
         &self.weight[class * features..][..features]
     }
+}
+
+/// The parameters of a head, then those of its classifier, `classifier.weight` and `classifier.bias`, as `nn.Linear(F, C)`.
+pub(super) fn specs(head: &dyn Head, dims: &Dims) -> Vec<Spec> {
+    let classifier = linear::specs("classifier", head.features_len(dims), dims.classes);
+    head.specs(dims).into_iter().chain(classifier).collect()
 }
 
 /// A head with its parameters and its classifier.
@@ -136,44 +137,6 @@ impl Probe {
     fn kernels(&self, n: usize) -> Arc<Vec<Kernel>> {
         self.kernels.get(n, || Arc::new(self.head.kernels(&self.arrays, n)))
     }
-
-    /// The index of a class by its name (an exact match first, then ignoring ASCII case), its number, or its
-    /// [word](class_word). A name that two classes share is refused: ImageNet has two cranes.
-    pub fn class(&self, asked: &str) -> Result<usize, ProbeError> {
-        let names = &self.meta.classes;
-        let by_name = names
-            .iter()
-            .position(|name| name == asked)
-            .or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(asked)));
-        if let Some(found) = by_name {
-            let same = (0..names.len()).filter(|&index| names[index] == names[found]);
-            let same: Vec<String> =
-                same.map(|index| format!("`{}`", classes::numbered(names, index))).collect();
-            return match &same[..] {
-                [_] => Ok(found),
-                all => {
-                    let (file, asked, words) = (self.file.clone(), asked.to_owned(), all.join(" or "));
-                    Err(ProbeError::SharedName { file, asked, words })
-                }
-            };
-        }
-        let by_number = asked.parse().ok().filter(|&index: &usize| index < self.classes());
-        by_number.or_else(|| classes::by_number(names, asked)).ok_or_else(|| {
-            let range = format!("a number from 0 to {}", self.classes().saturating_sub(1));
-            let nearest = nearest(asked, names.iter().map(String::as_str), 5);
-            let (near, far): (Vec<&str>, Vec<&str>) =
-                nearest.into_iter().partition(|name| is_near(asked, name));
-            let hint = match (near.as_slice(), far.as_slice()) {
-                _ if asked.parse::<i64>().is_ok() => {
-                    format!("it has {} classes; choose {range}", self.classes())
-                }
-                ([], []) => format!("choose {range}"),
-                ([], some) => format!("its classes include `{}`; or choose {range}", some.join("`, `")),
-                (near, _) => format!("the nearest are `{}`; or choose {range}", near.join("`, `")),
-            };
-            ProbeError::Class { file: self.file.clone(), asked: asked.to_owned(), hint }
-        })
-    }
 }
 
 impl Clone for Probe {
@@ -182,30 +145,4 @@ impl Clone for Probe {
         let copy = Self::new(self.meta.clone(), self.arrays.clone(), self.classifier.clone());
         Self { metadata: self.metadata.clone(), file: self.file.clone(), ..copy }
     }
-}
-
-/// Ids of all heads, nearest to `asked` first.
-fn known_heads(asked: &str) -> String {
-    let ids = head::HEADS.iter().map(|spec| spec.id);
-    nearest(asked, ids, head::HEADS.len()).join(", ")
-}
-
-/// Whether `asked` may be meant for `name`: it is a part of it, or at most a third of their letters differ.
-fn is_near(asked: &str, name: &str) -> bool {
-    let (without, edits) = distance(asked, name);
-    !without || 3 * edits <= asked.chars().count().max(name.chars().count())
-}
-
-/// Whether `name` does not contain `asked`, and their edit distance, in any case and by their first letters.
-fn distance(asked: &str, name: &str) -> (bool, usize) {
-    let [asked, name] = [asked, name].map(|s| s.to_lowercase().chars().take(64).collect::<String>());
-    let within = !asked.is_empty() && name.contains(&asked);
-    (!within, strsim::damerau_levenshtein(&asked, &name))
-}
-
-/// The `count` names nearest to `asked`: those that contain it first, then by edit distance.
-fn nearest<'a>(asked: &str, names: impl Iterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
-    let mut ranked: Vec<_> = names.map(|name| (distance(asked, name), name)).collect();
-    ranked.sort_by_key(|(rank, _)| *rank);
-    ranked.into_iter().take(count).map(|(_, name)| name).collect()
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::head::{self, Config, Dims};
-use super::{BackboneMeta, Classifier, FORMAT, Meta, Probe};
+use super::{BackboneMeta, Classifier, Meta, Probe};
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::backbone::weights::{KeyErrors, Weights, WeightsError};
 use crate::model::grid::Grid;
@@ -220,16 +220,7 @@ impl Saved<'_> {
         let head = head::find(id).expect("a head of the list").build(&config).map_err(refused)?;
         head.check(dims).map_err(refused)?;
         let backbone = BackboneMeta { hidden_size: dims.width, ..self.backbone.clone() };
-        let meta = Meta {
-            format: FORMAT,
-            head: id.to_owned(),
-            config: head.settings(dims),
-            backbone,
-            classes: Vec::new(),
-            training: None,
-            rest: serde_json::Map::new(),
-        };
-        Ok(Probe::new(meta, arrays, classifier))
+        Ok(Probe::new(Meta::new(id, head.settings(dims), backbone), arrays, classifier))
     }
 }
 
@@ -255,11 +246,10 @@ fn efficient(saved: &Saved) -> ReadHead {
         let (id, width) = (&saved.backbone.id, saved.backbone.hidden_size);
         return Err(saved.misshapen("0.cls_token", format!("the tokens of {id} have width {width}")));
     }
-    let arrays = [("query", [queries, d], "0.cls_token"), ("value.weight", [features, d], "0.v.weight")];
-    let array = |(name, shape, from): (&str, [usize; 2], &str)| {
-        Ok((name.to_owned(), Array::new(shape, saved.values(from)?)))
-    };
-    let arrays = arrays.into_iter().map(array).collect::<Result<Arrays, HeadError>>()?;
+    let arrays = Arrays::from([
+        ("query".to_owned(), Array::new([queries, d], saved.values("0.cls_token")?)),
+        ("value.weight".to_owned(), Array::new([features, d], saved.values("0.v.weight")?)),
+    ]);
     let classifier = saved.fold_norm("1", "2")?;
     let config = Config { queries: Some(queries), width: Some(features), ..Config::default() };
     let dims = Dims { width: d, grid: Grid::new(1, 2), classes };

@@ -11,8 +11,8 @@ use crate::model::grid::Grid;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::ops::pooling::Pooling;
 use crate::model::probe::head::{self, Batch, Config, ConfigError, Dims, Head, HeadSpec, linear};
-use crate::model::probe::params::{Params, Spec};
-use crate::model::probe::{BackboneMeta, Classifier, FORMAT, Meta, Probe, ProbeError};
+use crate::model::probe::params::Params;
+use crate::model::probe::{BackboneMeta, Classifier, Meta, Probe, ProbeError, specs};
 
 /// Why a model cannot be built.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
@@ -95,15 +95,7 @@ impl Model {
     ) -> Probe {
         let mut take = |name| arrays.shift_remove(name).expect("a model has a classifier").data;
         let classifier = Classifier { weight: take("classifier.weight"), bias: take("classifier.bias") };
-        let meta = Meta {
-            format: FORMAT,
-            head: self.kind.id.to_owned(),
-            config: self.config.clone(),
-            backbone,
-            classes,
-            training,
-            rest: serde_json::Map::new(),
-        };
+        let meta = Meta { classes, training, ..Meta::new(self.kind.id, self.config.clone(), backbone) };
         Probe::new(meta, arrays, classifier)
     }
 
@@ -170,9 +162,4 @@ impl Model {
         let params = self.head.observe(self.params, raw);
         Self { params, ..self }
     }
-}
-
-/// The head's parameters, then the classifier's.
-fn specs(head: &dyn Head, dims: &Dims) -> Vec<Spec> {
-    head.specs(dims).into_iter().chain(Classifier::specs(head.features_len(dims), dims.classes)).collect()
 }
