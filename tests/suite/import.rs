@@ -517,6 +517,9 @@ fn a_head_that_fits_no_tokens_is_refused() {
     save(&["a.weight", "a.bias", "b.weight", "b.bias"].map(tensor).into(), &path);
     let several = open_head(&path, "dinov2-linear", 24).map(|_| ()).unwrap_err().to_string();
     assert!(several.contains("several heads"), "{several}");
+    save(&[("0.cls_token".to_owned(), (vec![1, 1, 24], vec![0; 96]))].into(), &path);
+    let missing = open_head(&path, "ep", 24).map(|_| ()).unwrap_err().to_string();
+    assert!(missing.contains("\"0.v.weight\" [features, width] is missing"), "{missing}");
     let out = tempfile::tempdir().unwrap().path().join("probe.safetensors");
     let mut command = program();
     command.arg("import").arg(fixtures().join("ep/head.pth")).args(["--as", "ep"]).arg(&out);

@@ -89,6 +89,8 @@ pub enum HeadError {
     NoHead { path: PathBuf, project: &'static str, found: &'static str, names: String },
     #[error("{path}: these are not weights of {project}{keys}")]
     Keys { path: PathBuf, project: &'static str, keys: KeyErrors },
+    #[error("{path}: {name:?} {expected} is missing: these are not weights of {project}")]
+    Missing { path: PathBuf, name: String, expected: String, project: &'static str },
     #[error("{path}: {name:?} is {found:?}: {expected}")]
     Shape { path: PathBuf, name: String, found: Vec<usize>, expected: String },
     #[error("{path}: invalid head settings")]
@@ -152,7 +154,11 @@ pub fn read(
 impl Saved<'_> {
     /// The shape of a tensor of N axes, none of which may be empty or longer than [`MAX_AXIS`]; else an error with `expected`.
     fn axes<const N: usize>(&self, name: &str, expected: &str) -> Result<[usize; N], HeadError> {
-        let found = self.weights.shape(&format!("{}{name}", self.prefix)).unwrap_or_default();
+        let full = format!("{}{name}", self.prefix);
+        let Some(found) = self.weights.shape(&full) else {
+            let (path, expected, project) = (self.path.to_owned(), expected.to_owned(), self.project.name);
+            return Err(HeadError::Missing { path, name: full, expected, project });
+        };
         let whole = found.iter().all(|axis| (1..=MAX_AXIS).contains(axis));
         <[usize; N]>::try_from(found)
             .ok()
