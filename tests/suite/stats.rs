@@ -155,6 +155,7 @@ fn the_smallest_difference_is_found_with_its_power() {
 }
 
 /// Sinkhorn, recording the scores that it is given.
+#[derive(Debug)]
 struct RecordingSinkhorn {
     router: Sinkhorn,
     scores: Mutex<Vec<Vec<f64>>>,
@@ -180,9 +181,6 @@ impl RecordingSinkhorn {
 }
 
 impl Router for RecordingSinkhorn {
-    fn id(&self) -> &'static str {
-        self.router.id()
-    }
     fn settings(&self) -> Config {
         self.router.settings()
     }

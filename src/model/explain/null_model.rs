@@ -156,7 +156,7 @@ impl NullBands {
 /// Cache key: everything that plans depend on besides scores and grid.
 fn key(router: &dyn Router, change: &Intervention) -> String {
     let change = if change.modifies_plan() { change.id() } else { String::new() };
-    format!("{} {} {change}", router.id(), serde_json::to_string(&router.settings()).unwrap_or_default())
+    format!("{router:?} {change}")
 }
 
 /// Values of the diagnostics over score vectors: `[diagnostic][draw]`.

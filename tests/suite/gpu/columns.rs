@@ -40,7 +40,7 @@ fn token_weights_and_their_gradient_equal_the_processors() {
                     Box::new(SoftSort { power: 2, temperature }),
                     Box::new(HardSort { temperature }),
                 ];
-                for (at, router) in routers.iter().enumerate() {
+                for router in &routers {
                     let (raw, gains) = (scores(n), normal(n, 61));
                     let gains: Vec<f64> = gains.iter().map(|&gain| f64::from(gain as f32)).collect();
                     let cotangent = normal(2 * n, 62);
@@ -64,8 +64,7 @@ fn token_weights_and_their_gradient_equal_the_processors() {
                     let gain = vector(&gains, device).require_grad();
                     let found = router.token_weights(scores.clone(), gain.clone(), None);
                     let gradients = (found.clone() * matrix(&cotangent, n, device)).sum().backward();
-                    let power = ["", " of distances", " of squares", ""][at];
-                    let case = format!("{}{power} of N {n}, tau {temperature}", router.id());
+                    let case = format!("{router:?} of N {n}");
                     parity.check(
                         &name,
                         &format!("{case}, weights"),

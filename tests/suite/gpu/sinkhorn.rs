@@ -125,7 +125,7 @@ fn noise_on_every_entry_is_the_processors_and_so_is_what_it_comes_to() {
         let few = [(2, 0.1, 20), (30, 1.0, 20), (49, 0.01, 20), (130, 0.1, 7), (257, 0.1, 1)];
         let many = [(196, 0.1, 20), (196, 0.01, 20), (576, 0.03, 20)];
         for &(n, temperature, iterations) in few.iter().chain(if all() { &many[..] } else { &[] }) {
-            let router = GumbelSinkhorn { sinkhorn: Sinkhorn { temperature, iterations }, noise: 1.0 };
+            let router = GumbelSinkhorn { sinkhorn: Sinkhorn { temperature, iterations } };
             let (scores, seeds) = (scores(n, 3), Some(&[7, 1 << 40, 3][..]));
             let case = format!("Gumbel-Sinkhorn of N {n}, tau {temperature}, {iterations} iterations");
             let make = |device: &_| plans_and_gradient(&router, &scores, n, seeds, device);

@@ -1,11 +1,11 @@
 //! Properties of routers that hold for all values.
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::Device;
 use ssmprobe::model::ops::matmul::PreciseMatmul as _;
 use ssmprobe::model::probe::head::Config;
 use ssmprobe::model::probe::router::gumbel::GumbelSinkhorn;
 use ssmprobe::model::probe::router::hard_sort::HardSort;
-use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
+use ssmprobe::model::probe::router::sinkhorn::{Sinkhorn, noise::Noise};
 use ssmprobe::model::probe::router::softsort::SoftSort;
 use ssmprobe::model::probe::router::{self, Router};
 use ssmprobe::model::stats::argmax;
@@ -141,7 +141,7 @@ fn softsort_of_distances_keeps_every_rank_and_of_squares_collapses_to_the_edges(
 fn gumbel_noise_is_seeded_and_only_for_training() {
     let device = training_device();
     let scores = matrix(&normal(60, 3), 30, &device).require_grad();
-    let router = GumbelSinkhorn { sinkhorn: Sinkhorn::default(), noise: 1.0 };
+    let router = GumbelSinkhorn { sinkhorn: Sinkhorn::default() };
     let plain = host(Sinkhorn::default().plans(scores.clone(), None));
     assert_eq!(host(router.plans(scores.clone(), None)), plain);
     let drawn = router.plans(scores.clone(), Some(&[1, 2]));
@@ -157,14 +157,11 @@ fn gumbel_noise_is_seeded_and_only_for_training() {
     assert!(apart(&host(weights), &host(drawn.clone().precise_matmul(gain.reshape([1, -1, 1])))) < PLAN);
     let cotangent = matrix(&normal(1800, 5), 30, &device).reshape([2, 30, 30]);
     let moved = gradient(&scores, &(drawn.clone() * cotangent.clone()).sum().backward());
-    let noise = TensorData::new::<f32, _>(router.noise([2, 30], &[1, 2]), [2, 30, 30]);
-    let noise = Tensor::<3>::from_data(noise, &device);
+    let noise = Noise { image_seeds: vec![1, 2] }.tensor(&scores);
     let plainly = router.sinkhorn.plans_plain(scores.clone(), Some(noise));
     assert!(apart(&host(drawn), &host(plainly.clone())) < PLAN);
     let by_plain = gradient(&scores, &(plainly * cotangent).sum().backward());
     assert!(apart_of_largest(&moved, &by_plain) < GRADIENT);
-    let silent = GumbelSinkhorn { noise: 0.0, ..router };
-    assert_eq!(host(silent.plans(scores, Some(&[1, 2]))), plain);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Gumbel-Sinkhorn: Sinkhorn sorting with Gumbel noise during training (Mena et al. 2018).
 //!
-//! In training, independent Gumbel noise `-ln(-ln U)` times `noise`, drawn from the seed of the image, is added to
-//! every entry of Sinkhorn's `L`; in evaluation there is none, and the router is exactly [`Sinkhorn`].
+//! In training, independent Gumbel noise `-ln(-ln U)`, drawn from the seed of the image, is added to every entry of
+//! Sinkhorn's `L`; in evaluation there is none, and the router is exactly [`Sinkhorn`].
 
 use burn::tensor::Tensor;
 
@@ -19,7 +19,7 @@ pub const SPEC: RouterSpec = RouterSpec {
     table_row: 4,
     in_paper: false,
     paper_cost: None,
-    build: |config| Ok(Box::new(GumbelSinkhorn { sinkhorn: Sinkhorn::new(config)?, noise: 1.0 })),
+    build: |config| Ok(Box::new(GumbelSinkhorn { sinkhorn: Sinkhorn::new(config)? })),
 };
 
 /// Sinkhorn with Gumbel noise on its log kernel while training.
@@ -27,15 +27,9 @@ pub const SPEC: RouterSpec = RouterSpec {
 pub struct GumbelSinkhorn {
     /// The router that the noise is added to.
     pub sinkhorn: Sinkhorn,
-    /// Factor of the standard Gumbel noise, at least 0.
-    pub noise: f64,
 }
 
 impl Router for GumbelSinkhorn {
-    fn id(&self) -> &'static str {
-        SPEC.id
-    }
-
     fn settings(&self) -> Config {
         self.sinkhorn.settings()
     }
@@ -57,34 +51,27 @@ impl Router for GumbelSinkhorn {
     }
 
     fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed> {
-        self.sinkhorn.noisy_route(scores, self.noise([1, scores.len()], image_seed.as_slice()))
+        let noise = image_seed.map(|seed| Noise { image_seeds: vec![seed] }.table(0, scores.len()));
+        self.sinkhorn.noisy_route(scores, noise.unwrap_or_default())
     }
 
     fn plans(&self, scores: Tensor<2>, image_seeds: Option<&[u64]>) -> Tensor<3> {
-        let noise = self.seeded_noise(scores.dims(), image_seeds);
+        let noise = noise_of(&scores, image_seeds);
         self.sinkhorn.noisy_plans(scores, noise)
     }
 
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, image_seeds: Option<&[u64]>) -> Tensor<2> {
-        let noise = self.seeded_noise(scores.dims(), image_seeds);
+        let noise = noise_of(&scores, image_seeds);
         self.sinkhorn.noisy_token_weights(scores, gain, noise)
     }
 }
 
-impl GumbelSinkhorn {
-    /// The noise of a batch, `[B, N, N]` row-major, from one seed per image; empty without seeds.
-    ///
-    /// # Panics
-    /// If there are seeds, but not one for every image: a bug of the caller.
-    pub fn noise(&self, [images, n]: [usize; 2], image_seeds: &[u64]) -> Vec<f32> {
-        let noise = self.seeded_noise([images, n], (!image_seeds.is_empty()).then_some(image_seeds));
-        noise.map_or(vec![], |noise| (0..images).flat_map(|image| noise.table(image, n)).collect())
-    }
-
-    /// The noise of these seeds, one per image; `None` without seeds.
-    fn seeded_noise(&self, [images, _]: [usize; 2], image_seeds: Option<&[u64]>) -> Option<Noise> {
-        let image_seeds = image_seeds?.to_vec();
-        assert_eq!(image_seeds.len(), images, "one seed for every image");
-        Some(Noise { image_seeds, scale: self.noise as f32 })
-    }
+/// The noise of a batch of scores `[B, N]`, from one seed per image; `None` without seeds.
+///
+/// # Panics
+/// If there are seeds, but not one for every image: a bug of the caller.
+fn noise_of(scores: &Tensor<2>, image_seeds: Option<&[u64]>) -> Option<Noise> {
+    let image_seeds = image_seeds?.to_vec();
+    assert_eq!(image_seeds.len(), scores.dims()[0], "one seed for every image");
+    Some(Noise { image_seeds })
 }

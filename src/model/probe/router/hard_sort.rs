@@ -5,7 +5,7 @@
 
 use burn::tensor::Tensor;
 
-use super::columns::gpu;
+use super::columns::gpu::{Family, WeightsOp};
 use super::{Routed, Router, RouterSpec, softsort::SoftSort, sort, temperature, weigh};
 use crate::model::probe::settings::Config;
 use crate::model::stats::argsort;
@@ -66,10 +66,6 @@ impl Routed for StraightThrough {
 }
 
 impl Router for HardSort {
-    fn id(&self) -> &'static str {
-        SPEC.id
-    }
-
     fn settings(&self) -> Config {
         Config { temperature: Some(self.temperature), ..Config::default() }
     }
@@ -94,7 +90,7 @@ impl Router for HardSort {
     }
 
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {
-        let fused = gpu::sorted_weights(&scores, &gain, self.temperature);
-        fused.unwrap_or_else(|| weigh(self.plans(scores, None), gain))
+        let op = WeightsOp { family: Family::Distance, hard: true, temperature: self.temperature };
+        op.apply(&scores, &gain).unwrap_or_else(|| weigh(self.plans(scores, None), gain))
     }
 }

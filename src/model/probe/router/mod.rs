@@ -16,6 +16,7 @@ pub mod softsort;
 mod sort;
 mod standardise;
 
+use std::fmt::Debug;
 use std::ops::RangeInclusive;
 
 use burn::tensor::Tensor;
@@ -30,10 +31,9 @@ use crate::model::ops::matmul::PreciseMatmul as _;
 ///
 /// Every router is implemented twice: [`route`](Router::route) on the host, one image at a time, for explanations and
 /// for training on the CPU; [`plans`](Router::plans) on tensors, for every other device. Tests compare the two.
-pub trait Router: Send + Sync {
-    /// Its id in [`ROUTERS`].
-    fn id(&self) -> &'static str;
-
+///
+/// Routers whose `Debug` is the same make the same plans: caches of what plans give tell them apart by it.
+pub trait Router: Debug + Send + Sync {
     /// The values of the settings it uses; all others are absent.
     fn settings(&self) -> Config;
 

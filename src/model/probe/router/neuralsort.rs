@@ -14,7 +14,7 @@
 
 use burn::tensor::{DType, Device, Tensor, TensorData, activation::softmax};
 
-use super::columns::gpu::{self, Family};
+use super::columns::gpu::{Family, WeightsOp};
 use super::columns::{Columns, Logits};
 use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
 use crate::model::ops::matmul::PreciseMatmul as _;
@@ -41,10 +41,6 @@ pub struct NeuralSort {
 }
 
 impl Router for NeuralSort {
-    fn id(&self) -> &'static str {
-        SPEC.id
-    }
-
     fn settings(&self) -> Config {
         Config { temperature: Some(self.temperature), ..Config::default() }
     }
@@ -105,8 +101,8 @@ impl Router for NeuralSort {
     }
 
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {
-        let fused = gpu::token_weights(&scores, &gain, Family::NeuralSort, self.temperature);
-        fused.unwrap_or_else(|| weigh(self.plans(scores, None), gain))
+        let op = WeightsOp { family: Family::NeuralSort, hard: false, temperature: self.temperature };
+        op.apply(&scores, &gain).unwrap_or_else(|| weigh(self.plans(scores, None), gain))
     }
 }
 

@@ -7,7 +7,7 @@
 
 use burn::tensor::{Tensor, activation::softmax};
 
-use super::columns::gpu::{self, Family};
+use super::columns::gpu::{Family, WeightsOp};
 use super::columns::{Columns, Logits};
 use super::{Routed, Router, RouterSpec, SOFTMAX, sort, temperature, weigh};
 use crate::model::probe::settings::{Config, within};
@@ -38,10 +38,6 @@ pub struct SoftSort {
 }
 
 impl Router for SoftSort {
-    fn id(&self) -> &'static str {
-        SPEC.id
-    }
-
     fn settings(&self) -> Config {
         let (temperature, power) = (Some(self.temperature), Some(self.power));
         Config { temperature, power, ..Config::default() }
@@ -84,7 +80,7 @@ impl Router for SoftSort {
 
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {
         let family = if self.power == 1 { Family::Distance } else { Family::Square };
-        let fused = gpu::token_weights(&scores, &gain, family, self.temperature);
-        fused.unwrap_or_else(|| weigh(self.plans(scores, None), gain))
+        let op = WeightsOp { family, hard: false, temperature: self.temperature };
+        op.apply(&scores, &gain).unwrap_or_else(|| weigh(self.plans(scores, None), gain))
     }
 }

@@ -12,7 +12,7 @@ mod cpu;
 mod gpu;
 mod linear;
 mod logarithmic;
-pub(super) mod noise;
+pub mod noise;
 mod operation;
 mod transport;
 
@@ -128,10 +128,6 @@ impl Sinkhorn {
 }
 
 impl Router for Sinkhorn {
-    fn id(&self) -> &'static str {
-        SPEC.id
-    }
-
     fn settings(&self) -> Config {
         let (temperature, iterations) = (Some(self.temperature), Some(self.iterations));
         Config { temperature, iterations, ..Config::default() }

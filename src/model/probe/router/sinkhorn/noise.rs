@@ -6,11 +6,9 @@ use rand_chacha::ChaCha8Rng;
 
 /// The noise of a batch.
 #[derive(Clone, Debug)]
-pub(in crate::model::probe::router) struct Noise {
+pub struct Noise {
     /// One seed per image.
     pub image_seeds: Vec<u64>,
-    /// Factor of the standard Gumbel values.
-    pub scale: f32,
 }
 
 impl Noise {
@@ -20,7 +18,7 @@ impl Noise {
         // Adding 0.5 keeps the uniform value within (0, 1), so that both logarithms are finite.
         let uniform = |word: u32| (f64::from(word) + 0.5) / 2f64.powi(32);
         let standard = |word: u32| (-(-uniform(word).ln()).ln()) as f32;
-        (0..n * n).map(|_| self.scale * standard(rng.random())).collect()
+        (0..n * n).map(|_| standard(rng.random())).collect()
     }
 
     /// The tables of the whole batch, `[B, N, N]`, on the device of its scores `[B, N]`.
@@ -34,8 +32,7 @@ impl Noise {
     pub fn keys(&self) -> Vec<u32> {
         let words = |seed: &u64| {
             let key = ChaCha8Rng::seed_from_u64(*seed).get_seed();
-            [0, 4, 8, 12, 16, 20, 24, 28]
-                .map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|byte| key[at + byte])))
+            key.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect::<Vec<_>>()
         };
         self.image_seeds.iter().flat_map(words).collect()
     }

@@ -21,10 +21,10 @@ pub(super) fn sort(scores: &[f32], sorted: &mut [f32], order: &mut [u32], n: usi
         while j < first + n {
             // Ties stay in the order of their indices and NaN comes last, so that every place is written once.
             let other = scores[j];
-            let before = if is_number(score) {
-                other < score || (other == score && j < at)
+            let before = if score.is_nan() {
+                !other.is_nan() || j < at
             } else {
-                is_number(other) || j < at
+                other < score || (other == score && j < at)
             };
             if before {
                 place += 1;
@@ -34,11 +34,6 @@ pub(super) fn sort(scores: &[f32], sorted: &mut [f32], order: &mut [u32], n: usi
         sorted[place] = score;
         order[place] = u32::cast_from(at - first);
     }
-}
-
-#[cube]
-fn is_number(x: f32) -> bool {
-    !x.is_nan()
 }
 
 /// `Z_k`, the sum of every column in units of its largest entry: `[B, N]` by position.

@@ -38,42 +38,32 @@ pub enum Family {
 /// Threads per workgroup, where the device allows as many.
 const UNITS: u32 = 256;
 
-/// `P gain`, `[B, N]`, of scores `[B, N]` and gain `[N]`; `None` where the kernels do not apply: on the CPU, or in other
-/// precisions than float32.
-pub fn token_weights(
-    scores: &Tensor<2>,
-    gain: &Tensor<1>,
-    family: Family,
-    temperature: f64,
-) -> Option<Tensor<2>> {
-    WeightsOp { family, hard: false, inverse_temperature: (1.0 / temperature) as f32 }.apply(scores, gain)
-}
-
-/// The same for the sorting permutation itself, with the gradient of [`Family::Distance`] for the scores.
-pub fn sorted_weights(scores: &Tensor<2>, gain: &Tensor<1>, temperature: f64) -> Option<Tensor<2>> {
-    let family = Family::Distance;
-    WeightsOp { family, hard: true, inverse_temperature: (1.0 / temperature) as f32 }.apply(scores, gain)
-}
-
-struct WeightsOp {
-    family: Family,
+/// `P gain` as a function of scores and gain.
+pub struct WeightsOp {
+    pub family: Family,
     /// Whether the plan is the sorting permutation itself, and the family's only the one for the scores' gradient.
-    hard: bool,
-    /// `1 / tau`.
-    inverse_temperature: f32,
+    pub hard: bool,
+    /// tau.
+    pub temperature: f64,
 }
 
 impl WeightsOp {
-    fn apply(self, scores: &Tensor<2>, gain: &Tensor<1>) -> Option<Tensor<2>> {
+    /// `P gain`, `[B, N]`, of scores `[B, N]` and gain `[N]`; `None` where the kernels do not apply: on the CPU, or in other
+    /// precisions than float32.
+    pub fn apply(self, scores: &Tensor<2>, gain: &Tensor<1>) -> Option<Tensor<2>> {
         let [_, n] = scores.dims();
         let inputs = [scores.clone().into_dispatch(), gain.clone().into_dispatch()];
         takes(scores, 1, n).then(|| apply::<Cube, _, 2, 2>(self, inputs))
+    }
+
+    fn inverse_temperature(&self) -> f32 {
+        (1.0 / self.temperature) as f32
     }
 }
 
 /// What the backward pass needs: the scores in ascending order, the token of every rank and `Z_k`, `[B, N]` each, and
 /// the gain, `[N]`.
-struct Saved {
+pub struct Saved {
     op: WeightsOp,
     sorted: CubeTensor,
     order: CubeTensor,
@@ -98,7 +88,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
                 units,
                 arg(&sorted),
                 arg(&totals),
-                self.inverse_temperature,
+                self.inverse_temperature(),
                 self.family,
                 n,
             );
@@ -115,7 +105,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
                 arg(&totals),
                 arg(&gain),
                 arg(&weights),
-                self.inverse_temperature,
+                self.inverse_temperature(),
                 self.family,
                 n,
             );
@@ -124,7 +114,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
     }
 
     fn vjp(saved: &Saved, grad_weights: CubeTensor, _: [bool; 2]) -> [Option<CubeTensor>; 2] {
-        let Saved { op: Self { family, hard, inverse_temperature }, sorted, order, totals, gain } = saved;
+        let Saved { op, sorted, order, totals, gain } = saved;
         let [images, n] = sorted.shape().dims();
         let (client, (cubes, units)) = (&sorted.client, threads(sorted));
         let grad_weights = into_contiguous(grad_weights);
@@ -142,8 +132,8 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             arg(&means),
             arg(&shifts),
             arg(&grad_centres),
-            *inverse_temperature,
-            *family,
+            op.inverse_temperature(),
+            op.family,
             n,
         );
         kernels::back_by_row::launch(
@@ -158,11 +148,11 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             arg(&shifts),
             arg(&grad_own),
             arg(&grad_distances),
-            *inverse_temperature,
-            *family,
+            op.inverse_temperature(),
+            op.family,
             n,
         );
-        if *hard {
+        if op.hard {
             let (cubes, order, grad) = (cubes.clone(), arg(order), arg(&grad_weights));
             place::take::launch::<u32>(client, cubes, units, order, grad, arg(&means), n, 1);
         }
@@ -175,7 +165,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             arg(&grad_centres),
             arg(&grad_distances),
             arg(&grad_scores),
-            *family,
+            op.family,
             n,
         );
         let grad_gain = CubeBackend::float_sum_dim(means, 0); // [1, N]

@@ -34,7 +34,6 @@ pub(super) fn noisy_log_kernel(scores: &CubeTensor, noise: &Noise, temperature: 
         arg(&keys),
         arg(&log_kernels),
         temperature as f32,
-        noise.scale,
         n,
     );
     log_kernels
@@ -42,14 +41,7 @@ pub(super) fn noisy_log_kernel(scores: &CubeTensor, noise: &Noise, temperature: 
 
 /// Images along y, a thread for each block of an image along x.
 #[cube(launch)]
-fn draw(
-    scores: &[f32],
-    keys: &[u32],
-    log_kernels: &mut [f32],
-    temperature: f32,
-    scale: f32,
-    #[comptime] n: usize,
-) {
+fn draw(scores: &[f32], keys: &[u32], log_kernels: &mut [f32], temperature: f32, #[comptime] n: usize) {
     let block = ABSOLUTE_POS_X as usize;
     let image = CUBE_POS_Y as usize;
     if block < comptime!((n * n).div_ceil(BLOCK)) {
@@ -63,8 +55,7 @@ fn draw(
                 let position = f32::cast_from(at % n);
                 let nearest = nearest(score, n);
                 let slope = (position - nearest) / last * (2.0f32 * score - (position + nearest) / last);
-                log_kernels[image * comptime!(n * n) + at] =
-                    slope / temperature + scale * gumbel(words[word]);
+                log_kernels[image * comptime!(n * n) + at] = slope / temperature + gumbel(words[word]);
             }
         }
     }
@@ -176,7 +167,7 @@ mod gpu_tests {
     #[test]
     fn a_device_draws_what_the_host_draws() {
         let (images, n) = (3, 301); // the last block of an image is not full
-        let noise = Noise { image_seeds: vec![0, 1, u64::MAX - 5], scale: 1.5 };
+        let noise = Noise { image_seeds: vec![0, 1, u64::MAX - 5] };
         let score = |image: usize, i: usize| ((i * 37 + image * 11) % 101) as f32 / 50.0 - 0.5;
         for (name, device) in gpus() {
             let scores: Vec<f32> = (0..images * n).map(|at| score(at / n, at % n)).collect();
