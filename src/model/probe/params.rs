@@ -77,13 +77,8 @@ impl Spec {
     }
 
     /// Number of values.
-    pub fn len(&self) -> usize {
+    pub(in crate::model) fn len(&self) -> usize {
         self.shape.iter().product()
-    }
-
-    /// Whether it holds no value.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Initial values, drawn from (`seed`, `scope`, name) alone, so that a head starts the same whichever heads are trained with it.

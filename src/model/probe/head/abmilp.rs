@@ -12,11 +12,9 @@
 use burn::tensor::activation;
 
 use super::prelude::*;
-use super::{float64, linear};
 use crate::model::ops::bias::Activation;
-use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::softmax::softmax;
-use crate::model::probe::settings::{Norm, SelfAttention};
+use crate::model::probe::settings::SelfAttention;
 
 pub const SPEC: HeadSpec = HeadSpec {
     id: "abmilp",
@@ -41,13 +39,8 @@ struct AbMilp {
     self_attention: SelfAttention,
 }
 
-/// The linear layer `name` on tokens `[B, N, inputs]`; returns `[B, N, outputs]`.
-fn tokenwise(params: &Params, name: &str, x: &Tensor<3>) -> Tensor<3> {
-    activated(params, name, x, Activation::None)
-}
-
-/// [`tokenwise`], followed by an activation.
-fn activated(params: &Params, name: &str, x: &Tensor<3>, activation: Activation) -> Tensor<3> {
+/// The linear layer `name` and an activation on tokens `[B, N, inputs]`; returns `[B, N, outputs]`.
+fn tokenwise(params: &Params, name: &str, x: &Tensor<3>, activation: Activation) -> Tensor<3> {
     let [images, n, d] = x.dims();
     let out = linear::activated(params, name, x.clone().reshape([images * n, d]), activation);
     let [_, width] = out.dims();
@@ -68,17 +61,18 @@ fn attend(params: &Params, tokens: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
     let logits = (project(0) * (d as f64).powf(-0.5)).precise_matmul(project(1).swap_dims(1, 2));
     let attention = softmax(logits, 1.0, None);
     let mixed = attention.clone().precise_matmul(project(2));
-    (attention, tokenwise(params, "self_attn.proj", &mixed))
+    (attention, tokenwise(params, "self_attn.proj", &mixed, Activation::None))
 }
 
 impl AbMilp {
     /// The weight of every token, `[B, 1, N]`. `read`: what the network reads, `[B, N, d]`.
     fn weights(&self, params: &Params, read: &Tensor<3>) -> Tensor<3> {
-        let mut hidden = activated(params, "attention_predictor.0", read, Activation::Tanh); // [B, N, d]
+        let mut hidden = tokenwise(params, "attention_predictor.0", read, Activation::Tanh); // [B, N, d]
         if self.gate {
-            hidden = hidden * activation::sigmoid(tokenwise(params, "attention_gate", read));
+            hidden =
+                hidden * activation::sigmoid(tokenwise(params, "attention_gate", read, Activation::None));
         }
-        let logits = tokenwise(params, "attention_predictor.2", &hidden).swap_dims(1, 2); // [B, 1, N]
+        let logits = tokenwise(params, "attention_predictor.2", &hidden, Activation::None).swap_dims(1, 2); // [B, 1, N]
         softmax(logits, 1.0, None)
     }
 

@@ -4,9 +4,7 @@
 //! attention head, no projections.
 
 use super::prelude::*;
-use super::scorer;
 use crate::model::ops::pooling::weight_rule::{AttentionWeights, softmax};
-use crate::model::probe::params::Init;
 
 /// Standard deviation of the initial learned queries and of the learned CLS, as in vision transformers.
 pub const QUERY_DEVIATION: f32 = 0.02;

@@ -9,10 +9,7 @@
 
 use super::cross::{self, Cross};
 use super::prelude::*;
-use super::{float64, linear};
-use crate::model::ops::matmul::PreciseMatmul as _;
-use crate::model::probe::params::Init;
-use crate::model::probe::settings::{AttentionHeads, Norm};
+use crate::model::probe::settings::AttentionHeads;
 
 /// Default number of attention heads.
 const HEADS: usize = 8;
@@ -73,7 +70,7 @@ impl Head for Coca {
     fn output(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let (numbers, batch) = float64::inputs(self, params, tokens);
         let cross = self.cross(&numbers);
-        let weights = cross::raw_weights(cross.weights(&batch.patches), tokens, cross::EPSILON);
+        let weights = cross::raw_weights(cross.weights(&batch.patches), tokens, linear::EPSILON);
         let (map, constant) = cross.map();
         let bias = float64::host(linear::apply(&numbers, "attn.out_proj", constant.unsqueeze_dim(0)));
         let mix = Some(params["attn.out_proj.weight"].to_f64());

@@ -7,7 +7,6 @@
 //! `weight = chosen / k + softmax(s) - stop(softmax(s))`.
 
 use super::prelude::*;
-use super::scorer;
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::router::learned_weights::{ContentWeights, best};
 use crate::model::probe::settings::within;
@@ -29,14 +28,13 @@ pub const TOP_K: HeadSpec = HeadSpec {
     id: "topk",
     name: "Top-k",
     summary: "Mean of the top-scoring tokens",
-    group: Group::Pooling,
     tier: Tier::Ablation,
-    in_paper: true,
     paper_cost: None,
     build: Build::Own(|config| {
         let k = within("k", config.k.unwrap_or(16), 1..=usize::MAX, "a whole number from 1")?;
         Ok(Box::new(Content { best: Some(k) }))
     }),
+    ..CONTENT
 };
 
 /// Pools by a softmax over the scores, or takes the mean of the best scored tokens.

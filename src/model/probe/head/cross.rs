@@ -14,9 +14,6 @@ use crate::model::ops::pooling::Pooling;
 use crate::model::ops::pooling::weight_rule::AttentionWeights;
 use crate::model::tokens::Tokens;
 
-/// Added to the variance, as in `nn.LayerNorm`.
-pub const EPSILON: f64 = 1e-5;
-
 /// The parts of an attention, each `[d, d]` or `[d]`.
 pub struct Cross {
     /// Attention heads, H.
@@ -72,7 +69,7 @@ impl Cross {
         let [images, _, d] = patches.dims();
         let heads = self.heads;
         let rule = AttentionWeights { queries: heads, scale: 1.0 };
-        let pooled = Pooling::by_scores(self.queries(), rule).pool(&normed(patches, EPSILON)); // [B, H, d]
+        let pooled = Pooling::by_scores(self.queries(), rule).pool(&normed(patches, linear::EPSILON)); // [B, H, d]
         let [weight, bias] = self.norm.clone().map(|x| x.reshape([1, 1, d]));
         let value = self.value.0.clone().reshape([heads, d / heads, d]).swap_dims(1, 2); // [H, d, e]
         let read = (pooled * weight + bias).swap_dims(0, 1).precise_matmul(value); // [H, B, e]
@@ -81,7 +78,7 @@ impl Cross {
 
     /// The weights of the normed tokens of one image for each head, `[H, N]`.
     pub fn weights(&self, patches: &Tensor<3>) -> Tensor<2> {
-        let normed: Tensor<2> = normed(patches, EPSILON).squeeze_dim(0); // [N, d]
+        let normed: Tensor<2> = normed(patches, linear::EPSILON).squeeze_dim(0); // [N, d]
         activation::softmax(self.queries().precise_matmul(normed.transpose()), 1)
     }
 

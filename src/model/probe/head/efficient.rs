@@ -12,10 +12,8 @@
 
 use super::attention::{self, QUERY_DEVIATION};
 use super::prelude::*;
-use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::weight_rule::AttentionWeights;
-use crate::model::probe::params::Init;
-use crate::model::probe::settings::{self, MAX_WIDTH, Norm};
+use crate::model::probe::settings::{self, MAX_WIDTH};
 
 /// Default number of queries.
 const QUERIES: usize = 32;

@@ -62,9 +62,12 @@ pub fn projection(params: &Params, name: &str, which: usize) -> Tensor<2> {
     stacked.narrow(0, which * d, d)
 }
 
+/// Added to the variance, as in `nn.LayerNorm`.
+pub const EPSILON: f64 = 1e-5;
+
 /// `(x - mean) / sqrt(variance + 1e-5)` over each row of `[B, width]`: layer normalisation without weight and bias.
 pub fn normalised(x: Tensor<2>) -> Tensor<2> {
-    normalised_by(x, 1e-5)
+    normalised_by(x, EPSILON)
 }
 
 /// [`normalised`] with `epsilon` added to the variance.

@@ -2,6 +2,7 @@
 //! DINOv2's linear evaluation (facebookresearch/dinov2, dinov2/eval/linear.py, `create_linear_input`): the CLS tokens of the last
 //! layers, and with `avgpool` the mean of the last layer's patch tokens.
 
+use super::normed::Normed;
 use super::prelude::*;
 use crate::model::probe::settings;
 
@@ -22,11 +23,8 @@ pub const CLS: HeadSpec = HeadSpec {
     id: "cls",
     name: "CLS",
     summary: "The CLS token alone",
-    group: Group::Pooling,
-    tier: Tier::Floor,
-    in_paper: true,
-    paper_cost: Some(PaperCost { parameters: 0.77, flops: 1.54 }),
     build: Build::Own(|_| Ok(Box::new(Cls))),
+    ..GAP
 };
 
 /// Both, in the [list](super::HEADS) of heads.
@@ -34,8 +32,6 @@ pub const CLS_MEAN: HeadSpec = HeadSpec {
     id: "cls-mean",
     name: "CLS + mean",
     summary: "The CLS token beside the mean of the patch tokens",
-    group: Group::Pooling,
-    tier: Tier::Floor,
     in_paper: false,
     paper_cost: None,
     build: Build::Own(|config| {
@@ -43,10 +39,23 @@ pub const CLS_MEAN: HeadSpec = HeadSpec {
         let blocks = settings::within("blocks", blocks, 1..=usize::MAX, "a number of layers, from 1")?;
         Ok(Box::new(ClsMean { blocks }))
     }),
+    ..GAP
+};
+
+/// Linear probing as in MAE (He et al. 2022, appendix A), in the [list](super::HEADS) of heads: [batch normalisation](super::normed) of
+/// the mean before the linear layer.
+pub const LINEAR_BN: HeadSpec = HeadSpec {
+    id: "linear-bn",
+    name: "Linear + BN",
+    summary: "Batch-normalised mean of the patch tokens",
+    in_paper: false,
+    paper_cost: None,
+    build: Build::Own(|_| Ok(Normed::always(Gap))),
+    ..GAP
 };
 
 /// Global average pooling: `z = sum_i t_i / N`.
-pub struct Gap;
+struct Gap;
 
 impl Head for Gap {
     fn pooling(&self, _: &Params, _: &Batch) -> Option<Pooling> {
@@ -64,7 +73,7 @@ impl Head for Gap {
 }
 
 /// The CLS token unchanged. It reads no patch token, so that none of them is evidence.
-pub struct Cls;
+struct Cls;
 
 impl Head for Cls {
     fn needs_cls(&self) -> bool {

@@ -11,7 +11,6 @@ mod efficient;
 pub(in crate::model) mod float64;
 mod gru;
 pub(in crate::model) mod linear;
-mod linear_bn;
 pub mod mean;
 mod normed;
 mod routed;
@@ -44,12 +43,13 @@ mod prelude {
     pub(super) use super::cost::Counts;
     pub(super) use super::s4_layer::Kernel;
     pub(super) use super::spec::{Build, Group, HeadSpec, Tier};
-    pub(super) use super::{Batch, Config, ConfigError, Dims, Head};
+    pub(super) use super::{Batch, Config, ConfigError, Dims, Head, Norm, cost, float64, linear, scorer};
     pub(super) use crate::model::io::array::Arrays;
+    pub(super) use crate::model::ops::matmul::PreciseMatmul as _;
     pub(super) use crate::model::ops::pooling::Pooling;
     pub(super) use crate::model::probe::PaperCost;
     pub(super) use crate::model::probe::head_output::{Form, HeadOutput};
-    pub(super) use crate::model::probe::params::{Params, Spec};
+    pub(super) use crate::model::probe::params::{Constraint, Init, Params, Spec};
     pub(super) use crate::model::tokens::Tokens;
 }
 
@@ -61,7 +61,7 @@ pub static HEADS: LazyLock<Vec<HeadSpec>> = LazyLock::new(|| {
     heads.extend(scan::specs());
     heads.extend(ROUTERS.iter().map(HeadSpec::for_router));
     heads.extend(networks);
-    heads.extend([mean::CLS_MEAN, linear_bn::SPEC, efficient::SPEC]);
+    heads.extend([mean::CLS_MEAN, mean::LINEAR_BN, efficient::SPEC]);
     heads.extend([abmilp::SPEC, simpool::SPEC, coca::SPEC, v_jepa::SPEC]);
     heads
 });

@@ -8,8 +8,6 @@
 use super::prelude::*;
 use crate::model::grid::Grid;
 use crate::model::ops::standardise::{self, Spread};
-use crate::model::probe::params::{Constraint, Init};
-use crate::model::probe::settings::Norm;
 
 /// Added to the variance, as in MAE's probe.
 const EPSILON: f64 = 1e-6;
@@ -37,6 +35,12 @@ impl Normed {
 
     fn is_batch(&self) -> bool {
         self.norm == Norm::Batch
+    }
+
+    /// Number of features for tokens of width `d`.
+    fn features_of(&self, d: u64) -> u64 {
+        let dims = Dims { width: d as usize, grid: Grid::new(1, 2), classes: 1 };
+        self.features_len(&dims) as u64
     }
 }
 
@@ -162,13 +166,5 @@ impl Head for Normed {
     fn counts(&self, n: u64, d: u64) -> Counts {
         let norm = if self.is_batch() { self.features_of(d) } else { 0 };
         self.head.counts(n, d) + Counts::norms(norm, false)
-    }
-}
-
-impl Normed {
-    /// Number of features for tokens of width `d`.
-    fn features_of(&self, d: u64) -> u64 {
-        let dims = Dims { width: d as usize, grid: Grid::new(1, 2), classes: 1 };
-        self.features_len(&dims) as u64
     }
 }

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use super::Sharing;
 use super::prelude::*;
 use super::s4_layer::S4Layer;
-use super::{Sharing, cost, scorer};
 use crate::model::probe::head_output::Order;
 use crate::model::probe::router::channelwise::{self, Channelwise};
 use crate::model::probe::router::{Router, RouterSpec};
@@ -43,8 +43,7 @@ impl Head for Routed {
     }
 
     fn settings(&self, _: &Dims) -> Config {
-        let Config { state_dim, sharing, discretization, .. } = self.memory.settings();
-        Config { state_dim, sharing, discretization, ..self.router.settings() }
+        self.memory.settings(self.router.settings())
     }
 
     fn router(&self) -> Option<&dyn Router> {

@@ -56,11 +56,11 @@ impl S4Layer {
         Ok(Self { states, sharing, discretization: rule, groups })
     }
 
-    /// Its settings with defaults filled in; the discretisation rule only where it is not the default.
-    pub(super) fn settings(&self) -> Config {
+    /// `others` with its settings, defaults filled in; the discretisation rule only where it is not the default.
+    pub(super) fn settings(&self, others: Config) -> Config {
         let rule = Some(self.discretization).filter(|rule| *rule != Discretization::default());
         let (state_dim, sharing) = (Some(self.states), Some(self.sharing));
-        Config { state_dim, sharing, discretization: rule, ..Config::default() }
+        Config { state_dim, sharing, discretization: rule, ..others }
     }
 
     /// The parameters of all groups.

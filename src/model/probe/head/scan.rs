@@ -18,7 +18,6 @@ use crate::model::hand_order::HandOrder;
 use crate::model::ops::place::place;
 use crate::model::ops::pooling::weight_rule::{FixedWeights, PermutedWeights};
 use crate::model::probe::head_output::Order;
-use crate::model::probe::params::{Constraint, Init};
 use crate::model::probe::router::channelwise::{self, Channelwise};
 use crate::model::probe::router::scan::{self, RASTER, SCANS, Scan};
 
@@ -33,16 +32,6 @@ pub enum Source {
     RandomDynamic(u64),
     /// The order of a file, kept as the buffer `order` `[N]`; raster order where none is given.
     File(Option<HandOrder>),
-}
-
-impl Source {
-    /// Number of directions it reads in.
-    pub const fn directions(&self) -> usize {
-        match self {
-            Self::Grid(scan) => scan.directions(),
-            Self::RandomFixed(_) | Self::RandomDynamic(_) | Self::File(_) => 1,
-        }
-    }
 }
 
 /// The entry of a scan of the grid in the [list](super::HEADS) of heads.
@@ -115,7 +104,8 @@ fn scramble(x: u64) -> u64 {
 impl FixedScan {
     /// Behind this order, with the S4 of the settings; fails where a setting is out of range.
     pub(super) fn boxed(source: Source, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
-        let memory = S4Layer::new(config, source.directions())?;
+        let directions = if let Source::Grid(scan) = &source { scan.directions() } else { 1 };
+        let memory = S4Layer::new(config, directions)?;
         Ok(Box::new(Self { source, memory }))
     }
 
@@ -196,7 +186,7 @@ impl Head for FixedScan {
             Source::RandomFixed(seed) | Source::RandomDynamic(seed) => (Some(*seed), None),
             Source::File(order) => (None, order.clone()),
         };
-        Config { seed, order, ..self.memory.settings() }
+        self.memory.settings(Config { seed, order, ..Config::default() })
     }
 
     /// With a shared S4 only: then every token has one weight for all channels.

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use super::prelude::*;
-use crate::model::probe::params::Init;
 use crate::model::probe::router::learned_weights::RoutedWeights;
 use crate::model::probe::router::{Router, standardise};
 

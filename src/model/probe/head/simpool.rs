@@ -9,11 +9,10 @@
 //! `beta`. There `least` is taken over the whole batch, so that an image's features depend on the others; here it is the image's
 //! own, as there in a batch of one. Layers are initialised as in `nn.Linear`.
 
+use super::cross;
 use super::prelude::*;
-use super::{cross, float64, linear};
-use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::softmax::softmax;
-use crate::model::probe::settings::{self, Norm};
+use crate::model::probe::settings;
 
 /// Added to the variance over the channels, and above the least value.
 const EPSILON: f64 = 1e-6;

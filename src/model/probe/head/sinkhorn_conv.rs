@@ -9,13 +9,11 @@
 use std::sync::Arc;
 
 use burn::tensor::TensorData;
+use indexmap::IndexSet;
 
 use super::prelude::*;
-use super::{cost, scorer};
 use crate::model::ops::bias::{Activation, biased};
-use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::probe::head_output::{Direction, Gain, Order};
-use crate::model::probe::params::Init;
 use crate::model::probe::router::{Router, sinkhorn};
 
 /// Output channels of the convolution, which are the features.
@@ -84,19 +82,13 @@ impl Head for SinkhornConv {
     }
 
     fn output(&self, params: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
-        let (n, d) = (tokens.grid.len(), tokens.width);
+        let n = tokens.grid.len();
         let scores = scorer::scores_host(params, tokens);
         let order = Order::Plan(self.router.plan(&scores));
         // Positions covered by the same taps share a map: those near an end differ from those within.
-        let mut kinds: Vec<[bool; TAPS]> = Vec::new();
-        let mut class_of = Vec::with_capacity(n);
-        for k in 0..n {
-            let kind = std::array::from_fn(|j| covers(j, k, n));
-            class_of.push(kinds.iter().position(|&known| known == kind).unwrap_or(kinds.len()));
-            if class_of[k] == kinds.len() {
-                kinds.push(kind);
-            }
-        }
+        let mut kinds: IndexSet<[bool; TAPS]> = IndexSet::new();
+        let class_of =
+            (0..n).map(|k| kinds.insert_full(std::array::from_fn(|j| covers(j, k, n))).0).collect();
         let weight = &params["conv.weight"].data; // [192, d, 5]
         let sum = |kind: &[bool; TAPS], taps: &[f32]| {
             let covering = taps.iter().zip(kind).filter(|(_, covers)| **covers);
@@ -106,7 +98,6 @@ impl Head for SinkhornConv {
             .iter()
             .flat_map(|kind| weight.chunks_exact(TAPS).map(move |taps| sum(kind, taps)))
             .collect();
-        debug_assert_eq!(maps.len(), kinds.len() * FEATURES * d);
         let gain = Gain::Mix { maps, class_of, bias: params["conv.bias"].to_f64() };
         let direction = Direction { order, gain, kernel: Vec::new(), radius: None };
         HeadOutput { scores: Some(scores), form: Form::Scan(vec![direction]) }

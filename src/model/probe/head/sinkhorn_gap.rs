@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use super::prelude::*;
-use super::{cost, scorer};
 use crate::model::probe::head_output::{Direction, Gain, Order};
 use crate::model::probe::router::{Router, sinkhorn};
 

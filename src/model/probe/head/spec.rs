@@ -76,7 +76,7 @@ pub struct HeadSpec {
 }
 
 /// The settings of a head at the paper's sizes, d 768 and 14 x 14 patches.
-fn settings_at_paper_size(head: Box<dyn Head>) -> Config {
+fn settings_at_paper_size(head: &dyn Head) -> Config {
     head.settings(&Dims { width: 768, grid: Grid::new(14, 14), classes: 2 })
 }
 
@@ -119,21 +119,20 @@ impl HeadSpec {
         if self.id == super::scan::ORDER.id { RASTER.id } else { self.id }
     }
 
-    /// `f` of the head with default settings.
-    fn with_defaults<T: Default>(&self, f: impl FnOnce(Box<dyn Head>) -> T) -> T {
-        self.build(&self.begun(&Config::default(), 0)).map(f).unwrap_or_default()
+    /// The head of a new training with these settings, which are known to be within their ranges.
+    fn new_head(&self, config: &Config) -> Box<dyn Head> {
+        self.build(&self.begun(config, 0)).expect("settings within their ranges")
     }
 
     /// Its default settings at the paper's sizes.
     pub fn settings(&self) -> Config {
-        self.with_defaults(settings_at_paper_size)
+        settings_at_paper_size(&*self.new_head(&Config::default()))
     }
 
     /// [`settings`](Self::settings) by name, together with those that files only hold where they are not the default.
     pub fn fields(&self) -> Vec<(String, String)> {
         let set = Config { discretization: Some(Discretization::Zoh), gamma: Some(1.0), ..Config::default() };
-        let mut fields =
-            self.build(&self.begun(&set, 0)).map(settings_at_paper_size).unwrap_or_default().fields();
+        let mut fields = settings_at_paper_size(&*self.new_head(&set)).fields();
         for (name, value) in &mut fields {
             match name.as_str() {
                 "discretization" => *value = "bilinear".into(),
@@ -160,11 +159,11 @@ impl HeadSpec {
 
     /// Whether it reads the CLS token, which not every backbone has.
     pub fn needs_cls(&self) -> bool {
-        self.with_defaults(|head| head.needs_cls())
+        self.new_head(&Config::default()).needs_cls()
     }
 
     /// Whether it is a recurrent network: see [`Head::is_recurrent`].
     pub fn is_recurrent(&self) -> bool {
-        self.with_defaults(|head| head.is_recurrent())
+        self.new_head(&Config::default()).is_recurrent()
     }
 }

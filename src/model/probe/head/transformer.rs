@@ -14,11 +14,8 @@ use std::sync::Arc;
 
 use super::attention::QUERY_DEVIATION;
 use super::prelude::*;
-use super::{float64, linear};
 use crate::model::ops::bias::Activation;
-use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::pooling::weight_rule::AttendBeside;
-use crate::model::probe::params::Init;
 use crate::model::probe::settings::AttentionHeads;
 
 /// Width of the feed-forward layer.

@@ -12,9 +12,7 @@ use std::f64::consts::FRAC_1_SQRT_2;
 use super::attention::QUERY_DEVIATION;
 use super::cross::Cross;
 use super::prelude::*;
-use super::{float64, linear};
-use crate::model::probe::params::Init;
-use crate::model::probe::settings::{AttentionHeads, Norm};
+use crate::model::probe::settings::AttentionHeads;
 
 /// Default number of attention heads.
 const HEADS: usize = 12;

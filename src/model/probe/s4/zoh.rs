@@ -15,6 +15,7 @@ use super::{hippo, mask};
 use crate::model::ops::gemm::Matrix;
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::simd::add_scaled;
+use crate::model::probe::params::STEP_BOUNDS;
 
 /// Terms of the series after its first: at norm [`MAX_NORM`] the first one left out is below 5e-17.
 const TERMS: u32 = 13;
@@ -22,8 +23,6 @@ const TERMS: u32 = 13;
 const MAX_NORM: f64 = 0.5;
 /// Most halvings: no training reaches a norm of 2^40 times the usual.
 const MAX_HALVINGS: u32 = 40;
-/// The largest step size that a probe can have.
-const MAX_STEP: f64 = 0.1;
 
 /// `exp(dt A)` and `phi(dt A)`, with the intermediate results that their gradient needs.
 pub(super) struct ZeroOrderHold {
@@ -134,7 +133,7 @@ impl ZeroOrderHold {
 /// step: reading the actual norm would stall the device. A trained A of four times that norm still has all digits of float32.
 pub(super) fn on_tensors(scaled: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
     let [states, _] = scaled.dims();
-    let halvings = halvings(MAX_STEP * norm(&hippo(states).0, states));
+    let halvings = halvings(STEP_BOUNDS.1 * norm(&hippo(states).0, states));
     let small = scaled.clone() * mask(&scaled, |n, k| n >= k) / f64::from(halvings).exp2();
     let identity = mask(&scaled, |n, k| n == k);
     let mut phi = identity.clone() * coefficient(TERMS);

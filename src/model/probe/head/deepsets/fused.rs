@@ -21,7 +21,7 @@ use crate::model::ops::cpu::{as_f32, flex, from_f32};
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gemm::Matrix;
 use crate::model::ops::pooling::token_batch::Tokens;
-use crate::model::ops::simd::{add, add_scaled, dot, vectorised};
+use crate::model::ops::simd::{add, add_scaled, dot, sum, vectorised};
 
 /// Tokens of a block.
 const TOKENS_PER_BLOCK: usize = 128;
@@ -256,20 +256,6 @@ impl Network {
             }
         }
         sums
-    }
-}
-
-/// Partial sums of [`sum`], added up at the end.
-const LANES: usize = 16;
-
-vectorised! {
-    fn sum<const FUSED: bool>(values: &[f32]) -> f32 {
-        let (blocks, rest) = values.as_chunks::<LANES>();
-        let mut sums = [0.0; LANES];
-        for block in blocks {
-            (0..LANES).for_each(|lane| sums[lane] += block[lane]);
-        }
-        sums.into_iter().sum::<f32>() + rest.iter().sum::<f32>()
     }
 }
 

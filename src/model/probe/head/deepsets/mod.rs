@@ -10,10 +10,8 @@ mod gpu;
 use burn::tensor::DType;
 
 use super::prelude::*;
-use super::{float64, linear};
 use crate::model::ops::bias::{Activation, biased};
 use crate::model::ops::cpu::on_cpu;
-use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// Width between the two linear layers.
 const HIDDEN: usize = 192;

@@ -11,12 +11,9 @@ mod gpu;
 
 use burn::tensor::{DType, activation};
 
-use super::float64;
 use super::prelude::*;
 use crate::model::ops::bias::{Activation, biased};
 use crate::model::ops::cpu::on_cpu;
-use crate::model::ops::matmul::PreciseMatmul as _;
-use crate::model::probe::params::Init;
 
 /// Size of the state of one direction.
 const HIDDEN: usize = 128;
@@ -55,10 +52,10 @@ impl Head for BiGru {
         };
         let direction = |ending| {
             [
-                spec("weight_ih", ending, &[3 * HIDDEN, dims.width]),
-                spec("weight_hh", ending, &[3 * HIDDEN, HIDDEN]),
-                spec("bias_ih", ending, &[3 * HIDDEN]),
-                spec("bias_hh", ending, &[3 * HIDDEN]),
+                spec("weight_ih", ending, &[GATES, dims.width]),
+                spec("weight_hh", ending, &[GATES, HIDDEN]),
+                spec("bias_ih", ending, &[GATES]),
+                spec("bias_hh", ending, &[GATES]),
             ]
         };
         ENDINGS.into_iter().flat_map(direction).collect()

@@ -82,7 +82,8 @@ pub(super) fn forward(
             keep_on = sigmoid(keep_on + sum_keep + sums[i + HIDDEN] + PerImage::new(bias[i + HIDDEN]));
             let recurrent =
                 sum_new + sums[i + comptime!(2 * HIDDEN)] + PerImage::new(bias[i + comptime!(2 * HIDDEN)]);
-            let new = hyperbolic_tangent(new + reset * recurrent);
+            let new = PerImage::new(-2.0) * (new + reset * recurrent);
+            let new = PerImage::new(1.0) - PerImage::new(2.0) * sigmoid(new); // tanh
             if comptime!(keep) {
                 store(reset, gates, images, width, first);
                 store(keep_on, gates, images, width, first + HIDDEN);
@@ -231,9 +232,4 @@ fn store(each: PerImage, values: &mut [f32], images: usize, width: usize, first:
 #[cube]
 fn sigmoid(x: PerImage) -> PerImage {
     PerImage::new(1.0) / (PerImage::new(1.0) + (-max_nan(x, PerImage::new(FLAT))).exp())
-}
-
-#[cube]
-fn hyperbolic_tangent(x: PerImage) -> PerImage {
-    PerImage::new(1.0) - PerImage::new(2.0) * sigmoid(PerImage::new(-2.0) * x)
 }
