@@ -18,7 +18,7 @@ pub fn kernels_on_the_host_match_the_original() {
         let kernel = s4::HostKernel::new(transition(&reference, case), b, c, step(case), steps(case));
         let expected = reference.get(&format!("{name}/kernel"));
         bound.record(name, apart_of_largest(&kernel.values(), &expected));
-        bound.record(name, apart(&[kernel.radius()], &reference.get(&format!("{name}/radius"))));
+        bound.record(name, apart(&[kernel.radius], &reference.get(&format!("{name}/radius"))));
     }
 }
 

@@ -136,7 +136,7 @@ impl S4Layer {
             Sharing::Shared => Gain::Shared(gain),
             Sharing::Channel => Gain::Channel(gain),
         };
-        Kernel { values, gain, radius: kernel.radius() }
+        Kernel { values, gain, radius: kernel.radius }
     }
 }
 

@@ -93,7 +93,7 @@ impl Router for NeuralSort {
         let sorted = sort::sorted(scores, places.clone()); // [B, N]
         let gaps = sorted.clone().narrow(1, 1, n - 1) - sorted.narrow(1, 0, n - 1); // [B, N-1]
         let gaps = gaps.unsqueeze_dim::<3>(1); // [B, 1, N-1]
-        let (above, below) = gap_factors(n, &device); // ([1, N, N-1], [1, N-1, N]) each
+        let [above, below] = gap_factors(n, &device); // ([1, N, N-1], [1, N-1, N]) each
         let distance =
             (gaps.clone() * above.0).precise_matmul(above.1) + (gaps * below.0).precise_matmul(below.1); // [B, N (k), N (j)]
         let by_rank = softmax(distance / (-self.temperature), 2); // [B, N (k), N (j)]
@@ -119,12 +119,9 @@ impl NeuralSort {
     }
 }
 
-/// `[1, N, N-1]`: the factor `2 t_m - 1` of gap `m` for position `k`, 0 on its other side; `[1, N-1, N]`: 1 where
-/// gap `m` lies between position `k` and rank `j` on that side, else 0.
-type Factors = (Tensor<3>, Tensor<3>);
-
-/// The [`Factors`] of the gaps above and of those below the position.
-fn gap_factors(n: usize, device: &Device) -> (Factors, Factors) {
+/// For the gaps above a position and for those below it: `[1, N, N-1]`, the factor `2 t_m - 1` of gap `m` for position `k`, 0 on its
+/// other side, and `[1, N-1, N]`, 1 where gap `m` lies between position `k` and rank `j` on that side, else 0.
+fn gap_factors(n: usize, device: &Device) -> [(Tensor<3>, Tensor<3>); 2] {
     let table = |rows: usize, cols: usize, value: &dyn Fn(usize, usize) -> f32| {
         let data = (0..rows * cols).map(|at| value(at / cols, at % cols)).collect();
         Tensor::<3>::from_data(TensorData::new::<f32, _>(data, [1, rows, cols]), device)
@@ -134,5 +131,5 @@ fn gap_factors(n: usize, device: &Device) -> (Factors, Factors) {
     let below = table(n, n - 1, &|k, m| if m < k { odd(k - m - 1) } else { 0.0 });
     let reached_above = table(n - 1, n, &|m, j| f32::from(m < j));
     let reached_below = table(n - 1, n, &|m, j| f32::from(m >= j));
-    ((above, reached_above), (below, reached_below))
+    [(above, reached_above), (below, reached_below)]
 }

@@ -28,7 +28,7 @@ struct Block {
 
 /// The kernels of d channels and all that their gradient needs.
 pub(super) struct Channels {
-    pub system: Discrete,
+    system: Discrete,
     /// Number of channels, d.
     width: usize,
     n: usize,

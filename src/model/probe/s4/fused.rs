@@ -54,6 +54,8 @@ pub(super) struct Gradients {
 /// A kernel on the host in float64, with what its gradient needs.
 pub struct HostKernel {
     channels: usize,
+    /// Spectral radius of `Abar`.
+    pub radius: f64,
     method: Method,
 }
 
@@ -67,11 +69,12 @@ impl HostKernel {
     pub fn new(a: Vec<f64>, b: Vec<f64>, c: Vec<f64>, step: f64, (rule, n): Steps) -> Self {
         let channels = b.len() / a.len().isqrt();
         let system = Discrete::new(a, b, step, rule);
+        let radius = system.radius();
         let method = match channels {
             1 => Method::One(Recurrence::new(system, c, n)),
             _ => Method::Many(Channels::new(system, &c, n)),
         };
-        Self { channels, method }
+        Self { channels, radius, method }
     }
 
     /// The kernel, `[N, d]`: row `j` is `K[j]`, the weight of the token read `j` steps before the end.
@@ -79,14 +82,6 @@ impl HostKernel {
         match &self.method {
             Method::One(method) => method.kernel(),
             Method::Many(method) => method.kernel(),
-        }
-    }
-
-    /// Spectral radius of `Abar`, which is triangular: its largest diagonal entry in absolute value.
-    pub fn radius(&self) -> f64 {
-        match &self.method {
-            Method::One(method) => method.system.radius(),
-            Method::Many(method) => method.system.radius(),
         }
     }
 

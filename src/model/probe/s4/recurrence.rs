@@ -11,7 +11,7 @@ use crate::model::ops::simd::add_scaled;
 
 /// The kernel of one channel, as the states that follow a unit impulse.
 pub(super) struct Recurrence {
-    pub system: Discrete,
+    system: Discrete,
     /// `C`, `[S]`.
     c: Vec<f64>,
     /// `x_j`, `[N, S]`.
