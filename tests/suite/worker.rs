@@ -257,22 +257,26 @@ fn wait_for(go: &AtomicBool) {
     }
 }
 
+/// Whether the photographs of an environment that is [`held`] may be read.
+static GO: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
+
+/// An environment whose photographs wait for `GO[TEST]`: tests run beside each other.
+fn held<const TEST: usize>() -> WorkerEnv {
+    let photo = |place: &ImageSource| {
+        wait_for(&GO[TEST]);
+        place.photo()
+    };
+    WorkerEnv { photo, ..WorkerEnv::default() }
+}
+
 #[test]
 fn of_fifty_looks_the_last_is_answered() {
-    static SENT: AtomicBool = AtomicBool::new(false);
-    let env = WorkerEnv {
-        photo: |place| {
-            wait_for(&SENT);
-            place.photo()
-        },
-        ..WorkerEnv::default()
-    };
-    let mut desk = Desk::with(env, &["sinkhorn"]);
+    let mut desk = Desk::with(held::<0>(), &["sinkhorn"]);
     let images = ["images/one.png", "images/sub/one.png", "images/sub/two.png"].map(fixture);
     for job in 10..60 {
         desk.worker.send(look(job, &images[job as usize % 3], 1));
     }
-    SENT.store(true, Ordering::Relaxed);
+    GO[0].store(true, Ordering::Relaxed);
     let mut ended = HashSet::new();
     let events = desk.until(|event| {
         assert!(end(event).is_none_or(|job| ended.insert(job)), "{event:?} ends its job a second time");
@@ -287,19 +291,11 @@ fn of_fifty_looks_the_last_is_answered() {
 
 #[test]
 fn a_running_look_ends_when_it_is_cancelled() {
-    static GO: AtomicBool = AtomicBool::new(false);
-    let env = WorkerEnv {
-        photo: |place| {
-            wait_for(&GO);
-            place.photo()
-        },
-        ..WorkerEnv::default()
-    };
-    let mut desk = Desk::with(env, &["gap"]);
+    let mut desk = Desk::with(held::<1>(), &["gap"]);
     desk.worker.send(look(10, &fixture("images/one.png"), 1));
     desk.until(|event| matches!(event, Event::Started(JobId(10))));
     desk.worker.send(Request::Cancel(JobId(10)));
-    GO.store(true, Ordering::Relaxed);
+    GO[1].store(true, Ordering::Relaxed);
     let events = desk.until(|event| end(event) == Some(JobId(10)));
     assert!(matches!(events.last(), Some(Event::Cancelled(_))), "{events:?}");
     let after = seen(&desk.job(look(11, &fixture("images/one.png"), 1))).expect("a trace");

@@ -12,19 +12,32 @@ use super::{Probe, ProbeError};
 /// if there is no such class.
 pub fn class_word(names: &[String], class: usize) -> Option<String> {
     let name = names.get(class)?;
-    let is_shared = names.iter().filter(|other| *other == name).count() > 1;
-    Some(if is_shared { numbered(names, class) } else { name.clone() })
+    Some(word(names, class, named(names, name).count()))
 }
 
 /// The [word](class_word) of each class.
 pub fn class_words(names: &[String]) -> Vec<String> {
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    names.iter().for_each(|name| *counts.entry(name).or_default() += 1);
-    let word = |class: usize| match counts[&*names[class]] {
-        1 => names[class].clone(),
-        _ => numbered(names, class),
-    };
-    (0..names.len()).map(word).collect()
+    let known = by_name(names);
+    (0..names.len()).map(|class| word(names, class, known[&*names[class]].1)).collect()
+}
+
+/// The word of a class of a name that `count` classes have.
+fn word(names: &[String], class: usize, count: usize) -> String {
+    if count > 1 { numbered(names, class) } else { names[class].clone() }
+}
+
+/// The classes of this name.
+fn named<'a>(names: &'a [String], name: &'a str) -> impl Iterator<Item = usize> + 'a {
+    (0..names.len()).filter(move |class| names[*class] == name)
+}
+
+/// The first class of each name, and the number of classes that have it.
+fn by_name(names: &[String]) -> HashMap<&str, (usize, usize)> {
+    let mut known = HashMap::new();
+    for (class, name) in names.iter().enumerate() {
+        known.entry(name.as_str()).or_insert((class, 0)).1 += 1;
+    }
+    known
 }
 
 fn numbered(names: &[String], class: usize) -> String {
@@ -47,8 +60,8 @@ impl Probe {
             .position(|name| name == asked)
             .or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(asked)));
         if let Some(found) = by_name {
-            let same = (0..names.len()).filter(|&index| names[index] == names[found]);
-            let same: Vec<String> = same.map(|index| format!("`{}`", numbered(names, index))).collect();
+            let same = named(names, &names[found]).map(|class| format!("`{}`", numbered(names, class)));
+            let same: Vec<String> = same.collect();
             return match &same[..] {
                 [_] => Ok(found),
                 all => {
@@ -88,21 +101,13 @@ impl Probe {
         if names.is_empty() || names == classes {
             return Ok((0..classes.len()).map(Some).collect());
         }
-        let mut probe_classes: HashMap<&str, (usize, usize)> = HashMap::new(); // first index, and occurrences
-        for (number, name) in names.iter().enumerate() {
-            probe_classes.entry(name).or_insert((number, 0)).1 += 1;
-        }
-        let mut dataset_counts: HashMap<&str, usize> = HashMap::new();
-        classes.iter().for_each(|name| *dataset_counts.entry(name).or_default() += 1);
-        let number = |name: &String| match probe_classes.get(name.as_str()) {
-            None => Ok(None),
-            Some((number, 1)) if dataset_counts[name.as_str()] == 1 => Ok(Some(*number)),
-            Some((_, own)) => Err(ProbeError::Ambiguous {
-                file: self.file.clone(),
-                name: name.clone(),
-                own: *own,
-                other: dataset_counts[name.as_str()],
-            }),
+        let (own, others) = (by_name(names), by_name(classes));
+        let number = |name: &String| match (own.get(name.as_str()), others[name.as_str()].1) {
+            (None, _) => Ok(None),
+            (Some((number, 1)), 1) => Ok(Some(*number)),
+            (Some((_, own)), other) => {
+                Err(ProbeError::Ambiguous { file: self.file.clone(), name: name.clone(), own: *own, other })
+            }
         };
         classes.iter().map(number).collect()
     }
