@@ -18,7 +18,7 @@ use ssmprobe::app::jobs::{
 };
 use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::Settings;
-use ssmprobe::app::state::{GalleryFilter, Outcome, Sort, State, Status};
+use ssmprobe::app::state::{GalleryFilter, Image, Outcome, Sort, State, Status};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::worker::WorkerEnv;
 use ssmprobe::model::data::{self, ImageSource};
@@ -611,6 +611,26 @@ fn a_stability_is_of_the_probe_that_was_measured() {
     assert!(state.stability_of(column).is_some());
     state.dispatch(Command::CloseImages(vec![first]));
     assert!(state.stability_of(column).is_none(), "of other random orders");
+}
+
+/// As ImageNet has two cranes, of which the evaluation takes the right one alone.
+#[test]
+fn of_classes_of_one_name_the_index_says_which_is_true_where_a_probe_has_the_same_classes() {
+    let (mut state, _) = with_dataset();
+    let cranes = ["crane", "lynx", "crane"].map(str::to_owned);
+    let dataset = data::Dataset { classes: cranes.clone().into(), ..(*part().dataset).clone() };
+    state.library.datasets[0].status = Status::Ready(Arc::new(EvalSplit::new(dataset, None)));
+    let is_second = |image: &&Image| image.label.is_some_and(|label| label.class == 2);
+    let image = state.library.images.values().find(is_second).expect("an image").clone();
+    let probe = *state.library.probes.keys().next().expect("a probe");
+    let mut of = |classes: Vec<String>| {
+        let info = ProbeInfo { classes: classes.into(), ..ProbeInfo::default() };
+        state.library.probes[&probe].status = Status::Ready(Arc::new(info));
+        state.library.true_classes(&image, probe)
+    };
+    assert_eq!(of(cranes.to_vec()), Some(vec![2]));
+    assert_eq!(of([&cranes[1..], &cranes[..1]].concat()), Some(vec![1, 2]), "nothing tells them apart");
+    assert_eq!(of(vec!["owl".to_owned()]), Some(vec![]));
 }
 
 #[test]

@@ -292,21 +292,38 @@ impl Library {
         index.or_else(|| self.images.get_index_of(&image)).unwrap_or(0) as u64
     }
 
-    /// The name of an image's true class.
-    pub fn true_class(&self, image: &Image) -> Option<&str> {
+    /// The classes of an image's dataset, and the index of its true class.
+    fn true_label(&self, image: &Image) -> Option<(&[String], usize)> {
         let label = image.label?;
         let part = self.datasets.get(&label.dataset)?.status.ready()?;
-        part.asked.classes.get(label.class as usize).map(String::as_str)
+        Some((&part.asked.classes, label.class as usize))
+    }
+
+    /// The name of an image's true class.
+    pub fn true_class(&self, image: &Image) -> Option<&str> {
+        let (classes, class) = self.true_label(image)?;
+        classes.get(class).map(String::as_str)
+    }
+
+    /// The classes of an open probe that the true class of an image may be: the one of its index, where the probe has the classes of the
+    /// image's dataset, else those of its name.
+    pub fn true_classes(&self, image: &Image, probe: ProbeId) -> Option<Vec<usize>> {
+        let (classes, class) = self.true_label(image)?;
+        let name = classes.get(class)?;
+        let own = &self.probes.get(&probe)?.status.ready()?.classes;
+        Some(match own[..] == *classes {
+            true => vec![class],
+            false => (0..own.len()).filter(|index| own[*index] == *name).collect(),
+        })
     }
 
     /// The word that asks for the true class of an image; its name, unless a probe has the same classes.
     pub fn true_class_word(&self, image: &Image) -> Option<String> {
-        let label = image.label?;
-        let classes = &self.datasets.get(&label.dataset)?.status.ready()?.asked.classes;
+        let (classes, class) = self.true_label(image)?;
         let mut probes = self.probes.values().filter_map(|probe| probe.status.ready());
-        match probes.any(|probe| probe.classes[..] == classes[..]) {
-            true => class_word(classes, label.class as usize),
-            false => classes.get(label.class as usize).cloned(),
+        match probes.any(|probe| probe.classes[..] == *classes) {
+            true => class_word(classes, class),
+            false => classes.get(class).cloned(),
         }
     }
 

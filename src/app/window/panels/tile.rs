@@ -300,7 +300,8 @@ fn predicted(cx: &PanelContext<'_>, id: ImageId, column: ColumnId) -> Option<(St
         return Some((text, evaluation.right(label.at)));
     }
     let best = cx.state.image_map(column, id)?.ok()?.best.as_ref()?;
-    let right = cx.state.library.true_class(image).map(|class| class == best.name);
+    let probe = cx.state.columns.get(&column)?.probe;
+    let right = cx.state.library.true_classes(image, probe).map(|own| own.contains(&best.index));
     Some((format!("{}, {:.1} %", best.name, 100.0 * best.probability), right))
 }
 

@@ -6,15 +6,15 @@ use egui::{RichText, Ui};
 use super::{PanelContext, placeholder};
 use crate::app::jobs::ClassChoice;
 use crate::app::state::command::Command;
-use crate::app::state::{Column, State};
+use crate::app::state::{Column, Image, State};
 use crate::app::window::style;
 use crate::model::trace::Trace;
 use crate::viz::draw::paint::color32;
 
-/// The true class of the image that a column shows.
-fn of_column<'a>(state: &'a State, column: &Column) -> Option<&'a str> {
-    let image = column.image.or(state.selection.image)?;
-    state.library.true_class(state.library.images.get(&image)?)
+/// The image that a column shows, and its true class.
+fn of_column<'a>(state: &'a State, column: &Column) -> Option<(&'a Image, &'a str)> {
+    let image = state.library.images.get(&column.image.or(state.selection.image)?)?;
+    Some((image, state.library.true_class(image)?))
 }
 
 /// The rank of a class among all logits, from 1, the first of equals first, and its probability by softmax.
@@ -52,15 +52,13 @@ fn verdict(own: &str, found: Option<(usize, f64)>) -> String {
 /// A line with the image's true class and its rank under the focused probe.
 pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
     let Some(column) = cx.column() else { return };
-    let Some(own) = of_column(cx.state, column) else { return };
+    let Some((image, own)) = of_column(cx.state, column) else { return };
     if cx.is_outdated() {
         return drop(ui.label("")); // the trace is of another image than the class
     }
-    let info = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
-    // Of classes that share the name, the one ranked first: nothing tells them apart.
-    let classes = info.into_iter().flat_map(|info| info.classes.iter().enumerate());
-    let same = classes.filter(|(_, name)| name.as_str() == own);
-    let found = same.filter_map(|(index, _)| rank(&trace.logits, index)).min_by_key(|(at, _)| *at);
+    // Of classes that share the name, where nothing tells them apart, the one ranked first.
+    let same = cx.state.library.true_classes(image, column.probe).unwrap_or_default();
+    let found = same.into_iter().filter_map(|index| rank(&trace.logits, index)).min_by_key(|(at, _)| *at);
     let text = verdict(own, found);
     let color = style::outcome(cx.theme, found.map(|(at, _)| at == 1));
     ui.horizontal(|ui| {
