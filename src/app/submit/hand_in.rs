@@ -171,7 +171,7 @@ fn turn(plan: &Plan) -> anyhow::Result<Option<LockedFile>> {
     let path = folder.join(".submit");
     let lock = || -> std::io::Result<Option<LockedFile>> {
         atomic_file::make_folder(&folder)?;
-        let file = match File::options().write(true).create(true).truncate(false).open(&path) {
+        let file = match File::options().read(true).write(true).create(true).truncate(false).open(&path) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => File::open(&path)?, // another user's
             file => file?,
         };

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -230,7 +229,7 @@ pub fn tail(plan: &Plan, task: Task, lines: usize) -> Vec<String> {
 /// The last bytes of a log, at most so many, as text; drivers print there, too. Empty if it cannot be read.
 pub fn end_of(path: &Path, most: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
+        let mut file = atomic_file::open(path)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
         let mut bytes = Vec::new();

@@ -289,7 +289,7 @@ impl Log {
     fn lines(&mut self, ended: bool, mut on_line: impl FnMut(String, u64)) {
         loop {
             let mut bytes = Vec::new();
-            let read = File::open(&self.path).and_then(|mut file| {
+            let read = atomic_file::open(&self.path).and_then(|mut file| {
                 file.seek(SeekFrom::Start(self.read))?;
                 file.take(MAX_READ).read_to_end(&mut bytes)
             });

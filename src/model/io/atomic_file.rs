@@ -225,9 +225,9 @@ pub(in crate::model) fn step<T>(call: impl FnOnce() -> io::Result<T>) -> io::Res
     failpoint::file_step().and_then(|()| call()).map_err(|error| {
         let advice = match error.kind() {
             ErrorKind::Interrupted => return error, // the caller retries, and nobody sees it
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-                "free some space, then try again"
-            }
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space, then try again",
+            ErrorKind::InvalidFilename => "choose another, shorter name",
+            ErrorKind::FileTooLarge => "raise the limit on files (`ulimit -f`), or choose another disk",
             kind if is_refused(kind) => "make it writable, or choose another folder",
             ErrorKind::NotFound => "its folder does not exist; create it, or choose another",
             ErrorKind::NotADirectory | ErrorKind::DirectoryNotEmpty => "choose another folder",
@@ -265,15 +265,20 @@ pub fn text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, limit)?).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
-/// Reads the first `length` bytes of a file, or all of a shorter one; a folder or a pipe is an error.
-pub fn start(path: &Path, length: u64) -> io::Result<Vec<u8>> {
+/// Opens a file to read it; a folder or a pipe is an error.
+pub fn open(path: &Path) -> io::Result<File> {
     // Checked before it is opened: opening a pipe would block until it has a writer.
     if !path.metadata()?.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "it is a folder or a pipe, not a file"));
     }
+    File::open(path)
+}
+
+/// Reads the first `length` bytes of a file, or all of a shorter one; a folder or a pipe is an error.
+pub fn start(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     let read = || -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        File::open(path)?.take(length).read_to_end(&mut bytes)?;
+        open(path)?.take(length).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     match read() {
@@ -358,6 +363,8 @@ mod tests {
             let pipe = folder.path().join("pipe"); // it has no writer: opening it would block forever
             std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
             assert_eq!(read(&pipe, 2).unwrap_err().kind(), ErrorKind::InvalidInput);
+            let digest = crate::model::io::sha256::of_file(&pipe);
+            assert_eq!(digest.unwrap_err().kind(), ErrorKind::InvalidInput);
         }
     }
 
@@ -378,6 +385,11 @@ mod tests {
         assert!(is_there(&file).unwrap() && !is_there(&new).unwrap());
         let refused = write(&new.join("file"), b"x").unwrap_err().to_string();
         assert!(refused.contains("its folder does not exist") && !refused.contains(PREFIX), "{refused}");
+        for (kind, cure) in [(ErrorKind::FileTooLarge, "ulimit -f"), (ErrorKind::InvalidFilename, "shorter")]
+        {
+            let refused = step(|| Err::<(), _>(kind.into())).unwrap_err().to_string();
+            assert!(refused.contains(cure), "{refused}");
+        }
         can_write(&new).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         assert_eq!(nearest_folder(Path::new("not-there")).unwrap(), Path::new("."));

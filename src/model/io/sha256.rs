@@ -1,10 +1,11 @@
 //! SHA-256 in hexadecimal, which identifies weights, probes, caches and pictures.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
+
+use super::atomic_file;
 
 /// Bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
@@ -16,10 +17,10 @@ pub fn of_bytes(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// The SHA-256 of a file, in hexadecimal; reads 1 MiB at a time.
+/// The SHA-256 of a file, in hexadecimal; reads 1 MiB at a time. A folder or a pipe is an error.
 pub fn of_file(path: &Path) -> io::Result<String> {
     let mut hash = Sha256::new();
-    let mut file = File::open(path)?;
+    let mut file = atomic_file::open(path)?;
     let mut part = vec![0; 1 << 20];
     loop {
         match file.read(&mut part)? {

@@ -20,6 +20,7 @@ use super::{
     shard_path,
 };
 use crate::model::grid::Grid;
+use crate::model::io::atomic_file;
 use crate::model::ops::gpu::page_locked;
 use crate::model::tokens::Tokens;
 
@@ -43,7 +44,7 @@ pub(super) struct Shard {
 impl Shard {
     pub(super) fn open(path: &Path, manifest: &CacheManifest, index: usize) -> Result<Self, CacheError> {
         let damaged = |found: String| CacheError::Damaged { path: path.to_owned(), found };
-        let file = File::open(path).map_err(io_error("open it", path))?;
+        let file = atomic_file::open(path).map_err(io_error("open it", path))?;
         let map = mapped(&file, path)?;
         let count = count(manifest.images, index);
         let dtype = manifest.source.precision.dtype();

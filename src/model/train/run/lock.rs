@@ -92,7 +92,8 @@ impl Run {
 fn open(path: &Path) -> Result<File, RunError> {
     // The folder may have been removed, and the run starts anew.
     let lock = atomic_file::make_folder(path.parent().unwrap_or(path)).and_then(|()| {
-        atomic_file::step(|| File::options().write(true).create(true).truncate(false).open(path))
+        // Also read, as what waits for a reader, a pipe, does not open else.
+        atomic_file::step(|| File::options().read(true).write(true).create(true).truncate(false).open(path))
     });
     lock.map_err(error::io("open", path))
 }
@@ -115,6 +116,16 @@ mod tests {
         assert!(RunLock::is_all(folder.path()));
         File::create(folder.path().join("state/checkpoint.safetensors")).expect("a file");
         assert!(!RunLock::is_all(folder.path()));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_pipe_for_a_lock_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        atomic_file::make_folder(&folder.path().join("state")).expect("a folder");
+        let pipe = std::process::Command::new("mkfifo").arg(folder.path().join(LOCK)).status();
+        assert!(pipe.expect("a program").success());
+        drop(RunLock::claim(folder.path()).expect("nobody has it"));
     }
 
     #[cfg(target_os = "linux")]
