@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use super::plan::{Plan, Task};
 use super::status::{RUNNING, State, states};
 use crate::app::format::watching;
+use crate::app::paths;
 use crate::app::process_group::own_group;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
@@ -169,11 +170,11 @@ fn run(plan: &Plan, mut waiting: VecDeque<Task>, limit: usize, held: &ExclusiveL
         while running.len() < limit
             && let Some(task) = waiting.pop_front()
         {
-            atomic_file::write(&plan.state(task), RUNNING.as_bytes())?;
+            paths::write(&plan.state(task), RUNNING.as_bytes())?;
             match spawn(plan, task) {
                 Ok(child) => running.push((task, child)),
                 Err(error) => {
-                    atomic_file::write(&plan.state(task), NOT_STARTED)?;
+                    paths::write(&plan.state(task), NOT_STARTED)?;
                     return Err(error);
                 }
             }
@@ -185,8 +186,8 @@ fn run(plan: &Plan, mut waiting: VecDeque<Task>, limit: usize, held: &ExclusiveL
                 Some(status) => {
                     // A process that a signal ended has no exit code.
                     match status.code() {
-                        Some(code) => atomic_file::write(&plan.state(*task), format!("{code}\n").as_bytes())?,
-                        None => atomic_file::write(&plan.state(*task), KILLED)?,
+                        Some(code) => paths::write(&plan.state(*task), format!("{code}\n").as_bytes())?,
+                        None => paths::write(&plan.state(*task), KILLED)?,
                     }
                     all_succeeded &= status.success();
                     running.remove(index);

@@ -430,6 +430,13 @@ fn several_backbones_are_a_run_each_in_one_plan() {
     assert_ends(&mut desk.train("again", 1, &submit), 1, &["train-backbone-1 failed"]);
     let how = states(&mut jobs(&desk.path("again"), &["--json"]));
     assert_eq!((how["join-other"].as_str(), how["join-backbone"].as_str()), ("done", "not-handed-in"));
+    // A state that cannot be written is named.
+    let state = desk.path("again/tasks/state/train-backbone-1");
+    fs::remove_file(&state).expect("a state");
+    fs::create_dir(&state).expect("a folder");
+    let word = ["state/train-backbone-1: cannot be written"];
+    assert_ends(&mut jobs(&desk.path("again"), &["--work"]), 1, &word);
+    fs::remove_dir(&state).expect("removed");
     let words =
         ["train-backbone-1 failed", "train-backbone-1.txt ends with:", "--retry` submits what is not done"];
     assert_ends(&mut jobs(&desk.path("again"), &["--work"]), 1, &words);
