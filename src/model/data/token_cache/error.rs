@@ -20,8 +20,6 @@ pub enum CacheError {
          {expected}); remove them (`ssmprobe cache clear` with that folder's name), or choose another folder of caches (--cache)"
     )]
     Config { folder: PathBuf, found: String, expected: String },
-    #[error("image {image} has {found} tokens of width {width}; the cache has {expected}")]
-    Shape { image: usize, found: usize, width: usize, expected: String },
     #[error(
         "image {image} has a token value of {value}: it overflowed in the backbone; extract tokens in \
          float32 (`--arithmetic float32`), or if they already are, download the weights again"

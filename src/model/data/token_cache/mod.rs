@@ -343,6 +343,15 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_of_other_tokens_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let mut writer = Writer::open(root.path(), source(Precision::Float32), 2).unwrap();
+        writer.push(Some(tokens(0)), None).unwrap();
+        let error = writer.push(Some(Tokens { width: 3, ..tokens(1) }), None).unwrap_err().to_string();
+        assert!(error.contains("manifest.json: it is of") && error.contains("cache clear"), "{error}");
+    }
+
+    #[test]
     fn every_source_has_its_own_folder() {
         let base = source(Precision::Float16);
         let other = TokenKey { layer: "3".to_owned(), ..base.clone() };

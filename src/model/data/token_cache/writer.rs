@@ -120,12 +120,10 @@ impl Writer {
             if (tokens.grid, tokens.width) == (manifest.grid, manifest.width) {
                 return Ok(());
             }
-            return Err(CacheError::Shape {
-                image: self.next(),
-                found: tokens.grid.len(),
-                width: tokens.width,
-                expected: format!("{} of width {}", manifest.grid.len(), manifest.width),
-            });
+            let (own, found) = (manifest.grid.len(), tokens.grid.len());
+            let own = format!("it is of {own} tokens of width {}", manifest.width);
+            let found = format!("{own}, and image {} has {found} of width {}", self.next(), tokens.width);
+            return Err(CacheError::Damaged { path: self.folder.join(MANIFEST), found });
         }
         let manifest = CacheManifest {
             format: Format,
