@@ -34,6 +34,7 @@ pub(super) fn checked(mut event: Event) -> Event {
                 if let Some(Err(why)) = trace.map(|trace| check_within(trace, PATCH_LIMIT)) {
                     answer.result = Err(UserError::new(why.0));
                 }
+                answer.by_hand.take_if(|reader| !reader.is_whole()); // the worker reads orders made by hand, then
             }
         }
         _ => {}
@@ -46,6 +47,7 @@ mod tests {
     use std::sync::Arc;
 
     use half::f16;
+    use serde_json::json;
 
     use super::*;
     use crate::app::jobs::evaluate::EvalSplit;
@@ -79,10 +81,34 @@ mod tests {
                 Similarity::Cosine,
             );
             let mut json = serde_json::to_value(space).unwrap();
-            json["grid"]["cols"] = serde_json::json!(cols);
+            json["grid"]["cols"] = json!(cols);
             checked(Event::ImagesCompared(JobId(1), Arc::new(serde_json::from_value(json).unwrap())))
         };
         assert!(matches!(of(2), Event::ImagesCompared(..)) && matches!(of(3), Event::Failed(..)));
+    }
+
+    #[test]
+    fn tables_that_do_not_fit_each_other_read_no_order() {
+        let is_kept = |gain: &[f64], table: &[f64], sweeps: u64| {
+            let none = json!({ "mean": 0.0, "std": 0.0, "best": 0.0, "worst": 0.0, "drawn": [] });
+            let logit = json!({
+                "bias": 0.0, "against": null, "descriptive": false, "bag": 0.0, "raster": null,
+                "exchange": { "Table": table }, "null": none
+            });
+            let reader = json!({
+                "gain": gain, "decay": null, "projections": [0.0, 0.0], "patches": [0.0, 0.0], "weight": [0.0],
+                "bias": [0.0], "classes": [], "logit": logit, "margin": null, "sweeps": sweeps
+            });
+            let by_hand = Some(serde_json::from_value(reader).unwrap());
+            let result = Ok(Arc::new(Trace::default()));
+            let seen = vec![ExplainResult { column: ColumnId(1), result, by_hand }];
+            let told = checked(Event::Explained { job: JobId(1), seen });
+            matches!(told, Event::Explained { seen, .. } if seen[0].by_hand.is_some())
+        };
+        assert!(is_kept(&[1.0; 2], &[0.0; 4], 1));
+        for (gain, table, sweeps) in [(0, 4, 1), (2, 3, 1), (2, 4, u64::MAX)] {
+            assert!(!is_kept(&vec![1.0; gain], &vec![0.0; table], sweeps), "{gain}, {table}, {sweeps}");
+        }
     }
 
     #[test]

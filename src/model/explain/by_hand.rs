@@ -18,6 +18,9 @@ use crate::model::probe::Classifier;
 use crate::model::reading::Intervention;
 use crate::model::trace::{OrderTest, Routing, Trace};
 
+/// More sweeps than any head has.
+const MAX_SWEEPS: usize = 64;
+
 /// What does not depend on the order, for one image, probe and class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HandOrderReader {
@@ -69,6 +72,21 @@ impl HandOrderReader {
             margin,
             sweeps,
         })
+    }
+
+    /// Whether its parts are of as many tokens, channels and classes as each other; another program may have written them.
+    pub fn is_whole(&self) -> bool {
+        let (n, classes) = (self.projections.len(), self.bias.len());
+        let d = self.weight.len().checked_div(classes).unwrap_or(0);
+        let mut contrasts = [Some(&self.logit), self.margin.as_ref()].into_iter().flatten();
+        n > 0
+            && d > 0
+            && self.weight.len() == classes * d
+            && self.patches.len() == n * d
+            && [n, n * d].contains(&self.gain.len())
+            && self.decay.as_ref().is_none_or(|decay| decay.len() == n)
+            && self.sweeps <= MAX_SWEEPS
+            && contrasts.all(|contrast| contrast.is_of(n))
     }
 
     /// The order test of an order: its rank among all orders.

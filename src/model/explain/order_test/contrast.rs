@@ -36,6 +36,11 @@ impl Contrast {
         self.tested(value, value - self.null.mean)
     }
 
+    /// Whether it is one of `n` tokens.
+    pub fn is_of(&self, n: usize) -> bool {
+        self.exchange.is_of(n)
+    }
+
     /// Contribution of token `i` at position `k`.
     pub fn contribution(&self, i: usize, k: usize) -> f64 {
         self.exchange.at(i, k)

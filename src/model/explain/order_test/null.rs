@@ -86,6 +86,14 @@ impl Exchange {
         }
     }
 
+    /// Whether it has an entry for each of `n` tokens in each place.
+    pub(super) fn is_of(&self, n: usize) -> bool {
+        match self {
+            Self::Product { token, place } => token.len() == n && place.len() == n,
+            Self::Table(table) => n.checked_mul(n) == Some(table.len()),
+        }
+    }
+
     /// Hash that tells it from others of as many tokens, for the cache.
     pub(super) fn mark(&self) -> u64 {
         match self {
