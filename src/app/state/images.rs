@@ -45,15 +45,10 @@ impl Images {
 
     /// Replaces some images; returns their previous state ([`entries::swap`]).
     pub(super) fn swap(&mut self, wanted: Entries<ImageId, Image>) -> Entries<ImageId, Image> {
-        let ids: Vec<ImageId> = wanted.keys().copied().collect();
+        let changes = !wanted.is_empty();
         let was = entries::swap(&mut self.all, wanted);
-        for (id, (_, gone)) in was.iter().filter_map(|(id, gone)| Some((id, gone.as_ref()?))) {
-            if self.by_source.get(&gone.place) == Some(id) {
-                self.by_source.remove(&gone.place);
-            }
-        }
-        for (id, image) in ids.into_iter().filter_map(|id| Some((id, self.all.get(&id)?))) {
-            self.by_source.entry(image.place.clone()).or_insert(id);
+        if changes {
+            self.reindex();
         }
         was
     }
@@ -72,14 +67,20 @@ impl Images {
 
     /// Keeps the images for which `keep` holds.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(ImageId, &Image) -> bool) {
-        let by_source = &mut self.by_source;
-        self.all.retain(|id, image| {
-            let kept = keep(*id, image);
-            if !kept && by_source.get(&image.place) == Some(id) {
-                by_source.remove(&image.place);
+        self.all.retain(|id, image| keep(*id, image));
+        self.reindex();
+    }
+
+    /// Brings the index up to date. Of two datasets with the same file each has an image of its own: that of the second is found once the
+    /// first is closed.
+    fn reindex(&mut self) {
+        let Self { all, by_source } = self;
+        by_source.retain(|place, id| all.get(id).is_some_and(|image| image.place == *place));
+        for (id, image) in all {
+            if !by_source.contains_key(&image.place) {
+                by_source.insert(image.place.clone(), *id);
             }
-            kept
-        });
+        }
     }
 }
 
@@ -107,6 +108,11 @@ mod tests {
         assert_eq!((images.at(&a), images.get_index_of(&ImageId(3))), (Some(ImageId(3)), Some(0)));
         images.swap(gone);
         assert_eq!((images.at(&a), images.at(&b)), (None, Some(ImageId(2))));
+        [4, 5, 6].into_iter().for_each(|id| images.insert(ImageId(id), Image::new(a.clone())));
+        images.retain(|id, _| id != ImageId(4));
+        assert_eq!(images.at(&a), Some(ImageId(5)));
+        images.swap(entries::removed([ImageId(5)]));
+        assert_eq!(images.at(&a), Some(ImageId(6)));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::State;
-use super::settings::remember;
+use super::settings::{MAX_RECENT, remember};
 use crate::app::jobs::JobId;
 
 /// An entry to be remembered.
@@ -15,6 +15,18 @@ pub(super) enum RecentItem {
     Run(PathBuf),
     Image(PathBuf),
     Dataset(PathBuf),
+}
+
+impl RecentItem {
+    /// Whether the settings, which are JSON, can hold it: not a path that is no text.
+    fn is_text(&self) -> bool {
+        match self {
+            Self::Backbone(_) => true,
+            Self::Probe(path) | Self::Run(path) | Self::Image(path) | Self::Dataset(path) => {
+                path.to_str().is_some()
+            }
+        }
+    }
 }
 
 impl State {
@@ -31,7 +43,7 @@ impl State {
             return; // it lies on another machine
         }
         let recent = &mut self.settings.recent;
-        for what in what.into_iter().rev() {
+        for what in what.into_iter().rev().filter(RecentItem::is_text) {
             match what {
                 RecentItem::Backbone(source) => remember(&mut recent.backbones, source),
                 RecentItem::Probe(path) => remember(&mut recent.probes, path),
@@ -44,7 +56,9 @@ impl State {
 
     /// Remembers a workspace that was opened or saved.
     pub fn remember_workspace(&mut self, path: PathBuf) {
-        remember(&mut self.settings.recent.workspaces, path);
+        if path.to_str().is_some() {
+            remember(&mut self.settings.recent.workspaces, path); // as `RecentItem::is_text`
+        }
     }
 
     /// Remembers the requested paths in which images were listed, and drops them from the job.
@@ -57,11 +71,12 @@ impl State {
     }
 }
 
-/// How images and folders of images are remembered: by their common folder, else each by its path.
+/// How images and folders of images are remembered: by their common folder, else each by its path, up to [`MAX_RECENT`]. Of 20,000 images
+/// in two folders, each would be looked for in every list that comes.
 pub(super) fn image_items(paths: &[PathBuf]) -> Vec<RecentItem> {
     match common_folder(paths) {
         Some(folder) => vec![RecentItem::Image(folder)],
-        None => paths.iter().cloned().map(RecentItem::Image).collect(),
+        None => paths.iter().take(MAX_RECENT).cloned().map(RecentItem::Image).collect(),
     }
 }
 
@@ -70,4 +85,30 @@ pub(super) fn common_folder(paths: &[PathBuf]) -> Option<PathBuf> {
     let folder = paths.first()?.parent().filter(|folder: &&Path| folder.file_name().is_some())?;
     let all = paths.len() > 1 && paths.iter().all(|path| path.parent() == Some(folder));
     all.then(|| folder.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_images_those_that_stay_in_the_list_are_looked_for() {
+        let paths = |folders: usize| -> Vec<PathBuf> {
+            (0..500).map(|at| format!("/{}/{at}.png", at % folders).into()).collect()
+        };
+        assert_eq!(image_items(&paths(1)), [RecentItem::Image("/0".into())]);
+        assert_eq!(image_items(&paths(2)).len(), MAX_RECENT);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_that_is_no_text_keeps_no_settings_from_being_saved() {
+        use std::os::unix::ffi::OsStringExt;
+        let odd = || PathBuf::from(std::ffi::OsString::from_vec(b"caf\xe9".to_vec()));
+        let mut state = State::default();
+        state.remember_used(vec![RecentItem::Image(odd()), RecentItem::Run("run".into())]);
+        state.remember_workspace(odd());
+        assert!(serde_json::to_value(&state.settings).is_ok());
+        assert_eq!(state.settings.recent.runs, ["run"].map(PathBuf::from));
+    }
 }

@@ -97,7 +97,7 @@ impl State {
         requests.push(self.training.restore(workspace.training, workspace.runs));
         (self.explaining, self.browser) = (None, super::Browser::default());
         self.undo = Undo::default();
-        self.thumbnails = super::Thumbnails::default();
+        self.thumbnails.restart();
         self.run_choice = super::RunChoice::default();
         (self.gallery_filter, self.evaluations) = (GalleryFilter::default(), super::Evaluations::default());
         (self.stabilities, self.similarities) = (Default::default(), Default::default());

@@ -15,7 +15,7 @@ use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{self, LockedFile, TryLock};
 
 /// Most recently used entries of one kind.
-const MAX_RECENT: usize = 12;
+pub(super) const MAX_RECENT: usize = 12;
 /// Largest settings file, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
 

@@ -1,5 +1,6 @@
 //! Thumbnails of images; the least recently used are dropped.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -34,6 +35,8 @@ pub struct Thumbnails {
     known: IndexMap<ImageId, Thumbnail>,
     /// The images of the latest request that have no thumbnail yet.
     requested: Vec<ImageId>,
+    /// Images of an earlier workspace whose answer may still come; those of this one may have the same ids.
+    stale: HashSet<ImageId>,
     /// How many of the known ones failed.
     failed: usize,
 }
@@ -75,6 +78,12 @@ impl Thumbnails {
         self.failed = 0;
     }
 
+    /// Forgets all of them, as another workspace is opened.
+    pub(super) fn restart(&mut self) {
+        let Self { requested, stale, .. } = std::mem::take(self);
+        self.stale = stale.into_iter().chain(requested).collect();
+    }
+
     pub(super) fn forget(&mut self, image: ImageId) {
         if let Some(Thumbnail::Failed(_)) = self.known.shift_remove(&image) {
             self.failed -= 1;
@@ -88,11 +97,11 @@ impl State {
         self.library.images.len() - self.thumbnails.failed // images that leave the library are forgotten
     }
 
-    /// Stores the thumbnail of an image, if it is still in the library.
+    /// Stores the thumbnail of an image, if it is still in the library; one that may be of an earlier workspace's is requested again.
     pub(super) fn put_thumbnail(&mut self, image: ImageId, thumbnail: Thumbnail) {
         let thumbnails = &mut self.thumbnails;
         thumbnails.requested.retain(|wanted| *wanted != image);
-        if self.library.images.contains_key(&image) {
+        if !thumbnails.stale.remove(&image) && self.library.images.contains_key(&image) {
             thumbnails.forget(image);
             thumbnails.failed += usize::from(matches!(thumbnail, Thumbnail::Failed(_)));
             thumbnails.known.insert(image, thumbnail);
@@ -124,5 +133,27 @@ impl State {
         }
         thumbnails.requested = wanted.iter().map(|(image, _)| *image).collect();
         vec![Request::Thumbnails { wanted, side: SIDE_PX }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::state::workspace::{SavedImage, Workspace};
+
+    #[test]
+    fn an_image_is_not_shown_as_that_of_the_same_id_in_the_workspace_before() {
+        let id = ImageId(1);
+        let mut state = State::default();
+        for path in ["a.png", "b.png"] {
+            let images = vec![SavedImage { id, place: std::path::PathBuf::from(path).into() }];
+            state.restore(Workspace { images, ..Workspace::default() });
+            assert_eq!(state.show_thumbnails(&[id]).len(), 1);
+        }
+        state.put_thumbnail(id, Thumbnail::Ready(Arc::default()));
+        assert!(state.thumbnails.get(id).is_none(), "it is of a.png");
+        assert_eq!(state.show_thumbnails(&[id]).len(), 1);
+        state.put_thumbnail(id, Thumbnail::Ready(Arc::default()));
+        assert!(state.thumbnails.get(id).is_some());
     }
 }
