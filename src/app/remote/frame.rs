@@ -55,7 +55,8 @@ pub fn write(to: &mut impl Write, value: &impl Serialize, compress: bool) -> Res
     let mut body = Vec::new();
     ciborium::into_writer(value, &mut body).map_err(|error| FrameError::Unwritable {
         found: match error {
-            ciborium::ser::Error::Value(found) => found,
+            // Of all that is sent, only a path that is no text has no CBOR.
+            ciborium::ser::Error::Value(found) => format!("{found}; rename that file or folder"),
             ciborium::ser::Error::Io(error) => error.to_string(),
         },
     })?;

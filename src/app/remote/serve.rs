@@ -194,7 +194,8 @@ mod tests {
         assert!(out.is_empty());
         write_event(&mut out, &Event::RunRead { job: Some(JobId(7)), folder, snapshot }, false).unwrap();
         let said: Option<Event> = frame::read(&mut &out[..]).unwrap();
-        assert!(matches!(said, Some(Event::Warning { job: JobId(7), .. })), "{said:?}");
+        let names = |text: &str| text.contains("path") && text.contains("rename");
+        assert!(matches!(&said, Some(Event::Warning { job: JobId(7), text }) if names(text)), "{said:?}");
     }
 
     #[test]

@@ -82,8 +82,12 @@ impl Manifest {
     /// The manifest of a new pre-training.
     ///
     /// # Errors
-    /// If the sizes do not fit each other.
+    /// If the sizes do not fit each other, or the dataset's path cannot be recorded.
     pub fn new(settings: &PretrainSettings, dataset: &Dataset, samples: &[&Sample]) -> Result<Self, Usage> {
+        if let Some(odd) = settings.data.as_deref().filter(|data| data.to_str().is_none()) {
+            let why = format!("is not valid Unicode, as {MANIFEST} is; rename the folder");
+            return Err(Usage(format!("--data {}: {why}", odd.display())));
+        }
         Ok(Self {
             format: FORMAT,
             program: concat!("ssmprobe ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -256,4 +260,19 @@ fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> RunError {
 /// The error for a file whose content is not what a pre-training wrote.
 pub fn damaged(path: &Path, found: impl Display) -> RunError {
     RunError::Damaged { path: path.to_owned(), found: found.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(unix)]
+    #[test]
+    fn a_dataset_whose_path_is_no_text_is_named() {
+        use std::os::unix::ffi::OsStringExt;
+
+        use super::*;
+        let data = PathBuf::from(std::ffi::OsString::from_vec(b"caf\xe9".to_vec()));
+        let settings = PretrainSettings { data: Some(data), ..PretrainSettings::default() };
+        let refused = Manifest::new(&settings, &Dataset::default(), &[]).unwrap_err().to_string();
+        assert!(refused.starts_with("--data caf") && refused.contains("rename the folder"), "{refused}");
+    }
 }

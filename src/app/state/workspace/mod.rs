@@ -296,7 +296,7 @@ impl Workspace {
             serde_json::to_writer_pretty(&mut *file, &stored)?;
             file.write_all(b"\n")
         })
-        .map_err(|source| WorkspaceError::Write { path: path.to_owned(), source })
+        .map_err(|source| WorkspaceError::unwritten(path, source, &mut stored))
     }
 
     /// The files and folders of its entries that do not exist; empty if they are on another machine.
