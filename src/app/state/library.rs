@@ -305,16 +305,13 @@ impl Library {
         classes.get(class).map(String::as_str)
     }
 
-    /// The classes of an open probe that the true class of an image may be: the one of its index, where the probe has the classes of the
-    /// image's dataset, else those of its name.
-    pub fn true_classes(&self, image: &Image, probe: ProbeId) -> Option<Vec<usize>> {
-        let (classes, class) = self.true_label(image)?;
-        let name = classes.get(class)?;
-        let own = &self.probes.get(&probe)?.status.ready()?.classes;
-        Some(match own[..] == *classes {
-            true => vec![class],
-            false => (0..own.len()).filter(|index| own[*index] == *name).collect(),
-        })
+    /// Whether a class of an open probe may be the true one of an image: it has its name, and its index, too, where the probe has the
+    /// classes of the image's dataset.
+    pub fn is_true_class(&self, image: &Image, probe: ProbeId, class: usize) -> Option<bool> {
+        let (classes, own) = self.true_label(image)?;
+        let (name, known) = (classes.get(own)?, &self.probes.get(&probe)?.status.ready()?.classes);
+        // The lists, which are long, are compared last.
+        Some(known.get(class) == Some(name) && (class == own || known[..] != *classes))
     }
 
     /// The word that asks for the true class of an image; its name, unless a probe has the same classes.
