@@ -1,7 +1,7 @@
 //! Anchors against scikit-learn (`tests/reference/anchors.py`).
 
 use ssmprobe::model::explain::baselines::knn::Neighbours;
-use ssmprobe::model::explain::baselines::logreg::{LogReg, LogRegError};
+use ssmprobe::model::explain::baselines::logreg::{Fitted, LogReg, LogRegError};
 use ssmprobe::model::explain::baselines::{Method, Vectors, anchors};
 use ssmprobe::model::train::Labelled;
 
@@ -36,6 +36,11 @@ impl Case {
     }
 }
 
+/// A fit that nothing ends.
+fn fit(method: LogReg, train: &Vectors, labels: &[usize], classes: usize) -> Result<Fitted, LogRegError> {
+    method.fit(train, labels, classes, &mut || Ok::<(), ()>(())).unwrap()
+}
+
 #[test]
 fn neighbours_vote_as_in_scikit_learn() {
     let case = Case::open();
@@ -68,26 +73,26 @@ fn logistic_regression_converges_to_scikit_learns_probabilities() {
     let case = Case::open();
     let (known, asked) = (case.vectors("train"), case.vectors("test"));
     let method = LogReg { tolerance: 1e-8, ..LogReg::default() };
-    let fitted = method.fit(&known, &case.labels("train_classes"), 5).unwrap();
+    let fitted = fit(method, &known, &case.labels("train_classes"), 5).unwrap();
     assert!(fitted.converged, "{} iterations", fitted.iterations);
     assert_close("probabilities", fitted.probabilities(&asked), case.numbers("logreg_probabilities"), 1e-5);
     assert_eq!(fitted.predict(&asked), case.answers("logreg"));
     // The default stops earlier, with the same answers.
-    let early = LogReg::default().fit(&known, &case.labels("train_classes"), 5).unwrap();
+    let early = fit(LogReg::default(), &known, &case.labels("train_classes"), 5).unwrap();
     assert!(early.converged && early.iterations <= fitted.iterations);
     assert_eq!(early.predict(&asked), case.answers("logreg"));
     // Two iterations are too few, and the fit reports that it has not converged.
     let stopped = LogReg { iterations: 2, ..method };
-    let stopped = stopped.fit(&known, &case.labels("train_classes"), 5).unwrap();
+    let stopped = fit(stopped, &known, &case.labels("train_classes"), 5).unwrap();
     assert_eq!((stopped.iterations, stopped.converged), (2, false));
 }
 
 #[test]
 fn what_cannot_be_fitted_says_why() {
     let broken = Vectors { width: 1, values: vec![1.0, f32::NAN] };
-    assert_eq!(LogReg::default().fit(&broken, &[0, 1], 2).err(), Some(LogRegError::Nothing));
+    assert_eq!(fit(LogReg::default(), &broken, &[0, 1], 2).err(), Some(LogRegError::Nothing));
     let many = Vectors { width: 1 << 12, values: vec![0.0; 1 << 20] };
-    let error = LogReg::default().fit(&many, &vec![0; 256], 1 << 20).err().unwrap();
+    let error = fit(LogReg::default(), &many, &vec![0; 256], 1 << 20).err().unwrap();
     assert!(error.to_string().contains("256 images of 4096 channels in 1048576 classes"), "{error}");
     // The anchors of a run whose training images cannot be read carry the reason.
     let (_folder, cache) = ablation::cache(3);
@@ -107,4 +112,16 @@ fn what_cannot_be_fitted_says_why() {
         let why = Some("left out: the vectors contain no finite training image");
         assert_eq!((anchor.accuracy, anchor.note.as_deref()), (None, why));
     }
+}
+
+#[test]
+fn a_fit_can_be_ended_while_it_goes_on() {
+    let (_folder, cache) = ablation::cache(3);
+    let all = Labelled { images: vec![0, 1, 2], classes: vec![0, 1, 2] };
+    let mut fits = 0;
+    let end = anchors(&cache, (&all, &all), 3, &mut |what: &str, _, _| {
+        fits += usize::from(what == "Fitting logistic regression");
+        if fits == 3 { Err("cancelled") } else { Ok(()) }
+    });
+    assert_eq!((end, fits), (Err("cancelled"), 3));
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ssmprobe::app::process_memory;
 use ssmprobe::model::annotations::{Annotations, RegionSet};
 use ssmprobe::model::backbone::preprocess::{Filter, Preprocessor, Size};
 use ssmprobe::model::data::image::{Photo, dimensions};
@@ -12,6 +13,7 @@ use ssmprobe::model::regions::{Region, Regions, members};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
+use crate::faults;
 use crate::real;
 use crate::run::root;
 
@@ -228,6 +230,25 @@ fn labels_of_a_mask_are_regions() {
     write(masks.join("names.txt"), "256 head\n");
     let why = Annotations::open(&masks).expect_err("no label").to_string();
     assert!(why.contains("names.txt, line 1") && why.contains("a label from 1 to 254"), "{why}");
+}
+
+#[test]
+fn the_pictures_of_many_labels_are_not_all_in_memory() {
+    faults::apart("annotations::the_pictures_of_many_labels_are_not_all_in_memory", || {
+        let folder = TempDir::new().expect("a folder");
+        let (image, masks, side) = (folder.path().join("a.png"), folder.path().join("labels"), 762);
+        photo(image.clone(), side, side);
+        let label = |x: u32, _: u32| (x / 3 + 1) as u8; // 1 to 254
+        indexed(masks.join("a.png"), (side, side), png::BitDepth::Eight, &[[0; 3]; 255], label);
+        let annotations = Annotations::open(&masks).expect("masks");
+        if !process_memory::forget_peak() {
+            return crate::skip::because("this system forgets no peak");
+        }
+        let before = process_memory::resident().expect("memory");
+        assert_eq!(read(&annotations, &image).list.len(), 254);
+        let taken = process_memory::peak().expect("memory").saturating_sub(before);
+        assert!(taken < 100 << 20, "{taken} bytes; all pictures together take 440 MB");
+    });
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::Cursor;
+use std::iter;
 use std::path::Path;
 
 use ::image::codecs::png::PngDecoder;
@@ -45,15 +46,16 @@ pub(super) fn names(folder: &Path) -> Result<HashMap<u8, String>, DataError> {
     list(&file)?.into_iter().map(named).collect()
 }
 
-/// Number, name and picture of one region of a mask, white where the region is.
-type Layer = (u32, String, Photo);
+/// Number, name and picture of each region of a mask, white where the region is: made one by one, as a mask of a few kilobytes may
+/// have 254, each with the pixels of the image.
+type Layers = Box<dyn Iterator<Item = (u32, String, Photo)>>;
 
 /// Reads the mask of an image of `size`, width and height.
 pub(super) fn read(
     path: &Path,
     size: (usize, usize),
     names: &HashMap<u8, String>,
-) -> Result<Vec<Layer>, String> {
+) -> Result<Layers, String> {
     let shown = path.display().to_string();
     let bytes = image::read(path).map_err(|error| error.to_string())?;
     let mut photo = Photo::decode(&*shown, &bytes).map_err(|error| error.to_string())?;
@@ -81,7 +83,9 @@ pub(super) fn read(
     let labels = match (indices(&bytes), greys(&photo.picture)) {
         (Some(indices), _) => indices,
         (None, Greys::Labels(labels)) => labels,
-        (None, Greys::Shares) => return Ok(vec![(OBJECT_NUMBER, OBJECT.to_owned(), photo)]),
+        (None, Greys::Shares) => {
+            return Ok(Box::new(iter::once((OBJECT_NUMBER, OBJECT.to_owned(), photo))));
+        }
         (None, Greys::Coloured) => {
             return Err(format!(
                 "{shown}: is in colour without a palette; save it in grey (white is the object) or with a palette"
@@ -91,24 +95,23 @@ pub(super) fn read(
     let mut known: Vec<u8> = labels.iter().copied().filter(|label| ![0, VOID].contains(label)).collect();
     known.sort_unstable();
     known.dedup();
-    let layer = |number: u32, name: String, label: Option<u8>| {
+    let name_of = |label: u8| names.get(&label).cloned().unwrap_or_else(|| format!("region {label}"));
+    let mut regions: Vec<(u32, String, Option<u8>)> =
+        known.iter().map(|&label| (FIRST_NUMBER + u32::from(label), name_of(label), Some(label))).collect();
+    if regions.is_empty() {
+        // It is unknown which label the empty mask would have.
+        regions.push((OBJECT_NUMBER, OBJECT.to_owned(), None));
+    }
+    Ok(Box::new(regions.into_iter().map(move |(number, name, label)| {
         let white = labels.iter().flat_map(|&own| [if Some(own) == label { 255 } else { 0 }; 3]).collect();
         let picture = Picture { width: own.0, height: own.1, rgb: white };
         (number, name, Photo { name: shown.clone(), picture })
-    };
-    if known.is_empty() {
-        // It is unknown which label the empty mask would have.
-        return Ok(vec![layer(OBJECT_NUMBER, OBJECT.to_owned(), None)]);
-    }
-    let name_of = |label: &u8| names.get(label).cloned().unwrap_or_else(|| format!("region {label}"));
-    let layers =
-        known.iter().map(|&label| layer(FIRST_NUMBER + u32::from(label), name_of(&label), Some(label)));
-    Ok(layers.collect())
+    })))
 }
 
 /// Adds the cover of every layer to `found`, on the patches of the picture that `preprocessor` makes of the mask.
 pub(super) fn add_regions(
-    layers: Vec<Layer>,
+    layers: Layers,
     preprocessor: &Preprocessor,
     grid: Grid,
     found: &mut Regions,

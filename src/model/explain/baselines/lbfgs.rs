@@ -7,8 +7,8 @@ const HISTORY: usize = 10;
 /// Armijo constant: least decrease of a step, as a share of that predicted by the gradient.
 const SUFFICIENT_DECREASE: f64 = 1e-4;
 
-/// A function that returns its value and gradient at a point.
-pub type Objective<'a> = &'a dyn Fn(&[f64]) -> (f64, Vec<f64>);
+/// A function that returns its value and gradient at a point, or the error that ends the minimisation.
+pub type Objective<'a, E> = &'a mut dyn FnMut(&[f64]) -> Result<(f64, Vec<f64>), E>;
 
 /// Result of a minimisation.
 pub struct Minimum {
@@ -22,13 +22,18 @@ pub struct Minimum {
 
 /// Minimises `f` from `start` until the largest absolute entry of the gradient is at most `tolerance`,
 /// for at most `max_iterations`.
-pub fn minimise(start: Vec<f64>, f: Objective, tolerance: f64, max_iterations: usize) -> Minimum {
+pub fn minimise<E>(
+    start: Vec<f64>,
+    f: Objective<E>,
+    tolerance: f64,
+    max_iterations: usize,
+) -> Result<Minimum, E> {
     let mut at = start;
-    let (mut value, mut gradient) = f(&at);
+    let (mut value, mut gradient) = f(&at)?;
     let mut history: Vec<(Vec<f64>, Vec<f64>, f64)> = Vec::new(); // step s, gradient change y, 1 / (s . y)
     for iterations in 0..max_iterations {
         if max_abs(&gradient) <= tolerance {
-            return Minimum { at, iterations, converged: true };
+            return Ok(Minimum { at, iterations, converged: true });
         }
         let mut direction = quasi_newton_step(&history, &gradient);
         let mut slope = dot(&direction, &gradient);
@@ -40,14 +45,14 @@ pub fn minimise(start: Vec<f64>, f: Objective, tolerance: f64, max_iterations: u
         let mut length = if history.is_empty() { (1.0 / slope.abs().sqrt()).min(1.0) } else { 1.0 };
         let (next, next_value, next_gradient) = loop {
             let next: Vec<f64> = at.iter().zip(&direction).map(|(x, d)| x + length * d).collect();
-            let (next_value, next_gradient) = f(&next);
+            let (next_value, next_gradient) = f(&next)?;
             if next_value <= value + SUFFICIENT_DECREASE * length * slope {
                 break (next, next_value, next_gradient);
             }
             length /= 2.0;
             if length < 1e-16 {
                 // Any further decrease is below rounding.
-                return Minimum { at, iterations, converged: false };
+                return Ok(Minimum { at, iterations, converged: false });
             }
         };
         let step: Vec<f64> = next.iter().zip(&at).map(|(a, b)| a - b).collect();
@@ -62,7 +67,7 @@ pub fn minimise(start: Vec<f64>, f: Objective, tolerance: f64, max_iterations: u
         (at, value, gradient) = (next, next_value, next_gradient);
     }
     let converged = max_abs(&gradient) <= tolerance;
-    Minimum { at, iterations: max_iterations, converged }
+    Ok(Minimum { at, iterations: max_iterations, converged })
 }
 
 /// Minus the gradient times the estimated inverse Hessian, by the two-loop recursion.
@@ -100,13 +105,13 @@ mod tests {
     #[test]
     fn a_narrow_valley_is_walked_to_its_end() {
         // sum_i 10^i (x_i - i)^2: smooth, convex and badly scaled.
-        let f = |x: &[f64]| {
+        let mut f = |x: &[f64]| {
             let scale = |i: usize| 10_f64.powi(i as i32);
             let value = x.iter().enumerate().map(|(i, x)| scale(i) * (x - i as f64).powi(2)).sum();
             let gradient = x.iter().enumerate().map(|(i, x)| 2.0 * scale(i) * (x - i as f64)).collect();
-            (value, gradient)
+            Ok::<_, ()>((value, gradient))
         };
-        let found = minimise(vec![5.0; 5], &f, 1e-8, 500);
+        let found = minimise(vec![5.0; 5], &mut f, 1e-8, 500).unwrap();
         assert!(found.converged, "{} iterations", found.iterations);
         let expected: Vec<f64> = (0..found.at.len()).map(|i| i as f64).collect();
         crate::close::assert_close("at", &found.at, expected, 1e-7);

@@ -57,30 +57,37 @@ pub struct Fitted {
 }
 
 impl LogReg {
-    /// Fits the vectors `train` with these `labels`.
-    pub fn fit(&self, train: &Vectors, labels: &[usize], classes: usize) -> Result<Fitted, LogRegError> {
+    /// Fits the vectors `train` with these `labels`. `watch` is called before every evaluation of the loss, of which each takes up
+    /// to seconds; its error ends the fit.
+    pub fn fit<E>(
+        &self,
+        train: &Vectors,
+        labels: &[usize],
+        classes: usize,
+        watch: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<Result<Fitted, LogRegError>, E> {
         let (images, width) = (train.len(), train.width);
         let values = images as u128 * width as u128;
         if values > MAX_VALUES || values * classes as u128 > MAX_WORK {
-            return Err(LogRegError::TooLarge { images, width, classes });
+            return Ok(Err(LogRegError::TooLarge { images, width, classes }));
         }
         if images == 0 || train.values.iter().any(|value| !value.is_finite()) {
-            return Err(LogRegError::Nothing);
+            return Ok(Err(LogRegError::Nothing));
         }
         let (mean, deviation) = moments(train);
         let x = standardised(train, &mean, &deviation); // [n, d]
-        let loss = |theta: &[f64]| self.loss(theta, &x, labels, classes);
+        let mut loss = |theta: &[f64]| watch().map(|()| self.loss(theta, &x, labels, classes));
         let start = vec![0.0; classes * (width + 1)];
-        let minimum = minimise(start, &loss, self.tolerance, self.iterations);
+        let minimum = minimise(start, &mut loss, self.tolerance, self.iterations)?;
         let (weight, bias) = minimum.at.split_at(classes * width);
-        Ok(Fitted {
+        Ok(Ok(Fitted {
             mean,
             deviation,
             weight: Array2::from_shape_vec((classes, width), weight.to_vec()).expect("C rows of d"),
             bias: bias.to_vec(),
             iterations: minimum.iterations,
             converged: minimum.converged,
-        })
+        }))
     }
 
     /// The objective divided by `C n`, and its gradient. `theta`: `W [C, d]`, then `b [C]`.

@@ -135,11 +135,11 @@ pub fn anchors<E>(
             accuracy: Some(accuracy(&predicted, &test.classes)),
             note: None,
         });
-        progress("Fitting logistic regression", 0, train_vectors.len())?;
+        let mut watch = || progress("Fitting logistic regression", 0, train_vectors.len());
         let method = LogReg::default();
         let settings = format!("standardised channels, L2 with C {}", method.c);
         let mut anchor = Anchor { method: Method::LogReg, view, settings, accuracy: None, note: None };
-        match method.fit(&train_vectors, &train.classes, classes) {
+        match method.fit(&train_vectors, &train.classes, classes, &mut watch)? {
             Err(error) => anchor.note = Some(format!("left out: {error}")),
             Ok(fitted) => {
                 anchor.accuracy = Some(accuracy(&fitted.predict(&test_vectors), &test.classes));
