@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Annotations, BOX, BOX_NUMBER, Marks, Shape};
 use crate::model::backbone::preprocess::Rect;
-use crate::model::data::cars::{DEPTH, variable};
+use crate::model::data::cars::{DEPTH, has_devkit, variable};
 use crate::model::data::mat::Value;
 use crate::model::data::{DataError, walk};
 
@@ -14,9 +14,7 @@ const CORNERS: [&str; 4] = ["bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"];
 
 /// Whether a folder contains the devkit, in one of its usual places.
 pub(super) fn is_there(root: &Path) -> bool {
-    ["", "devkit", "car_devkit/devkit"]
-        .iter()
-        .any(|kit| root.join(kit).join("cars_train_annos.mat").is_file())
+    has_devkit(root, "cars_train_annos.mat")
 }
 
 /// Reads the boxes of the devkit in a folder; `None` if there is none.

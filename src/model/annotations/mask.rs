@@ -51,11 +51,7 @@ pub(super) fn names(folder: &Path) -> Result<HashMap<u8, String>, DataError> {
 type Layers = Box<dyn Iterator<Item = (u32, String, Photo)>>;
 
 /// Reads the mask of an image of `size`, width and height.
-pub(super) fn read(
-    path: &Path,
-    size: (usize, usize),
-    names: &HashMap<u8, String>,
-) -> Result<Layers, String> {
+pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String>) -> Result<Layers, String> {
     let shown = path.display().to_string();
     let bytes = image::read(path).map_err(|error| error.to_string())?;
     let mut photo = Photo::decode(&*shown, &bytes).map_err(|error| error.to_string())?;

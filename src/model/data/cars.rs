@@ -15,14 +15,17 @@ pub(super) const LAYOUT: Layout = Layout {
     id: "cars",
     what: "Stanford Cars: cars_train/, cars_test/, devkit/cars_meta.mat, devkit/cars_train_annos.mat, \
            cars_test_annos_withlabels.mat",
-    recognise: |path| {
-        // Searched less deep than when reading, so that a folder of several datasets does not match.
-        ["", "devkit", "car_devkit/devkit"].iter().any(|kit| path.join(kit).join("cars_meta.mat").is_file())
-    },
+    recognise: |path| has_devkit(path, "cars_meta.mat"),
     read: |root, _| read(root),
     official: true,
     splits: "the devkit's annotation lists say which images are",
 };
+
+/// Whether a folder holds the devkit's file `name` in one of its usual places: searched less deep than when reading, so that a
+/// folder of several datasets does not match.
+pub(in crate::model) fn has_devkit(root: &Path, name: &str) -> bool {
+    ["", "devkit", "car_devkit/devkit"].iter().any(|kit| root.join(kit).join(name).is_file())
+}
 
 fn read(root: &Path) -> Result<Dataset, DataError> {
     let find = |name: &str| walk::find_named(root, DEPTH, name);

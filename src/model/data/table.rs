@@ -2,6 +2,7 @@
 //! `split` (train, val or test). Paths are relative to the table's folder, or absolute. Columns are separated by commas, by
 //! semicolons (as Excel writes them where the decimal sign is a comma) or by tabs: by whichever comes first in the header.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::{DataError, Dataset, Layout, Sample, Source, Split, walk};
@@ -96,14 +97,12 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     if classes.iter().all(|label| label.parse::<i64>().is_ok()) {
         classes.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
     }
-    let index: std::collections::HashMap<&String, usize> = classes.iter().zip(0..).collect();
-    let samples: Vec<Sample> = rows
-        .iter()
-        .map(|(path, label, split)| Sample {
-            source: Source::File(path.clone()),
-            class: index[label],
-            split: *split,
-        })
-        .collect();
+    let index: HashMap<&String, usize> = classes.iter().zip(0..).collect();
+    let samples = rows.into_iter().map(|(path, label, split)| Sample {
+        source: Source::File(path),
+        class: index[&label],
+        split,
+    });
+    let samples = samples.collect();
     Ok(Dataset::new(&file, LAYOUT.id, classes, samples, Vec::new()))
 }

@@ -89,28 +89,22 @@ pub(super) fn is_image(path: &Path) -> bool {
 /// The images below a folder, sorted by path; adds the number of other files to `skipped`. Links to
 /// folders are not followed: they might form a cycle.
 pub(super) fn images(folder: &Path, skipped: &mut usize) -> Result<Vec<PathBuf>, DataError> {
-    fn collect(
-        folder: &Path,
-        depth: usize,
-        out: &mut Vec<PathBuf>,
-        skipped: &mut usize,
-    ) -> Result<(), DataError> {
-        for (path, is_folder) in listed(folder)? {
+    let (mut found, mut folders) = (Vec::new(), vec![(folder.to_owned(), 0)]);
+    while let Some((folder, depth)) = folders.pop() {
+        for (path, is_folder) in listed(&folder)? {
             if is_folder {
-                if depth > 0 && !path.is_symlink() {
-                    collect(&path, depth - 1, out, skipped)?;
+                if depth < MAX_DEPTH && !path.is_symlink() {
+                    folders.push((path, depth + 1));
                 }
             } else if is_image(&path) {
-                out.push(path);
+                found.push(path);
             } else {
                 *skipped += 1;
             }
         }
-        Ok(())
     }
-    let mut out = Vec::new();
-    collect(folder, MAX_DEPTH, &mut out, skipped)?;
-    Ok(out)
+    found.sort();
+    Ok(found)
 }
 
 /// The first file or folder for which `wanted` holds, in `folder` or at most `depth` folders deeper,

@@ -101,14 +101,8 @@ impl HandOrderReader {
         let width = self.gain.len() / order.tokens().len();
         let mut features = vec![0.0; d];
         for (&i, gain) in order.tokens().iter().zip(self.gain.chunks_exact(width)) {
-            let token = &self.patches[i as usize * d..][..d];
-            match gain {
-                [gain] => features.iter_mut().zip(token).for_each(|(z, &t)| *z += gain * f64::from(t)),
-                gain => {
-                    let pairs = token.iter().zip(gain);
-                    features.iter_mut().zip(pairs).for_each(|(z, (&t, gain))| *z += gain * f64::from(t));
-                }
-            }
+            let pairs = self.patches[i as usize * d..][..d].iter().zip(gain.iter().cycle());
+            features.iter_mut().zip(pairs).for_each(|(z, (&t, gain))| *z += gain * f64::from(t));
         }
         let rows = self.weight.chunks_exact(d).zip(&self.bias);
         rows.map(|(row, &bias)| dot(row, &features) + f64::from(bias)).collect()

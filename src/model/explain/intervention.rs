@@ -55,7 +55,6 @@ const MAX_TRIED: usize = 1 << 28;
 impl Intervention {
     /// The probe with the changed setting, or `probe` itself if the intervention changes no setting.
     pub fn probe<'a>(&self, probe: &'a Probe) -> Result<Cow<'a, Probe>, InterventionError> {
-        let lacks = |setting| InterventionError::NoSetting { head: probe.meta.head.clone(), setting };
         let (router, mut config) = (probe.head().router(), probe.meta.config.clone());
         match *self {
             Self::None
@@ -66,10 +65,12 @@ impl Intervention {
             | Self::Random(_)
             | Self::Order(_)
             | Self::Last(_) => return Ok(Cow::Borrowed(probe)),
-            Self::Temperature(_) if !router.is_some_and(Router::is_soft) => return Err(lacks("temperature")),
+            Self::Temperature(_) if !router.is_some_and(Router::is_soft) => {
+                return Err(lacks(probe, "temperature"));
+            }
             Self::Temperature(temperature) => config.temperature = Some(temperature),
             Self::Iterations(_) if router.is_none_or(|router| router.settings().iterations.is_none()) => {
-                return Err(lacks("iterations"));
+                return Err(lacks(probe, "iterations"));
             }
             Self::Iterations(iterations) => config.iterations = Some(iterations),
         }
@@ -145,17 +146,12 @@ impl Intervention {
             Form::Scan(directions) => {
                 let soft = |direction: &Direction| matches!(direction.order, Order::Plan(_));
                 if matches!(self, Self::Hardened | Self::ScrambledHard(_)) && !directions.iter().any(soft) {
-                    let head = probe.meta.head.clone();
-                    return Err(InterventionError::NoSetting { head, setting: "plan to harden" });
+                    return Err(lacks(probe, "plan to harden"));
                 }
                 if let Self::Last(kept) = self {
                     let dropped = |direction: &mut Direction| drop_early(direction, n, *kept);
-                    directions.iter_mut().try_for_each(dropped).ok_or_else(|| {
-                        InterventionError::NoSetting {
-                            head: probe.meta.head.clone(),
-                            setting: "memory by position, of which early tokens could be dropped",
-                        }
-                    })?;
+                    let what = "memory by position, of which early tokens could be dropped";
+                    directions.iter_mut().try_for_each(dropped).ok_or_else(|| lacks(probe, what))?;
                 }
                 directions.iter_mut().for_each(|direction| self.reorder(direction, &pi));
             }
@@ -221,6 +217,10 @@ impl Intervention {
         let bypassed = matches!(self, Self::NoRouting | Self::Random(_) | Self::Order(_));
         probe.head().router().filter(|_| !bypassed)
     }
+}
+
+fn lacks(probe: &Probe, setting: &'static str) -> InterventionError {
+    InterventionError::NoSetting { head: probe.meta.head.clone(), setting }
 }
 
 /// The permutation of an image under `seed`: token `pi[k]` is read at step `k`. All random orders at evaluation come from

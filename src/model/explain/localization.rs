@@ -88,28 +88,13 @@ mod tests {
     use crate::model::probe::head_output::Form;
 
     #[test]
-    fn shares_and_areas_of_a_pool() {
-        // Weights favour the object; evidence of channel 0 with classifier row [2].
-        let output = HeadOutput { scores: None, form: Form::Pool(vec![0.5, 0.3, 0.1, 0.1]) };
-        let tokens = Tokens {
-            grid: Grid::new(2, 2),
-            width: 1,
-            cls: None,
-            registers: Vec::new(),
-            patches: vec![1.0, -1.0, 1.0, 1.0],
-        };
-        let classifier = Classifier { weight: vec![2.0], bias: vec![0.0] };
-        let found = truth(&output, &tokens, &classifier, 0, &[1.0, 0.5, 0.0, 0.0]);
-        // Evidence: 1.0, -0.6, 0.2, 0.2.
-        assert_eq!(found.weight_auc, Some(1.0));
-        assert_eq!(found.evidence_auc, Some(0.5));
-        assert!((found.absolute_share.unwrap() - 1.3 / 2.0).abs() < 1e-12);
-        assert!((found.positive_share.unwrap() - 1.0 / 1.4).abs() < 1e-12);
-        assert_eq!(found.object_share, Some(0.375));
+    fn a_mean_is_over_the_images_that_have_the_measure() {
         let opaque = HeadOutput { scores: None, form: Form::Opaque { features: vec![1.0], why: "no" } };
-        let none = truth(&opaque, &tokens, &classifier, 0, &[1.0, 0.5, 0.0, 0.0]);
-        assert_eq!((none.weight_auc, none.absolute_share), (None, None));
-        let both = mean(&[found, none]);
-        assert_eq!(both.weight_auc, Some(1.0));
+        let (grid, patches) = (Grid::new(1, 2), vec![1.0, -1.0]);
+        let tokens = Tokens { grid, width: 1, cls: None, registers: Vec::new(), patches };
+        let classifier = Classifier { weight: vec![2.0], bias: vec![0.0] };
+        let none = truth(&opaque, &tokens, &classifier, 0, &[1.0, 0.5]);
+        assert_eq!(none, Truth { object_share: Some(0.75), ..Truth::default() });
+        assert_eq!(mean(&[Truth { weight_auc: Some(1.0), ..none }, none]).weight_auc, Some(1.0));
     }
 }

@@ -34,7 +34,7 @@ use crate::model::explain::null_model::NullBands;
 use crate::model::explain::readout::token_weight;
 use crate::model::io::Format;
 use crate::model::ops::pooling::weight_rule::softmax;
-use crate::model::probe::head_output::{Direction, HeadOutput, Plan};
+use crate::model::probe::head_output::{HeadOutput, Plan};
 
 /// Fewest entries of a plan that a thread converts.
 const MIN_SHARES_PER_THREAD: usize = 1 << 16;
@@ -97,7 +97,6 @@ pub fn explain_by_hand(
     seen: Picture,
     question: Question<'_>,
 ) -> Result<(Trace, Option<HandOrderReader>), ExplainError> {
-    let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
     if !finite(&tokens.patches) || !tokens.cls.iter().all(|cls| finite(cls)) {
         return Err(ExplainError::NotFinite);
     }
@@ -129,8 +128,10 @@ pub fn explain_by_hand(
         Some((by_hand, order)) => by_hand.test(order),
         None => order_test::order_test(&read, (class, question.class.is_none()), nulls.exchanges()),
     });
-    let directions = read.output.directions();
-    let mut kernels = directions.iter().filter_map(|direction| kernel(direction, tokens.grid.len()));
+    let (directions, n) = (read.output.directions(), tokens.grid.len());
+    let kernels = directions.iter().map(|direction| narrow(&direction.kernel)); // [N, 1] or [N, d]; a sweep may have none
+    let kernels = kernels.filter(|data| !data.is_empty());
+    let mut kernels = kernels.map(|data| Matrix { rows: n, cols: data.len() / n, data });
     let trace = Trace {
         format: Format,
         image: question.image,
@@ -150,7 +151,7 @@ pub fn explain_by_hand(
         top: predictions.into_iter().take(question.top).collect(),
         evidence: evidence(&read, class, question.rho),
         routing: match probe.head().is_recurrent() {
-            true => bidirectional(&read.change, read.image_seed, tokens.grid.len()),
+            true => bidirectional(&read.change, read.image_seed, n),
             false => routing(&read.output, read.plan()),
         },
         diagnostics: stats.map(|stats| diagnose(&stats, &read, question.nulls)).unwrap_or_default(),
@@ -237,12 +238,6 @@ fn diagnose(
     MEASURES.iter().enumerate().map(|(at, m)| (m.name.to_owned(), diagnostic(at))).collect()
 }
 
-/// The kernel of a sweep, `[N, 1]` or `[N, d]`; `None` if it has none.
-fn kernel(direction: &Direction, n: usize) -> Option<Matrix> {
-    let data = narrow(&direction.kernel);
-    (!data.is_empty()).then(|| Matrix { rows: n, cols: data.len() / n, data })
-}
-
 fn evidence(read: &ImageReading<'_>, class: usize, rho: Option<f64>) -> Evidence {
     let ImageReading { probe, tokens, output, .. } = read;
     let row = probe.classifier.row(class);
@@ -264,7 +259,6 @@ fn evidence(read: &ImageReading<'_>, class: usize, rho: Option<f64>) -> Evidence
 /// What of a trace is beyond float32 although the logits are not: JSON has no such number, and a file of it could not be read.
 fn too_large(trace: &Trace) -> Option<&'static str> {
     let Evidence { bias, position, position_raster, token, proxy, proxy_raster, .. } = &trace.evidence;
-    let finite = |values: &[f32]| values.iter().all(|x| x.is_finite());
     let vectors = |all: &[&Option<Vec<f32>>]| all.iter().all(|one| one.as_deref().is_none_or(finite));
     let mut kernels = trace.kernel.iter().chain(&trace.other_kernels);
     let parts = [
@@ -274,6 +268,10 @@ fn too_large(trace: &Trace) -> Option<&'static str> {
         ("the evidence proxies", vectors(&[proxy, proxy_raster])),
     ];
     parts.into_iter().find(|(_, finite)| !finite).map(|(what, _)| what)
+}
+
+fn finite(values: &[f32]) -> bool {
+    values.iter().all(|x| x.is_finite())
 }
 
 fn narrow(values: &[f64]) -> Vec<f32> {

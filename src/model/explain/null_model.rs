@@ -178,20 +178,17 @@ fn percentile_band(values: &[f64]) -> (f64, f64) {
 
 /// Null distributions of all diagnostics over `draws` seeded Gaussian score vectors.
 fn band(router: &dyn Router, change: &Intervention, grid: Grid, draws: usize, seed: u64) -> Vec<Null> {
-    let scores = |draw| gaussian_scores(grid.len(), seed, draw as u64);
+    let scores = |draw: usize| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(draw as u64);
+        standardise(&(0..grid.len()).map(|_| normal(&mut rng)).collect::<Vec<_>>())
+    };
     let drawn = values_by_measure(draws, scores, (router, change), grid);
     let null = |values: &Vec<f64>| {
         let (mean, deviation) = mean_and_deviation(values);
         Null { band: percentile_band(values), mean, deviation }
     };
     drawn.iter().map(null).collect()
-}
-
-/// Standardised Gaussian scores `[N]`, the same for the same seed and draw.
-fn gaussian_scores(n: usize, seed: u64, draw: u64) -> Vec<f64> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    rng.set_stream(draw);
-    standardise(&(0..n).map(|_| normal(&mut rng)).collect::<Vec<_>>())
 }
 
 /// Standardised scores `[N]` of an image by each of `scorers` scorers at their random initialisation.

@@ -18,7 +18,7 @@ use super::image_reading::ImageReading;
 use super::localization::auc_of_weights;
 use super::readout;
 use crate::model::probe::head_output::{Order, Plan};
-use crate::model::regions::{Region, Regions, members};
+use crate::model::regions::{Regions, members};
 use crate::model::stats::{mean, roc_auc};
 use crate::model::trace::{Routing, Trace};
 
@@ -112,27 +112,25 @@ impl RegionMeasures {
     }
 
     fn new(values: &TokenValues<'_>, regions: &Regions) -> Self {
-        let inside: Vec<Vec<bool>> = regions.list.iter().map(|region| members(&region.cover)).collect();
         // By region and sweep, the distribution of its tokens over positions.
-        let distributions: Vec<Vec<Vec<f64>>> = inside
-            .iter()
-            .map(|inside| values.sweeps.iter().map(|order| place(order, inside)).collect())
-            .collect();
-        let measure = |((region, inside), sweeps): ((&Region, &Vec<bool>), &Vec<Vec<f64>>)| RegionMeasure {
-            number: region.number,
-            name: region.name.clone(),
-            position: mean(sweeps.iter().map(|sweep| mean_position(sweep)))
-                .filter(|_| inside.contains(&true)),
-            ..values.without_order(inside)
-        };
-        let pairs = distributions.iter().flat_map(|a| distributions.iter().map(move |b| (a, b)));
-        let before = |(a, b): (&Vec<Vec<f64>>, &Vec<Vec<f64>>)| {
-            mean(a.iter().zip(b).map(|(a, b)| precedence(a, b))).unwrap_or(f64::NAN)
-        };
-        let has_order = !values.sweeps.is_empty();
+        let (mut measures, mut distributions) = (Vec::new(), Vec::<Vec<Vec<f64>>>::new());
+        for region in &regions.list {
+            let inside = members(&region.cover);
+            let sweeps: Vec<_> = values.sweeps.iter().map(|order| place(order, &inside)).collect();
+            let position = mean(sweeps.iter().map(|sweep| mean_position(sweep)));
+            measures.push(RegionMeasure {
+                number: region.number,
+                name: region.name.clone(),
+                position: position.filter(|_| inside.contains(&true)),
+                ..values.without_order(&inside)
+            });
+            distributions.push(sweeps);
+        }
+        let pairs = distributions.iter().flat_map(|a| distributions.iter().map(move |b| a.iter().zip(b)));
+        let before = pairs.filter_map(|sweeps| mean(sweeps.map(|(a, b)| precedence(a, b))));
         Self {
-            precedence: pairs.filter(|_| has_order).map(before).collect(),
-            regions: regions.list.iter().zip(&inside).zip(&distributions).map(measure).collect(),
+            precedence: before.collect(),
+            regions: measures,
             object: values.without_order(&members(&regions.object)),
         }
     }

@@ -22,10 +22,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
     check_size(across as u64, down as u64)?;
     let palette = frame.palette.as_deref().or(decoder.global_palette());
     let colour = |index: u8| match palette {
-        Some(palette) => match palette.get(usize::from(index) * 3..usize::from(index) * 3 + 3) {
-            Some(rgb) => [rgb[0], rgb[1], rgb[2]],
-            None => [0; 3],
-        },
+        Some(palette) => palette.as_chunks::<3>().0.get(usize::from(index)).copied().unwrap_or_default(),
         None => [index; 3],
     };
     let ground = colour(frame.transparent.unwrap_or(0));

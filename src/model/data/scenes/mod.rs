@@ -297,22 +297,15 @@ mod tests {
     }
 
     #[test]
-    fn every_object_covers_some_patches_and_few() {
-        for index in 0..4 * CLASSES as u64 {
-            let scene = draw(3, FIRST_VAL + index);
-            assert_eq!(scene.class as u64, index % CLASSES as u64);
-            let covered = scene.cover(8).iter().filter(|&&cover| cover >= 0.5).count();
-            assert!((4..=36).contains(&covered), "{}: {covered} patches", class_name(scene.class));
-        }
-    }
-
-    #[test]
     fn every_object_is_whole_and_small() {
-        for index in 0..4 * CLASSES as u64 {
-            let scene = draw(0, index);
-            assert_eq!(scene.class, index as usize % CLASSES);
+        for index in (0..4 * CLASSES as u64).flat_map(|index| [index, FIRST_VAL + index]) {
+            let scene = draw(3, index);
+            assert_eq!(scene.class as u64, index % CLASSES as u64);
+            let name = class_name(scene.class);
+            let covered = scene.cover(8).iter().filter(|&&cover| cover >= 0.5).count();
+            assert!((4..=36).contains(&covered), "{name}: {covered} patches");
             let area = scene.mask.iter().filter(|&&inside| inside).count();
-            assert!((400..2000).contains(&area), "{}: {area} pixels", class_name(scene.class));
+            assert!((400..2000).contains(&area), "{name}: {area} pixels");
             let border =
                 |i: usize| [0, SIDE - 1].contains(&(i / SIDE)) || [0, SIDE - 1].contains(&(i % SIDE));
             assert!((0..SIDE * SIDE).all(|i| !(scene.mask[i] && border(i))));

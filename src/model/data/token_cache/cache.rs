@@ -208,15 +208,8 @@ impl TokenCache {
         };
         // The bytes as they are: little-endian, as all hosts of GPUs are.
         let size = self.image_numbers() * dtype.size();
-        self.read(
-            images,
-            size,
-            |shard| shard.patches,
-            buffer.par_chunks_mut(size),
-            |bytes, out| {
-                out.copy_from_slice(bytes);
-            },
-        );
+        let copy = |bytes: &[u8], out: &mut [u8]| out.copy_from_slice(bytes);
+        self.read(images, size, |shard| shard.patches, buffer.par_chunks_mut(size), copy);
         TensorData::from_bytes(buffer, [images.len(), self.manifest.grid.len(), self.manifest.width], dtype)
     }
 

@@ -159,15 +159,13 @@ mod gpu_tests {
 
     use super::*;
     use crate::gpus::gpus;
-    use crate::model::data::token_cache::{TokenKey, Writer};
+    use crate::model::data::token_cache::{TokenKey, Writer, tests};
     use crate::model::ops::halves::widened;
     use crate::model::tokens::Tokens;
 
     /// Five images of 2 x 3 patches, as after layer `layer`.
     fn cache(layer: usize, precision: Precision) -> (tempfile::TempDir, TokenCache) {
-        let text = |s: &str| s.to_owned();
-        let (weights, preprocessing, dataset) = (text("w"), text("p"), text("d"));
-        let key = TokenKey { weights, preprocessing, dataset, layer: layer.to_string(), precision };
+        let key = TokenKey { layer: layer.to_string(), ..tests::source(precision) };
         let root = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(root.path(), key, 5).unwrap();
         for image in 0..5 {

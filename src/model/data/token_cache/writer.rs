@@ -151,15 +151,14 @@ impl Writer {
             self.pending[..count].iter().map(|(tokens, _)| tokens.as_ref()).collect();
         let (no_patches, no_cls) = (vec![0.0; n * width], vec![0.0; width]);
         let patches = encode(images.iter().map(|t| t.map_or(&no_patches, |t| &t.patches)), precision);
-        let cls = |t: &'_ Tokens| t.cls.clone().unwrap_or_default();
-        let cls: Vec<Vec<f32>> = images.iter().map(|t| t.map_or(no_cls.clone(), cls)).collect();
-        let cls = encode(cls.iter(), precision);
         let skipped: Vec<usize> = (0..count).filter(|&i| images[i].is_none()).collect();
         let metadata =
             HashMap::from([(SKIPPED.to_owned(), serde_json::to_string(&skipped).expect("numbers"))]);
         let path = shard_path(&self.folder, shard);
         let mut tensors = vec![("patches".to_owned(), vec![count, n, width], precision.dtype(), patches)];
         if manifest.has_cls {
+            let cls = images.iter().map(|t| t.map_or(&no_cls, |t| t.cls.as_ref().expect("a CLS token")));
+            let cls = encode(cls, precision);
             tensors.push(("cls".to_owned(), vec![count, width], precision.dtype(), cls));
         }
         let bytes = to_safetensors(&tensors, metadata)

@@ -117,24 +117,21 @@ impl<'a> OrderTester<'a> {
         self.by_hand.map_or_else(|| contrast.as_read(), |order| contrast.in_order(order.tokens()))
     }
 
-    /// The classifier's row of a class, `[d]`.
-    fn row(&self, class: usize) -> Vec<f64> {
-        self.classifier.row(class).iter().map(|&w| f64::from(w)).collect()
-    }
-
     /// The class other than `class` with the largest logit for a bag of the tokens, the first of equals.
     fn rival(&self, class: usize) -> Option<usize> {
-        let logit = |other: usize| dot(&self.row(other), &self.bag) + f64::from(self.classifier.bias[other]);
-        let others = (0..self.classifier.bias.len()).filter(|other| *other != class);
+        let Classifier { bias, .. } = self.classifier;
+        let logit = |other: usize| dot(self.classifier.row(other), &self.bag) + f64::from(bias[other]);
+        let others = (0..bias.len()).filter(|other| *other != class);
         let logits = others.map(|other| (other, logit(other)));
         logits.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(other, _)| other)
     }
 
     /// The contrast of the logit of `class`, less that of the class `against`.
     fn contrast(&self, class: usize, against: Option<usize>, descriptive: bool) -> Contrast {
-        let (mut w, mut bias) = (self.row(class), f64::from(self.classifier.bias[class]));
+        let row = |class: usize| self.classifier.row(class).iter().map(|&w| f64::from(w));
+        let (mut w, mut bias) = (row(class).collect::<Vec<_>>(), f64::from(self.classifier.bias[class])); // [d]
         if let Some(other) = against {
-            w.iter_mut().zip(self.row(other)).for_each(|(own, other)| *own -= other);
+            w.iter_mut().zip(row(other)).for_each(|(own, other)| *own -= other);
             bias -= f64::from(self.classifier.bias[other]);
         }
         let raster = self.position_gain.as_ref().map(|gain| self.raster_value(&w, gain));

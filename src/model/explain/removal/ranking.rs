@@ -41,12 +41,24 @@ type Importance = (Vec<f64>, Option<f64>);
 
 /// Every ranking, in the order of files and legends.
 pub const RANKINGS: &[Ranking] = &[
-    Ranking { id: "evidence", name: "Evidence", values: evidence },
+    Ranking {
+        id: "evidence",
+        name: "Evidence",
+        values: |seen| Ok((seen.reading.evidence(seen.class)?.token, None)),
+    },
     Ranking { id: "weight", name: "Weight", values: weight },
     Ranking { id: "late", name: "Read late", values: late },
-    Ranking { id: "gradient", name: "Gradient × token", values: gradient },
+    Ranking {
+        id: "gradient",
+        name: "Gradient × token",
+        values: |seen| Ok((attribution::gradient(seen.reading, seen.class)?, None)),
+    },
     Ranking { id: "integrated", name: "Integrated gradients", values: integrated },
-    Ranking { id: "rollout", name: "Attention rollout", values: rollout },
+    Ranking {
+        id: "rollout",
+        name: "Attention rollout",
+        values: |seen| Ok((seen.rollout?.iter().map(|&x| f64::from(x)).collect(), None)),
+    },
 ];
 
 /// A ranking as orders of the tokens, the most important first: a single one, or many random ones.
@@ -92,11 +104,6 @@ pub fn order(values: &[f64], seed: u64) -> Result<Vec<usize>, String> {
     Ok(order)
 }
 
-/// Exact evidence for the class.
-fn evidence(seen: &Seen<'_>) -> Result<Importance, String> {
-    Ok((seen.reading.evidence(seen.class)?.token, None))
-}
-
 /// Absolute weight of the token.
 fn weight(seen: &Seen<'_>) -> Result<Importance, String> {
     let output = &seen.reading.output;
@@ -130,20 +137,10 @@ fn late(seen: &Seen<'_>) -> Result<Importance, String> {
     .to_owned())
 }
 
-/// Gradient x token.
-fn gradient(seen: &Seen<'_>) -> Result<Importance, String> {
-    Ok((attribution::gradient(seen.reading, seen.class)?, None))
-}
-
 /// Integrated gradients.
 fn integrated(seen: &Seen<'_>) -> Result<Importance, String> {
     let found = attribution::integrated(seen.reading, seen.class)?;
     Ok((found.token, Some(found.completeness_error)))
-}
-
-/// Attention rollout of the backbone.
-fn rollout(seen: &Seen<'_>) -> Result<Importance, String> {
-    Ok((seen.rollout?.iter().map(|&x| f64::from(x)).collect(), None))
 }
 
 #[cfg(test)]

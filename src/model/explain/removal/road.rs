@@ -63,6 +63,7 @@ pub fn paint(pixels: &Pixels, grid: Grid, left: &[usize], noise: &[f32]) -> Pixe
 type Colour = [f64; 3];
 
 /// The linear system of the removed pixels, in compressed sparse rows.
+#[derive(Default)]
 struct System {
     /// Sum of the weights of the neighbours that exist.
     diagonal: Vec<f64>,
@@ -105,8 +106,7 @@ impl System {
     fn new(gone: &[usize], height: usize, width: usize, values: impl Fn(usize) -> Colour) -> Self {
         let mut index = vec![u32::MAX; height * width];
         gone.iter().zip(0..).for_each(|(&at, own)| index[at] = own);
-        let (diagonal, links, known, levels) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut system = Self { diagonal, row_starts: vec![0], links, known, levels };
+        let mut system = Self { row_starts: vec![0], ..Self::default() };
         for &at in gone {
             let (mut diagonal, mut known) = (0.0, [0.0; 3]);
             for (down, right, weight) in NEIGHBOURS {
