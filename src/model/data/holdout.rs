@@ -44,10 +44,14 @@ impl Dataset {
         for (sample, _) in self.samples.iter_mut().zip(out).filter(|(_, out)| *out) {
             sample.split = Split::Test;
         }
-        self.notes.push(format!(
-            "no split of its own: {:.0} % of every class held out for testing (seed {TEST_SEED})",
-            TEST_SHARE * 100.0
-        ));
+        let how = match self.held_out() {
+            Some(_) => {
+                let share = TEST_SHARE * 100.0;
+                format!("{share:.0} % of every class held out for testing (seed {TEST_SEED})")
+            }
+            None => "no class has a second image that could be held out for testing".to_owned(),
+        };
+        self.notes.push(format!("no split of its own: {how}"));
     }
 
     /// A note on classes that have held-out images and no training images, as where the folders of splits name them differently;
@@ -69,6 +73,21 @@ impl Dataset {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::data::{Sample, Source};
+
+    #[test]
+    fn what_cannot_be_held_out_is_not_said_to_be() {
+        let note = |classes: &[usize]| {
+            let source = || Source::File("a.png".into());
+            let samples =
+                classes.iter().map(|&class| Sample { source: source(), class, split: Split::Train });
+            let mut dataset = Dataset { samples: samples.collect(), ..Dataset::default() };
+            dataset.hold_out();
+            dataset.notes.concat()
+        };
+        assert!(note(&[0, 1, 1]).contains("20 % of every class held out"), "{}", note(&[0, 1, 1]));
+        assert!(note(&[0, 1]).contains("no class has a second image"), "{}", note(&[0, 1]));
+    }
 
     #[test]
     fn a_share_of_every_class_is_held_out_and_no_class_stirs_another() {
@@ -76,14 +95,10 @@ mod tests {
         let out = hold_out(&classes, 0.2, 0);
         let count = |class| (0..31).filter(|&i| classes[i] == class && out[i]).count();
         assert_eq!((count(0), count(1)), (4, 2));
-        // As the splits of every run so far were made.
         let places: Vec<usize> = (0..31).filter(|&i| out[i]).collect();
-        assert_eq!(places, OUT);
+        assert_eq!(places, [1, 2, 9, 12, 20, 21], "as the splits of every run so far were made");
         let more: Vec<usize> = classes.iter().copied().chain([2]).collect();
         assert_eq!(hold_out(&more, 0.2, 0), [&out[..], &[false]].concat(), "one image alone is left");
         assert_ne!(hold_out(&classes, 0.2, 1), out);
     }
-
-    /// What was held out of these classes with seed 0 when runs were first kept.
-    const OUT: [usize; 6] = [1, 2, 9, 12, 20, 21];
 }
