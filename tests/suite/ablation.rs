@@ -481,7 +481,7 @@ fn logits_that_are_not_finite_are_refused() {
     let (nulls, asked) = (NullBands::new(2, 0), eval_set(&[0], &[0]));
     let evaluator = Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
     let refused = evaluator.answers(0..1).map(drop).expect_err("no answer").to_string();
-    assert!(refused.contains("non-finite"), "{refused}");
+    assert!(refused.starts_with("0.png: the logits contain non-finite values"), "{refused}");
     let mut overflowed = cache.tokens(0);
     overflowed.patches[0] = f32::INFINITY;
     let refused = trace(&probe, Intervention::None, &overflowed).unwrap_err().to_string();

@@ -189,7 +189,7 @@ impl Engine {
             // A lost device may panic once more while it is let go.
             let _ = guard(move || drop(open));
         }
-        self.nulls = NullBands::new(self.nulls.draws(), self.nulls.seed());
+        self.nulls = NullBands::new(self.nulls.draws, self.nulls.seed);
     }
 
     /// The device of open backbones, by name.
@@ -244,7 +244,7 @@ impl Engine {
     /// Prepares null bands for these settings; they are kept until the settings change.
     pub(super) fn set_nulls(&mut self, ExplainSettings { null_draws, seed, .. }: ExplainSettings) {
         let asked = NullBands::new(null_draws, seed);
-        if (self.nulls.draws(), self.nulls.seed()) != (asked.draws(), asked.seed()) {
+        if (self.nulls.draws, self.nulls.seed) != (asked.draws, asked.seed) {
             self.nulls = asked;
         }
     }

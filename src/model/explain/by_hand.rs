@@ -48,7 +48,7 @@ impl HandOrderReader {
     /// From a reading of the image in any order made by hand, for `class`; `None` if no order tests are asked for, or orders
     /// cannot be tested.
     pub(super) fn new(reading: &ImageReading<'_>, class: usize, question: &Question<'_>) -> Option<Self> {
-        let tester = OrderTester::new(reading, question.nulls?.exchanges()).ok()?;
+        let tester = OrderTester::new(reading, &question.nulls?.exchanges).ok()?;
         let (logit, margin) = tester.contrasts(class, question.class.is_none());
         let ImageReading { probe, tokens, output, .. } = reading;
         let Classifier { weight, bias } = probe.classifier.clone();

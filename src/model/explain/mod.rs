@@ -116,7 +116,7 @@ pub fn explain_by_hand(
         tokens: question.tokens_changed.clone(),
         class: question.class.map(|class| class_name(&probe.meta.classes, class)),
         rho: question.rho,
-        seed: question.nulls.map(NullBands::seed).filter(|seed| *seed != 0),
+        seed: question.nulls.map(|nulls| nulls.seed).filter(|seed| *seed != 0),
     };
 
     let stats = read.plan_stats();
@@ -126,7 +126,7 @@ pub fn explain_by_hand(
     };
     let order_test = question.nulls.map(|nulls| match &by_hand {
         Some((by_hand, order)) => by_hand.test(order),
-        None => order_test::order_test(&read, (class, question.class.is_none()), nulls.exchanges()),
+        None => order_test::order_test(&read, (class, question.class.is_none()), &nulls.exchanges),
     });
     let (directions, n) = (read.output.directions(), tokens.grid.len());
     let kernels = directions.iter().map(|direction| narrow(&direction.kernel)); // [N, 1] or [N, d]; a sweep may have none

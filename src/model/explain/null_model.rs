@@ -88,12 +88,15 @@ pub struct Untrained {
 /// Cache of null distributions: those of random scores by router settings and grid, those of untrained
 /// scorers by router settings and image. One instance serves many explanations.
 pub struct NullBands {
-    draws: usize,
-    seed: u64,
+    /// Number of random score vectors per band, at least 1.
+    pub draws: usize,
+    /// Seed of all random draws.
+    pub seed: u64,
     bands: Memo<(String, Grid), Band>,
     untrained: Memo<(String, ImageKey), Arc<[Untrained]>>,
     scores: Memo<ImageKey, Arc<[Vec<f64>]>>,
-    exchanges: Exchanges,
+    /// The random exchanges of tokens that order tests use.
+    pub exchanges: Exchanges,
 }
 
 /// Key of an image: its grid, and a hash of its tokens.
@@ -111,21 +114,6 @@ impl NullBands {
             scores: Memo::new(MAX_UNTRAINED),
             exchanges: Exchanges::new(seed),
         }
-    }
-
-    /// The random exchanges of tokens that order tests use.
-    pub fn exchanges(&self) -> &Exchanges {
-        &self.exchanges
-    }
-
-    /// Number of random score vectors per band.
-    pub fn draws(&self) -> usize {
-        self.draws
-    }
-
-    /// Seed of all random draws.
-    pub fn seed(&self) -> u64 {
-        self.seed
     }
 
     /// Number of untrained scorers for images of `n` tokens: that of random score vectors, but at most

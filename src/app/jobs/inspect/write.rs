@@ -155,7 +155,7 @@ pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>
         "why_no_exact_evidence": trace.evidence.why_none,
         "rho": trace.radius.map(|radius| explainer.spec.flags.rho.unwrap_or(radius.into())),
         "null": {
-            "draws": explainer.nulls.draws(),
+            "draws": explainer.nulls.draws,
             "untrained_scorers": explainer.nulls.scorers(trace.grid.len()),
             "percentiles": [5, 95],
             "seed": explainer.spec.flags.seed,

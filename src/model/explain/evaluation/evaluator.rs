@@ -51,8 +51,8 @@ pub enum AskError {
     Intervention(#[from] InterventionError),
     #[error("the probe has none of the {classes} classes of {dataset}; it was trained on another dataset")]
     Classes { classes: usize, dataset: String },
-    #[error("image {0}: the logits contain non-finite values; the probe is damaged")]
-    NotFinite(usize),
+    #[error("{0}: the logits contain non-finite values, as of a damaged probe; train the probe again")]
+    NotFinite(String),
 }
 
 /// The evaluation of a probe in progress.
@@ -171,7 +171,7 @@ impl<'a> Evaluator<'a> {
         let reading = self.read(image, &tokens)?;
         let logits = reading.logits();
         if !logits.iter().all(|logit| logit.is_finite()) {
-            return Err(AskError::NotFinite(image));
+            return Err(AskError::NotFinite(self.asked.images[image].clone()));
         }
         let (top, probabilities) = top_classes(&logits);
         let best = top[0];
@@ -222,10 +222,9 @@ impl<'a> Evaluator<'a> {
     /// could be read.
     pub fn metrics(&self) -> Option<Metrics> {
         let spec = self.metrics.as_ref()?;
-        let read =
-            self.answers.iter().enumerate().filter_map(|(image, answer)| Some((image, answer.as_ref()?)));
+        let all = self.cache_indices.iter().zip(&self.answers);
         let (cache_indices, answers): (Vec<usize>, Vec<&Answer>) =
-            read.map(|(image, answer)| (self.cache_indices[image], answer)).unzip();
+            all.filter_map(|(&index, answer)| Some((index, answer.as_ref()?))).unzip();
         let images: Vec<&ImageMetrics> =
             answers.iter().filter_map(|answer| answer.metrics.as_deref()).collect();
         let metrics = (!images.is_empty()).then(|| summarize(&images, spec.ablations.is_some()))?;
@@ -270,7 +269,7 @@ impl<'a> Evaluator<'a> {
         let untrained: Vec<_> = sample
             .map(|index| self.nulls.untrained(router, &self.change, &self.tokens.tokens(*index)))
             .collect();
-        let mean_nulls = MeanNull::from_nulls(&self.band, self.nulls.draws());
+        let mean_nulls = MeanNull::from_nulls(&self.band, self.nulls.draws);
         let measured = |(at, null): (usize, &Null)| Measured {
             name: MEASURES[at].name.to_owned(),
             mean: mean(all.iter().map(|values| values[at])).unwrap_or(f64::NAN),
@@ -320,7 +319,7 @@ impl<'a> Evaluator<'a> {
             predicted: self.answers.iter().map(|a| a.as_ref().map_or(OTHER, |a| a.predicted)).collect(),
             measures,
             nulls: of_diagnostics().zip(self.band.iter().map(|null| null.band)).collect(),
-            mean_nulls: of_diagnostics().zip(MeanNull::from_nulls(&self.band, self.nulls.draws())).collect(),
+            mean_nulls: of_diagnostics().zip(MeanNull::from_nulls(&self.band, self.nulls.draws)).collect(),
             positions: self.positions.mean(),
             weights: self.weights.mean(),
             vectors: self.vectors.map(VectorCollector::finish).unwrap_or_default(),
@@ -358,12 +357,8 @@ fn dataset_classes(probe: &Probe, asked: &EvalSet) -> Result<Vec<u32>, AskError>
 
 /// The at most [`TOP`] classes of the largest logits, best first, ties to the lower one; and the probabilities of all classes.
 fn top_classes(logits: &[f64]) -> (Vec<usize>, Vec<f64>) {
-    let better = |a: &usize, b: &usize| logits[*b].total_cmp(&logits[*a]).then(a.cmp(b));
     let mut top: Vec<usize> = (0..logits.len()).collect();
-    if top.len() > TOP {
-        top.select_nth_unstable_by(TOP - 1, better);
-        top.truncate(TOP);
-    }
-    top.sort_unstable_by(better);
+    top.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
+    top.truncate(TOP);
     (top, softmax(logits))
 }

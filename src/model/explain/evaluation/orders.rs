@@ -39,7 +39,7 @@ pub struct OrderTests {
 
 /// The order test of the margin of one image of `class`; `None` if the head has no test.
 pub(super) fn margin(reading: &ImageReading<'_>, class: usize, nulls: &NullBands) -> Option<OrderContrast> {
-    OrderTester::new(reading, nulls.exchanges()).ok()?.margin(class)
+    OrderTester::new(reading, &nulls.exchanges).ok()?.margin(class)
 }
 
 /// Whether unlearned orders are significant on one image, one by one.
@@ -58,7 +58,7 @@ impl Chance {
         let mut chance = Self::default();
         let ImageReading { probe, tokens, output, .. } = reading;
         if let (Some(router), Form::Scan(directions)) = (probe.head().router(), &output.form) {
-            for scores in untrained_scores(tokens, ORDERS_PER_IMAGE, nulls.seed()) {
+            for scores in untrained_scores(tokens, ORDERS_PER_IMAGE, nulls.seed) {
                 let order = |direction: &Direction| Direction {
                     order: Order::Plan(router.plan(&scores)),
                     ..direction.clone()
@@ -69,7 +69,7 @@ impl Chance {
             }
         }
         for order in 0..ORDERS_PER_IMAGE as u64 {
-            let change = Intervention::Random(nulls.seed().wrapping_mul(ORDERS_PER_IMAGE as u64) + order);
+            let change = Intervention::Random(nulls.seed.wrapping_mul(ORDERS_PER_IMAGE as u64) + order);
             if let Ok(unlearned) = reading.reordered(change) {
                 chance.random.extend(test(&unlearned));
             }
