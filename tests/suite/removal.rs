@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use indexmap::IndexMap;
 use serde_json::Value;
 use ssmprobe::model::backbone::preprocess::Pixels;
+use ssmprobe::model::explain::evaluation::removals::NoEncoder;
 use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{
@@ -49,29 +50,6 @@ fn curves(
         _ => reader.rerouted(&sets)?,
     };
     Ok(schedule.curves(&logits, class, rival))
-}
-
-/// [`Passes`] without an encoder and without reports of progress.
-struct NoEncoder;
-
-impl Passes for NoEncoder {
-    type Error = Infallible;
-
-    fn progress(&mut self, _: Mode, _: usize, _: usize) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, Infallible> {
-        Ok(Err("There is no encoder".to_owned()))
-    }
-
-    fn left(&mut self, _: &[&[usize]]) -> Result<Vec<Tokens>, Infallible> {
-        unreachable!("no mode asks the encoder")
-    }
-
-    fn pictures(&mut self, _: &[Pixels]) -> Result<Vec<Tokens>, Infallible> {
-        unreachable!("no mode asks the encoder")
-    }
 }
 
 #[test]

@@ -75,11 +75,10 @@ pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
 fn rows(file: &Path, expected: &str, mut take: impl FnMut([f64; 5]) -> Option<()>) -> Result<(), DataError> {
     let text = walk::text(file)?;
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        let row = <[f64; 5]>::try_from(numbers).ok().filter(|row| {
-            let is_index = row[0] >= 0.0 && row[0].fract() == 0.0;
-            line.split_whitespace().count() == 5 && row.iter().all(|x| x.is_finite()) && is_index
-        });
+        let numbers: Option<Vec<f64>> = line.split_whitespace().map(|word| word.parse().ok()).collect();
+        let row = numbers.and_then(|numbers| <[f64; 5]>::try_from(numbers).ok());
+        let is_index = |x: f64| x >= 0.0 && x.fract() == 0.0;
+        let row = row.filter(|row| row.iter().all(|x| x.is_finite()) && is_index(row[0]));
         row.and_then(&mut take).ok_or_else(|| DataError::line(file, at + 1, line, expected))?;
     }
     Ok(())

@@ -126,24 +126,23 @@ pub(super) fn scatter_sum(
         let (at, value) = f(i, k, share);
         sums[at] += value;
     };
-    let mut sums = vec![0.0; len];
     match order {
-        Order::Permutation(order) => order.iter().enumerate().for_each(|(k, &i)| add(&mut sums, i, k, 1.0)),
+        Order::Permutation(order) => {
+            let mut sums = vec![0.0; len];
+            order.iter().enumerate().for_each(|(k, &i)| add(&mut sums, i, k, 1.0));
+            sums
+        }
         Order::Plan(plan) => {
-            let parts: Vec<Vec<f64>> = blocks(plan.n)
-                .into_par_iter()
-                .map(|tokens| {
-                    let mut sums = vec![0.0; len];
-                    for i in tokens {
-                        plan.row(i).iter().enumerate().for_each(|(k, &share)| add(&mut sums, i, k, share));
-                    }
-                    sums
-                })
-                .collect();
-            sums = sum(parts, len);
+            let parts = blocks(plan.n).into_par_iter().map(|tokens| {
+                let mut sums = vec![0.0; len];
+                for i in tokens {
+                    plan.row(i).iter().enumerate().for_each(|(k, &share)| add(&mut sums, i, k, share));
+                }
+                sums
+            });
+            sum(parts.collect(), len)
         }
     }
-    sums
 }
 
 /// The sum of vectors of `len` values, first to last.

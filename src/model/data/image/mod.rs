@@ -98,23 +98,20 @@ impl Photo {
     /// Decodes the bytes of a file; errors mention `name`.
     pub fn decode(name: impl Into<String>, bytes: &[u8]) -> Result<Self, ImageError> {
         let name = name.into();
-        let Some(format) = format_of(bytes) else {
+        let Some((kind, format)) = format_of(bytes) else {
             return Err(ImageError::Format { name, found: describe(bytes) });
         };
         // A decoder's panic on damaged data is reported as an error.
-        let decoded = guard(|| decode(format, bytes));
-        match decoded
-            .unwrap_or_else(|panic| Err(DecodeFailure::Broken(format!("the decoder failed: {panic}"))))
-        {
+        let decoded = guard(|| decode(kind, bytes))
+            .unwrap_or_else(|panic| Err(DecodeFailure::Broken(format!("the decoder failed: {panic}"))));
+        match decoded {
             Ok(image) => {
                 let (width, height) = (image.width() as usize, image.height() as usize);
                 Ok(Self { name, picture: Picture { width, height, rgb: image.into_raw() } })
             }
             Err(DecodeFailure::TooLarge(width, height)) => Err(ImageError::TooLarge { name, width, height }),
-            Err(DecodeFailure::Unsupported(why)) => {
-                Err(ImageError::Unsupported { name, format: name_of(format), why })
-            }
-            Err(DecodeFailure::Broken(why)) => Err(ImageError::Decode { name, format: name_of(format), why }),
+            Err(DecodeFailure::Unsupported(why)) => Err(ImageError::Unsupported { name, format, why }),
+            Err(DecodeFailure::Broken(why)) => Err(ImageError::Decode { name, format, why }),
         }
     }
 
@@ -132,7 +129,7 @@ impl Photo {
 /// Width and height of the upright image in a file: a JPEG's from its header, others by decoding the file.
 pub fn dimensions(path: &Path) -> Result<(usize, usize), ImageError> {
     let bytes = read(path)?;
-    if format_of(&bytes) == Some(ImageFormat::Jpeg)
+    if let Some((ImageFormat::Jpeg, _)) = format_of(&bytes)
         && let Ok(Ok(size)) = guard(|| jpeg::dimensions(&bytes))
     {
         return Ok(size);
@@ -165,10 +162,6 @@ const FORMATS: &[(ImageFormat, &str)] = &[
     (ImageFormat::Gif, "GIF"),
 ];
 
-fn name_of(format: ImageFormat) -> &'static str {
-    FORMATS.iter().find(|(known, _)| *known == format).map_or("image", |(_, name)| name)
-}
-
 /// File extensions of the formats that are read.
 pub const ENDINGS: &[&str] = &["bmp", "gif", "jfif", "jpe", "jpeg", "jpg", "png", "tif", "tiff", "webp"];
 
@@ -183,11 +176,13 @@ pub fn looks_like_image(start: &[u8]) -> bool {
     format_of(start).is_some()
 }
 
-fn format_of(bytes: &[u8]) -> Option<ImageFormat> {
-    if [b"II+\0", b"MM\0+"].iter().any(|big| bytes.starts_with(*big)) {
-        return Some(ImageFormat::Tiff); // BigTIFF, which `guess_format` does not know
-    }
-    image::guess_format(bytes).ok().filter(|format| FORMATS.iter().any(|(known, _)| known == format))
+/// The one of [`FORMATS`] that a file is of, by its first bytes.
+fn format_of(bytes: &[u8]) -> Option<(ImageFormat, &'static str)> {
+    let format = match bytes {
+        [b'I', b'I', b'+', 0, ..] | [b'M', b'M', 0, b'+', ..] => ImageFormat::Tiff, // BigTIFF, which `guess_format` does not know
+        _ => image::guess_format(bytes).ok()?,
+    };
+    FORMATS.iter().copied().find(|(known, _)| *known == format)
 }
 
 pub(in crate::model) fn read(path: &Path) -> Result<Vec<u8>, ImageError> {

@@ -250,27 +250,11 @@ mod tests {
         );
         assert!(flaw(&page(&[0x04], &[0x02], &[0]), 1).contains("2 bytes from 1"));
         assert_eq!(header(&page(&[0x04], &[0x02], &[0]), 2), Ok(7));
-        // A dictionary of 5 values in 16 bytes; values in encoding 6.
+        // A dictionary of 5 values in 16 bytes.
         assert!(
             flaw(&page(&[0x20], &[0x20], &[0x4c, 0x15, 0x0a, 0x15, 0x04, 0x00, 0x00]), 1)
                 .contains("5 values")
         );
-        assert!(
-            flaw(&page(&[0x20], &[0x20], &[0x2c, 0x15, 0x04, 0x15, 0x0c, 0x00, 0x00]), 1)
-                .contains("encoding 6")
-        );
-    }
-
-    /// A non-negative integer as Thrift encodes it: zigzag, 7 bits per byte.
-    fn number(value: usize) -> Vec<u8> {
-        let mut left = 2 * value;
-        let mut bytes = Vec::new();
-        while left > 0x7f {
-            bytes.push(left as u8 | 0x80);
-            left >>= 7;
-        }
-        bytes.push(left as u8);
-        bytes
     }
 
     #[test]
@@ -280,9 +264,8 @@ mod tests {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         gzip.write_all(&labels).unwrap();
         let packed = gzip.finish().unwrap().len();
-        assert!(packed * 100 < labels.len(), "{packed} bytes");
-        let bytes = page(&number(labels.len()), &number(packed), &[0]);
-        assert_eq!(header(&bytes, ratio(Compression::GZIP(GzipLevel::default())).unwrap()), Ok(bytes.len()));
+        let most = ratio(Compression::GZIP(GzipLevel::default())).unwrap() as usize;
+        assert!(packed * 100 < labels.len() && labels.len() <= packed * most, "{packed} bytes");
     }
 
     #[test]

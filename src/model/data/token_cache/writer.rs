@@ -23,8 +23,8 @@ pub struct Writer {
     source: TokenKey,
     images: usize,
     manifest: Option<CacheManifest>,
-    names: Option<Names>,
-    config: Option<String>,
+    /// What a new manifest records besides: the names, and what the backbone's `config.json` says.
+    about: Option<(Names, String)>,
     pending: Vec<PendingImage>,
     /// Shards still to be written, in order.
     wanted: VecDeque<usize>,
@@ -59,8 +59,7 @@ impl Writer {
             source,
             images,
             manifest,
-            names: None,
-            config: None,
+            about: None,
             pending: Vec::new(),
             wanted,
             replaced,
@@ -71,7 +70,7 @@ impl Writer {
     /// Records these names, and what the backbone's `config.json` says besides the weights, in the cache's manifest, unless an
     /// earlier extraction has written it.
     pub fn named(self, names: Names, config: String) -> Self {
-        Self { names: Some(names), config: Some(config), ..self }
+        Self { about: Some((names, config)), ..self }
     }
 
     /// Restricts this writer to the shards of a range; other writers may write the others at the same time.
@@ -125,6 +124,7 @@ impl Writer {
             let found = format!("{own}, and image {} has {found} of width {}", self.next(), tokens.width);
             return Err(CacheError::Damaged { path: self.folder.join(MANIFEST), found });
         }
+        let (names, config) = self.about.clone().unzip();
         let manifest = CacheManifest {
             format: Format,
             source: self.source.clone(),
@@ -132,8 +132,8 @@ impl Writer {
             width: tokens.width,
             has_cls: tokens.cls.is_some(),
             images: self.images,
-            names: self.names.clone(),
-            config: self.config.clone(),
+            names,
+            config,
             records: true,
         };
         let text = serde_json::to_vec_pretty(&manifest).expect("plain data serialises");

@@ -33,7 +33,8 @@ impl<'a> Neighbours<'a> {
     /// Predicted class of every vector of `test`.
     pub fn predict(&self, test: &Vectors) -> Vec<u32> {
         let (train, test) = (&self.train, normalised(test));
-        let train = ArrayView2::from_shape((train.len(), train.width), &train.values).expect("whole vectors");
+        let train =
+            ArrayView2::from_shape((train.count(), train.width), &train.values).expect("whole vectors");
         let classify = |block: &[f32]| {
             let block =
                 ArrayView2::from_shape((block.len() / test.width, test.width), block).expect("whole vectors");

@@ -66,7 +66,7 @@ impl LogReg {
         classes: usize,
         watch: &mut dyn FnMut() -> Result<(), E>,
     ) -> Result<Result<Fitted, LogRegError>, E> {
-        let (images, width) = (train.len(), train.width);
+        let (images, width) = (train.count(), train.width);
         let values = images as u128 * width as u128;
         if values > MAX_VALUES || values * classes as u128 > MAX_WORK {
             return Ok(Err(LogRegError::TooLarge { images, width, classes }));
@@ -162,7 +162,7 @@ fn softmax(row: &mut [f64]) -> f64 {
 /// Mean and population standard deviation of every channel; the deviation of a channel that is constant up to
 /// rounding is set to 1.
 fn moments(vectors: &Vectors) -> (Vec<f64>, Vec<f64>) {
-    let n = vectors.len() as f64;
+    let n = vectors.count() as f64;
     let mean = mean_row(vectors.values.chunks_exact(vectors.width), vectors.width);
     let mut square = vec![0.0; vectors.width];
     for row in vectors.values.chunks_exact(vectors.width) {
@@ -180,7 +180,7 @@ fn standardised(vectors: &Vectors, mean: &[f64], deviation: &[f64]) -> Array2<f6
     let width = vectors.width.max(1);
     let value = |(i, &x): (usize, &f32)| (f64::from(x) - mean[i % width]) / deviation[i % width];
     let values = vectors.values.iter().enumerate().map(value).collect();
-    Array2::from_shape_vec((vectors.len(), width), values).expect("whole vectors")
+    Array2::from_shape_vec((vectors.count(), width), values).expect("whole vectors")
 }
 
 #[cfg(test)]

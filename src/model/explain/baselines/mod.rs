@@ -47,34 +47,24 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// The vectors of `images` (indices in the cache); `None` for CLS if the backbone has no CLS token.
-    pub fn from_tokens(tokens: &TokenCache, images: &[usize], view: View) -> Option<Self> {
-        let width = tokens.width();
-        let values = match view {
-            View::Cls => tokens.cls(images)?,
-            View::Mean => {
-                let n = tokens.grid().len();
-                let mean = |&image: &usize| {
-                    let mut sum = vec![0.0_f64; width];
-                    for token in tokens.patches(&[image]).chunks_exact(width) {
-                        sum.iter_mut().zip(token).for_each(|(s, &x)| *s += f64::from(x));
-                    }
-                    sum.into_iter().map(|s| (s / n as f64) as f32).collect::<Vec<_>>()
-                };
-                images.par_iter().flat_map_iter(mean).collect()
-            }
-        };
-        Some(Self { width, values })
-    }
-
     /// Number of vectors.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.values.len() / self.width.max(1)
     }
+}
 
-    /// Whether there are no vectors.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
+/// The values of the vectors of `images` (indices in the cache); `None` for CLS if the backbone has no CLS token.
+fn values(tokens: &TokenCache, images: &[usize], view: View) -> Option<Vec<f32>> {
+    let mean = |&image: &usize| {
+        let mut sum = vec![0.0_f64; tokens.width()];
+        for token in tokens.patches(&[image]).chunks_exact(tokens.width()) {
+            sum.iter_mut().zip(token).for_each(|(s, &x)| *s += f64::from(x));
+        }
+        sum.into_iter().map(|s| (s / tokens.grid().len() as f64) as f32).collect::<Vec<_>>()
+    };
+    match view {
+        View::Cls => tokens.cls(images),
+        View::Mean => Some(images.par_iter().flat_map_iter(mean).collect()),
     }
 }
 
@@ -114,16 +104,16 @@ pub fn anchors<E>(
                 Vectors { width: tokens.width(), values: Vec::with_capacity(all * tokens.width()) };
             for (at, some) in set.images.chunks(IMAGES_PER_REPORT).enumerate() {
                 progress(&format!("Reading {}", view.name()), at * IMAGES_PER_REPORT, all)?;
-                let Some(read) = Vectors::from_tokens(tokens, some, view) else { return Ok(None) };
-                vectors.values.extend(read.values);
+                let Some(read) = values(tokens, some, view) else { return Ok(None) };
+                vectors.values.extend(read);
             }
             Ok(Some(vectors))
         };
         let (Some(train_vectors), Some(test_vectors)) = (of(train)?, of(test)?) else { continue };
         let neighbours = knn::Neighbours::new(&train_vectors, &train.classes, classes);
-        let mut predicted = Vec::with_capacity(test_vectors.len());
+        let mut predicted = Vec::with_capacity(test_vectors.count());
         for some in test_vectors.values.chunks(IMAGES_PER_REPORT * test_vectors.width.max(1)) {
-            progress("Searching nearest neighbours", predicted.len(), test_vectors.len())?;
+            progress("Searching nearest neighbours", predicted.len(), test_vectors.count())?;
             predicted
                 .extend(neighbours.predict(&Vectors { width: test_vectors.width, values: some.to_vec() }));
         }
@@ -135,7 +125,7 @@ pub fn anchors<E>(
             accuracy: Some(accuracy(&predicted, &test.classes)),
             note: None,
         });
-        let mut watch = || progress("Fitting logistic regression", 0, train_vectors.len());
+        let mut watch = || progress("Fitting logistic regression", 0, train_vectors.count());
         let method = LogReg::default();
         let settings = format!("standardised channels, L2 with C {}", method.c);
         let mut anchor = Anchor { method: Method::LogReg, view, settings, accuracy: None, note: None };

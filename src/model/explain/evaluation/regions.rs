@@ -58,7 +58,9 @@ impl RegionSummary {
         let indices: Vec<Vec<(usize, usize)>> = images.iter().map(|image| present(*image, &all)).collect();
         let regions = all.iter().map(|((_, name), region)| means(name, *region, images, &indices)).collect();
         let count = all.len();
-        let (mut sums, mut pairs) = (vec![vec![0.0; count]; count], vec![vec![0; count]; count]);
+        let has_order = known().any(|image| !image.precedence.is_empty());
+        let size = if has_order { count } else { 0 };
+        let (mut sums, mut pairs) = (vec![vec![0.0; size]; size], vec![vec![0; size]; size]);
         for (image, present) in images.iter().zip(&indices) {
             let Some(image) = image else { continue };
             for &(a, own_a) in present {
@@ -70,11 +72,9 @@ impl RegionSummary {
                 }
             }
         }
-        let has_order = known().any(|image| !image.precedence.is_empty());
         let share = |(sum, count): (&f64, &usize)| (*count > 0).then(|| sum / *count as f64);
         let row = |(sums, counts): (&Vec<f64>, &Vec<usize>)| sums.iter().zip(counts).map(share).collect();
-        let precedence = if has_order { sums.iter().zip(&pairs).map(row).collect() } else { Vec::new() };
-        let pairs = if has_order { pairs } else { Vec::new() };
+        let precedence = sums.iter().zip(&pairs).map(row).collect();
         (count > 0).then(|| Self { images: known().count(), regions, precedence, pairs })
     }
 

@@ -95,15 +95,12 @@ fn heights<P: Passes>(
 ) -> Result<Result<Heights, InterventionError>, P::Error> {
     let reading = Reading { change, ..Reading::default() };
     let subject = Subject { probe, name: String::new(), reading, class: Some(class) };
-    Ok(measure(&[subject], image, spec, passes)?.swap_remove(0).map(|removal| columns(&removal)))
-}
-
-fn columns(removal: &Removal) -> Heights {
-    let height = |column: &RemovalColumn| {
+    let height = |removal: &Removal, column: &RemovalColumn| {
         let curves = removal.modes.get(&column.mode)?.found()?.get(column.ranking)?;
         Some(Curve::height(&curves[column.way].probability) as f32)
     };
-    COLUMNS.iter().map(height).collect()
+    let removal = measure(&[subject], image, spec, passes)?.swap_remove(0);
+    Ok(removal.map(|removal| COLUMNS.iter().map(|column| height(&removal, column)).collect()))
 }
 
 impl RemovalHeights {
@@ -147,7 +144,7 @@ impl Evaluator<'_> {
 }
 
 /// [`Passes`] without an encoder.
-struct NoEncoder;
+pub struct NoEncoder;
 
 impl Passes for NoEncoder {
     type Error = Infallible;
