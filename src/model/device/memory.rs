@@ -47,8 +47,10 @@ impl Group {
     /// What its processes may still take, if it has a limit.
     fn free(&self) -> Option<u64> {
         let stat = fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
-        let caches = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse().ok());
-        let taken = self.number(self.taken).unwrap_or(0).saturating_sub(caches.unwrap_or(0));
+        let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        // In version 1 only the total includes the groups below, as what is taken does.
+        let caches = field("total_inactive_file ").or_else(|| field("inactive_file ")).unwrap_or(0);
+        let taken = self.number(self.taken).unwrap_or(0).saturating_sub(caches);
         Some(self.limit()?.saturating_sub(taken))
     }
 }
@@ -99,6 +101,10 @@ mod tests {
         write(&root.join("user/memory.stat"), b"anon 1000\ninactive_file 700\n").unwrap();
         let free = |listed: &str| groups(listed, root).iter().filter_map(Group::free).min();
         assert_eq!([free("0::/user/alice\n"), free("9:memory:/job/7\n")], [Some(2200), Some(3000)]);
+        write(&root.join("memory/job/7/memory.usage_in_bytes"), b"2900\n").unwrap();
+        let stat = b"inactive_file 100\ntotal_cache 2600\ntotal_inactive_file 2500\n";
+        write(&root.join("memory/job/7/memory.stat"), stat).unwrap();
+        assert_eq!(free("9:memory:/job/7/step\n"), Some(2600), "caches of the groups below are free, too");
     }
 
     #[cfg(target_os = "linux")]
