@@ -157,7 +157,7 @@ fn run(plan: &Plan, mut waiting: VecDeque<Task>, limit: usize, held: &ExclusiveL
     let (mut all_succeeded, mut stop_sent) = (true, false);
     loop {
         // If another machine has taken the lock over because this one seemed dead, the tasks here save and end.
-        let lost = held.sign.beat().is_err();
+        let lost = held.owner.beat().is_err();
         let stopping = lost || interrupt::flow().is_break() || plan.is_cancelled();
         if stopping {
             all_succeeded &= waiting.is_empty();

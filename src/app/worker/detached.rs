@@ -29,7 +29,7 @@ use crate::app::process_group::own_group as detach;
 use crate::app::submit::status::end_of;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
-use crate::model::io::file_lock::{ExclusiveLock, sign};
+use crate::model::io::file_lock::{ExclusiveLock, owner_file};
 use crate::model::io::process::host_name;
 use crate::model::train::run::RunLock;
 
@@ -208,8 +208,8 @@ fn begin(
         file.with_context(|| format!("{}: cannot be written", path.display()))
     };
     let [stderr, stdout] = LOGS;
-    let ExclusiveLock { sign: owner, file } = held;
-    command.stdin(file.map_or_else(Stdio::null, Stdio::from)).arg(OWNER_FILE).arg(sign(&lock(out)));
+    let ExclusiveLock { owner, file } = held;
+    command.stdin(file.map_or_else(Stdio::null, Stdio::from)).arg(OWNER_FILE).arg(owner_file(&lock(out)));
     command.stderr(log(stderr)?).stdout(log(stdout)?);
     detach(&mut command);
     let mut child = command.spawn().context("cannot start the training")?;
@@ -379,7 +379,7 @@ mod tests {
         let held = claim(folder.path()).unwrap().expect("nobody trains");
         assert!(is_running(folder.path()).unwrap() && claim(folder.path()).unwrap().is_none());
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
-        let _handed = held.sign.hand_to(child.id()).unwrap();
+        let _handed = held.owner.hand_to(child.id()).unwrap();
         assert!(is_running(folder.path()).unwrap());
         child.kill().unwrap();
         child.wait().unwrap();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use super::atomic_file::is_refused;
 use super::failpoint;
 use super::host_lock::{HostLock, LockAttempt, STALE_AFTER};
 
@@ -81,7 +82,7 @@ impl Drop for LockedFile {
 #[derive(Debug)]
 pub struct ExclusiveLock {
     /// The owner file, whose owner must call [`beat`](HostLock::beat).
-    pub sign: HostLock,
+    pub owner: HostLock,
     /// The locked file, whose lock a child process that inherits it shares; absent where locks are not supported.
     pub file: Option<File>,
 }
@@ -96,15 +97,15 @@ impl ExclusiveLock {
             TryLock::Held => return Ok(None),
             TryLock::Unsupported => None,
         };
-        Ok(match HostLock::ask(&sign(path), file.is_some(), STALE_AFTER, false)? {
-            LockAttempt::Taken(sign) => Some(Self { sign, file }),
+        Ok(match HostLock::ask(&owner_file(path), file.is_some(), STALE_AFTER, false)? {
+            LockAttempt::Taken(owner) => Some(Self { owner, file }),
             LockAttempt::Held(_) => None,
         })
     }
 
     /// As [`HostLock::other_machine`].
     pub fn other_machine(path: &Path) -> Option<String> {
-        HostLock::other_machine(&sign(path))
+        HostLock::other_machine(&owner_file(path))
     }
 
     /// Whether a process holds it. Where locks are supported, the check itself takes the lock for a moment. What another machine holds
@@ -112,12 +113,12 @@ impl ExclusiveLock {
     pub fn is_held(path: &Path) -> io::Result<bool> {
         let file = match File::options().read(true).write(true).open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => File::open(path)?, // another user's
+            Err(error) if is_refused(error.kind()) => File::open(path)?, // another user's, or on a read-only disk
             file => file?,
         };
         let locked = lock_within(&file, TEST_TIME)?;
         let alone = locked == TryLock::Acquired;
-        Ok(locked == TryLock::Held || HostLock::is_held(&sign(path), alone, STALE_AFTER)?)
+        Ok(locked == TryLock::Held || HostLock::is_held(&owner_file(path), alone, STALE_AFTER)?)
     }
 }
 
@@ -139,7 +140,7 @@ pub fn lock_within(file: &File, patience: Duration) -> io::Result<TryLock> {
 }
 
 /// The owner file of the lock file `path`.
-pub fn sign(path: &Path) -> PathBuf {
+pub fn owner_file(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{name}.owner.json"))
 }
@@ -148,13 +149,13 @@ pub fn sign(path: &Path) -> PathBuf {
 mod tests {
     #[test]
     fn where_locks_are_of_one_machine_a_file_says_that_another_has_the_right() {
-        use super::{Duration, ExclusiveLock, File, sign, sleep};
+        use super::{Duration, ExclusiveLock, File, owner_file, sleep};
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("train.lock");
         File::create(&path).unwrap();
         let beat = |beats: u64| {
             let text = format!(r#"{{"host": "elsewhere", "boot": "b", "process": 7, "beats": {beats}}}"#);
-            crate::model::io::atomic_file::write(&sign(&path), text.as_bytes()).unwrap();
+            crate::model::io::atomic_file::write(&owner_file(&path), text.as_bytes()).unwrap();
         };
         beat(0);
         std::thread::scope(|scope| {
@@ -175,18 +176,18 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn where_there_are_no_locks_a_file_says_whose_the_right_is() {
-        use super::{ExclusiveLock, failpoint, sign};
+        use super::{ExclusiveLock, failpoint, owner_file};
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("train.lock");
         for errno in [libc::ENOLCK, libc::ENOTSUP, libc::ENOSYS] {
             failpoint::locks(Some(errno));
             assert!(!ExclusiveLock::is_held(&path).unwrap());
             let right = ExclusiveLock::ask(&path).unwrap().expect("nobody has it");
-            assert!(right.file.is_none() && right.sign.beat().is_ok());
-            assert!(sign(&path).exists() && ExclusiveLock::is_held(&path).unwrap());
+            assert!(right.file.is_none() && right.owner.beat().is_ok());
+            assert!(owner_file(&path).exists() && ExclusiveLock::is_held(&path).unwrap());
             assert!(ExclusiveLock::ask(&path).unwrap().is_none(), "{errno}: two have it");
             drop(right);
-            assert!(!ExclusiveLock::is_held(&path).unwrap() && !sign(&path).exists());
+            assert!(!ExclusiveLock::is_held(&path).unwrap() && !owner_file(&path).exists());
         }
         // Other errors do not mean that locks are not supported.
         failpoint::locks(Some(libc::EIO));
@@ -196,6 +197,6 @@ mod tests {
         assert!(right.file.is_some() && ExclusiveLock::is_held(&path).unwrap());
         assert!(ExclusiveLock::ask(&path).unwrap().is_none());
         drop(right);
-        assert!(!ExclusiveLock::is_held(&path).unwrap() && !sign(&path).exists());
+        assert!(!ExclusiveLock::is_held(&path).unwrap() && !owner_file(&path).exists());
     }
 }

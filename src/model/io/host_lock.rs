@@ -35,9 +35,9 @@ pub struct HostLock {
     last_beat: Cell<Instant>,
 }
 
-/// The content of the file.
+/// The content of the owner file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Sign {
+struct OwnerFile {
     #[serde(flatten)]
     owner: ProcessId,
     beats: u64,
@@ -87,8 +87,8 @@ impl HostLock {
     /// until this process has found the file unchanged for `stale_after`; only who [asks](Self::ask) for the lock then removes it: a
     /// machine that was suspended goes on.
     pub fn is_held(path: &Path, alone: bool, stale_after: Duration) -> io::Result<bool> {
-        let Some((content, sign)) = look(path)? else { return Ok(false) };
-        match sign.map_or(Liveness::Unknown, |sign| sign.owner.liveness(&ProcessId::here(), alone)) {
+        let Some((content, file)) = look(path)? else { return Ok(false) };
+        match file.map_or(Liveness::Unknown, |file| file.owner.liveness(&ProcessId::here(), alone)) {
             Liveness::Dead => return Ok(false),
             Liveness::Alive => return Ok(true),
             Liveness::Unknown => {}
@@ -114,7 +114,7 @@ impl HostLock {
     /// Hands the lock to the child process with this id, which beats from then on. The child's, which it may leave, is dropped at its end.
     pub fn hand_to(self, process: u32) -> io::Result<Self> {
         let owner = self.owner.sibling(process);
-        atomic_file::write(&self.path, &sign(&owner, 0))?;
+        atomic_file::write(&self.path, &encode(&owner, 0))?;
         Ok(Self::new(&self.path, owner))
     }
 
@@ -135,7 +135,7 @@ impl HostLock {
         let beats = self.beats.get() + 1;
         let written = match self.is_ours() {
             Ok(false) => return Err(io::Error::other("another machine has taken over")),
-            Ok(true) => atomic_file::write(&self.path, &sign(&self.owner, beats)),
+            Ok(true) => atomic_file::write(&self.path, &encode(&self.owner, beats)),
             Err(error) => Err(error),
         };
         match written {
@@ -155,7 +155,7 @@ impl HostLock {
     }
 
     fn is_ours(&self) -> io::Result<bool> {
-        Ok(look(&self.path)?.and_then(|(_, sign)| sign).is_some_and(|sign| sign.owner == self.owner))
+        Ok(look(&self.path)?.and_then(|(_, file)| file).is_some_and(|file| file.owner == self.owner))
     }
 }
 
@@ -167,14 +167,14 @@ impl Drop for HostLock {
     }
 }
 
-fn sign(owner: &ProcessId, beats: u64) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec(&Sign { owner: owner.clone(), beats }).expect("plain data serialises");
+fn encode(owner: &ProcessId, beats: u64) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(&OwnerFile { owner: owner.clone(), beats }).expect("plain data");
     bytes.push(b'\n');
     bytes
 }
 
 /// The content of the file, and what it says if it is valid; `None` if there is no file.
-fn look(path: &Path) -> io::Result<Option<(Vec<u8>, Option<Sign>)>> {
+fn look(path: &Path) -> io::Result<Option<(Vec<u8>, Option<OwnerFile>)>> {
     match atomic_file::read(path, MAX_BYTES) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         content => content.map(|content| Some((content.clone(), serde_json::from_slice(&content).ok()))),
@@ -191,9 +191,9 @@ fn find_holder(
 ) -> io::Result<Holder> {
     let mut seen: Option<(Vec<u8>, Instant)> = None;
     loop {
-        let Some((content, sign)) = look(path)? else { return Ok(Holder::Nobody) };
-        let liveness = sign.as_ref().map_or(Liveness::Unknown, |sign| sign.owner.liveness(here, alone));
-        let alive = || Holder::Alive(sign.map_or_else(|| "another machine".into(), |sign| sign.owner.host));
+        let Some((content, file)) = look(path)? else { return Ok(Holder::Nobody) };
+        let liveness = file.as_ref().map_or(Liveness::Unknown, |file| file.owner.liveness(here, alone));
+        let alive = || Holder::Alive(file.map_or_else(|| "another machine".into(), |file| file.owner.host));
         match &seen {
             _ if liveness == Liveness::Dead => return Ok(Holder::Dead(content)),
             _ if liveness == Liveness::Alive && !patient => return Ok(alive()),
@@ -214,7 +214,7 @@ fn find_holder(
 /// Creates the file; an error if it exists.
 fn create(path: &Path, owner: &ProcessId) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).open(path)?;
-    let written = file.write_all(&sign(owner, 0)).and_then(|()| atomic_file::sync(&file));
+    let written = file.write_all(&encode(owner, 0)).and_then(|()| atomic_file::sync(&file));
     if written.is_err() {
         let _ = fs::remove_file(path); // it names no owner, so that the next start would wait until it is stale
     }
@@ -242,7 +242,7 @@ mod tests {
     /// The file's content for a process of another machine.
     fn other(beats: u64) -> Vec<u8> {
         let process = ProcessId { process: 7, began: 1, ..ProcessId::here() };
-        sign(&ProcessId { host: "elsewhere".into(), boot: "b".into(), ..process }, beats)
+        encode(&ProcessId { host: "elsewhere".into(), boot: "b".into(), ..process }, beats)
     }
 
     fn taken(asked: LockAttempt) -> HostLock {
@@ -330,11 +330,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("owner.json");
         let gone = ProcessId { process: 1 << 30, ..ProcessId::here() };
-        atomic_file::write(&path, &sign(&gone, 5)).unwrap();
+        atomic_file::write(&path, &encode(&gone, 5)).unwrap();
         let lock = taken(HostLock::ask(&path, true, Duration::from_hours(1), false).unwrap());
         lock.last_beat.set(Instant::now().checked_sub(2 * BEAT_INTERVAL).unwrap());
         lock.beat().unwrap();
-        let found: Sign = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let found: OwnerFile = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         assert_eq!((found.owner.process, found.beats), (std::process::id(), 1));
         drop(lock);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -349,11 +349,11 @@ mod tests {
         let ask = |stale_after| HostLock::ask(&path, false, stale_after, false).unwrap();
         let is_held = |alone, stale_after| HostLock::is_held(&path, alone, stale_after).unwrap();
         // A living process of this machine holds it however long the file is unchanged; known at once.
-        atomic_file::write(&path, &sign(&here, 0)).unwrap();
+        atomic_file::write(&path, &encode(&here, 0)).unwrap();
         assert!(matches!(ask(Duration::ZERO), LockAttempt::Held(host) if host == here.host));
         assert!(is_held(false, hour));
         // Another process has its id by now.
-        atomic_file::write(&path, &sign(&ProcessId { began: here.began + 1, ..here.clone() }, 0)).unwrap();
+        atomic_file::write(&path, &encode(&ProcessId { began: here.began + 1, ..here.clone() }, 0)).unwrap();
         assert!(!is_held(false, hour));
         drop(taken(ask(hour)));
         // That of another machine, until this process has seen it unchanged for long enough.
@@ -363,14 +363,14 @@ mod tests {
         // What an earlier boot left is free at once for who has this machine's file lock; another machine may have its name.
         for (machine, held) in [("another", true), (here.machine.as_str(), here.machine.is_empty())] {
             let earlier = ProcessId { machine: machine.to_owned(), boot: "earlier".into(), ..here.clone() };
-            atomic_file::write(&path, &sign(&earlier, 3)).unwrap();
+            atomic_file::write(&path, &encode(&earlier, 3)).unwrap();
             assert_eq!(is_held(true, hour), held);
         }
         // Nothing is known of a process of another machine or container: its file is watched.
         let elsewhere = ProcessId { host: "elsewhere".into(), began: here.began + 1, ..here.clone() };
         let contained = ProcessId { namespace: "pid:[1]".into(), began: here.began + 1, ..here };
         for other in [elsewhere, contained] {
-            atomic_file::write(&path, &sign(&other, 0)).unwrap();
+            atomic_file::write(&path, &encode(&other, 0)).unwrap();
             let (begun, stale_after) = (Instant::now(), Duration::from_millis(60));
             drop(taken(ask(stale_after)));
             assert!(begun.elapsed() >= stale_after);
