@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::{Filter, PreprocessError, Preprocessor, Size};
-use crate::model::backbone;
+use crate::model::backbone::config::Config;
 use crate::model::io::atomic_file;
 
 /// Largest edge in a configuration, in pixels.
@@ -103,8 +103,7 @@ impl Preprocessor {
         // A missing or broken config.json is reported when the backbone is opened.
         let config = atomic_file::read(&folder.join("config.json"), MAX_FILE_BYTES).unwrap_or_default();
         let config: Value = serde_json::from_slice(&config).unwrap_or_default();
-        let backbone =
-            config.as_object().and_then(|map| backbone::config::Config::from_object(folder, map).ok());
+        let backbone = config.as_object().and_then(|map| Config::from_object(folder, map).ok());
         let cut = backbone.filter(|of| (0..2).any(|axis| !of.image[axis].is_multiple_of(of.patch[axis])));
         // The model type matters for old files only.
         let model = config.get("model_type").and_then(Value::as_str);
@@ -124,7 +123,10 @@ fn read(folder: &Path) -> Result<(PathBuf, Vec<u8>), PreprocessError> {
         }
     };
     if let Some((path, text)) = get("processor_config.json")? {
-        let both: Value = serde_json::from_slice(&text).unwrap_or_default();
+        let both: Value = serde_json::from_slice(&text).map_err(|error| PreprocessError::Json {
+            file: path.display().to_string(),
+            why: error.to_string(),
+        })?;
         if let Some(own) = both.get("image_processor").filter(|own| !own.is_null()) {
             return Ok((path, own.to_string().into_bytes()));
         }
@@ -135,61 +137,62 @@ fn read(folder: &Path) -> Result<(PathBuf, Vec<u8>), PreprocessError> {
 /// Parses a configuration; `file` is its name in errors, `model` the `model_type` of the backbone.
 pub fn parse(file: &str, text: &[u8], model: Option<&str>) -> Result<Preprocessor, PreprocessError> {
     let json = |why: String| PreprocessError::Json { file: file.into(), why };
-    let fields = match serde_json::from_slice(text).map_err(|error| json(error.to_string()))? {
-        Value::Object(fields) => fields,
+    let map = match serde_json::from_slice(text).map_err(|error| json(error.to_string()))? {
+        Value::Object(map) => map,
         other => return Err(json(format!("it contains {}", shorten(&other)))),
     };
-    let config = Config { file, fields };
-    let defaults = config.processor(model)?;
-    if config.flag("do_pad", false)? {
-        return Err(config.wrong("do_pad", "false: no backbone here reads padded images"));
+    let fields = Fields { file, map };
+    let defaults = fields.processor(model)?;
+    if fields.flag("do_pad", false)? {
+        return Err(fields.wrong("do_pad", "false: no backbone here reads padded images"));
     }
-    let resize = if config.flag("do_resize", true)? {
-        let size = config.size("size", defaults.square)?.unwrap_or(defaults.size);
-        Some((size, config.filter(defaults.filter)?))
+    let resize = if fields.flag("do_resize", true)? {
+        let size = fields.size("size", defaults.square)?.unwrap_or(defaults.size);
+        Some((size, fields.filter(defaults.filter)?))
     } else {
         None
     };
-    let crop = if config.flag("do_center_crop", defaults.crops)? {
-        let crop = match config.size("crop_size", true)? {
+    let crop = if fields.flag("do_center_crop", defaults.crops)? {
+        let crop = match fields.size("crop_size", true)? {
             Some(Size::Exact { height, width }) => Some((height, width)),
             Some(_) => None,
             None => defaults.crop,
         };
-        Some(crop.ok_or_else(|| config.wrong("crop_size", "a number, or `height` and `width`"))?)
+        Some(crop.ok_or_else(|| fields.wrong("crop_size", "a number, or `height` and `width`"))?)
     } else {
         None
     };
-    let rescale = if config.flag("do_rescale", true)? {
-        let factor = match config.get("rescale_factor") {
+    let rescale = if fields.flag("do_rescale", true)? {
+        let factor = match fields.get("rescale_factor") {
             None => 1.0 / 255.0,
             Some(value) => value.as_f64().unwrap_or(f64::NAN),
         };
         // Smaller or larger factors would underflow or overflow f32.
         if !(1e-30..=1e30).contains(&factor.abs()) {
-            return Err(config.wrong("rescale_factor", "a number other than 0, such as 0.00392156862745098"));
+            return Err(fields.wrong("rescale_factor", "a number other than 0, such as 0.00392156862745098"));
         }
         Some(factor)
     } else {
         None
     };
-    let normalise = if config.flag("do_normalize", true)? {
-        let mean = config.triple("image_mean", defaults.mean, |_| true)?;
-        Some((mean, config.triple("image_std", defaults.std, |x| x.abs() >= 1e-6)?))
+    let normalise = if fields.flag("do_normalize", true)? {
+        let mean = fields.triple("image_mean", defaults.mean, |_| true)?;
+        Some((mean, fields.triple("image_std", defaults.std, |x| x.abs() >= 1e-6)?))
     } else {
         None
     };
     Ok(Preprocessor { resize, crop, cut: None, rescale, normalise })
 }
 
-struct Config<'a> {
+/// The fields of one file.
+struct Fields<'a> {
     file: &'a str,
-    fields: Map<String, Value>,
+    map: Map<String, Value>,
 }
 
-impl Config<'_> {
+impl Fields<'_> {
     fn get(&self, field: &str) -> Option<&Value> {
-        self.fields.get(field)
+        self.map.get(field)
     }
 
     fn wrong(&self, field: &'static str, expected: impl Into<String>) -> PreprocessError {
@@ -305,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_processor_without_one_of_images_leaves_them_to_the_older_file() {
+    fn a_processor_without_one_of_images_leaves_them_to_the_older_file_and_a_torn_one_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("preprocessor_config.json", r#"{"image_processor_type": "ViTImageProcessor", "size": 96}"#);
@@ -314,5 +317,8 @@ mod tests {
             write("processor_config.json", &format!(r#"{{"image_processor": {own}}}"#));
             assert_eq!(Preprocessor::open(folder.path()).unwrap().output(), Some((edge, edge)), "{own}");
         }
+        write("processor_config.json", r#"{"image_processor": {"#);
+        let torn = Preprocessor::open(folder.path()).unwrap_err().to_string();
+        assert!(torn.contains("processor_config.json: is not a JSON object"), "{torn}");
     }
 }

@@ -44,8 +44,8 @@ pub enum PreprocessError {
     #[error("{pixels} pixels is not a valid image size for this backbone: {why}")]
     Size { pixels: usize, why: &'static str },
     #[error(
-        "{name}: {width} x {height} pixels would become {to_width} x {to_height}, too large for any \
-         backbone; crop the picture first"
+        "{name}: {width} x {height} pixels would become {to_width} x {to_height}, empty or too \
+         large for any backbone; crop the picture first"
     )]
     Shape { name: String, width: usize, height: usize, to_width: u64, to_height: u64 },
 }
