@@ -197,6 +197,15 @@ fn attention_weights(query: Tensor<4>, key: Tensor<4>, bias: Option<Tensor<4>>) 
     softmax(add_optional(query.precise_matmul(key.transpose()).cast(DType::F32), bias.as_ref()), 3)
 }
 
+/// What a layer knows of the tokens' positions.
+#[derive(Clone)]
+pub struct RelativePositions<'a> {
+    /// Added to the attention logits, `[1 or B, heads, T, T]`.
+    pub bias: Option<Tensor<4>>,
+    /// Applied to queries and keys.
+    pub rotation: Option<&'a Rotation>,
+}
+
 /// One layer.
 pub struct Block {
     pub(super) heads: usize,
@@ -259,33 +268,20 @@ impl Block {
         ((width / self.heads) as f64).powf(-0.5)
     }
 
-    /// The tokens after this layer, `[B * T, d]`. `x`: `[B * T, d]` of `batch` images. `bias`: `[1 or B, heads, T, T]`,
-    /// added to the logits; `rotation` applies to queries and keys.
-    pub fn forward(
-        &self,
-        x: Tensor<2>,
-        batch: usize,
-        bias: Option<Tensor<4>>,
-        rotation: Option<&Rotation>,
-    ) -> Tensor<2> {
+    /// The tokens after this layer, `[B * T, d]`. `x`: `[B * T, d]` of `batch` images.
+    pub fn forward(&self, x: Tensor<2>, batch: usize, positions: RelativePositions) -> Tensor<2> {
         if fused::applies_to(&x) {
-            return self.forward_fused(x, batch, bias, rotation);
+            return self.forward_fused(x, batch, positions);
         }
-        let x = self.attend(self.norm1.forward(x.clone()), batch, bias, rotation).cast(DType::F32) + x;
+        let x = self.attend(self.norm1.forward(x.clone()), batch, positions).cast(DType::F32) + x;
         self.mlp.forward(self.norm2.forward(x.clone())).cast(DType::F32) + x
     }
 
     /// Attention weights averaged over heads, `[B, T, T]` in float32; rows sum to 1. Arguments as in
     /// [`forward`](Self::forward).
-    pub fn attention(
-        &self,
-        x: Tensor<2>,
-        batch: usize,
-        bias: Option<Tensor<4>>,
-        rotation: Option<&Rotation>,
-    ) -> Tensor<3> {
-        let [query, key, _] = self.qkv(self.norm1.forward(x), batch, rotation);
-        attention_weights(query * self.scale(), key, bias).mean_dim(1).squeeze_dim(1)
+    pub fn attention(&self, x: Tensor<2>, batch: usize, positions: RelativePositions) -> Tensor<3> {
+        let [query, key, _] = self.qkv(self.norm1.forward(x), batch, positions.rotation);
+        attention_weights(query * self.scale(), key, positions.bias).mean_dim(1).squeeze_dim(1)
     }
 
     /// Queries, keys and values, `[B, heads, T, head_dim]` each, of normed tokens `[B T, d]`.
@@ -307,8 +303,7 @@ impl Block {
         &self,
         x: Tensor<2>,
         batch: usize,
-        bias: Option<Tensor<4>>,
-        rotation: Option<&Rotation>,
+        RelativePositions { bias, rotation }: RelativePositions,
     ) -> Tensor<2> {
         let [rows, width] = x.dims();
         let [query, key, value] = self.qkv(x, batch, rotation);

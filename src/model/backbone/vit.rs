@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-use super::block::{Block, Linear, Norm, Reader, add_optional};
+use super::block::{Block, Linear, Norm, Reader, RelativePositions, add_optional};
 use super::config::Config;
 use super::keys::{self, RELATIVE};
 use super::position::{relative_index, relative_len, resample_relative};
@@ -110,10 +110,11 @@ impl Vit {
         let mut x = embedded.reshape([images * tokens, d]); // [B T, d]
         let mut rollout = Tensor::<2>::eye(tokens, &x.device()).unsqueeze_dim::<3>(0); // [1 or B, T, T]
         for (l, block) in self.blocks[..layers].iter().enumerate() {
-            let (bias, rotation) = (self.bias(&layout, l), layout.rotation.as_ref());
-            let attention = block.attention(x.clone(), images, bias.clone(), rotation); // [B, T, T]
+            let rotation = layout.rotation.as_ref();
+            let positions = RelativePositions { bias: self.bias(&layout, l), rotation };
+            let attention = block.attention(x.clone(), images, positions.clone()); // [B, T, T]
             rollout = (attention.precise_matmul(rollout.clone()) + rollout) / 2.0; // (A + I) / 2 times the rollout before this layer
-            x = block.forward(x, images, bias, rotation);
+            x = block.forward(x, images, positions);
         }
         rollout
     }
@@ -160,7 +161,8 @@ impl Vit {
                     Some(subset) => bias.map(|bias| subset.bias(bias)),
                     None => bias,
                 };
-                x = self.blocks[l - 1].forward(x, batch, bias, rotation.as_ref());
+                let positions = RelativePositions { bias, rotation: rotation.as_ref() };
+                x = self.blocks[l - 1].forward(x, batch, positions);
             }
             for (_, slot) in layers.iter().zip(&mut wanted).filter(|(layer, _)| **layer == l) {
                 let stage = match &self.last {

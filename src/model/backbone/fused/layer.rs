@@ -6,9 +6,8 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::heads::split_heads;
 use super::{activation, cube, norm, residual, softmax, tensor};
-use crate::model::backbone::block::{Block, Linear, Mlp, Norm};
+use crate::model::backbone::block::{Block, Linear, Mlp, Norm, RelativePositions};
 use crate::model::backbone::config::Activation;
-use crate::model::backbone::rotary::Rotation;
 use crate::model::ops::matmul::PreciseMatmul as _;
 
 impl Block {
@@ -18,8 +17,7 @@ impl Block {
         &self,
         x: Tensor<2>,
         batch: usize,
-        bias: Option<Tensor<4>>,
-        rotation: Option<&Rotation>,
+        RelativePositions { bias, rotation }: RelativePositions,
     ) -> Tensor<2> {
         let dtype = self.qkv.weight.dtype();
         let norm_if = |by: Option<&Norm>, x: Tensor<2>| match by {
