@@ -85,7 +85,7 @@ fn line(what: &str, value: &str) -> String {
 /// The lines of a device: name, adapter, driver and limits.
 pub(super) fn to_text(found: &Found) -> String {
     let Found { name, adapter, kind, api, driver, max_buffer, max_binding, memory } = found;
-    let mut text = format!("{name:<8} {adapter} ({kind}, {api})\n");
+    let mut text = format!("{name:<8} {adapter} ({}, {api})\n", kind.name());
     if !driver.is_empty() {
         text += &line("driver", driver);
     }

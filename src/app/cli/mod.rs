@@ -161,7 +161,7 @@ pub fn main() -> ExitCode {
     // SAFETY: nothing has started a thread yet.
     #[expect(unsafe_code, reason = "the first thing the program does")]
     unsafe {
-        device::quiet_drivers();
+        device::silence_drivers();
     }
     process_memory::keep_freed();
     device::keep_kernels(paths::kernels().as_deref());

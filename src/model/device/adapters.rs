@@ -50,25 +50,19 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
     if let Some(device) = registry.opened.get(&found.name) {
         return Ok(device.clone());
     }
-    let refused = |reason: String| {
-        let (name, adapter) = (found.name.clone(), found.adapter.clone());
-        DeviceError::Refused { name, adapter, reason }
-    };
     let listed = registry.listed.get_or_insert_with(enumerate);
     let chosen = listed.iter().find(|(listed, _)| listed.name == found.name);
-    let chosen = chosen
-        .map(|(_, device)| device.clone())
-        .ok_or_else(|| refused("it is no longer available".into()))?;
+    let (_, chosen) = chosen.ok_or_else(|| found.refused("it is no longer available".into()))?.clone();
     // Drivers fail in many ways, and some bindings panic where others return an error.
     let setup = guard(|| {
         let options = RuntimeOptions::try_default()?;
         try_init_setup::<AutoGraphicsApi>(&chosen, options)
     });
-    let setup = setup.map_err(refused)?;
-    let setup = setup.map_err(|error| refused(error.to_string()))?;
+    let setup = setup.and_then(|setup| setup.map_err(|error| error.to_string()));
+    let setup = setup.map_err(|reason| found.refused(reason))?;
     let opened = name_of(&setup.adapter.get_info());
     if opened != found.adapter {
-        return Err(refused(format!("the system opened another adapter instead, {opened}")));
+        return Err(found.refused(format!("the system opened another adapter instead, {opened}")));
     }
     let device = Device::new(DispatchDevice::from(chosen));
     registry.opened.insert(found.name.clone(), device.clone());

@@ -71,14 +71,12 @@ fn operands(n: usize) -> [Vec<f32>; 2] {
     [(); 2].map(|()| (0..n * n).map(|_| rng.random_range(-1.0..1.0)).collect())
 }
 
-/// The product `[n, n]` as the device computes it, and its speed in billions of operations per second.
+/// The product `[n, n]` as the device computes it, and its speed in billions of operations per second; panics where the driver does.
 fn multiply(n: usize, device: &Device) -> Result<(Vec<f32>, f64), CheckError> {
     let [a, b] = operands(n).map(|values| Tensor::<2>::from_data(TensorData::new(values, [n, n]), device)); // [n, n]
     let wait = || device.sync().map_err(|error| CheckError::Failed(format!("{error:?}")));
     let product = a.clone().precise_matmul(b.clone()); // compiles and autotunes the kernels
-    let values = product.try_into_data().map_err(|error| CheckError::Failed(format!("{error:?}")))?;
-    let values =
-        values.convert::<f32>().try_to_vec().map_err(|error| CheckError::Failed(format!("{error:?}")))?;
+    let values = product.into_data().try_into_vec().expect("float32 values");
     wait()?;
     let (start, mut rounds, mut batch) = (Instant::now(), 0, 1);
     while start.elapsed() < MEASURE_TIME {
@@ -126,20 +124,6 @@ mod tests {
         let check = check(&chosen.found, &chosen.device).unwrap();
         assert_eq!(check.size, 512);
         assert!(check.error < 1e-6 && check.gflops > 0.1, "{check:?}");
-    }
-
-    #[test]
-    fn every_wgpu_adapter_here_opens_and_passes() {
-        let listed = device::list();
-        if listed.iter().all(|found| !found.name.starts_with("wgpu")) {
-            crate::skip::missing("there is no wgpu adapter");
-        }
-        for found in listed.iter().filter(|found| found.name.starts_with("wgpu")) {
-            let opened = device::open(&found.name).unwrap_or_else(|error| panic!("{error}"));
-            let check = check(found, &opened).unwrap_or_else(|error| panic!("{}: {error}", found.name));
-            assert!(check.error < 1e-3, "{}: {check:?}", found.name);
-            device::open(&found.name).expect("a second time");
-        }
     }
 
     #[test]

@@ -42,19 +42,15 @@ pub fn choose(name: &str) -> Result<Choice, DeviceError> {
 
 /// The devices that `auto` tries, best first, each with its reason: CUDA, then hardware GPUs, then the processor.
 fn preference(there: &[Found]) -> Vec<(&Found, String)> {
-    let mut order = Vec::new();
-    let of = |api: &str| there.iter().filter(move |found| family(found) == api).collect::<Vec<_>>();
-    order.extend(of("cuda").into_iter().map(|found| (found, "a CUDA device".to_owned())));
-    let mut gpus: Vec<_> = of("wgpu").into_iter().filter(|found| found.kind != Type::Software).collect();
+    let of = |api: &'static str| there.iter().filter(move |found| family(found) == api);
+    let (software, mut gpus): (Vec<_>, Vec<_>) = of("wgpu").partition(|found| found.kind == Type::Software);
     gpus.sort_by_key(|found| found.kind);
-    order.extend(
-        gpus.iter()
-            .map(|found| (*found, format!("{}, no CUDA device", with_article(&found.kind.to_string())))),
-    );
-    let software = of("wgpu").iter().any(|found| found.kind == Type::Software);
-    let passed_over = if software { " except a software adapter" } else { "" };
-    order.extend(of("cpu").into_iter().map(|found| (found, format!("no GPU here{passed_over}"))));
-    order
+    let passed_over = if software.is_empty() { "" } else { " except a software adapter" };
+    let reason = |found: &Found| format!("{}, no CUDA device", with_article(found.kind.name()));
+    let cuda = of("cuda").map(|found| (found, "a CUDA device".to_owned()));
+    let gpus = gpus.into_iter().map(|found| (found, reason(found)));
+    let processor = of("cpu").map(|found| (found, format!("no GPU here{passed_over}")));
+    cuda.chain(gpus).chain(processor).collect()
 }
 
 /// `an integrated GPU`, `a discrete GPU`.
@@ -110,7 +106,8 @@ fn family(found: &Found) -> &str {
 
 /// Devices as an error message lists them.
 fn in_words<'a>(found: impl IntoIterator<Item = &'a Found>) -> String {
-    let words = found.into_iter().map(|found| format!("{} ({}, {})", found.name, found.adapter, found.kind));
+    let words =
+        found.into_iter().map(|found| format!("{} ({}, {})", found.name, found.adapter, found.kind.name()));
     words.collect::<Vec<_>>().join("; ")
 }
 

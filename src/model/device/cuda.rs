@@ -7,10 +7,9 @@
 use std::env;
 use std::path::Path;
 
-use burn::backend::DispatchDevice;
 use burn::tensor::{Device, DeviceType};
 
-use super::{DeviceError, Found, Type};
+use super::{DeviceError, Found, FreeMemory, Type, free_memory};
 use crate::model::io::catch_panic::guard;
 
 /// The CUDA devices of this machine, numbered from `cuda:0`; opens none.
@@ -34,31 +33,21 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
             looked,
         });
     }
-    let refused = |reason: String| {
-        let (name, adapter) = (found.name.clone(), found.adapter.clone());
-        DeviceError::Refused { name, adapter, reason }
-    };
     let device = device(found);
-    let opened = guard(|| device.sync());
-    match opened {
-        Ok(Ok(())) => Ok(device),
-        Ok(Err(error)) => Err(refused(format!("{error:?}"))),
-        Err(panic_message) => Err(refused(panic_message)),
-    }
+    let opened = guard(|| device.sync().map_err(|error| format!("{error:?}")));
+    opened.flatten().map_err(|reason| found.refused(reason))?;
+    Ok(device)
 }
 
 /// Adds the name and memory of the device, for which it has to be opened; unchanged if it does not open.
 pub(super) fn describe(found: Found) -> Found {
     let properties = guard(|| {
         let device = device(&found);
-        let adapter = device.identity()?.name;
-        let DispatchDevice::Cube(cube) = device.as_dispatch() else { return None };
-        let memory = cube.client().properties().memory.clone();
-        Some((adapter, memory.max_page_size, memory.max_memory()))
+        Some((device.identity()?.name, free_memory(&device)?))
     });
     match properties {
-        Ok(Some((adapter, page, memory))) => {
-            Found { adapter, max_buffer: Some(page), max_binding: Some(page), memory, ..found }
+        Ok(Some((adapter, FreeMemory { tensor, all }))) => {
+            Found { adapter, max_buffer: Some(tensor), max_binding: Some(tensor), memory: all, ..found }
         }
         _ => found,
     }

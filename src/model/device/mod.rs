@@ -27,42 +27,31 @@ pub use check::{Check, CheckError, check};
 pub use choice::{Choice, choose, is_name};
 pub use kernel_cache::keep_kernels;
 pub use memory::{free_main_memory, main_memory};
-pub use silence_drivers::quiet_drivers;
+pub use silence_drivers::silence_drivers;
 
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::model::ops::gpu::gpu_of;
 
-/// What kind of hardware a device is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Type {
-    /// A graphics card with its own memory.
-    DiscreteGpu,
-    /// A GPU that shares the processor's memory.
-    IntegratedGpu,
-    /// A GPU passed through to a virtual machine.
-    VirtualGpu,
-    /// The driver does not say.
-    #[default]
-    Unknown,
-    /// A GPU emulated on the processor: for tests, not for work.
-    Software,
-    /// The processor itself.
-    Cpu,
-}
-
-impl std::fmt::Display for Type {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::DiscreteGpu => "discrete GPU",
-            Self::IntegratedGpu => "integrated GPU",
-            Self::VirtualGpu => "virtual GPU",
-            Self::Unknown => "unknown type",
-            Self::Software => "software",
-            Self::Cpu => "processor",
-        })
+listed! {
+    /// What kind of hardware a device is, the best first.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Type {
+        /// A graphics card with its own memory.
+        DiscreteGpu: "discrete GPU";
+        /// A GPU that shares the processor's memory.
+        IntegratedGpu: "integrated GPU";
+        /// A GPU passed through to a virtual machine.
+        VirtualGpu: "virtual GPU";
+        /// The driver does not say.
+        #[default]
+        Unknown: "unknown type";
+        /// A GPU emulated on the processor: for tests, not for work.
+        Software: "software";
+        /// The processor itself.
+        Cpu: "processor";
     }
 }
 
@@ -86,6 +75,13 @@ pub struct Found {
     pub max_binding: Option<u64>,
     /// Memory in bytes; absent where the API does not say.
     pub memory: Option<u64>,
+}
+
+impl Found {
+    /// The error that it does not open.
+    fn refused(&self, reason: String) -> DeviceError {
+        DeviceError::Refused { name: self.name.clone(), adapter: self.adapter.clone(), reason }
+    }
 }
 
 /// Why a device could not be opened. A message about a name lists the devices there are.

@@ -11,7 +11,7 @@
     clippy::disallowed_methods,
     reason = "environment variables are shared by threads; the caller has none yet"
 )]
-pub unsafe fn quiet_drivers() {
+pub unsafe fn silence_drivers() {
     let is_unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
     let variables = ["XDG_RUNTIME_DIR", "NODEVICE_SELECT", "MESA_VK_DEVICE_SELECT", "DRI_PRIME"];
     if cfg!(target_os = "linux") && variables.into_iter().all(is_unset) {
