@@ -157,13 +157,13 @@ fn grad_z(y: &[f32], grad_y: &[f32], at: usize, #[comptime] activation: Activati
 
 #[cfg(test)]
 mod gpu_tests {
-    use burn::tensor::{DType, Device, TensorData};
+    use burn::tensor::TensorData;
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::close::assert_close_to_largest;
     use crate::gpus::gpus;
+    use crate::model::ops::gpu::check::assert_like_processor;
 
     #[test]
     fn it_is_the_processors_and_so_are_its_gradients() {
@@ -175,23 +175,16 @@ mod gpu_tests {
                 TensorData::new(values, shape)
             });
             for activation in [Activation::None, Activation::Relu, Activation::Tanh] {
-                let of = |device: &Device, dtype: DType| {
-                    let device = device.clone().autodiff();
-                    let x = Tensor::<2>::from_data(x.clone(), (&device, dtype)).require_grad();
-                    let bias = Tensor::<1>::from_data(bias.clone(), (&device, dtype)).require_grad();
+                let what = format!("{activation:?} of {rows} x {columns}");
+                assert_like_processor(gpus(), what, &[2e-6; 3], |device, dtype| {
+                    let x = Tensor::<2>::from_data(x.clone(), (device, dtype)).require_grad();
+                    let bias = Tensor::<1>::from_data(bias.clone(), (device, dtype)).require_grad();
                     let y = biased(x.clone(), bias.clone(), activation);
                     let gradients = (y.clone() + 1.0).square().sum().backward(); // not 0 where a ReLU is 0
                     let grad_x = x.grad(&gradients).expect("a gradient").into_data();
                     let grad_bias = bias.grad(&gradients).expect("a gradient").into_data();
-                    [y.into_data(), grad_x, grad_bias].map(|data| data.iter::<f64>().collect::<Vec<_>>())
-                };
-                let expected = of(&Device::flex(), DType::F64);
-                for (name, device) in gpus() {
-                    for (found, expected) in of(&device, DType::F32).into_iter().zip(&expected) {
-                        let what = format!("{activation:?} of {rows} x {columns} on {name}");
-                        assert_close_to_largest(what, found, expected.clone(), 2e-6);
-                    }
-                }
+                    vec![y.into_data(), grad_x, grad_bias]
+                });
             }
         }
     }

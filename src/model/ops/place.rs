@@ -106,43 +106,31 @@ pub(crate) fn take<I: Numeric>(
 
 #[cfg(test)]
 mod gpu_tests {
-    use burn::tensor::Device;
-
     use super::*;
     use crate::gpus::gpus;
+    use crate::model::ops::gpu::check::assert_like_processor;
 
     #[test]
     fn rows_go_where_the_processor_places_them_and_so_do_their_gradients() {
-        for (name, gpu) in gpus() {
-            for (images, n, width) in [(1, 1, 1), (1, 7, 3), (3, 301, 1), (5, 49, 32)] {
-                // Every image steps through the rows by another stride, coprime to their number.
-                let places: Vec<_> = (0..images * n).map(|at| at % n * (2 + at / n * n) % n).collect();
-                let order: Vec<_> = places[..n].iter().map(|&k| k as i32).collect();
-                let run = |device: &Device, placing: bool| {
-                    let values = |len: usize| (0..len).map(|x| (x as f32 * 0.37).sin()).collect::<Vec<_>>();
-                    let tensor = |rows: usize| TensorData::new(values(rows * width), [rows, width]);
-                    let device = device.clone().autodiff();
-                    let rows = Tensor::<2>::from_data(tensor(n), &device).require_grad();
-                    let order = || Tensor::from_data(TensorData::new(order.clone(), [n]), &device);
+        for (images, n, width) in [(1, 1, 1), (1, 7, 3), (3, 301, 1), (5, 49, 32)] {
+            // Every image steps through the rows by another stride, coprime to their number.
+            let places: Vec<_> = (0..images * n).map(|at| at % n * (2 + at / n * n) % n).collect();
+            let order: Vec<_> = places[..n].iter().map(|&k| k as i32).collect();
+            for placing in [true, false] {
+                let what = format!("{images} x {n} x {width}, {placing}");
+                assert_like_processor(gpus(), what, &[0.0, 1e-6], |device, dtype| {
+                    let tensor = |rows: usize| {
+                        let values = (0..rows * width).map(|x| (x as f32 * 0.37).sin()).collect::<Vec<_>>();
+                        Tensor::<2>::from_data(TensorData::new(values, [rows, width]), (device, dtype))
+                    };
+                    let rows = tensor(n).require_grad();
+                    let order = || Tensor::from_data(TensorData::new(order.clone(), [n]), device);
                     let placed =
                         if placing { place(rows.clone(), order()) } else { look_up(rows.clone(), &places) };
-                    let [moved, _] = placed.dims();
-                    let gradients =
-                        (placed.clone() * Tensor::from_data(tensor(moved), &device)).sum().backward();
+                    let gradients = (placed.clone() * tensor(placed.dims()[0])).sum().backward();
                     let grad_rows = rows.grad(&gradients).expect("a gradient");
-                    [placed.inner(), grad_rows]
-                        .map(|found| found.into_data().try_into_vec::<f32>().expect("float32"))
-                };
-                for placing in [true, false] {
-                    let (found, expected) = (run(&gpu, placing), run(&Device::flex(), placing));
-                    assert_eq!(found[0], expected[0], "{name}: {images} x {n} x {width}");
-                    for (found, expected) in found[1].iter().zip(&expected[1]) {
-                        assert!(
-                            (found - expected).abs() < 1e-6,
-                            "{name}: {images} x {n} x {width}, gradient"
-                        );
-                    }
-                }
+                    vec![placed.into_data(), grad_rows.into_data()]
+                });
             }
         }
     }

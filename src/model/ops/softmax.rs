@@ -188,55 +188,42 @@ fn backward(
 
 #[cfg(test)]
 mod gpu_tests {
-    use burn::tensor::{DType, Device, TensorData};
+    use burn::tensor::TensorData;
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::close::assert_close_to_largest;
     use crate::gpus::gpus;
+    use crate::model::ops::gpu::check::assert_like_processor;
 
     #[test]
     fn it_is_the_processors_and_so_are_its_gradients() {
         let mut rng = ChaCha8Rng::seed_from_u64(9);
-        for (name, device) in gpus() {
-            for (shape, scale, has_extra, transposed) in [
-                ([3, 1, 49], 1.0, false, false),
-                ([2, 5, 196], 0.3, false, true),
-                ([3, 4, 300], 1.0, true, true),
-                ([2, 3, 1], 5.0, true, false),
-                ([1, 2, 130], 6.0, true, false),
-            ] {
-                let [images, queries, n] = shape;
-                let mut draw =
-                    |count: usize| (0..count).map(|_| rng.random_range(-3.0_f32..3.0)).collect::<Vec<_>>();
-                let (logits, extra, cotangent) =
-                    (draw(images * queries * n), draw(queries), draw(images * queries * n));
-                let of = |device: &Device, dtype: DType| {
-                    let put = |values: &[f32], shape| {
-                        Tensor::<3>::from_data(
-                            TensorData::new(values.to_vec(), shape),
-                            (&device.clone().autodiff(), dtype),
-                        )
-                    };
-                    let memory_shape = if transposed { [images, n, queries] } else { shape };
-                    let input = put(&logits, memory_shape).require_grad();
-                    let side = put(&extra, [1, 1, queries]).require_grad();
-                    let logits = if transposed { input.clone().swap_dims(1, 2) } else { input.clone() };
-                    let found = softmax(logits, scale, has_extra.then(|| side.clone().reshape([queries])));
-                    let gradients = (found.clone() * put(&cotangent, shape)).sum().backward();
-                    let mut made =
-                        vec![found.into_data(), input.grad(&gradients).expect("a gradient").into_data()];
-                    made.extend(side.grad(&gradients).map(Tensor::into_data));
-                    made.into_iter().map(|data| data.iter::<f64>().collect::<Vec<_>>()).collect::<Vec<_>>()
-                };
-                let (found, expected) = (of(&device, DType::F32), of(&Device::flex(), DType::F64));
-                assert_eq!(found.len(), 2 + usize::from(has_extra));
-                for (found, expected) in found.into_iter().zip(expected) {
-                    let what = format!("{shape:?} by {scale}, extra {has_extra}, on {name}");
-                    assert_close_to_largest(what, found, expected, 1e-5);
-                }
-            }
+        for (shape, scale, has_extra, transposed) in [
+            ([3, 1, 49], 1.0, false, false),
+            ([2, 5, 196], 0.3, false, true),
+            ([3, 4, 300], 1.0, true, true),
+            ([2, 3, 1], 5.0, true, false),
+            ([1, 2, 130], 6.0, true, false),
+        ] {
+            let [images, queries, n] = shape;
+            let mut draw = |shape: [usize; 3]| {
+                let values = (0..shape.iter().product()).map(|_| rng.random_range(-3.0_f32..3.0));
+                TensorData::new(values.collect::<Vec<_>>(), shape)
+            };
+            let memory_shape = if transposed { [images, n, queries] } else { shape };
+            let (logits, extra, cotangent) = (draw(memory_shape), draw([1, 1, queries]), draw(shape));
+            let what = format!("{shape:?} by {scale}, extra {has_extra}");
+            let shares = vec![1e-5; 2 + usize::from(has_extra)];
+            assert_like_processor(gpus(), what, &shares, |device, dtype| {
+                let put = |data: &TensorData| Tensor::<3>::from_data(data.clone(), (device, dtype));
+                let (input, side) = (put(&logits).require_grad(), put(&extra).require_grad());
+                let logits = if transposed { input.clone().swap_dims(1, 2) } else { input.clone() };
+                let found = softmax(logits, scale, has_extra.then(|| side.clone().reshape([queries])));
+                let gradients = (found.clone() * put(&cotangent)).sum().backward();
+                let grad_input = input.grad(&gradients).expect("a gradient");
+                [found, grad_input].into_iter().chain(side.grad(&gradients)).map(Tensor::into_data).collect()
+            });
         }
     }
 }

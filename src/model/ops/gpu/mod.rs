@@ -2,6 +2,8 @@
 //! ([`fold`]); sums of [`columns`]; one launch over tensors of different lengths ([`multi_tensor`]); host memory for uploads
 //! ([`page_locked()`]).
 
+#[cfg(test)]
+pub(crate) mod check;
 pub(crate) mod columns;
 pub(crate) mod fold;
 pub(crate) mod multi_tensor;

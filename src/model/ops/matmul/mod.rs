@@ -133,13 +133,13 @@ fn sum_broadcast(gradient: CubeTensor, factor: &CubeTensor) -> CubeTensor {
 
 #[cfg(test)]
 mod gpu_tests {
-    use burn::tensor::{Device, TensorData};
+    use burn::tensor::TensorData;
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::close::assert_close_to_largest;
     use crate::gpus::gpus;
+    use crate::model::ops::gpu::check::assert_like_processor;
     use crate::model::ops::gpu::cube;
 
     #[test]
@@ -188,45 +188,26 @@ mod gpu_tests {
             ("two numbers", [1, 1, 1], [2, 1, 1], matmul),
         ];
         let mut rng = ChaCha8Rng::seed_from_u64(5);
-        for (name, device) in gpus() {
-            for (what, left, right, product) in cases {
-                let [left, right] = [left, right].map(|shape| {
-                    let count = shape.iter().product();
-                    let values = (0..count).map(|_| rng.random_range(-1.0_f32..1.5)).collect::<Vec<_>>();
-                    TensorData::new(values, shape)
-                });
-                for wanted in [[true, true], [false, true], [true, false], [false, false]] {
-                    let of = |device: &Device, dtype: DType| {
-                        let given = [&left, &right].map(|data| {
-                            Tensor::<3>::from_data(data.clone(), (&device.clone().autodiff(), dtype))
-                        });
-                        let [a, b] = [0, 1].map(|at| match wanted[at] {
-                            true => given[at].clone().require_grad(),
-                            false => given[at].clone(),
-                        });
-                        let found = product(a.clone(), b.clone());
-                        let mut made = vec![found.clone().into_data()];
-                        if wanted.contains(&true) {
-                            let gradients = (found.clone() * found).sum().backward();
-                            made.extend(
-                                [a, b].iter().filter_map(|x| x.grad(&gradients)).map(Tensor::into_data),
-                            );
-                        }
-                        made.into_iter()
-                            .map(|data| data.iter::<f64>().collect::<Vec<_>>())
-                            .collect::<Vec<_>>()
-                    };
-                    let (found, expected) = (of(&device, DType::F32), of(&Device::flex(), DType::F64));
-                    assert_eq!(found.len(), expected.len());
-                    for (found, expected) in found.into_iter().zip(expected) {
-                        assert_close_to_largest(
-                            format!("{what}, {wanted:?}, on {name}"),
-                            found,
-                            expected,
-                            2e-6,
-                        );
+        for (what, left, right, product) in cases {
+            let factors = [left, right].map(|shape| {
+                let values = (0..shape.iter().product()).map(|_| rng.random_range(-1.0_f32..1.5));
+                TensorData::new(values.collect::<Vec<_>>(), shape)
+            });
+            for wanted in [[true, true], [false, true], [true, false], [false, false]] {
+                let shares = vec![2e-6; 1 + wanted.iter().filter(|wanted| **wanted).count()];
+                assert_like_processor(gpus(), format!("{what}, {wanted:?}"), &shares, |device, dtype| {
+                    let [a, b] = [0, 1].map(|at| {
+                        let factor = Tensor::<3>::from_data(factors[at].clone(), (device, dtype));
+                        if wanted[at] { factor.require_grad() } else { factor }
+                    });
+                    let found = product(a.clone(), b.clone());
+                    let mut made = vec![found.clone().into_data()];
+                    if wanted.contains(&true) {
+                        let gradients = (found.clone() * found).sum().backward();
+                        made.extend([a, b].iter().filter_map(|x| x.grad(&gradients)).map(Tensor::into_data));
                     }
-                }
+                    made
+                });
             }
         }
     }
