@@ -8,19 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{Plan, Pretraining};
 use crate::model::io::array::Tensor;
-use crate::model::io::block;
+use crate::model::io::{Format, block};
 use crate::model::train::optim::AdamW;
 use crate::model::train::run::checkpoint::{arrays, from_bytes, to_bytes};
 
 const KEY: &str = "ssmprobe-pretraining";
-const FORMAT: u64 = 1;
 const PARAMS: &str = "params/";
 const ADAM: &str = "adam/";
 
 /// The metadata of the file, as JSON.
 #[derive(Serialize, Deserialize)]
 struct Header {
-    format: u64,
+    format: Format<1>,
     step: usize,
     /// Word position of the masks' generator, as a string: JSON readers would round the number.
     masks: String,
@@ -37,7 +36,7 @@ impl Pretraining {
             tensors.extend(named);
         }
         let masks = self.masks.get_word_pos().to_string();
-        to_bytes(&tensors, KEY, &Header { format: FORMAT, step: self.step, masks })
+        to_bytes(&tensors, KEY, &Header { format: Format, step: self.step, masks })
     }
 
     /// The pre-training of `plan` that [`save`](Self::save) wrote.
@@ -45,11 +44,8 @@ impl Pretraining {
     /// # Errors
     /// A message, if the bytes are truncated, of a plan with other sizes, or not a checkpoint of a pre-training.
     pub fn restore(plan: &Plan, device: &Device, bytes: &[u8]) -> Result<Self, String> {
-        let (tensors, Header { format, step, masks }) =
+        let (tensors, Header { format: Format, step, masks }) =
             from_bytes(bytes, KEY, "it is not a pre-training checkpoint")?;
-        if format != FORMAT {
-            return Err(format!("its format is {format}; this program reads {FORMAT}"));
-        }
         if step > plan.steps {
             return Err(format!("it is at step {step}, but the pre-training has {} steps", plan.steps));
         }
