@@ -171,19 +171,11 @@ mod tests {
         assert_eq!(rows[0], [text("=1+1"), Field::Double(0.1 + 0.2), Field::Null, Field::Int(1)]);
         assert_eq!(rows[1], [Field::Null, Field::Double(-0.0), Field::Float(0.1), Field::Int(0)]);
         assert_eq!(rows[2], [text("ä,\"b\"\n"), Field::Null, Field::Float(f32::MAX), Field::Null]);
-        let names: Vec<String> = reader
-            .metadata()
-            .file_metadata()
-            .schema_descr()
-            .columns()
-            .iter()
-            .map(|c| c.name().to_owned())
-            .collect();
+        let columns = reader.metadata().file_metadata().schema_descr().columns();
+        let names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
         assert_eq!(names, ["name", "name 2", "=single", "right"]);
         let empty = parquet(&[Column::new("a", Values::Text(Vec::new()))], &[]).unwrap();
-        assert_eq!(
-            SerializedFileReader::new(Bytes::from(empty)).unwrap().get_row_iter(None).unwrap().count(),
-            0
-        );
+        let empty = SerializedFileReader::new(Bytes::from(empty)).unwrap();
+        assert_eq!(empty.get_row_iter(None).unwrap().count(), 0);
     }
 }

@@ -99,17 +99,6 @@ mod tests {
     use super::*;
     use crate::model::io::atomic_file::{make_folder, write, write_folder};
 
-    #[test]
-    fn only_own_temporary_files_are_tidied_away() {
-        let folder = tempfile::tempdir().unwrap();
-        let [own, other] = [".ssmprobe-ab12", ".tmp-of-another"].map(|name| folder.path().join(name));
-        for path in [&own, &other] {
-            std::fs::write(path, "").unwrap();
-        }
-        tidy(folder.path(), Duration::ZERO).unwrap();
-        assert!(!own.exists() && other.exists());
-    }
-
     #[cfg(unix)]
     #[test]
     fn a_folder_that_a_kill_left_goes_and_one_that_is_written_into_stays() {
@@ -140,15 +129,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_before_the_clock_was_set_back_is_tidied_away_too() {
+    fn own_files_are_tidied_away_also_from_before_the_clock_was_set_back_and_those_of_others_stay() {
         let folder = tempfile::tempdir().unwrap();
+        let [own, other] = [".ssmprobe-ab12", ".tmp-of-another"].map(|name| folder.path().join(name));
         let hour = Duration::from_hours(1);
         let now = SystemTime::now();
         for (time, stays) in [(now, true), (now - hour, false), (now + hour, false)] {
-            let path = folder.path().join(".ssmprobe-ab12");
-            std::fs::File::create(&path).unwrap().set_modified(time).unwrap();
+            for path in [&own, &other] {
+                std::fs::File::create(path).unwrap().set_modified(time).unwrap();
+            }
             tidy(folder.path(), hour / 2).unwrap();
-            assert_eq!(path.exists(), stays, "{time:?}, and it is {now:?}");
+            assert_eq!((own.exists(), other.exists()), (stays, true), "{time:?}, and it is {now:?}");
         }
     }
 }

@@ -44,10 +44,6 @@ pub struct Pass {
 }
 
 impl PoolRequest {
-    fn pools(&self) -> usize {
-        self.rule.pools()
-    }
-
     /// Number of outputs of one pool of one image.
     fn row(&self, width: usize) -> usize {
         width + usize::from(self.rule.counts())
@@ -55,7 +51,7 @@ impl PoolRequest {
 
     /// Number of outputs of all pools of one image.
     fn size(&self, width: usize) -> usize {
-        self.pools() * self.row(width)
+        self.rule.pools() * self.row(width)
     }
 
     /// Whether there is anything to take a gradient of.
@@ -71,7 +67,7 @@ impl Pass {
         let tokens = Tokens::new(tokens);
         let (n, width) = (tokens.count, tokens.width);
         let queries: Vec<f32> = requests.iter().flat_map(|request| request.queries.iter().copied()).collect();
-        let pools: usize = requests.iter().map(PoolRequest::pools).sum();
+        let pools: usize = requests.iter().map(|request| request.rule.pools()).sum();
         let pool_image = |image: usize| {
             let scores = if queries.is_empty() { vec![] } else { tokens.scores(image, &queries) }; // [Q, N]
             let mut scores = scores.as_slice();
@@ -165,7 +161,7 @@ impl Pass {
         let mut grad_weights = grad_weights.as_slice();
         let mut grad_scores = vec![];
         for (&at, sums) in active.iter().zip(sums.iter_mut()) {
-            let (own, others) = grad_weights.split_at(self.requests[at].pools() * n);
+            let (own, others) = grad_weights.split_at(self.requests[at].rule.pools() * n);
             grad_weights = others;
             let cotangents = self.vjps[image][at](own);
             sums.gains.iter_mut().zip(cotangents.gains).for_each(|(sum, x)| *sum += x);
@@ -196,7 +192,7 @@ fn outputs_of_image(
     let mut pools = pooled.chunks_exact(width).zip(weights.chunks_exact(n));
     let mut outputs = Vec::with_capacity(requests.iter().map(|request| request.size(width)).sum());
     for request in requests {
-        for (pooled, weights) in pools.by_ref().take(request.pools()) {
+        for (pooled, weights) in pools.by_ref().take(request.rule.pools()) {
             outputs.extend_from_slice(pooled);
             outputs.extend(request.rule.counts().then(|| weights.iter().sum::<f64>() as f32));
         }

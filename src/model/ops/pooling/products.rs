@@ -130,17 +130,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn what_stands_beside_a_query_changes_no_bit_of_it() {
-        let (width, rows, count) = (83, 7, 6);
-        let (tokens, queries) = (values(rows * width, 1), values(count * width, 2));
-        let mut together = vec![0.0; count * ROWS];
-        dots(&tokens, &queries, width, &mut together);
-        for q in 0..count {
-            let mut alone = vec![0.0; ROWS];
-            dots(&tokens, &queries[q * width..(q + 1) * width], width, &mut alone);
-            assert_eq!(alone[..rows], together[q * ROWS..q * ROWS + rows]);
-        }
-    }
 }
