@@ -73,7 +73,7 @@ pub fn write(path: &Path, order: &HandOrder) -> Result<(), OrderFileError> {
         false => {
             let mut bytes = Vec::new();
             let tokens: Vec<i64> = order.tokens().iter().map(|&token| token.into()).collect();
-            npz::write_whole(&mut bytes, NAME, &tokens)
+            npz::write_int64(&mut bytes, NAME, &tokens)
                 .map_err(|error| failed(std::io::Error::other(error)))?;
             bytes
         }
@@ -249,7 +249,7 @@ mod tests {
         assert!(read(&absent).unwrap_err().to_string().contains("mine.npz: the order cannot be read"));
         let other = folder.path().join("other.npz");
         let mut bytes = Vec::new();
-        npz::write_whole(&mut bytes, "plan", &[1, 0]).unwrap();
+        npz::write_int64(&mut bytes, "plan", &[1, 0]).unwrap();
         std::fs::write(&other, bytes).unwrap();
         assert!(read(&other).unwrap_err().to_string().contains("it has the arrays plan, expected `order`"));
     }

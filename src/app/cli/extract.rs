@@ -15,7 +15,7 @@ use crate::app::submit::{Stage, SubmitFlags, SubmitTarget};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::{self, say};
-use crate::model::backbone::token_spec::{Layer, joined};
+use crate::model::backbone::token_spec::{Layer, comma_separated};
 use crate::model::data::token_cache::SHARD;
 use crate::model::{backbone, data};
 
@@ -97,6 +97,6 @@ pub fn verb(
 ) -> anyhow::Result<Vec<String>> {
     let own = ["extract".to_owned(), format!("--backbone={backbone}"), format!("--data={data}")];
     let device = format!("--device={device}");
-    let layers = (!layers.is_empty()).then(|| format!("--layers={}", joined(layers)));
+    let layers = (!layers.is_empty()).then(|| format!("--layers={}", comma_separated(layers)));
     Ok(own.into_iter().chain([device]).chain(layers).chain(tokens.words().map_err(Usage)?).collect())
 }

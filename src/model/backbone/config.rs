@@ -156,7 +156,7 @@ impl Config {
     }
 
     fn parse(family: &'static Family, fields: &Fields) -> Result<Self, ConfigError> {
-        let (dialect, defaults) = (family.dialect, &family.defaults);
+        let (schema, defaults) = (family.schema, &family.defaults);
         let width = fields.count("hidden_size", defaults.width, 1..=16_384)?;
         let heads = fields.count("num_attention_heads", defaults.heads, 1..=1024)?;
         if !width.is_multiple_of(heads) {
@@ -165,13 +165,13 @@ impl Config {
         if fields.count("num_channels", 3, 1..=1024)? != 3 {
             return Err(fields.error("num_channels", "3 (red, green, blue)"));
         }
-        let gated = match dialect {
+        let gated = match schema {
             ConfigSchema::Dinov2 => fields.flag("use_swiglu_ffn", false)?,
             ConfigSchema::Dinov3 => fields.flag("use_gated_mlp", false)?,
             ConfigSchema::Eva02 => true,
             ConfigSchema::Vit | ConfigSchema::Beit | ConfigSchema::Clip => false,
         };
-        let mlp_dim = match dialect {
+        let mlp_dim = match schema {
             ConfigSchema::Dinov2 => {
                 let wide = (width as f64 * fields.number("mlp_ratio", 4.0, 0.0..=64.0)?) as usize;
                 // SwiGLU keeps two thirds, rounded up to a multiple of 8.
@@ -187,8 +187,8 @@ impl Config {
         if (0..2).any(|axis| image[axis] < patch[axis]) {
             return Err(fields.error("image_size", format!("at least one patch of {patch:?}")));
         }
-        let beit = dialect == ConfigSchema::Beit;
-        let eva02 = dialect == ConfigSchema::Eva02;
+        let beit = schema == ConfigSchema::Beit;
+        let eva02 = schema == ConfigSchema::Eva02;
         let rotary = rotary(fields, family.positions)?;
         if rotary.is_some() && !(width / heads).is_multiple_of(4) {
             let supported = format!("a divisor of hidden_size / 4 = {width} / 4, for rotary positions");
@@ -201,7 +201,7 @@ impl Config {
             heads,
             mlp_dim,
             gated,
-            activation: match dialect {
+            activation: match schema {
                 // Whatever `hidden_act` says.
                 ConfigSchema::Dinov2 if gated => Activation::Silu,
                 _ => activation(fields, defaults.activation)?,
@@ -214,7 +214,7 @@ impl Config {
                 PrefixKind::Registers(count) => fields.count("num_register_tokens", count, 0..=1024)?,
                 PrefixKind::Distillation => 1,
             },
-            biases: biases(fields, dialect)?,
+            biases: biases(fields, schema)?,
             absolute: match family.positions {
                 Positions::Absolute(kernel) | Positions::RotaryAndAbsolute(kernel) => Some(kernel),
                 Positions::Relative(kernel) => {
@@ -227,7 +227,7 @@ impl Config {
             rotary,
             attention_norm: eva02 && fields.flag("use_attention_norm", false)?,
             mlp_norm: eva02 && fields.flag("use_mlp_norm", false)?,
-            layer_scale: match dialect {
+            layer_scale: match schema {
                 ConfigSchema::Dinov2 | ConfigSchema::Dinov3 => true,
                 ConfigSchema::Beit => fields.number("layer_scale_init_value", 0.1, -1e9..=1e9)? > 0.0,
                 ConfigSchema::Vit | ConfigSchema::Clip | ConfigSchema::Eva02 => false,
@@ -271,54 +271,7 @@ impl Config {
     pub fn grid(&self) -> Grid {
         Grid::new(self.image[0] / self.patch[0], self.image[1] / self.patch[1])
     }
-}
 
-fn activation(fields: &Fields, default: Activation) -> Result<Activation, ConfigError> {
-    let Some(name) = fields.map.get("hidden_act") else { return Ok(default) };
-    let found = ACTIVATIONS.iter().find(|(known, _)| Some(*known) == name.as_str());
-    found.map(|found| found.1).ok_or_else(|| {
-        let known: Vec<&str> = ACTIVATIONS.iter().map(|(known, _)| *known).collect();
-        fields.error("hidden_act", known.join(", "))
-    })
-}
-
-fn rotary(fields: &Fields, positions: Positions) -> Result<Option<Rotary>, ConfigError> {
-    let base = |default| fields.number("rope_theta", default, 1e-3..=1e12);
-    Ok(match positions {
-        Positions::Rotary => Some(Rotary::Centred { base: base(100.0)? }),
-        Positions::RotaryAndAbsolute(_) => {
-            let reference = fields.count("rope_reference_size", 16, 1..=16_384)?;
-            Some(Rotary::Counted { base: base(10_000.0)?, reference })
-        }
-        Positions::Absolute(_) | Positions::Relative(_) => None,
-    })
-}
-
-fn biases(fields: &Fields, dialect: ConfigSchema) -> Result<Biases, ConfigError> {
-    let all = Biases { qkv: [true; 3], out: true, mlp: true };
-    Ok(match dialect {
-        ConfigSchema::Vit | ConfigSchema::Dinov2 => {
-            Biases { qkv: [fields.flag("qkv_bias", true)?; 3], ..all }
-        }
-        ConfigSchema::Beit => Biases { qkv: [true, false, true], ..all },
-        ConfigSchema::Eva02 => {
-            let bias = fields.flag("qkv_bias", true)?;
-            Biases { qkv: [bias, false, bias], ..all }
-        }
-        ConfigSchema::Dinov3 => Biases {
-            qkv: [
-                fields.flag("query_bias", true)?,
-                fields.flag("key_bias", false)?,
-                fields.flag("value_bias", true)?,
-            ],
-            out: fields.flag("proj_bias", true)?,
-            mlp: fields.flag("mlp_bias", true)?,
-        },
-        ConfigSchema::Clip => all,
-    })
-}
-
-impl Config {
     /// Checks that `layer` exists, and that `joined` layers end at it, the embeddings counted as layer 0.
     pub fn check_layer(&self, layer: usize, joined: usize) -> Result<(), BackboneError> {
         match layer {
@@ -349,4 +302,49 @@ impl Config {
         }
         Ok(grid)
     }
+}
+
+fn activation(fields: &Fields, default: Activation) -> Result<Activation, ConfigError> {
+    let Some(name) = fields.map.get("hidden_act") else { return Ok(default) };
+    let found = ACTIVATIONS.iter().find(|(known, _)| Some(*known) == name.as_str());
+    found.map(|found| found.1).ok_or_else(|| {
+        let known: Vec<&str> = ACTIVATIONS.iter().map(|(known, _)| *known).collect();
+        fields.error("hidden_act", known.join(", "))
+    })
+}
+
+fn rotary(fields: &Fields, positions: Positions) -> Result<Option<Rotary>, ConfigError> {
+    let base = |default| fields.number("rope_theta", default, 1e-3..=1e12);
+    Ok(match positions {
+        Positions::Rotary => Some(Rotary::Centred { base: base(100.0)? }),
+        Positions::RotaryAndAbsolute(_) => {
+            let reference = fields.count("rope_reference_size", 16, 1..=16_384)?;
+            Some(Rotary::Counted { base: base(10_000.0)?, reference })
+        }
+        Positions::Absolute(_) | Positions::Relative(_) => None,
+    })
+}
+
+fn biases(fields: &Fields, schema: ConfigSchema) -> Result<Biases, ConfigError> {
+    let all = Biases { qkv: [true; 3], out: true, mlp: true };
+    Ok(match schema {
+        ConfigSchema::Vit | ConfigSchema::Dinov2 => {
+            Biases { qkv: [fields.flag("qkv_bias", true)?; 3], ..all }
+        }
+        ConfigSchema::Beit => Biases { qkv: [true, false, true], ..all },
+        ConfigSchema::Eva02 => {
+            let bias = fields.flag("qkv_bias", true)?;
+            Biases { qkv: [bias, false, bias], ..all }
+        }
+        ConfigSchema::Dinov3 => Biases {
+            qkv: [
+                fields.flag("query_bias", true)?,
+                fields.flag("key_bias", false)?,
+                fields.flag("value_bias", true)?,
+            ],
+            out: fields.flag("proj_bias", true)?,
+            mlp: fields.flag("mlp_bias", true)?,
+        },
+        ConfigSchema::Clip => all,
+    })
 }

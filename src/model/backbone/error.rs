@@ -1,7 +1,6 @@
 //! Why a backbone cannot be opened, or cannot read an image.
 
-use super::config::ConfigError;
-use super::config::PATCH_LIMIT;
+use super::config::{ConfigError, PATCH_LIMIT};
 use super::order::MaeOrder;
 use super::weights::WeightsError;
 

@@ -20,7 +20,7 @@ pub struct Family {
     /// Objects of `config.json` that may hold its fields; the first one present does. Empty: the whole file.
     pub within: &'static [&'static str],
     /// The fields by which its `config.json` describes layers.
-    pub dialect: ConfigSchema,
+    pub schema: ConfigSchema,
     /// The names of its weights.
     pub names: &'static Names,
     /// Whether a CLS token comes before all others.
@@ -117,7 +117,7 @@ pub const VIT: Family = Family {
     prefix: "vit.",
     beside: &[],
     within: &[],
-    dialect: ConfigSchema::Vit,
+    schema: ConfigSchema::Vit,
     names: &names::VIT,
     cls: true,
     prefix_kind: PrefixKind::None,
@@ -134,7 +134,7 @@ pub const BEIT: Family = Family {
     model_type: "beit",
     name: "BEiT",
     prefix: "beit.",
-    dialect: ConfigSchema::Beit,
+    schema: ConfigSchema::Beit,
     positions: Positions::Relative(Kernel::Bicubic),
     ..VIT
 };
@@ -144,7 +144,7 @@ pub const DINOV2: Family = Family {
     model_type: "dinov2",
     name: "DINOv2",
     prefix: "dinov2.",
-    dialect: ConfigSchema::Dinov2,
+    schema: ConfigSchema::Dinov2,
     names: &names::DINOV2,
     defaults: Defaults { patch: 14, epsilon: 1e-6, ..BASE },
     ..VIT
@@ -166,7 +166,7 @@ pub const DINOV3: Family = Family {
     model_type: "dinov3_vit",
     name: "DINOv3",
     prefix: "",
-    dialect: ConfigSchema::Dinov3,
+    schema: ConfigSchema::Dinov3,
     names: &names::DINOV3,
     prefix_kind: PrefixKind::Registers(0),
     positions: Positions::Rotary,
@@ -179,7 +179,7 @@ pub const EVA02: Family = Family {
     model_type: "eva02",
     name: "EVA-02",
     prefix: "",
-    dialect: ConfigSchema::Eva02,
+    schema: ConfigSchema::Eva02,
     names: &names::EVA02,
     positions: Positions::RotaryAndAbsolute(Kernel::BicubicAntialiased),
     defaults: Defaults { mlp_dim: 2048, patch: 14, activation: Activation::Silu, epsilon: 1e-6, ..BASE },
@@ -194,7 +194,7 @@ pub const CLIP: Family = Family {
     prefix: "vision_model.",
     beside: &["text_model.", "text_projection.", "visual_projection.", "logit_scale", "post_layernorm."],
     within: &["vision_config_dict", "vision_config"],
-    dialect: ConfigSchema::Clip,
+    schema: ConfigSchema::Clip,
     names: &names::CLIP,
     patch_bias: false,
     defaults: Defaults { patch: 32, activation: Activation::QuickGelu, epsilon: 1e-5, ..BASE },

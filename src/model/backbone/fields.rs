@@ -31,7 +31,7 @@ impl Fields<'_> {
         ConfigError::Field { path: self.path.to_owned(), field, found, supported: supported.into() }
     }
 
-    fn within(value: &Value, range: &RangeInclusive<usize>) -> Option<usize> {
+    fn integer(value: &Value, range: &RangeInclusive<usize>) -> Option<usize> {
         value.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| range.contains(n))
     }
 
@@ -44,7 +44,7 @@ impl Fields<'_> {
     ) -> Result<usize, ConfigError> {
         let Some(value) = self.map.get(field) else { return Ok(default) };
         let supported = || self.error(field, format!("{} to {}", range.start(), range.end()));
-        Self::within(value, &range).ok_or_else(supported)
+        Self::integer(value, &range).ok_or_else(supported)
     }
 
     /// `[height, width]`, written so or as one integer for both; `default` for both if absent.
@@ -56,8 +56,8 @@ impl Fields<'_> {
     ) -> Result<[usize; 2], ConfigError> {
         let Some(value) = self.map.get(field) else { return Ok([default; 2]) };
         let sides: Option<Vec<usize>> = match value {
-            Value::Array(sides) => sides.iter().map(|side| Self::within(side, &range)).collect(),
-            side => Self::within(side, &range).map(|side| vec![side; 2]),
+            Value::Array(sides) => sides.iter().map(|side| Self::integer(side, &range)).collect(),
+            side => Self::integer(side, &range).map(|side| vec![side; 2]),
         };
         sides.and_then(|sides| sides.try_into().ok()).ok_or_else(|| {
             self.error(field, format!("{} to {}, or [height, width]", range.start(), range.end()))

@@ -8,8 +8,8 @@
 
 pub(in crate::model) mod activation;
 pub mod arithmetic;
-mod at_once;
 mod batch;
+mod batch_limit;
 pub mod block;
 pub mod config;
 mod error;
@@ -37,7 +37,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use self::arithmetic::Arithmetic;
-use self::at_once::BatchLimit;
+use self::batch_limit::BatchLimit;
 use self::block::Reader;
 use self::config::Config;
 pub use self::error::BackboneError;

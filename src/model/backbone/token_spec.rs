@@ -55,7 +55,7 @@ impl From<Layer> for String {
 }
 
 /// The values separated by commas, as in flags and names.
-pub fn joined(all: &[impl fmt::Display]) -> String {
+pub fn comma_separated(all: &[impl fmt::Display]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
@@ -90,13 +90,12 @@ fn layer(text: &str) -> Result<Option<usize>, &'static str> {
 }
 
 fn size(text: &str) -> Result<usize, &'static str> {
-    let pixels = text.parse::<usize>().ok().filter(|pixels| (1..=8192).contains(pixels));
+    let pixels = text.parse().ok().filter(|pixels| (1..=8192).contains(pixels));
     pixels.ok_or("expected a number of pixels from 1 to 8192")
 }
 
-fn blocks(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|&number| number > 0);
-    number.ok_or_else(|| "expected a number of layers, from 1".to_owned())
+fn blocks(text: &str) -> Result<usize, &'static str> {
+    text.parse().ok().filter(|&number| number > 0).ok_or("expected a number of layers, from 1")
 }
 
 impl TokenSpec {

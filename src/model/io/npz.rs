@@ -29,7 +29,7 @@ pub fn write(to: impl Write, arrays: &Arrays) -> Result<(), NpzError> {
 }
 
 /// As [`write()`], one int64 array `[N]` called `name`.
-pub fn write_whole(to: impl Write, name: &str, numbers: &[i64]) -> Result<(), NpzError> {
+pub fn write_int64(to: impl Write, name: &str, numbers: &[i64]) -> Result<(), NpzError> {
     let view = ArrayViewD::from_shape(IxDyn(&[numbers.len()]), numbers).expect("one axis");
     archive(to, [(name, view)].into_iter())
 }

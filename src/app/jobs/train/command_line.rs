@@ -2,7 +2,7 @@
 
 use super::TrainSettings;
 use crate::app::jobs::extract::TokenSettings;
-use crate::model::backbone::token_spec::{TokenSpec, joined};
+use crate::model::backbone::token_spec::{TokenSpec, comma_separated};
 use crate::model::data::token_cache::Precision;
 
 impl TrainSettings {
@@ -47,8 +47,8 @@ impl TrainSettings {
             text("first-seed", first_seed),
             text("batch", batch),
             rates.is_empty().then(|| text("rate", rate)).flatten(),
-            (!rates.is_empty()).then(|| text("rates", &joined(rates))).flatten(),
-            (!layers.is_empty()).then(|| text("layers", &joined(layers))).flatten(),
+            (!rates.is_empty()).then(|| text("rates", &comma_separated(rates))).flatten(),
+            (!layers.is_empty()).then(|| text("layers", &comma_separated(layers))).flatten(),
             (!protocol.is_paper()).then(|| text("protocol", &protocol.name())).flatten(),
             evaluate_every.as_ref().and_then(|every| text("evaluate-every", every)),
             (!augment.is_none()).then(|| text("augment", augment)).flatten(),

@@ -8,8 +8,8 @@
 
 mod error;
 mod file;
+mod fingerprints;
 pub(super) mod index;
-mod known;
 mod pickle;
 mod safetensors_file;
 mod torch_file;
@@ -223,7 +223,7 @@ impl Weights {
     /// SHA-256 of the weights file in hexadecimal digits; for shards, that of all in the order of their names
     /// (`cat model-*.safetensors | sha256sum`). Computed on first use.
     pub fn fingerprint(&self) -> &str {
-        self.fingerprint.get_or_init(|| known::fingerprint(&self.files))
+        self.fingerprint.get_or_init(|| fingerprints::fingerprint(&self.files))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::app::state::settings::DEVICES;
 use crate::app::window::panels::{PanelContext, UiAction, backbone_options};
 use crate::app::window::widgets::{choice, combo, field, fit};
 use crate::model::backbone::preprocess::augment::Augmentation;
-use crate::model::backbone::token_spec::{TokenSpec, joined};
+use crate::model::backbone::token_spec::{TokenSpec, comma_separated};
 use crate::model::train::protocol::Protocol;
 use crate::viz::heading::capitalised;
 
@@ -262,7 +262,7 @@ fn list<T: Display>(
     read: &dyn Fn(&str) -> Option<T>,
 ) -> bool {
     ui.label(name);
-    let mut text = typed.take().unwrap_or_else(|| joined(values));
+    let mut text = typed.take().unwrap_or_else(|| comma_separated(values));
     let edit = TextEdit::singleline(&mut text).hint_text(hint).desired_width(COMBO_PX);
     let edit = field(ui, name, edit).on_hover_text(about);
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
