@@ -3,31 +3,22 @@
 //! approximation with `s = 2 sqrt(2 / pi) (x + 0.044715 x^3)`, because `(1 + tanh u) / 2 = sigmoid(2 u)`.
 
 use burn::backend::Flex;
-use burn::tensor::{DType, Tensor, activation};
+use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-use crate::model::ops::cpu::{flex, on_cpu};
+use crate::model::ops::cpu::flex;
 use crate::model::ops::simd::{Real, exp_single, vectorised};
 
 /// Values per parallel task.
 const CHUNK: usize = 1 << 13;
 
-/// GELU of every value; on the CPU in place if the tensor is not shared.
+/// GELU of every value, in place if the tensor is not shared.
 pub(super) fn gelu(x: Tensor<2>) -> Tensor<2> {
-    in_parts(x, by_error_function, activation::gelu)
+    in_parts(x, by_error_function)
 }
 
-/// Applies `each` to chunks of the values in parallel on the CPU, in place if the tensor is not shared;
-/// applies `elementary` for other devices, types and autodiff.
-fn in_parts(
-    x: Tensor<2>,
-    each: impl Fn(&mut [f32]) + Send + Sync,
-    elementary: impl FnOnce(Tensor<2>) -> Tensor<2>,
-) -> Tensor<2> {
-    let device = x.device();
-    if !on_cpu(&device) || device.is_autodiff() || x.dtype() != DType::F32 {
-        return elementary(x);
-    }
+/// Applies `each` to chunks of the values in parallel, in place if the tensor is not shared.
+fn in_parts(x: Tensor<2>, each: impl Fn(&mut [f32]) + Send + Sync) -> Tensor<2> {
     let mut x = flex(x).to_contiguous();
     x.storage_mut::<f32>().par_chunks_mut(CHUNK).for_each(each);
     Tensor::from_primitive::<Flex>(x)
@@ -78,18 +69,9 @@ pub(super) const TANH: Slope = {
     Slope { linear: twice, cubic: twice * 0.044715 }
 };
 
-/// `x sigmoid(s(x))` of every value; on the CPU in place if the tensor is not shared.
+/// `x sigmoid(s(x))` of every value, in place if the tensor is not shared.
 pub(super) fn swish(x: Tensor<2>, slope: Slope) -> Tensor<2> {
-    in_parts(x, |part| gate(part, slope), |x| elementary(x, slope))
-}
-
-/// [`swish`] by burn's elementary operations.
-fn elementary(x: Tensor<2>, Slope { linear, cubic }: Slope) -> Tensor<2> {
-    let slope = match cubic {
-        0.0 => x.clone() * linear,
-        _ => (x.clone() * x.clone() * cubic + linear) * x.clone(),
-    };
-    x * activation::sigmoid(slope)
+    in_parts(x, |part| gate(part, slope))
 }
 
 vectorised! {
@@ -104,7 +86,7 @@ vectorised! {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, TensorData};
+    use burn::tensor::{Device, TensorData, activation};
 
     use super::*;
     use crate::close::assert_close;
@@ -123,6 +105,12 @@ mod tests {
     fn gelu_is_that_of_elementary_operations() {
         let (found, expected) = (host(gelu(tensor())), host(activation::gelu(tensor())));
         assert_close("gelu from -12 by thousandths", found, expected, 5e-7);
+    }
+
+    /// [`swish`] by burn's elementary operations.
+    fn elementary(x: Tensor<2>, Slope { linear, cubic }: Slope) -> Tensor<2> {
+        let slope = (x.clone() * x.clone() * cubic + linear) * x.clone();
+        x * activation::sigmoid(slope)
     }
 
     #[test]

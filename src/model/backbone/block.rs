@@ -151,10 +151,10 @@ impl Norm {
     }
 }
 
-/// `x` in float32 through a norm; unchanged without one.
+/// `x` through a norm; unchanged without one.
 fn norm_optional(x: Tensor<2>, norm: Option<&Norm>) -> Tensor<2> {
     match norm {
-        Some(norm) => norm.forward(x.cast(DType::F32)),
+        Some(norm) => norm.forward(x),
         None => x,
     }
 }
@@ -273,8 +273,8 @@ impl Block {
         if fused::applies_to(&x) {
             return self.forward_fused(x, batch, positions);
         }
-        let x = self.attend(self.norm1.forward(x.clone()), batch, positions).cast(DType::F32) + x;
-        self.mlp.forward(self.norm2.forward(x.clone())).cast(DType::F32) + x
+        let x = self.attend(self.norm1.forward(x.clone()), batch, positions) + x;
+        self.mlp.forward(self.norm2.forward(x.clone())) + x
     }
 
     /// Attention weights averaged over heads, `[B, T, T]` in float32; rows sum to 1. Arguments as in
@@ -298,22 +298,12 @@ impl Block {
         [rotated(pick(0)), rotated(pick(1)), pick(2)]
     }
 
-    /// Attention and its projection, `[B T, d]`, of normed tokens.
-    fn attend(
-        &self,
-        x: Tensor<2>,
-        batch: usize,
-        RelativePositions { bias, rotation }: RelativePositions,
-    ) -> Tensor<2> {
+    /// Attention and its projection, `[B T, d]`, of normed tokens on the CPU.
+    fn attend(&self, x: Tensor<2>, batch: usize, positions: RelativePositions) -> Tensor<2> {
         let [rows, width] = x.dims();
-        let [query, key, value] = self.qkv(x, batch, rotation);
-        let scale = self.scale();
-        let attended = if on_cpu(&query.device()) {
-            let options = AttentionModuleOptions { scale: Some(scale), ..Default::default() };
-            attention(query, key, value, None, bias, options)
-        } else {
-            attention_weights(query * scale, key, bias).cast(value.dtype()).precise_matmul(value)
-        }; // [B, heads, T, head_dim]
+        let [query, key, value] = self.qkv(x, batch, positions.rotation);
+        let options = AttentionModuleOptions { scale: Some(self.scale()), ..Default::default() };
+        let attended = attention(query, key, value, None, positions.bias, options); // [B, heads, T, head_dim]
         let attended = attended.swap_dims(1, 2).reshape([rows, width]);
         self.out.forward(norm_optional(attended, self.attention_norm.as_ref()))
     }

@@ -11,7 +11,7 @@
 //! | `residual` | bias, residual sum, and the layer norm that follows |
 //!
 //! `rows` has what they share, `layer` combines them. Tensors are float32, float16 or bfloat16; all arithmetic is in float32.
-//! There is no backward pass: on autodiff devices, and on the CPU, `block` uses burn's own operations.
+//! There is no backward pass, as backbones are frozen. On the CPU `block` uses burn's own operations.
 
 #![expect(
     clippy::used_underscore_binding,
@@ -33,9 +33,9 @@ use burn::tensor::{DType, Tensor};
 use super::block::Norm;
 use crate::model::ops::gpu::{cube, gpu, tensor};
 
-/// Whether a tensor is on a GPU, and not on an autodiff device.
+/// Whether a tensor is on a GPU.
 pub(super) fn applies_to<const D: usize>(x: &Tensor<D>) -> bool {
-    gpu(x).is_some() && !x.device().is_autodiff()
+    gpu(x).is_some()
 }
 
 /// The layer norm of `x` over its last axis, converted to `dtype`.

@@ -49,16 +49,6 @@ impl PretrainedCfg {
         (valid && own.input_size == [3, height, width]).then_some(own)
     }
 
-    /// The length to which an edge is resized before the crop leaves `edge` pixels of it.
-    fn resized(&self, edge: usize) -> usize {
-        (edge as f64 / self.crop_pct).floor() as usize
-    }
-
-    /// Whether both edges are resized.
-    fn squashes(&self) -> bool {
-        self.crop_mode.as_deref() == Some("squash")
-    }
-
     /// The filter of its resizing, as Pillow's number, if it is a fixed one.
     fn resample(&self) -> Option<u8> {
         match self.interpolation.as_str() {
@@ -86,15 +76,16 @@ impl Encoder<'_> {
         let fits = |edge: &usize| edge.is_multiple_of(down) && edge.is_multiple_of(right);
         let edge = self.project.edge.filter(|edge| config.image[0].min(config.image[1]) > *edge);
         let [height, width] = edge.filter(fits).map_or(config.image, |edge| [edge; 2]);
+        // The length to which an edge is resized before the crop leaves `edge` pixels of it.
         let resized = |edge: usize| match published {
-            Some(cfg) => cfg.resized(edge),
+            Some(cfg) => (edge as f64 / cfg.crop_pct).floor() as usize,
             // Up to 224 pixels all but CLIPs crop an eighth off the shorter edge; of larger images MAE and EVA-02 crop nothing.
             None if edge <= 224 && !self.prefix.ends_with("visual.") => edge * 256 / 224,
             None => edge,
         };
         // For non-square images, resizing the shorter edge may leave less than the crop along the other one.
         let oblong = height != width;
-        let squashes = published.is_some_and(PretrainedCfg::squashes);
+        let squashes = published.is_some_and(|cfg| cfg.crop_mode.as_deref() == Some("squash"));
         let size = match (squashes, oblong) {
             (true, _) => json!({"height": resized(height), "width": resized(width)}),
             (false, true) => json!({"height": height, "width": width}),

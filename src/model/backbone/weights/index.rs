@@ -4,7 +4,7 @@
 //! folder of its index: any other path is refused, whatever it leads to. Links are followed, since the Hub's cache
 //! consists of them; whoever can place links in the folder could place the files themselves.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Component, Path};
 
@@ -84,7 +84,5 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
 
 /// The distinct shards that `map` names, sorted by name.
 pub(in super::super) fn shards(map: &IndexMap<String, String>) -> Vec<&str> {
-    let mut names: Vec<_> = map.values().map(String::as_str).collect::<HashSet<_>>().into_iter().collect();
-    names.sort_unstable();
-    names
+    map.values().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect()
 }
