@@ -144,7 +144,7 @@ impl Norm {
 
     /// Normalises over the last axis, in float32.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
-        if fused::applies_to(&x) {
+        if !on_cpu(&x.device()) {
             return fused::norm(self, x, DType::F32);
         }
         layer_norm(x, self.gain.clone(), Some(self.offset.clone()), self.epsilon)
@@ -189,12 +189,6 @@ impl Activation {
             Self::Silu => swish(x, activation::SILU),
         }
     }
-}
-
-/// The softmax of the attention logits over keys, `[B, heads, T, T]`, in float32. `query` (already scaled), `key`:
-/// `[B, heads, T, head_dim]`; `bias`: `[1 or B, heads, T, T]`, float32.
-fn attention_weights(query: Tensor<4>, key: Tensor<4>, bias: Option<Tensor<4>>) -> Tensor<4> {
-    softmax(add_optional(query.precise_matmul(key.transpose()).cast(DType::F32), bias.as_ref()), 3)
 }
 
 /// What a layer knows of the tokens' positions.
@@ -270,7 +264,7 @@ impl Block {
 
     /// The tokens after this layer, `[B * T, d]`. `x`: `[B * T, d]` of `batch` images.
     pub fn forward(&self, x: Tensor<2>, batch: usize, positions: RelativePositions) -> Tensor<2> {
-        if fused::applies_to(&x) {
+        if !on_cpu(&x.device()) {
             return self.forward_fused(x, batch, positions);
         }
         let x = self.attend(self.norm1.forward(x.clone()), batch, positions) + x;
@@ -281,7 +275,8 @@ impl Block {
     /// [`forward`](Self::forward).
     pub fn attention(&self, x: Tensor<2>, batch: usize, positions: RelativePositions) -> Tensor<3> {
         let [query, key, _] = self.qkv(self.norm1.forward(x), batch, positions.rotation);
-        attention_weights(query * self.scale(), key, positions.bias).mean_dim(1).squeeze_dim(1)
+        let logits = (query * self.scale()).precise_matmul(key.transpose()).cast(DType::F32);
+        softmax(add_optional(logits, positions.bias.as_ref()), 3).mean_dim(1).squeeze_dim(1)
     }
 
     /// Queries, keys and values, `[B, heads, T, head_dim]` each, of normed tokens `[B T, d]`.

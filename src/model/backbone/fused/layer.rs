@@ -1,4 +1,4 @@
-//! One layer made of these kernels and of matrix products: [`Block::forward`] where [`applies_to`](super::applies_to) holds.
+//! One layer made of these kernels and of matrix products: [`Block::forward`] on a GPU.
 
 use burn::tensor::{DType, Tensor};
 use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};

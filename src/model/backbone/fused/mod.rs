@@ -31,12 +31,7 @@ mod softmax;
 use burn::tensor::{DType, Tensor};
 
 use super::block::Norm;
-use crate::model::ops::gpu::{cube, gpu, tensor};
-
-/// Whether a tensor is on a GPU.
-pub(super) fn applies_to<const D: usize>(x: &Tensor<D>) -> bool {
-    gpu(x).is_some()
-}
+use crate::model::ops::gpu::{cube, tensor};
 
 /// The layer norm of `x` over its last axis, converted to `dtype`.
 pub(super) fn norm<const D: usize>(by: &Norm, x: Tensor<D>, dtype: DType) -> Tensor<D> {
