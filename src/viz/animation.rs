@@ -51,18 +51,15 @@ fn token_count(plot: &dyn Plot) -> Result<usize, Empty> {
     tokens.ok_or_else(|| Empty(format!("{} does not show a reading step by step", plot.caption().title)))
 }
 
-/// Writes the animation to `path`; returns which steps it shows.
-pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<Animation, AnimationError> {
-    let (animation, bytes) = gif(plot, drawn)?;
-    export::write(path, &bytes)?;
-    Ok(animation)
+/// Writes the animation to `path`.
+pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<(), AnimationError> {
+    Ok(export::write(path, &gif(plot, drawn)?)?)
 }
 
-/// Returns which steps the animation shows, and the bytes of its GIF.
-pub fn gif(plot: &dyn Plot, drawn: Drawn<'_>) -> Result<(Animation, Vec<u8>), AnimationError> {
+/// The bytes of the animation's GIF.
+pub fn gif(plot: &dyn Plot, drawn: Drawn<'_>) -> Result<Vec<u8>, AnimationError> {
     let animation = Animation::of(token_count(plot)?);
-    let bytes = export::gif(&animation, drawn.about, drawn.dpi, |step| drawn.scene(plot, step))?;
-    Ok((animation, bytes))
+    export::gif(&animation, drawn.about, drawn.dpi, |step| drawn.scene(plot, step))
 }
 
 /// About `count` stills named after `path`: for each the number of tokens read so far, and its file (PNG where `path` is a GIF).

@@ -60,27 +60,34 @@ fn evenly_spaced(tokens: usize, count: usize) -> Vec<usize> {
     (1..=count).map(|frame| frame * tokens / count).collect()
 }
 
-/// The bytes of the GIF, empty without steps; `draw(step)` gives the picture after `step` tokens, all of one size.
+/// The bytes of the GIF, empty without steps; `draw(step)` gives the picture after `step` tokens, all of one width.
 pub fn gif<E: From<ExportError> + Send>(
     animation: &Animation,
     about: &str,
     dpi: f32,
     draw: impl Fn(usize) -> Result<Scene, E> + Sync,
 ) -> Result<Vec<u8>, E> {
-    let pixels = |step: usize| -> Result<Picture, E> { Ok(Picture::render(&draw(step)?, about, dpi)?) };
     let Animation { steps, delay_cs } = animation;
     let (Some(&first), Some(&last)) = (steps.first(), steps.last()) else { return Ok(Vec::new()) };
-    // The first, the middle and the last frame, one above the other.
-    let Picture { size, rgb: mut samples } = pixels(first)?;
-    for step in [steps[steps.len() / 2], last] {
-        samples.extend(pixels(step)?.rgb);
+    let scenes =
+        [first, steps[steps.len() / 2], last].into_iter().map(&draw).collect::<Result<Vec<_>, E>>()?;
+    // The number of a later step has more digits, and its text may take a line more: all frames are as high as the highest.
+    let height = scenes.iter().map(|scene| scene.height).fold(0.0, f32::max);
+    let render = |scene: Scene| Picture::render(&Scene { height, ..scene }, about, dpi);
+    // The three frames, one above the other.
+    let (mut size, mut samples) = ([0; 2], Vec::new());
+    for scene in scenes {
+        let picture = render(scene)?;
+        size = picture.size;
+        samples.extend(picture.rgb);
     }
     let mut palette = Palette::of(size[0], &samples);
     drop(samples);
     let mut file = GifWriter::new(size, &palette.colors, about)?;
     let mut shown: Vec<u8> = Vec::new();
     for batch in steps.chunks(batch(size)) {
-        let drawn: Vec<Picture> = batch.par_iter().map(|step| pixels(*step)).collect::<Result<_, E>>()?;
+        let pixels = |step: &usize| -> Result<Picture, E> { Ok(render(draw(*step)?)?) };
+        let drawn: Vec<Picture> = batch.par_iter().map(pixels).collect::<Result<_, E>>()?;
         for (step, picture) in batch.iter().zip(drawn) {
             let next = palette.indices(&picture.rgb);
             let delay = if *step == last { delay_cs + LAST_EXTRA_CS } else { *delay_cs };
@@ -191,6 +198,26 @@ impl GifWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::viz::draw::{Box2, Color};
+
+    #[test]
+    fn no_frame_reaches_beyond_the_picture_where_later_ones_are_higher() {
+        let draw = |step: usize| -> Result<Scene, ExportError> {
+            let height = if step < 10 { 20.0 } else { 30.0 };
+            let mut scene = Scene::new(24.0, height, "", Some(Color::hex(0xff_ff_ff)));
+            scene.fill(Box2::new(0.0, 0.0, 2.0 * step as f32, height), Color::hex(0));
+            Ok(scene)
+        };
+        let bytes = gif(&Animation::of(12), "", 72.0, draw).unwrap();
+        let mut file = ::gif::Decoder::new(&bytes[..]).unwrap();
+        assert_eq!((file.width(), file.height()), (24, 30));
+        let mut frames = 0;
+        while let Some(frame) = file.read_next_frame().unwrap() {
+            assert!(frame.left + frame.width <= 24 && frame.top + frame.height <= 30, "frame {frames}");
+            frames += 1;
+        }
+        assert_eq!(frames, 12);
+    }
 
     #[test]
     fn a_frame_a_step_as_far_as_there_are_not_too_many() {

@@ -79,7 +79,7 @@ pub(super) fn gif(path: PathBuf, trace: Trace) -> anyhow::Result<Option<ResultFi
     }
     let (theme, about) = (Theme::print(), plot.caption().about);
     let drawn = Drawn { theme: &theme, width: COLUMN, dpi: GIF_DPI, about: &about, cancelled: &|| false };
-    let (_, bytes) = animation::gif(&plot, drawn)?;
+    let bytes = animation::gif(&plot, drawn)?;
     Ok(Some(ResultFile { path, bytes }))
 }
 
