@@ -226,6 +226,35 @@ fn the_tables_of_regions_say_when_each_is_read_and_which_before_which() {
 }
 
 #[test]
+fn what_a_damaged_evaluation_lacks_is_an_empty_cell() {
+    let (_folder, mut sources) = main_source();
+    for probe in &mut sources[0].evaluations.as_mut().unwrap().probes {
+        if let Some(regions) = &mut probe.metrics.regions {
+            regions.precedence.truncate(1);
+        }
+        if let Some(order) = probe.metrics.order.as_mut().filter(|_| probe.seed == 1) {
+            order.significant.replace_range(..2, "é");
+        }
+    }
+    let tables = build("regions", &sources);
+    let [_, sinkhorn] = &tables[..] else { panic!("{} tables", tables.len()) };
+    let number = |row: usize, column: usize| number(&sinkhorn.rows[row].cells[column]);
+    assert_eq!((number(0, 2).is_some(), number(1, 1)), (true, None));
+    assert!(!build("order", &sources)[0].rows.is_empty());
+}
+
+#[test]
+fn the_table_of_removal_finds_its_reference_by_the_head_as_the_paired_one_does() {
+    let (_folder, mut sources) = main_source();
+    let gap = sources[0].run.manifest.heads.iter_mut().find(|variant| variant.name == "gap").unwrap();
+    gap.head = "spiral".into();
+    sources[0].reference = Some("spiral".into());
+    let tables = ["causal", "paired"].map(|id| build(id, &sources).remove(0));
+    let name = tables[0].columns[10].name();
+    assert!(name.starts_with("Deletion less gap") && tables[1].title.contains("from gap"), "{name}");
+}
+
+#[test]
 fn the_table_of_removal_compares_rankings_and_heads_on_the_same_images() {
     let (_folder, sources) = main_source();
     let tables = build("causal", &sources);

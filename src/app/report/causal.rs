@@ -20,7 +20,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let has_curves =
         |variant: &Variant| source.evaluated(&variant.name).any(|probe| !probe.metrics.removals.is_empty());
     let variants: Vec<&Variant> = variants.into_iter().filter(|variant| has_curves(variant)).collect();
-    let find = |name: &str| variants.iter().copied().find(|variant| variant.name == name);
+    let has_row = |named: &&Variant| variants.iter().any(|variant| variant.name == named.name);
+    let find = |name: &str| source.called(name).filter(has_row);
     let reference = source.reference.as_deref().and_then(find);
     let Some(reference) = reference.or_else(|| find(sinkhorn::SPEC.id)).or(variants.first().copied()) else {
         return Vec::new();

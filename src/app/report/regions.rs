@@ -81,8 +81,9 @@ fn precedence(source: &Source, variant: &Variant, seeds: &[&RegionSummary]) -> O
         .extend(regions.iter().map(|region| Column::numbers(region.name.clone()).within("Read before (%)")));
     let row = |(at, region): (usize, &RegionMeans)| {
         let share = |other: usize| {
-            let share =
-                mean(seeds.iter().filter_map(|seed| seed.precedence[at][other])).filter(|_| other != at);
+            // A damaged file may lack some.
+            let of_seed = |seed: &&RegionSummary| *seed.precedence.get(at)?.get(other)?;
+            let share = mean(seeds.iter().filter_map(of_seed)).filter(|_| other != at);
             Cell::maybe(share.map(|share| 100.0 * share), 1)
         };
         let mut cells = vec![Cell::text(region.name.clone())];
