@@ -105,10 +105,7 @@ impl DatasetVerb {
                 stdout::line("accuracies on such images are too high: remove one image of each pair")?;
             }
         }
-        match interrupt::flow() {
-            ControlFlow::Continue(()) => Ok(ExitCode::SUCCESS),
-            ControlFlow::Break(()) => Ok(interrupt::code()),
-        }
+        Ok(if interrupt::flow().is_break() { interrupt::code() } else { ExitCode::SUCCESS })
     }
 }
 

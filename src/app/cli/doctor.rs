@@ -31,40 +31,13 @@ pub struct Doctor {
 }
 
 /// Environment variables whose values are printed.
-const VARIABLES: [&str; 18] = [
-    "SSMPROBE_ASSETS",
-    "SSMPROBE_CACHE",
-    "HF_HOME",
-    "HF_HUB_CACHE",
-    "HUGGINGFACE_HUB_CACHE",
-    "HF_HUB_OFFLINE",
-    "HF_TOKEN_PATH",
-    "TRANSFORMERS_OFFLINE",
-    "SSL_CERT_FILE",
-    "REQUESTS_CA_BUNDLE",
-    "TMPDIR",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_STATE_HOME",
-    "XDG_SESSION_TYPE",
-    "RAYON_NUM_THREADS",
-    "CUDA_VISIBLE_DEVICES",
-];
+const VARIABLES: &str = "SSMPROBE_ASSETS SSMPROBE_CACHE HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_HUB_OFFLINE \
+                         HF_TOKEN_PATH TRANSFORMERS_OFFLINE SSL_CERT_FILE REQUESTS_CA_BUNDLE TMPDIR XDG_CACHE_HOME \
+                         XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_SESSION_TYPE RAYON_NUM_THREADS \
+                         CUDA_VISIBLE_DEVICES";
 /// Environment variables that may hold a secret: only whether they are set is printed.
-const SECRETS: [&str; 11] = [
-    "HF_TOKEN",
-    "HUGGING_FACE_HUB_TOKEN",
-    "HF_ENDPOINT",
-    "ALL_PROXY",
-    "all_proxy",
-    "HTTPS_PROXY",
-    "https_proxy",
-    "HTTP_PROXY",
-    "http_proxy",
-    "NO_PROXY",
-    "no_proxy",
-];
+const SECRETS: &str = "HF_TOKEN HUGGING_FACE_HUB_TOKEN HF_ENDPOINT ALL_PROXY all_proxy HTTPS_PROXY https_proxy \
+                       HTTP_PROXY http_proxy NO_PROXY no_proxy";
 
 impl Doctor {
     /// Prints the page; what cannot be found out says why on its line.
@@ -99,9 +72,9 @@ impl Doctor {
             "settings",
             &settings::path().map_or("none: no home folder".into(), |path| path.display().to_string()),
         )?;
-        let values = VARIABLES.into_iter().filter_map(|name| Some(format!("{name}={}", variable(name)?)));
+        let values = VARIABLES.split(' ').filter_map(|name| Some(format!("{name}={}", variable(name)?)));
         let secrets =
-            SECRETS.into_iter().filter(|name| variable(name).is_some()).map(|name| format!("{name} is set"));
+            SECRETS.split(' ').filter(|name| variable(name).is_some()).map(|name| format!("{name} is set"));
         line("variables", &comma_separated(values.chain(secrets)))?;
         line("tokens", &or_reason(token_caches()))?;
         if let Some(folder) = crash::folder() {

@@ -1,6 +1,6 @@
 //! `ssmprobe similar`: finds the images of an evaluation that a probe reads most like given ones.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -55,9 +55,9 @@ pub struct SimilarityFlags {
 }
 
 impl SimilarityFlags {
-    /// The vectors of an evaluation, scaled for comparison; the error says why it has none of this kind, and which other
-    /// kinds tell its images apart.
-    pub fn space(self, evaluation: &Evaluation) -> Result<ImageSpace, String> {
+    /// The vectors of the evaluation in `file`, scaled for comparison; the error says why it has none of this kind, and
+    /// which other kinds tell its images apart.
+    pub fn space(self, evaluation: &Evaluation, file: &Path) -> anyhow::Result<ImageSpace> {
         let space = |kind| evaluation.space(kind, self.similarity);
         space(self.vectors).map_err(|why| {
             let differs = |kind: &VectorKind| space(*kind).is_ok_and(|space| !space.is_uniform());
@@ -66,7 +66,7 @@ impl SimilarityFlags {
                 true => String::new(),
                 false => format!("; pass --vectors {} instead", others.join(" or ")),
             };
-            format!("{}: {why}{instead}", self.vectors.id())
+            anyhow::anyhow!("{}: {}: {why}{instead}", file.display(), self.vectors.id())
         })
     }
 }
@@ -85,8 +85,7 @@ impl Similar {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let evaluation = source::evaluation(&self.evaluation)?;
         let file = self.evaluation.display().to_string();
-        let space = self.comparison.space(&evaluation);
-        let space = space.map_err(|why| anyhow::anyhow!("{file}: {why}"))?;
+        let space = self.comparison.space(&evaluation, &self.evaluation)?;
         let found = self.image.iter().map(|name| image_named(&evaluation.asked.images, name, &file));
         for image in found.collect::<Result<Vec<_>, _>>().map_err(Usage)? {
             if self.json {
@@ -138,8 +137,8 @@ impl Similar {
             format!("Images like {name} ({class}) by {}, {}", kind.name().to_lowercase(), evaluation.probe);
         let unknown = (!space.knows(image)).then(|| "The image has no such numbers to compare".to_owned());
         let uniform = space.is_uniform().then(|| {
-            let (kind, head) = (kind.name().to_lowercase(), &evaluation.probe);
-            format!("By {kind}, {head} treats all images alike: they are in the order of the dataset")
+            let (kind, probe) = (kind.name().to_lowercase(), &evaluation.probe);
+            format!("By {kind}, {probe} treats all images alike: they are in the order of the dataset")
         });
         let notes = unknown.into_iter().chain(uniform).collect();
         let table = Table { id: "similar".into(), title, columns, rows, notes };

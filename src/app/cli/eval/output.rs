@@ -31,9 +31,7 @@ pub fn document(subject: &Subject, reading: &Intervention, metrics: &Metrics) ->
 /// The table of all results in Markdown: a row for each probe, then one for each anchor. `masks` counts images with one.
 pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor], masks: usize) -> String {
     let mut columns = vec![Column::words("Probe"), Column::numbers("Accuracy (%)")];
-    for ablation in &Ablation::ALL[1..] {
-        columns.push(Column::numbers(ablation.name()));
-    }
+    columns.extend(Ablation::ALL[1..].iter().map(|ablation| Column::numbers(ablation.name())));
     columns.extend(Column::group("AUC", ["token weights", "evidence"]));
     columns.extend(Column::group("Evidence on object (%)", ["absolute", "positive"]));
     let mut kept: Vec<usize> =
@@ -47,8 +45,8 @@ pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor], masks: 
     let mut rows: Vec<Row> =
         names(probes).into_iter().zip(probes).map(|(name, probe)| row(name, &probe.metrics, &kept)).collect();
     for (index, anchor) in anchors.iter().enumerate() {
-        let mut cells = vec![Cell::text(format!("{} ({})", anchor.method.id(), anchor.view.name()))];
-        cells.push(Cell::maybe(anchor.accuracy, 2));
+        let name = format!("{} ({})", anchor.method.id(), anchor.view.name());
+        let mut cells = vec![Cell::text(name), Cell::maybe(anchor.accuracy, 2)];
         cells.resize(columns.len(), Cell::None);
         rows.push(Row { ruled: index == 0, cells });
     }

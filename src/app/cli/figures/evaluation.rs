@@ -11,7 +11,7 @@ use super::super::similar::SimilarityFlags;
 use super::{Figures, source};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
-use crate::app::value_parser::choice_of;
+use crate::app::value_parser::{choice_of, one_of};
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
@@ -42,8 +42,8 @@ pub struct EvaluationFlags {
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
     /// Score of the class: logit, margin or probability
-    #[arg(long, default_value = "logit", value_name = "NAME")]
-    quantity: String,
+    #[arg(long, default_value = "logit", value_name = "NAME", value_parser = one_of(Quantity::ALL, Quantity::id))]
+    quantity: Quantity,
     /// Ranking whose picture is drawn, at the step given by --step [default: the first in the file]
     #[arg(long, value_name = "ID")]
     ranking: Option<String>,
@@ -126,10 +126,7 @@ impl EvaluationFlags {
             let ids = || removal.modes.keys().map(|mode| mode.id()).collect::<Vec<_>>().join(", ");
             view.mode = *mode.ok_or_else(|| Usage(format!("--mode {asked}: the file has {}", ids())))?;
         }
-        let quantity = Quantity::find(&self.quantity);
-        let ids = || Quantity::ALL.map(Quantity::id).join(", ");
-        let unknown = || Usage(format!("--quantity {}: expected one of {}", self.quantity, ids()));
-        view.quantity = quantity.ok_or_else(unknown)?;
+        view.quantity = self.quantity;
         if let Some(asked) = &self.ranking {
             let known = removal.rankings.get(asked).and_then(|ranked| ranked.found());
             let ids = || removal.rankings.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -152,22 +149,25 @@ impl EvaluationFlags {
         let [path] = &self.evaluation[..] else { bail!(Usage(ONLY_SCATTER_TAKES_TWO.into())) };
         let evaluation = source::evaluation(path)?;
         let SimilarityFlags { vectors, similarity } = self.similarity;
-        let space = self.similarity.space(&evaluation);
-        let space = space.map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
+        let space = self.similarity.space(&evaluation, path)?;
         let view = ImageMapView { vectors, similarity, color: self.color, selected: None };
         Ok(ImageMapPlot { evaluation: Arc::new(evaluation), space: Arc::new(space), view })
     }
+}
 
-    /// The measure `name`, or `default` if none is named; an error if the evaluation does not have it.
-    fn measure(evaluation: &Evaluation, name: Option<&String>, default: String) -> anyhow::Result<String> {
-        let Some(name) = name else { return Ok(default) };
-        if evaluation.values(name).is_none() {
-            let known: Vec<&str> = evaluation.measures.keys().copied().collect();
-            let known = known.join(", ");
-            bail!(Usage(format!("{} has no measure {name}; expected one of {known}", evaluation.probe)));
-        }
-        Ok(name.clone())
+/// The measure that a flag names, or `default` if it names none; an error if the evaluation does not have it.
+fn measure(
+    evaluation: &Evaluation,
+    (flag, name): (&str, Option<&String>),
+    default: String,
+) -> anyhow::Result<String> {
+    let Some(name) = name else { return Ok(default) };
+    if evaluation.values(name).is_none() {
+        let known = evaluation.measures.keys().copied().collect::<Vec<_>>().join(", ");
+        let probe = &evaluation.probe;
+        bail!(Usage(format!("{flag} {name}: {probe} has no such measure; expected one of {known}")));
     }
+    Ok(name.clone())
 }
 
 impl Figures {
@@ -228,8 +228,8 @@ impl Figures {
         }
         let default = Choice::default();
         let choice = Choice {
-            measure: EvaluationFlags::measure(&evaluation, flags.measure.as_ref(), default.measure)?,
-            against: EvaluationFlags::measure(&other, self.against.as_ref(), default.against)?,
+            measure: measure(&evaluation, ("--measure", flags.measure.as_ref()), default.measure)?,
+            against: measure(&other, ("--against", self.against.as_ref()), default.against)?,
             maps: flags.maps,
             map: self.options().map,
             classes: ClassFilter {

@@ -17,9 +17,9 @@ use crate::app::jobs::history::Band;
 use crate::app::paths::make_folder;
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::{self, say};
-use crate::app::value_parser::{choice_of, fraction, number, whole_number};
+use crate::app::value_parser::{choice_of, fraction, number, one_of, whole_number};
 use crate::model::grid::Grid;
-use crate::model::probe::router::scan::Scan;
+use crate::model::probe::router::scan::{SCANS, Scan};
 use crate::model::trace::Trace;
 use crate::viz::animation::{self, AnimationError, Drawn};
 use crate::viz::draw::colormap::Map;
@@ -49,7 +49,7 @@ pub struct Figures {
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// Fixed scans to draw instead of a trace, side by side; needs no weights and no image
-    #[arg(long, value_parser = source::scan, value_delimiter = ',', value_name = "NAME")]
+    #[arg(long, value_delimiter = ',', value_name = "NAME", value_parser = one_of(SCANS.iter().copied(), |scan| scan.id))]
     scan: Vec<&'static Scan>,
     /// Folder of a run whose training curves to draw: --figure training (loss and accuracy), training_loss (as in the
     /// paper) or training_accuracy; several runs share one plot. Or rates: layers by learning rates, for a run that

@@ -12,7 +12,7 @@ use crate::app::terminal::error::Usage;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;
-use crate::model::probe::router::scan::{SCANS, Scan};
+use crate::model::probe::router::scan::Scan;
 use crate::model::trace::{Routing, Trace};
 
 /// Largest trace file read: the plan of 4096 tokens as text stays below it.
@@ -100,14 +100,6 @@ pub fn scan_trace(scan: &Scan, grid: Grid) -> Trace {
     let order = |order: Vec<usize>| order.into_iter().map(|token| token as u32).collect();
     let routing = Routing::Orders(scan.orders(grid).into_iter().map(order).collect());
     Trace { head: scan.id.to_owned(), grid, routing, ..Trace::default() }
-}
-
-/// Parses the name of a scan; the error lists all names.
-pub fn scan(name: &str) -> Result<&'static Scan, String> {
-    SCANS.iter().copied().find(|scan| scan.id == name).ok_or_else(|| {
-        let ids: Vec<&str> = SCANS.iter().map(|scan| scan.id).collect();
-        format!("no such scan; expected one of {}", ids.join(", "))
-    })
 }
 
 /// Parses a patch grid such as `14x14`, rows first: two numbers from 1 to 64.

@@ -30,7 +30,8 @@ pub struct Report {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Formats: md, latex, csv, parquet [default: md printed, the first three written].
-    #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = format)]
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',',
+          value_parser = one_of(FORMATS.iter().map(Some).chain([None]), |format| format.map_or(PARQUET, |format| format.id)))]
     format: Vec<FormatArg>,
     /// Only these tables.
     #[arg(long, value_name = "TABLE", value_delimiter = ',',
@@ -62,12 +63,6 @@ fn long() -> String {
 
 /// A format: a text format, which can be printed, or `None` for Parquet.
 type FormatArg = Option<&'static Format>;
-
-fn format(text: &str) -> Result<FormatArg, String> {
-    let known = || FORMATS.iter().map(|format| format.id).chain([PARQUET]).collect::<Vec<_>>().join(", ");
-    let found = FORMATS.iter().find(|format| format.id == text);
-    if found.is_some() || text == PARQUET { Ok(found) } else { Err(format!("expected one of {}", known())) }
-}
 
 impl Report {
     /// The given flags that choose tables and what they compare, as in a command line.
