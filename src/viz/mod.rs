@@ -110,22 +110,16 @@ pub struct Info {
     pub tab: Tab,
 }
 
-/// A setting that changes a figure.
+/// A setting that changes a figure: the field of [`Options`] of this name.
+#[expect(missing_docs, reason = "the fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// [`Options::opacity`].
     Opacity,
-    /// [`Options::grid`].
     Grid,
-    /// [`Options::regions`].
     Regions,
-    /// [`Options::log`].
     Log,
-    /// [`Options::rows`].
     Rows,
-    /// [`Options::step`].
     Step,
-    /// [`Options::map`].
     Map,
 }
 
@@ -186,7 +180,7 @@ pub struct Properties {
     pub is_for_one_class: bool,
     /// Whether it names classes, so that the true class should be shown beside it.
     pub names_classes: bool,
-    /// Whether [`scene`] marks the current step of the reading in it.
+    /// Whether [`draw()`] marks the current step of the reading in it.
     pub marks_step: bool,
     /// Whether a comparison of probes shows it by default.
     pub is_compared: bool,
@@ -304,7 +298,8 @@ impl Options {
 /// Margin around a figure, in points: letters may overhang their box.
 const MARGIN: f32 = 2.0;
 
-/// Checks the trace and draws the figure at `size`, margin included.
+/// Checks the trace and draws the figure at `size`, margin included, under a heading where the trace was not read as trained
+/// or is a difference.
 ///
 /// # Errors
 /// If the head has nothing of what the figure shows, or the trace is inconsistent.
@@ -315,8 +310,10 @@ pub fn draw(
     theme: &Theme,
     size: Size,
 ) -> Result<Scene, Empty> {
+    draw::check::check(trace)?;
     let inner = Size { width: size.width - 2.0 * MARGIN, height: size.height - 2.0 * MARGIN };
-    Ok(scene(figure, trace, options, theme, inner)?.framed(MARGIN))
+    let marked = |size| marked(figure, trace, options, theme, size);
+    Ok(heading::over(heading::of_trace(trace).as_deref(), theme, inner, marked)?.framed(MARGIN))
 }
 
 /// Draws a trace that has been checked, and marks the step of the reading where one is set.
@@ -338,26 +335,6 @@ fn marked(
     Ok(scene)
 }
 
-/// Checks the trace and draws the figure at `size` without a margin, under a heading where the trace was not read as
-/// trained or is a difference.
-pub fn scene(
-    figure: &dyn Figure,
-    trace: &Trace,
-    options: &Options,
-    theme: &Theme,
-    size: Size,
-) -> Result<Scene, Empty> {
-    draw::check::check(trace)?;
-    heading::over(heading::of_trace(trace).as_deref(), theme, size, |size| {
-        marked(figure, trace, options, theme, size)
-    })
-}
-
-/// The preferred height of what [`scene`] draws at `width`, in points. The trace has been checked.
-pub fn height(figure: &dyn Figure, trace: &Trace, options: &Options, width: f32) -> f32 {
-    figure.height(trace, options, width) + heading::height(heading::of_trace(trace).as_deref(), width)
-}
-
 /// As [`draw()`], at `width` points and the preferred height.
 pub fn draw_column(
     figure: &dyn Figure,
@@ -367,7 +344,9 @@ pub fn draw_column(
     width: f32,
 ) -> Result<Scene, Empty> {
     draw::check::check(trace)?;
-    let height = height(figure, trace, options, width - 2.0 * MARGIN) + 2.0 * MARGIN;
+    let inner = width - 2.0 * MARGIN;
+    let heading = heading::height(heading::of_trace(trace).as_deref(), inner);
+    let height = figure.height(trace, options, inner) + heading + 2.0 * MARGIN;
     draw(figure, trace, options, theme, Size { width, height })
 }
 

@@ -234,15 +234,7 @@ mod tests {
         let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(
             words[words.len() - 7..],
-            [
-                "-p",
-                "22",
-                "-l",
-                "me",
-                "--",
-                "gpu1",
-                r"exec ~/'my '\''bin'\''/$x' serve --stdio"
-            ]
+            ["-p", "22", "-l", "me", "--", "gpu1", r"exec ~/'my '\''bin'\''/$x' serve --stdio"]
         );
     }
 }

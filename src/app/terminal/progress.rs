@@ -85,22 +85,30 @@ impl Display {
         if read == 0 {
             self.verifying = Instant::now();
         }
-        let seconds = self.verifying.elapsed().as_secs_f64();
-        if self.is_terminal {
-            self.bar.set_length(total);
-            self.bar.set_position(read);
-            self.bar.set_prefix("reading cached tokens");
-            self.bar.set_message(format!("{} of {}", format::bytes(read), format::bytes(total)));
+        if self.is_terminal || read < total {
+            let amounts = format!("{} of {}", format::bytes(read), format::bytes(total));
+            self.advance("reading cached tokens", (read, Some(total)), &amounts, &amounts);
         }
         if read == total {
+            let seconds = self.verifying.elapsed().as_secs_f64();
             let rate = read as f64 / seconds.max(1e-6) / 1e9;
             let read = format::bytes(read);
             self.say(&format!(
                 "tokens: {read} read and verified against their digests in {seconds:.1} s ({rate:.1} GB/s)"
             ));
-        } else if !self.is_terminal && self.printed.elapsed() >= LINE_INTERVAL {
+        }
+    }
+
+    /// Moves the bar of a terminal, between `what` and `message`; elsewhere prints `line` in place of the message, now and then.
+    fn advance(&mut self, what: &str, (done, total): (u64, Option<u64>), message: &str, line: &str) {
+        if self.is_terminal {
+            total.into_iter().for_each(|total| self.bar.set_length(total));
+            self.bar.set_position(done);
+            self.bar.set_prefix(shown(what).into_owned());
+            self.bar.set_message(message.to_owned());
+        } else if self.printed.elapsed() >= LINE_INTERVAL {
             self.printed = Instant::now();
-            say!("reading cached tokens: {} of {}", format::bytes(read), format::bytes(total));
+            say!("{}: {line}", shown_line(what));
         }
     }
 
@@ -129,28 +137,14 @@ impl Display {
 
     /// Shows the progress of a job in its own unit.
     pub fn count(&mut self, progress: &jobs::Progress) {
-        if self.is_terminal {
-            progress.total.into_iter().for_each(|total| self.bar.set_length(total));
-            self.bar.set_position(progress.done);
-            self.bar.set_prefix(shown(&progress.what).into_owned());
-            self.bar.set_message(progress.amounts());
-        } else if self.printed.elapsed() >= LINE_INTERVAL {
-            self.printed = Instant::now();
-            say!("{}: {}", shown_line(&progress.what), progress.amounts());
-        }
+        let amounts = progress.amounts();
+        self.advance(&progress.what, (progress.done, progress.total), &amounts, &amounts);
     }
 
     /// Shows how many runs of a measurement are done.
     pub fn turn(&mut self, what: &str, done: usize, total: usize) {
-        if self.is_terminal {
-            self.bar.set_length(total as u64);
-            self.bar.set_position(done as u64);
-            self.bar.set_prefix("measuring");
-            self.bar.set_message(what.to_owned());
-        } else if self.printed.elapsed() >= LINE_INTERVAL {
-            self.printed = Instant::now();
-            say!("measuring: {what}, run {done} of {total}");
-        }
+        let line = format!("{what}, run {done} of {total}");
+        self.advance("measuring", (done as u64, Some(total as u64)), what, &line);
     }
 
     /// Prints a line for a step of the work: on a terminal every one, elsewhere one in [`MILESTONE_INTERVAL`] and the last.

@@ -68,19 +68,19 @@ impl Identity {
     /// What lies at the fraction `u` across and `v` down the mark.
     fn at(&self, [u, v]: Point) -> Hover {
         let cell = |t: f32, n: usize| ((t * n as f32) as usize).min(n.saturating_sub(1));
+        let none = Hover::default();
         match self {
-            Self::Token(i) => Hover { token: Some(*i), ..Hover::default() },
-            Self::Position(k) => Hover { position: Some(*k), ..Hover::default() },
-            Self::Grid(g) => {
-                Hover { token: Some(cell(v, g.rows) * g.cols + cell(u, g.cols)), ..Hover::default() }
-            }
-            Self::Plan { rows, positions } => {
-                let token = rows.get(cell(v, rows.len())).copied();
-                Hover { token, position: Some(cell(u, *positions)), item: None }
-            }
-            Self::Item(item) => Hover { item: Some(*item), ..Hover::default() },
+            Self::Token(i) => Hover { token: Some(*i), ..none },
+            Self::Position(k) => Hover { position: Some(*k), ..none },
+            Self::Grid(g) => Hover { token: Some(cell(v, g.rows) * g.cols + cell(u, g.cols)), ..none },
+            Self::Plan { rows, positions } => Hover {
+                token: rows.get(cell(v, rows.len())).copied(),
+                position: Some(cell(u, *positions)),
+                ..none
+            },
+            Self::Item(item) => Hover { item: Some(*item), ..none },
             Self::Cells { rows, columns } => {
-                Hover { item: Some(cell(v, *rows) * columns + cell(u, *columns)), ..Hover::default() }
+                Hover { item: Some(cell(v, *rows) * columns + cell(u, *columns)), ..none }
             }
         }
     }

@@ -13,29 +13,34 @@ const BAR_GAP_PT: f32 = 4.0;
 const BAR_PT: f32 = 5.0;
 
 /// How a series is drawn in a legend.
+#[expect(missing_docs, reason = "most are called what they are")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mark {
-    /// A line.
     Line(Stroke),
     /// A filled box.
     Patch(Color),
-    /// A dot.
     Dot(Color),
     /// A dot of one colour in a ring of another.
     Ring(Color, Color),
     /// No mark, only words.
     None,
-    /// An upright tick.
+    /// An upright line.
     Tick(Stroke),
 }
 
 /// Draws the entries in rows from `at`, at most `room` points wide; returns their height.
-pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &[(Mark, &str)]) -> f32 {
+pub fn legend(
+    scene: &mut Scene,
+    theme: &Theme,
+    at: Point,
+    room: f32,
+    entries: &[(Mark, impl AsRef<str>)],
+) -> f32 {
     let (size, swatch, row) = (theme.tick, 11.0, theme.tick + 3.0);
     let (mut x, mut y) = (at[0], at[1] + row / 2.0);
     for (mark, text) in entries {
         let before = if matches!(mark, Mark::None) { 0.0 } else { swatch + 3.0 };
-        let text = font::fit(text, size, room - before);
+        let text = font::fit(text.as_ref(), size, room - before);
         let width = before + font::width(&text, size);
         if x > at[0] && x + width > at[0] + room {
             (x, y) = (at[0], y + row);
@@ -58,19 +63,14 @@ pub fn legend(scene: &mut Scene, theme: &Theme, at: Point, room: f32, entries: &
     if entries.is_empty() { 0.0 } else { y + row / 2.0 + 2.0 - at[1] }
 }
 
-/// Entries with texts of their own, as the others here take them.
-pub fn borrowed(entries: &[(Mark, String)]) -> Vec<(Mark, &str)> {
-    entries.iter().map(|(mark, text)| (*mark, text.as_str())).collect()
-}
-
 /// The number of rows that the entries take at a width of `room` points.
-pub fn lines(theme: &Theme, room: f32, entries: &[(Mark, &str)]) -> usize {
+pub fn lines(theme: &Theme, room: f32, entries: &[(Mark, impl AsRef<str>)]) -> usize {
     let mut scratch = Scene::new(room, 0.0, "", None);
     (legend(&mut scratch, theme, [0.0, 0.0], room, entries) / (theme.tick + 3.0)) as usize
 }
 
 /// Draws the entries at the top of a figure of `size`; returns the area left below them.
-pub fn above(scene: &mut Scene, theme: &Theme, size: Size, entries: &[(Mark, &str)]) -> Box2 {
+pub fn above(scene: &mut Scene, theme: &Theme, size: Size, entries: &[(Mark, impl AsRef<str>)]) -> Box2 {
     let top = legend(scene, theme, [0.0, 0.0], size.width, entries);
     Box2::new(0.0, top, size.width, size.height - top)
 }

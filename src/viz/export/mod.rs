@@ -26,48 +26,23 @@ use crate::viz::draw::scene::Item;
 use crate::viz::draw::{Scene, Shape, Table, font};
 
 /// Why nothing was written.
+#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The file could not be written.
     #[error("cannot write {path}: {source}")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The file extension names no format.
+    Write { path: PathBuf, source: std::io::Error },
     #[error("{path}: cannot tell the format from its extension; use .svg, .pdf, .png, .gif, .csv or .npz")]
-    Ending {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A GIF of a single picture.
+    Ending { path: PathBuf },
     #[error(
         "{path}: a GIF animates the reading step by step: pass --trace or --scan, and scan_path, evidence, kernel or assignment as --figure"
     )]
-    Still {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A side of the picture would exceed [`MAX_PIXELS`].
+    Still { path: PathBuf },
     #[error(
         "{width} x {height} pixels are too many (at most {MAX_PIXELS} each way); lower the dpi or the width"
     )]
-    Large {
-        /// Pixels across.
-        width: u32,
-        /// Pixels down.
-        height: u32,
-    },
-    /// A converter failed, which is a bug of this program.
+    Large { width: u32, height: u32 },
     #[error("the figure could not be converted to {format}: {why}; this is a bug, please report it")]
-    Convert {
-        /// The format.
-        format: &'static str,
-        /// The converter's error.
-        why: String,
-    },
+    Convert { format: &'static str, why: String },
 }
 
 /// The error of a converter to `format`.

@@ -41,10 +41,7 @@ impl Series {
 
     /// The losses to draw, averaged if they are noisy, and their spread.
     fn drawn_loss(&self) -> (&Vec<(f64, f64)>, &Vec<f64>) {
-        match self.is_noisy() {
-            true => (&self.average, &self.average_spread),
-            false => (&self.loss, &self.loss_spread),
-        }
+        if self.is_noisy() { (&self.average, &self.average_spread) } else { (&self.loss, &self.loss_spread) }
     }
 }
 
@@ -234,39 +231,33 @@ pub(super) fn stroke(theme: &Theme, i: usize) -> Stroke {
 }
 
 /// Dash pattern of a series. There are eight, and seven colours: 56 series look different, and eight do without colour.
+#[expect(missing_docs, reason = "in the order of series, called what they look like")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dash {
-    /// For the first of every eight series.
     Solid,
-    /// For the second.
     Loose,
-    /// For the third.
     Dense,
-    /// For the fourth.
     Dots,
-    /// For the fifth.
     Long,
-    /// For the sixth.
     FarDots,
-    /// For the seventh.
     Wide,
-    /// For the eighth.
     Sparse,
 }
 
 impl Dash {
     /// The dash pattern of series `i`.
     pub fn new(i: usize) -> Self {
-        match i % 8 {
-            0 => Self::Solid,
-            1 => Self::Loose,
-            2 => Self::Dense,
-            3 => Self::Dots,
-            4 => Self::Long,
-            5 => Self::FarDots,
-            6 => Self::Wide,
-            _ => Self::Sparse,
-        }
+        let all = [
+            Self::Solid,
+            Self::Loose,
+            Self::Dense,
+            Self::Dots,
+            Self::Long,
+            Self::FarDots,
+            Self::Wide,
+            Self::Sparse,
+        ];
+        all[i % all.len()]
     }
 }
 

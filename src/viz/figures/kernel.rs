@@ -116,7 +116,7 @@ fn draw_difference(
     let (lines, decay) = difference_lines(trace, minus).ok_or_else(zero)?;
     let n = trace.grid.len();
     let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
-    let outer = legend::above(&mut scene, theme, size, &legend::borrowed(&key(trace, theme)));
+    let outer = legend::above(&mut scene, theme, size, &key(trace, theme));
     let limits = options.limits.or_else(|| Kernel.limits(trace)).unwrap_or_default();
     let x = Axis::counts(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
     let y = Axis::new(around_zero(limits), "Δ K[j] / max |K|", 4);
@@ -165,7 +165,7 @@ impl Figure for Kernel {
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
         let theme = Theme::light();
-        let lines = legend::lines(&theme, width, &legend::borrowed(&key(trace, &theme)));
+        let lines = legend::lines(&theme, width, &key(trace, &theme));
         // In a narrow cell a legend of several lines would leave the chart no height.
         (width * 0.5).max(lines as f32 * (theme.tick + 3.0) + LEAST_CHART_PT)
     }
@@ -208,7 +208,7 @@ impl Figure for Kernel {
         };
 
         let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
-        let outer = legend::above(&mut scene, theme, size, &legend::borrowed(&key(trace, theme)));
+        let outer = legend::above(&mut scene, theme, size, &key(trace, theme));
         let name = if options.log { "|K[j]| / max |K|" } else { "K[j] / max |K|" };
         let x =
             Axis::counts(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);

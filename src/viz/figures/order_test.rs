@@ -114,7 +114,7 @@ impl Figure for OrderTest {
             Some(_) => DIFFERENCE_PARTS.len() as f32 * ROW_PT + AXIS_PT,
             None => {
                 let theme = Theme::light();
-                let lines = |shown| legend::lines(&theme, width, &legend::borrowed(&key(&theme, shown)));
+                let lines = |shown| legend::lines(&theme, width, &key(&theme, shown));
                 let more = contrast(trace).map_or(0, lines).saturating_sub(2);
                 // A legend of more than two lines takes no height from the chart.
                 width * 0.5 + 3.0 * ROW_PT + more as f32 * (theme.tick + 3.0)
@@ -161,7 +161,7 @@ impl Figure for OrderTest {
         let null = &shown.reassigned;
         let mut scene = Scene::new(size.width, size.height, "Order test", theme.background);
         let [normal, read, end] = strokes(theme);
-        let below = legend::above(&mut scene, theme, size, &legend::borrowed(&key(theme, shown)));
+        let below = legend::above(&mut scene, theme, size, &key(theme, shown));
         let spread = HISTOGRAM_END * null.std;
         // The fixed order of a soft plan may give a value far from those of all random orders.
         let range = [shown.worst, shown.best, null.mean - spread, null.mean + spread];

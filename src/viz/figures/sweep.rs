@@ -7,9 +7,7 @@ use crate::viz::draw::{Box2, Color, Identity, Point, Scene, Stroke, Theme, pictu
 
 /// One sweep, and where it is drawn.
 pub struct Sweep<'a> {
-    /// Colours and sizes.
     pub theme: &'a Theme,
-    /// The settings of the figure.
     pub options: &'a Options,
     /// The trace it belongs to.
     pub trace: &'a Trace,

@@ -54,10 +54,7 @@ impl TokenMap {
     /// The axis of the colour bar: symmetric around zero, unless its values are never negative.
     fn bar_axis(&self, trace: &Trace, options: &Options) -> Axis {
         let (lo, hi) = options.limits.or_else(|| self.limits(trace)).unwrap_or((-1.0, 1.0));
-        let scale = match self.is_signed(trace, lo) {
-            true => around_zero((lo, hi)),
-            false => Scale::linear(lo, hi),
-        };
+        let scale = if self.is_signed(trace, lo) { around_zero((lo, hi)) } else { Scale::linear(lo, hi) };
         Axis::new(scale, label(trace, self.scale(trace)), 5)
     }
 

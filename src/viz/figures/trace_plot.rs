@@ -9,7 +9,7 @@ use super::plot::{Caption, Plot, Source, joined, stem, subject};
 use crate::model::trace::{Routing, Trace};
 use crate::viz::draw::{Scene, Table, Theme, check::check};
 use crate::viz::figures::compare::{Comparison, Narrow};
-use crate::viz::{self, Empty, Figure, Options, Size, difference, draw_column, heading, marked};
+use crate::viz::{Empty, Figure, Options, Size, difference, draw_column, heading, marked};
 
 /// Figures of traces: a single one, or several side by side.
 #[derive(Clone)]
@@ -90,10 +90,9 @@ impl TracePlot {
         words.join(" ")
     }
 
-    /// Height of the heading of a single figure, in points.
-    fn heading_height(&self, trace: &Trace, width: f32) -> f32 {
-        let text = heading::of_trace(trace).filter(|_| self.headed);
-        heading::height(text.as_deref(), width)
+    /// The heading of a single figure.
+    fn heading(&self, trace: &Trace) -> Option<String> {
+        heading::of_trace(trace).filter(|_| self.headed)
     }
 
     /// The ids of all readings that are not as trained, each once, joined by hyphens.
@@ -172,7 +171,8 @@ impl Plot for TracePlot {
     fn height(&self, width: f32) -> f32 {
         match self.shown_single() {
             Some(Ok((figure, trace))) => {
-                figure.height(&trace, &self.options, width) + self.heading_height(&trace, width)
+                let heading = heading::height(self.heading(&trace).as_deref(), width);
+                figure.height(&trace, &self.options, width) + heading
             }
             Some(Err(_)) => 0.0,
             None => {
@@ -185,7 +185,8 @@ impl Plot for TracePlot {
     fn max_height(&self, width: f32) -> f32 {
         match self.shown_single() {
             Some(Ok((figure, trace))) => {
-                figure.max_height(&trace, &self.options, width) + self.heading_height(&trace, width)
+                let heading = heading::height(self.heading(&trace).as_deref(), width);
+                figure.max_height(&trace, &self.options, width) + heading
             }
             _ => self.height(width),
         }
@@ -196,10 +197,8 @@ impl Plot for TracePlot {
             return self.side_by_side(|comparison| comparison.inside(theme, size.width));
         };
         let (figure, trace) = single?;
-        if self.headed {
-            return viz::scene(figure, &trace, &self.options, theme, size);
-        }
-        marked(figure, &trace, &self.options, theme, size)
+        let draw = |size| marked(figure, &trace, &self.options, theme, size);
+        heading::over(self.heading(&trace).as_deref(), theme, size, draw)
     }
 
     fn draw_column(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {

@@ -123,18 +123,18 @@ fn by_probe_and_class<'a>(traces: &[&'a Arc<Trace>]) -> (Vec<Option<String>>, Ve
             traces.iter().map(|trace| &***trace).filter(|t| class_name(t) == name).collect();
         named.iter().any(|a| named.iter().any(|b| a.probe == b.probe && a.evidence.class != b.evidence.class))
     };
-    let class_name = |trace: &Trace| {
+    let names = |trace: &&'a Arc<Trace>| {
         let name = class_name(trace);
-        if is_shared(&name) { format!("{name} ({})", trace.evidence.class) } else { name }
+        let class = if is_shared(&name) { format!("{name} ({})", trace.evidence.class) } else { name };
+        (probe_name(trace), class, *trace)
     };
+    let named: Vec<(String, String, &Arc<Trace>)> = traces.iter().map(names).collect();
     let find = |probe: &str, class: Option<&str>| {
-        traces
-            .iter()
-            .copied()
-            .find(|trace| probe_name(trace) == probe && class.is_none_or(|class| class_name(trace) == class))
+        let is_it = |own: &str, name: &str| own == probe && class.is_none_or(|class| name == class);
+        named.iter().find(|(own, name, _)| is_it(own, name)).map(|(.., trace)| *trace)
     };
-    let probes: IndexSet<String> = traces.iter().map(|trace| probe_name(trace)).collect();
-    let classes: IndexSet<String> = traces.iter().map(|trace| class_name(trace)).collect();
+    let probes: IndexSet<String> = named.iter().map(|(probe, ..)| probe.clone()).collect();
+    let classes: IndexSet<String> = named.iter().map(|(_, class, _)| class.clone()).collect();
     let (shared, others): (Vec<String>, Vec<String>) = classes
         .into_iter()
         .partition(|class| probes.iter().all(|probe| find(probe, Some(class.as_str())).is_some()));

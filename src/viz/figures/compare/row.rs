@@ -239,7 +239,7 @@ fn draw_heading(scene: &mut Scene, theme: &Theme, title: &str, entries: &[(Mark,
         top += theme.label + 2.5;
     }
     let room = scene.width;
-    top += legend::legend(scene, theme, [0.0, top], room, &legend::borrowed(entries));
+    top += legend::legend(scene, theme, [0.0, top], room, entries);
     top - y + 1.0
 }
 

@@ -136,12 +136,6 @@ fn title(evaluation: &Evaluation, picked: &Picked) -> String {
     format!("Accuracy {} % of {read} images{left_out}{note}", number(evaluation.accuracy()))
 }
 
-/// The box of the matrix, and whether the names of rows stand beside it.
-struct Layout {
-    area: Box2,
-    is_named: bool,
-}
-
 /// Heights of the title above the matrix and of the axis name below it.
 fn title_heights(theme: &Theme) -> [f32; 2] {
     [theme.label + 5.0, theme.label + 6.0]
@@ -158,8 +152,8 @@ fn name_width(cells: &Cells, names: &[String], theme: &Theme, width: f32) -> f32
     font::widest(drawn, theme.tick).min(width * 0.26) + 5.0
 }
 
-/// Cells are square, or taller if the names of rows need it.
-fn layout(cells: &Cells, names: &[String], theme: &Theme, size: Size) -> Layout {
+/// The box of the matrix, and whether the names of rows stand beside it. Cells are square, or taller if these names need it.
+fn layout(cells: &Cells, names: &[String], theme: &Theme, size: Size) -> (Box2, bool) {
     let (rows, columns) = (cells.rows as f32, cells.columns as f32);
     let [head, foot] = title_heights(theme);
     let is_named = cells.block == 1 && size.height - head - foot >= rows * theme.tick * 0.85;
@@ -168,7 +162,7 @@ fn layout(cells: &Cells, names: &[String], theme: &Theme, size: Size) -> Layout 
     let room = Box2::new(left, head, size.width - left - bar - 2.0, size.height - head - foot);
     let square = room.largest(columns, rows);
     let area = if is_named { Box2 { h: square.h.max(rows * ROW_PT).min(room.h), ..square } } else { square };
-    Layout { is_named: is_named && area.h / rows >= theme.tick * 0.85, area }
+    (area, is_named && area.h / rows >= theme.tick * 0.85)
 }
 
 fn bar() -> Axis {
@@ -216,7 +210,7 @@ impl Overview for ConfusionMatrix {
             return Err(Empty(no_class(view.choice)));
         }
         let (rows, columns, names) = (cells.rows, cells.columns, &evaluation.asked.classes);
-        let Layout { area, is_named } = layout(&cells, names, theme, size);
+        let (area, is_named) = layout(&cells, names, theme, size);
         let accuracy = title(evaluation, &cells.picked);
         frame::title(&mut scene, theme, [area.x, 0.0], &accuracy, size.width - area.x);
         let counts = cells.counts(&confusion);

@@ -88,18 +88,15 @@ impl Default for Choice {
     }
 }
 
-/// A setting that an overview depends on.
+/// A setting that an overview depends on: the field of [`Choice`] of this name.
+#[expect(missing_docs, reason = "the fields say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// [`Choice::measure`].
     Measure,
-    /// [`Choice::against`], and the evaluation it is taken from ([`View::other`]).
+    /// With the evaluation that it is taken from ([`View::other`]).
     Against,
-    /// [`Choice::maps`].
     Maps,
-    /// [`Choice::map`].
     Map,
-    /// [`Choice::classes`].
     Classes,
 }
 

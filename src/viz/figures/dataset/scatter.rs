@@ -11,20 +11,15 @@ pub struct Scatter;
 /// The values of a measure, their name, and the null of a single image.
 type Column<'a> = (&'a [f32], String, Option<(f64, f64)>);
 
-/// Both measures; their names include the probe if there are two.
-struct Axes<'a> {
-    x: Column<'a>,
-    y: Column<'a>,
-}
-
-fn axes<'a>(view: View<'a>) -> Axes<'a> {
+/// The measures on the x and the y axis; their names include the probe if there are two.
+fn axes<'a>(view: View<'a>) -> [Column<'a>; 2] {
     let has_two_probes = !std::ptr::eq(view.evaluation, view.other);
     let axis = |evaluation: &'a Evaluation, chosen: &str| {
         let id = measure(evaluation, chosen);
         let name = if has_two_probes { format!("{}, {}", label(id), evaluation.probe) } else { label(id) };
         (evaluation.values(id).unwrap_or_default(), name, evaluation.nulls.get(id).copied())
     };
-    Axes { x: axis(view.evaluation, &view.choice.measure), y: axis(view.other, &view.choice.against) }
+    [axis(view.evaluation, &view.choice.measure), axis(view.other, &view.choice.against)]
 }
 
 fn scale(values: &[f32], null: Option<(f64, f64)>) -> Option<Scale> {
@@ -52,7 +47,7 @@ impl Overview for Scatter {
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let Axes { x, y } = axes(view);
+        let [x, y] = axes(view);
         let none = || Empty("No image has both measures".to_owned());
         let (x_scale, y_scale) = (scale(x.0, x.2).ok_or_else(none)?, scale(y.0, y.2).ok_or_else(none)?);
         let mut scene = Scene::new(size.width, size.height, "Scatter of two measures", theme.background);
@@ -100,7 +95,7 @@ impl Overview for Scatter {
     }
 
     fn table(&self, view: View<'_>) -> Table {
-        let Axes { x, y } = axes(view);
+        let [x, y] = axes(view);
         let to_f64 = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
         let header = |axis: &str, name: &str| format!("{axis}: {}", name.to_lowercase());
         image_table(view.evaluation)
@@ -115,7 +110,7 @@ impl Overview for Scatter {
             return (String::new(), Vec::new());
         }
         let name = &evaluation.asked.images[item];
-        let Axes { x, y } = axes(view);
+        let [x, y] = axes(view);
         let line = |(values, name, _): Column<'_>| {
             let value = values.get(item).map_or(f64::NAN, |v| f64::from(*v));
             format!("\n{name}: {}", number(value))
