@@ -1,7 +1,7 @@
 //! `ssmprobe doctor`: a page about machine and installation, for an issue, with no folder or name of the user, and no token.
 
 use std::fmt::{Display, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -50,28 +50,16 @@ impl Doctor {
     fn page(&self) -> anyhow::Result<String> {
         let mut page = String::new();
         let mut line = |what: &str, value: &dyn Display| writeln!(page, "{what:<10} {value}");
-        line(
-            "program",
-            &format_args!(
-                "ssmprobe {}, built with {}",
-                env!("CARGO_PKG_VERSION"),
-                devices::built_with().join(", ")
-            ),
-        )?;
+        let (version, built_with) = (env!("CARGO_PKG_VERSION"), devices::built_with().join(", "));
+        line("program", &format_args!("ssmprobe {version}, built with {built_with}"))?;
         line("system", &system())?;
         line("started as", &or_reason(std::env::current_exe().map(|path| path.display().to_string())))?;
-        line(
-            "demo",
-            &or_reason(
-                demo::demo().and_then(|folder| DemoInfo::open(&folder).map(|_| folder.display().to_string())),
-            ),
-        )?;
+        let checked = |folder: PathBuf| DemoInfo::open(&folder).map(|_| folder.display().to_string());
+        line("demo", &or_reason(demo::demo().and_then(checked)))?;
         let displays = ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().filter(|name| variable(name).is_some());
         line("display", &comma_separated(displays.map(str::to_owned)))?;
-        line(
-            "settings",
-            &settings::path().map_or("none: no home folder".into(), |path| path.display().to_string()),
-        )?;
+        let file = settings::path().map(|path| path.display().to_string());
+        line("settings", &file.unwrap_or_else(|| "none: no home folder".into()))?;
         let values = VARIABLES.split(' ').filter_map(|name| Some(format!("{name}={}", variable(name)?)));
         let secrets =
             SECRETS.split(' ').filter(|name| variable(name).is_some()).map(|name| format!("{name} is set"));
@@ -85,10 +73,8 @@ impl Doctor {
         match Hub::from_env() {
             Ok(hub) => {
                 line("Hub", &self.hub_status(&hub))?;
-                line(
-                    "",
-                    &format_args!("{} in {}", format::bytes(blob_size(&hub.cache)), hub.cache.display()),
-                )?;
+                let size = format::bytes(blob_size(&hub.cache));
+                line("", &format_args!("{size} in {}", hub.cache.display()))?;
                 line("", &if hub.token.is_some() { "token set" } else { "no token" })?;
             }
             Err(error) => line("Hub", &error)?,

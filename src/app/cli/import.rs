@@ -129,23 +129,16 @@ impl Import {
 
     /// Refuses flags of backbones for a head, and that of heads for a backbone.
     fn check_flags(&self) -> Result<(), Usage> {
-        let of_backbones = [
-            ("heads", self.heads.is_some()),
-            ("image-size", self.image_size.is_some()),
-            ("normalize", self.normalize.is_some()),
+        let reads_head = original::find(&self.project).is_some();
+        let unheeded = [
+            ("heads", reads_head && self.heads.is_some()),
+            ("image-size", reads_head && self.image_size.is_some()),
+            ("normalize", reads_head && self.normalize.is_some()),
+            ("backbone", !reads_head && self.backbone.is_some()),
         ];
-        let of_heads = [("backbone", self.backbone.is_some())];
-        let (unheeded, of) = match original::find(&self.project) {
-            Some(_) => (&of_backbones[..], "a backbone"),
-            None => (&of_heads[..], "a head"),
-        };
-        match unheeded.iter().find(|(_, is_given)| *is_given) {
-            None => Ok(()),
-            Some((flag, _)) => {
-                let project = &self.project;
-                Err(Usage(format!("--{flag}: is for {of}, which --as {project} does not read; leave it out")))
-            }
-        }
+        let Some((flag, _)) = unheeded.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+        let (of, project) = (if reads_head { "a backbone" } else { "a head" }, &self.project);
+        Err(Usage(format!("--{flag}: is for {of}, which --as {project} does not read; leave it out")))
     }
 
     /// Converts a head into the file of a probe.

@@ -35,15 +35,8 @@ impl RemoteVerb {
         let place: WorkerAddress = text.parse().map_err(|why| Usage(format!("{text}: {why}")))?;
         let (mut display, begun) = (Display::new(), Instant::now());
         let installed = install(&place, &mut |done, total| {
-            let (what, elapsed) = (format!("Copying to {place}"), begun.elapsed());
-            display.count(&Progress {
-                what,
-                done,
-                total: Some(total),
-                unit: Unit::Bytes,
-                elapsed,
-                left: None,
-            });
+            let (what, total, elapsed) = (format!("Copying to {place}"), Some(total), begun.elapsed());
+            display.count(&Progress { what, done, total, unit: Unit::Bytes, elapsed, left: None });
         });
         display.clear();
         let (version, on_path) = installed?;

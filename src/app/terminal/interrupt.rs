@@ -43,17 +43,13 @@ const CODE: u8 = 130;
 pub fn install() -> anyhow::Result<()> {
     // A write beyond the file size limit (`ulimit -f`) is then an error of that write, and does not end the process.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: no handler is installed, the signal is only ignored.
-    #[expect(unsafe_code, reason = "a call of C that sets how a signal is taken")]
-    unsafe {
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-    }
+    ignore(libc::SIGXFSZ);
     #[cfg(unix)]
-    let by_nohup = ignore_hang_up() == libc::SIG_IGN;
+    let by_nohup = ignore(libc::SIGHUP) == libc::SIG_IGN;
     ctrlc::set_handler(signalled).context("cannot listen for Ctrl-C")?;
     #[cfg(unix)]
     if by_nohup {
-        ignore_hang_up();
+        ignore(libc::SIGHUP);
     }
     Ok(())
 }
@@ -68,13 +64,13 @@ pub fn at_end_of_input() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ignores SIGHUP; returns how it was taken before.
+/// Ignores a signal; returns how it was taken before.
 #[cfg(unix)]
-fn ignore_hang_up() -> libc::sighandler_t {
+fn ignore(signal: libc::c_int) -> libc::sighandler_t {
     // SAFETY: no handler is installed, the signal is only ignored.
     #[expect(unsafe_code, reason = "a call of C that sets how a signal is taken")]
     unsafe {
-        libc::signal(libc::SIGHUP, libc::SIG_IGN)
+        libc::signal(signal, libc::SIG_IGN)
     }
 }
 
