@@ -313,7 +313,7 @@ pub fn draw(
     draw::check::check(trace)?;
     let inner = Size { width: size.width - 2.0 * MARGIN, height: size.height - 2.0 * MARGIN };
     let marked = |size| marked(figure, trace, options, theme, size);
-    Ok(heading::over(heading::of_trace(trace).as_deref(), theme, inner, marked)?.framed(MARGIN))
+    Ok(heading::over(heading::of_trace(trace).as_deref(), theme, inner, marked)?.framed())
 }
 
 /// Draws a trace that has been checked, and marks the step of the reading where one is set.

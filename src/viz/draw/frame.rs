@@ -276,8 +276,8 @@ pub fn title(scene: &mut Scene, theme: &Theme, at: Point, text: &str, room: f32)
 }
 
 /// A scene with a centred message that says why there is nothing to see.
-pub fn message(theme: &Theme, width: f32, height: f32, title: &str, text: &str) -> Scene {
-    let mut scene = Scene::new(width, height, title, theme.background);
+pub fn message(theme: &Theme, width: f32, height: f32, text: &str) -> Scene {
+    let mut scene = Scene::new(width, height, "", theme.background);
     let lines = font::break_lines(text, theme.label, width - 12.0);
     let top = (height - lines.len() as f32 * theme.label * 1.3) / 2.0;
     for (i, line) in lines.into_iter().enumerate() {

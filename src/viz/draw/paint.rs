@@ -79,18 +79,19 @@ impl Canvas {
 
     /// Paints another scene of the same size above the one just painted.
     pub fn lay_over(&self, ui: &Ui, scene: &Scene) {
-        let place = self.last();
-        let view =
-            View { painter: ui.painter_at(place), origin: place.min, scale: place.width() / scene.width };
         // A new canvas has no texture cache, and needs none: the scene is frames and pointers, without images.
-        Self::default().items(&view, &scene.items);
+        Self::default().items(&self.view(ui, scene), &scene.items);
+    }
+
+    /// Where the last scene was painted, for another of its size.
+    fn view(&self, ui: &Ui, scene: &Scene) -> View {
+        let place = self.last();
+        View { painter: ui.painter_at(place), origin: place.min, scale: place.width() / scene.width }
     }
 
     /// Frames the boxes of `hover` with `stroke`, on a halo of the background colour.
     fn frame(&self, ui: &Ui, scene: &Scene, hover: Hover, ground: Color, stroke: Stroke) {
-        let place = self.last();
-        let view =
-            View { painter: ui.painter_at(place), origin: place.min, scale: place.width() / scene.width };
+        let view = self.view(ui, scene);
         for found in scene.places(hover) {
             let rect = view.rect(found).expand(0.5);
             let halo = egui::Stroke::new(stroke.width + 1.5, color32(ground.alpha(0.8)));

@@ -8,6 +8,7 @@ pub use super::hover::{Hover, Identity};
 use super::keys::Handed;
 use super::theme::Color;
 use super::{font, hover, polygon};
+use crate::viz::MARGIN;
 
 /// A place, in points from the top-left corner.
 pub type Point = [f32; 2];
@@ -277,11 +278,11 @@ impl Scene {
         self.add(Shape::Group { offset, clip, items: other.items }, None);
     }
 
-    /// The scene with a margin of `margin` points on every side.
-    pub fn framed(self, margin: f32) -> Self {
-        let (width, height) = (self.width + 2.0 * margin, self.height + 2.0 * margin);
+    /// The scene with a margin on every side.
+    pub fn framed(self) -> Self {
+        let (width, height) = (self.width + 2.0 * MARGIN, self.height + 2.0 * MARGIN);
         let mut scene = Self::new(width, height, self.title.clone(), self.background);
-        scene.place(self, [margin, margin], None);
+        scene.place(self, [MARGIN, MARGIN], None);
         scene
     }
 

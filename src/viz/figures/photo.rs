@@ -127,7 +127,7 @@ impl Figure for Photo {
                 Some(_) => "The two share neither a weight nor a score for single tokens".to_owned(),
                 None => format!("{} has neither a weight nor a score for single tokens", trace.head),
             };
-            let text = frame::message(theme, right.w, right.h, "", &why);
+            let text = frame::message(theme, right.w, right.h, &why);
             scene.place(text, [right.x, right.y], None);
             return Ok(scene);
         };

@@ -49,7 +49,7 @@ pub trait Plot: Send + Sync {
     /// Draws the picture at `width` points and its preferred height, margin included.
     fn draw_column(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         let width = width - 2.0 * MARGIN;
-        Ok(self.scene(theme, Size { width, height: self.height(width) })?.framed(MARGIN))
+        Ok(self.scene(theme, Size { width, height: self.height(width) })?.framed())
     }
 
     /// The numbers it shows.
@@ -89,7 +89,7 @@ pub trait Plot: Send + Sync {
 /// Draws a plot at `size`, margin included.
 pub fn draw(plot: &dyn Plot, theme: &Theme, size: Size) -> Result<Scene, Empty> {
     let inner = Size { width: size.width - 2.0 * MARGIN, height: size.height - 2.0 * MARGIN };
-    Ok(plot.scene(theme, inner)?.framed(MARGIN))
+    Ok(plot.scene(theme, inner)?.framed())
 }
 
 /// Data from which a plot can be drawn again.

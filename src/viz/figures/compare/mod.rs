@@ -118,7 +118,7 @@ impl<'a> Comparison<'a> {
     /// # Errors
     /// If there is no trace or no figure, no cell has anything to show, or the page is too narrow.
     pub fn scene(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
-        Ok(self.inside(theme, width - 2.0 * MARGIN)?.framed(MARGIN))
+        Ok(self.inside(theme, width - 2.0 * MARGIN)?.framed())
     }
 
     /// What does not fit on a page of `width` points; `None` if all does, or if there is nothing to draw.
