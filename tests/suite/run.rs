@@ -397,6 +397,14 @@ fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
     let mut clear = program();
     done(clear.args(["cache", "clear", "--all", "--cache"]).arg(desk.path("cut")));
     assert!(!cut.exists() && desk.path("cut").join("mine.txt").exists());
+    // Each cache that cannot be removed is named, not the first alone.
+    let [one, other] = ["a", "b"].map(|digit| digit.repeat(24));
+    for name in [&one, &other] {
+        fs::create_dir(desk.path("cut").join(name)).expect("a folder");
+        fs::write(desk.path("cut").join(name).join("mine.txt"), "kept").expect("a file");
+    }
+    let mut clear = program();
+    assert_ends(clear.args(["cache", "clear", "--all", "--cache"]).arg(desk.path("cut")), 1, &[&one, &other]);
 }
 
 /// A disk that has room for one shard and no further file, in a mount of this test's own.

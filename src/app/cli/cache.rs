@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::app::format::{self, counted};
 use crate::app::jobs::extract::cache_root;
-use crate::app::terminal::error::Usage;
+use crate::app::terminal::error::{self, Usage};
 use crate::app::terminal::stdout::{self, say};
 use crate::model::data::token_cache::Names;
 use crate::model::data::token_cache::list::{self, About, Entry};
@@ -57,6 +57,7 @@ enum Action {
 impl Cache {
     /// Lists the caches, or removes some.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        let mut code = ExitCode::SUCCESS;
         match self.action {
             Action::List { root, json } => {
                 let root = cache_root(root.cache.as_deref())?;
@@ -83,12 +84,13 @@ impl Cache {
                 let bytes = removed.iter().map(|(entry, _)| entry.bytes).sum();
                 let removed = counted(removed.len(), "cache", "caches");
                 say!("{removed} removed, {} freed", format::bytes(bytes));
-                for (_, outcome) in kept {
-                    outcome?; // another user's, say, which does not keep the others
+                // Another user's, say, which does not keep the others.
+                for error in kept.into_iter().filter_map(|(_, outcome)| outcome.err()) {
+                    code = error::report(&error.into());
                 }
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(code)
     }
 }
 
