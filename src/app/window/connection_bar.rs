@@ -1,12 +1,12 @@
 //! The band over the panes while the connection to a remote worker is being made, or is lost.
 
 use eframe::egui;
-use egui::{Frame, Label, Margin, RichText, Stroke, Ui};
+use egui::{Label, RichText, Ui};
 
 use crate::app::state::connection::Connection;
 use crate::app::window::panels::{PanelContext, UiAction};
 use crate::app::window::style;
-use crate::app::window::widgets::at_right;
+use crate::app::window::widgets::band;
 use crate::viz::draw::color32;
 
 /// Room for the buttons.
@@ -20,31 +20,21 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         Connection::Connecting(_) => (cx.theme.muted, None),
         Connection::Lost { why, .. } => (style::failed(cx.theme), Some(why)),
     };
-    let color = color32(color);
-    let frame = Frame::new().inner_margin(Margin::symmetric(10, 4)).outer_margin(Margin::symmetric(10, 0));
-    let frame = frame.fill(color.gamma_multiply(0.12)).stroke(Stroke::new(1.0, color)).corner_radius(5.0);
-    let text = connection.text();
-    frame.show(ui, |ui| {
-        ui.horizontal(|ui| {
-            ui.scope(|ui| {
-                ui.set_width(ui.available_width() - BUTTONS_PX);
-                ui.vertical(|ui| {
-                    ui.add(Label::new(RichText::new(text).strong()).wrap());
-                    if let Some(why) = why.filter(|why| !why.is_empty()) {
-                        ui.add(Label::new(RichText::new(why).small()).wrap().selectable(true));
-                    }
-                });
-            });
-            at_right(ui, |ui| {
-                if why.is_some() && ui.button("Connect now").clicked() {
-                    cx.actions.push(UiAction::ConnectNow);
-                }
-                let about = "Compute here again, with nothing open";
-                if ui.button("Disconnect").on_hover_text(about).clicked() {
-                    cx.actions.push(UiAction::Connect(None));
-                }
-            });
+    let text = |ui: &mut Ui| {
+        ui.vertical(|ui| {
+            ui.add(Label::new(RichText::new(connection.text()).strong()).wrap());
+            if let Some(why) = why.filter(|why| !why.is_empty()) {
+                ui.add(Label::new(RichText::new(why).small()).wrap().selectable(true));
+            }
         });
+    };
+    band(ui, color32(color), BUTTONS_PX, text, |ui| {
+        if why.is_some() && ui.button("Connect now").clicked() {
+            cx.actions.push(UiAction::ConnectNow);
+        }
+        let about = "Compute here again, with nothing open";
+        if ui.button("Disconnect").on_hover_text(about).clicked() {
+            cx.actions.push(UiAction::Connect(None));
+        }
     });
-    ui.add_space(6.0);
 }

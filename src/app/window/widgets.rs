@@ -21,6 +21,8 @@ use crate::viz::figures::dataset::folded;
 const STAR_PX: f32 = 22.0;
 /// Least width of a slider, without its value.
 const MIN_SLIDER_PX: f32 = 60.0;
+/// Least room for the text of a band beside its controls.
+const BAND_TEXT_PX: f32 = 180.0;
 /// Room for the value of a slider.
 const SLIDER_VALUE_PX: f32 = 80.0;
 
@@ -52,6 +54,35 @@ pub fn at_right(ui: &mut Ui, add: impl FnOnce(&mut Ui)) -> Rect {
     all.with_max_x((drawn.left() - ui.spacing().item_spacing.x).max(all.left()))
 }
 
+/// A band over the panes, in `color`: what `text` draws and, at its end, controls that take `controls_px`; in a small or zoomed
+/// window the controls are below the text.
+pub fn band(
+    ui: &mut Ui,
+    color: Color32,
+    controls_px: f32,
+    text: impl FnOnce(&mut Ui),
+    controls: impl FnOnce(&mut Ui),
+) {
+    let frame = Frame::new().inner_margin(Margin::symmetric(10, 4)).outer_margin(Margin::symmetric(10, 0));
+    let frame = frame.fill(color.gamma_multiply(0.16)).stroke(Stroke::new(1.0, color)).corner_radius(5.0);
+    frame.show(ui, |ui| {
+        let room = ui.available_width() - controls_px;
+        if room < BAND_TEXT_PX {
+            text(ui);
+            ui.horizontal_wrapped(controls);
+            return;
+        }
+        ui.horizontal(|ui| {
+            ui.scope(|ui| {
+                ui.set_width(room);
+                text(ui);
+            });
+            at_right(ui, controls);
+        });
+    });
+    ui.add_space(6.0);
+}
+
 /// The height of a list in a dialog: `height`, or what a small or zoomed window has room for.
 pub fn list_height(ui: &Ui, height: f32) -> f32 {
     height.min(0.55 * ui.ctx().content_rect().height())
@@ -74,6 +105,14 @@ pub fn follow_focus(ui: &Ui) {
         let room = focused.rect.expand2(Vec2::new(0.0, 0.6 * focused.rect.height()));
         ui.scroll_to_rect_animation(room, None, ScrollAnimation::none());
     }
+}
+
+/// Scrolls to row `at` of rows that are all `height` high: for the begin of what `ScrollArea::show_rows` draws, from row `first` on.
+pub fn scroll_to_row(ui: &Ui, height: f32, at: usize, first: usize) {
+    let down = (at as f32 - first as f32) * (height + ui.spacing().item_spacing.y);
+    let size = Vec2::new(ui.available_width(), height);
+    let row = Rect::from_min_size(ui.max_rect().min + Vec2::new(0.0, down), size);
+    ui.scroll_to_rect_animation(row, None, ScrollAnimation::none());
 }
 
 /// What has the keyboard focus, in a frame without a click: in such a frame reading what was not clicked takes the focus from it.
