@@ -28,6 +28,8 @@ pub struct FolderBrowser {
     filter: String,
     /// Names of the chosen entries; the arrow keys move the last.
     chosen: Vec<String>,
+    /// The row of the last chosen entry, which was scrolled to.
+    last: Option<usize>,
     /// The listed folder.
     shown: Arc<Folder>,
 }
@@ -93,7 +95,7 @@ impl MainWindow {
 impl FolderBrowser {
     fn new(question: Question) -> Self {
         let (path, filter, chosen, shown) = (String::new(), String::new(), Vec::new(), Arc::default());
-        Self { question, path, filter, chosen, shown }
+        Self { question, path, filter, chosen, last: None, shown }
     }
 
     fn ui(&mut self, ui: &Ui, state: &State) -> Answer<Step> {
@@ -113,7 +115,9 @@ impl FolderBrowser {
         let up = self.fields(ui, &folder);
         // With a typed path, Enter means that path.
         let opens = self.typed_path(&folder).is_none() && dialog::entered(ui);
-        let opened = self.last_chosen(&rows).filter(|_| opens).map(|at| enter(&folder, rows[at]));
+        // It opens a folder; files are the default button's, which gives all that are chosen.
+        let entered = self.last_chosen(&rows).map(|at| rows[at]).filter(|entry| opens && entry.is_folder);
+        let opened = entered.map(|entry| enter(&folder, entry));
         ui.add_space(2.0);
         let clicked = self.list(ui, &folder, &rows);
         let answer = clicked.or(up).or(opened).or(pressed).map_or(Answer::Open, Answer::Given);
@@ -125,14 +129,14 @@ impl FolderBrowser {
             (None, Some(_)) => drop(ui.weak("Listing…")),
             (None, None) => drop(ui.weak(" ")),
         }
-        let paths = self.answer(&folder);
-        let (verb, typed) = match self.question.kind {
-            FileKind::NewFolder => ("Choose", None),
-            _ => ("Open", self.typed_path(&folder)),
+        let given = match (self.typed_path(&folder), &self.question.kind) {
+            (Some(new), FileKind::NewFolder) => Step::Choose(vec![new]),
+            // A typed path is listed first: only the worker knows what lies there.
+            (Some(typed), _) => Step::List(typed),
+            (None, _) => Step::Choose(self.answer(&folder)),
         };
-        // A typed path is listed first: only the worker knows what lies there.
-        let ready = typed.is_some() || !paths.is_empty();
-        let given = typed.map_or(Step::Choose(paths), Step::List);
+        let verb = if self.question.kind == FileKind::NewFolder { "Choose" } else { "Open" };
+        let ready = !matches!(&given, Step::Choose(paths) if paths.is_empty());
         answer.or(dialog::buttons(ui, verb, ready, given))
     }
 
@@ -184,7 +188,10 @@ impl FolderBrowser {
         let mut step = None;
         let several = self.question.kind == FileKind::Files;
         let high = ui.spacing().interact_size.y;
+        let last = self.last_chosen(rows);
+        let moved = last.filter(|_| std::mem::replace(&mut self.last, last) != last);
         widgets::scrolled(ui, LIST_PX).show_rows(ui, high, rows.len(), |ui, shown| {
+            moved.into_iter().for_each(|at| widgets::scroll_to_row(ui, high, at, shown.start));
             for entry in &rows[shown] {
                 let chosen = self.chosen.contains(&entry.name);
                 let row = ui.selectable_label(chosen, entry_text(entry));
@@ -239,16 +246,15 @@ impl FolderBrowser {
             let names = self.chosen.iter().filter(move |name| is(name, is_folder));
             names.map(|name| folder.at(name)).collect::<Vec<_>>()
         };
-        let own = match self.question.kind {
-            FileKind::NewFolder => PathBuf::from(self.path.trim()),
-            FileKind::Folder => folder.path.clone(),
-            FileKind::File | FileKind::Files => return chosen(false),
-            FileKind::Save(_) => return Vec::new(),
-        };
-        match chosen(true) {
-            _ if own.as_os_str().is_empty() => Vec::new(),
-            folders if folders.is_empty() => vec![own],
-            folders => folders,
+        match (&self.question.kind, chosen(true)) {
+            (FileKind::File | FileKind::Files, _) => chosen(false),
+            (FileKind::Save(_), _) => Vec::new(),
+            // Nothing is listed yet.
+            _ if folder.path.as_os_str().is_empty() => Vec::new(),
+            (FileKind::Folder | FileKind::NewFolder, folders) if folders.is_empty() => {
+                vec![folder.path.clone()]
+            }
+            (FileKind::Folder | FileKind::NewFolder, folders) => folders,
         }
     }
 }
@@ -284,5 +290,58 @@ fn notes(ui: &mut Ui, folder: &Folder, rows: usize) {
     }
     if rows == 0 && !folder.path.as_os_str().is_empty() {
         ui.weak("No matching entries");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+
+    /// A browser for `kind` that lists 40 files and the folder `runs`, and the paths that it gave.
+    fn harness(kind: FileKind) -> Harness<'static, (FolderBrowser, Vec<PathBuf>)> {
+        let entry = |name: String, is_folder| FolderEntry { name, is_folder, kind: None, bytes: 1 };
+        let files = (10..50).map(|number| entry(format!("{number}.npz"), false));
+        let entries = std::iter::once(entry("runs".to_owned(), true)).chain(files).collect();
+        let mut state = State::default();
+        state.browser.folder = Some(Arc::new(Folder { path: "/data".into(), entries, ..Folder::default() }));
+        let browser = FolderBrowser::new(Question { title: "Files", kind, endings: &[] });
+        let ui = move |ui: &mut Ui, (browser, given): &mut (FolderBrowser, Vec<PathBuf>)| {
+            if let Answer::Given(Step::Choose(paths)) = browser.ui(ui, &state) {
+                *given = paths;
+            }
+        };
+        let mut harness = Harness::new_ui_state(ui, (browser, Vec::new()));
+        harness.run();
+        harness
+    }
+
+    #[test]
+    fn enter_gives_all_files_that_are_chosen_and_a_new_folder_as_it_is_typed() {
+        let mut files = harness(FileKind::Files);
+        files.state_mut().0.chosen = ["12.npz", "11.npz"].map(str::to_owned).into();
+        files.key_press(Key::Enter);
+        files.run();
+        assert_eq!(files.state().1, ["/data/12.npz", "/data/11.npz"].map(PathBuf::from));
+        let mut folder = harness(FileKind::NewFolder);
+        folder.state_mut().0.chosen = vec!["runs".to_owned()];
+        folder.state_mut().0.path = "/data/new".to_owned();
+        folder.key_press(Key::Enter);
+        folder.run();
+        assert_eq!(folder.state().1, [PathBuf::from("/data/new")]);
+    }
+
+    #[test]
+    fn what_the_arrow_keys_choose_comes_into_sight() {
+        let mut harness = harness(FileKind::Files);
+        assert!(harness.query_by_label("39.npz").is_none(), "below the list");
+        for _ in 0..31 {
+            harness.key_press(Key::ArrowDown);
+            harness.run_steps(2);
+        }
+        assert_eq!(harness.state().0.chosen, ["39.npz"]);
+        assert!(harness.query_by_label("39.npz").is_some());
     }
 }

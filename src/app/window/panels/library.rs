@@ -3,13 +3,12 @@
 use std::fmt::Display;
 
 use eframe::egui;
-use egui::style::ScrollAnimation;
-use egui::{Color32, Id, Rect, ScrollArea, Ui, Vec2};
+use egui::{Color32, Id, ScrollArea, Ui};
 
 use super::eval_removals::EvalRemovals;
 use super::gallery::Gallery;
 use super::library_row::{self, Entry};
-use super::library_section::{self, ROW_PX, Section, edge, header};
+use super::library_section::{self, Section, edge, header};
 use super::probe_rows::ProbeRows;
 use super::{Panel, PanelContext, PanelPlace, backbone_options};
 use crate::app::format::{self, noun};
@@ -18,7 +17,7 @@ use crate::app::jobs::info::BackboneInfo;
 use crate::app::state::Status;
 use crate::app::state::command::{Action, Command};
 use crate::app::window::style;
-use crate::app::window::widgets::context_menu;
+use crate::app::window::widgets::{context_menu, scroll_to_row};
 use crate::model::data::Split;
 use crate::viz::draw::paint::color32;
 use crate::viz::{Info, TabGroup};
@@ -179,10 +178,7 @@ fn list(
         });
         area.show_rows(ui, library_row::HEIGHT_PX, count, |ui, visible| {
             if let Some(at) = shown.filter(|_| shown != before) {
-                let down = (at as f32 - visible.start as f32) * ROW_PX;
-                let size = Vec2::new(ui.available_width(), library_row::HEIGHT_PX);
-                let place = Rect::from_min_size(ui.max_rect().min + Vec2::new(0.0, down), size);
-                ui.scroll_to_rect_animation(place, None, ScrollAnimation::none());
+                scroll_to_row(ui, library_row::HEIGHT_PX, at, visible.start);
             }
             visible.for_each(|at| row(ui, at));
         });

@@ -13,7 +13,7 @@ use crate::app::window::widgets::at_right;
 use crate::viz::draw::{color32, font};
 
 /// Height of a row and the gap below it.
-pub const ROW_PX: f32 = HEIGHT_PX + 2.0;
+const ROW_PX: f32 = HEIGHT_PX + 2.0;
 /// In a library lower than this, backbones and datasets are folded by default.
 const SHORT_PX: f32 = 560.0;
 /// Minimum share of the height that images have by default.
