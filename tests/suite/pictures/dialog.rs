@@ -218,6 +218,17 @@ fn differences_are_exported_as_they_are_shown() {
 }
 
 #[test]
+fn a_comparison_has_no_single_table_of_numbers() {
+    let (_outer, folder) = folder();
+    let mut window = compared(&[small::planned(), small::other()], 1500.0);
+    window.click("Export comparison…");
+    window.replace_text(Role::TextInput, "Export to", folder.join("both.csv").display());
+    window.click("Export");
+    window.until("why not", |window| window.has("numbers are written for one probe and one figure"));
+    assert!(!folder.join("both.csv").exists());
+}
+
+#[test]
 fn every_row_of_the_window_is_a_difference_once_one_is_asked_for() {
     let (_outer, folder) = folder();
     let mut window = compared(&[small::planned(), small::other()], 4000.0);

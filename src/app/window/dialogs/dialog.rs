@@ -20,7 +20,9 @@ use crate::model::io::atomic_file;
 /// The text of a default button that overwrites files, which Enter alone does not do.
 pub const REPLACE: &str = "Replace";
 /// Width of a field for a path or a title.
-pub const FIELD_PX: f32 = 350.0;
+const FIELD_PX: f32 = 350.0;
+/// Room for the button after it.
+const FIELD_BUTTON_PX: f32 = 84.0;
 /// Where a dialog at the top of the window begins.
 const TOP_PX: f32 = 70.0;
 /// Least gap between a dialog and the edges of the window.
@@ -213,6 +215,11 @@ pub fn number(ui: &mut Ui, value: DragValue<'_>) -> Response {
 /// Rows of a label and a field each.
 pub fn fields(id: &str) -> Grid {
     Grid::new(id).num_columns(2).spacing([14.0, 8.0]).min_col_width(72.0)
+}
+
+/// The width of a field for a path or a title: the preferred one, or what a small or zoomed window leaves beside its button.
+pub fn field_width(ui: &Ui) -> f32 {
+    (ui.available_width() - FIELD_BUTTON_PX).clamp(60.0, FIELD_PX)
 }
 
 /// Whether the folder of `file` exists; if not, offers to create it. Shows the last `error`.

@@ -9,7 +9,7 @@ use egui::{ColorImage, DragValue, Ui};
 
 use super::dialog::{self, Answer};
 use super::file_request::FileRequest;
-use crate::app::format::shell_path;
+use crate::app::format::{file_name, shell_path};
 use crate::app::jobs::Cancel;
 use crate::app::paths::expanded;
 use crate::app::window::exporter::Outcome;
@@ -131,14 +131,12 @@ impl Export {
             // It comes first, and so has the focus: Enter exports.
             ui.label("File");
             ui.horizontal(|ui| {
-                let edit = egui::TextEdit::singleline(&mut self.path).desired_width(dialog::FIELD_PX);
+                let edit = egui::TextEdit::singleline(&mut self.path).desired_width(dialog::field_width(ui));
                 if widgets::field(ui, "Export to", edit).changed() {
                     self.sync_format();
                 }
                 if ui.button("Choose…").clicked() {
-                    let name =
-                        Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned());
-                    answer = Answer::Given(ExportStep::Choose(name.unwrap_or_default()));
+                    answer = Answer::Given(ExportStep::Choose(file_name(Path::new(&self.path))));
                 }
             });
             ui.end_row();
@@ -336,6 +334,11 @@ impl Export {
         let written = || -> Result<(), Box<dyn Error>> {
             let path = self.file();
             let (plot, about) = (&*self.plot, self.plot.caption().about);
+            if is_numbers(self.format) && plot.is_comparison() {
+                let why = "numbers are written for one probe and one figure at a time: export that figure by itself, or \
+                           choose SVG, PDF or PNG";
+                return Err(format!("{}: {why}", path.display()).into());
+            }
             if self.format == GIF {
                 let (theme, width) = (Theme::print(), export::points(self.width));
                 let cancelled = || cancel.is_cancelled();

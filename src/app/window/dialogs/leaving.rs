@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use eframe::egui::{Context, Ui};
 
 use super::dialog::{self, Answer};
+use crate::app::format::file_name;
 use crate::app::state::State;
 use crate::app::state::connection::Host;
 use crate::app::window::{MainWindow, WindowOrder};
@@ -66,7 +67,7 @@ impl MainWindow {
 
 /// Draws the question; the answer is whether to save.
 fn ask(ui: &Ui, path: &Path, to: &Leaving) -> Answer<bool> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = file_name(path);
     let (save, discard, otherwise) = match to {
         Leaving::Quit => (
             "Save and quit",

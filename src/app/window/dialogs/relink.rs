@@ -9,6 +9,7 @@ use indexmap::IndexSet;
 
 use super::dialog::{self, Answer};
 use super::outside;
+use crate::app::format::file_name;
 use crate::app::session::content;
 use crate::app::state::workspace::{Entry, Missing, Workspace, WorkspaceError};
 
@@ -66,7 +67,7 @@ impl Relink {
             many => format!("{many} files are missing"),
         };
         dialog::show(ui.ctx(), "locate", 560.0, &title, |ui| {
-            let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+            let name = file_name(&self.path);
             ui.weak(format!(
                 "They are not where {name} expects them; locating one finds others that moved with it"
             ));
@@ -95,7 +96,7 @@ fn row(ui: &mut Ui, entry: Entry, path: &Path) -> bool {
         Entry::Masks => "Masks",
         Entry::Run(_) => "Run",
     };
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = file_name(path);
     let mut clicked = false;
     ui.horizontal(|ui| {
         ui.set_height(ROW_PX - 6.0);

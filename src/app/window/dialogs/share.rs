@@ -154,17 +154,17 @@ impl ShareDialog {
         ui.end_row();
         if self.share.kind == ShareKind::Page {
             ui.label("Title");
-            let edit = TextEdit::singleline(&mut self.share.title).desired_width(dialog::FIELD_PX);
+            let edit = TextEdit::singleline(&mut self.share.title).desired_width(dialog::field_width(ui));
             widgets::field(ui, "Title", edit);
             ui.end_row();
         }
         ui.label(if self.share.kind == ShareKind::Page { "File" } else { "Folder" });
         ui.horizontal(|ui| {
-            let edit = TextEdit::singleline(&mut self.path).desired_width(dialog::FIELD_PX);
+            let edit = TextEdit::singleline(&mut self.path).desired_width(dialog::field_width(ui));
             widgets::field(ui, "Share to", edit);
             if ui.button("Choose…").clicked() {
-                let name = Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned());
-                let name = name.filter(|_| self.share.kind == ShareKind::Page);
+                let is_page = self.share.kind == ShareKind::Page;
+                let name = is_page.then(|| format::file_name(Path::new(&self.path)));
                 answer = Answer::Given(ShareStep::Choose(FileRequest::Share(name)));
             }
         });
