@@ -1,7 +1,8 @@
 //! One image of a gallery: its thumbnail, or the maps of one or two probes side by side, and whether its true class was
 //! predicted.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, Weak};
 
 use eframe::egui;
 use egui::{
@@ -81,21 +82,21 @@ struct Key {
     dark: bool,
 }
 
-/// Cached textures in order of last use, each with the address of its source.
+/// Cached textures in order of last use, each with its source: while that is referred to, nothing else has its address.
 #[derive(Default)]
-pub struct Tiles(IndexMap<Key, (usize, TextureHandle)>);
+pub struct Tiles(IndexMap<Key, (Weak<dyn Any + Send + Sync>, TextureHandle)>);
 
 impl Tiles {
-    /// The texture of `key`; `make` makes it unless it is cached for the same `source` address.
-    fn get(
+    /// The texture of `key`; `make` makes it unless it is cached for the same `source`.
+    fn get<T: Any + Send + Sync>(
         &mut self,
         ctx: &Context,
         key: Key,
-        source: usize,
+        source: &Arc<T>,
         make: impl FnOnce() -> ColorImage,
     ) -> TextureHandle {
         if let Some((at, _, (kept, handle))) = self.0.get_full(&key)
-            && *kept == source
+            && std::ptr::addr_eq(kept.as_ptr(), Arc::as_ptr(source))
         {
             let handle = handle.clone();
             self.0.move_index(at, self.0.len() - 1);
@@ -104,7 +105,7 @@ impl Tiles {
         let name = format!("thumbnail {}", key.image.0);
         let handle = ctx.load_texture(name, make(), TextureOptions::LINEAR);
         self.0.shift_remove(&key);
-        self.0.insert(key, (source, handle.clone()));
+        self.0.insert(key, (Arc::downgrade(source) as Weak<dyn Any + Send + Sync>, handle.clone()));
         handle
     }
 
@@ -209,7 +210,7 @@ impl Tile {
         let map = column.filter(|_| sheet.overlay != Overlay::None);
         let map = map.and_then(|column| cx.state.image_map(column, self.id)).and_then(Result::ok);
         let texture = match (map, cx.state.thumbnails.get(self.id)) {
-            (Some(map), _) => tiles.get(ui.ctx(), key, Arc::as_ptr(map).addr(), || {
+            (Some(map), _) => tiles.get(ui.ctx(), key, map, || {
                 let rgb = match values(map, sheet.overlay) {
                     Some(values) => overlaid(&map.seen, map.grid, values, cx.theme),
                     None => map.seen.rgb.clone(),
@@ -219,7 +220,7 @@ impl Tile {
             (None, Some(Thumbnail::Ready(picture))) => {
                 let key = Key { column: None, overlay: Overlay::None, ..key };
                 let make = || ColorImage::from_rgb([picture.width, picture.height], &picture.rgb);
-                tiles.get(ui.ctx(), key, Arc::as_ptr(picture).addr(), make)
+                tiles.get(ui.ctx(), key, picture, make)
             }
             (None, Some(Thumbnail::Failed(_))) => return word(ui, rect, "Unreadable", cx.theme.muted),
             (None, None) => return,
@@ -362,11 +363,11 @@ mod tests {
     #[test]
     fn textures_in_sight_are_made_once_however_many_they_are() {
         let (ctx, mut tiles, mut made) = (Context::default(), Tiles::default(), 0);
-        let count = MAX_TEXTURES + 90;
+        let (count, source) = (MAX_TEXTURES + 90, Arc::new(1));
         for _ in 0..3 {
             for image in (0..count as u64).map(ImageId) {
                 let key = Key { image, column: None, overlay: Overlay::None, dark: false };
-                let texture = tiles.get(&ctx, key, 1, || {
+                let texture = tiles.get(&ctx, key, &source, || {
                     made += 1;
                     ColorImage::filled([1, 1], Color32::WHITE)
                 });
@@ -378,5 +379,20 @@ mod tests {
         tiles.trim(1);
         assert_eq!(tiles.0.len(), MAX_TEXTURES, "out of sight they are dropped");
         assert!(tiles.0.keys().all(|key| key.image.0 >= 90), "the least recently used first");
+    }
+
+    #[test]
+    fn a_texture_is_made_again_of_a_source_that_takes_the_place_of_one_that_is_gone() {
+        let (ctx, mut tiles, mut made) = (Context::default(), Tiles::default(), 0);
+        let key = Key { image: ImageId(1), column: None, overlay: Overlay::None, dark: false };
+        for picture in 0..9 {
+            // Freed at the end of each turn: its memory would be that of the next one.
+            let source = Arc::new([picture; 40]);
+            drop(tiles.get(&ctx, key, &source, || {
+                made += 1;
+                ColorImage::filled([1, 1], Color32::WHITE)
+            }));
+        }
+        assert_eq!(made, 9);
     }
 }
