@@ -58,17 +58,17 @@ fn paths(text: &str) -> Vec<PathBuf> {
     if paths.iter().all(|path| path.is_absolute() && path.exists()) { paths } else { Vec::new() }
 }
 
-/// Writes the picture to a file named by its hash, so that the same picture is the same file; its path.
+/// Writes the picture to a file named by the hash of its content, so that the same picture is the same file; its path.
 fn keep(picture: &ColorImage, folder: &Path) -> anyhow::Result<PathBuf> {
     let [width, height] = picture.size;
     let bytes: Vec<u8> = picture.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
-    let path = folder.join(format!("pasted-{:.12}.png", sha256::of_bytes(&bytes)));
     let image = image::RgbaImage::from_raw(width as u32, height as u32, bytes).context("no picture")?;
+    let mut png = Vec::new();
+    image.write_with_encoder(image::codecs::png::PngEncoder::new(&mut png))?;
+    // Of the file, which also holds the size: one colour has the same pixels in many sizes.
+    let path = folder.join(format!("pasted-{:.12}.png", sha256::of_bytes(&png)));
     atomic_file::make_folder(folder).with_context(|| format!("{}", folder.display()))?;
-    let write = |file: &mut std::io::BufWriter<atomic_file::Pending>| {
-        image.write_with_encoder(image::codecs::png::PngEncoder::new(file)).map_err(std::io::Error::other)
-    };
-    atomic_file::write_with(&path, write).with_context(|| format!("{}", path.display()))?;
+    atomic_file::write(&path, &png).with_context(|| format!("{}", path.display()))?;
     Ok(path)
 }
 
@@ -94,9 +94,10 @@ mod tests {
     fn a_picture_becomes_one_file() {
         let folder = tempfile::tempdir().unwrap();
         let inside = folder.path().join("deep");
-        let picture = ColorImage::from_rgba_unmultiplied([2, 1], &[255, 0, 0, 255, 0, 0, 255, 255]);
-        let path = keep(&picture, &inside).unwrap();
-        assert_eq!(keep(&picture, &inside).unwrap(), path);
+        let picture = |size| ColorImage::from_rgba_unmultiplied(size, &[255, 0, 0, 255, 0, 0, 255, 255]);
+        let path = keep(&picture([2, 1]), &inside).unwrap();
+        assert_eq!(keep(&picture([2, 1]), &inside).unwrap(), path);
+        assert_ne!(keep(&picture([1, 2]), &inside).unwrap(), path, "the same pixels in another size");
         let read = image::open(&path).unwrap().into_rgba8();
         assert_eq!(read.into_raw(), [255, 0, 0, 255, 0, 0, 255, 255]);
     }
