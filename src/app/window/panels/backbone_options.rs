@@ -133,7 +133,7 @@ pub fn layers(ui: &mut Ui, layers: usize, layer: &mut Option<usize>, blocks: &mu
         None => format!("Last layer ({layers})"),
     });
     let up_to = layer.unwrap_or(layers) + 1;
-    *blocks = blocks.filter(|&blocks| blocks <= up_to);
+    *blocks = blocks.filter(|blocks| (2..=up_to).contains(blocks)); // one alone is not joined, and a file may say 0
     let mut joined = blocks.is_some();
     let text = format!("Joined with the {} before it", blocks.unwrap_or(BLOCKS) - 1);
     let found = ui.add_enabled(joined || BLOCKS <= up_to, Checkbox::new(&mut joined, text));
@@ -186,4 +186,22 @@ fn list<T: Copy + PartialEq>(
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+
+    #[test]
+    fn no_layer_or_one_as_a_file_may_say_is_joined_with_none() {
+        for (blocks, kept) in [(0, None), (1, None), (4, Some(4))] {
+            let ui = |ui: &mut Ui, blocks: &mut Option<usize>| layers(ui, 12, &mut None, blocks);
+            let harness = Harness::new_ui_state(ui, Some(blocks));
+            assert!(harness.query_by_label("Joined with the 3 before it").is_some());
+            assert_eq!(*harness.state(), kept);
+        }
+    }
 }

@@ -300,7 +300,9 @@ fn selection(ui: &mut Ui, draft: &mut TrainSettings) -> bool {
                 DragValue::new(&mut percent).range(1.0..=90.0).speed(0.2).max_decimals(0).suffix(" %");
             let response = ui.add(value);
             response.widget_info(|| WidgetInfo::labeled(egui::Role::SpinButton, true, "Held-out part"));
-            *share = percent / 100.0;
+            if response.changed() {
+                *share = percent / 100.0; // else it would be rounded as soon as it is shown
+            }
             settled = !response.dragged() && !response.has_focus();
         }
     });
