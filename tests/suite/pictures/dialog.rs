@@ -218,6 +218,20 @@ fn differences_are_exported_as_they_are_shown() {
 }
 
 #[test]
+fn a_row_that_is_not_shown_is_not_exported() {
+    let (_outer, folder) = folder();
+    let mut window = showing(&[small::planned(), small::planned()]);
+    window.harness.set_size(egui::vec2(1440.0, 1500.0));
+    // Gradients were computed once, and are not any more.
+    window.harness.state_mut().dispatch(Command::SetRows(["evidence", "gradient"].map(str::to_owned).into()));
+    window.harness.run();
+    window.click("Compare");
+    window.click("Export comparison…");
+    let (_, command) = svg_both_ways(&mut window, &folder.join("both.svg"));
+    assert!(command.contains("--figure evidence ") && !command.contains("gradient"), "{command}");
+}
+
+#[test]
 fn a_comparison_has_no_single_table_of_numbers() {
     let (_outer, folder) = folder();
     let mut window = compared(&[small::planned(), small::other()], 1500.0);

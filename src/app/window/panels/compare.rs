@@ -23,7 +23,7 @@ use crate::viz::draw::{color32, minus};
 use crate::viz::figures::token_map::class_name;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::heading::capitalised;
-use crate::viz::{FIGURES, Figure, Info, TabGroup};
+use crate::viz::{Figure, Info, TabGroup};
 
 /// Minimum width of a column.
 const MIN_COLUMN_PX: f32 = 260.0;
@@ -169,10 +169,9 @@ impl Compare {
             cx.send(Command::SetDifference(difference));
         }
         ui.add_space(10.0);
-        let ready = !traces.is_empty() && !rows.is_empty();
+        let figures: Vec<_> = cx.state.figures().filter(|figure| rows.contains(figure.id())).collect();
+        let ready = !traces.is_empty() && !figures.is_empty();
         if ui.add_enabled(ready, egui::Button::new("Export comparison…")).clicked() {
-            let figures: Vec<_> =
-                FIGURES.iter().copied().filter(|figure| rows.contains(figure.id())).collect();
             let own = figures.iter().map(|figure| cx.state.views.figure_options(figure.id()));
             let row_options: Vec<_> = own.collect();
             let options = row_options.first().cloned().unwrap_or_default();
