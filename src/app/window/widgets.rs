@@ -358,3 +358,26 @@ pub fn paint_star(ui: &Ui, center: Pos2, radius: f32, fill: Color32, stroke: Str
     ui.painter().add(mesh);
     ui.painter().add(Shape::closed_line(corners, stroke));
 }
+
+#[cfg(test)]
+mod tests {
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+
+    #[test]
+    fn a_band_without_room_for_text_beside_its_controls_has_them_below() {
+        for (width, beside) in [(600.0, true), (260.0, false)] {
+            let band = |ui: &mut Ui| {
+                let text = |ui: &mut Ui| drop(ui.add(Label::new("Not connected").wrap()));
+                band(ui, Color32::RED, 240.0, text, |ui| drop(ui.button("Connect")));
+            };
+            let mut harness = Harness::builder().with_size(Vec2::new(width, 300.0)).build_ui(band);
+            harness.run();
+            let [text, button] = ["Not connected", "Connect"].map(|label| harness.get_by_label(label).rect());
+            assert_eq!(button.y_range().contains(text.center().y), beside, "{text} and {button}");
+            assert!(text.height() < 24.0 && button.right() < width, "{text} and {button}");
+        }
+    }
+}

@@ -244,3 +244,19 @@ pub fn check_folder(ui: &mut Ui, disk: &mut OnDisk, file: &Path, error: &mut Opt
     }
     missing.is_none()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_leaves_room_for_its_button() {
+        for (room, width) in [(900.0, FIELD_PX), (300.0, 300.0 - FIELD_BUTTON_PX)] {
+            let draw = |ui: &mut Ui, found: &mut f32| {
+                ui.set_max_width(room);
+                *found = field_width(ui);
+            };
+            assert_eq!(*egui_kittest::Harness::new_ui_state(draw, 0.0).state(), width);
+        }
+    }
+}
