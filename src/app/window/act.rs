@@ -20,11 +20,11 @@ use crate::app::state::{Probe, State};
 
 impl MainWindow {
     /// Starts the tour; it needs the demo, which replaces what is open unless it is open already.
-    fn begin_tour(&mut self, ctx: &egui::Context, state: &State, orders: &mut Vec<WindowOrder>) {
+    fn begin_tour(&mut self, ctx: &egui::Context, state: &State) {
         let demo = demo::demo().ok();
         let is_demo = |probe: &Probe| demo.as_ref().is_some_and(|folder| probe.path.starts_with(folder));
         if demo.is_some() && !state.library.probes.values().any(is_demo) {
-            self.leave(ctx, Leaving::Demo, state, orders);
+            self.leave(ctx, Leaving::Demo, state);
         }
         let tour = Tour::default();
         self.show(tour.pane());
@@ -32,26 +32,20 @@ impl MainWindow {
     }
 
     /// Opens the file dialog for `what`; a failure becomes a note.
-    pub(super) fn pick(&mut self, ctx: &egui::Context, what: FileRequest, orders: &mut Vec<WindowOrder>) {
-        orders.extend(WindowOrder::failure(self.dialogs.picker.open(ctx, what)));
+    pub(super) fn pick(&mut self, ctx: &egui::Context, what: FileRequest) {
+        self.orders.extend(WindowOrder::failure(self.dialogs.picker.open(ctx, what)));
     }
 
     /// Executes an action that is the window's; turns one of the state or the program into an order.
-    pub(super) fn act(
-        &mut self,
-        ctx: &egui::Context,
-        action: UiAction,
-        state: &State,
-        orders: &mut Vec<WindowOrder>,
-    ) {
+    pub(super) fn act(&mut self, ctx: &egui::Context, action: UiAction, state: &State) {
         match action {
-            UiAction::Command(command) => orders.push(WindowOrder::Command(command)),
+            UiAction::Command(command) => self.orders.push(WindowOrder::Command(command)),
             UiAction::Show(panel) => self.show(panel),
             UiAction::Jobs => self.jobs = !self.jobs,
             UiAction::Findings => self.findings = !self.findings,
             UiAction::ShowFinding(id) => {
                 let layout = self.layout.value();
-                orders.push(WindowOrder::Command(Command::ShowFinding { id, layout }));
+                self.orders.push(WindowOrder::Command(Command::ShowFinding { id, layout }));
             }
             UiAction::EditFinding(id, finding) => {
                 self.dialogs.finding = Some(FindingDialog::new(Some(id), *finding));
@@ -62,27 +56,21 @@ impl MainWindow {
             UiAction::CopyImage(plot) => {
                 let export = Export::new(plot, None);
                 let started = self.exporter.start(ctx, "copy the image", move || export.image());
-                orders.extend(WindowOrder::failure(started));
+                self.orders.extend(WindowOrder::failure(started));
             }
             UiAction::OpenFile(path) => {
                 let opener = self.opener.clone();
                 let work = move || Outcome::Opened(opener.open(&path));
-                orders.extend(WindowOrder::failure(self.exporter.start(ctx, "open the file", work)));
+                self.orders.extend(WindowOrder::failure(self.exporter.start(ctx, "open the file", work)));
             }
-            UiAction::OpenWorkspace(path) => self.leave(ctx, Leaving::Workspace(path), state, orders),
-            UiAction::Connect(host) => self.leave(ctx, Leaving::Host(host), state, orders),
-            UiAction::ConnectNow => orders.push(WindowOrder::ConnectNow),
-            UiAction::Prompt(prompt) => self.prompt(ctx, prompt, state, orders),
+            UiAction::OpenWorkspace(path) => self.leave(ctx, Leaving::Workspace(path), state),
+            UiAction::Connect(host) => self.leave(ctx, Leaving::Host(host), state),
+            UiAction::ConnectNow => self.orders.push(WindowOrder::ConnectNow),
+            UiAction::Prompt(prompt) => self.prompt(ctx, prompt, state),
         }
     }
 
-    pub(super) fn prompt(
-        &mut self,
-        ctx: &egui::Context,
-        prompt: Prompt,
-        state: &State,
-        orders: &mut Vec<WindowOrder>,
-    ) {
+    pub(super) fn prompt(&mut self, ctx: &egui::Context, prompt: Prompt, state: &State) {
         match prompt {
             Prompt::Palette => self.dialogs.palette = Some(Palette::opened(ctx)),
             Prompt::KeepFinding => {
@@ -103,17 +91,17 @@ impl MainWindow {
             Prompt::CopyLog => ctx.copy_text(state.log_text()),
             Prompt::Paste => ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste),
             Prompt::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
-            Prompt::Demo => self.leave(ctx, Leaving::Demo, state, orders),
+            Prompt::Demo => self.leave(ctx, Leaving::Demo, state),
             Prompt::Export => self.dialogs.palette = Some(Palette::with_text("export ")),
             Prompt::Training => self.show(TRAINING),
             Prompt::About => self.dialogs.help = Some(Help::new(Page::About)),
             Prompt::Definitions => self.dialogs.help = Some(Help::new(Page::Definitions)),
             Prompt::Shortcuts => self.dialogs.help = Some(Help::new(Page::Shortcuts)),
-            Prompt::Tour => self.begin_tour(ctx, state, orders),
+            Prompt::Tour => self.begin_tour(ctx, state),
             Prompt::Files(FilePrompt::SaveWorkspace) if self.named.path.is_some() => {
-                orders.extend(self.save(ctx, None, None, state));
+                self.save(ctx, None, None, state);
             }
-            Prompt::Files(prompt) => self.pick_or_browse(ctx, FileRequest::Prompt(prompt), state, orders),
+            Prompt::Files(prompt) => self.pick_or_browse(ctx, FileRequest::Prompt(prompt), state),
         }
     }
 }

@@ -80,10 +80,9 @@ impl App {
             state.note(Severity::Warning, error.to_string());
         }
         let session = settings.map(Session::beside);
-        let window = MainWindow::default();
         Self {
             state,
-            window,
+            window: MainWindow::default(),
             title: Title::default(),
             engine,
             ctx: ctx.clone(),
@@ -143,7 +142,8 @@ impl App {
     /// Replaces everything that is open by the workspace in the file `path`, before the window is first drawn.
     pub fn open_workspace(&mut self, path: &Path) {
         let read = Relink::load(path.to_owned(), self.is_session(path));
-        self.window.open(read, &self.state).into_iter().for_each(|order| self.carry_out(order));
+        self.window.open(read, &self.state);
+        self.window.take_orders().into_iter().for_each(|order| self.carry_out(order));
     }
 
     /// Whether a path is a session file of this user.
@@ -159,7 +159,7 @@ impl App {
             WindowOrder::Restore(path, _) if self.session.as_ref().is_some_and(|own| own.is_own(&path)) => {}
             WindowOrder::Open(path) => {
                 let own = self.is_session(&path);
-                self.window.load(&self.ctx, path, own).into_iter().for_each(|order| self.carry_out(order));
+                self.window.load(&self.ctx, path, own);
             }
             WindowOrder::Restore(path, mut workspace) => {
                 // An earlier session names its workspace file itself; its own path is not that file.

@@ -24,7 +24,6 @@ use crate::model::io::catch_panic::contain;
 pub enum Outcome {
     /// A figure was written to this file, or why not.
     Written(PathBuf, Result<(), String>),
-    /// The writing of a figure was cancelled.
     Cancelled,
     /// The findings of a share job were written to this path, or why not.
     Shared(JobId, Result<PathBuf, UserError>),
@@ -98,69 +97,66 @@ impl Exporter {
 
 impl MainWindow {
     /// Handles all outcomes since the last frame.
-    pub(super) fn take_outcomes(&mut self, ctx: &egui::Context, state: &State) -> Vec<WindowOrder> {
-        let mut orders = Vec::new();
+    pub(super) fn take_outcomes(&mut self, ctx: &egui::Context, state: &State) {
         while let Some(outcome) = self.exporter.outcome() {
             match outcome {
                 Outcome::Written(path, written) => {
                     // Another export dialog may have been opened since.
-                    let own = self
-                        .dialogs
-                        .export
-                        .as_mut()
-                        .filter(|own| own.writing.is_some() && own.file() == path);
+                    let open = self.dialogs.export.as_mut();
+                    let own = open.filter(|own| own.writing.is_some() && own.file() == path);
                     match (written, own) {
                         (Ok(()), own) => {
                             if own.is_some() {
                                 self.dialogs.export = None;
                             }
                             let text = format!("Wrote {}", path.display());
-                            orders.push(WindowOrder::Note(Severity::Info, text));
+                            self.orders.push(WindowOrder::Note(Severity::Info, text));
                             self.dialogs.exported = Some(path);
                         }
                         (Err(why), Some(export)) => (export.error, export.writing) = (Some(why), None),
-                        (Err(why), None) => orders.push(WindowOrder::Note(Severity::Error, why)),
+                        (Err(why), None) => self.orders.push(WindowOrder::Note(Severity::Error, why)),
                     }
                 }
                 Outcome::Cancelled => {}
                 Outcome::Image(image) => {
                     ctx.copy_image(image);
-                    orders.push(WindowOrder::Note(Severity::Info, "Copied the image".to_owned()));
+                    self.orders.push(WindowOrder::Note(Severity::Info, "Copied the image".to_owned()));
                 }
-                Outcome::Shared(job, written) => orders.push(WindowOrder::Shared(job, written)),
+                Outcome::Shared(job, written) => self.orders.push(WindowOrder::Shared(job, written)),
                 Outcome::Opened(done) => {
-                    orders.extend(done.err().map(|why| WindowOrder::Note(Severity::Warning, why)));
+                    self.orders.extend(done.err().map(|why| WindowOrder::Note(Severity::Warning, why)));
                 }
                 Outcome::Pasted(path) if state.connection.host().is_some() => {
-                    orders.extend(self.exporter.send(ctx, vec![path]));
+                    self.orders.extend(self.exporter.send(ctx, vec![path]));
                 }
-                Outcome::Pasted(path) => orders.push(WindowOrder::Command(Command::OpenImages(vec![path]))),
+                Outcome::Pasted(path) => {
+                    self.orders.push(WindowOrder::Command(Command::OpenImages(vec![path])));
+                }
                 Outcome::Loaded(cancel, _) if cancel.is_cancelled() => {}
                 Outcome::Loaded(_, read) => {
                     self.loading = None;
-                    orders.extend(self.open(*read, state));
+                    self.open(*read, state);
                 }
                 Outcome::Saved(path, essence, then) => {
-                    orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
-                    orders.push(WindowOrder::Saved(path.clone()));
+                    self.orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
+                    self.orders.push(WindowOrder::Saved(path.clone()));
                     let then = then.filter(|(cancel, _)| !cancel.is_cancelled());
                     if self.named.saved(path, essence) {
-                        then.into_iter().for_each(|(_, to)| self.leave(ctx, to, state, &mut orders));
+                        then.into_iter().for_each(|(_, to)| self.leave(ctx, to, state));
                     }
                 }
                 Outcome::OrderRead(id, path, order) => {
-                    orders.push(order_files::read(id, &path, order, state));
+                    self.orders.push(order_files::read(id, &path, order, state));
                 }
                 Outcome::OrderWritten(id, path, order) => {
-                    orders.extend(order_files::written(id, &path, &order, state));
+                    self.orders.extend(order_files::written(id, &path, &order, state));
                 }
-                Outcome::Read(files) => orders.extend(
+                Outcome::Read(files) => self.orders.extend(
                     files.into_iter().map(|file| WindowOrder::Command(Command::SendFile(Box::new(file)))),
                 ),
-                Outcome::Failed(why) => orders.push(WindowOrder::Note(Severity::Error, why)),
+                Outcome::Failed(why) => self.orders.push(WindowOrder::Note(Severity::Error, why)),
             }
         }
-        orders
     }
 }
 
@@ -175,7 +171,8 @@ mod tests {
         pub(in crate::app::window) fn next_outcome(&mut self, state: &State) -> Vec<WindowOrder> {
             let next = self.exporter.outcomes.recv_timeout(Duration::from_mins(5)).expect("an outcome");
             self.exporter.sender.send(next).expect("it is handled next");
-            self.take_outcomes(&egui::Context::default(), state)
+            self.take_outcomes(&egui::Context::default(), state);
+            self.take_orders()
         }
     }
 

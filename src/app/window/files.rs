@@ -36,7 +36,6 @@ impl MainWindow {
         what: FileRequest,
         paths: Vec<PathBuf>,
         state: &State,
-        orders: &mut Vec<WindowOrder>,
     ) {
         let first = paths.first().cloned().unwrap_or_default();
         let prompt = match what {
@@ -47,15 +46,14 @@ impl MainWindow {
                 return self.dialogs.share.iter_mut().for_each(|share| share.set_path(&first));
             }
             FileRequest::Relink(entry) => {
-                let relink = self.dialogs.relink.take();
-                let located = relink.map(|relink| self.read(ctx, move || Ok(relink.located(entry, &first))));
-                return orders.extend(located.flatten());
+                let Some(relink) = self.dialogs.relink.take() else { return };
+                return self.read(ctx, move || Ok(relink.located(entry, &first)));
             }
             FileRequest::Prompt(prompt) => prompt,
         };
         let draft = |draft: TrainSettings| Command::SetTrainForm(Box::new(draft));
         let mut filled = state.training.form.clone();
-        orders.push(WindowOrder::Command(match prompt {
+        let command = match prompt {
             FilePrompt::BackboneFolder => Command::OpenBackbone(first.display().to_string()),
             FilePrompt::RunFolder => Command::OpenRun(first),
             // A folder cannot be chosen here, but typed: it is a run.
@@ -72,18 +70,19 @@ impl MainWindow {
             }
             FilePrompt::MaskFolder => Command::SetMasks(Some(first)),
             FilePrompt::DatasetFolder => Command::OpenDataset(first, None),
-            FilePrompt::OpenWorkspace => return self.leave(ctx, Leaving::Workspace(first), state, orders),
+            FilePrompt::OpenWorkspace => return self.leave(ctx, Leaving::Workspace(first), state),
             FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs => {
-                return orders.extend(self.save(ctx, Some(first), None, state));
+                return self.save(ctx, Some(first), None, state);
             }
-            FilePrompt::OpenOrder => return orders.extend(self.open_order(ctx, first, state)),
-            FilePrompt::SaveOrder => return orders.extend(self.save_order(ctx, first, state)),
-        }));
+            FilePrompt::OpenOrder => return self.orders.extend(self.open_order(ctx, first, state)),
+            FilePrompt::SaveOrder => return self.orders.extend(self.save_order(ctx, first, state)),
+        };
+        self.orders.push(WindowOrder::Command(command));
     }
 
     /// Reads the workspace in a file, one of this user's sessions if it is `own`, and then opens it.
-    pub(super) fn load(&mut self, ctx: &Context, path: PathBuf, own: bool) -> Option<WindowOrder> {
-        self.read(ctx, move || Relink::load(path, own))
+    pub(super) fn load(&mut self, ctx: &Context, path: PathBuf, own: bool) {
+        self.read(ctx, move || Relink::load(path, own));
     }
 
     /// Reads a workspace on another thread, and then opens it unless another one, or anything else, was asked for meanwhile; a
@@ -92,14 +91,14 @@ impl MainWindow {
         &mut self,
         ctx: &Context,
         read: impl FnOnce() -> Result<Relink, WorkspaceError> + Send + 'static,
-    ) -> Option<WindowOrder> {
+    ) {
         self.stop_loading();
         let cancel = Cancel::default();
         let loading = cancel.clone();
         let work = move || Outcome::Loaded(cancel, Box::new(read()));
         let started = self.exporter.start(ctx, "open the workspace", work);
         self.loading = started.is_ok().then_some(loading);
-        WindowOrder::failure(started)
+        self.orders.extend(WindowOrder::failure(started));
     }
 
     /// Gives up the workspace that is being read.
@@ -107,20 +106,13 @@ impl MainWindow {
         self.loading.take().iter().for_each(Cancel::cancel);
     }
 
-    /// The order to restore a workspace that was read; opens the dialog for missing files first if there are any, and that for what is
+    /// Orders to restore a workspace that was read; opens the dialog for missing files first if there are any, and that for what is
     /// beyond this machine.
-    pub(super) fn open(
-        &mut self,
-        read: Result<Relink, WorkspaceError>,
-        state: &State,
-    ) -> Option<WindowOrder> {
+    pub(super) fn open(&mut self, read: Result<Relink, WorkspaceError>, state: &State) {
         match read {
-            Ok(read) if read.is_complete() => self.enter(read, state),
-            Ok(read) => {
-                self.dialogs.relink = Some(read);
-                None
-            }
-            Err(error) => Some(WindowOrder::Note(Severity::Error, error.to_string())),
+            Ok(read) if read.missing.is_empty() => self.enter(read, state),
+            Ok(read) => self.dialogs.relink = Some(read),
+            Err(error) => self.orders.push(WindowOrder::Note(Severity::Error, error.to_string())),
         }
     }
 
@@ -133,9 +125,9 @@ impl MainWindow {
         chosen: Option<PathBuf>,
         then: Option<Leaving>,
         state: &State,
-    ) -> Option<WindowOrder> {
+    ) {
         let is_chosen = chosen.is_some();
-        let chosen = chosen.or_else(|| self.named.path.clone())?;
+        let Some(chosen) = chosen.or_else(|| self.named.path.clone()) else { return };
         let is_whole = chosen.extension().is_some();
         let path = if is_whole { chosen } else { chosen.with_extension(WORKSPACE_EXTENSION) };
         self.named.writes = Some(path.clone());
@@ -172,7 +164,7 @@ impl MainWindow {
             }
         };
         let started = self.exporter.start(ctx, "save the workspace", work);
-        WindowOrder::failure(started.map(|thread| self.saving = Some(thread)))
+        self.orders.extend(WindowOrder::failure(started.map(|thread| self.saving = Some(thread))));
     }
 
     /// Waits until the workspace is written, before the program ends, for [`PATIENCE`] at most: a disk may never answer, and the
@@ -183,7 +175,8 @@ impl MainWindow {
         while self.saving.as_ref().is_some_and(|thread| !thread.is_finished()) && begun.elapsed() < PATIENCE {
             sleep(Duration::from_millis(1));
         }
-        let mut orders = self.take_outcomes(ctx, state);
+        self.take_outcomes(ctx, state);
+        let mut orders = self.take_orders();
         orders.retain(|order| matches!(order, WindowOrder::Saved(_)));
         orders
     }
@@ -205,8 +198,9 @@ mod tests {
     #[test]
     fn a_folder_that_was_chosen_for_masks_is_a_command() {
         let (mut window, state, ctx, _) = window();
-        let (ask, mut orders) = (FileRequest::Prompt(FilePrompt::MaskFolder), Vec::new());
-        window.handle_files(&ctx, ask, vec!["masks".into()], &state, &mut orders);
+        let ask = FileRequest::Prompt(FilePrompt::MaskFolder);
+        window.handle_files(&ctx, ask, vec!["masks".into()], &state);
+        let orders = window.take_orders();
         let [WindowOrder::Command(command)] = &orders[..] else { panic!("{} orders", orders.len()) };
         assert_eq!(*command, Command::SetMasks(Some("masks".into())));
     }
@@ -217,18 +211,19 @@ mod tests {
         let [first, second] = ["first.ssmprobe", "second.ssmprobe"].map(|name| folder.path().join(name));
         for path in [&first, &second] {
             let save = FileRequest::Prompt(FilePrompt::SaveWorkspaceAs);
-            window.handle_files(&ctx, save, vec![path.clone()], &state, &mut Vec::new());
+            window.handle_files(&ctx, save, vec![path.clone()], &state);
             window.next_outcome(&state);
         }
         state.views.shared = !state.views.shared;
-        window.prompt(&ctx, FilePrompt::SaveWorkspace.into(), &state, &mut Vec::new());
+        window.prompt(&ctx, FilePrompt::SaveWorkspace.into(), &state);
         window.next_outcome(&state);
         let shared = |path: &Path| Workspace::load(path).expect("a workspace").views.shared;
         assert_eq!([shared(&first), shared(&second)], [!state.views.shared, state.views.shared]);
         // Of two saves, only the one that was asked for last is gone on from.
         for to in [Leaving::Demo, Leaving::Workspace(second.clone())] {
-            window.leave(&ctx, to.clone(), &state, &mut Vec::new());
-            assert!(window.save(&ctx, Some(first.clone()), Some(to), &state).is_none());
+            window.leave(&ctx, to.clone(), &state);
+            window.take_orders(); // it goes on at once, as nothing is unsaved
+            window.save(&ctx, Some(first.clone()), Some(to), &state);
         }
         let next = |order: &&WindowOrder| matches!(order, WindowOrder::Demo | WindowOrder::Open(_));
         let mut orders = Vec::new();
@@ -237,7 +232,7 @@ mod tests {
         }
         assert!(matches!(orders.iter().find(next), Some(WindowOrder::Open(_))));
         // What is opened before it is written is not called after the file, and the end waits for the file.
-        assert!(window.save(&ctx, Some(first.clone()), None, &state).is_none());
+        window.save(&ctx, Some(first.clone()), None, &state);
         window.forget_workspace();
         window.end_saving(&ctx, &state);
         assert_eq!((window.workspace(), shared(&first)), (None, state.views.shared));
@@ -247,12 +242,12 @@ mod tests {
     fn a_file_is_compared_with_what_it_held_itself_and_not_with_another_written_since() {
         let (mut window, mut state, ctx, folder) = window();
         let [first, second] = ["first.ssmprobe", "second.ssmprobe"].map(|name| folder.path().join(name));
-        assert!(window.save(&ctx, Some(first.clone()), None, &state).is_none());
+        window.save(&ctx, Some(first.clone()), None, &state);
         window.next_outcome(&state);
         // Saved again under its own name before the new name is known to be written.
         state.views.shared = !state.views.shared;
         for path in [Some(second), None] {
-            assert!(window.save(&ctx, path, None, &state).is_none());
+            window.save(&ctx, path, None, &state);
         }
         window.end_saving(&ctx, &state);
         let written = Workspace::load(&first).expect("a workspace");
@@ -265,7 +260,7 @@ mod tests {
         let file = folder.path().join("w.ssmprobe");
         let mut masks = |window: &mut MainWindow, chosen: bool, masks: &str| {
             state.masks = Some(folder.path().join(masks));
-            assert!(window.save(&ctx, chosen.then(|| file.clone()), None, &state).is_none());
+            window.save(&ctx, chosen.then(|| file.clone()), None, &state);
             let orders = window.next_outcome(&state);
             let refused = matches!(orders[..], [WindowOrder::Note(Severity::Error, _)]);
             (refused, Workspace::load(&file).expect("a workspace").masks.expect("masks"))
@@ -292,7 +287,7 @@ mod tests {
         let [first, second] = ["first.ssmprobe", "second.ssmprobe"].map(|name| folder.path().join(name));
         for path in [&first, &second] {
             Workspace::default().save(path).expect("saved");
-            assert!(window.load(&ctx, path.clone(), false).is_none());
+            window.load(&ctx, path.clone(), false);
         }
         let orders = [window.next_outcome(&state), window.next_outcome(&state)].map(Vec::into_iter);
         let opened = orders.into_iter().flatten().map(|order| match order {
@@ -310,9 +305,10 @@ mod tests {
         std::fs::write(&there, "a picture").expect("written");
         let image = SavedImage { id: ImageId(1), place: away.into() };
         Workspace { images: vec![image], ..Workspace::default() }.save(&file).expect("saved");
-        assert!(window.load(&ctx, file.clone(), false).is_none() && window.next_outcome(&state).is_empty());
+        window.load(&ctx, file.clone(), false);
+        assert!(window.next_outcome(&state).is_empty());
         let what = FileRequest::Relink(Entry::Image(ImageId(1)));
-        window.handle_files(&ctx, what, vec![there.clone()], &state, &mut Vec::new());
+        window.handle_files(&ctx, what, vec![there.clone()], &state);
         let orders = window.next_outcome(&state);
         let [WindowOrder::Restore(path, found)] = &orders[..] else { panic!("{} orders", orders.len()) };
         assert_eq!((path, &found.images[0].place.path), (&file, &there));

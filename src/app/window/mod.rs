@@ -90,6 +90,8 @@ pub struct MainWindow {
     exporter: Exporter,
     /// Opens written files with the system's program.
     pub opener: Opener,
+    /// What was ordered and is not carried out yet.
+    orders: Vec<WindowOrder>,
     /// What is to be done once a question about a workspace that opens is answered.
     afterwards: Vec<Command>,
     toasts: toasts::Toasts,
@@ -131,36 +133,40 @@ impl MainWindow {
 
     /// Orders from what arrived since the last frame: finished exports, chosen files, a request to close the window.
     pub fn drain(&mut self, ctx: &egui::Context, state: &State) -> Vec<WindowOrder> {
-        let mut orders = self.take_outcomes(ctx, state);
-        orders.extend(self.write_shared(ctx, state));
+        self.take_outcomes(ctx, state);
+        self.write_shared(ctx, state);
         if let Some((what, paths)) = self.dialogs.picker.poll() {
-            self.handle_files(ctx, what, paths, state, &mut orders);
+            self.handle_files(ctx, what, paths, state);
         }
         if self.dialogs.close.decide(ctx, state, || self.named.unsaved(state).is_some()) {
-            self.leave(ctx, Leaving::Quit, state, &mut orders);
+            self.leave(ctx, Leaving::Quit, state);
         }
-        orders
+        self.take_orders()
     }
 
-    /// Orders from what was pasted or dropped on the window. Only a drawn frame has input of its own: a hidden window
+    /// Takes the orders since the last call.
+    fn take_orders(&mut self) -> Vec<WindowOrder> {
+        std::mem::take(&mut self.orders)
+    }
+
+    /// Orders what was pasted or dropped on the window. Only a drawn frame has input of its own: a hidden window
     /// still holds that of the last one.
-    fn take_files(&mut self, ctx: &egui::Context, state: &State) -> Vec<WindowOrder> {
+    fn take_files(&mut self, ctx: &egui::Context, state: &State) {
         let far = state.connection.host().is_some();
-        let mut orders = paste::orders(ctx, &self.exporter, far);
+        self.orders.extend(paste::orders(ctx, &self.exporter, far));
         let mut dropped: Vec<PathBuf> =
             ctx.input(|i| i.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect());
         // A workspace replaces everything that is open: it is handled as if chosen, which asks first.
         if let Some(at) = dropped.iter().position(|path| is_workspace(path)) {
             let workspace = vec![dropped.remove(at)];
             let what = FileRequest::Prompt(FilePrompt::OpenWorkspace);
-            self.handle_files(ctx, what, workspace, state, &mut orders);
+            self.handle_files(ctx, what, workspace, state);
         }
         if !dropped.is_empty() && far {
-            orders.extend(self.exporter.send(ctx, dropped));
+            self.orders.extend(self.exporter.send(ctx, dropped));
         } else if !dropped.is_empty() {
-            orders.push(WindowOrder::Command(Command::OpenAny(dropped)));
+            self.orders.push(WindowOrder::Command(Command::OpenAny(dropped)));
         }
-        orders
     }
 
     /// Shows what the state asks to reveal, once per request.
@@ -188,7 +194,7 @@ impl MainWindow {
             self.start_pane = None;
         }
         widgets::skip_edges(ui);
-        let mut orders = self.take_files(ui.ctx(), state);
+        self.take_files(ui.ctx(), state);
         self.reveal(state);
         let theme = style::theme(ui);
         let dialog = ui.ctx().memory(egui::Memory::top_modal_layer).is_some();
@@ -218,7 +224,7 @@ impl MainWindow {
         self.shown = Some(shown);
         self.toasts.ui(ui, state, self.jobs_height, &mut actions);
         self.named.settle(state);
-        self.draw_dialogs(ui, state, &mut actions, &mut orders);
+        self.draw_dialogs(ui, state, &mut actions);
         let tour = self.dialogs.tour.as_mut().map(|tour| tour.ui(ui, self.jobs_height, has_focus));
         match tour.unwrap_or(TourResponse::Stay) {
             TourResponse::Stay => {}
@@ -234,15 +240,15 @@ impl MainWindow {
         }
         let token = hover.found;
         if token != state.selection.hover.token {
-            orders.push(WindowOrder::Command(Command::Hover(Hover { token, ..Hover::default() })));
+            self.orders.push(WindowOrder::Command(Command::Hover(Hover { token, ..Hover::default() })));
         }
         // Layout changes come before the actions: one may be to undo them.
-        orders.extend(self.layout.take_changes().into_iter().map(WindowOrder::Command));
+        self.orders.extend(self.layout.take_changes().into_iter().map(WindowOrder::Command));
         for action in actions {
-            self.act(ui.ctx(), action, state, &mut orders);
+            self.act(ui.ctx(), action, state);
         }
-        orders.extend(self.layout.take_changes().into_iter().map(WindowOrder::Command));
-        orders
+        self.orders.extend(self.layout.take_changes().into_iter().map(WindowOrder::Command));
+        self.take_orders()
     }
 
     fn draw_panels(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {

@@ -7,6 +7,9 @@ use super::MainWindow;
 use crate::app::state::State;
 use crate::app::state::workspace::Workspace;
 
+/// A workspace file and its SHA-256, if known; shared with the threads that write.
+type Fingerprint = Mutex<Option<(PathBuf, String)>>;
+
 /// A workspace file, and what it contains.
 #[derive(Default)]
 pub(super) struct NamedWorkspace {
@@ -15,8 +18,8 @@ pub(super) struct NamedWorkspace {
     content: Content,
     /// The file that what is open was last written to, or is being written to.
     pub writes: Option<PathBuf>,
-    /// The file that was last read or written here with its SHA-256 then, if known; shared with the threads that write.
-    pub fingerprint: Arc<Mutex<Option<(PathBuf, String)>>>,
+    /// Of the file that was last read or written here, as it was then.
+    pub fingerprint: Arc<Fingerprint>,
 }
 
 /// What the file contains.
@@ -65,9 +68,7 @@ impl NamedWorkspace {
 }
 
 /// What is known of a workspace file.
-pub(super) fn known(
-    fingerprint: &Mutex<Option<(PathBuf, String)>>,
-) -> MutexGuard<'_, Option<(PathBuf, String)>> {
+pub(super) fn known(fingerprint: &Fingerprint) -> MutexGuard<'_, Option<(PathBuf, String)>> {
     fingerprint.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -14,7 +14,7 @@ use crate::app::jobs::Cancel;
 use crate::app::paths::expanded;
 use crate::app::window::exporter::Outcome;
 use crate::app::window::on_disk::{Found, OnDisk};
-use crate::app::window::{MainWindow, WindowOrder, style, widgets};
+use crate::app::window::{MainWindow, style, widgets};
 use crate::model::io::catch_panic::contain;
 use crate::viz::animation::{self, Drawn};
 use crate::viz::draw::{Scene, Theme};
@@ -271,7 +271,6 @@ impl Export {
         stills.into_iter().map(|(_, file)| file).collect()
     }
 
-    /// The file to write.
     pub fn file(&self) -> PathBuf {
         expanded(self.path.trim())
     }
@@ -380,7 +379,7 @@ fn is_numbers(format: &str) -> bool {
 
 impl MainWindow {
     /// Draws the dialog if it is open.
-    pub(super) fn export_dialog(&mut self, ui: &Ui, orders: &mut Vec<WindowOrder>) {
+    pub(super) fn export_dialog(&mut self, ui: &Ui) {
         let Some(dialog) = &mut self.dialogs.export else { return };
         match dialog.ui(ui) {
             Answer::Open => {}
@@ -389,7 +388,7 @@ impl MainWindow {
                 writing.iter().for_each(Cancel::cancel);
             }
             Answer::Given(ExportStep::Choose(name)) => {
-                self.pick(ui.ctx(), FileRequest::Export(name), orders);
+                self.pick(ui.ctx(), FileRequest::Export(name));
             }
             // The dialog stays until the figure is written.
             Answer::Given(ExportStep::Write) => {

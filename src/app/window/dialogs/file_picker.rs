@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn why_no_dialog_opens_is_noted_in_the_log() {
-        let (mut window, mut orders) = (MainWindow::default(), Vec::new());
+        let mut window = MainWindow::default();
         let (_answer, answered) = sync_channel(1);
         let what = FileRequest::Prompt(FilePrompt::MaskFolder);
         window.dialogs.picker.pending = Some((what.clone(), answered));
-        window.pick(&egui::Context::default(), what, &mut orders);
-        let [WindowOrder::Note(Severity::Error, why)] = &orders[..] else {
-            panic!("{} orders", orders.len())
+        window.pick(&egui::Context::default(), what);
+        let [WindowOrder::Note(Severity::Error, why)] = &window.orders[..] else {
+            panic!("{} orders", window.orders.len())
         };
         assert_eq!(why, "A file dialog is already open");
     }

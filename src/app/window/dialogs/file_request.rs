@@ -23,9 +23,7 @@ pub enum FileRequest {
 /// Title and constraints of a dialog.
 #[derive(Clone)]
 pub struct Question {
-    /// Title of the dialog.
     pub title: &'static str,
-    /// What can be chosen.
     pub kind: FileKind,
     /// File extensions that can be chosen; any if empty.
     pub endings: &'static [&'static str],

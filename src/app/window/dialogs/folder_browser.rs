@@ -13,7 +13,6 @@ use crate::app::jobs::PathKind;
 use crate::app::jobs::folder::{Folder, FolderEntry, MAX_ENTRIES};
 use crate::app::state::State;
 use crate::app::state::command::Command;
-use crate::app::window::panels::UiAction;
 use crate::app::window::{MainWindow, WindowOrder, style, widgets};
 use crate::viz::figures::dataset::folded;
 
@@ -48,26 +47,20 @@ impl MainWindow {
         ctx: &egui::Context,
         what: FileRequest,
         state: &State,
-        orders: &mut Vec<WindowOrder>,
     ) {
         if state.connection.host().is_none() || !what.is_on_worker() {
-            return self.pick(ctx, what, orders);
+            return self.pick(ctx, what);
         }
         let browser = FolderBrowser::new(what.question());
         self.dialogs.browser = Some((what, browser));
         let last =
             self.dialogs.last_folder.as_ref().filter(|(host, _)| state.connection.host() == Some(host));
         let folder = last.map_or_else(PathBuf::new, |(_, folder)| folder.clone());
-        orders.push(WindowOrder::Command(Command::ListFolder(folder)));
+        self.orders.push(WindowOrder::Command(Command::ListFolder(folder)));
     }
 
     /// Draws the folder browser if it is open; what was chosen in it.
-    pub(in crate::app::window) fn browse(
-        &mut self,
-        ui: &Ui,
-        state: &State,
-        actions: &mut Vec<UiAction>,
-    ) -> Option<(FileRequest, Vec<PathBuf>)> {
+    pub(super) fn browse(&mut self, ui: &Ui, state: &State) -> Option<(FileRequest, Vec<PathBuf>)> {
         if state.connection.host().is_none() {
             self.dialogs.browser = None;
         }
@@ -79,7 +72,7 @@ impl MainWindow {
                 None
             }
             Answer::Given(Step::List(folder)) => {
-                actions.push(UiAction::Command(Command::ListFolder(folder)));
+                self.orders.push(WindowOrder::Command(Command::ListFolder(folder)));
                 None
             }
             Answer::Given(Step::Choose(paths)) => {

@@ -15,7 +15,6 @@ use crate::app::window::{MainWindow, WindowOrder};
 pub enum Leaving {
     /// Nothing: the window closes.
     Quit,
-    /// The demo.
     Demo,
     /// The workspace in this file.
     Workspace(PathBuf),
@@ -25,41 +24,30 @@ pub enum Leaving {
 
 impl MainWindow {
     /// Goes on to `to`; asks first if the workspace has unsaved changes.
-    pub(in crate::app::window) fn leave(
-        &mut self,
-        ctx: &Context,
-        to: Leaving,
-        state: &State,
-        orders: &mut Vec<WindowOrder>,
-    ) {
+    pub(in crate::app::window) fn leave(&mut self, ctx: &Context, to: Leaving, state: &State) {
         self.going_on.cancel();
         if self.is_unsaved(state) {
             self.dialogs.leaving = Some(to);
         } else {
-            self.proceed(ctx, to, orders);
+            self.proceed(ctx, to);
         }
     }
 
-    fn proceed(&mut self, ctx: &Context, to: Leaving, orders: &mut Vec<WindowOrder>) {
+    fn proceed(&mut self, ctx: &Context, to: Leaving) {
         match to {
             Leaving::Quit => self.dialogs.close.close_now(ctx),
-            Leaving::Demo => orders.push(WindowOrder::Demo),
-            Leaving::Workspace(path) => orders.push(WindowOrder::Open(path)),
-            Leaving::Host(host) => orders.push(WindowOrder::Connect(host)),
+            Leaving::Demo => self.orders.push(WindowOrder::Demo),
+            Leaving::Workspace(path) => self.orders.push(WindowOrder::Open(path)),
+            Leaving::Host(host) => self.orders.push(WindowOrder::Connect(host)),
         }
     }
 
     /// Draws the question while one is pending.
-    pub(in crate::app::window) fn ask_to_save(
-        &mut self,
-        ui: &Ui,
-        state: &State,
-        orders: &mut Vec<WindowOrder>,
-    ) {
+    pub(super) fn ask_to_save(&mut self, ui: &Ui, state: &State) {
         let (Some(to), Some(path)) = (self.dialogs.leaving.clone(), self.named.path.clone()) else { return };
         match dialog::ask(&mut self.dialogs.leaving, |to| ask(ui, &path, to)) {
-            Some(true) => orders.extend(self.save(ui.ctx(), None, Some(to), state)),
-            Some(false) => self.proceed(ui.ctx(), to, orders),
+            Some(true) => self.save(ui.ctx(), None, Some(to), state),
+            Some(false) => self.proceed(ui.ctx(), to),
             None => {}
         }
     }

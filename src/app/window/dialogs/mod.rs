@@ -45,7 +45,6 @@ use crate::app::state::connection::Host;
 /// The dialogs that are open, and what they remember from the last time.
 #[derive(Default)]
 pub struct Dialogs {
-    /// The command palette.
     pub palette: Option<Palette>,
     /// The id of a backbone on the Hub, as typed so far.
     pub hub: Option<String>,
@@ -57,7 +56,6 @@ pub struct Dialogs {
     pub browser: Option<(FileRequest, FolderBrowser)>,
     /// The folder in which it was last confirmed, and its machine.
     pub last_folder: Option<(Host, PathBuf)>,
-    /// The note of a finding.
     pub finding: Option<FindingDialog>,
     /// Findings as a page or a folder of figures.
     pub share: Option<ShareDialog>,
@@ -73,7 +71,6 @@ pub struct Dialogs {
     pub close: CloseConfirm,
     /// What to go on to once it is decided whether to save the workspace.
     pub leaving: Option<Leaving>,
-    /// A page of the help.
     pub help: Option<Help>,
     /// The tour of the demo, which leaves the window usable.
     pub tour: Option<Tour>,
@@ -81,13 +78,7 @@ pub struct Dialogs {
 
 impl MainWindow {
     /// Draws every open dialog but the tour, which leaves the window usable, and carries out what is chosen in them.
-    pub(super) fn draw_dialogs(
-        &mut self,
-        ui: &Ui,
-        state: &State,
-        actions: &mut Vec<UiAction>,
-        orders: &mut Vec<WindowOrder>,
-    ) {
+    pub(super) fn draw_dialogs(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
         let panels = &self.panels.0;
         actions.extend(ask(&mut self.dialogs.palette, |palette| palette.ui(ui, state, panels)));
         let action = ask(&mut self.dialogs.help, |help| help.ui(ui));
@@ -98,28 +89,25 @@ impl MainWindow {
         actions.extend(host.map(UiAction::Connect));
         let command = ask(&mut self.dialogs.finding, |dialog| dialog.ui(ui));
         actions.extend(command.map(UiAction::Command));
-        self.share_dialog(ui, state, actions, orders);
+        self.share_dialog(ui, state);
         match self.dialogs.relink.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui)) {
             Answer::Open => {}
             Answer::Closed => self.dialogs.relink = None,
-            Answer::Given(RelinkStep::Choose(entry)) => {
-                self.pick(ui.ctx(), FileRequest::Relink(entry), orders);
-            }
+            Answer::Given(RelinkStep::Choose(entry)) => self.pick(ui.ctx(), FileRequest::Relink(entry)),
             Answer::Given(RelinkStep::Open) => {
-                let entered = self.dialogs.relink.take().and_then(|read| self.enter(read, state));
-                orders.extend(entered);
+                self.dialogs.relink.take().into_iter().for_each(|read| self.enter(read, state));
             }
         }
-        self.ask_outside(ui, orders);
+        self.ask_outside(ui);
         let chosen = self.dialogs.picker.ui(ui, &state.settings.recent);
-        for (what, paths) in chosen.into_iter().chain(self.browse(ui, state, actions)) {
-            self.handle_files(ui.ctx(), what, paths, state, orders);
+        for (what, paths) in chosen.into_iter().chain(self.browse(ui, state)) {
+            self.handle_files(ui.ctx(), what, paths, state);
         }
         self.dialogs.close.ui(ui, state, actions);
-        self.ask_to_save(ui, state, orders);
-        self.export_dialog(ui, orders);
+        self.ask_to_save(ui, state);
+        self.export_dialog(ui);
         if !self.asks() {
-            orders.extend(self.afterwards.drain(..).map(WindowOrder::Command));
+            self.orders.extend(self.afterwards.drain(..).map(WindowOrder::Command));
         }
     }
 }

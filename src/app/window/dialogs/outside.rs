@@ -26,14 +26,14 @@ pub fn downloads(workspace: &Workspace) -> IndexSet<String> {
 }
 
 impl MainWindow {
-    /// The order to restore a workspace that was read; asks first if it reaches out to where the user has not been.
-    pub(in crate::app::window) fn enter(&mut self, read: Relink, state: &State) -> Option<WindowOrder> {
-        self.dialogs.outside = None;
+    /// Orders to restore a workspace that was read; asks first if it reaches out to where the user has not been.
+    pub(in crate::app::window) fn enter(&mut self, read: Relink, state: &State) {
         if read.reaches_out(state) {
             self.dialogs.outside = Some(read);
-            return None;
+        } else {
+            self.dialogs.outside = None;
+            self.orders.push(WindowOrder::Restore(read.path, Box::new(read.workspace)));
         }
-        Some(WindowOrder::Restore(read.path, Box::new(read.workspace)))
     }
 
     /// Whether a workspace is being read, or waits for an answer before it opens.
@@ -42,7 +42,7 @@ impl MainWindow {
     }
 
     /// Draws the question while one is pending.
-    pub(super) fn ask_outside(&mut self, ui: &Ui, orders: &mut Vec<WindowOrder>) {
+    pub(super) fn ask_outside(&mut self, ui: &Ui) {
         let answer = self.dialogs.outside.as_ref().map_or(Answer::Open, |read| read.ask(ui));
         if matches!(answer, Answer::Open) {
             return;
@@ -50,7 +50,7 @@ impl MainWindow {
         let read = self.dialogs.outside.take();
         if let (Answer::Given(downloads), Some(read)) = (answer, read) {
             let Relink { path, workspace, .. } = if downloads { read } else { read.without_downloads() };
-            orders.push(WindowOrder::Restore(path, Box::new(workspace)));
+            self.orders.push(WindowOrder::Restore(path, Box::new(workspace)));
         }
     }
 }
@@ -139,9 +139,9 @@ mod tests {
         let sources = ["./here", "org/name"];
         let asks = |read: Relink, state: &State| {
             let mut window = MainWindow::default();
-            let order = window.enter(read, state);
-            assert_eq!(order.is_none(), window.dialogs.outside.is_some());
-            order.is_none()
+            window.enter(read, state);
+            assert_eq!(window.orders.is_empty(), window.dialogs.outside.is_some());
+            window.orders.is_empty()
         };
         assert!(asks(read(sources, None), &state) && asks(read(sources, Some("ssh://gpu1")), &state));
         assert!(!asks(Relink { own: true, ..read(sources, Some("ssh://gpu1")) }, &state));

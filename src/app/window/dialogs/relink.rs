@@ -50,11 +50,6 @@ impl Relink {
         Ok(Self { missing: workspace.missing(), path, workspace, own, downloads })
     }
 
-    /// Whether nothing is missing.
-    pub fn is_complete(&self) -> bool {
-        self.missing.is_empty()
-    }
-
     /// Sets the new place of an entry, and looks again for what is missing.
     pub fn located(mut self, entry: Entry, now: &Path) -> Self {
         self.workspace.locate(entry, now);
@@ -107,10 +102,7 @@ fn row(ui: &mut Ui, entry: Entry, path: &Path) -> bool {
             let folder = path.parent().unwrap_or(Path::new("")).display().to_string();
             ui.add(Label::new(RichText::new(folder).small().weak()).truncate());
         });
-        let button = ui.button("Locate…");
-        let label = format!("Locate {name}");
-        button.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, &label));
-        clicked = button.clicked();
+        clicked = ui.button("Locate…").accessible_name(format!("Locate {name}")).clicked();
     });
     clicked
 }

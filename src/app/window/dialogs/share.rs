@@ -18,7 +18,6 @@ use crate::app::state::{Finding, Probe, State};
 use crate::app::user_error::UserError;
 use crate::app::window::exporter::Outcome;
 use crate::app::window::on_disk::{Found, OnDisk};
-use crate::app::window::panels::UiAction;
 use crate::app::window::{MainWindow, WindowOrder, style, widgets};
 use crate::model::trace::Trace;
 
@@ -27,7 +26,6 @@ const PROBES_PX: f32 = 108.0;
 /// The width of the list of classes.
 const CLASSES_PX: f32 = 280.0;
 
-/// The share dialog.
 pub struct ShareDialog {
     /// What is shown now as a finding; `None` without an image.
     now: Option<Finding>,
@@ -201,7 +199,6 @@ impl ShareDialog {
         ui.end_row();
     }
 
-    /// The findings to share.
     fn findings<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'a Finding> {
         let now = self.now.iter().filter(|_| !self.all);
         now.chain(state.findings.iter().filter(|_| self.all).map(|(_, finding)| finding))
@@ -282,41 +279,31 @@ impl ShareDialog {
 
 impl MainWindow {
     /// Draws the dialog if it is open.
-    pub(super) fn share_dialog(
-        &mut self,
-        ui: &Ui,
-        state: &State,
-        actions: &mut Vec<UiAction>,
-        orders: &mut Vec<WindowOrder>,
-    ) {
+    pub(super) fn share_dialog(&mut self, ui: &Ui, state: &State) {
         match self.dialogs.share.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui, state)) {
             Answer::Open => {}
             Answer::Closed => self.dialogs.share = None,
-            Answer::Given(ShareStep::Choose(request)) => self.pick(ui.ctx(), request, orders),
+            Answer::Given(ShareStep::Choose(request)) => self.pick(ui.ctx(), request),
             Answer::Given(ShareStep::Share(share)) => {
                 self.dialogs.share = None;
-                actions.push(UiAction::Command(Command::Share(share)));
+                self.orders.push(WindowOrder::Command(Command::Share(share)));
             }
         }
     }
 
     /// Starts writing a share job that is ready, on another thread, and cancels one that is no longer wanted.
-    pub(in crate::app::window) fn write_shared(
-        &mut self,
-        ctx: &egui::Context,
-        state: &State,
-    ) -> Option<WindowOrder> {
+    pub(in crate::app::window) fn write_shared(&mut self, ctx: &egui::Context, state: &State) {
         let ready = state.shared();
         if let Some((_, cancel)) =
             self.sharing.take_if(|(job, _)| ready.is_none_or(|(ready, _)| ready != *job))
         {
             cancel.cancel();
         }
-        let (job, shared) = ready.filter(|_| self.sharing.is_none())?;
+        let Some((job, shared)) = ready.filter(|_| self.sharing.is_none()) else { return };
         let (cancel, shared) = (Cancel::default(), shared.clone());
         self.sharing = Some((job, cancel.clone()));
         let work = move || Outcome::Shared(job, UserError::contain(|| findings::write(&shared, &cancel)));
-        let started = self.exporter.start(ctx, "share", work);
-        started.err().map(|why| WindowOrder::Shared(job, Err(UserError::new(why))))
+        let failed = self.exporter.start(ctx, "share", work).err();
+        self.orders.extend(failed.map(|why| WindowOrder::Shared(job, Err(UserError::new(why)))));
     }
 }

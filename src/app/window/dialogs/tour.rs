@@ -65,7 +65,6 @@ pub enum TourResponse {
     Stay,
     /// Another step, which shows this pane.
     Show(&'static str),
-    /// The end of the tour.
     End,
 }
 
