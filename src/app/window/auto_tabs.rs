@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use egui_tiles::{Container, Tile, TileId, Tiles, Tree};
 
-use super::tiles::Pane;
+use super::tiles::{self, Pane};
 use crate::app::window::panels::{Panel, PanelContext};
 
 /// Which panels had content last, so that tabs move only when that changes.
@@ -34,14 +34,17 @@ impl AutoTabs {
             self.shows = shows;
         }
         let Some(root) = tree.root() else { return };
-        let pages = match tree.tiles.get(root) {
-            Some(Tile::Container(Container::Tabs(tabs))) => tabs.children.clone(),
-            _ => vec![root],
-        };
+        let mut pages = tiles::pages(tree);
+        if pages.is_empty() {
+            pages.push(root);
+        }
         for page in pages {
             let mut groups = Vec::new();
             self.find_groups(&tree.tiles, page, &mut groups);
-            let visible: Vec<bool> = groups.iter().map(|(_, panes)| self.is_visible(panes)).collect();
+            let shows =
+                |id: &String| self.has_content(id) == Some(true) || self.requested.as_ref() == Some(id);
+            let visible: Vec<bool> =
+                groups.iter().map(|(_, panes)| panes.iter().any(|(_, id)| shows(id))).collect();
             let none = !visible.contains(&true);
             for (at, ((group, panes), visible)) in groups.into_iter().zip(visible).enumerate() {
                 tree.tiles.set_visible(group, visible || (none && at == 0));
@@ -50,11 +53,6 @@ impl AutoTabs {
                 }
             }
         }
-    }
-
-    /// Whether one of a group's panes has content or was requested.
-    fn is_visible(&self, panes: &[(TileId, String)]) -> bool {
-        panes.iter().any(|(_, id)| self.has_content(id) == Some(true) || self.requested.as_ref() == Some(id))
     }
 
     /// Whether a panel has content; `None` for panels that always have.

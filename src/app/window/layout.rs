@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::auto_tabs::AutoTabs;
 use super::tiles::{self, Pane, Panes, Room};
-use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::window::panels::{Panel, PanelContext, placeholder};
 use crate::viz::FIGURES;
@@ -144,7 +143,9 @@ impl Layout {
 
     /// Draws the panes, after applying any undo or redo of the layout.
     pub fn ui(&mut self, ui: &mut Ui, panels: &mut [Box<dyn Panel>], cx: &mut PanelContext<'_>) {
-        self.apply_undo(cx.state);
+        if std::mem::replace(&mut self.applied, cx.state.arranged) != cx.state.arranged {
+            self.set_value(&cx.state.layout);
+        }
         let room = Room::from_size(ui.available_size());
         if !self.waits(ui, room) {
             if room != self.room && self.is_first {
@@ -191,14 +192,6 @@ impl Layout {
             ui.ctx().request_repaint_after(Duration::from_secs_f64(until - now));
         }
         self.waits.is_some()
-    }
-
-    /// Applies the state's layout if an undo or redo has changed it.
-    fn apply_undo(&mut self, state: &State) {
-        if self.applied != state.arranged {
-            self.applied = state.arranged;
-            self.set_value(&state.layout);
-        }
     }
 }
 

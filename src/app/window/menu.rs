@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use eframe::egui;
-use egui::{Button, KeyboardShortcut, MenuBar, Modifiers, RichText, Role, ScrollArea, Ui, WidgetInfo};
+use egui::{Button, KeyboardShortcut, MenuBar, Modifiers, RichText, ScrollArea, Ui};
 
 use super::{MainWindow, style, widgets};
 use crate::app::state::command::{Action, Command, Menu, Shortcut};
@@ -42,7 +42,7 @@ pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 true => ui.button((Action::Palette.text(), RichText::new(key).small().weak())),
                 false => ui.button(Action::Palette.text()),
             };
-            find.widget_info(|| WidgetInfo::labeled(Role::Button, true, Action::Palette.text()));
+            let find = find.accessible_name(Action::Palette.text());
             if find.on_hover_text(Action::Palette.tooltip()).clicked() {
                 cx.choose(Action::Palette);
             }
@@ -98,20 +98,19 @@ fn naming(what: &str, step: Option<&str>) -> String {
 /// The menu of recent files, each kind by itself; workspaces first, as they hold all other kinds.
 fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let recent = &cx.state.settings.recent;
-    let items = |paths: &VecDeque<PathBuf>, command: fn(PathBuf) -> Command| {
-        let item = |path: &PathBuf| (path.display().to_string(), UiAction::Command(command(path.clone())));
+    let items = |paths: &VecDeque<PathBuf>, action: &dyn Fn(PathBuf) -> UiAction| {
+        let item = |path: &PathBuf| (path.display().to_string(), action(path.clone()));
         paths.iter().take(RECENT).map(item).collect::<Vec<_>>()
     };
-    let workspace = |path: &PathBuf| (path.display().to_string(), UiAction::OpenWorkspace(path.clone()));
     let backbone =
         |source: &String| (source.clone(), UiAction::Command(Command::OpenBackbone(source.clone())));
     let mut kinds = vec![
-        recent.workspaces.iter().take(RECENT).map(workspace).collect(),
+        items(&recent.workspaces, &UiAction::OpenWorkspace),
         recent.backbones.iter().take(RECENT).map(backbone).collect(),
-        items(&recent.runs, Command::OpenRun),
-        items(&recent.probes, |path| Command::OpenProbes(vec![path])),
-        items(&recent.datasets, |path| Command::OpenDataset(path, None)),
-        items(&recent.images, |path| Command::OpenImages(vec![path])),
+        items(&recent.runs, &|path| UiAction::Command(Command::OpenRun(path))),
+        items(&recent.probes, &|path| UiAction::Command(Command::OpenProbes(vec![path]))),
+        items(&recent.datasets, &|path| UiAction::Command(Command::OpenDataset(path, None))),
+        items(&recent.images, &|path| UiAction::Command(Command::OpenImages(vec![path]))),
     ];
     if cx.state.connection.host().is_some() {
         kinds.truncate(1); // the other files lie on this machine, not on the worker's

@@ -46,9 +46,8 @@ impl PinnedToken {
             return;
         };
         ui.separator();
-        let button = ui.small_button("×").on_hover_text("Unpin the token (Esc)");
-        button.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, "Unpin the token"));
-        if button.clicked() {
+        let button = ui.small_button("×").accessible_name("Unpin the token");
+        if button.on_hover_text("Unpin the token (Esc)").clicked() {
             self.token = None;
         }
         let text = RichText::new(text).small();

@@ -192,9 +192,7 @@ fn any_pane(tiles: &Tiles<Pane>, tile: TileId, is: &dyn Fn(&str) -> bool) -> boo
 
 /// Draws panes and collects what was done to them.
 pub struct Panes<'a, 'b> {
-    /// All panels.
     pub panels: &'a mut [Box<dyn Panel>],
-    /// Their context.
     pub cx: &'a mut PanelContext<'b>,
     /// The pane whose tab to scroll to.
     pub reveal: Option<Pane>,
@@ -202,7 +200,6 @@ pub struct Panes<'a, 'b> {
     pub pages: Vec<TileId>,
     /// The panel whose pane was closed.
     pub closed: Option<String>,
-    /// The last edit of the layout.
     pub edited: Option<EditAction>,
 }
 

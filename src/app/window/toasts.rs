@@ -7,7 +7,7 @@ use std::time::Duration;
 use eframe::egui;
 use egui::accesskit::Live;
 use egui::text::LayoutJob;
-use egui::{Align, Align2, Frame, Label, Layout, Order, Role, Stroke, TextStyle, Ui, Vec2, WidgetInfo};
+use egui::{Align, Align2, Frame, Label, Layout, Order, Stroke, TextStyle, Ui, Vec2};
 
 use crate::app::state::command::Command;
 use crate::app::state::{Severity, State};
@@ -89,12 +89,10 @@ fn note(ui: &mut Ui, text: &str, severity: Severity, file: bool, theme: &Theme) 
         .show(ui, |ui| {
             ui.set_width(NOTE_PX);
             ui.with_layout(Layout::right_to_left(Align::TOP), |ui| {
-                let dismiss = ui.small_button("Dismiss");
-                dismiss.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Dismiss this note"));
+                let dismiss = ui.small_button("Dismiss").accessible_name("Dismiss this note");
                 let mut response = dismiss.clicked().then_some(ToastResponse::Dismiss);
                 if file {
-                    let open = ui.small_button("Open");
-                    open.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Open what was written"));
+                    let open = ui.small_button("Open").accessible_name("Open what was written");
                     response = open.clicked().then_some(ToastResponse::Open).or(response);
                 }
                 ui.with_layout(Layout::top_down(Align::LEFT), |ui| {

@@ -75,9 +75,8 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         return;
     };
     for (action, text) in [(Action::PreviousImage, "‹"), (Action::NextImage, "›")] {
-        let response = ui.button(text).on_hover_text(action.keyed());
-        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, action.text()));
-        if response.clicked() {
+        let button = ui.button(text).accessible_name(action.text());
+        if button.on_hover_text(action.keyed()).clicked() {
             cx.choose(action);
         }
     }
@@ -153,10 +152,7 @@ fn choice(
     let response = shown.response;
     match label {
         Some(label) => response.labelled_by(label),
-        None => {
-            response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::ComboBox, true, name));
-            response.on_hover_text(name)
-        }
+        None => response.accessible_name(name).on_hover_text(name),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Menus for how a backbone reads images: layer and image size beside its name; these and the order of patches in its menu.
 
 use eframe::egui;
-use egui::{Checkbox, Response, RichText, ScrollArea, Ui, WidgetInfo};
+use egui::{Checkbox, Response, RichText, ScrollArea, Ui};
 
 use super::PanelContext;
 use crate::app::jobs::info::BackboneInfo;
@@ -79,11 +79,8 @@ pub fn beside(
 
 /// A small button with a menu; for screen readers its label is `name` and the chosen `text`.
 fn small(ui: &mut Ui, text: &str, name: &str, add: impl FnOnce(&mut Ui)) -> Response {
-    let button = egui::Button::new(RichText::new(text).small()).small();
-    let button = button.min_size(BESIDE_PX);
-    let response = menu_button(ui, button, add);
-    response.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, format!("{name}: {text}")));
-    response
+    let button = egui::Button::new(RichText::new(text).small()).small().min_size(BESIDE_PX);
+    menu_button(ui, button, add).accessible_name(format!("{name}: {text}"))
 }
 
 /// All options, in the menu of a backbone's entry.

@@ -2,7 +2,7 @@
 //! each, for one probe or two side by side, and optionally only images on which the two disagree.
 
 use eframe::egui;
-use egui::{Margin, Role, Slider, Ui, WidgetInfo};
+use egui::{Margin, Slider, Ui};
 
 use super::gallery::Gallery;
 use super::tile::Sheet;
@@ -38,7 +38,7 @@ impl Panel for ContactSheet {
             let columns = cx.focus.into_iter().chain(beside).collect();
             let SheetView { side, overlay } = cx.state.views.sheet;
             let sheet = Sheet { side: side.into(), overlay, columns, numbers: false };
-            self.0.show(ui, cx, &sheet);
+            self.0.show(ui, cx, sheet);
         });
     }
 }
@@ -52,8 +52,7 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>, beside: Option<ColumnId>) {
     ui.add(Slider::new(&mut view.side, SIDES_PX).show_value(false)).labelled_by(label);
     if cx.focus.is_some() {
         let names = Overlay::ALL.map(|overlay| (overlay, overlay.name()));
-        let list = fitted_choice(ui, "overlay", &mut view.overlay, names);
-        list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Overlay"));
+        let list = fitted_choice(ui, "overlay", &mut view.overlay, names).accessible_name("Overlay");
         list.on_hover_text("What is overlaid on each picture, each on its own scale");
         let chosen = cx.other_column(ui, "Beside", "no other probe", beside, |_| true);
         if chosen != beside {

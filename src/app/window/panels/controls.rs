@@ -1,7 +1,7 @@
 //! The line of controls above a figure, with only those that the figure has.
 
 use eframe::egui;
-use egui::{Role, Slider, Ui, WidgetInfo};
+use egui::{Slider, Ui};
 
 use super::PanelContext;
 use crate::app::state::command::Command;
@@ -76,8 +76,7 @@ fn control_ui(
 pub fn colors(ui: &mut Ui, map: &mut Map) {
     let names = Map::ALL.map(|map| (map, map.name()));
     let list = fitted_choice(ui, "map", map, names);
-    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Colours of magnitudes"));
-    list.on_hover_text("Colours of magnitudes");
+    list.accessible_name("Colours of magnitudes").on_hover_text("Colours of magnitudes");
 }
 
 /// Scrubs through the reading order, or plays it.

@@ -1,8 +1,8 @@
 //! The menu that evaluates with removal curves of every image, and says in advance what that costs.
 
 use eframe::egui;
+use egui::Ui;
 use egui::containers::menu::MenuButton;
-use egui::{Role, Ui, WidgetInfo};
 
 use super::PanelContext;
 use super::removal::choose_modes;
@@ -36,7 +36,7 @@ impl EvalRemovals {
                 ui.close();
             }
         });
-        menu.widget_info(|| WidgetInfo::labeled(Role::Button, ui.is_enabled(), "Removal curves…"));
+        let menu = menu.accessible_name("Removal curves…");
         menu.on_hover_text(tooltip).on_disabled_hover_text(Action::EvaluateShown.missing());
     }
 

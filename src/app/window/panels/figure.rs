@@ -16,7 +16,6 @@ use crate::model::trace::{Attribution, Trace};
 use crate::viz::figures::scan_path;
 use crate::viz::{Figure, Info};
 
-/// The pane of one figure.
 pub struct FigurePane {
     figure: &'static dyn Figure,
     view: FigureView,
@@ -27,7 +26,6 @@ pub struct FigurePane {
 }
 
 impl FigurePane {
-    /// A pane of `figure`.
     pub fn new(figure: &'static dyn Figure) -> Self {
         Self { figure, view: FigureView::default(), editor: OrderEditor::default(), playing: None }
     }

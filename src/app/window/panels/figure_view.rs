@@ -33,11 +33,9 @@ pub struct TokenHover {
 
 /// What to draw.
 pub struct Subject<'a> {
-    /// The figure.
     pub figure: &'static dyn Figure,
     /// The trace it shows, or a difference of two.
     pub trace: &'a Arc<Trace>,
-    /// The figure's options.
     pub options: Options,
     /// Whether the picture has a heading that says how the trace was read, as exported files do.
     pub headed: bool,

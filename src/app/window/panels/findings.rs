@@ -12,8 +12,6 @@ use crate::viz::draw::color32;
 use crate::viz::figures::dataset::folded;
 use crate::viz::{Info, TabGroup};
 
-/// The id of the panel.
-pub const FINDINGS: &str = "findings";
 /// Visible lines of a note.
 const LINES: usize = 4;
 
@@ -28,7 +26,7 @@ pub struct Findings {
 impl Panel for Findings {
     fn info(&self) -> Info {
         Info {
-            id: FINDINGS,
+            id: "findings",
             title: "Findings",
             about: "What you kept to come back to; a click shows it again",
             tab: TabGroup::Page.tab(),
@@ -148,10 +146,8 @@ fn buttons(
     count: usize,
 ) {
     let named = |ui: &mut Ui, enabled: bool, text: &str, about: &str| {
-        let response = ui.add_enabled(enabled, Button::new(RichText::new(text).small()).small());
-        let label = format!("{about} finding {}", at + 1);
-        response.widget_info(|| WidgetInfo::labeled(Role::Button, enabled, &label));
-        response.on_hover_text(about).clicked()
+        let button = ui.add_enabled(enabled, Button::new(RichText::new(text).small()).small());
+        button.accessible_name(format!("{about} finding {}", at + 1)).on_hover_text(about).clicked()
     };
     if named(ui, true, "Edit…", "Edit the note of") {
         cx.actions.push(UiAction::EditFinding(id, Box::new(finding.clone())));

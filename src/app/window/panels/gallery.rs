@@ -39,11 +39,11 @@ impl Gallery {
         let short = ui.available_height() < FILTER_LINES_PX;
         let side = if short { SMALL_PX } else { THUMBNAIL_PX };
         let sheet = Sheet { side, overlay: Overlay::None, columns: Vec::new(), numbers: false };
-        self.show(ui, cx, &sheet);
+        self.show(ui, cx, sheet);
     }
 
     /// Draws the gallery as `sheet` describes it.
-    pub fn show(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, sheet: &Sheet) {
+    pub fn show(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, sheet: Sheet) {
         let images = &cx.state.library.images;
         if images.is_empty() {
             cx.invite(ui, "Open images, or drop them here", Action::OpenImages);
@@ -62,8 +62,7 @@ impl Gallery {
         if shown.ids.is_empty() {
             placeholder::empty(ui, "No image matches the filter");
         } else {
-            let numbers = shown.similarities.is_some();
-            self.grid(ui, cx, &Sheet { numbers, ..sheet.clone() });
+            self.grid(ui, cx, &Sheet { numbers: shown.similarities.is_some(), ..sheet });
         }
     }
 

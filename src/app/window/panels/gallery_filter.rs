@@ -1,7 +1,7 @@
 //! The lines above the gallery: filter and order of the images.
 
 use eframe::egui;
-use egui::{Label, RichText, Role, TextEdit, Ui, WidgetInfo};
+use egui::{Label, RichText, TextEdit, Ui};
 
 use super::{PanelContext, similarity};
 use crate::app::jobs::ImageId;
@@ -95,13 +95,13 @@ fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
     };
     let before = filter.scope;
     let width = ui.available_width();
-    let shown = fit(ui, name(before), width - 34.0);
+    let shown = fit(ui, name(before), width - choice_frame(ui));
     let list = combo(ui, "images of", width, shown, |ui| {
         let datasets = library.datasets.keys().copied().map(Scope::Dataset);
         let all = std::iter::once(Scope::All).chain(datasets).chain(loose.then_some(Scope::Loose));
         all.for_each(|scope| drop(ui.selectable_value(&mut filter.scope, scope, name(scope))));
     });
-    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Images of"));
+    list.accessible_name("Images of");
     if filter.scope != before {
         match filter.scope {
             Scope::Dataset(id) => {
@@ -128,8 +128,7 @@ fn choices(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
         let right = fitted.min((whole - 4.0) / 2.0);
         classes(ui, &part.asked.classes, filter, if evaluated { whole - 4.0 - right } else { whole });
         if evaluated {
-            let list = choice(ui, "outcome", right, &mut filter.outcome, names);
-            list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Right or wrong"));
+            choice(ui, "outcome", right, &mut filter.outcome, names).accessible_name("Right or wrong");
         }
     });
     order(ui, cx, filter);
@@ -140,13 +139,13 @@ fn classes(ui: &mut Ui, names: &[String], filter: &mut GalleryFilter, width: f32
         Some(class) => names.get(class as usize).map_or("", String::as_str),
         None => "All classes",
     };
-    let shown = fit(ui, name(filter.class), width - 34.0);
+    let shown = fit(ui, name(filter.class), width - choice_frame(ui));
     let list = combo(ui, "class of the dataset", width, shown, |ui| {
         for class in std::iter::once(None).chain((0..names.len() as u32).map(Some)) {
             ui.selectable_value(&mut filter.class, class, name(class));
         }
     });
-    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Class of the images"));
+    list.accessible_name("Class of the images");
 }
 
 /// Chooses the order: by a measure of the focused probe, by similarity to an image, or by disagreement with another probe.
@@ -170,7 +169,7 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
         ui.spacing_mut().item_spacing.x = 4.0;
         let button = font::width("Descending", 13.5).ceil() + 2.0 * ui.spacing().button_padding.x + 4.0;
         let width = ui.available_width().min(MENU_WIDTH_PX) - button;
-        let shown = fit(ui, name(&filter.sort), width - 34.0);
+        let shown = fit(ui, name(&filter.sort), width - choice_frame(ui));
         let measures = evaluation.measures.keys().map(|measure| Sort::Measure((*measure).to_owned()));
         let others = cx.state.columns.keys().filter(|column| Some(**column) != cx.focus);
         let others = others.filter(|column| found(**column).is_some()).copied().map(Sort::Disagreement);
@@ -181,7 +180,7 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
                 ui.selectable_value(&mut filter.sort, sort, text);
             }
         });
-        list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Order of the images"));
+        list.accessible_name("Order of the images");
         let text = if filter.rising { "Ascending" } else { "Descending" };
         let button = ui.add_enabled(filter.sort != Sort::Opened, egui::Button::new(text));
         let button = button.on_hover_text("Which end comes first");

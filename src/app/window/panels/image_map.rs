@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{PointerButton, Pos2, Rect, Role, Sense, Shape, Stroke, Ui, WidgetInfo};
+use egui::{PointerButton, Pos2, Rect, Sense, Shape, Stroke, Ui};
 
 use super::plot_view::PlotView;
 use super::{Panel, PanelContext, overview, similarity};
@@ -21,7 +21,6 @@ use crate::viz::figures::image_map::{INFO, ImageMapPlot, ImageMapView};
 /// Minimum distance between two corners of the lasso.
 const STEP_PX: f32 = 2.0;
 
-/// The pane.
 #[derive(Default)]
 pub struct ImageMapPane {
     /// Keyed by the addresses of evaluation and space, and the view.
@@ -44,8 +43,8 @@ impl Panel for ImageMapPane {
         ui.add_space(6.0);
         inset(ui, |ui| ui.horizontal_wrapped(|ui| controls(ui, cx)));
         let space = match similarity::space(cx, dataset) {
-            Some(Ok(space)) => space,
-            Some(Err(error)) => return cx.failed(ui, &error),
+            Some(Ok(space)) => space.clone(),
+            Some(Err(error)) => return cx.failed(ui, error),
             None => {
                 let job = cx.focus.and_then(|column| cx.state.comparing(dataset, column));
                 return cx.busy(ui, "Comparing the images", job);
@@ -87,8 +86,7 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let mut chosen = before.clone();
     similarity::choose(ui, &mut chosen);
     let colors = ColorBy::ALL.map(|color| (color, color.name()));
-    let list = choice(ui, "color by", 150.0, &mut chosen.color, colors);
-    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Coloured by"));
+    choice(ui, "color by", 150.0, &mut chosen.color, colors).accessible_name("Coloured by");
     if chosen != *before {
         cx.send(Command::SetOverview(Box::new(chosen)));
     }

@@ -35,10 +35,7 @@ impl Panel for Jobs {
             ui.label(RichText::new("Jobs and log").size(14.5).strong());
             at_right(ui, |ui| {
                 for action in [Action::CancelAll, Action::CopyLog] {
-                    let button = ui.add_enabled(action.enabled(cx.state), egui::Button::new(action.text()));
-                    if button.on_disabled_hover_text(action.missing()).clicked() {
-                        cx.choose(action);
-                    }
+                    cx.button(ui, egui::Button::new(action.text()), action);
                 }
                 if ui.button("Hide").clicked() {
                     cx.actions.push(UiAction::Jobs);

@@ -105,12 +105,7 @@ fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32, removals: &mut Ev
             for (action, text) in
                 [(Action::EvaluateShown, "Evaluate shown"), (Action::EvaluateAll, "Evaluate all")]
             {
-                let button = egui::Button::new(text).small();
-                let button = ui.add_enabled(action.enabled(cx.state), button);
-                let button = button.on_hover_text(action.tooltip()).on_disabled_hover_text(action.missing());
-                if button.clicked() {
-                    cx.choose(action);
-                }
+                cx.button(ui, egui::Button::new(text).small(), action);
             }
             let enabled = Action::EvaluateShown.enabled(cx.state);
             ui.add_enabled_ui(enabled, |ui| removals.ui(ui, cx));

@@ -117,9 +117,8 @@ pub fn header(
         let room = at_right(ui, |ui| {
             ui.spacing_mut().item_spacing.x = 4.0;
             for (action, text) in actions {
-                let response = ui.small_button(*text).on_hover_text(action.keyed());
-                response.widget_info(|| WidgetInfo::labeled(Role::Button, true, action.text()));
-                if response.clicked() {
+                let button = ui.small_button(*text).accessible_name(action.text());
+                if button.on_hover_text(action.keyed()).clicked() {
                     cx.choose(*action);
                 }
             }

@@ -39,12 +39,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Button, Label, Rect, RichText, Role, Ui, WidgetInfo};
+use egui::{Button, Label, Rect, RichText, Ui};
 
 pub use self::change::{interventions, temperature_of_column};
 pub use self::compare::COMPARE;
 pub use self::figure_view::TokenHover;
-pub use self::findings::FINDINGS;
 pub use self::probe_table::ACCURACIES;
 pub use self::shown_images::ShownImages;
 pub use self::training::TRAINING;
@@ -204,9 +203,10 @@ impl<'a> PanelContext<'a> {
         self.actions.push(UiAction::chosen(action, self.state));
     }
 
-    /// Draws a button of an action, with its tooltip, which chooses it.
+    /// Draws a button of an action, with its tooltip, which chooses it; disabled while it has no effect.
     pub fn button(&mut self, ui: &mut Ui, button: Button<'_>, action: Action) {
-        if ui.add(button).on_hover_text(action.tooltip()).clicked() {
+        let button = ui.add_enabled(action.enabled(self.state), button).on_hover_text(action.tooltip());
+        if button.on_disabled_hover_text(action.missing()).clicked() {
             self.choose(action);
         }
     }
@@ -316,7 +316,6 @@ impl<'a> PanelContext<'a> {
                 ui.selectable_value(&mut chosen, Some(column), name(Some(column)));
             }
         });
-        list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, label));
         list.labelled_by(id);
         chosen
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Label, RichText, Role, TextEdit, Ui, WidgetInfo};
+use egui::{Label, RichText, TextEdit, Ui};
 
 use super::controls::colors;
 use super::plot_view::PlotView;
@@ -31,14 +31,12 @@ const FEW_CLASSES: usize = 12;
 /// Room for a list of measures or probes with its label.
 const LABELLED_PX: f32 = 200.0;
 
-/// The pane of one overview.
 pub struct OverviewPane {
     overview: &'static dyn Overview,
     plot: PlotView<Key, EvaluationPlot>,
 }
 
 impl OverviewPane {
-    /// A pane of `overview`.
     pub fn new(overview: &'static dyn Overview) -> Self {
         Self { overview, plot: PlotView::default() }
     }
@@ -99,12 +97,12 @@ impl OverviewPane {
         evaluation: &Arc<Evaluation>,
         other: &Arc<Evaluation>,
     ) {
-        let before = cx.state.views.overview.clone();
+        let before = &cx.state.views.overview;
         let mut choice = before.clone();
         inset(ui, |ui| {
             ui.horizontal_wrapped(|ui| {
                 let by_image = self.overview.is_by_image();
-                let view = View { evaluation, other, choice: &before, selected: None };
+                let view = View { evaluation, other, choice: before, selected: None };
                 let controls = self.overview.controls().iter();
                 for control in controls.filter(|control| self.overview.heeds(view, **control)) {
                     match control {
@@ -130,7 +128,7 @@ impl OverviewPane {
                 }
             });
         });
-        if choice != before {
+        if choice != *before {
             cx.send(Command::SetOverview(Box::new(choice)));
         }
     }
@@ -175,8 +173,7 @@ fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
     field(ui, "Search classes", search);
     let orders = [None, Some(ClassSort::Difference), Some(ClassSort::Name), Some(ClassSort::Dataset)];
     let orders = orders.map(|sort| (sort, sort.map_or("Default order", ClassSort::name)));
-    let list = choice(ui, "class order", 110.0, &mut filter.sort, orders);
-    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Order of the classes"));
+    choice(ui, "class order", 110.0, &mut filter.sort, orders).accessible_name("Order of the classes");
     let text = |most: Option<usize>| match most {
         Some(most) if most < count => format!("{most} of {count} classes"),
         _ => format!("All {}", counted(count, "class", "classes")),
@@ -188,8 +185,7 @@ fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
         ui.selectable_value(&mut filter.most, None, text(None));
     });
     let about = "If there are too many, the classes that differ most: the ends of a measure, the maps furthest from all, the most errors";
-    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Classes shown"));
-    list.on_hover_text(about);
+    list.accessible_name("Classes shown").on_hover_text(about);
 }
 
 fn maps(ui: &mut Ui, of: &mut MapOf) {

@@ -40,7 +40,6 @@ struct Cached<K, P> {
 
 /// Where a plot is painted.
 pub struct Place {
-    /// The rectangle.
     pub rect: Rect,
     /// Pixels per point.
     pub zoom: f32,
@@ -50,13 +49,9 @@ pub struct Place {
 
 /// A plot as it was just painted.
 pub struct Shown<'a, P> {
-    /// The plot.
     pub plot: &'a P,
-    /// Its scene.
     pub scene: &'a Scene,
-    /// The canvas that painted it.
     pub canvas: &'a Canvas,
-    /// The response and what the pointer is over.
     pub painted: Painted,
     /// Whether it was laid out anew in this frame.
     pub is_new: bool,

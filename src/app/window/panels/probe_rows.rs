@@ -42,9 +42,7 @@ impl ProbeRows {
                 ("Close", "Close the chosen probes", Command::CloseProbes(all)),
             ];
             for (text, about, command) in does {
-                let button = ui.small_button(text).on_hover_text(about);
-                button.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, about));
-                if button.clicked() {
+                if ui.small_button(text).accessible_name(about).on_hover_text(about).clicked() {
                     cx.send(command);
                     self.chosen.clear();
                 }

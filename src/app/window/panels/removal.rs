@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Button, Role, Ui, WidgetInfo};
+use egui::{Button, Ui};
 
 use super::plot_view::PlotView;
 use super::{Panel, PanelContext, placeholder};
@@ -48,7 +48,7 @@ impl Panel for RemovalPane {
         if let Some(job) = cx.state.removing(column) {
             return cx.busy(ui, "Removing tokens", Some(job));
         }
-        let known = cx.state.removal_of(column).map(|answer| answer.cloned().map_err(Clone::clone));
+        let known = cx.state.removal_of(column);
         if known.is_none() && cx.trace(ui).is_none() {
             return;
         }
@@ -58,7 +58,7 @@ impl Panel for RemovalPane {
             let main = Button::new("Remove tokens").fill(ui.visuals().selection.bg_fill);
             let button = if known.is_some() { Button::new("Remove again") } else { main };
             self.request_ui(ui, cx, column, button);
-            if let Some(Ok(removal)) = &known {
+            if let Some(Ok(removal)) = known {
                 self.settings(ui, removal);
             }
         };
@@ -66,10 +66,10 @@ impl Panel for RemovalPane {
         match known {
             Some(Ok(removal)) => {
                 if let Ok(other) = self.pinned(ui, cx, column) {
-                    self.draw(ui, cx, &removal, other);
+                    self.draw(ui, cx, removal, other);
                 }
             }
-            Some(Err(error)) => cx.failed(ui, &error),
+            Some(Err(error)) => cx.failed(ui, error),
             None => {
                 let hint = "See whether the class is lost when the tokens that count most are removed first";
                 placeholder::empty(ui, hint);
@@ -225,8 +225,7 @@ fn choose<'a, T: PartialEq>(
             ui.selectable_value(value, own, name);
         }
     });
-    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, label));
-    list.on_hover_text(label);
+    list.accessible_name(label).on_hover_text(label);
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
 //! Controls for how images are compared, shared by the map of images and the gallery, and the request for the result.
 
-use std::sync::Arc;
-
 use eframe::egui;
-use egui::{Role, Ui, WidgetInfo};
+use egui::Ui;
 
 use super::PanelContext;
 use crate::app::jobs::DatasetId;
+use crate::app::state::Known;
 use crate::app::state::command::Command;
-use crate::app::user_error::UserError;
 use crate::app::window::widgets::choice;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
@@ -21,14 +19,13 @@ const LIST_PX: f32 = 112.0;
 pub fn choose(ui: &mut Ui, chosen: &mut Choice) {
     let kinds = VectorKind::ALL.map(|kind| (kind, kind.name()));
     let list = choice(ui, "vectors", LIST_PX, &mut chosen.vectors, kinds);
-    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "What is compared"));
-    list.on_hover_text(
+    list.accessible_name("What is compared").on_hover_text(
         "For every token: where it is read, what it adds to the image's own class, or how much it counts",
     );
     let ways = Similarity::ALL.map(|way| (way, way.name()));
     let list = choice(ui, "similarity", LIST_PX, &mut chosen.similarity, ways);
-    list.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Similarity"));
-    list.on_hover_text("The cosine of two images' numbers, or Spearman's correlation of their ranks");
+    let about = "The cosine of two images' numbers, or Spearman's correlation of their ranks";
+    list.accessible_name("Similarity").on_hover_text(about);
 }
 
 /// The same above the gallery, with a checkbox for mirror images; sends a change at once.
@@ -45,11 +42,11 @@ pub fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 
 /// The images of a dataset, as the focused probe reads them, in the space of the chosen comparison. `None` while it is not
 /// known: it is then requested, unless it already was or the probe has not been evaluated on the dataset.
-pub fn space(cx: &mut PanelContext<'_>, dataset: DatasetId) -> Option<Result<Arc<ImageSpace>, UserError>> {
-    let column = cx.focus?;
-    cx.state.evaluation_on(dataset, column)?.ok()?;
-    let known = cx.state.image_space(dataset, column).map(|known| known.cloned().map_err(Clone::clone));
-    if known.is_none() && cx.state.comparing(dataset, column).is_none() {
+pub fn space<'a>(cx: &mut PanelContext<'a>, dataset: DatasetId) -> Known<'a, ImageSpace> {
+    let (state, column) = (cx.state, cx.focus?);
+    state.evaluation_on(dataset, column)?.ok()?;
+    let known = state.image_space(dataset, column);
+    if known.is_none() && state.comparing(dataset, column).is_none() {
         cx.send(Command::CompareImages(dataset, column));
     }
     known

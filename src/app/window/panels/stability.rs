@@ -42,10 +42,7 @@ impl Panel for StabilityPane {
             return cx.busy(ui, "Reading changed images", Some(job));
         }
         match cx.state.stability_of(column) {
-            Some(Ok(stability)) => {
-                let stability = stability.clone();
-                self.draw(ui, cx, &stability);
-            }
+            Some(Ok(stability)) => self.draw(ui, cx, stability),
             Some(Err(error)) => {
                 if cx.failed_with(ui, error, Some("Measure again")) {
                     cx.send(Command::MeasureStability(column));

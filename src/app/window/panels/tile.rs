@@ -32,7 +32,6 @@ const LETTER_PX: f32 = 11.0;
 const NAMED_PX: f32 = 70.0;
 
 /// How a gallery shows its images.
-#[derive(Clone)]
 pub struct Sheet {
     /// Side of a picture, before tiles are stretched to fill the width.
     pub side: f32,
@@ -126,7 +125,6 @@ pub struct Tile {
     pub id: ImageId,
     /// Side of its pictures.
     pub side: f32,
-    /// Size of the tile.
     pub size: Vec2,
     /// Whether to scroll until it is wholly visible.
     pub scroll_to: bool,
@@ -159,7 +157,11 @@ impl Tile {
             let line = Rect::from_min_size(place.left_bottom(), Vec2::new(self.side, LINE_PX));
             match (&number, column.filter(|_| sheet.line(self.side) > 0.0)) {
                 (Some(number), _) if part == 0 => word(ui, line, number, cx.theme.ink),
-                (_, Some(column)) => prediction(ui, cx, self.id, column, line),
+                (_, Some(column)) => {
+                    if let Some((text, right)) = predicted(cx, self.id, column) {
+                        word(ui, line, &text, style::outcome(cx.theme, right));
+                    }
+                }
                 _ => {}
             }
         }
@@ -341,13 +343,6 @@ fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, column: Option<ColumnI
 /// A similarity as text; a dash if it is NaN.
 fn number(similarity: f32) -> String {
     if similarity.is_nan() { "–".to_owned() } else { minus(format!("{similarity:.3}")) }
-}
-
-/// Draws the prediction below a picture.
-fn prediction(ui: &Ui, cx: &PanelContext<'_>, id: ImageId, column: ColumnId, rect: Rect) {
-    if let Some((text, right)) = predicted(cx, id, column) {
-        word(ui, rect, &text, style::outcome(cx.theme, right));
-    }
 }
 
 fn word(ui: &Ui, rect: Rect, text: &str, color: Color) {

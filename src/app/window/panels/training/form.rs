@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use eframe::egui;
-use egui::{CollapsingHeader, DragValue, Grid, RichText, TextEdit, Ui, WidgetInfo};
+use egui::{CollapsingHeader, DragValue, Grid, RichText, TextEdit, Ui};
 use indexmap::IndexSet;
 use serde_json::{Map, Value};
 
@@ -25,7 +25,7 @@ use crate::model::train::protocol::Protocol;
 use crate::viz::heading::capitalised;
 
 /// Width of combo boxes and text fields.
-const COMBO_PX: f32 = 182.0;
+pub const COMBO_PX: f32 = 182.0;
 /// Least width of numbers, which are as wide as one another.
 const NUMBER_PX: f32 = 88.0;
 
@@ -148,8 +148,7 @@ fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
             Some(info) => backbone_options::sizes(ui, info.patch, size),
             None => drop(ui.weak("Open the backbone to choose a size")),
         });
-        list.widget_info(|| WidgetInfo::labeled(egui::Role::ComboBox, true, "Size of images"));
-        list.on_hover_text("Side length of the images the backbone reads");
+        list.accessible_name("Size of images").on_hover_text("Side length of the images the backbone reads");
     });
     ui.end_row();
 }
@@ -175,8 +174,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
         let none = || "Labelled images to train and to test on".to_owned();
         let about = draft.data.as_ref().map_or_else(none, |path| path.display().to_string());
         list.labelled_by(label).on_hover_text(about);
-        let button = ui.button("Folder…").on_hover_text("A folder with a folder for each class, CUB, Cars or ImageNet as distributed, or a table's folder");
-        button.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, "Choose dataset"));
+        let button = ui.button("Folder…").accessible_name("Choose dataset").on_hover_text("A folder with a folder for each class, CUB, Cars or ImageNet as distributed, or a table's folder");
         if button.clicked() {
             cx.actions.push(UiAction::Prompt(FilePrompt::TrainingData.into()));
         }
@@ -298,8 +296,7 @@ fn selection(ui: &mut Ui, draft: &mut TrainSettings) -> bool {
             let mut percent = *share * 100.0;
             let value =
                 DragValue::new(&mut percent).range(1.0..=90.0).speed(0.2).max_decimals(0).suffix(" %");
-            let response = ui.add(value);
-            response.widget_info(|| WidgetInfo::labeled(egui::Role::SpinButton, true, "Held-out part"));
+            let response = ui.add(value).accessible_name("Held-out part");
             if response.changed() {
                 *share = percent / 100.0; // else it would be rounded as soon as it is shown
             }
@@ -334,10 +331,7 @@ fn folder(
             *path = Some(typed).filter(|typed| !typed.is_empty()).map(path_of);
         }
         settled = !edit.has_focus();
-        let button = ui.button("Choose…");
-        button.widget_info(|| {
-            WidgetInfo::labeled(egui::Role::Button, true, format!("Choose {}", text.to_lowercase()))
-        });
+        let button = ui.button("Choose…").accessible_name(format!("Choose {}", text.to_lowercase()));
         if button.clicked() {
             cx.actions.push(UiAction::Prompt(ask.into()));
         }

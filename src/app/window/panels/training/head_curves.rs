@@ -13,18 +13,15 @@ pub struct HeadCurves {
     pub all: Vec<HeadCurve>,
 }
 
-/// The curve of one head.
 pub struct HeadCurve {
     /// The head's name in its run.
     pub head: String,
-    /// The smoothed curve.
     pub smooth: Curve,
     /// The curve as it is, under its name among all runs.
     pub named: Named,
 }
 
 impl HeadCurves {
-    /// The curves of these runs.
     pub fn new(runs: &[&Arc<TrainHistory>], measure: Measure, smoothing: f64) -> Self {
         let mut all = Vec::new();
         for run in runs {

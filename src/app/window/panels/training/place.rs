@@ -3,6 +3,7 @@
 use eframe::egui;
 use egui::{Grid, TextEdit, Ui, Vec2};
 
+use super::form::COMBO_PX;
 use super::send_before_start;
 use crate::app::jobs::tasks::{TaskForm, TrainPlace, TrainPlaceSettings};
 use crate::app::state::State;
@@ -11,8 +12,6 @@ use crate::app::window::panels::PanelContext;
 use crate::app::window::style;
 use crate::app::window::widgets::{combo, field};
 
-/// Least width of the combo box: that of the others in the form.
-const COMBO_PX: f32 = 182.0;
 /// Width of a text field.
 const FIELD_PX: f32 = 110.0;
 /// Least width of the name of a field.

@@ -53,10 +53,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     }
     match &training.preflight {
         PreflightState::Ready { preflight, estimate, timing } => {
-            let (preflight, estimate, timing) = (preflight.clone(), *estimate, timing.is_some());
-            ScrollArea::vertical().id_salt("plan").auto_shrink(false).show(ui, |ui| {
-                ready(ui, cx, &preflight, estimate, timing);
-            });
+            let area = ScrollArea::vertical().id_salt("plan").auto_shrink(false);
+            area.show(ui, |ui| ready(ui, cx, preflight, *estimate, timing.is_some()));
         }
         PreflightState::Failed(error) => {
             if cx.failed_with(ui, error, Some("Try again")) {

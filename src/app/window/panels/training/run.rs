@@ -36,12 +36,13 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, curves: &mut
 
 fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     let about = &run.history.about;
-    let live = cx.state.training.active.clone().filter(|live| live.folder.as_ref() == Some(&about.folder));
+    let active = cx.state.training.active.as_ref();
+    let live = active.filter(|live| live.folder.as_ref() == Some(&about.folder));
     ui.horizontal(|ui| {
         ui.label(RichText::new(about.name()).heading()).on_hover_text(about.folder.display().to_string());
-        let (text, color) = status(cx, run, live.as_ref());
+        let (text, color) = status(cx, run, live);
         ui.label(RichText::new(text).color(color));
-        at_right(ui, |ui| buttons(ui, cx, run, live.as_ref()));
+        at_right(ui, |ui| buttons(ui, cx, run, live));
     });
     let details = format!(
         "{} through {}, on {}: {} to train on, {} to test on; {}, {}, {}",
@@ -67,7 +68,7 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
         }
         placeholder::copy_button(ui, error);
     }
-    progress(ui, cx, run, live.as_ref());
+    progress(ui, cx, run, live);
 }
 
 /// The status of a run in words, and their colour.
