@@ -596,8 +596,13 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     assert_eq!(order(&window)[..2], [0, 1]);
     // A path is read in the order in which it is drawn.
     window.click("Path");
+    let before = order(&window);
     window.drag(last, first);
     let drawn = order(&window);
+    for (command, expected) in [(Command::Undo, &before), (Command::Redo, &drawn)] {
+        window.dispatch(command);
+        assert_eq!(order(&window), *expected, "the patches that are still chosen are not moved");
+    }
     let at = |token: u32| drawn.iter().position(|read| *read == token).expect("a step");
     assert_eq!((drawn[0], at(0) > at(23)), (23, true), "{drawn:?}");
     // A second path goes before the first.
