@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use eframe::egui::accesskit::Role;
 use eframe::egui::{self, Key, Modifiers};
-use egui_kittest::kittest::Queryable as _;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::history::{About, Failure, Steps};
 use ssmprobe::app::jobs::info::BackboneInfo;
@@ -337,6 +337,11 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     assert!(pane.0.has("61.5 ± 0.0"), "the spread over seeds");
     pane.0.click("sinkhorn");
     assert!(pane.0.has("Training loss of 1 head"), "a click on the name hides the curve");
+    let can_export =
+        |pane: &Pane| !pane.0.harness.get_by_label("Export curves…").accesskit_node().is_disabled();
+    assert!(can_export(&pane));
+    pane.0.click("Hide all");
+    assert!(pane.0.has("Training loss of 0 heads") && !can_export(&pane), "it would be that of all heads");
     pane.0.click("Show all");
     assert!(pane.0.has("Training loss of 2 heads"));
     for control in ["Log scale", "train", "selection", "test"] {

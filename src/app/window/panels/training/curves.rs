@@ -173,8 +173,11 @@ impl Curves {
                 fitted_choice(ui, "band", &mut self.band, all).labelled_by(band);
                 ui.add_space(8.0);
             }
-            let ready = runs.iter().all(|run| run.done().0 > 0);
+            // A figure of no heads would be one of all.
+            let shows = runs.iter().flat_map(|run| &run.about.heads).any(|head| !self.hidden.contains(head));
+            let ready = shows && runs.iter().all(|run| run.done().0 > 0);
             let export = ui.add_enabled(ready, Button::new("Export curves…"));
+            let export = export.on_disabled_hover_text("It needs a finished epoch and a head that is shown");
             if export.on_hover_text("Loss and accuracy after every epoch, as a figure").clicked() {
                 cx.actions.push(UiAction::Export(self.figure(&runs)));
             }
