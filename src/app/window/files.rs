@@ -139,9 +139,9 @@ impl MainWindow {
         });
         let work = move || {
             let _ = earlier.map(JoinHandle::join); // its outcome is its own
+            let name = path.display();
             // The dialog asked about overwriting the name as typed, not the one with its extension.
             if !is_whole && path.exists() {
-                let name = path.display();
                 let text = format!("{name} already exists: choose it by its full name to replace it");
                 return Outcome::Failed(text);
             }
@@ -149,7 +149,6 @@ impl MainWindow {
             if let Some((_, sha256)) = expected
                 && content(&path).is_some_and(|now| now != sha256)
             {
-                let name = path.display();
                 let text = format!(
                     "{name} was not written: another window or program has changed it since it was opened or saved here. Save workspace as… keeps both, or replaces it"
                 );

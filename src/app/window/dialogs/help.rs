@@ -207,8 +207,6 @@ mod tests {
         assert!(paragraphs(page, "bird").is_empty());
         assert_eq!(items("* a\n  b\n* c"), ["• a b", "• c"]);
         assert_eq!(plain("*By class* is **a `b * c`**"), "By class is a b * c");
-        assert!(
-            !paragraphs(DEFINITIONS, "temperature").is_empty() || !paragraphs(DEFINITIONS, "tau").is_empty()
-        );
+        assert!(!paragraphs(DEFINITIONS, "temperature").is_empty());
     }
 }

@@ -235,14 +235,10 @@ impl ShareDialog {
 
     fn size(&mut self, share: &Share, trace: &Arc<Trace>, count: usize) -> u64 {
         let key = (count, share.kind, share.theme);
-        match self.size {
-            Some((known, size)) if known == key => size,
-            _ => {
-                let size = findings::estimate(share, trace, count);
-                self.size = Some((key, size));
-                size
-            }
-        }
+        let known = self.size.filter(|(known, _)| *known == key).map(|(_, size)| size);
+        let size = known.unwrap_or_else(|| findings::estimate(share, trace, count));
+        self.size = Some((key, size));
+        size
     }
 
     /// Whether the destination can be written to; if not, shows why. Offers to create a missing folder.

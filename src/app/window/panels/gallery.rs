@@ -107,7 +107,7 @@ impl Gallery {
             cx.send(Command::ShowThumbnails(visible.clone()));
             self.visible = visible;
         }
-        let columns = sheet.overlaid_columns();
+        let columns: &[ColumnId] = if sheet.overlay == Overlay::None { &[] } else { &sheet.columns };
         let both = |image: &ImageId| columns.iter().map(|column| (*column, *image)).collect::<Vec<_>>();
         let maps: Vec<(ColumnId, ImageId)> = self.visible.iter().flat_map(both).collect();
         if !columns.is_empty() && cx.state.lacks_maps(&maps) {

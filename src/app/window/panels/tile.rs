@@ -65,11 +65,6 @@ impl Sheet {
         let parts = self.parts() as f32;
         ((width - (parts - 1.0) * PAIR_PX) / parts).max(8.0)
     }
-
-    /// Columns whose maps are needed of every visible image.
-    pub fn overlaid_columns(&self) -> Vec<ColumnId> {
-        if self.overlay == Overlay::None { Vec::new() } else { self.columns.clone() }
-    }
 }
 
 /// What a texture shows.
