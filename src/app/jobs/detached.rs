@@ -52,9 +52,6 @@ pub struct SignOfLife {
 
 impl SignOfLife {
     /// Starts the heartbeat of the lock in `file`.
-    ///
-    /// # Errors
-    /// If its thread cannot be started.
     pub fn new(file: &Path) -> io::Result<Self> {
         let (end, ended) = sync_channel(0);
         let right = HostLock::handed(file);

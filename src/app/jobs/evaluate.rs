@@ -203,9 +203,6 @@ pub struct Asking<'a> {
 }
 
 /// Evaluates every image before `end` that has no answer yet.
-///
-/// # Errors
-/// If it was cancelled, or the probe cannot read the tokens.
 pub fn ask_to(
     engine: &mut Engine,
     evaluator: &mut Evaluator<'_>,
@@ -226,9 +223,6 @@ pub fn ask_to(
 }
 
 /// Evaluates those of `images` that `answers` lack and adds the results; calls `save` after each batch.
-///
-/// # Errors
-/// As [`ask_to`], or if `save` fails.
 pub fn ask_some(
     engine: &mut Engine,
     evaluator: &Evaluator<'_>,

@@ -81,9 +81,6 @@ impl Fetch {
 }
 
 /// The local folder of the backbone `source`, downloaded if it is an id of the Hub.
-///
-/// # Errors
-/// If there is none, or the download failed or was cancelled.
 pub fn backbone(source: &str, reporter: &mut dyn Reporter) -> anyhow::Result<PathBuf> {
     Ok(hub::resolve(source, &mut told(reporter))?)
 }
@@ -101,9 +98,6 @@ pub fn moved(run: &Path, error: anyhow::Error) -> anyhow::Error {
 }
 
 /// The local probe files that `given` names: `hf:ORGANISATION/NAME/FILE` is downloaded, other paths are kept.
-///
-/// # Errors
-/// If one cannot be downloaded, or the download was cancelled.
 pub fn probes(given: &[PathBuf], reporter: &mut dyn Reporter) -> anyhow::Result<Vec<PathBuf>> {
     let mut one = |path: &PathBuf| match path.to_str().filter(|_| hub::is_file_of_hub(path)) {
         Some(source) => Ok(Hub::from_env()?.file(source, &mut told(reporter))?),

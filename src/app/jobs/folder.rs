@@ -54,9 +54,6 @@ pub struct FolderEntry {
 }
 
 /// Lists a folder; for a file its parent folder, and for an empty path the user's home.
-///
-/// # Errors
-/// If it was cancelled, or the folder cannot be read.
 pub fn list(asked: &Path, reporter: &dyn Reporter) -> Result<Folder, JobError> {
     let text = asked.to_str().filter(|text| !text.is_empty()).unwrap_or("~");
     let path = std::path::absolute(expanded(text))?;

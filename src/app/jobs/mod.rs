@@ -119,9 +119,6 @@ pub type Sink<'a, E> = dyn Fn(E) -> anyhow::Result<()> + Sync + 'a;
 
 impl Compute {
     /// Runs the job and sends its events to `tell`.
-    ///
-    /// # Errors
-    /// If it was cancelled or failed, or `tell` failed.
     pub fn run(
         &self,
         job: JobId,

@@ -58,9 +58,6 @@ pub enum Files {
 }
 
 /// Runs a job and sends its events.
-///
-/// # Errors
-/// If it was cancelled, or there is nothing that can be opened.
 pub fn run(
     job: JobId,
     spec: &Files,
@@ -98,9 +95,6 @@ pub fn run(
 }
 
 /// Opens the dataset at `path`, and reports how many of its images are found so far.
-///
-/// # Errors
-/// If it cannot be opened, or the job is cancelled.
 pub fn dataset(path: &Path, reporter: &mut dyn Reporter) -> Result<Dataset, JobError> {
     let found = data::open_watched(path, &mut |found| {
         reporter.progress("Listing images", found as u64, None, Unit::Items);
@@ -128,9 +122,6 @@ pub fn probe_folder(folder: &Path) -> (PathBuf, bool) {
 }
 
 /// The probe files in a folder, sorted.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn probe_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let listed = std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>)?;
     let mut paths: Vec<PathBuf> = listed.iter().map(std::fs::DirEntry::path).collect();

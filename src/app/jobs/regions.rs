@@ -36,9 +36,6 @@ impl RegionSource {
     }
 
     /// Those of an image.
-    ///
-    /// # Errors
-    /// If they cannot be read.
     pub(super) fn of_image(
         &self,
         image: &Path,
@@ -53,9 +50,6 @@ impl RegionSource {
     }
 
     /// Those of a dataset.
-    ///
-    /// # Errors
-    /// If they cannot be read.
     pub fn of_dataset(&self, dataset: &Dataset) -> Result<Option<Annotations>, DataError> {
         match self {
             Self::Nowhere => Ok(None),
@@ -66,9 +60,6 @@ impl RegionSource {
 }
 
 /// The regions of samples of a dataset, and warnings of what is missing or broken; none of a sample that is not there.
-///
-/// # Errors
-/// If it was ended, or a list cannot be read.
 pub fn of_samples(
     engine: &mut Engine,
     from: &RegionSource,

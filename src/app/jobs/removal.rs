@@ -104,9 +104,6 @@ impl<'a> SubsetReader<'a> {
     }
 
     /// Removes the patches of an image, given by its index in `samples`, for which the probe gave this answer.
-    ///
-    /// # Errors
-    /// If it was cancelled, the image cannot be read any more, or its tokens cannot be matched with patches.
     pub fn remove(
         self,
         engine: &mut Engine,

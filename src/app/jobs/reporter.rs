@@ -18,9 +18,6 @@ pub enum JobError {
 
 impl JobError {
     /// The result of a job; `None` if it was cancelled.
-    ///
-    /// # Errors
-    /// If it failed.
     pub fn unless_cancelled<T>(result: Result<T, Self>) -> anyhow::Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -30,9 +27,6 @@ impl JobError {
     }
 
     /// The result of one part of a job, in which a failed part is an answer, not an error.
-    ///
-    /// # Errors
-    /// If the job is cancelled.
     pub fn answer<T>(part: Result<T, Self>) -> Result<Result<Arc<T>, UserError>, Self> {
         match part {
             Ok(value) => Ok(Ok(Arc::new(value))),

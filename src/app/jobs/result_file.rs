@@ -19,9 +19,6 @@ pub struct ResultFile {
 
 impl ResultFile {
     /// A file with the bytes that `content` writes.
-    ///
-    /// # Errors
-    /// If the content cannot be made.
     pub fn new(
         path: PathBuf,
         content: impl FnOnce(&mut Vec<u8>) -> anyhow::Result<()>,

@@ -120,9 +120,6 @@ impl TokenReader {
 
 /// Tokens and pixels of a batch, in its order, by one pass `forward` over the images that could be prepared. `failed` turns an error of
 /// that pass into one for each of them, or into one for all.
-///
-/// # Errors
-/// Those of `failed`.
 pub fn read_batch<T, E: Clone, X>(
     batch: Vec<Result<Pixels, E>>,
     forward: impl FnOnce(&[Pixels]) -> Result<Vec<T>, BackboneError>,

@@ -22,9 +22,6 @@ use crate::model::io::file_lock::{LockedFile, TryLock, try_lock};
 use crate::model::train::run::{Run, RunError};
 
 /// Refuses a folder with unfinished tasks, or with a plan that cannot be read.
-///
-/// # Errors
-/// That it is such a folder.
 pub fn check_free(folder: &Path) -> anyhow::Result<()> {
     if !plan_file(folder).exists() {
         return Ok(());
@@ -72,9 +69,6 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
 }
 
 /// Submits the tasks that are neither done nor active again; returns how many. A damaged part is renamed, and made again.
-///
-/// # Errors
-/// As [`all`].
 pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
     let _turn = turn(plan)?.ok_or_else(|| already_submitting(plan))?;
     *plan = Plan::open(&plan.folder)?; // another process may have submitted some since
@@ -151,9 +145,6 @@ pub fn rest(plan: &mut Plan, states: &[(Task, State)]) -> anyhow::Result<()> {
 }
 
 /// Cancels all tasks. What they did is kept, and [`again`] continues from it.
-///
-/// # Errors
-/// If the disk or Slurm refuses.
 pub fn end(plan: &Plan) -> anyhow::Result<()> {
     match plan.place {
         SubmitTarget::Local => local::cancel(plan),

@@ -31,9 +31,6 @@ const NOT_STARTED: &[u8] = b"127\n";
 const KILLED: &[u8] = b"137\n";
 
 /// Starts the background process that runs the tasks of `plan`, and returns once it holds the lock, or has done them all.
-///
-/// # Errors
-/// If it cannot be started, ends with an error, or does not begin in time.
 pub fn start(plan: &Plan) -> anyhow::Result<()> {
     let log = plan.home().join("log/local.txt");
     let mut command = Command::new(&plan.program);
@@ -69,9 +66,6 @@ pub fn is_running(plan: &Plan) -> bool {
 
 /// Whether a background process runs the tasks, for certain: one of another machine is watched for a sign of life, which may take
 /// minutes, and what a dead one left is removed.
-///
-/// # Errors
-/// If the disk refuses.
 pub fn lives(plan: &Plan) -> anyhow::Result<bool> {
     tell_of_other_machine(plan);
     let path = lock(plan);
@@ -123,9 +117,6 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
 }
 
 /// Cancels the tasks, and waits until the background process has ended. What they did is kept.
-///
-/// # Errors
-/// If the disk refuses.
 pub fn cancel(plan: &Plan) -> anyhow::Result<()> {
     tell_of_other_machine(plan);
     loop {

@@ -148,9 +148,6 @@ impl Plan {
     }
 
     /// Reads the plan of the results' folder.
-    ///
-    /// # Errors
-    /// If there is none, or it cannot be read or is not valid.
     pub fn open(folder: &Path) -> anyhow::Result<Self> {
         let path = plan_file(folder);
         let shown = path.display();
@@ -220,9 +217,6 @@ impl Plan {
     }
 
     /// Writes the plan file, making the folders of the tasks.
-    ///
-    /// # Errors
-    /// If the disk refuses.
     pub fn save(&self) -> anyhow::Result<()> {
         let path = plan_file(&self.folder);
         let mut bytes = serde_json::to_vec_pretty(self).expect("plain data serialises");
@@ -288,9 +282,6 @@ impl Plan {
     }
 
     /// Marks the tasks as cancelled.
-    ///
-    /// # Errors
-    /// If the disk refuses.
     pub fn mark_cancelled(&self) -> anyhow::Result<()> {
         paths::write(&self.cancelled(), b"")
     }

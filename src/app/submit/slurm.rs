@@ -46,9 +46,6 @@ pub struct Queued {
 }
 
 /// Submits a script; returns its job id.
-///
-/// # Errors
-/// If Slurm refuses, with its own message.
 pub fn submit(script: &Path, options: &[String]) -> Result<String, SlurmError> {
     let script = script.to_string_lossy().into_owned();
     let arguments: Vec<String> =
@@ -72,9 +69,6 @@ pub fn is_job(id: &str) -> bool {
 
 /// The tasks in the queue of this user, of the owner of the file `plan`, as a run may be opened by others, and of that of its folder,
 /// as a retry by another user replaces the file.
-///
-/// # Errors
-/// If Slurm does not answer.
 pub fn queue(plan: &Path) -> Result<Vec<Queued>, SlurmError> {
     let files = [Some(Path::new("/proc/self")), Some(plan), plan.parent()];
     let users: BTreeSet<String> = files.into_iter().flatten().filter_map(owner).collect();
@@ -106,9 +100,6 @@ fn parse_queued(line: &str) -> Option<Queued> {
 }
 
 /// Cancels jobs.
-///
-/// # Errors
-/// If Slurm refuses.
 pub fn cancel(ids: &[String]) -> Result<(), SlurmError> {
     if ids.is_empty() { Ok(()) } else { call("scancel", ids).map(drop) }
 }

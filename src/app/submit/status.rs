@@ -89,9 +89,6 @@ impl fmt::Display for State {
 }
 
 /// The state of every task, in the order of [`Plan::tasks`].
-///
-/// # Errors
-/// If Slurm does not answer.
 pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
     if are_done(plan) {
         return Ok(plan.tasks().into_iter().map(|task| (task, State::Done)).collect());

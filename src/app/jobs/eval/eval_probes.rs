@@ -91,9 +91,6 @@ pub struct EvaluatedProbe {
 }
 
 /// Opens the dataset that a run was trained on.
-///
-/// # Errors
-/// If it cannot be opened at the path in the run's manifest.
 pub fn dataset_of(run: &Run) -> Result<Dataset, DatasetMoved> {
     let recorded_in = run.folder().join("run.json");
     data::open(&run.manifest.dataset.path).map_err(|source| DatasetMoved { recorded_in, source })

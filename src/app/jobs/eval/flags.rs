@@ -182,9 +182,6 @@ impl EvalFlags {
     }
 
     /// Number of evaluated images.
-    ///
-    /// # Errors
-    /// If the flags do not determine them, or the run or the dataset cannot be read.
     pub fn images(&self) -> anyhow::Result<usize> {
         self.check()?;
         match &self.run {
@@ -200,9 +197,6 @@ impl EvalFlags {
     }
 
     /// The folder that holds the files of an evaluation in parts.
-    ///
-    /// # Errors
-    /// If neither `--run` nor `--evaluation` is given.
     pub fn home(&self) -> Result<PathBuf, Usage> {
         let home = self.run.as_ref().map(|run| run.join("evaluation")).or(self.evaluation.clone());
         home.ok_or_else(|| {

@@ -42,9 +42,6 @@ type Evaluated = (EvaluatedProbe, Option<anyhow::Result<Vec<ResultFile>>>);
 impl Inputs<'_> {
     /// The results of a probe, whose files are called `name`, on every image; `None` if it was evaluated on one part
     /// only, or cancelled before the last image.
-    ///
-    /// # Errors
-    /// If it cannot be evaluated.
     pub fn evaluate(
         &self,
         engine: &mut Engine,

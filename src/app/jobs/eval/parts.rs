@@ -103,9 +103,6 @@ impl PartFile {
 
     /// Adds the stored answers to `evaluator`, whose next image must be the first of this part. Images without a stored
     /// answer are evaluated now, with a warning.
-    ///
-    /// # Errors
-    /// If it is cancelled, or the probe cannot be evaluated.
     pub(super) fn join(
         &self,
         engine: &mut Engine,
@@ -159,9 +156,6 @@ impl PartFile {
 }
 
 /// Removes the folders of `parts` parts under `home`.
-///
-/// # Errors
-/// If a folder cannot be removed.
 pub(super) fn remove(home: &Path, parts: usize) -> anyhow::Result<()> {
     for folder in (0..parts).map(|index| part_folder(home, index)).filter(|folder| folder.exists()) {
         std::fs::remove_dir_all(&folder)

@@ -22,9 +22,6 @@ pub(super) fn passes(seed: u64) -> usize {
 }
 
 /// The mean tau of every kind of perturbation, as `[subject][image]`; `None` for heads without a single order.
-///
-/// # Errors
-/// If it is cancelled, an image can no longer be read, or a probe does not fit.
 pub(super) fn measure(
     engine: &mut Engine,
     reader: &TokenReader,

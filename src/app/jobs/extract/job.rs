@@ -27,9 +27,6 @@ pub struct Extracted {
 }
 
 /// Verifies the cached tokens of a plan for the images of a dataset, and extracts the missing ones on a device.
-///
-/// # Errors
-/// If it is cancelled, or the tokens cannot be extracted.
 pub fn run(
     engine: &mut Engine,
     plan: &Plan,
@@ -55,9 +52,6 @@ pub fn run(
 }
 
 /// Extracts the missing tokens of a part of a plan's images.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_part(
     engine: &mut Engine,
     (plan, part): (&Plan, Part),

@@ -56,9 +56,6 @@ pub enum ExtractEvent {
 }
 
 /// Extracts the missing tokens, or with `--plan` only describes them.
-///
-/// # Errors
-/// If it is cancelled (which is reported), fails, or the sink fails.
 pub fn run(
     engine: &mut Engine,
     flags: &ExtractFlags,

@@ -66,9 +66,6 @@ impl Plan {
     /// This plan with the tokens cached under `source`, the key of an earlier state of the same dataset, if all
     /// images have the content they had then, whatever their modification times; `None` if one has changed, for which
     /// an event is sent, or if the earlier content of one is not on record.
-    ///
-    /// # Errors
-    /// If it was stopped, or the cache cannot be read.
     pub fn as_of(
         &self,
         source: &TokenKey,

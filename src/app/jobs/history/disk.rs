@@ -98,9 +98,6 @@ impl RunSnapshot {
 }
 
 /// Reads the run in `folder`, finished or not; if its parts are not joined yet, those that have begun.
-///
-/// # Errors
-/// If there is no run, or it cannot be read.
 pub fn read(folder: &Path) -> Result<RunSnapshot, RunError> {
     if !plan_file(folder).exists() || folder.join("run.json").exists() {
         return read_run(&Run::open(folder)?);
@@ -116,9 +113,6 @@ pub fn read(folder: &Path) -> Result<RunSnapshot, RunError> {
 }
 
 /// As [`read`], for a run that is already open.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn read_run(run: &Run) -> Result<RunSnapshot, RunError> {
     let folder = run.folder();
     let mut epochs = metrics(&folder.join("metrics.jsonl"))?;
@@ -146,9 +140,6 @@ pub fn read_run(run: &Run) -> Result<RunSnapshot, RunError> {
 }
 
 /// The lines of a run's `metrics.jsonl`; empty if there is no such file yet.
-///
-/// # Errors
-/// If it cannot be read, or a line is not a [`Metric`].
 pub fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
     let bytes = match atomic_file::read(path, MAX_BYTES) {
         Ok(bytes) => bytes,

@@ -103,9 +103,6 @@ pub struct InspectFlags {
 pub struct Modes(pub Vec<Mode>);
 
 /// Modes of removal curves, commas between.
-///
-/// # Errors
-/// If one is no mode.
 pub fn modes(text: &str) -> Result<Modes, String> {
     Mode::list(text).map(Modes)
 }

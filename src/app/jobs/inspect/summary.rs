@@ -18,9 +18,6 @@ pub struct Summary {
 
 impl Summary {
     /// A table in the folder `out` with its header and no rows.
-    ///
-    /// # Errors
-    /// If the file cannot be created.
     pub fn new(out: &Path) -> anyhow::Result<Self> {
         let path = out.join("summary.csv");
         let file = Pending::new(&path).with_context(|| unwritable(&path))?;
@@ -30,17 +27,11 @@ impl Summary {
     }
 
     /// Adds a row.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn row(&mut self, cells: &[String]) -> anyhow::Result<()> {
         self.table.write_record(cells).with_context(|| unwritable(&self.path))
     }
 
     /// Completes the file and moves it to its final name.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn finish(self) -> anyhow::Result<()> {
         let file = self.table.into_inner().map_err(csv::IntoInnerError::into_error);
         file.and_then(Pending::finish).with_context(|| unwritable(&self.path))

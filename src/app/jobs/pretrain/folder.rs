@@ -193,9 +193,6 @@ impl Folder {
     }
 
     /// Removes temporary files of a killed process. The caller must hold the folder's lock.
-    ///
-    /// # Errors
-    /// If a file cannot be removed.
     pub fn tidy(&self) -> Result<(), RunError> {
         for folder in [self.0.clone(), self.0.join("state")] {
             temporary::tidy(&folder, Duration::ZERO).map_err(failed("tidy", &folder))?;
@@ -204,9 +201,6 @@ impl Folder {
     }
 
     /// The bytes of the checkpoint to resume from; `None` before the first.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn checkpoint(&self) -> Result<Option<Vec<u8>>, RunError> {
         let path = self.checkpoint_path();
         match atomic_file::read(&path, MAX_BYTES) {
@@ -221,9 +215,6 @@ impl Folder {
     }
 
     /// The log lines of the first `steps` steps.
-    ///
-    /// # Errors
-    /// If the log cannot be read or a line is malformed.
     pub fn log(&self, steps: usize) -> Result<Vec<Point>, RunError> {
         let path = self.0.join("metrics.jsonl");
         let text = match atomic_file::text(&path, MAX_BYTES) {
@@ -237,9 +228,6 @@ impl Folder {
     }
 
     /// Writes the log, then the checkpoint.
-    ///
-    /// # Errors
-    /// If a file cannot be written.
     pub fn keep(&self, log: &[Point], checkpoint: &[u8]) -> anyhow::Result<()> {
         let mut lines = Vec::new();
         for point in log {

@@ -81,9 +81,6 @@ pub struct Summary {
 }
 
 /// The settings a folder was begun with; `None` if it is empty or absent.
-///
-/// # Errors
-/// If it holds something else.
 pub fn begun(out: &std::path::Path) -> anyhow::Result<Option<PretrainSettings>> {
     Ok(Folder::begun(out)?.map(|manifest| manifest.settings))
 }
@@ -117,9 +114,6 @@ impl RunningSums {
 }
 
 /// Runs the pre-training, or the steps of it that remain.
-///
-/// # Errors
-/// If the pictures, the folder, the sizes or the device do not allow it, or the loss is not finite.
 pub fn run(
     spec: &PretrainSpec,
     on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,

@@ -104,9 +104,6 @@ impl Default for PretrainSettings {
 
 impl PretrainSettings {
     /// The plan of these settings for `images` images of `classes` classes.
-    ///
-    /// # Errors
-    /// If the sizes do not fit each other.
     pub fn plan(&self, images: usize, classes: usize) -> Result<Plan, Usage> {
         let Self { size, patch, width, layers, epochs, objective, batch, .. } = *self;
         let require = |flag: &str, value: usize, holds: bool, expected: String| match holds {

@@ -59,9 +59,6 @@ fn name(head: &str, layer: Option<Layer>, rate: Option<f64>) -> String {
 }
 
 /// Refuses to select among layers or rates on the test images.
-///
-/// # Errors
-/// States how to set other images aside for the selection.
 pub(super) fn check_selection(heads: &[Variant], selection: Selection) -> Result<(), TrainingError> {
     let cell = |variant: &Variant| (variant.layer, variant.rate.map(f64::to_bits));
     match heads.iter().any(|variant| cell(variant) != cell(&heads[0])) && selection == Selection::Test {

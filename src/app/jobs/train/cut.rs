@@ -7,9 +7,6 @@ use crate::app::jobs::part::Part;
 
 impl TrainPlan {
     /// Reduces the plan to one part: a range of the seeds, or one seed with a block of the heads.
-    ///
-    /// # Errors
-    /// If the plan cannot be cut into `part.of` parts.
     pub fn cut(&mut self, part: Part) -> Result<(), TrainingError> {
         self.can_be_cut(part.of)?;
         let (seeds, settings) = (self.settings.seeds, &mut self.settings);
@@ -27,9 +24,6 @@ impl TrainPlan {
 
     /// Checks that the plan can be cut into `parts` parts: at most one per seed, or a multiple of the seeds with at most
     /// one block per head.
-    ///
-    /// # Errors
-    /// States the numbers of parts that are possible.
     pub fn can_be_cut(&self, parts: usize) -> Result<(), TrainingError> {
         let (seeds, heads) = (self.settings.seeds, self.heads.len());
         let blocks = parts.is_multiple_of(seeds) && parts / seeds <= heads;

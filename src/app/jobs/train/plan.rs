@@ -27,9 +27,6 @@ pub struct TrainPlan {
 
 impl TrainPlan {
     /// The plan for `settings`, with the backbone in the folder `backbone`.
-    ///
-    /// # Errors
-    /// If a head or one of its settings is unknown or invalid.
     pub fn new(settings: TrainSettings, backbone: PathBuf) -> Result<Self, TrainingError> {
         let words: Vec<String> = settings.head_settings.split_whitespace().map(str::to_owned).collect();
         let heads = settings.spread(heads::variants(&settings.heads, &words)?)?;

@@ -51,9 +51,6 @@ impl TensorBoard {
     }
 
     /// Brings the event files up to date with `metrics.jsonl` in the folder `run`.
-    ///
-    /// # Errors
-    /// If the run cannot be read, or the event files cannot be written.
     pub fn write(&mut self, run: &Path) -> anyhow::Result<()> {
         let manifest = Run::open(run)?.manifest;
         let mut heads: BTreeMap<(String, u64), Vec<Metric>> = BTreeMap::new();
