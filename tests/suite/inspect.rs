@@ -360,12 +360,16 @@ fn layers_and_the_order_of_mae_are_chosen() {
     let probe = work.path().join("gap.safetensors");
     gap_of_width(&probe, config["hidden_size"].as_u64().expect("a size") as usize);
 
-    let tokens = |more: &[&str]| {
-        let out = TempDir::new().expect("a folder");
+    let command = |out: &Path, more: &[&str]| {
         let mut command = program();
         command.args(["inspect", "--device", "cpu", "--save-tokens"]).args(more);
         command.arg("--backbone").arg(&backbone).arg("--probe").arg(&probe);
-        done(command.arg("--image").arg(fixture("images/one.png")).arg("--out").arg(out.path()));
+        command.arg("--image").arg(fixture("images/one.png")).arg("--out").arg(out);
+        command
+    };
+    let tokens = |more: &[&str]| {
+        let out = TempDir::new().expect("a folder");
+        done(&mut command(out.path(), more));
         let tokens = arrays(&out.path().join("one/gap.npz")).remove("tokens").expect("tokens");
         let width = tokens.shape()[1];
         let rows: Vec<Vec<u32>> =
@@ -383,6 +387,9 @@ fn layers_and_the_order_of_mae_are_chosen() {
     assert_eq!(sorted(kept.clone()), sorted(shuffled.clone()), "the same tokens in another order");
     assert_ne!(shuffled, tokens(&["--mae-order", "shuffled:1"]));
     assert_ne!(kept, tokens(&["--layer", "0"]));
+    // A changed copy of an image is shuffled otherwise, so that no token has the place of the same patch.
+    let words = ["--stability: ", "shuffled order", "--mae-order kept"];
+    assert_ends(&mut command(work.path(), &["--mae-order", "shuffled", "--stability"]), 2, &words);
 }
 
 #[test]

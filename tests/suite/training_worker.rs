@@ -55,7 +55,7 @@ fn look(job: u64) -> Request {
 }
 
 /// The request for the stability of an image's order in the first probe.
-fn stability_request() -> stability::StabilityRequest {
+pub(super) fn stability_request() -> stability::StabilityRequest {
     let subject = EvalProbe { probe: ProbeId(1), backbone: BackboneId(1), change: Intervention::None };
     let (image, place) = (ImageId(1), fixture("images/one.png").into());
     stability::StabilityRequest { subject, image, place, seed: 0, draw: 0 }

@@ -28,6 +28,7 @@ use tempfile::TempDir;
 
 use crate::close::assert_close;
 use crate::run::{self, fixture, probes};
+use crate::training_worker::stability_request;
 
 /// Longer than any job here takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -414,6 +415,18 @@ fn tokens_kept_of_an_image_are_of_the_order_they_were_read_in() {
     assert_ne!(kept, shuffled, "row by row is another order");
     assert_eq!(shuffled, read(&mut other, MaeOrder::Shuffled(1)), "as by a worker that knew no other");
     assert_eq!(kept, read(&mut desk, MaeOrder::Kept));
+    // A changed copy of an image is shuffled otherwise, so that no token has the place of the same patch.
+    let answer = |desk: &mut Desk, job: u64| {
+        let events = desk.job(Request::Compute(JobId(job), Compute::Stability(stability_request())));
+        let measured = events.into_iter().find_map(|event| match event {
+            Event::StabilityMeasured { answer, .. } => Some(answer.result),
+            _ => None,
+        });
+        measured.expect("an answer")
+    };
+    assert!(answer(&mut desk, 90).is_ok());
+    let refused = answer(&mut other, 91).expect_err("its patches are unknown").to_string();
+    assert!(refused.contains("shuffled order") && refused.contains("row by row"), "{refused}");
 }
 
 #[test]

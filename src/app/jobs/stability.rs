@@ -67,6 +67,9 @@ fn measure(
     let loaded = engine.probe(probe)?.clone();
     engine.reopen(backbone, reporter)?;
     let open = engine.backbone(backbone)?;
+    if let Some(why) = open.reader.backbone.why_no_subset() {
+        return Err(UserError::new(why).remedy("Choose the order of patches `row by row`").into());
+    }
     let (key, preprocessor) = (open.key.clone(), open.reader.preprocessor.clone());
     let photo = engine.env.decode(&spec.place)?;
     let seen = preprocessor.picture(&photo)?;

@@ -28,6 +28,7 @@ use super::explain::TOP;
 use super::result_file::ResultFile;
 use super::tokens::{TokenReader, doubt, prepare_ahead, preprocessor};
 use super::{Cancel, JobError, Reporter, Sink};
+use crate::app::format::file_name;
 use crate::app::user_error::{Usage, lines};
 use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::BackboneError;
@@ -75,13 +76,6 @@ pub struct Source {
     pub stem: String,
 }
 
-impl Source {
-    /// The file's name.
-    fn name(&self) -> String {
-        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-    }
-}
-
 /// What to explain, and what to write: the flags, and what they name on this machine.
 struct Spec<'a> {
     flags: &'a InspectFlags,
@@ -111,7 +105,7 @@ struct Explainer<'a> {
     kinds: Vec<(String, Vec<Perturbation>)>,
     /// Null bands of the diagnostics.
     nulls: NullBands,
-    /// Checked by long computations, so that they stop early.
+    /// Counts the steps that are worth waiting for.
     cancel: Cancel,
 }
 
@@ -136,6 +130,9 @@ pub fn run(
         ))),
         other => other.into(),
     })?;
+    if let Some(why) = reader.backbone.why_no_subset().filter(|_| flags.stability) {
+        return Err(Usage(format!("--stability: {why}; choose `--mae-order kept`")).into());
+    }
     check_fit(&spec.probes, &reader, &spec.token_spec, reporter)?;
     leave_out_unchanged(&mut spec.probes, reporter)?;
     let spec = &spec;
@@ -357,7 +354,7 @@ impl Explainer<'_> {
             |peer: &&Loaded| peer.asked == 0 && peer.change == loaded.change && peer.path != loaded.path;
         let peers = self.spec.probes.iter().filter(is_peer);
         let measurement = Measurement {
-            image: self.spec.images[index].name(),
+            image: file_name(&self.spec.images[index].path),
             name: loaded.name(),
             probe: &loaded.probe,
             reading: Reading {

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 
 use super::Explainer;
+use crate::app::format::file_name;
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::removal::{Encoder, EnginePasses};
 use crate::app::jobs::tokens::{TokenReader, read_batch};
@@ -118,7 +119,8 @@ impl Explainer<'_> {
             class: loaded.class,
         });
         let subjects: Vec<Subject<'_>> = subjects.collect();
-        let (name, why_no_subset) = (self.spec.images[index].name(), pass.reader.backbone.why_no_subset());
+        let name = file_name(&self.spec.images[index].path);
+        let why_no_subset = pass.reader.backbone.why_no_subset();
         let image = Image { name, tokens, pixels, seen, seed: index as u64, why_no_subset };
         let encoder = Encoder::Own(pass.reader);
         let mut passes =
