@@ -59,11 +59,8 @@ fn keep_in(folder: &Path, file: &ResultFile) -> anyhow::Result<PathBuf> {
         format::bytes(MAX_BYTES)
     );
     let folder = folder.join(format!("{:.12}", sha256::of_bytes(&file.bytes)));
-    let path = folder.join(&file.path);
-    if !path.is_file() {
-        file.save(&folder)?;
-    }
-    Ok(path)
+    file.save(&folder)?; // also where it is kept already: its name is checked there, and the copy may be damaged
+    Ok(folder.join(&file.path))
 }
 
 #[cfg(test)]
@@ -101,7 +98,7 @@ mod tests {
         let half = here.path().join("half");
         std::fs::File::create(&half).and_then(|file| file.set_len(MAX_BYTES / 2 + 1)).expect("a file");
         assert!(read(&[half.clone(), half]).is_err());
-        for path in ["../x", "/x", ""] {
+        for path in ["../x", "../../half", "/x", ""] {
             let file = ResultFile { path: path.into(), bytes: vec![1] };
             assert!(keep_in(&here.path().join("kept"), &file).is_err(), "{path}");
         }
