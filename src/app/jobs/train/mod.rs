@@ -99,10 +99,8 @@ pub fn run(
     let settings = &plan.settings;
     let before = match out.join("run.json").exists() {
         true if !*resume => return Err(RunError::Exists { folder: out.clone() }.into()),
-        true => {
-            let run = Run::open(out)?;
-            Some((claim(out, tell)?, run))
-        }
+        // Claimed before it is read: whoever trained there until now may have added seeds.
+        true => Some((claim(out, tell)?, Run::open(out)?)),
         false => {
             // Before the backbone runs over all images.
             plan.check_out(out)?;
