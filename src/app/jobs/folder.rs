@@ -84,7 +84,7 @@ pub fn list(asked: &Path, reporter: &dyn Reporter) -> Result<Folder, JobError> {
     folder.entries.sort_by(|a, b| (!a.is_folder, &a.name).cmp(&(!b.is_folder, &b.name)));
     let begun = Instant::now();
     // Files are told by their names; to know a folder is to look into it.
-    for entry in folder.entries.iter_mut().rev() {
+    for entry in &mut folder.entries {
         reporter.cancel().check()?;
         if !entry.is_folder || begun.elapsed() < KINDS {
             entry.kind = Some(kind_of(&path.join(&entry.name)));
@@ -96,20 +96,10 @@ pub fn list(asked: &Path, reporter: &dyn Reporter) -> Result<Folder, JobError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::jobs::{Cancel, Unit};
-
-    struct Quiet(Cancel);
-
-    impl Reporter for Quiet {
-        fn progress(&mut self, _: &str, _: u64, _: Option<u64>, _: Unit) {}
-        fn warn(&mut self, _: String) {}
-        fn cancel(&self) -> &Cancel {
-            &self.0
-        }
-    }
+    use crate::app::jobs::reporter::Recorder;
 
     fn listed(path: &Path) -> Folder {
-        list(path, &Quiet(Cancel::default())).unwrap_or_else(|_| panic!("a folder"))
+        list(path, &Recorder::default()).unwrap_or_else(|_| panic!("a folder"))
     }
 
     #[test]
@@ -167,11 +157,11 @@ mod tests {
     fn what_cannot_be_read_is_named_and_a_list_can_be_called_off() {
         let root = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(root.path().join("a")).expect("made");
-        let cancel = Cancel::default();
-        let listed = list(&root.path().join("none"), &Quiet(cancel.clone()));
+        let reporter = Recorder::default();
+        let listed = list(&root.path().join("none"), &reporter);
         let Err(JobError::Failed(error)) = listed else { panic!("it is not there") };
         assert!(error.to_string().contains("none: the folder cannot be read"), "{error}");
-        cancel.cancel();
-        assert!(matches!(list(root.path(), &Quiet(cancel)), Err(JobError::Cancelled)));
+        reporter.cancel.cancel();
+        assert!(matches!(list(root.path(), &reporter), Err(JobError::Cancelled)));
     }
 }

@@ -223,12 +223,12 @@ impl TrainHistory {
             let Some(head) = self.head_index(head) else { continue };
             let Some(line) = self.line(head, *seed) else { continue };
             if epoch.step.is_some() {
-                line.between.retain(|known| known.step < epoch.step);
+                line.between.truncate(line.between.partition_point(|known| known.step < epoch.step));
                 line.between.push(epoch.clone());
                 continue;
             }
-            line.between.retain(|known| known.epoch <= epoch.epoch);
-            line.epochs.retain(|known| known.epoch < epoch.epoch);
+            line.between.truncate(line.between.partition_point(|known| known.epoch <= epoch.epoch));
+            line.epochs.truncate(line.epochs.partition_point(|known| known.epoch < epoch.epoch));
             line.epochs.push(epoch.clone());
         }
     }
