@@ -123,10 +123,8 @@ impl RunMetrics {
         };
         all.probes.sort_by_key(place);
         let path = run.folder().join(FILE);
-        match all.write(run) {
-            Ok(()) => Ok(path),
-            Err(source) => Err(RunError::Io { what: "write", path, source }),
-        }
+        all.write(run).map_err(RunError::io("write", &path))?;
+        Ok(path)
     }
 
     /// Writes it into the run's folder, atomically.

@@ -142,14 +142,12 @@ pub fn read_run(run: &Run) -> Result<RunSnapshot, RunError> {
 /// The lines of a run's `metrics.jsonl`; empty if there is no such file yet.
 pub fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
     let bytes = match atomic_file::read(path, MAX_BYTES) {
-        Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(RunError::Io { what: "read", path: path.to_owned(), source }),
+        read => read.map_err(RunError::io("read", path))?,
     };
     let parse = |(number, line)| {
-        serde_json::from_str(line).map_err(|error| RunError::Damaged {
-            path: path.to_owned(),
-            found: format!("line {} is not an epoch of a head ({error})", number + 1),
+        serde_json::from_str(line).map_err(|error| {
+            RunError::damaged(path)(format!("line {} is not an epoch of a head ({error})", number + 1))
         })
     };
     String::from_utf8_lossy(&bytes).lines().enumerate().map(parse).collect()

@@ -10,7 +10,6 @@
 //!
 //! Every file is written atomically, the checkpoint after the log lines it belongs to.
 
-use std::fmt::Display;
 use std::fs::DirEntry;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -73,7 +72,7 @@ impl Pictures {
         };
         let listed: String = samples.iter().map(line).collect();
         let digest = sha256::of_bytes(listed.as_bytes());
-        let Dataset { name, classes, .. } = dataset.clone();
+        let (name, classes) = (dataset.name.clone(), dataset.classes.clone());
         Self { name, split, images: samples.len(), classes, digest }
     }
 }
@@ -130,13 +129,13 @@ impl Folder {
             .with_context(|| format!("--out {}: cannot be written to", folder.display()))?;
         let path = folder.join(MANIFEST);
         if path.exists() {
-            let bytes = atomic_file::read(&path, MAX_BYTES).map_err(failed("read", &path))?;
-            let format = format_of(&bytes).map_err(|error| damaged(&path, error))?;
+            let bytes = atomic_file::read(&path, MAX_BYTES).map_err(RunError::io("read", &path))?;
+            let format = format_of(&bytes).map_err(RunError::damaged(&path))?;
             if format != FORMAT {
                 let found = format!("its format is {format}; this program reads {FORMAT}");
-                return Err(damaged(&path, found).into());
+                return Err(RunError::damaged(&path)(found).into());
             }
-            return Ok(Some(serde_json::from_slice(&bytes).map_err(|error| damaged(&path, error))?));
+            return Ok(Some(serde_json::from_slice(&bytes).map_err(RunError::damaged(&path))?));
         }
         let is_temporary = |entry: io::Result<DirEntry>| {
             entry.is_ok_and(|entry| temporary::is_temporary(&entry.file_name().to_string_lossy()))
@@ -144,9 +143,8 @@ impl Folder {
         match std::fs::read_dir(folder).map(|mut entries| entries.all(is_temporary)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("{}: cannot be read", folder.display())),
-            Ok(true) => Ok(None),
-            Ok(false) if RunLock::is_all(folder) => Ok(None),
-            Ok(false) => bail!(Usage(format!(
+            Ok(is_new) if is_new || RunLock::is_all(folder) => Ok(None),
+            Ok(_) => bail!(Usage(format!(
                 "--out {}: the folder has files but no {MANIFEST}, so it is not an earlier pre-training; give a new or \
                  empty one",
                 folder.display()
@@ -159,10 +157,10 @@ impl Folder {
     /// # Errors
     /// If it cannot be written, or another program has begun one there since.
     pub fn create(folder: &Path, manifest: &Manifest) -> anyhow::Result<Self> {
-        atomic_file::make_folder(folder).map_err(failed("make", folder))?;
+        atomic_file::make_folder(folder).map_err(RunError::io("make", folder))?;
         let text = serde_json::to_string_pretty(manifest)? + "\n";
         let path = folder.join(MANIFEST);
-        match atomic_file::write_new(&path, text.as_bytes()).map_err(failed("write", &path))? {
+        match atomic_file::write_new(&path, text.as_bytes()).map_err(RunError::io("write", &path))? {
             true => Ok(Self(folder.to_owned())),
             false => Err(RunError::Exists { folder: folder.to_owned() }.into()),
         }
@@ -195,7 +193,7 @@ impl Folder {
     /// Removes temporary files of a killed process. The caller must hold the folder's lock.
     pub fn tidy(&self) -> Result<(), RunError> {
         for folder in [self.0.clone(), self.0.join("state")] {
-            temporary::tidy(&folder, Duration::ZERO).map_err(failed("tidy", &folder))?;
+            temporary::tidy(&folder, Duration::ZERO).map_err(RunError::io("tidy", &folder))?;
         }
         Ok(())
     }
@@ -205,7 +203,7 @@ impl Folder {
         let path = self.checkpoint_path();
         match atomic_file::read(&path, MAX_BYTES) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            read => read.map(Some).map_err(failed("read", &path)),
+            read => read.map(Some).map_err(RunError::io("read", &path)),
         }
     }
 
@@ -219,9 +217,9 @@ impl Folder {
         let path = self.0.join("metrics.jsonl");
         let text = match atomic_file::text(&path, MAX_BYTES) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            text => text.map_err(failed("read", &path))?,
+            text => text.map_err(RunError::io("read", &path))?,
         };
-        let read = |line: &str| serde_json::from_str(line).map_err(|error| damaged(&path, error));
+        let read = |line: &str| serde_json::from_str(line).map_err(RunError::damaged(&path));
         let mut points = text.lines().map(read).collect::<Result<Vec<Point>, _>>()?;
         points.retain(|point| point.step <= steps);
         Ok(points)
@@ -235,19 +233,9 @@ impl Folder {
             lines.push(b'\n');
         }
         let (metrics, state) = (self.0.join("metrics.jsonl"), self.checkpoint_path());
-        atomic_file::write(&metrics, &lines).map_err(failed("write", &metrics))?;
-        Ok(atomic_file::write(&state, checkpoint).map_err(failed("write", &state))?)
+        atomic_file::write(&metrics, &lines).map_err(RunError::io("write", &metrics))?;
+        Ok(atomic_file::write(&state, checkpoint).map_err(RunError::io("write", &state))?)
     }
-}
-
-/// Turns an I/O error into one that says what could not be done with `path`.
-fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> RunError {
-    move |source| RunError::Io { what, path: path.to_owned(), source }
-}
-
-/// The error for a file whose content is not what a pre-training wrote.
-pub fn damaged(path: &Path, found: impl Display) -> RunError {
-    RunError::Damaged { path: path.to_owned(), found: found.to_string() }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use burn::tensor::Device;
 
-use self::folder::{Folder, MANIFEST, damaged};
+use self::folder::{Folder, MANIFEST};
 pub use self::folder::{Manifest, Pictures, Point};
 use self::settings::PART;
 pub use self::settings::PretrainSettings;
@@ -149,7 +149,7 @@ pub fn run(
     let plan = &manifest.plan;
     let mut pretraining = match folder.checkpoint()? {
         Some(bytes) => Pretraining::restore(plan, &choice.device, &bytes)
-            .map_err(|found| damaged(&folder.checkpoint_path(), found))?,
+            .map_err(RunError::damaged(&folder.checkpoint_path()))?,
         None => Pretraining::start(plan, &choice.device),
     };
     let mut log = folder.log(pretraining.steps_done())?;
@@ -209,8 +209,7 @@ pub fn run(
             if !pretraining.is_finite() {
                 return fail("the weights became infinite or NaN".to_owned());
             }
-            let path = folder.checkpoint_path();
-            let bytes = pretraining.save().map_err(|found| damaged(&path, found))?;
+            let bytes = pretraining.save().map_err(RunError::damaged(&folder.checkpoint_path()))?;
             folder.keep(&log, &bytes)?;
             kept = Instant::now();
         }

@@ -11,7 +11,7 @@ use safetensors::{Dtype, SafeTensorError, SafeTensors};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Run, RunError, error, write};
+use super::{Run, RunError, write};
 use crate::model::io::array::{Array, Arrays, Tensor, to_safetensors};
 use crate::model::io::{atomic_file, block};
 use crate::model::train::losses::Losses;
@@ -55,16 +55,15 @@ impl Run {
     pub fn checkpoint(&self) -> Result<Checkpoint, RunError> {
         let path = self.checkpoint_path();
         match atomic_file::read(&path, MAX_CHECKPOINT_BYTES) {
-            Ok(bytes) => parse(&bytes).map_err(|found| RunError::Damaged { path, found }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Checkpoint::default()),
-            Err(error) => Err(error::io("read", &path)(error)),
+            read => parse(&read.map_err(RunError::io("read", &path))?).map_err(RunError::damaged(&path)),
         }
     }
 
     /// Replaces the run's checkpoint by this one.
     pub fn save(&self, checkpoint: &Checkpoint) -> Result<(), RunError> {
         let path = self.checkpoint_path();
-        let bytes = serialise(checkpoint).map_err(|found| RunError::Damaged { path: path.clone(), found })?;
+        let bytes = serialise(checkpoint).map_err(RunError::damaged(&path))?;
         write(&path, &bytes)
     }
 }

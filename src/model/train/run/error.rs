@@ -57,14 +57,14 @@ fn remedy(what: &str) -> &'static str {
     }
 }
 
-/// Converts an I/O error of the operation `what` on `path`.
-pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RunError {
-    let path = path.to_owned();
-    move |source| RunError::Io { what, path, source }
-}
+impl RunError {
+    /// Converts an I/O error of the operation `what` on `path`.
+    pub fn io(what: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Io { what, path: path.to_owned(), source }
+    }
 
-/// Converts a JSON error in the file `path`.
-pub(super) fn damaged(path: &Path) -> impl FnOnce(serde_json::Error) -> RunError {
-    let path = path.to_owned();
-    move |error| RunError::Damaged { path, found: error.to_string() }
+    /// Converts an error in the content of the file `path`.
+    pub fn damaged<E: ToString>(path: &Path) -> impl Fn(E) -> Self {
+        move |error| Self::Damaged { path: path.to_owned(), found: error.to_string() }
+    }
 }

@@ -7,9 +7,7 @@ use indexmap::IndexSet;
 use serde_json::Value;
 
 use super::checkpoint::Checkpoint;
-use super::{
-    Manifest, Outcome, ProbeCheckpoint, Run, RunError, RunLock, StepLosses, UNREADABLE, error, write,
-};
+use super::{Manifest, Outcome, ProbeCheckpoint, Run, RunError, RunLock, StepLosses, UNREADABLE, write};
 use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
 
@@ -56,14 +54,14 @@ impl Run {
         let mut manifest = Manifest { seeds, heads: Vec::new(), ..first.manifest.clone() };
         let truth = first.truth()?;
         for (at, part) in parts.iter().enumerate() {
-            let path = || part.folder.clone();
             parts[..at].iter().try_for_each(|other| refuse_overlap(part, other))?;
-            if let Some(field) = differing_field(&first.manifest, &part.manifest) {
-                return Err(RunError::OtherPart { folder: path(), first: first.folder.clone(), field });
-            }
-            if part.truth()? != truth {
-                let field = "answers/truth.json".to_owned();
-                return Err(RunError::OtherPart { folder: path(), first: first.folder.clone(), field });
+            let field = match differing_field(&first.manifest, &part.manifest) {
+                None if part.truth()? != truth => Some("answers/truth.json".to_owned()),
+                field => field,
+            };
+            if let Some(field) = field {
+                let (folder, first) = (part.folder.clone(), first.folder.clone());
+                return Err(RunError::OtherPart { folder, first, field });
             }
             for head in &part.manifest.heads {
                 if !manifest.heads.contains(head) {
@@ -88,10 +86,9 @@ impl Run {
                 claim.beat()?;
                 let has =
                     |part: &&Self| part.manifest.seeds.contains(&seed) && part.manifest.heads.contains(head);
-                let part = parts.iter().find(has).ok_or_else(|| RunError::Damaged {
-                    path: folder.to_owned(),
-                    found: format!("no part trained `{}` with seed {seed}", head.name),
-                })?;
+                let missing =
+                    || RunError::damaged(folder)(format!("no part trained `{}` with seed {seed}", head.name));
+                let part = parts.iter().find(has).ok_or_else(missing)?;
                 let outcome = part.outcome(&head.name, seed)?;
                 for (which, bytes) in part.probes(&outcome)? {
                     write(&run.probe(&head.name, seed, which), &bytes)?;
@@ -111,10 +108,7 @@ impl Run {
 
     /// The losses of a seed; an error if they are absent, as a finished run has them.
     fn losses_of(&self, seed: u64) -> Result<StepLosses, RunError> {
-        self.losses(seed)?.ok_or_else(|| RunError::Damaged {
-            path: self.losses_path(seed),
-            found: "it is missing".to_owned(),
-        })
+        self.losses(seed)?.ok_or_else(|| RunError::damaged(&self.losses_path(seed))("it is missing"))
     }
 
     /// The bytes of an outcome's probe files, after checking them; none if no epoch was finished.
@@ -122,9 +116,8 @@ impl Run {
         let written = ProbeCheckpoint::ALL.into_iter().filter(|_| outcome.best_epoch.is_some());
         let files = written.map(|which| {
             let path = self.probe(&outcome.head, outcome.seed, which);
-            let bytes = atomic_file::read(&path, MAX_PROBE_BYTES).map_err(error::io("read", &path))?;
-            let damaged = |found: String| RunError::Damaged { path: path.clone(), found };
-            Probe::load(&path).map_err(|error| damaged(error.to_string()))?;
+            let bytes = atomic_file::read(&path, MAX_PROBE_BYTES).map_err(RunError::io("read", &path))?;
+            Probe::parse(&bytes, &path).map_err(RunError::damaged(&path))?;
             Ok((which, bytes))
         });
         files.collect()
@@ -146,11 +139,11 @@ fn differing_field(first: &Manifest, part: &Manifest) -> Option<String> {
     let [first, part] =
         [first, part].map(|manifest| serde_json::to_value(manifest).expect("plain data serialises"));
     let (Value::Object(first), Value::Object(part)) = (&first, &part) else { return None };
-    let keys = first.keys().chain(part.keys()).filter(|key| !PART_FIELDS.contains(&key.as_str()));
-    keys.into_iter().find(|key| first.get(*key) != part.get(*key)).cloned()
+    let mut keys = first.keys().chain(part.keys()).filter(|key| !PART_FIELDS.contains(&key.as_str()));
+    keys.find(|key| first.get(*key) != part.get(*key)).cloned()
 }
 
 /// Copies the file `from` to `to`.
 fn copy(from: &Path, to: &Path) -> Result<(), RunError> {
-    write(to, &atomic_file::read(from, super::MAX_JSON_BYTES).map_err(error::io("read", from))?)
+    write(to, &atomic_file::read(from, super::MAX_JSON_BYTES).map_err(RunError::io("read", from))?)
 }

@@ -5,7 +5,7 @@ use std::fs::{DirEntry, File};
 use std::io;
 use std::path::Path;
 
-use super::{Run, RunError, error};
+use super::{Run, RunError};
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{self, LockedFile, TryLock};
 use crate::model::io::host_lock::{HostLock, LockAttempt, STALE_AFTER};
@@ -28,7 +28,7 @@ impl RunLock {
     /// # Errors
     /// If another machine has taken over, because this one sent none for minutes; if the file cannot be written.
     pub fn beat(&self) -> Result<(), RunError> {
-        self.host_lock.beat().map_err(error::io("keep", self.host_lock.path()))
+        self.host_lock.beat().map_err(RunError::io("keep", self.host_lock.path()))
     }
 
     /// Claims a run's folder until the lock is dropped. If a process of another machine had it, this may take minutes, until
@@ -39,7 +39,7 @@ impl RunLock {
     pub fn claim(folder: &Path) -> Result<Self, RunError> {
         let path = folder.join(LOCK);
         let lock = open(&path)?;
-        let alone = match file_lock::try_lock(&lock).map_err(error::io("lock", &path))? {
+        let alone = match file_lock::try_lock(&lock).map_err(RunError::io("lock", &path))? {
             TryLock::Acquired => true,
             TryLock::Unsupported => false,
             TryLock::Held => return Err(RunError::Claimed { folder: folder.to_owned(), host: None }),
@@ -72,7 +72,7 @@ impl RunLock {
     ) -> Result<Self, RunError> {
         let path = folder.join(name);
         let attempt: io::Result<LockAttempt> = HostLock::ask(&path, alone, STALE_AFTER, patient);
-        match attempt.map_err(error::io("lock", &path))? {
+        match attempt.map_err(RunError::io("lock", &path))? {
             LockAttempt::Taken(host_lock) => Ok(Self { host_lock, _file_lock: LockedFile(lock) }),
             LockAttempt::Held(host) => Err(RunError::Claimed { folder: folder.to_owned(), host: Some(host) }),
         }
@@ -84,7 +84,7 @@ impl Run {
     pub fn turn(&self) -> Result<RunLock, RunError> {
         let path = self.folder().join("state/evaluation.lock");
         let lock = open(&path)?;
-        let alone = file_lock::lock(&lock).map_err(error::io("lock", &path))?;
+        let alone = file_lock::lock(&lock).map_err(RunError::io("lock", &path))?;
         RunLock::among_machines(self.folder(), lock, "state/evaluation-owner.json", alone, true)
     }
 }
@@ -95,7 +95,7 @@ fn open(path: &Path) -> Result<File, RunError> {
         // Also read, as what waits for a reader, a pipe, does not open else.
         atomic_file::step(|| File::options().read(true).write(true).create(true).truncate(false).open(path))
     });
-    lock.map_err(error::io("open", path))
+    lock.map_err(RunError::io("open", path))
 }
 
 #[cfg(test)]

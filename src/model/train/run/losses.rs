@@ -9,7 +9,7 @@ use safetensors::Dtype;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::checkpoint::{arrays, from_bytes, to_bytes};
-use super::{Run, RunError, error, write};
+use super::{Run, RunError, write};
 use crate::model::io::array::Tensor;
 use crate::model::io::{atomic_file, block};
 use crate::model::train::losses::parts;
@@ -63,10 +63,9 @@ impl Run {
             (name.to_owned(), vec![points.len()], Dtype::F32, block::bytes(points))
         };
         let tensors: Vec<Tensor> = heads.map(tensor).collect();
-        let bytes = to_bytes(&tensors, KEY, &header)
-            .map_err(|found| RunError::Damaged { path: path.clone(), found })?;
+        let bytes = to_bytes(&tensors, KEY, &header).map_err(RunError::damaged(&path))?;
         let folder = self.folder.join("losses");
-        atomic_file::make_folder(&folder).map_err(error::io("create", &folder))?;
+        atomic_file::make_folder(&folder).map_err(RunError::io("create", &folder))?;
         write(&path, &bytes)
     }
 
@@ -75,8 +74,8 @@ impl Run {
         let path = self.losses_path(seed);
         match atomic_file::read(&path, MAX_LOSSES_BYTES) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error::io("read", &path)(error)),
-            Ok(bytes) => parse(&bytes, seed).map(Some).map_err(|found| RunError::Damaged { path, found }),
+            Err(error) => Err(RunError::io("read", &path)(error)),
+            Ok(bytes) => parse(&bytes, seed).map(Some).map_err(RunError::damaged(&path)),
         }
     }
 

@@ -224,7 +224,7 @@ impl Run {
         }
         for folder in [folder.to_owned(), folder.join("probes"), folder.join("answers"), folder.join("state")]
         {
-            atomic_file::make_folder(&folder).map_err(error::io("create", &folder))?;
+            atomic_file::make_folder(&folder).map_err(RunError::io("create", &folder))?;
         }
         write_json(&folder.join("answers/truth.json"), truth)?;
         write_json(&run.manifest_path(), &run.manifest)?;
@@ -234,15 +234,15 @@ impl Run {
     /// Opens the run in `folder`, finished or not.
     pub fn open(folder: &Path) -> Result<Self, RunError> {
         let path = folder.join("run.json");
-        if !atomic_file::is_there(&path).map_err(error::io("read", &path))? {
+        if !atomic_file::is_there(&path).map_err(RunError::io("read", &path))? {
             return Err(RunError::Absent { folder: folder.to_owned() });
         }
-        let bytes = atomic_file::read(&path, MAX_JSON_BYTES).map_err(error::io("read", &path))?;
-        let found = format_of(&bytes).map_err(error::damaged(&path))?;
+        let bytes = atomic_file::read(&path, MAX_JSON_BYTES).map_err(RunError::io("read", &path))?;
+        let found = format_of(&bytes).map_err(RunError::damaged(&path))?;
         if found != FORMAT {
             return Err(RunError::Format { path, found });
         }
-        let mut manifest: Manifest = serde_json::from_slice(&bytes).map_err(error::damaged(&path))?;
+        let mut manifest: Manifest = serde_json::from_slice(&bytes).map_err(RunError::damaged(&path))?;
         // Earlier versions recorded a setting of `--config` for every head.
         for Variant { head, config, .. } in &mut manifest.heads {
             if let Some(kind) = head::find(head) {
@@ -258,7 +258,7 @@ impl Run {
             if !folder.exists() {
                 continue; // earlier versions kept no losses
             }
-            temporary::tidy(&folder, Duration::ZERO).map_err(error::io("tidy", &folder))?;
+            temporary::tidy(&folder, Duration::ZERO).map_err(RunError::io("tidy", &folder))?;
         }
         Ok(())
     }
@@ -383,10 +383,10 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RunError> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
-    atomic_file::write(path, bytes).map_err(error::io("write", path))
+    atomic_file::write(path, bytes).map_err(RunError::io("write", path))
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RunError> {
-    let bytes = atomic_file::read(path, MAX_JSON_BYTES).map_err(error::io("read", path))?;
-    serde_json::from_slice(&bytes).map_err(error::damaged(path))
+    let bytes = atomic_file::read(path, MAX_JSON_BYTES).map_err(RunError::io("read", path))?;
+    serde_json::from_slice(&bytes).map_err(RunError::damaged(path))
 }
