@@ -128,29 +128,11 @@ fn told(reporter: &mut dyn Reporter) -> impl FnMut(hub::Progress<'_>) -> Control
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::jobs::Cancel;
-
-    #[derive(Default)]
-    struct Heard {
-        begun: Vec<u64>,
-        cancel: Cancel,
-    }
-
-    impl Reporter for Heard {
-        fn begin(&mut self, done: u64) {
-            self.begun.push(done);
-        }
-
-        fn progress(&mut self, _: &str, _: u64, _: Option<u64>, _: Unit) {}
-        fn warn(&mut self, _: String) {}
-        fn cancel(&self) -> &Cancel {
-            &self.cancel
-        }
-    }
+    use crate::app::jobs::reporter::Recorder;
 
     #[test]
     fn every_file_of_a_download_has_a_clock_of_its_own() {
-        let mut heard = Heard::default();
+        let mut heard = Recorder::default();
         let mut tell = told(&mut heard);
         for (file, done) in [("one", 0), ("one", 5), ("two", 7), ("two", 9)] {
             assert!(tell(hub::Progress { file, done, total: 10 }).is_continue());

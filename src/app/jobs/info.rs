@@ -9,8 +9,7 @@ use crate::app::format::counted;
 use crate::model::backbone::Backbone;
 use crate::model::backbone::token_spec::{Trained, describe_differences};
 use crate::model::grid::Grid;
-use crate::model::probe::head;
-use crate::model::probe::head::Config;
+use crate::model::probe::head::{self, Config};
 use crate::model::probe::router::Router;
 use crate::model::probe::{Probe, replaced};
 

@@ -249,22 +249,7 @@ fn list(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::jobs::Cancel;
-
-    #[derive(Default)]
-    struct Warned(Cancel, Vec<String>);
-
-    impl Reporter for Warned {
-        fn progress(&mut self, _: &str, _: u64, _: Option<u64>, _: Unit) {}
-
-        fn warn(&mut self, text: String) {
-            self.1.push(text);
-        }
-
-        fn cancel(&self) -> &Cancel {
-            &self.0
-        }
-    }
+    use crate::app::jobs::reporter::Recorder;
 
     #[test]
     fn of_folders_that_are_opened_those_without_an_image_are_told_of() {
@@ -272,10 +257,10 @@ mod tests {
         let [full, empty, gone] = ["full", "empty", "gone"].map(|name| folder.path().join(name));
         [&full, &empty].into_iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
         std::fs::write(full.join("1.png"), "").unwrap();
-        let (mut told, mut reporter) = (0, Warned::default());
+        let (mut told, mut reporter) = (0, Recorder::default());
         let spec = Files::OpenImages { paths: vec![empty.clone(), full, gone] };
         assert!(run(JobId(1), &spec, &mut reporter, &mut |_| told += 1).is_ok());
-        let [of_empty, of_gone] = reporter.1.as_slice() else { panic!("{:?}", reporter.1) };
+        let [of_empty, of_gone] = reporter.warned.as_slice() else { panic!("{:?}", reporter.warned) };
         assert_eq!(*of_empty, format!("1 folder contains no image; the first: {}", empty.display()));
         assert!(of_gone.starts_with("1 file or folder left out") && told == 1, "{of_gone}");
     }
@@ -286,22 +271,9 @@ mod tests {
         std::fs::write(lock(folder.path()), "").unwrap();
         assert_eq!(kind_of(folder.path()), PathKind::Run);
         let spec = Files::OpenRun { folder: folder.path().to_owned() };
-        let ended = run(JobId(1), &spec, &mut Warned::default(), &mut |_| {});
+        let ended = run(JobId(1), &spec, &mut Recorder::default(), &mut |_| {});
         let Err(JobError::Failed(error)) = ended else { panic!("it opens") };
         assert!(error.to_string().contains("train.log in there says why"), "{error}");
-    }
-
-    struct Cancelled(Cancel);
-
-    impl Reporter for Cancelled {
-        fn progress(&mut self, _: &str, _: u64, _: Option<u64>, _: Unit) {
-            self.0.cancel();
-        }
-
-        fn warn(&mut self, _: String) {}
-        fn cancel(&self) -> &Cancel {
-            &self.0
-        }
     }
 
     #[test]
@@ -313,7 +285,7 @@ mod tests {
             std::fs::write(file, "").unwrap();
         }
         let spec = Files::OpenDataset { entry: DatasetId(1), path: folder.path().to_owned(), split: None };
-        let (mut told, reporter) = (0, &mut Cancelled(Cancel::default()));
+        let (mut told, reporter) = (0, &mut Recorder { cancels: true, ..Recorder::default() });
         let end = run(JobId(1), &spec, reporter, &mut |_| told += 1);
         assert!(matches!(end, Err(JobError::Cancelled)) && told == 0);
     }

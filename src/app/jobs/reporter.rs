@@ -101,6 +101,37 @@ pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
     }
 }
 
+/// A reporter of a test: what it was told, and whether the first progress cancels the job.
+#[cfg(test)]
+#[derive(Default)]
+pub(super) struct Recorder {
+    pub(super) begun: Vec<u64>,
+    pub(super) warned: Vec<String>,
+    pub(super) cancel: Cancel,
+    pub(super) cancels: bool,
+}
+
+#[cfg(test)]
+impl Reporter for Recorder {
+    fn begin(&mut self, done: u64) {
+        self.begun.push(done);
+    }
+
+    fn progress(&mut self, _: &str, _: u64, _: Option<u64>, _: Unit) {
+        if self.cancels {
+            self.cancel.cancel();
+        }
+    }
+
+    fn warn(&mut self, text: String) {
+        self.warned.push(text);
+    }
+
+    fn cancel(&self) -> &Cancel {
+        &self.cancel
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

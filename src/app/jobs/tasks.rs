@@ -209,20 +209,21 @@ impl Tasks {
 
     /// The number of tasks in each phase, in words.
     pub fn summary(&self) -> String {
-        let all = counted(self.all.len(), "task", "tasks");
-        let mut text = format!("{} of {all} done", self.count(TaskPhase::Done));
-        for (phase, name) in [
-            (TaskPhase::Running, "running"),
-            (TaskPhase::Waiting, "waiting"),
-            (TaskPhase::Failed, "failed"),
-            (TaskPhase::Idle, "inactive"),
-        ] {
-            if self.count(phase) > 0 {
-                text += &format!(", {} {name}", self.count(phase));
-            }
-        }
-        text
+        let others = [
+            (self.count(TaskPhase::Running), "running"),
+            (self.count(TaskPhase::Waiting), "waiting"),
+            (self.count(TaskPhase::Failed), "failed"),
+            (self.count(TaskPhase::Idle), "inactive"),
+        ];
+        summary(self.count(TaskPhase::Done), self.all.len(), &others)
     }
+}
+
+/// Tasks by their states, in words: `2 of 5 tasks done, 1 running`; of the `others`, those that there are.
+pub fn summary(done: usize, all: usize, others: &[(usize, &str)]) -> String {
+    let others = others.iter().filter(|(number, _)| *number > 0);
+    let others: String = others.map(|(number, name)| format!(", {number} {name}")).collect();
+    format!("{done} of {} done{others}", counted(all, "task", "tasks"))
 }
 
 /// The file that lists the tasks of a run's folder.

@@ -11,8 +11,7 @@ use serde::Serialize;
 use super::flags::SubmitTarget;
 use super::plan::{Plan, Task};
 use super::{SlurmError, local, slurm};
-use crate::app::format::counted;
-use crate::app::jobs::tasks::plan_file;
+use crate::app::jobs::tasks::{self, plan_file};
 use crate::model::io::atomic_file;
 
 /// Largest state file, in bytes.
@@ -162,7 +161,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
 }
 
 /// The number of tasks in each state: `2 of 5 tasks done, 1 running, 2 waiting`.
-pub fn summary(tasks: &[(Task, State)]) -> String {
+pub fn summary(all: &[(Task, State)]) -> String {
     let word = |state: &State| match state {
         State::Done => "done",
         State::Running { .. } => "running",
@@ -172,15 +171,9 @@ pub fn summary(tasks: &[(Task, State)]) -> String {
         State::Failed { .. } | State::Lost { .. } => "failed",
         State::NotHandedIn => "not submitted",
     };
-    let count = |wanted: &str| tasks.iter().filter(|(_, state)| word(state) == wanted).count();
-    let mut text = format!("{} of {} done", count("done"), counted(tasks.len(), "task", "tasks"));
-    for other in ["running", "waiting", "held", "stopped", "failed", "not submitted"] {
-        let number = count(other);
-        if number > 0 {
-            text += &format!(", {number} {other}");
-        }
-    }
-    text
+    let count = |wanted: &str| all.iter().filter(|(_, state)| word(state) == wanted).count();
+    let others = ["running", "waiting", "held", "stopped", "failed", "not submitted"];
+    tasks::summary(count("done"), all.len(), &others.map(|other| (count(other), other)))
 }
 
 /// What to do about tasks that Slurm holds until somebody releases them; `None` if it holds none.

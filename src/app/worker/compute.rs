@@ -174,9 +174,10 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
             let mut report = TrainReporter::new(reporter.events.clone(), spec.plan.settings.epochs);
             let summary = train::run(engine.env.device, &spec, &mut |event| {
                 report.receive(event);
-                match reporter.pause(engine) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(_) => ControlFlow::Break(()),
+                if reporter.pause(engine).is_err() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
                 }
             });
             report.flush();

@@ -25,15 +25,9 @@ impl Pass {
     }
 }
 
-/// Permutes the tokens of every image, `[N, width]` elements of bytes or floats, by an order that is a function of image, pass and
+/// Permutes the tokens of every image, N of `width` bytes, by an order that is a function of image, pass and
 /// seed. The encoder is equivariant to the order of its tokens, so this equals shuffling its input at every pass.
-pub(super) fn redraw<T: Copy + Send>(
-    patches: &mut [T],
-    [n, width]: [usize; 2],
-    images: &[usize],
-    seed: u64,
-    pass: Pass,
-) {
+pub(super) fn redraw(patches: &mut [u8], [n, width]: [usize; 2], images: &[usize], seed: u64, pass: Pass) {
     patches.par_chunks_mut(n * width).zip(images).for_each(|(patches, &image)| {
         let image = (image as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ image);
@@ -51,12 +45,11 @@ mod tests {
 
     /// The patch numbers of two images in the order of a pass.
     fn drawn(seed: u64, pass: Pass) -> Vec<Vec<usize>> {
-        let patches = (0..2).flat_map(|_| (0..12).flat_map(|patch| [patch as f32; 3]));
-        let mut patches: Vec<f32> = patches.collect();
+        let mut patches: Vec<u8> = (0..2).flat_map(|_| (0..12).flat_map(|patch| [patch; 3])).collect();
         redraw(&mut patches, [12, 3], &[4, 9], seed, pass);
-        let number = |token: &[f32]| {
+        let number = |token: &[u8]| {
             assert!(token.iter().all(|x| *x == token[0]), "a token stays whole");
-            token[0] as usize
+            usize::from(token[0])
         };
         patches.chunks(36).map(|image| image.chunks(3).map(number).collect()).collect()
     }

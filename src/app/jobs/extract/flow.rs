@@ -217,12 +217,8 @@ impl Plan {
 
 /// Decodes and preprocesses an image.
 pub(super) fn prepare(sample: &Sample, preprocessor: &Preprocessor) -> Prepared {
-    preprocess(sample.source.photo().map_err(|error| error.to_string()), preprocessor)
-}
-
-/// Preprocesses a decoded image, or returns its error.
-fn preprocess(photo: Result<Photo, String>, preprocessor: &Preprocessor) -> Prepared {
-    preprocessor.apply(&photo?).map_err(|error| error.to_string())
+    let photo = sample.source.photo().map_err(|error| error.to_string())?;
+    preprocessor.apply(&photo).map_err(|error| error.to_string())
 }
 
 /// [`prepare`], with the SHA-256 of the very bytes that were decoded.
@@ -232,7 +228,8 @@ pub(super) fn load(sample: &Sample, preprocessor: &Preprocessor) -> Image {
         Err(error) => return (Err(error.to_string()), None),
     };
     let photo = Photo::decode(sample.source.name(), &bytes).map_err(|error| error.to_string());
-    (preprocess(photo, preprocessor), Some(sha256::of_bytes(&bytes)))
+    let pixels = photo.and_then(|photo| preprocessor.apply(&photo).map_err(|error| error.to_string()));
+    (pixels, Some(sha256::of_bytes(&bytes)))
 }
 
 /// Writes every batch received until the first error; also returns the time spent writing.

@@ -34,7 +34,11 @@ impl Messages {
                 Line::Warning(format!("{damage}; the tokens of its images are extracted again"))
             }
             Event::OutOfMemory { images } => Line::Note(out_of_memory(*images)),
-            Event::LeftOut { images } => Line::Warning(left_out(*images)),
+            Event::LeftOut { images } => Line::Warning(format!(
+                "left out: {} that could not be read when these tokens were extracted; --verify tries those again whose \
+                 files can be read now or have changed",
+                counted(*images, "image", "images")
+            )),
             Event::Adopted { shards } => Line::Note(format!(
                 "these tokens were cached by an earlier version without digests; they are used as they are, and {} \
                  recorded now",
@@ -102,15 +106,6 @@ pub fn shared_images(dataset: &Dataset, digests: &[Option<impl Eq + Hash>]) -> O
         dataset.name_of_image(train),
         dataset.name_of_image(held_out)
     ))
-}
-
-/// The message that images could not be read when the cached tokens were extracted.
-fn left_out(images: usize) -> String {
-    format!(
-        "left out: {} that could not be read when these tokens were extracted; --verify tries those again whose files can be \
-         read now or have changed",
-        counted(images, "image", "images")
-    )
 }
 
 /// The message that the device ran out of memory.

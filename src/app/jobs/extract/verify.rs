@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use super::{Event, ExtractError, Plan};
 use crate::app::rate::RateMeter;
+use crate::model::data::Dataset;
 use crate::model::data::token_cache::{CacheScan, TokenKey};
-use crate::model::data::{Dataset, Sample};
 use crate::model::io::sha256;
 
 /// Images compared with their digests between two progress events.
@@ -51,8 +51,10 @@ impl Plan {
         }
         let (mut changed, meter, mut done) = (Vec::new(), RateMeter::new(known.len(), 0), 0);
         for part in known.chunks(COMPARED_AT_ONCE) {
-            let has_changed =
-                |image: &&usize| scan.changed(**image, digest_of(&dataset.samples[**image]).as_deref());
+            let has_changed = |image: &&usize| {
+                let bytes = dataset.samples[**image].source.bytes().ok(); // of the file or the table's row
+                scan.changed(**image, bytes.map(|bytes| sha256::of_bytes(&bytes)).as_deref())
+            };
             changed.par_extend(part.par_iter().filter(has_changed).copied());
             done += part.len();
             if on_event(Event::Compared(meter.at(done))).is_break() && done < known.len() {
@@ -91,9 +93,4 @@ impl Plan {
     fn stopped(&self, scan: &CacheScan) -> ExtractError {
         ExtractError::Stopped { done: scan.done(), images: self.images }
     }
-}
-
-/// SHA-256 of an image's file or table row; `None` if it cannot be read.
-fn digest_of(sample: &Sample) -> Option<String> {
-    sample.source.bytes().ok().map(|bytes| sha256::of_bytes(&bytes))
 }

@@ -309,19 +309,4 @@ mod tests {
             assert!((found / expected - 1.0).abs() < 1e-4, "{name}: {found}");
         }
     }
-
-    #[test]
-    fn a_state_goes_to_a_file_and_back() {
-        let device = Device::flex();
-        let mut params = Params::start(vec![Spec::new("x", [2], Init::Uniform(1.0))], 1, "test", &device);
-        let mut adam = AdamW::default();
-        for _ in 0..2 {
-            let tracked = params.tracked();
-            let graph = tracked.get::<1>("x").square().sum().backward();
-            params = adam.step(params, gradients(&tracked, &[&graph]), 0.01);
-        }
-        let again = AdamW::from_arrays(&adam.to_arrays(), &device).unwrap();
-        assert_eq!(again.to_arrays(), adam.to_arrays());
-        assert!(AdamW::from_arrays(&Arrays::new(), &device).is_none());
-    }
 }
