@@ -17,7 +17,7 @@ impl TrainSettings {
     /// The settings a run was begun with, except for its heads: the manifest holds those under their own names.
     ///
     /// # Errors
-    /// If `tokens.layer` in its manifest names no layer.
+    /// If `tokens.layer` in its manifest names no layer, or a step has no image.
     pub fn of_run(run: &Run) -> Result<Self, RunError> {
         let Manifest {
             backbone_source,
@@ -31,11 +31,13 @@ impl TrainSettings {
             device,
             ..
         } = run.manifest.clone();
-        let token_spec = TokenSpec::read(&tokens.layer, size).ok_or_else(|| RunError::Damaged {
-            path: run.folder().join("run.json"),
-            found: format!("`tokens.layer` is `{}`, which is not a layer", tokens.layer),
-        })?;
+        let damaged = |found: String| RunError::damaged(&run.folder().join("run.json"))(found);
+        let no_layer = || damaged(format!("`tokens.layer` is `{}`, which is not a layer", tokens.layer));
+        let token_spec = TokenSpec::read(&tokens.layer, size).ok_or_else(no_layer)?;
         let TrainConfig { epochs, batch, rate, protocol, evaluate_every, augment } = config;
+        if batch == 0 {
+            return Err(damaged("`protocol.batch` is 0, expected 1 or more".to_owned()));
+        }
         Ok(Self {
             backbone: backbone_source,
             data: Some(dataset.path),
@@ -182,6 +184,16 @@ fn brief(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_run_whose_steps_have_no_image_is_damaged() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
+        let mut run = super::Run::open(&folder).unwrap();
+        assert!(super::TrainSettings::of_run(&run).is_ok());
+        run.manifest.config.batch = 0;
+        let error = super::TrainSettings::of_run(&run).unwrap_err().to_string();
+        assert!(error.contains("run.json: `protocol.batch` is 0"), "{error}");
+    }
+
     #[cfg(unix)]
     #[test]
     fn caches_that_this_user_can_neither_add_to_nor_read_are_of_no_use() {
