@@ -122,12 +122,8 @@ mod gpu_tests {
     use crate::close::assert_close;
     use crate::model::data::token_cache::{Batches, LayerRows, TokenSource};
     use crate::model::grid::Grid;
-    use crate::model::probe::head::{Config, Dims, find};
-    use crate::model::train::classifier::Model;
-    use crate::model::train::gpus_alone::gpus_alone;
-    use crate::model::train::{Event, HeadTrainer, Labelled, TrainConfig, train};
-
-    const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
+    use crate::model::train::gpus_alone::{DIMS, gpus_alone, trainer};
+    use crate::model::train::{Event, Labelled, TrainConfig, train};
 
     /// Tokens of two layers whose values differ by image, layer and position.
     struct TwoLayers;
@@ -177,10 +173,7 @@ mod gpu_tests {
             seed: 0,
             redrawn: false,
         };
-        let mut trainers = ["gap", "attention"].map(|id| {
-            let model = Model::start(find(id).expect("a head"), &Config::default(), DIMS, 0, device);
-            HeadTrainer::new(id, model.expect("a head's start"))
-        });
+        let mut trainers = ["gap", "attention"].map(|id| trainer(id, device));
         trainers[1].layer = 1;
         let go_on = &mut |_: Event| ControlFlow::Continue(());
         train(&task, &mut trainers, TrainCursor::default(), go_on).expect("tokens for every batch");

@@ -330,12 +330,8 @@ pub fn train(
             }
             position.step = step + 1;
             for trainer in trainers.iter_mut().filter(|trainer| trainer.progress.failure.is_none()) {
-                trainer.progress.losses.take(
-                    trainer.progress.running,
-                    [position.epoch, step + 1],
-                    steps,
-                    parts,
-                );
+                let HeadProgress { losses, running, .. } = &mut trainer.progress;
+                losses.take(*running, [position.epoch, step + 1], steps, parts);
             }
             if on_event(Event::Step { position, steps, trainers }).is_break() {
                 return Ok(position);

@@ -147,11 +147,8 @@ impl RecordedStep {
         let params = pairs(trainer.model.params(), self.model.params()).into_iter();
         let previous = trainer.last_finite.as_ref().map(|last_finite| pairs(last_finite, &self.previous));
         for moved in [previous.unwrap_or_default(), params.chain(moments).collect()] {
-            copy_if_finite(
-                &moved.into_iter().filter(are_distinct).collect::<Vec<_>>(),
-                &self.always,
-                &self.always,
-            );
+            let moved: Vec<Pair> = moved.into_iter().filter(are_distinct).collect();
+            copy_if_finite(&moved, &self.always, &self.always);
         }
         self.optimizer.copy_step_count(adam);
         trainer.model = self.model.clone();
@@ -254,13 +251,9 @@ fn assign(assignments: &mut Sequence<Assignment>, loss: &[u32], rates: &[u32]) {
 #[cfg(test)]
 mod gpu_tests {
     use super::*;
-    use crate::model::grid::Grid;
-    use crate::model::probe::head::{Config, Dims, find};
-    use crate::model::train::gpus_alone::gpus_alone;
+    use crate::model::train::gpus_alone::{DIMS, gpus_alone, trainer};
     use crate::model::train::solo_steps::{SOLO_STEPS, SoloSteps};
     use crate::model::train::step_all;
-
-    const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
 
     /// The batch of a step, of this many images.
     fn batch(step: u64, images: usize, device: &Device) -> (Batch, Labels) {
@@ -272,11 +265,6 @@ mod gpu_tests {
         let batch = Batch { patches, cls: Some(cls), grid: DIMS.grid, image_seeds, training: false };
         let classes: Vec<usize> = (0..images).map(|image| (image + step as usize) % 4).collect();
         (batch.tracked(), Labels::new(&classes, device))
-    }
-
-    fn trainer(id: &str, device: &Device) -> HeadTrainer {
-        let model = Model::start(find(id).expect("a head"), &Config::default(), DIMS, 0, device);
-        HeadTrainer::new(id, model.expect("a head's start"))
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn step_on_gpu<'a>(
         for trainer in trainers {
             let begun = Instant::now();
             let pending = launch(trainer);
-            let outcome = outcome(pending.loss_and_right.clone());
+            let outcome = on_host(pending.loss_and_right.clone().into_data()); // waits for the device
             let trainer = pending.finish(outcome, labels);
             let seconds = begun.elapsed().as_secs_f64();
             trainer.progress.seconds += seconds;
@@ -163,11 +163,6 @@ fn step_on_gpu<'a>(
     for trainer in trainers {
         trainer.progress.seconds += seconds.min(solo_total) * trainer.solo.fastest() / solo_total;
     }
-}
-
-/// Reads the loss and the number of correct images; waits for the device.
-fn outcome(loss_and_right: Tensor<1>) -> (f64, usize) {
-    on_host(loss_and_right.into_data())
 }
 
 /// The loss and the number of correct images from `[2]`.
@@ -254,7 +249,7 @@ impl<'a> Step<'a> {
 
     /// Waits for its loss, and returns the cotangent of its pools, if it has any and the loss is finite.
     fn read_loss(&mut self) -> Option<Vec<f32>> {
-        self.outcome = Some(outcome(self.take_loss_and_right()));
+        self.outcome = Some(on_host(self.take_loss_and_right().into_data()));
         let gradients = self.gradients.as_ref().filter(|_| self.is_finite())?;
         self.pooled.take()?.grad(gradients).map(cpu::host)
     }
@@ -287,13 +282,9 @@ mod gpu_tests {
 
     use super::*;
     use crate::close::assert_close;
-    use crate::model::grid::Grid;
-    use crate::model::probe::head::{Config, Dims, find};
-    use crate::model::train::gpus_alone::gpus_alone;
+    use crate::model::train::gpus_alone::{DIMS, gpus_alone, trainer};
     use crate::model::train::optim::Optimizer;
     use crate::model::train::solo_steps::{SOLO_STEPS, SoloSteps};
-
-    const DIMS: Dims = Dims { grid: Grid::new(2, 3), width: 8, classes: 4 };
 
     /// A batch of 4 images, and its labels.
     fn images(device: &Device) -> (Batch, Labels) {
@@ -304,19 +295,13 @@ mod gpu_tests {
         (batch, Labels::new(&[0, 1, 2, 3], device))
     }
 
-    fn trainer(id: &str, rate: f64, device: &Device) -> HeadTrainer {
-        let kind = find(id).expect("a head");
-        let model = Model::start(kind, &Config::default(), DIMS, 0, device).expect("a head's start");
-        HeadTrainer::new(id, model).at(0, Some(rate))
-    }
-
     #[test]
     fn a_loss_that_breaks_takes_back_the_step_that_led_to_it_and_its_own() {
         for (name, device) in gpus_alone().chain([("cpu".to_owned(), Device::flex())]) {
             // In solo steps, and in joint ones.
             for steps in [0, SOLO_STEPS] {
                 let (batch, labels) = images(&device);
-                let mut trainers = [1e38, 1e-3].map(|rate| trainer("attention", rate, &device));
+                let mut trainers = [1e38, 1e-3].map(|rate| trainer("attention", &device).at(0, Some(rate)));
                 let solo = SoloSteps { images: labels.count, seconds: vec![1.0; steps] };
                 trainers.iter_mut().for_each(|trainer| trainer.solo = solo.clone());
                 let start = trainers[0].model.params().to_arrays();
@@ -338,7 +323,7 @@ mod gpu_tests {
     fn what_there_is_to_do_meanwhile_is_done_before_a_loss_is_waited_for() {
         for (name, device) in gpus_alone().chain([("cpu".to_owned(), Device::flex())]) {
             let (batch, labels) = images(&device);
-            let mut trainers = ["gap", "attention"].map(|id| trainer(id, 1e-3, &device));
+            let mut trainers = ["gap", "attention"].map(|id| trainer(id, &device));
             let mut done = vec![];
             for step in 0..=SOLO_STEPS {
                 step_all_overlapping(&mut trainers, &batch, &labels, |_| 1e-3, || done.push(step));
@@ -352,7 +337,7 @@ mod gpu_tests {
     fn what_steps_take_together_is_shared_out_by_what_they_took_alone() {
         for (name, device) in gpus_alone() {
             let (batch, labels) = images(&device);
-            let mut trainers = ["gap", "attention"].map(|id| trainer(id, 1e-3, &device));
+            let mut trainers = ["gap", "attention"].map(|id| trainer(id, &device));
             for _ in 0..SOLO_STEPS {
                 step_all(&mut trainers, &batch, &labels, |_| 1e-3);
             }

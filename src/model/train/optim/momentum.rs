@@ -74,7 +74,7 @@ fn scale(value: &Tensor<1>, gradient: &Tensor<1>) -> Tensor<1> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Optimizer, gradients};
+    use super::super::{AdamW, Optimizer, gradients};
     use super::*;
     use crate::close::assert_close;
     use crate::model::probe::params::{Init, Spec};
@@ -117,11 +117,8 @@ mod tests {
                     assert_close(format!("{key}, step {step}, {name}"), found, expected, 1e-6);
                 }
             }
-            assert!(
-                Optimizer::AdamW(super::super::AdamW::default())
-                    .restore(&optimizer.to_arrays(), &device)
-                    .is_none()
-            );
+            let other = Optimizer::AdamW(AdamW::default());
+            assert!(other.restore(&optimizer.to_arrays(), &device).is_none());
         }
     }
 }

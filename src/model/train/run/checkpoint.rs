@@ -175,16 +175,13 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
     let running = doubles("running")?;
     let &[loss, right, images, seconds] =
         running.as_array::<4>().ok_or_else(|| format!("`{name}/running` does not have 4 values"))?;
-    let losses = match has("losses") {
-        true => {
-            let since = doubles("since")?;
-            let since =
-                since.as_array::<3>().ok_or_else(|| format!("`{name}/since` does not have 3 values"))?;
-            let points = block::numbers(view("losses", Dtype::F32)?);
-            Losses { points, since: Running::from_values(*since) }
-        }
-        false => Losses::default(),
-    };
+    let mut losses = Losses::default();
+    if has("losses") {
+        let since = doubles("since")?;
+        let since = since.as_array::<3>().ok_or_else(|| format!("`{name}/since` does not have 3 values"))?;
+        let points = block::numbers(view("losses", Dtype::F32)?);
+        losses = Losses { points, since: Running::from_values(*since) };
+    }
     let best = best.map(|epoch| -> Result<Snapshot, String> {
         if epoch >= history.len() {
             return Err(format!("`{name}` was best in epoch {epoch} of {}", history.len()));

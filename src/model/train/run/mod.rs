@@ -188,11 +188,6 @@ impl Manifest {
         let layers = self.heads.iter().map(|variant| self.tokens_of(variant).layer);
         layers.collect::<IndexSet<_>>().into_iter().collect()
     }
-
-    /// The training configuration of a variant: the run's, with the variant's learning rate.
-    pub fn config_of(&self, variant: &Variant) -> TrainConfig {
-        TrainConfig { rate: variant.rate.unwrap_or(self.config.rate), ..self.config.clone() }
-    }
 }
 
 /// A line of `metrics.jsonl`.
