@@ -42,9 +42,6 @@ impl<T: FromArgMatches> FlagOverrides<T> {
 
 impl<T: Args> FlagOverrides<T> {
     /// The flags that were given, as words of a command line.
-    ///
-    /// # Errors
-    /// If one is not Unicode.
     pub fn words(&self) -> Result<Vec<String>, String> {
         let command = T::augment_args_for_update(Command::new("flags"));
         let mut words = Vec::new();

@@ -65,9 +65,6 @@ impl SubmitFlags {
     }
 
     /// The arguments of this process without these flags and their values.
-    ///
-    /// # Errors
-    /// If an argument is not valid Unicode.
     pub fn others_typed() -> Result<Vec<String>, Usage> {
         let typed = std::env::args_os().skip(1).map(|word| {
             word.into_string().map_err(|word| Usage(format!("`{}` is not valid Unicode", word.display())))

@@ -26,9 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// How long the background process may take to start.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// The exit code of a task that could not be started, as of a shell that finds no program.
-const NOT_STARTED: &[u8] = b"127\n";
+const NOT_STARTED: i32 = 127;
 /// The exit code of a task that a signal ended, as of a shell for SIGKILL.
-const KILLED: &[u8] = b"137\n";
+const KILLED: i32 = 137;
 
 /// Starts the background process that runs the tasks of `plan`, and returns once it holds the lock, or has done them all.
 pub fn start(plan: &Plan) -> anyhow::Result<()> {
@@ -165,7 +165,7 @@ fn run(plan: &Plan, mut waiting: VecDeque<Task>, limit: usize, held: &ExclusiveL
             match spawn(plan, task) {
                 Ok(child) => running.push((task, child)),
                 Err(error) => {
-                    paths::write(&plan.state(task), NOT_STARTED)?;
+                    paths::write(&plan.state(task), format!("{NOT_STARTED}\n").as_bytes())?;
                     return Err(error);
                 }
             }
@@ -175,11 +175,8 @@ fn run(plan: &Plan, mut waiting: VecDeque<Task>, limit: usize, held: &ExclusiveL
             let (task, child) = &mut running[index];
             match child.try_wait().context("a task cannot be checked")? {
                 Some(status) => {
-                    // A process that a signal ended has no exit code.
-                    match status.code() {
-                        Some(code) => paths::write(&plan.state(*task), format!("{code}\n").as_bytes())?,
-                        None => paths::write(&plan.state(*task), KILLED)?,
-                    }
+                    let code = status.code().unwrap_or(KILLED); // a process that a signal ended has none
+                    paths::write(&plan.state(*task), format!("{code}\n").as_bytes())?;
                     all_succeeded &= status.success();
                     running.remove(index);
                 }

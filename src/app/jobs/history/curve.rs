@@ -144,6 +144,10 @@ pub fn smooth(values: &[f64], strength: f64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Steps;
+    use super::super::tests::{history, metric};
+    use super::*;
+
     #[test]
     fn what_was_asked_within_epochs_stands_between_their_ends() {
         let mut history = history(2, 1);
@@ -170,10 +174,6 @@ mod tests {
         history.epochs(&[metric("gap", 0, 1, 1.0, 20.0), within(3, 50.0)]);
         assert_eq!(history.curve(0, Measure::Test).mean, [10.0, 20.0, 50.0]);
     }
-
-    use super::super::Steps;
-    use super::super::tests::{history, metric};
-    use super::*;
 
     #[test]
     fn seeds_become_mean_and_spread() {

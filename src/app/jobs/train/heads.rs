@@ -30,16 +30,14 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
     }
     let settings = settings.iter().map(|given| Setting::parse(given, &ids)).collect::<Result<Vec<_>, _>>()?;
     for (at, Setting { given, head, key, .. }) in settings.iter().enumerate() {
+        let wrong = |why: String| TrainingError::Setting { given: (*given).to_owned(), why };
         if settings[..at].iter().any(|known| (known.head, known.key) == (*head, *key)) {
-            return Err(TrainingError::Setting {
-                given: (*given).to_owned(),
-                why: "it is given twice".into(),
-            });
+            return Err(wrong("it is given twice".into()));
         }
         let listed = || HEADS.iter().chain([&ORDER]);
         let meant = || listed().filter(|kind| head.map_or(ids.contains(&kind.id), |id| id == kind.id));
         if !meant().any(|kind| kind.has(key)) {
-            return Err(TrainingError::Setting { given: (*given).to_owned(), why: without(meant(), key) });
+            return Err(wrong(without(meant(), key)));
         }
     }
     let mut variants: Vec<Variant> = Vec::new();

@@ -65,12 +65,9 @@ impl TrainPlan {
     /// `blocks` is neither 1 nor the number of joined layers, and one with batch normalisation of single images.
     pub(super) fn check(&self) -> Result<(), TrainingError> {
         let (protocol, epochs) = (self.settings.protocol, self.settings.epochs);
-        if epochs <= protocol.warm_up() {
-            return Err(TrainingError::WarmUp {
-                protocol: protocol.name(),
-                epochs,
-                warm_up: protocol.warm_up(),
-            });
+        let warm_up = protocol.warm_up();
+        if epochs <= warm_up {
+            return Err(TrainingError::WarmUp { protocol: protocol.name(), epochs, warm_up });
         }
         let mut seen = HashSet::new();
         let joined = self.settings.tokens.token_spec.joined();

@@ -17,7 +17,7 @@ use crate::model::probe::head::{self, Dims};
 use crate::model::train::classifier::Model;
 use crate::model::train::run::checkpoint::Checkpoint;
 use crate::model::train::run::{Manifest, Outcome, ProbeCheckpoint, Run, RunLock, Variant};
-use crate::model::train::{self, HeadTrainer, Saved, Task, TrainCursor, train};
+use crate::model::train::{self, HeadTrainer, Saved, Task, TrainConfig, TrainCursor, train};
 
 /// How often a training is saved within an epoch.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_mins(10);
@@ -198,7 +198,9 @@ impl Training<'_> {
         let Manifest { backbone, dataset, selection, program, size, .. } = manifest;
         let variant = manifest.heads.iter().find(|variant| variant.name == trainer.name);
         let variant = variant.expect("what is trained is in the manifest");
-        let (tokens, config) = (manifest.tokens_of(variant), manifest.config_of(variant));
+        let tokens = manifest.tokens_of(variant);
+        let rate = variant.rate.unwrap_or(manifest.config.rate);
+        let config = TrainConfig { rate, ..manifest.config.clone() };
         // The key's dataset part is left out: file times do not belong in a probe.
         let token_cache::TokenKey { weights, preprocessing, layer, precision, .. } = &tokens;
         let training = serde_json::json!({

@@ -63,9 +63,6 @@ impl Parts {
     }
 
     /// The same parts without the images that could not be read.
-    ///
-    /// # Errors
-    /// If a part has no image left.
     pub fn readable(self, tokens: &dyn TokenSource) -> Result<Self, TrainingError> {
         let [train, select, test] = [&self.train, &self.select, &self.test]
             .map(|part| readable(part, |image| tokens.readable(image)));

@@ -23,9 +23,6 @@ pub struct Axis {
 
 impl Axis {
     /// Parses `field=value,value,...`; a value that is not JSON is a string.
-    ///
-    /// # Errors
-    /// If the field or a value is missing, or a value is repeated.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (field, values) = text.split_once('=').ok_or("expected FIELD=VALUE,VALUE,...")?;
         let values: Vec<&str> = values.split(',').map(str::trim).collect();
