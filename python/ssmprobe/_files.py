@@ -316,10 +316,10 @@ def write_safetensors(path: PathLike, tensors: Mapping[str, Array], metadata: Ma
         end += len(block)
     text = json.dumps(header, ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    write_whole(path, b"".join([len(text).to_bytes(8, "little"), text, *blocks]))
+    write_atomically(path, b"".join([len(text).to_bytes(8, "little"), text, *blocks]))
 
 
-def write_whole(path: PathLike, content: bytes) -> None:
+def write_atomically(path: PathLike, content: bytes) -> None:
     """Writes a file beside its place, or that of a link's target, and moves it there, so that no half of one is left."""
     path = Path(os.path.realpath(path))
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

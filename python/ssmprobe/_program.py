@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ._files import Array, PathLike, write_whole
+from ._files import Array, PathLike, write_atomically
 from ._probe import Probe
 
 VARIABLE = "SSMPROBE"
@@ -49,7 +49,7 @@ def program() -> Path:
     places = [*(folder / name for folder in _installed("scripts")), *([Path(on_path)] if on_path else []), built]
     for place in places:
         if place.is_file():
-            _check_whole(place)
+            _check_installed(place)
             return place
     tried = ", ".join(map(str, places))
     raise ProgramError(f"the program ssmprobe is not at {tried} nor on the PATH; install the wheel, or name it in {VARIABLE}")
@@ -61,7 +61,7 @@ def demo() -> Path:
     if named := os.environ.get("SSMPROBE_ASSETS"):
         folders = [Path(named)]
     for folder in folders:
-        _check_whole(folder / "demo")
+        _check_installed(folder / "demo")
         if (folder / "demo" / "demo.json").is_file():
             return folder / "demo"
     raise ProgramError(f"the bundled demo is not in {', '.join(map(str, folders))}; name its folder in SSMPROBE_ASSETS")
@@ -72,7 +72,7 @@ def _installed(kind: str) -> list[Path]:
     return [Path(sysconfig.get_path(kind)), Path(sysconfig.get_path(kind, sysconfig.get_preferred_scheme("user")))]
 
 
-def _check_whole(place: Path) -> None:
+def _check_installed(place: Path) -> None:
     """Refuses a file or folder of the installed wheel of which something is missing, or has another size than in the wheel."""
     try:
         installed = metadata.distribution("ssmprobe")
@@ -247,4 +247,4 @@ def write_png(path: PathLike, image: Array) -> None:
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
     parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b"")
-    write_whole(path, b"\x89PNG\r\n\x1a\n" + parts)
+    write_atomically(path, b"\x89PNG\r\n\x1a\n" + parts)

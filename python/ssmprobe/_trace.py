@@ -209,7 +209,7 @@ def _read_pair(folder: Path, probe: str) -> Trace:
         evidence=evidence,
         scores=arrays.get("scores"),
         plan=arrays.get("plan"),
-        orders=_whole(arrays.get("orders")),
+        orders=_as_integers(arrays.get("orders")),
         kernels=arrays.get("kernels", None if kernel is None else kernel[None]),
         token_weight=arrays.get("token_weight"),
         attributions={name: arrays[name] for name in ("gradient", "integrated", "rollout") if name in arrays},
@@ -301,5 +301,5 @@ def _common(value: Json, predictions: str) -> dict[str, Any]:
     }
 
 
-def _whole(values: Array | None) -> Array | None:
+def _as_integers(values: Array | None) -> Array | None:
     return None if values is None else values.astype("i8")

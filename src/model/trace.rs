@@ -234,7 +234,7 @@ pub struct Picture {
 
 impl Picture {
     /// Whether it has the bytes that its size implies.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_consistent(&self) -> bool {
         let pixels = self.width.checked_mul(self.height).and_then(|pixels| pixels.checked_mul(3));
         pixels == Some(self.rgb.len())
     }

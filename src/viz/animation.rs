@@ -58,7 +58,7 @@ pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<(), An
 
 /// The bytes of the animation's GIF.
 pub fn gif(plot: &dyn Plot, drawn: Drawn<'_>) -> Result<Vec<u8>, AnimationError> {
-    let animation = Animation::of(token_count(plot)?);
+    let animation = Animation::for_tokens(token_count(plot)?);
     export::gif(&animation, drawn.about, drawn.dpi, |step| drawn.scene(plot, step))
 }
 

@@ -69,7 +69,7 @@ pub fn kill_until_done(test: &str, disk: &Path, steps: impl Iterator<Item = usiz
     use std::os::unix::process::ExitStatusExt;
     for (kills, at) in steps.take(80).enumerate() {
         let Output { status, stderr, .. } = killed_child(test, disk, at);
-        assert_whole(disk, &format!("killed at step {at}"));
+        assert_complete(disk, &format!("killed at step {at}"));
         if status.success() {
             return kills;
         }
@@ -136,7 +136,7 @@ pub fn whole(name: &str, bytes: &[u8]) -> bool {
 }
 
 /// Asserts that every file of a folder is whole; temporary ones are none of them.
-pub fn assert_whole(folder: &Path, when: &str) {
+pub fn assert_complete(folder: &Path, when: &str) {
     for (name, bytes) in tree(folder).iter().filter(|(name, _)| !is_temporary(name)) {
         assert!(whole(name, bytes), "{when}: {name} is torn");
     }

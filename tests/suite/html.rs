@@ -74,7 +74,7 @@ fn page(traces: Vec<Trace>) -> Page {
     Page {
         title: "A page".to_owned(),
         figures: FIGURES.to_vec(),
-        ..Page::of(traces.into_iter().map(Arc::new).collect())
+        ..Page::from_traces(traces.into_iter().map(Arc::new).collect())
     }
 }
 

@@ -18,7 +18,7 @@ use ssmprobe::app::worker::WorkerEnv;
 use ssmprobe::model::device;
 use ssmprobe::model::io::failpoint::{self, Failure};
 
-use crate::faults::{apart, assert_whole, disk_of_killed, is_temporary, killed_child, leftovers, tree};
+use crate::faults::{apart, assert_complete, disk_of_killed, is_temporary, killed_child, leftovers, tree};
 use crate::run::{self, fixture};
 use crate::worker::{Desk, end, look, seen};
 
@@ -164,7 +164,7 @@ fn a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right() {
             failpoint::device(at);
             lost(&train(&mut desk, job, &cut, &scenes.data()));
             assert!(failpoint::none(), "step {at} was not reached");
-            assert_whole(&cut, &format!("lost at step {at}"));
+            assert_complete(&cut, &format!("lost at step {at}"));
             assert_eq!(leftovers(&cut), Vec::<String>::new());
             assert!(seen(&desk.job(look(job + 10, &one, 1))).is_ok(), "no look after it");
         }
@@ -194,7 +194,7 @@ fn too_little_memory_ends_with_a_message_and_whole_files() {
         for megabytes in (starts.expect("it starts")..4000).step_by(2) {
             let Output { status, stderr, .. } = within(megabytes, &desk.train("cut", 2, &["--resume"]));
             for folder in ["cut", "cache"].map(|name| desk.path(name)) {
-                assert_whole(&folder, &format!("with {megabytes} MB"));
+                assert_complete(&folder, &format!("with {megabytes} MB"));
             }
             last = Some(megabytes);
             if status.success() {
@@ -247,7 +247,7 @@ fn gone() {
             message.contains(named) && message.contains("its folder does not exist"),
             "{gone}: {message}"
         );
-        assert_whole(&cut, gone);
+        assert_complete(&cut, gone);
         assert_eq!(leftovers(&cut), Vec::<String>::new());
     }
     // Without `state` the run begins anew.

@@ -430,7 +430,7 @@ fn removal(room: &Room) -> Outcome {
         for quantity in Quantity::ALL {
             for step in [0, removal.fraction.len() - 1, usize::MAX] {
                 let view = RemovalView { mode: *mode, quantity, step, ..RemovalView::new(&removal) };
-                let plot = RemovalPlot::of(removal.clone(), view);
+                let plot = RemovalPlot::with_view(removal.clone(), view);
                 plotted(&plot);
                 let _ = plot.at(step);
             }

@@ -733,7 +733,7 @@ fn a_workspace_comes_back_as_it_was() {
         std::fs::File::create(here("found").join(name)).expect("a file");
     }
     assert!(matches!(missing_image.entry, Entry::Image(_)));
-    assert_eq!(loaded.locate(missing_image.entry, &here("found/x.png")), 2, "its neighbour is found with it");
+    assert_eq!(loaded.relink(missing_image.entry, &here("found/x.png")), 2, "its neighbour is found with it");
     assert_eq!(loaded.missing().len(), missing.len() - 2);
 
     let mut again = State::new(Settings::default());
@@ -847,7 +847,7 @@ fn a_workspace_moves_with_all_of_its_folder() {
         [Entry::Run(1), Entry::Run(2)]
     );
     let found = new.join("runs/one");
-    assert_eq!(loaded.locate(Entry::Run(2), &found), 1);
+    assert_eq!(loaded.relink(Entry::Run(2), &found), 1);
     assert_eq!((&loaded.runs[2], loaded.missing().len()), (&found, 1));
     // A Hub id is not a path.
     let training = TrainSettings { backbone: "org/name".into(), ..TrainSettings::default() };
@@ -1106,7 +1106,7 @@ fn stars_and_findings_follow_an_image_and_a_dataset_that_are_found_elsewhere() {
         findings: vec![found("old/birds/x/2.png"), found("other/2.png")],
         ..Workspace::default()
     };
-    assert_eq!(workspace.locate(Entry::Image(ImageId(1)), &at("new/a.png")), 2);
+    assert_eq!(workspace.relink(Entry::Image(ImageId(1)), &at("new/a.png")), 2);
     assert_eq!(workspace.notes, [on("new/a.png"), on("new/birds/x/1.png"), on("other/1.png")]);
     assert_eq!(workspace.findings, [found("new/birds/x/2.png"), found("other/2.png")]);
 }
@@ -1123,7 +1123,7 @@ fn a_run_and_its_other_probes_are_found_with_one_of_them() {
     };
     let probes = [(1, "a"), (2, "b")].map(probe).into();
     let mut workspace = Workspace { probes, runs: vec![at("old/run")], ..Workspace::default() };
-    assert_eq!(workspace.locate(Entry::Probe(ProbeId(1)), &at("new/run/probes/a.safetensors")), 3);
+    assert_eq!(workspace.relink(Entry::Probe(ProbeId(1)), &at("new/run/probes/a.safetensors")), 3);
     assert!(workspace.missing().is_empty() && workspace.runs == [at("new/run")]);
 }
 

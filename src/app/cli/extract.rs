@@ -80,7 +80,7 @@ impl Extract {
         let words = verb(&flags.backbone, data, &flags.device, &flags.layers, &flags.tokens)?;
         let stages = vec![
             Stage::cut("tokens", words.clone(), tasks.min(plan.images.div_ceil(SHARD).max(1))),
-            Stage::whole(JOIN, words),
+            Stage::single(JOIN, words),
         ];
         let folder = plan.root.join(format!("tasks-{}", plan.source.key()));
         jobs::submit(&folder, place, &self.submit, stages, self.json)

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::table;
 use crate::app::devtools::microbench::backbone::Vit;
-use crate::app::devtools::microbench::{self, Bench, GROUPS, Sizes, Stopped, Wanted};
+use crate::app::devtools::microbench::{self, Bench, GROUPS, NamePatterns, Sizes, Stopped};
 use crate::app::jobs::train::{BATCHES, COUNTS, heads};
 use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::Display;
@@ -75,7 +75,7 @@ impl Machine {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let sizes = self.sizes()?;
-        let wanted = Wanted(self.only.clone());
+        let wanted = NamePatterns(self.only.clone());
         let names: Vec<String> = GROUPS.iter().flat_map(|group| (group.names)(&sizes)).collect();
         if !names.iter().any(|name| wanted.holds(name)) {
             let only = self.only.join(",");

@@ -33,7 +33,7 @@ const BATCH: usize = 32;
 const REMOVED_BATCH: usize = 4;
 
 /// Tokens of an [`EvalSplit`]: the cache, the index of every image in it, the images' regions, and the key of their reader.
-type Known = (TokenCache, Vec<usize>, RegionSet, Arc<str>);
+type SplitTokens = (TokenCache, Vec<usize>, RegionSet, Arc<str>);
 
 /// The images that probes are evaluated on: one split of a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ pub fn run(
     reporter: &mut dyn Reporter,
     tell: &mut dyn FnMut(EvalAnswer) -> anyhow::Result<()>,
 ) -> Result<(), JobError> {
-    let mut known: Option<(BackboneId, Known)> = None;
+    let mut known: Option<(BackboneId, SplitTokens)> = None;
     for (at, subject) in spec.subjects.iter().enumerate() {
         reporter.cancel().check()?;
         let known = match &known {
@@ -157,7 +157,7 @@ fn ask(
     engine: &mut Engine,
     spec: &EvalRequest,
     at: usize,
-    (tokens, places, regions, key): &Known,
+    (tokens, places, regions, key): &SplitTokens,
     reporter: &mut dyn Reporter,
 ) -> Result<Evaluation, JobError> {
     let EvalProbe { probe, backbone, change } = spec.subjects[at].clone();

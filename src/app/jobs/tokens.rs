@@ -43,7 +43,7 @@ pub fn preprocessor(folder: &Path, size: Option<usize>) -> Result<Preprocessor, 
 }
 
 /// A warning if tokens of these weights, of this configuration, settings and preprocessing are not those that a probe was trained on.
-pub fn doubt(
+pub fn token_warning(
     probe: &Probe,
     (weights, config): (&str, Option<&str>),
     token_spec: &TokenSpec,

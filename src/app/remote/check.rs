@@ -9,11 +9,11 @@ use crate::viz::draw::check::check_within;
 /// The event, or one of an error in its place if its parts do not fit each other.
 pub(super) fn checked(mut event: Event) -> Event {
     match &mut event {
-        Event::ThumbnailReady { image, picture } if !picture.is_whole() => {
+        Event::ThumbnailReady { image, picture } if !picture.is_consistent() => {
             let error = UserError::new(format!("{} bytes of a thumbnail of another size", picture.rgb.len()));
             return Event::ThumbnailFailed { image: *image, error };
         }
-        Event::ImagesCompared(job, space) if !space.is_whole() => {
+        Event::ImagesCompared(job, space) if !space.is_consistent() => {
             return Event::Failed(
                 *job,
                 UserError::new("the vectors of images do not have one number per token"),
@@ -34,7 +34,7 @@ pub(super) fn checked(mut event: Event) -> Event {
                 if let Some(Err(why)) = trace.map(|trace| check_within(trace, PATCH_LIMIT)) {
                     answer.result = Err(UserError::new(why.0));
                 }
-                answer.by_hand.take_if(|reader| !reader.is_whole()); // the worker reads orders made by hand, then
+                answer.by_hand.take_if(|reader| !reader.is_consistent()); // the worker reads orders made by hand, then
             }
         }
         _ => {}

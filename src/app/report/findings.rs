@@ -43,7 +43,7 @@ pub fn write(shared: &Shared, cancel: &Cancel) -> Result<PathBuf, UserError> {
 pub fn estimate(share: &Share, trace: &Arc<Trace>, explanations: usize) -> u64 {
     let bytes = match share.kind {
         ShareKind::Page => {
-            let size = |traces| Page { figures: FIGURES.to_vec(), ..Page::of(traces) }.html().len();
+            let size = |traces| Page { figures: FIGURES.to_vec(), ..Page::from_traces(traces) }.html().len();
             let empty = size(Vec::new());
             empty + explanations * (size(vec![trace.clone()]) - empty)
         }

@@ -205,7 +205,8 @@ impl State {
     ) -> Vec<Request> {
         let Some((dataset, part)) = self.dataset() else { return Vec::new() };
         let part = part.clone();
-        let subjects = wanted.into_iter().filter_map(|(probe, change)| self.library.subject(probe, change));
+        let subjects =
+            wanted.into_iter().filter_map(|(probe, change)| self.library.eval_probe(probe, change));
         let mut subjects: Vec<EvalProbe> = subjects.collect();
         // Grouped by backbone, so that its tokens are looked up once.
         subjects.sort_by_key(|subject| subject.backbone);

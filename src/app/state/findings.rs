@@ -137,7 +137,7 @@ impl Findings {
     }
 
     /// The findings of an image.
-    pub fn of(&self, image: &Image) -> impl Iterator<Item = (FindingId, &Finding)> {
+    pub fn of_image(&self, image: &Image) -> impl Iterator<Item = (FindingId, &Finding)> {
         self.iter().filter(|(_, finding)| finding.image == image.place)
     }
 

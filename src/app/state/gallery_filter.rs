@@ -184,7 +184,7 @@ impl State {
                 && (text.is_empty()
                     || has_text(&image.name())
                     || has_text(&image.folder())
-                    || self.findings.of(image).any(|(_, finding)| has_text(&finding.note)))
+                    || self.findings.of_image(image).any(|(_, finding)| has_text(&finding.note)))
                 && filter.class.is_none_or(|wanted| class(image) == Some(wanted))
                 && has_outcome(filter.outcome, image.label, own(image.label))
                 && (filter.differs.is_none() || differ(image.label, own(image.label), other(image.label)))

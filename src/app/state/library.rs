@@ -271,7 +271,7 @@ impl Library {
     }
 
     /// A probe with an intervention, and the backbone that serves it; `None` if no open one fits.
-    pub(super) fn subject(&self, probe: ProbeId, change: Intervention) -> Option<EvalProbe> {
+    pub(super) fn eval_probe(&self, probe: ProbeId, change: Intervention) -> Option<EvalProbe> {
         let (backbone, _) = self.backbone_of(probe)?;
         Some(EvalProbe { probe, backbone, change })
     }

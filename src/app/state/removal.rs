@@ -32,7 +32,7 @@ impl State {
     pub(super) fn remove_tokens(&mut self, column: ColumnId, modes: Vec<Mode>) -> Vec<Request> {
         let Some((image, key)) = self.removal_key(column) else { return Vec::new() };
         let column = self.columns.get(&column);
-        let subject = column.and_then(|column| self.library.subject(column.probe, column.change.clone()));
+        let subject = column.and_then(|column| self.library.eval_probe(column.probe, column.change.clone()));
         let place = self.library.images.get(&image).map(|image| image.place.clone());
         let (Some(subject), Some(place)) = (subject, place) else { return Vec::new() };
         let job = self.begin(JobKind::Removal, format!("Removing tokens of {}", place.short()));

@@ -35,7 +35,7 @@ impl State {
     /// The inputs of the measurement of a column.
     fn stability_key(&self, column: ColumnId) -> Option<Key> {
         let column = self.columns.get(&column)?;
-        let subject = self.library.subject(column.probe, column.change.clone())?;
+        let subject = self.library.eval_probe(column.probe, column.change.clone())?;
         let image = column.image.or(self.selection.image)?;
         let (reader, draw) = (self.library.reader(column.probe)?, self.library.draw(image));
         Some(Key { subject, image, reader, seed: self.explain.seed, draw })

@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn the_command_that_is_named_can_be_typed() {
         let folder = tempfile::tempdir().unwrap();
-        let stages = vec![Stage::whole("eval", vec!["eval".into()])];
+        let stages = vec![Stage::single("eval", vec!["eval".into()])];
         let path = folder.path().join("my run");
         let plan = Plan::new(&path, SubmitTarget::Local, SlurmFlags::default(), stages).unwrap();
         plan.save().unwrap();

@@ -89,7 +89,7 @@ pub struct Array {
 
 impl Stage {
     /// A stage of a single task.
-    pub fn whole(name: &str, words: Vec<String>) -> Self {
+    pub fn single(name: &str, words: Vec<String>) -> Self {
         Self { name: name.to_owned(), words, parts: None, out: None }
     }
 

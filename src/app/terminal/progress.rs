@@ -68,7 +68,7 @@ impl Display {
             extract::Event::Looked(progress) => self.show("checking images", progress, ""),
             extract::Event::Verifying { read, total } => self.verify(*read, *total),
             extract::Event::Compared(progress) => self.show("comparing images", progress, ""),
-            other => match self.messages.of(other, name) {
+            other => match self.messages.line(other, name) {
                 Some(Line::Warning(text)) => self.say(&format!("warning: {text}")),
                 Some(Line::Note(text)) => self.say(&format!("note: {text}")),
                 Some(Line::End(text)) => {

@@ -205,7 +205,7 @@ impl MainWindow {
             ..TokenHover::default()
         };
         let mut actions = Vec::new();
-        let shown = ShownImages::of(state, self.shown.take());
+        let shown = ShownImages::from_state(state, self.shown.take());
         let mut cx = PanelContext {
             state,
             theme: &theme,

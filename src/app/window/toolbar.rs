@@ -104,7 +104,7 @@ fn finding(ui: &mut Ui, cx: &mut PanelContext<'_>, image: &Image, room: Room) {
     if star.on_hover_text(Action::StarImage.tooltip()).clicked() {
         cx.choose(Action::StarImage);
     }
-    let Some((id, finding)) = cx.state.findings.of(image).last() else {
+    let Some((id, finding)) = cx.state.findings.of_image(image).last() else {
         return cx.button(ui, egui::Button::new("Keep…"), Action::KeepFinding);
     };
     let head = finding.head(1);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn saved_plan(folder: &Path) -> Plan {
-        let stages = vec![Stage::whole("join", vec!["jobs".to_owned()])];
+        let stages = vec![Stage::single("join", vec!["jobs".to_owned()])];
         let plan = Plan::new(folder, SubmitTarget::Local, SlurmFlags::default(), stages).unwrap();
         plan.save().unwrap();
         plan

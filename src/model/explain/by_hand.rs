@@ -75,7 +75,7 @@ impl HandOrderReader {
     }
 
     /// Whether its parts are of as many tokens, channels and classes as each other; another program may have written them.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_consistent(&self) -> bool {
         let (n, classes) = (self.projections.len(), self.bias.len());
         let d = self.weight.len().checked_div(classes).unwrap_or(0);
         let mut contrasts = [Some(&self.logit), self.margin.as_ref()].into_iter().flatten();

@@ -29,9 +29,9 @@ pub fn save(folder: &Path, plan: &Plan, weights: &Arrays, precision: Precision) 
         .map_err(|source| FolderError::Write { path: folder.to_owned(), source })?;
     let tensors: Vec<Tensor> = weights.iter().map(|(name, array)| tensor(name, array, precision)).collect();
     let weights = to_safetensors(&tensors, HashMap::from([("format".to_owned(), "pt".to_owned())]))?;
-    write_whole(&folder.join("config.json"), &text(&config(plan)))?;
-    write_whole(&folder.join("preprocessor_config.json"), &text(&preprocessor(plan.recipe.side)))?;
-    write_whole(&folder.join("model.safetensors"), &weights)
+    write_atomically(&folder.join("config.json"), &text(&config(plan)))?;
+    write_atomically(&folder.join("preprocessor_config.json"), &text(&preprocessor(plan.recipe.side)))?;
+    write_atomically(&folder.join("model.safetensors"), &weights)
 }
 
 fn tensor(name: &str, Array { shape, data }: &Array, precision: Precision) -> Tensor {
@@ -82,6 +82,6 @@ fn text(value: &Value) -> Vec<u8> {
     format!("{value:#}\n").into_bytes()
 }
 
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
+fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
     atomic_file::write(path, bytes).map_err(|source| FolderError::Write { path: path.to_owned(), source })
 }

@@ -76,7 +76,7 @@ pub fn check_within(trace: &Trace, most: usize) -> Result<(), Empty> {
             }
         }
     }
-    if !trace.seen.is_whole() {
+    if !trace.seen.is_consistent() {
         return recreate("The picture of the trace does not match its stated size".to_owned());
     }
     Ok(())

@@ -43,7 +43,7 @@ pub struct Animation {
 
 impl Animation {
     /// The animation of a reading of `tokens`: a frame for each step, up to 256 evenly spaced ones.
-    pub fn of(tokens: usize) -> Self {
+    pub fn for_tokens(tokens: usize) -> Self {
         let count = tokens.min(MAX_FRAMES);
         let delay = (100.0 * DURATION_S / count.max(1) as f32).round() as u16;
         Self { steps: evenly_spaced(tokens, count), delay_cs: delay.clamp(FRAME_CS.0, FRAME_CS.1) }
@@ -81,7 +81,7 @@ pub fn gif<E: From<ExportError> + Send>(
         size = picture.size;
         samples.extend(picture.rgb);
     }
-    let mut palette = Palette::of(size[0], &samples);
+    let mut palette = Palette::from_rgb(size[0], &samples);
     drop(samples);
     let mut file = GifWriter::new(size, &palette.colors, about)?;
     let mut shown: Vec<u8> = Vec::new();
@@ -128,7 +128,7 @@ struct Palette {
 
 impl Palette {
     /// The palette of a picture in rows of `width` pixels, cut at the largest height of a frame.
-    fn of(width: u16, rgb: &[u8]) -> Self {
+    fn from_rgb(width: u16, rgb: &[u8]) -> Self {
         let height = (rgb.len() / (3 * usize::from(width))).min(usize::from(u16::MAX));
         let rgb = &rgb[..3 * usize::from(width) * height];
         let frame = Frame::from_rgb_speed(width, height as u16, rgb, PALETTE_SPEED);
@@ -208,7 +208,7 @@ mod tests {
             scene.fill(Box2::new(0.0, 0.0, 2.0 * step as f32, height), Color::hex(0));
             Ok(scene)
         };
-        let bytes = gif(&Animation::of(12), "", 72.0, draw).unwrap();
+        let bytes = gif(&Animation::for_tokens(12), "", 72.0, draw).unwrap();
         let mut file = ::gif::Decoder::new(&bytes[..]).unwrap();
         assert_eq!((file.width(), file.height()), (24, 30));
         let mut frames = 0;
@@ -221,14 +221,14 @@ mod tests {
 
     #[test]
     fn a_frame_a_step_as_far_as_there_are_not_too_many() {
-        let short = Animation::of(12);
+        let short = Animation::for_tokens(12);
         assert_eq!((short.steps, short.delay_cs), ((1..=12).collect::<Vec<_>>(), 50));
-        assert_eq!(Animation::of(196).delay_cs, 4);
-        let long = Animation::of(1024);
+        assert_eq!(Animation::for_tokens(196).delay_cs, 4);
+        let long = Animation::for_tokens(1024);
         assert_eq!((long.steps.len(), &long.steps[..2], long.steps[255]), (256, &[4, 8][..], 1024));
         assert_eq!(Animation::stills(196, 4), [49, 98, 147, 196]);
         assert_eq!(Animation::stills(3, 9), [1, 2, 3]);
-        assert_eq!(Animation::of(0).steps, [0; 0]);
+        assert_eq!(Animation::for_tokens(0).steps, [0; 0]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ struct Columns {
 fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
     let both: Vec<Band> =
         vec![("Chance", |s| s.diagnostic.null), ("Untrained", |s| s.diagnostic.untrained_band)];
-    let judge = Judge::of(strips);
+    let judge = Judge::from_strips(strips);
     let (verdict_header, band_header) = judge.heads();
     let judging: Vec<Band> = vec![(band_header, Strip::band)];
     let widest = |header: &str, text: &dyn Fn(&Strip) -> String| {
@@ -81,7 +81,7 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
     let (key, lines) = key(theme, rect.w, strips);
     let row = ((rect.h - 2.0) / (strips.len() as f32 + 1.0 + lines)).clamp(MIN_ROW_PT, MAX_ROW_PT);
     let columns = columns(theme, rect, strips);
-    let judge = Judge::of(strips);
+    let judge = Judge::from_strips(strips);
     let header_y = rect.y + 0.5 * row.min(ROW_PT);
     scene.text_mid([columns.value_right, header_y], value_name(strips), theme.tick, theme.muted, Anchor::End);
     if strips.iter().any(|strip| !strip.verdict().is_empty()) {
@@ -128,7 +128,7 @@ fn key(theme: &Theme, room: f32, strips: &[Strip]) -> (Vec<(Mark, &'static str)>
     } else if strips.iter().any(|s| s.diagnostic.untrained.is_some()) {
         key.push((Mark::Tick(Stroke::new(1.0, theme.muted)), "Untrained"));
     }
-    if Judge::of(strips) == Judge::Both {
+    if Judge::from_strips(strips) == Judge::Both {
         key.push((Mark::None, "* vs untrained"));
     }
     if room > 330.0 {
@@ -184,7 +184,7 @@ fn untrained(theme: &Theme) -> Color {
 }
 
 fn finite_strips(trace: &Trace) -> Vec<Strip> {
-    trace.diagnostics.keys().filter_map(|name| Strip::of(trace, name)).collect()
+    trace.diagnostics.keys().filter_map(|name| Strip::from_trace(trace, name)).collect()
 }
 
 /// The readout of one diagnostic: its value, bands and verdict, and what it measures.

@@ -36,7 +36,7 @@ fn histogram(trace: &Trace) -> Option<Vec<f64>> {
 
 /// The diagnostics below the histogram that the trace has.
 fn rank_strips(trace: &Trace) -> Vec<Strip> {
-    SHOWN.iter().filter_map(|name| Strip::of(trace, name)).collect()
+    SHOWN.iter().filter_map(|name| Strip::from_trace(trace, name)).collect()
 }
 
 impl Figure for Ranks {

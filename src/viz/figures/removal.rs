@@ -48,7 +48,7 @@ listed! {
 
 impl Quantity {
     /// Its values in a curve; empty for the margin of a probe with a single class.
-    pub fn of(self, curve: &Curve) -> &[f64] {
+    pub fn values(self, curve: &Curve) -> &[f64] {
         match self {
             Self::Logit => &curve.logit,
             Self::Margin => curve.margin.as_deref().unwrap_or(&[]),
@@ -140,7 +140,7 @@ impl Plot for RemovalPlot {
         let table = Table::default().numbers("fraction", fraction.iter().copied());
         let curves = self.curves().into_iter().flatten();
         let table = curves.fold(table, |table, (id, pair)| {
-            let [deletion, insertion] = pair.each_ref().map(|curve| self.view.quantity.of(curve));
+            let [deletion, insertion] = pair.each_ref().map(|curve| self.view.quantity.values(curve));
             let delta = if self.operands.is_some() { "delta_" } else { "" };
             table
                 .numbers(&format!("{delta}deletion_{id}"), deletion.iter().copied())
@@ -173,7 +173,7 @@ impl RemovalPlot {
     }
 
     /// The curves of an image, with `view` selecting what is shown.
-    pub fn of(removal: Arc<Removal>, view: RemovalView) -> Self {
+    pub fn with_view(removal: Arc<Removal>, view: RemovalView) -> Self {
         Self { removal, view, operands: None }
     }
 
@@ -245,7 +245,7 @@ impl RemovalPlot {
     fn charts(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let (curves, removal) = (self.curves()?, &*self.removal);
         let quantity = self.view.quantity;
-        let values = curves.values().flatten().flat_map(|curve| quantity.of(curve)).copied();
+        let values = curves.values().flatten().flat_map(|curve| quantity.values(curve)).copied();
         let (low, high) = extent(values).ok_or_else(|| Empty(self.why_empty().to_owned()))?;
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
         let below = legend::above(&mut scene, theme, size, &self.key(theme));
@@ -280,7 +280,7 @@ impl RemovalPlot {
     fn chart(&self, scene: &mut Scene, theme: &Theme, frame: &Frame, side: usize, step: usize) {
         let fraction = &self.removal.fraction;
         let place = |curve: &Curve| -> Vec<Point> {
-            fraction.iter().zip(self.view.quantity.of(curve)).map(|(x, y)| frame.at(*x, *y)).collect()
+            fraction.iter().zip(self.view.quantity.values(curve)).map(|(x, y)| frame.at(*x, *y)).collect()
         };
         frame.grid(scene, theme);
         if let Ok(curves) = self.curves()
@@ -329,7 +329,7 @@ impl RemovalPlot {
         let lines = self.lines(&Theme::light()).into_iter();
         let text = if self.operands.is_some() { signed } else { number };
         let value =
-            |curve: &Curve| self.view.quantity.of(curve).get(step).map_or(String::new(), |v| text(*v));
+            |curve: &Curve| self.view.quantity.values(curve).get(step).map_or(String::new(), |v| text(*v));
         let line = |(name, _, pair): (&str, Stroke, &[Curve; 2])| {
             let name = self.label(name.to_owned());
             (name, format!("{} {taken}, {} {back}", value(&pair[0]), value(&pair[1])))

@@ -24,7 +24,7 @@ pub struct Strip {
 impl Strip {
     /// The row of diagnostic `id`; `None` where the trace lacks it or its value is not finite. The scale of a difference is
     /// symmetric around zero and contains it and the values of both traces.
-    pub fn of(trace: &Trace, id: &str) -> Option<Self> {
+    pub fn from_trace(trace: &Trace, id: &str) -> Option<Self> {
         let strip = Self::new(id, trace.diagnostics.get(id)?)?;
         let Some(minus) = &trace.minus else { return Some(strip) };
         let (difference, other) = (strip.diagnostic.value, minus.diagnostics.get(id)?.value);
@@ -120,7 +120,7 @@ pub enum Judge {
 }
 
 impl Judge {
-    pub fn of(strips: &[Strip]) -> Self {
+    pub fn from_strips(strips: &[Strip]) -> Self {
         let judged = || strips.iter().filter(|strip| !strip.verdict().is_empty());
         let by_chance = judged().any(|strip| strip.diagnostic.null.is_some());
         let by_untrained = judged().any(|strip| strip.diagnostic.null.is_none());
@@ -166,7 +166,7 @@ mod tests {
         let flat = Diagnostic { value: 0.02, null: Some((1e-5, 3e-5)), ..d };
         let flat = Strip::new("row_marginal_error", &flat).expect("a number");
         assert_eq!(flat.range(flat.band()), "1e−5 to 3e−5", "not 0.0000 to 0.0000");
-        assert_eq!(Judge::of(&[tau]).heads().0, "vs untrained");
-        assert_eq!(Judge::of(&[coverage]).heads().0, "vs chance");
+        assert_eq!(Judge::from_strips(&[tau]).heads().0, "vs untrained");
+        assert_eq!(Judge::from_strips(&[coverage]).heads().0, "vs chance");
     }
 }

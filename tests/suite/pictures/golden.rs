@@ -84,7 +84,10 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
         ("image_map", plot(&small::image_map(ColorBy::Outcome))),
         ("image_map-class", plot(&small::image_map(ColorBy::Class))),
         ("stability", plot(&StabilityPlot(small::stability().into()))),
-        ("removal", plot(&RemovalPlot::of(small::removal().into(), RemovalView::new(&small::removal())))),
+        (
+            "removal",
+            plot(&RemovalPlot::with_view(small::removal().into(), RemovalView::new(&small::removal()))),
+        ),
         (
             "removal-difference",
             plot(

@@ -60,7 +60,7 @@ pub fn removal() {
     for theme in looks() {
         let mut view = RemovalView::new(&removed);
         assert_eq!((view.mode, view.ranking.as_str(), view.step), (Mode::Frozen, "evidence", 2));
-        let marks = plotted(&RemovalPlot::of(removed.clone(), view.clone()), &theme);
+        let marks = plotted(&RemovalPlot::with_view(removed.clone(), view.clone()), &theme);
         for (way, name) in ["Share taken away", "Share put back"].into_iter().enumerate() {
             let axes = marks.axes(way);
             assert!(axes.x.rises() && axes.x_name == name, "{}", axes.x_name);
@@ -95,14 +95,14 @@ pub fn removal() {
         assert!(marks.has("Evidence, 6 of 12 tokens left"));
         view.quantity = Quantity::Probability;
         view.step = 0;
-        let marks = plotted(&RemovalPlot::of(removed.clone(), view.clone()), &theme);
+        let marks = plotted(&RemovalPlot::with_view(removed.clone(), view.clone()), &theme);
         assert!(marks.has("Evidence, 12 of 12 tokens left") && marks.has("Evidence, 1 of 12 tokens left"));
         assert!(marks.axes(0).y_name == "Probability of heron");
         view.quantity = Quantity::Margin;
-        let margin = plotted(&RemovalPlot::of(removed.clone(), view.clone()), &theme);
+        let margin = plotted(&RemovalPlot::with_view(removed.clone(), view.clone()), &theme);
         assert!(margin.axes(0).y_name == "Margin of heron over wren");
         view.mode = Mode::Patches;
-        let plot = RemovalPlot::of(removed.clone(), view);
+        let plot = RemovalPlot::with_view(removed.clone(), view);
         let why = Plot::draw_column(&plot, &theme, export::points(85.0)).expect_err("nothing of patches");
         assert_eq!(why.0, "No patch is known");
     }
@@ -111,7 +111,7 @@ pub fn removal() {
 #[test]
 fn removal_curves_are_not_flattened_by_a_small_pane() {
     let removed = small::removal();
-    let plot = RemovalPlot::of(removed.clone().into(), RemovalView::new(&removed));
+    let plot = RemovalPlot::with_view(removed.clone().into(), RemovalView::new(&removed));
     for (theme, width) in looks().into_iter().flat_map(|theme| [170.0, 300.0].map(|w| (theme.clone(), w))) {
         let size = Size { width, ..plot.legible(width) };
         let marks = Marks::of(&plot.scene(&theme, size).expect("curves"), &theme);

@@ -128,7 +128,7 @@ impl Eval {
         let tasks = self.submit.required_tasks()?.min(self.asked.images()?.max(1));
         let words = SubmitFlags::others_typed()?;
         let join = words.iter().cloned().chain([format!("--join={tasks}")]).collect();
-        let stages = vec![Stage::cut("eval", words, tasks), Stage::whole(JOIN, join)];
+        let stages = vec![Stage::cut("eval", words, tasks), Stage::single(JOIN, join)];
         jobs::submit(&folder, place, &self.submit, stages, self.json)
     }
 }

@@ -114,7 +114,7 @@ impl HtmlFlags {
             [] => FIGURES.to_vec(),
             named => named.to_vec(),
         };
-        let mut page = Page { notes, tables, figures, facts: facts(sources), ..Page::default() };
+        let mut page = Page { notes, tables, figures, facts: provenance(sources), ..Page::default() };
         page.title = match (&self.title, sources) {
             (Some(title), _) => title.clone(),
             (None, [source, ..]) => source.setting(),
@@ -218,7 +218,7 @@ fn true_classes(source: &Source) -> Vec<(String, String)> {
 }
 
 /// The provenance of runs, as names and values; names no folder of this machine.
-fn facts(sources: &[Source]) -> Vec<(String, String)> {
+fn provenance(sources: &[Source]) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     for source in sources {
         let manifest = &source.run.manifest;

@@ -59,7 +59,7 @@ impl TrainArgs {
             if parts.min(shards) > 1 {
                 stages.push(Stage::cut("tokens", words.clone(), parts.min(shards)));
             }
-            stages.push(Stage::whole("all-tokens", words));
+            stages.push(Stage::single("all-tokens", words));
         }
         let flags = self.settings.words().map_err(Usage)?;
         let others = flags.into_iter().filter(|word| !word.starts_with("--backbone="));
@@ -70,7 +70,7 @@ impl TrainArgs {
         stages.push(Stage::cut(TRAIN, words.collect(), parts));
         let chain = chain.map_or("--join".to_owned(), |chain| format!("--join={chain}"));
         let join = ["jobs".to_owned(), text(&self.out)?, chain];
-        stages.push(Stage::whole(JOIN, join.to_vec()));
+        stages.push(Stage::single(JOIN, join.to_vec()));
         Ok(stages)
     }
 }

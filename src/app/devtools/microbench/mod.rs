@@ -113,9 +113,9 @@ pub struct Turn<'a> {
 pub type OnTurn<'a> = &'a mut dyn FnMut(Turn) -> ControlFlow<()>;
 
 /// Patterns of the names of wanted figures, in which a `*` stands for any text, slashes too. Without patterns all are wanted.
-pub struct Wanted(pub Vec<String>);
+pub struct NamePatterns(pub Vec<String>);
 
-impl Wanted {
+impl NamePatterns {
     /// Whether a pattern fits `name`.
     pub fn holds(&self, name: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|pattern| format::matches_pattern(name, pattern))
@@ -131,7 +131,7 @@ pub struct Bench<'a> {
     /// Whether `device` is the processor.
     pub on_host: bool,
     /// Which figures are wanted.
-    pub wanted: &'a Wanted,
+    pub wanted: &'a NamePatterns,
 }
 
 /// Measured figures: name, value, unit.

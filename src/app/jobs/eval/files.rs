@@ -25,7 +25,7 @@ pub enum RowFormat {
 }
 
 /// The files of the probe `name`, read with the intervention `change`: the JSON, and its rows in each of `formats`.
-pub(super) fn survey(
+pub(super) fn result_files(
     name: &str,
     evaluator: Evaluator<'_>,
     backbone: String,

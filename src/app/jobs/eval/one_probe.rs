@@ -85,7 +85,7 @@ impl Inputs<'_> {
         let suffix = if reading.is_none() { String::new() } else { format!("-{}", reading.id()) };
         let (name, backbone) = (format!("{name}{suffix}"), probe.meta.backbone.id.clone());
         let formats: &[_] = if flags.format.is_empty() { &[RowFormat::Csv] } else { &flags.format };
-        let files = files.then(|| files::survey(&name, evaluator, backbone, reading, formats));
+        let files = files.then(|| files::result_files(&name, evaluator, backbone, reading, formats));
         Ok(Some((EvaluatedProbe { subject: subject.clone(), file, metrics }, files)))
     }
 }

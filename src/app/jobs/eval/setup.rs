@@ -7,7 +7,7 @@ use super::{Eval, Question, Subject};
 use crate::app::format::{counted, shell_path};
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::extract::{ExtractOptions, Plan};
-use crate::app::jobs::tokens::doubt;
+use crate::app::jobs::tokens::token_warning;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::train::resume::same_tokens;
 use crate::app::jobs::{JobError, Reporter};
@@ -147,7 +147,7 @@ impl Eval<'_> {
         let own = (weights.as_str(), plan.backbone.config.as_deref());
         let token_spec = plan.settled(&options.tokens.token_spec);
         for (path, probe) in self.flags.readable_probes() {
-            if let Some(why) = doubt(&probe, own, &token_spec, preprocessing) {
+            if let Some(why) = token_warning(&probe, own, &token_spec, preprocessing) {
                 reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
             }
         }

@@ -28,7 +28,7 @@ pub enum Line {
 
 impl Messages {
     /// The message for an event, if it needs one; `name` gives the name of a sample.
-    pub fn of(&mut self, event: &Event<'_>, name: impl Fn(usize) -> String) -> Option<Line> {
+    pub fn line(&mut self, event: &Event<'_>, name: impl Fn(usize) -> String) -> Option<Line> {
         Some(match event {
             Event::Damaged(damage) => {
                 Line::Warning(format!("{damage}; the tokens of its images are extracted again"))
@@ -83,7 +83,7 @@ impl Messages {
 
     /// Reports an event that needs a message as a warning, any other as progress.
     pub fn tell(&mut self, reporter: &mut dyn Reporter, event: &Event<'_>, dataset: &Dataset) {
-        match self.of(event, |sample| dataset.samples[sample].source.name()) {
+        match self.line(event, |sample| dataset.samples[sample].source.name()) {
             Some(Line::Warning(text) | Line::Note(text) | Line::End(text)) => reporter.warn(text),
             None => tell_extract(reporter, event),
         }
@@ -122,7 +122,7 @@ mod tests {
         let said = |count: usize| {
             let samples: Vec<usize> = (0..count).collect();
             let line = Messages::default()
-                .of(&Event::Changed { samples: &samples }, |sample| format!("{sample}.png"));
+                .line(&Event::Changed { samples: &samples }, |sample| format!("{sample}.png"));
             let Some(Line::Warning(text)) = line else { panic!("no warning") };
             text
         };

@@ -26,7 +26,7 @@ pub use self::summary::Summary;
 use super::engine::Engine;
 use super::explain::TOP;
 use super::result_file::ResultFile;
-use super::tokens::{TokenReader, doubt, prepare_ahead, preprocessor};
+use super::tokens::{TokenReader, prepare_ahead, preprocessor, token_warning};
 use super::{Cancel, JobError, Reporter, Sink};
 use crate::app::format::file_name;
 use crate::app::user_error::{Usage, lines};
@@ -177,7 +177,7 @@ fn check_fit(
         grid.map_or(Ok(()), |grid| change.fits(grid.len()))
             .map_err(|error| Usage(format!("--reading: {error}")))?;
         if let Some(why) =
-            doubt(probe, (backbone.fingerprint(), Some(&config)), &token_spec, &preprocessor.key())
+            token_warning(probe, (backbone.fingerprint(), Some(&config)), &token_spec, &preprocessor.key())
         {
             reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
         }

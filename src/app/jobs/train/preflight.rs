@@ -194,7 +194,7 @@ impl Preflight {
 
 impl Cost {
     /// The total duration.
-    pub fn whole(&self) -> Duration {
+    pub fn total(&self) -> Duration {
         self.tokens + self.training
     }
 }
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(facts.steps(&settings), 18);
         let cost = facts.cost(&estimate, &settings);
         assert_eq!((cost.tokens, cost.training), (100 * second, 6 * (20 + 5) * second));
-        assert_eq!(cost.whole(), 250 * second);
+        assert_eq!(cost.total(), 250 * second);
         // Each seed takes 9 steps, 3 an epoch: beside those of 6 epochs, evaluations are after steps 2, 4 and 8; the sixth and the
         // ninth step end an epoch.
         for (every, evaluations) in [(2, 6 + 2 * 3), (3, 6), (9, 6)] {

@@ -80,7 +80,7 @@ type ByClass<'a> = Vec<Option<&'a Arc<Trace>>>;
 
 impl Page {
     /// A page of one part without a note.
-    pub fn of(traces: Vec<Arc<Trace>>) -> Self {
+    pub fn from_traces(traces: Vec<Arc<Trace>>) -> Self {
         Self { parts: vec![Part { note: None, traces }], ..Self::default() }
     }
 

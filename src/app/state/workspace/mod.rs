@@ -323,7 +323,7 @@ impl Workspace {
     /// Sets the new path of a missing entry. Others that are missing are found along with it if they lie at the same relative
     /// path below the highest folder that has moved with it: a probe's run, and all of its probes. Returns the number of
     /// entries found.
-    pub fn locate(&mut self, entry: Entry, now: &Path) -> usize {
+    pub fn relink(&mut self, entry: Entry, now: &Path) -> usize {
         let missing = self.missing();
         let Some(first) = missing.iter().find(|missing| missing.entry == entry) else { return 0 };
         let (was, is) = (first.path.components().rev().skip(1), now.components().rev().skip(1));

@@ -52,7 +52,7 @@ impl Relink {
 
     /// Sets the new place of an entry, and looks again for what is missing.
     pub fn located(mut self, entry: Entry, now: &Path) -> Self {
-        self.workspace.locate(entry, now);
+        self.workspace.relink(entry, now);
         Self { missing: self.workspace.missing(), ..self }
     }
 

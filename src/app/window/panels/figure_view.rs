@@ -7,7 +7,7 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{Align, Grid, Layout, Pos2, Rect, Response, Tooltip, Ui, Vec2};
 
-use super::plot_view::{Place, PlotView, Shown, menu};
+use super::plot_view::{PaintedPlot, PlotArea, PlotView, menu};
 use super::{PanelContext, placeholder};
 use crate::model::trace::Trace;
 use crate::viz::draw::{Hover, Readout, Theme, order, playhead};
@@ -70,8 +70,8 @@ impl FigureView {
         let step = if drawn { None } else { options.step.take() };
         let key = (Arc::as_ptr(trace).addr(), figure.id(), options.clone());
         let plot = || TracePlot { headed, ..TracePlot::new(figure, trace, options) };
-        let Shown { plot, scene, canvas, painted, is_new } =
-            match self.plot.paint(ui, cx.theme, Place { rect, zoom, min_size: MIN_SIZE }, key, plot) {
+        let PaintedPlot { plot, scene, canvas, painted, is_new } =
+            match self.plot.paint(ui, cx.theme, PlotArea { rect, zoom, min_size: MIN_SIZE }, key, plot) {
                 Ok(shown) => shown,
                 Err(why) => {
                     let mut inside = ui.new_child(egui::UiBuilder::new().max_rect(rect));

@@ -39,7 +39,7 @@ struct Cached<K, P> {
 }
 
 /// Where a plot is painted.
-pub struct Place {
+pub struct PlotArea {
     pub rect: Rect,
     /// Pixels per point.
     pub zoom: f32,
@@ -48,7 +48,7 @@ pub struct Place {
 }
 
 /// A plot as it was just painted.
-pub struct Shown<'a, P> {
+pub struct PaintedPlot<'a, P> {
     pub plot: &'a P,
     pub scene: &'a Scene,
     pub canvas: &'a Canvas,
@@ -72,10 +72,10 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
         &mut self,
         ui: &mut Ui,
         theme: &Theme,
-        Place { rect, zoom, min_size }: Place,
+        PlotArea { rect, zoom, min_size }: PlotArea,
         key: K,
         plot: impl FnOnce() -> P,
-    ) -> Result<Shown<'_, P>, Empty> {
+    ) -> Result<PaintedPlot<'_, P>, Empty> {
         let size = (rect.size() / zoom).max(min_size);
         let key = (key, theme.dark, [size.x.round() as i32, size.y.round() as i32]);
         let is_new = self.cached.as_ref().is_none_or(|cached| cached.key != key);
@@ -96,7 +96,7 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
         if painted.response.has_focus() {
             style::focus(ui, painted.response.rect, 0.0);
         }
-        Ok(Shown { plot, scene, canvas: &self.canvas, painted, is_new })
+        Ok(PaintedPlot { plot, scene, canvas: &self.canvas, painted, is_new })
     }
 
     /// The scene that was last painted, and where.
@@ -143,7 +143,7 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
         let fits = zoom * min_size.y <= rect.height() + 1.0 && zoom * min_size.x <= rect.width() + 1.0;
         // A plot that needs no more than the minimum is scaled down instead of scrolled.
         let shown = if fits || min_size == MIN_SIZE {
-            self.paint(ui, theme, Place { rect, zoom, min_size: MIN_SIZE }, key, || plot)
+            self.paint(ui, theme, PlotArea { rect, zoom, min_size: MIN_SIZE }, key, || plot)
         } else {
             let bar = ui.spacing().scroll.allocated_width();
             let size = (zoom * min_size).max(rect.size() - Vec2::splat(bar));
@@ -151,11 +151,11 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
             let area = egui::ScrollArea::both().auto_shrink(false);
             let all = |ui: &mut Ui| {
                 let (rect, _) = ui.allocate_exact_size(size, egui::Sense::hover());
-                self.paint(ui, theme, Place { rect, zoom, min_size }, key, || plot)
+                self.paint(ui, theme, PlotArea { rect, zoom, min_size }, key, || plot)
             };
             area.show(&mut inside, all).inner
         };
-        let Shown { plot, scene, canvas, painted, .. } = match shown {
+        let PaintedPlot { plot, scene, canvas, painted, .. } = match shown {
             Ok(shown) => shown,
             Err(why) => {
                 placeholder::empty(ui, &why.0);

@@ -22,8 +22,8 @@ pub struct ShownImages {
 
 impl ShownImages {
     /// Those of `state`; `known` if they are the same.
-    pub fn of(state: &State, known: Option<Arc<Self>>) -> Arc<Self> {
-        let key = FilterKey::of(state);
+    pub fn from_state(state: &State, known: Option<Arc<Self>>) -> Arc<Self> {
+        let key = FilterKey::from_state(state);
         known.filter(|known| known.key == key).unwrap_or_else(|| {
             let similarities = match key.filter.sort {
                 Sort::Similarity(image) => key.focus.and_then(|column| state.similarities(image, column)),
@@ -58,7 +58,7 @@ struct FilterKey {
 }
 
 impl FilterKey {
-    fn of(state: &State) -> Self {
+    fn from_state(state: &State) -> Self {
         let (filter, focus, images) = (state.filter_in_effect(), state.focus(), &state.library.images);
         let space = |image: ImageId| {
             let dataset = images.get(&image)?.label?.dataset;

@@ -250,7 +250,8 @@ impl Tile {
                 ui.label(format!("{name}{error}"));
             }
         }
-        for (_, finding) in cx.state.findings.of(image).filter(|(_, finding)| !finding.note.is_empty()) {
+        for (_, finding) in cx.state.findings.of_image(image).filter(|(_, finding)| !finding.note.is_empty())
+        {
             ui.label(finding.head(6));
         }
         if let Some(Thumbnail::Failed(why)) = cx.state.thumbnails.get(self.id) {

@@ -69,7 +69,7 @@ pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
 }
 
 /// The word that asks for the class that a trace of a column is for; the name alone while its probe is opened again.
-pub fn asked(state: &State, column: &Column, trace: &Trace) -> Option<String> {
+pub fn class_word(state: &State, column: &Column, trace: &Trace) -> Option<String> {
     let class = trace.evidence.class;
     let name = || trace.top.iter().find(|known| known.index == class).map(|known| known.name.clone());
     state.library.class_word(column.probe, class).or_else(name)
@@ -79,7 +79,7 @@ pub fn asked(state: &State, column: &Column, trace: &Trace) -> Option<String> {
 pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let explained = cx.state.compared().filter_map(|(_, column)| Some((column, column.shown.trace()?)));
     let shown: Vec<Option<String>> =
-        explained.map(|(column, trace)| asked(cx.state, column, trace)).collect();
+        explained.map(|(column, trace)| class_word(cx.state, column, trace)).collect();
     if shown.iter().all(|class| *class == shown[0]) {
         return;
     }
@@ -101,7 +101,7 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 /// Evidence for different classes cannot be subtracted: offers to show the class of `reference`, the pinned column's, in all.
 pub fn offer_that_of(ui: &mut Ui, cx: &mut PanelContext<'_>, reference: &Trace) {
     let pinned = cx.state.selection.reference.and_then(|id| cx.state.columns.get(&id));
-    let known = pinned.and_then(|pinned| asked(cx.state, pinned, reference));
+    let known = pinned.and_then(|pinned| class_word(cx.state, pinned, reference));
     let hint = "The pinned column's evidence is for another class";
     let Some(name) = known else { return placeholder::empty(ui, hint) };
     if placeholder::invite(ui, hint, &format!("Evidence for {name} everywhere")) {

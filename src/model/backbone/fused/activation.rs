@@ -14,7 +14,7 @@ use crate::model::ops::gpu::{FLAT, arg};
 
 /// The activated rows `[M, m]` of `y` `[M, m]`, or `[M, 2 m]` if `gated`, with a bias `[1, m]` or `[1, 2 m]`, all of one type.
 pub(super) fn activate(y: CubeTensor, bias: CubeTensor, activation: Activation, gated: bool) -> CubeTensor {
-    let y = Rows::of(y);
+    let y = Rows::from_tensor(y);
     let width = y.width / (1 + usize::from(gated));
     let out = Rows::empty(&y.tensor, [y.count, width].into(), y.tensor.dtype);
     let size = vector(&[width, y.stride, out.stride]);

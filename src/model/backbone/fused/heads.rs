@@ -28,7 +28,7 @@ pub(super) fn split_heads(
     heads: usize,
     rotation: Option<&Rotation>,
 ) -> [CubeTensor; 3] {
-    let qkv = Rows::of(qkv);
+    let qkv = Rows::from_tensor(qkv);
     let (tokens, width) = (qkv.count / batch, qkv.width / 3);
     let head_dim = width / heads;
     let [query, key, value] =
@@ -39,7 +39,9 @@ pub(super) fn split_heads(
     });
     let unit = if pairs == Some(Pairs::Halves) { head_dim / 2 } else { head_dim };
     let [cos, sin] = match rotation {
-        Some(Rotation { cos, sin, .. }) => [cos, sin].map(|angles| Some(Rows::of(cube(angles.clone())))),
+        Some(Rotation { cos, sin, .. }) => {
+            [cos, sin].map(|angles| Some(Rows::from_tensor(cube(angles.clone()))))
+        }
         None => [None, None],
     };
     let angle_stride = cos.as_ref().map_or(0, |cos| cos.stride);

@@ -14,7 +14,7 @@ use crate::model::ops::gpu::{arg, cube};
 
 /// The layer norm of every row of `x`, converted to `dtype`.
 pub(super) fn norm(x: CubeTensor, by: &Norm, dtype: DType) -> CubeTensor {
-    let x = Rows::of(x);
+    let x = Rows::from_tensor(x);
     let out = Rows::empty(&x.tensor, x.tensor.shape(), dtype);
     let size = vector(&[x.width, x.stride, out.stride]);
     let vectors = x.width / size;

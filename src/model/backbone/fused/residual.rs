@@ -15,7 +15,7 @@ use crate::model::ops::gpu::{arg, cube};
 
 /// `x + y + bias` in float32, for `x` `[M, d]` in float32, `y` `[M, d]` and `bias` `[1, d]` of one type.
 pub(super) fn add(x: CubeTensor, y: CubeTensor, bias: CubeTensor) -> CubeTensor {
-    let (x, y) = (Rows::of(x), Rows::of(y));
+    let (x, y) = (Rows::from_tensor(x), Rows::from_tensor(y));
     let out = Rows::empty(&x.tensor, x.tensor.shape(), DType::F32);
     let size = vector(&[x.width, x.stride, y.stride, out.stride]);
     let vectors = x.width / size;
@@ -43,7 +43,7 @@ pub(super) fn add(x: CubeTensor, y: CubeTensor, bias: CubeTensor) -> CubeTensor 
 
 /// `x + y + bias` as [`add()`] computes it, and its layer norm converted to the type of `y`.
 pub(super) fn add_and_norm(x: CubeTensor, y: CubeTensor, bias: CubeTensor, by: &Norm) -> [CubeTensor; 2] {
-    let (x, y) = (Rows::of(x), Rows::of(y));
+    let (x, y) = (Rows::from_tensor(x), Rows::from_tensor(y));
     let dtype = y.tensor.dtype;
     let [out, normed] = [DType::F32, dtype].map(|dtype| Rows::empty(&x.tensor, x.tensor.shape(), dtype));
     let size = vector(&[x.width, x.stride, y.stride, out.stride, normed.stride]);

@@ -62,7 +62,7 @@ pub(super) struct Rows {
 
 impl Rows {
     /// The rows of a tensor, which is copied only if they are not evenly spaced.
-    pub(super) fn of(tensor: CubeTensor) -> Self {
+    pub(super) fn from_tensor(tensor: CubeTensor) -> Self {
         let meta = &tensor.meta;
         let spaced = tensor.is_contiguous() || has_pitched_row_major_strides(meta.shape(), meta.strides());
         let tensor = if spaced { tensor } else { into_contiguous(tensor) };
@@ -75,7 +75,7 @@ impl Rows {
 
     /// The rows of a new, uninitialised tensor on the device of `like`.
     pub(super) fn empty(like: &CubeTensor, shape: Shape, dtype: DType) -> Self {
-        Self::of(empty_device_dtype(like.client.clone(), like.device.clone(), shape, dtype))
+        Self::from_tensor(empty_device_dtype(like.client.clone(), like.device.clone(), shape, dtype))
     }
 
     /// The tensor as an argument of a kernel.

@@ -14,8 +14,8 @@ use crate::model::ops::gpu::fold::{Fold, fold, total};
 /// The softmax over the last axis of logits `[B, heads, T, T]` in float32, converted to `dtype`. `bias`: `[1 or B, heads, T, T]`
 /// in float32.
 pub(super) fn softmax(logits: CubeTensor, scale: f64, bias: Option<CubeTensor>, dtype: DType) -> CubeTensor {
-    let logits = Rows::of(logits);
-    let bias = bias.map(Rows::of);
+    let logits = Rows::from_tensor(logits);
+    let bias = bias.map(Rows::from_tensor);
     let out = Rows::empty(&logits.tensor, logits.tensor.shape(), dtype);
     let strides = [&logits, &out].into_iter().chain(&bias).map(|rows| rows.stride);
     let lengths: Vec<usize> = strides.chain([logits.width]).collect();

@@ -67,7 +67,10 @@ impl Placing {
         let offset = |to: u64, out: u64| (to as i64 - out as i64).div_euclid(2);
         Ok(Self {
             to: (to_width as usize, to_height as usize),
-            size: (preprocessor.whole(1, out_width as usize), preprocessor.whole(0, out_height as usize)),
+            size: (
+                preprocessor.cut_to_patches(1, out_width as usize),
+                preprocessor.cut_to_patches(0, out_height as usize),
+            ),
             offset: (offset(to_width, out_width), offset(to_height, out_height)),
         })
     }

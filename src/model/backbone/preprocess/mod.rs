@@ -100,12 +100,12 @@ impl Preprocessor {
             (None, Some((Size::Exact { height, width }, _))) => (height, width),
             _ => return None,
         };
-        Some((self.whole(0, height), self.whole(1, width)))
+        Some((self.cut_to_patches(0, height), self.cut_to_patches(1, width)))
     }
 
     /// `pixels` along an axis (0: height, 1: width) less the remainder of a patch, if [`cut`](Self::cut) is set; unchanged if
     /// less than one patch.
-    fn whole(&self, axis: usize, pixels: usize) -> usize {
+    fn cut_to_patches(&self, axis: usize, pixels: usize) -> usize {
         match self.cut {
             Some(patch) if pixels >= patch[axis] => pixels - pixels % patch[axis],
             _ => pixels,

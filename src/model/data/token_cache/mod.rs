@@ -136,7 +136,7 @@ pub fn image_bytes(grid: Grid, width: usize, has_cls: bool, precision: Precision
 }
 
 /// Writes `bytes` to `path` atomically.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
+fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
     atomic_file::write(path, bytes).map_err(io_error("write it", path))
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{CacheError, SHARD, TokenKey, count, write_whole};
+use super::{CacheError, SHARD, TokenKey, count, write_atomically};
 use crate::model::io::atomic_file;
 
 /// Longest record that is read, in bytes.
@@ -77,6 +77,6 @@ impl Record {
         let path = path(folder, self.shard);
         let mut bytes = serde_json::to_vec(self).expect("plain data serialises");
         bytes.push(b'\n');
-        write_whole(&path, &bytes)
+        write_atomically(&path, &bytes)
     }
 }

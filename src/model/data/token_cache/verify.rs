@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::cache_scan::{CacheScan, Damage};
 use super::record::Record;
-use super::{CacheError, MANIFEST, io_error, shard_path, write_whole};
+use super::{CacheError, MANIFEST, io_error, shard_path, write_atomically};
 use crate::model::io::sha256;
 
 /// State of a shard's file when it was verified: length, modification time, SHA-256 of its record.
@@ -132,7 +132,7 @@ impl CacheScan {
         if let (Ok(()), Some(manifest)) = (written, &mut self.manifest) {
             manifest.records = true;
             let text = serde_json::to_vec_pretty(manifest).expect("plain data serialises");
-            manifest.records = write_whole(&self.folder.join(MANIFEST), &text).is_ok();
+            manifest.records = write_atomically(&self.folder.join(MANIFEST), &text).is_ok();
         }
     }
 }

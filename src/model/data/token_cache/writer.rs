@@ -11,7 +11,7 @@ use super::cache::{STALE_AFTER, TokenCache};
 use super::record::Record;
 use super::{
     CacheError, CacheManifest, CacheScan, MANIFEST, Names, Precision, SHARD, SKIPPED, TokenKey, count,
-    io_error, shard_path, write_whole,
+    io_error, shard_path, write_atomically,
 };
 use crate::model::io::array::to_safetensors;
 use crate::model::io::{Format, atomic_file, sha256, temporary};
@@ -137,7 +137,7 @@ impl Writer {
             records: true,
         };
         let text = serde_json::to_vec_pretty(&manifest).expect("plain data serialises");
-        write_whole(&self.folder.join(MANIFEST), &text)?;
+        write_atomically(&self.folder.join(MANIFEST), &text)?;
         self.manifest = Some(manifest);
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Writer {
         // A shard that another writer has written in the meantime is kept: another machine may have mapped it, and would
         // lose its data if a new file took that name.
         let is_written = match self.replaced.contains(&shard) {
-            true => write_whole(&path, &bytes).map(|()| true)?,
+            true => write_atomically(&path, &bytes).map(|()| true)?,
             false => atomic_file::write_new(&path, &bytes).map_err(io_error("write it", &path))?,
         };
         let digests: Vec<Option<String>> = self.pending.drain(..count).map(|(_, sha256)| sha256).collect();

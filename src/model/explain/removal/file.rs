@@ -27,7 +27,7 @@ impl Removal {
                 MAX_STEPS + 1
             ));
         }
-        if !self.seen.is_whole() || n == 0 {
+        if !self.seen.is_consistent() || n == 0 {
             return Err("the picture or its patch grid is incomplete".to_owned());
         }
         for (id, ranked) in &self.rankings {

@@ -123,7 +123,7 @@ impl Measurement<'_> {
             .collect::<Result<_, _>>()?;
         let (first, grid) = (&orders[0], tokens[0].grid);
         let tau = |changed: &[f64], change: Perturbation| {
-            let before: Vec<f64> = change.places(grid).into_iter().map(|i| first[i]).collect();
+            let before: Vec<f64> = change.source_patches(grid).into_iter().map(|i| first[i]).collect();
             kendall(changed, &before)
         };
         let mut rest = orders[1..].iter();

@@ -113,7 +113,7 @@ impl Perturbation {
     }
 
     /// For every patch of the changed picture, the patch of the original that shows the same thing.
-    pub fn places(self, grid: Grid) -> Vec<usize> {
+    pub fn source_patches(self, grid: Grid) -> Vec<usize> {
         let Grid { rows, cols } = grid;
         let source = |i: usize| {
             let (row, col) = (i / cols, i % cols);
@@ -151,10 +151,10 @@ mod tests {
         let seen = numbered(grid, 8);
         // The upper right quarter: rows 0 to 1.5, columns 2 to 4.
         let corner = Perturbation::Crop { side: 0.5, at: (1.0, 0.0) };
-        assert_eq!(corner.places(grid), [2, 2, 3, 3, 2, 2, 3, 3, 6, 6, 7, 7]);
+        assert_eq!(corner.source_patches(grid), [2, 2, 3, 3, 2, 2, 3, 3, 6, 6, 7, 7]);
         let turned = [Perturbation::FlipAcross, Perturbation::FlipDown];
         for change in turned.into_iter().chain([Perturbation::Brightness(1.0), corner]) {
-            let (changed, places) = (change.picture(&seen), change.places(grid));
+            let (changed, places) = (change.picture(&seen), change.source_patches(grid));
             for (i, place) in places.iter().enumerate() {
                 let (x, y) = (i % 4 * 8 + 4, i / 4 * 8 + 4);
                 assert_eq!(usize::from(changed.rgb[3 * (y * 32 + x)]), *place, "{change:?}");
@@ -162,7 +162,7 @@ mod tests {
         }
         // Half of it, from the middle: rows 0.75 to 2.25, columns 1 to 3.
         let crop = Perturbation::Crop { side: 0.5, at: (0.5, 0.5) };
-        assert_eq!(crop.places(grid), [5, 5, 6, 6, 5, 5, 6, 6, 9, 9, 10, 10]);
+        assert_eq!(crop.source_patches(grid), [5, 5, 6, 6, 5, 5, 6, 6, 9, 9, 10, 10]);
         let middle = crop.picture(&seen).rgb[3 * (12 * 32 + 4)];
         assert_eq!(middle, 5);
     }
@@ -172,7 +172,7 @@ mod tests {
         let seen = numbered(Grid::new(3, 4), 8);
         let whole = Perturbation::Crop { side: 1.0, at: (0.3, 0.9) };
         assert_eq!(whole.picture(&seen), seen);
-        assert_eq!(whole.places(Grid::new(3, 4)), (0..12).collect::<Vec<_>>());
+        assert_eq!(whole.source_patches(Grid::new(3, 4)), (0..12).collect::<Vec<_>>());
         let noise = |seed| Perturbation::Noise { levels: 10.0, seed }.picture(&seen);
         assert_eq!(noise(1), noise(1));
         assert_ne!(noise(1), noise(2));

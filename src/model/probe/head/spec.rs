@@ -149,7 +149,7 @@ impl HeadSpec {
     }
 
     /// `config` without the settings that other heads have.
-    pub fn own(&self, config: &Config) -> Config {
+    pub fn own_settings(&self, config: &Config) -> Config {
         let known = self.fields();
         let is_own = |name: &String| known.iter().any(|(own, _)| own == name);
         let Ok(Value::Object(mut fields)) = serde_json::to_value(config) else { return config.clone() };

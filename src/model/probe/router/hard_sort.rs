@@ -86,7 +86,7 @@ impl Router for HardSort {
 
     fn plans(&self, scores: Tensor<2>, _: Option<&[u64]>) -> Tensor<3> {
         let soft = SoftSort { power: 1, temperature: self.temperature }.plans(scores.clone(), None); // [B, N, N]
-        sort::places(scores) + (soft.clone() - soft.detach()) // [B, N, N]: the bracket is exactly 0
+        sort::permutation(scores) + (soft.clone() - soft.detach()) // [B, N, N]: the bracket is exactly 0
     }
 
     fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {

@@ -86,7 +86,7 @@ impl Router for NeuralSort {
         if scores.dtype() == DType::F64 {
             return self.plans_double(scores);
         }
-        let places = sort::places(scores.clone()); // [B, N, N]: 1 where token i has rank k
+        let places = sort::permutation(scores.clone()); // [B, N, N]: 1 where token i has rank k
         if n < 2 {
             return places;
         }

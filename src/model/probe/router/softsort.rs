@@ -72,7 +72,7 @@ impl Router for SoftSort {
     }
 
     fn plans(&self, scores: Tensor<2>, _: Option<&[u64]>) -> Tensor<3> {
-        let sorted = sort::sorted(scores.clone(), sort::places(scores.clone())); // [B, N]
+        let sorted = sort::sorted(scores.clone(), sort::permutation(scores.clone())); // [B, N]
         let difference = sorted.unsqueeze_dim::<3>(1) - scores.unsqueeze_dim::<3>(2); // [B, N (i), N (k)]
         let distance = if self.power == 1 { difference.abs() } else { difference.clone() * difference };
         softmax(distance / (-self.temperature), 1) // [B, N, N]

@@ -8,7 +8,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 
 /// The sorting permutation, detached from the graph: 1 where token `i` has rank `k`, else 0.
 /// `scores`: `[B, N]`; returns `[B, N, N]`.
-pub fn places(scores: Tensor<2>) -> Tensor<3> {
+pub fn permutation(scores: Tensor<2>) -> Tensor<3> {
     let [_, n] = scores.dims();
     let (device, dtype) = (scores.device(), scores.dtype());
     let scores = scores.detach();

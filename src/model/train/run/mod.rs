@@ -241,7 +241,7 @@ impl Run {
         // Earlier versions recorded a setting of `--config` for every head.
         for Variant { head, config, .. } in &mut manifest.heads {
             if let Some(kind) = head::find(head) {
-                *config = kind.own(config);
+                *config = kind.own_settings(config);
             }
         }
         Ok(Self { folder: folder.to_owned(), manifest })

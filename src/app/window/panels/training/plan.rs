@@ -159,7 +159,7 @@ fn rows(
                 false => format!("{tokens} for the tokens, {training} for the training,"),
             };
             let details = format!("{parts} from a few steps timed here just now");
-            (format!("About {}", format::roughly(cost.whole())), details)
+            (format!("About {}", format::roughly(cost.total())), details)
         }
         None if timing => ("Timing a few steps…".to_owned(), String::new()),
         None => ("Not known".to_owned(), "Timing a few steps was cancelled or failed".to_owned()),

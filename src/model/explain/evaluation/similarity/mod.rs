@@ -58,7 +58,7 @@ impl ImageSpace {
     }
 
     /// Whether every image has a row of one number per token.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_consistent(&self) -> bool {
         !self.grid.is_empty() && self.known.len().checked_mul(self.grid.len()) == Some(self.rows.len())
     }
 
