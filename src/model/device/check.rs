@@ -71,12 +71,13 @@ fn operands(n: usize) -> [Vec<f32>; 2] {
     [(); 2].map(|()| (0..n * n).map(|_| rng.random_range(-1.0..1.0)).collect())
 }
 
-/// The product `[n, n]` as the device computes it, and its speed in billions of operations per second; panics where the driver does.
+/// The product `[n, n]` as the device computes it, and its speed in billions of operations per second.
 fn multiply(n: usize, device: &Device) -> Result<(Vec<f32>, f64), CheckError> {
     let [a, b] = operands(n).map(|values| Tensor::<2>::from_data(TensorData::new(values, [n, n]), device)); // [n, n]
     let wait = || device.sync().map_err(|error| CheckError::Failed(format!("{error:?}")));
     let product = a.clone().precise_matmul(b.clone()); // compiles and autotunes the kernels
-    let values = product.into_data().try_into_vec().expect("float32 values");
+    let values = product.try_into_data().map_err(|error| CheckError::Failed(format!("{error:?}")))?;
+    let values = values.try_into_vec().expect("float32 values");
     wait()?;
     let (start, mut rounds, mut batch) = (Instant::now(), 0, 1);
     while start.elapsed() < MEASURE_TIME {

@@ -20,8 +20,8 @@ pub mod tfrecord;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The first field of a JSON document that had no `format` at first: written as the number `N`. A document may lack it, and one with
-/// another number is refused before its other fields are read.
+/// The first field of a JSON document, written as the number `N`: one with another number is refused before its other fields are
+/// read. With `#[serde(default)]` a document may lack it, as those did at first that it was added to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Format<const N: u64>;
 

@@ -24,7 +24,7 @@ use crate::model::probe::settings::MAX_WIDTH;
 /// The metadata key of the probe's description.
 const KEY: &str = "ssmprobe";
 /// Largest probe file in bytes; the largest real ones are some hundred megabytes.
-const MAX_FILE_BYTES: u64 = 4 << 30;
+pub const MAX_FILE_BYTES: u64 = 4 << 30;
 
 impl Probe {
     /// Reads a probe file.

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 pub use self::classes::{class_word, class_words};
 pub use self::error::ProbeError;
+pub use self::file::MAX_FILE_BYTES;
 use self::head::s4_layer::Kernel;
 use self::head::{Dims, Head, linear};
 use self::head_output::HeadOutput;

@@ -92,6 +92,7 @@ pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), 
     refuse(run, difference("", &found, &asked, &free), |field| match field {
         "heads" => OTHER_HEADS,
         "tokens.dataset" => OTHER_IMAGES,
+        "seeds" => OTHER_SEEDS,
         _ => ALONE,
     })
 }
@@ -123,6 +124,8 @@ const FREE: &[&str] = &[
     "backbone.id",
 ];
 const ALONE: &str = "resume with `--resume --out` alone, or train into another folder";
+const OTHER_SEEDS: &str = "seeds can be added, not left out: use `--resume --out` alone (again, if another training has just added \
+                           some), or train into another folder";
 const OTHER_IMAGES: &str = "an image was changed, added, removed or rewritten since; restore the dataset, or, if only the images' modification times differ, use `--resume --verify`, which compares their contents and continues; or train into another folder";
 const OTHER_HEADS: &str = "train the others in a folder of their own: `ssmprobe report` takes several runs";
 

@@ -23,11 +23,9 @@ use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::plot::{Plot, Source};
 use crate::viz::heading::uncapitalised;
 
-/// The formats of pictures that every figure has.
-const PICTURES: [&str; 3] = ["svg", "pdf", "png"];
 /// The animated format.
 const GIF: &str = "gif";
-/// Formats: file extension and description.
+/// Formats: file extension and description; every figure has the first three.
 pub const FORMATS: [(&str, &str); 6] = [
     ("svg", "SVG, vectors"),
     ("pdf", "PDF, vectors"),
@@ -77,7 +75,7 @@ impl Export {
         let folder = last.and_then(Path::parent).map(Path::to_owned).or_else(home).unwrap_or_default();
         let ending = last.and_then(Path::extension).and_then(|ending| ending.to_str());
         // Animations and numbers are chosen anew: not every figure has them.
-        let format = PICTURES.into_iter().find(|id| ending == Some(*id)).unwrap_or(PICTURES[0]);
+        let format = FORMATS[..3].iter().map(|(id, _)| *id).find(|id| ending == Some(*id)).unwrap_or("svg");
         let name = plot.caption().file.replace(['/', '\\'], "-");
         Self {
             path: folder.join(format!("{name}.{format}")).display().to_string(),
@@ -339,10 +337,9 @@ impl Export {
                 return Err(format!("{}: {why}", path.display()).into());
             }
             if self.format == GIF {
-                let (theme, width) = (Theme::print(), export::points(self.width));
-                let cancelled = || cancel.is_cancelled();
-                let drawn =
-                    Drawn { theme: &theme, width, dpi: self.dpi, about: &about, cancelled: &cancelled };
+                let (theme, width, cancelled) =
+                    (&Theme::print(), export::points(self.width), &|| cancel.is_cancelled());
+                let drawn = Drawn { theme, width, dpi: self.dpi, about: &about, cancelled };
                 animation::save_gif(plot, &path, drawn)?;
                 animation::save_stills(plot, &path, self.stills, drawn)?;
             } else {

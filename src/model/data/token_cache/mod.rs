@@ -330,7 +330,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(root.path(), source(Precision::Float32), 2).unwrap();
         writer.push(Some(tokens(0)), None).unwrap();
-        let error = writer.push(Some(Tokens { width: 3, ..tokens(1) }), None).unwrap_err().to_string();
-        assert!(error.contains("manifest.json: it is of") && error.contains("cache clear"), "{error}");
+        for other in [Tokens { width: 3, ..tokens(1) }, Tokens { cls: None, ..tokens(1) }] {
+            let error = writer.push(Some(other), None).unwrap_err().to_string();
+            assert!(error.contains("manifest.json: it is of") && error.contains("cache clear"), "{error}");
+        }
     }
 }

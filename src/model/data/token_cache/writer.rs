@@ -13,6 +13,7 @@ use super::{
     CacheError, CacheManifest, CacheScan, MANIFEST, Names, Precision, SHARD, SKIPPED, TokenKey, count,
     io_error, shard_path, write_atomically,
 };
+use crate::model::grid::Grid;
 use crate::model::io::array::to_safetensors;
 use crate::model::io::{Format, atomic_file, sha256, temporary};
 use crate::model::tokens::Tokens;
@@ -116,12 +117,18 @@ impl Writer {
     fn check(&mut self, tokens: &Tokens) -> Result<(), CacheError> {
         fits(tokens, self.source.precision, self.next())?;
         if let Some(manifest) = &self.manifest {
-            if (tokens.grid, tokens.width) == (manifest.grid, manifest.width) {
+            let (own, found) = (
+                (manifest.grid, manifest.width, manifest.has_cls),
+                (tokens.grid, tokens.width, tokens.cls.is_some()),
+            );
+            if own == found {
                 return Ok(());
             }
-            let (own, found) = (manifest.grid.len(), tokens.grid.len());
-            let own = format!("it is of {own} tokens of width {}", manifest.width);
-            let found = format!("{own}, and image {} has {found} of width {}", self.next(), tokens.width);
+            let words = |(grid, width, has_cls): (Grid, usize, bool)| {
+                let cls = if has_cls { "with" } else { "without" };
+                format!("{} tokens of width {width} {cls} CLS", grid.len())
+            };
+            let found = format!("it is of {}, and image {} has {}", words(own), self.next(), words(found));
             return Err(CacheError::Damaged { path: self.folder.join(MANIFEST), found });
         }
         let (names, config) = self.about.clone().unzip();

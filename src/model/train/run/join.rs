@@ -9,10 +9,7 @@ use serde_json::Value;
 use super::checkpoint::Checkpoint;
 use super::{Manifest, Outcome, ProbeCheckpoint, Run, RunError, RunLock, StepLosses, UNREADABLE, write};
 use crate::model::io::atomic_file;
-use crate::model::probe::Probe;
-
-/// Largest probe file, in bytes.
-const MAX_PROBE_BYTES: u64 = 1 << 33;
+use crate::model::probe::{MAX_FILE_BYTES, Probe};
 
 /// Fields of the manifest in which parts may differ.
 const PART_FIELDS: [&str; 3] = ["seeds", "heads", "device"];
@@ -116,7 +113,7 @@ impl Run {
         let written = ProbeCheckpoint::ALL.into_iter().filter(|_| outcome.best_epoch.is_some());
         let files = written.map(|which| {
             let path = self.probe(&outcome.head, outcome.seed, which);
-            let bytes = atomic_file::read(&path, MAX_PROBE_BYTES).map_err(RunError::io("read", &path))?;
+            let bytes = atomic_file::read(&path, MAX_FILE_BYTES).map_err(RunError::io("read", &path))?;
             Probe::parse(&bytes, &path).map_err(RunError::damaged(&path))?;
             Ok((which, bytes))
         });
