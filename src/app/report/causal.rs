@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use super::table::{Cell, Column, Row, Table, push_group};
-use super::{Source, tiers, title};
+use super::{Source, called, tiers, title};
 use crate::model::explain::evaluation::removals::RemovalHeights;
 use crate::model::explain::removal::{Mode, RANDOM, RANKINGS};
 use crate::model::probe::router::sinkhorn;
@@ -20,8 +20,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let has_curves =
         |variant: &Variant| source.evaluated(&variant.name).any(|probe| !probe.metrics.removals.is_empty());
     let variants: Vec<&Variant> = variants.into_iter().filter(|variant| has_curves(variant)).collect();
-    let has_row = |named: &&Variant| variants.iter().any(|variant| variant.name == named.name);
-    let find = |name: &str| source.called(name).filter(has_row);
+    let find = |name: &str| called(&variants, name);
     let reference = source.reference.as_deref().and_then(find);
     let Some(reference) = reference.or_else(|| find(sinkhorn::SPEC.id)).or(variants.first().copied()) else {
         return Vec::new();

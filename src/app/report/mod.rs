@@ -251,9 +251,7 @@ impl Source {
 
     /// The [compared](Self::compared) variant called `name`, else the first one of the head `name`.
     pub fn called(&self, name: &str) -> Option<&Variant> {
-        let compared = self.compared();
-        let find = |key: fn(&Variant) -> &str| compared.iter().copied().find(|variant| key(variant) == name);
-        find(|variant| &variant.name).or_else(|| find(|variant| &variant.head))
+        called(&self.compared(), name)
     }
 
     /// The evaluations of the variant's probes at the best epoch, one per seed.
@@ -349,6 +347,12 @@ impl Source {
 
 /// Note that explains the mark of [`marked_title`].
 const NOT_IN_PAPER_NOTE: &str = "†: not in the paper";
+
+/// The first of the `variants` called `name`, else the first one of the head `name`.
+fn called<'a>(variants: &[&'a Variant], name: &str) -> Option<&'a Variant> {
+    let find = |key: fn(&Variant) -> &str| variants.iter().copied().find(|variant| key(variant) == name);
+    find(|variant| &variant.name).or_else(|| find(|variant| &variant.head))
+}
 
 /// The [`title`] of a variant, with a dagger if its head is not in the paper.
 fn marked_title(variant: &Variant) -> String {

@@ -71,7 +71,7 @@ pub fn gif<E: From<ExportError> + Send>(
     let (Some(&first), Some(&last)) = (steps.first(), steps.last()) else { return Ok(Vec::new()) };
     let scenes =
         [first, steps[steps.len() / 2], last].into_iter().map(&draw).collect::<Result<Vec<_>, E>>()?;
-    // The number of a later step has more digits, and its text may take a line more: all frames are as high as the highest.
+    // The number of a later step has more digits, all of one width, and its text may take a line more: no frame is higher than these.
     let height = scenes.iter().map(|scene| scene.height).fold(0.0, f32::max);
     let render = |scene: Scene| Picture::render(&Scene { height, ..scene }, about, dpi);
     // The three frames, one above the other.

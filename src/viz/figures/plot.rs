@@ -253,11 +253,14 @@ fn published(path: &str) -> &str {
     path.rsplit(FOLDERS).next().filter(|_| is_absolute).unwrap_or(path)
 }
 
-/// A path without the folders that it shares with all `others`: what tells it from them on a page.
+/// The shortest end of a path, in whole names, that none of the `others` has: what tells it from them on a page.
 pub fn own_path<'a, 'b>(path: &'a str, others: impl Iterator<Item = &'b str>) -> &'a str {
-    let alike = |other: &str| path.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-    let shared = &path.as_bytes()[..others.map(alike).min().unwrap_or(0)];
-    shared.iter().rposition(|byte| matches!(byte, b'/' | b'\\')).map_or(path, |at| &path[at + 1..])
+    let others: Vec<&str> = others.filter(|other| *other != path).collect();
+    let ends_with = |other: &str, end: &str| {
+        other.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with(FOLDERS))
+    };
+    let mut ends = path.rmatch_indices(FOLDERS).map(|(at, _)| &path[at + 1..]);
+    ends.find(|end| !others.iter().any(|other| ends_with(other, end))).unwrap_or(path)
 }
 
 /// The parts of a file name that are not empty, joined by hyphens.
@@ -270,7 +273,9 @@ const FOLDERS: [char; 2] = ['/', '\\'];
 
 /// The name of a file without its folder and its extension.
 pub fn stem(name: &str) -> String {
-    Path::new(name).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+    Path::new(name.rsplit(FOLDERS).next().unwrap_or(name))
+        .file_stem()
+        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -295,7 +300,11 @@ mod tests {
         let [a, b, c] = ["/home/ann/val/crane/7.png", "/home/ann/val/crow/7.png", "/home/ann/val/crow/8.png"];
         let named = |path, others: &[&'static str]| own_path(path, others.iter().copied());
         assert_eq!((named(a, &[a, b, c]), named(b, &[a, b, c])), ("crane/7.png", "crow/7.png"));
-        assert_eq!((named(b, &[b, c]), named(c, &[b, c])), ("7.png", "8.png"));
-        assert_eq!((named("pond.png", &["lake.png"]), named(a, &[])), ("pond.png", a));
+        assert_eq!((named(c, &[a, b, c]), named(a, &[])), ("8.png", "7.png"));
+        assert_eq!(
+            (named("pond.png", &["lake.png", a]), named(a, &["C:\\ann\\7.png"])),
+            ("pond.png", "crane/7.png")
+        );
+        assert_eq!((named("7.png", &[a]), named(a, &["7.png"])), ("7.png", "crane/7.png"));
     }
 }

@@ -144,7 +144,7 @@ impl FolderBrowser {
         self.path = folder.path.display().to_string();
         self.filter.clear();
         self.chosen = folder.file.iter().cloned().collect();
-        self.shown = folder;
+        (self.shown, self.last) = (folder, None);
     }
 
     /// Draws the filter, which comes first so that it has the focus, the Up button and the path.
@@ -182,7 +182,7 @@ impl FolderBrowser {
         let several = self.question.kind == FileKind::Files;
         let high = ui.spacing().interact_size.y;
         let last = self.last_chosen(rows);
-        let moved = last.filter(|_| std::mem::replace(&mut self.last, last) != last);
+        let moved = if std::mem::replace(&mut self.last, last) == last { None } else { last };
         widgets::scrolled(ui, LIST_PX).show_rows(ui, high, rows.len(), |ui, shown| {
             moved.into_iter().for_each(|at| widgets::scroll_to_row(ui, high, at, shown.start));
             for entry in &rows[shown] {
@@ -244,6 +244,8 @@ impl FolderBrowser {
             (FileKind::Save(_), _) => Vec::new(),
             // Nothing is listed yet.
             _ if folder.path.as_os_str().is_empty() => Vec::new(),
+            // The path of a new folder was emptied.
+            (FileKind::NewFolder, folders) if folders.is_empty() && self.path.trim().is_empty() => Vec::new(),
             (FileKind::Folder | FileKind::NewFolder, folders) if folders.is_empty() => {
                 vec![folder.path.clone()]
             }
@@ -324,6 +326,11 @@ mod tests {
         folder.key_press(Key::Enter);
         folder.run();
         assert_eq!(folder.state().1, [PathBuf::from("/data/new")]);
+        let mut emptied = harness(FileKind::NewFolder);
+        emptied.state_mut().0.path.clear();
+        emptied.key_press(Key::Enter);
+        emptied.run();
+        assert!(emptied.state().1.is_empty(), "the listed folder is no new one");
     }
 
     #[test]

@@ -295,7 +295,7 @@ fn selection(ui: &mut Ui, draft: &mut TrainSettings) -> bool {
         if let Some(share) = &mut draft.selection {
             let mut percent = *share * 100.0;
             let value =
-                DragValue::new(&mut percent).range(1.0..=90.0).speed(0.2).max_decimals(0).suffix(" %");
+                DragValue::new(&mut percent).range(1.0..=90.0).speed(0.2).max_decimals(1).suffix(" %");
             let response = ui.add(value).accessible_name("Held-out part");
             if response.changed() {
                 *share = percent / 100.0; // else it would be rounded as soon as it is shown
