@@ -67,9 +67,11 @@ pub fn band(
     let frame = frame.fill(color.gamma_multiply(0.16)).stroke(Stroke::new(1.0, color)).corner_radius(5.0);
     frame.show(ui, |ui| {
         let room = ui.available_width() - controls_px;
-        if room < BAND_TEXT_PX {
+        if room < BAND_TEXT_PX || controls_px == 0.0 {
             text(ui);
-            ui.horizontal_wrapped(controls);
+            if controls_px > 0.0 {
+                ui.horizontal_wrapped(controls);
+            }
             return;
         }
         ui.horizontal(|ui| {
@@ -379,5 +381,17 @@ mod tests {
             assert_eq!(button.y_range().contains(text.center().y), beside, "{text} and {button}");
             assert!(text.height() < 24.0 && button.right() < width, "{text} and {button}");
         }
+    }
+
+    #[test]
+    fn a_band_without_controls_does_not_widen_what_is_below() {
+        let band = |ui: &mut Ui, over: &mut f32| {
+            let edge = ui.max_rect().right();
+            band(ui, Color32::RED, 0.0, |ui| drop(ui.add(Label::new("Other weights").wrap())), |_| ());
+            *over = ui.max_rect().right() - edge;
+        };
+        let mut harness = Harness::builder().with_size(Vec2::new(600.0, 300.0)).build_ui_state(band, 1.0);
+        harness.run();
+        assert!(*harness.state() <= 0.0, "wider by {}", harness.state());
     }
 }

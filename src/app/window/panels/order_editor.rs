@@ -99,8 +99,7 @@ impl OrderEditor {
             let last = order.tokens().len() - tokens.len();
             let label = ui.label("Step").id;
             // A path that was undone may begin later than it could be moved to: that is no edit.
-            let number = DragValue::new(&mut step).range(0..=last).clamp_existing_to_range(false);
-            let number = ui.add(number).labelled_by(label);
+            let number = ui.add(DragValue::new(&mut step).range(0..=last.max(first))).labelled_by(label);
             let about = "The step at which the first of them is read, from 0; the others follow";
             if number.on_hover_text(about).changed() {
                 cx.send(Command::SlideChange(id, Intervention::Order(order.with_moved(&tokens, step))));

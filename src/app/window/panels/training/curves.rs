@@ -282,7 +282,7 @@ pub fn line_style(head: usize) -> LineStyle {
         Dash::Long => LineStyle::Dashed { length: 20.0 },
         Dash::FarDots => LineStyle::dotted_loose(),
         Dash::Wide => LineStyle::Dashed { length: 14.0 },
-        Dash::Sparse => LineStyle::Dashed { length: 3.0 },
+        Dash::Sparse => LineStyle::Dotted { spacing: 16.0 },
     }
 }
 

@@ -293,9 +293,10 @@ fn selection(ui: &mut Ui, draft: &mut TrainSettings) -> bool {
             draft.selection = aside.then_some(0.1);
         }
         if let Some(share) = &mut draft.selection {
-            let mut percent = *share * 100.0;
-            let value =
-                DragValue::new(&mut percent).range(1.0..=90.0).speed(0.2).max_decimals(1).suffix(" %");
+            let mut percent = (*share * 1000.0).round() / 10.0;
+            let decimals = usize::from(percent.fract() != 0.0);
+            let value = DragValue::new(&mut percent).range(1.0..=90.0).clamp_existing_to_range(false);
+            let value = value.speed(0.2).max_decimals(decimals).suffix(" %");
             let response = ui.add(value).accessible_name("Held-out part");
             if response.changed() {
                 *share = percent / 100.0; // else it would be rounded as soon as it is shown
