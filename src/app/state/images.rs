@@ -58,11 +58,20 @@ impl Images {
         self.all[&id].label = Some(label);
     }
 
-    /// Moves the images of a dataset behind all others and into its order, which those that were there before it lack: a
-    /// reopened workspace has the shown image first.
+    /// Brings the images of a dataset into its order, which those that were there before it lack: a reopened workspace has the shown
+    /// image first. Other images keep their places, on which their random orders depend.
     pub(super) fn sort(&mut self, dataset: DatasetId) {
         let at = |image: &Image| image.label.filter(|label| label.dataset == dataset).map(|label| label.at);
-        self.all.sort_by(|_, a, _, b| at(a).cmp(&at(b)));
+        let own = self.all.iter().filter_map(|(id, image)| Some((at(image)?, *id)));
+        let mut own: Vec<(usize, ImageId)> = own.collect();
+        if own.is_sorted() {
+            return;
+        }
+        let mut places: HashMap<ImageId, usize> = self.all.keys().copied().zip(0..).collect();
+        let free: Vec<usize> = own.iter().map(|(_, id)| places[id]).collect();
+        own.sort_unstable();
+        places.extend(own.into_iter().zip(free).map(|((_, id), place)| (id, place)));
+        self.all.sort_by_cached_key(|id, _| places[id]);
     }
 
     /// Keeps the images for which `keep` holds.
@@ -126,6 +135,6 @@ mod tests {
             images.label(id, Label { dataset: DatasetId(7), at, class: 0 });
         }
         images.sort(DatasetId(7));
-        assert!(images.keys().copied().eq([9, 1, 2, 3].map(ImageId)), "{:?}", images.keys());
+        assert!(images.keys().copied().eq([1, 9, 2, 3].map(ImageId)), "{:?}", images.keys());
     }
 }

@@ -124,7 +124,7 @@ const FREE: &[&str] = &[
     "backbone.id",
 ];
 const ALONE: &str = "resume with `--resume --out` alone, or train into another folder";
-const OTHER_SEEDS: &str = "seeds can be added, not left out: use `--resume --out` alone (again, if another training has just added \
+const OTHER_SEEDS: &str = "seeds can only be added after those it has: use `--resume --out` alone (again, if another training has just added \
                            some), or train into another folder";
 const OTHER_IMAGES: &str = "an image was changed, added, removed or rewritten since; restore the dataset, or, if only the images' modification times differ, use `--resume --verify`, which compares their contents and continues; or train into another folder";
 const OTHER_HEADS: &str = "train the others in a folder of their own: `ssmprobe report` takes several runs";
