@@ -1,6 +1,7 @@
 //! Recently used entries: remembered once they were opened, not when that was requested, and as the user named them; for
 //! several files of one folder, the folder.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use super::State;
@@ -17,18 +18,6 @@ pub(super) enum RecentItem {
     Dataset(PathBuf),
 }
 
-impl RecentItem {
-    /// Whether the settings, which are JSON, can hold it: not a path that is no text.
-    fn is_text(&self) -> bool {
-        match self {
-            Self::Backbone(_) => true,
-            Self::Probe(path) | Self::Run(path) | Self::Image(path) | Self::Dataset(path) => {
-                path.to_str().is_some()
-            }
-        }
-    }
-}
-
 impl State {
     /// Sets what is remembered when a job finishes; nothing while the demo opens, which the user did not choose.
     pub(super) fn remember_on_finish(&mut self, job: JobId, what: Vec<RecentItem>) {
@@ -43,22 +32,20 @@ impl State {
             return; // it lies on another machine
         }
         let recent = &mut self.settings.recent;
-        for what in what.into_iter().rev().filter(RecentItem::is_text) {
+        for what in what.into_iter().rev() {
             match what {
                 RecentItem::Backbone(source) => remember(&mut recent.backbones, source),
-                RecentItem::Probe(path) => remember(&mut recent.probes, path),
-                RecentItem::Run(path) => remember(&mut recent.runs, path),
-                RecentItem::Image(path) => remember(&mut recent.images, path),
-                RecentItem::Dataset(path) => remember(&mut recent.datasets, path),
+                RecentItem::Probe(path) => remember_path(&mut recent.probes, path),
+                RecentItem::Run(path) => remember_path(&mut recent.runs, path),
+                RecentItem::Image(path) => remember_path(&mut recent.images, path),
+                RecentItem::Dataset(path) => remember_path(&mut recent.datasets, path),
             }
         }
     }
 
     /// Remembers a workspace that was opened or saved.
     pub fn remember_workspace(&mut self, path: PathBuf) {
-        if path.to_str().is_some() {
-            remember(&mut self.settings.recent.workspaces, path); // as `RecentItem::is_text`
-        }
+        remember_path(&mut self.settings.recent.workspaces, path);
     }
 
     /// Remembers the requested paths in which images were listed, and drops them from the job.
@@ -68,6 +55,13 @@ impl State {
         let (used, left) = std::mem::take(&mut job.recent).into_iter().partition(found);
         job.recent = left;
         self.remember_used(used);
+    }
+}
+
+/// Remembers a path that is text: the settings, which are JSON, can hold no other.
+fn remember_path(list: &mut VecDeque<PathBuf>, path: PathBuf) {
+    if path.to_str().is_some() {
+        remember(list, path);
     }
 }
 
