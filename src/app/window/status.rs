@@ -138,7 +138,7 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     }
     if let Some((progress, amounts)) = job.progress.as_ref().zip(cx.state.amounts(*id)) {
         let of = if trains && progress.unit == Unit::Items { "Image " } else { "" };
-        let width = 190.0f32.min(ui.available_width());
+        let width = 240.0f32.min(ui.available_width());
         let text = format!("{of}{amounts}");
         let shown = fit(ui, RichText::new(&text).small(), width - 16.0);
         let bar = egui::ProgressBar::new(progress.fraction().unwrap_or(0.0)).text(shown);
