@@ -220,7 +220,8 @@ impl State {
         was.backbones = swap(&mut self.library.backbones, wanted.backbones);
         was.probes = swap(&mut self.library.probes, wanted.probes);
         was.datasets = swap(&mut self.library.datasets, wanted.datasets);
-        // Columns of probes that were left out are left out, and so are images of a dataset that has others by now.
+        // Columns of probes that were left out are left out, and so are images of a dataset that has others by now, and images that
+        // were opened again since, which have a later id.
         let Library { probes, datasets, images, .. } = &self.library;
         wanted.columns.retain(|_, column| column.as_ref().is_none_or(|(_, c)| probes.contains_key(&c.probe)));
         wanted.images.retain(|id, image| {
@@ -228,7 +229,7 @@ impl State {
                 Some((Some(Label { dataset, at, .. }), _)) => {
                     datasets.get(&dataset).is_some_and(|dataset| dataset.images.get(at) == Some(id))
                 }
-                Some((None, place)) => images.at(place).is_none_or(|known| known == *id),
+                Some((None, place)) => images.at(place).is_none_or(|known| known <= *id),
                 None => true,
             }
         });

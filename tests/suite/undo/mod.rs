@@ -209,14 +209,30 @@ proptest! {
     /// Undo and redo restore the recorded states, and a new step clears redo, whatever happens in between.
     #[test]
     fn steps_are_taken_back_and_done_again_in_any_order(acts in proptest::collection::vec(act(), 1..70)) {
-        let mut sitting = Sitting::new();
-        for act in &acts {
-            sitting.act(act);
-        }
-        for (kind, count) in [(Kind::Undo, sitting.done), (Kind::Redo, sitting.steps.len()), (Kind::Undo, KEPT)] {
-            (0..count).for_each(|_| sitting.act(&Act::Want(kind, [0; 3])));
-        }
+        play(&acts);
     }
+}
+
+/// The acts in a new window, then all of its steps undone, redone and undone again.
+fn play(acts: &[Act]) {
+    let mut sitting = Sitting::new();
+    acts.iter().for_each(|act| sitting.act(act));
+    for (kind, count) in [(Kind::Undo, sitting.done), (Kind::Redo, sitting.steps.len()), (Kind::Undo, KEPT)] {
+        (0..count).for_each(|_| sitting.act(&Act::Want(kind, [0; 3])));
+    }
+}
+
+/// Its closing is undone although the dataset has an image of the same file.
+#[test]
+fn an_image_that_was_opened_while_its_dataset_was_closed_is_not_lost() {
+    let want = |kind, first| Act::Want(kind, [first, 24, 0]);
+    play(&[
+        want(Kind::OpenImages, 250),
+        want(Kind::CloseDataset, 91),
+        Act::Say(2),
+        want(Kind::Undo, 0),
+        want(Kind::CloseImages, 49),
+    ]);
 }
 
 #[test]
