@@ -638,13 +638,17 @@ fn of_classes_of_one_name_the_index_says_which_is_true_where_a_probe_has_the_sam
 fn an_image_draws_by_its_index_in_the_whole_dataset() {
     let (mut state, part) = with_dataset();
     assert_eq!(part.samples, [2, 3, 4, 5, 6, 7, 8]);
-    let images: Vec<ImageId> = state.library.images.keys().copied().collect();
-    let draws: Vec<u64> = images.iter().map(|id| state.library.draw(*id)).collect();
-    // Three images of no dataset, by their position in the library; then those of the dataset, by index.
-    assert_eq!(draws, [0, 1, 2, 2, 3, 4, 5, 6, 7, 8]);
+    let draws = |state: &State| -> Vec<u64> {
+        state.library.images.keys().map(|id| state.library.draw(*id)).collect()
+    };
+    // Three images of no dataset, by their position; then those of the dataset, by index.
+    assert_eq!(draws(&state), [0, 1, 2, 2, 3, 4, 5, 6, 7, 8]);
     // The first opened image, index 2 of the dataset, is current; five steps on is index 7.
     let look = look_asked(state.dispatch(Command::Step(5)));
     assert!(look.expect("a look").asked.iter().all(|asked| asked.draw == 7));
+    // Another of none is their fourth, as it will be in another session, where datasets open after it.
+    state::does(&mut state, Command::OpenImages(vec!["later.png".into()]));
+    assert_eq!(draws(&state), [0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 3]);
 }
 
 #[test]

@@ -284,12 +284,13 @@ impl Library {
         Some(Reader { probe, file, backbone, weights, options })
     }
 
-    /// The seed of an image's random orders: its index in the whole dataset, or in the library if it is of none.
+    /// The seed of an image's random orders: its index in the whole dataset, or among the library's images of none, which return in this
+    /// order with a session while datasets open anew.
     pub fn draw(&self, image: ImageId) -> u64 {
         let label = self.images.get(&image).and_then(|image| image.label);
         let split = |label: Label| self.datasets.get(&label.dataset)?.status.ready();
         let index = label.and_then(|label| split(label)?.samples.get(label.at).copied());
-        index.or_else(|| self.images.get_index_of(&image)).unwrap_or(0) as u64
+        index.or_else(|| self.images.loose_index(image)).unwrap_or(0) as u64
     }
 
     /// The classes of an image's dataset, and the index of its true class.

@@ -116,8 +116,10 @@ impl State {
         };
         self.library.probes = workspace.probes.into_iter().map(entry).collect();
         self.library.datasets.clear();
-        let images = workspace.images.into_iter();
-        self.library.images = images.map(|saved| (saved.id, Image::new(saved.place))).collect();
+        self.library.images.retain(|_, _| false);
+        for SavedImage { id, place } in workspace.images {
+            self.library.images.insert(id, Image::new(place));
+        }
         let known = workspace.columns.into_iter().filter(|column| {
             let image = column.image.is_none_or(|image| self.library.images.contains_key(&image));
             image && self.library.probes.contains_key(&column.probe)

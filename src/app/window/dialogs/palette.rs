@@ -31,7 +31,7 @@ pub struct Palette {
 /// The images that were found last; and for what: the typed text, and the library's images.
 #[derive(Default)]
 struct FoundImages {
-    query: (String, (usize, Option<ImageId>)),
+    query: (String, u64),
     ids: Vec<ImageId>,
 }
 
@@ -166,7 +166,7 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str, known: &mut Found
         // Only the first few of thousands: typing more letters finds the rest.
         lines.extend(probes(state).filter(found).take(MAX_FOUND));
         let images = &state.library.images;
-        let query = (text.clone(), images.stamp());
+        let query = (text.clone(), images.revision());
         if known.query != query {
             let ids = images.iter().filter(|(id, image)| found(&image_line(**id, image))).map(|(id, _)| *id);
             *known = FoundImages { query, ids: ids.take(MAX_FOUND).collect() };

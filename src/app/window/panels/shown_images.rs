@@ -54,7 +54,7 @@ struct FilterKey {
     sources: Vec<usize>,
     flipped: bool,
     findings: u64,
-    images: (usize, Option<ImageId>),
+    images: u64,
 }
 
 impl FilterKey {
@@ -78,7 +78,7 @@ impl FilterKey {
             sources: addresses.chain(alike.map(|space| Arc::as_ptr(space).addr())).collect(),
             flipped: state.views.overview.flipped,
             findings: state.findings.revision,
-            images: images.stamp(),
+            images: images.revision(),
             filter,
         }
     }
