@@ -679,9 +679,10 @@ fn of_many_images_in_sight_all_thumbnails_come_and_each_is_asked_for_once() {
     // An image that was closed in the meantime is answered as well.
     state.restore(state.workspace(json!(null)));
     assert!(state.thumbnails.are_missing(&ids), "nothing is known of another workspace");
-    state.dispatch(Command::ShowThumbnails(ids[..1].to_vec()));
+    let requests = state.dispatch(Command::ShowThumbnails(ids[..1].to_vec()));
+    let [Request::Thumbnails { wanted, .. }] = requests.as_slice() else { panic!("{requests:?}") };
     state.dispatch(Command::CloseImages(ids[..1].to_vec()));
-    state.apply(Event::ThumbnailReady { image: ids[0], picture: Arc::default() });
+    state.apply(Event::ThumbnailReady { image: wanted[0].0, picture: Arc::default() });
     assert!(state.thumbnails.are_missing(&ids[1..]));
 }
 

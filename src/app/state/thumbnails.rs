@@ -1,6 +1,5 @@
 //! Thumbnails of images; the least recently used are dropped.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -35,8 +34,9 @@ pub struct Thumbnails {
     known: IndexMap<ImageId, Thumbnail>,
     /// The images of the latest request that have no thumbnail yet.
     requested: Vec<ImageId>,
-    /// Images of an earlier workspace whose answer may still come; those of this one may have the same ids.
-    stale: HashSet<ImageId>,
+    /// How many workspaces were open before. An answer names an id alone, and images of two workspaces may have the same: requests
+    /// are for [tickets](Self::ticket), which hold this number too.
+    earlier: u64,
     /// How many of the known ones failed.
     failed: usize,
 }
@@ -80,8 +80,12 @@ impl Thumbnails {
 
     /// Forgets all of them, as another workspace is opened.
     pub(super) fn restart(&mut self) {
-        let Self { requested, stale, .. } = std::mem::take(self);
-        self.stale = stale.into_iter().chain(requested).collect();
+        *self = Self { earlier: self.earlier + 1, ..Self::default() };
+    }
+
+    /// The id under which an image is requested, and back.
+    fn ticket(&self, image: ImageId) -> ImageId {
+        ImageId(image.0 ^ (self.earlier << 48))
     }
 
     pub(super) fn forget(&mut self, image: ImageId) {
@@ -97,11 +101,13 @@ impl State {
         self.library.images.len() - self.thumbnails.failed // images that leave the library are forgotten
     }
 
-    /// Stores the thumbnail of an image, if it is still in the library; one that may be of an earlier workspace's is requested again.
-    pub(super) fn put_thumbnail(&mut self, image: ImageId, thumbnail: Thumbnail) {
+    /// Stores the thumbnail that was requested by this ticket, if its image is still in the library, which those of an earlier workspace
+    /// are not.
+    pub(super) fn put_thumbnail(&mut self, ticket: ImageId, thumbnail: Thumbnail) {
         let thumbnails = &mut self.thumbnails;
+        let image = thumbnails.ticket(ticket);
         thumbnails.requested.retain(|wanted| *wanted != image);
-        if !thumbnails.stale.remove(&image) && self.library.images.contains_key(&image) {
+        if self.library.images.contains_key(&image) {
             thumbnails.forget(image);
             thumbnails.failed += usize::from(matches!(thumbnail, Thumbnail::Failed(_)));
             thumbnails.known.insert(image, thumbnail);
@@ -132,6 +138,7 @@ impl State {
             return Vec::new();
         }
         thumbnails.requested = wanted.iter().map(|(image, _)| *image).collect();
+        let wanted = wanted.into_iter().map(|(image, place)| (thumbnails.ticket(image), place)).collect();
         vec![Request::Thumbnails { wanted, side: SIDE_PX }]
     }
 }
@@ -145,15 +152,18 @@ mod tests {
     fn an_image_is_not_shown_as_that_of_the_same_id_in_the_workspace_before() {
         let id = ImageId(1);
         let mut state = State::default();
-        for path in ["a.png", "b.png"] {
+        let tickets = ["a.png", "b.png"].map(|path| {
             let images = vec![SavedImage { id, place: std::path::PathBuf::from(path).into() }];
             state.restore(Workspace { images, ..Workspace::default() });
-            assert_eq!(state.show_thumbnails(&[id]).len(), 1);
+            match &state.show_thumbnails(&[id])[..] {
+                [Request::Thumbnails { wanted, .. }] => wanted[0].0,
+                requests => panic!("{requests:?}"),
+            }
+        });
+        for (ticket, is_own) in tickets.into_iter().zip([false, true]) {
+            state.put_thumbnail(ticket, Thumbnail::Ready(Arc::default()));
+            assert_eq!(state.thumbnails.get(id).is_some(), is_own);
+            assert!(state.show_thumbnails(&[id]).is_empty(), "it is requested once");
         }
-        state.put_thumbnail(id, Thumbnail::Ready(Arc::default()));
-        assert!(state.thumbnails.get(id).is_none(), "it is of a.png");
-        assert_eq!(state.show_thumbnails(&[id]).len(), 1);
-        state.put_thumbnail(id, Thumbnail::Ready(Arc::default()));
-        assert!(state.thumbnails.get(id).is_some());
     }
 }
