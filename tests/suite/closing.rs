@@ -221,6 +221,14 @@ fn the_first_layout_follows_the_room_until_a_person_has_one_of_their_own() {
     window.harness.run();
     resize(&mut window, 853.0, 480.0);
     assert_eq!(groups(&window), 2, "whoever has changed it keeps it");
+    window.undo();
+    assert_eq!(groups(&window), 1, "until they take that back");
+    window.redo();
+    window.choose_action("reset layout");
+    window.undo();
+    window.redo();
+    resize(&mut window, 1440.0, 900.0);
+    assert_eq!(groups(&window), 2, "as the one that was reset");
     assert!(window.idle());
 }
 

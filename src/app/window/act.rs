@@ -44,7 +44,7 @@ impl MainWindow {
             UiAction::Jobs => self.jobs = !self.jobs,
             UiAction::Findings => self.findings = !self.findings,
             UiAction::ShowFinding(id) => {
-                let layout = self.layout.value();
+                let layout = self.layout.stored();
                 self.orders.push(WindowOrder::Command(Command::ShowFinding { id, layout }));
             }
             UiAction::EditFinding(id, finding) => {

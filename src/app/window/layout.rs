@@ -59,14 +59,19 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// The layout as a finding or an undo step keeps it.
+    /// The layout as a finding keeps it.
     pub fn value(&self) -> Value {
         value(&self.tree)
     }
 
-    /// The layout as a workspace stores it: the initial one with the room that it is for, as it follows that after a restart too.
+    /// The layout as a workspace or an undo step stores it: the initial one with the room that it is for, as it follows that afterwards
+    /// too.
     pub fn stored(&self) -> Value {
-        let mut stored = self.value();
+        self.store(&self.tree)
+    }
+
+    fn store(&self, tree: &Tree<Pane>) -> Value {
+        let mut stored = value(tree);
         if self.is_first {
             stored[INITIAL_FOR] = json!(self.room);
         }
@@ -117,23 +122,24 @@ impl Layout {
 
     /// Restores the initial layout.
     pub fn reset(&mut self) {
-        let room = self.room;
-        self.change("Reset layout".to_owned(), |tree| *tree = tiles::initial(room));
-        self.is_first = true;
+        let before = std::mem::replace(&mut self.tree, tiles::initial(self.room));
+        self.record("Reset layout".to_owned(), &before, true);
     }
 
     fn change(&mut self, text: String, edit: impl FnOnce(&mut Tree<Pane>)) {
         let before = self.tree.clone();
         edit(&mut self.tree);
-        self.record(text, &before);
+        self.record(text, &before, false);
     }
 
-    /// Records the change since `before` as a command, if there is any.
-    fn record(&mut self, text: String, before: &Tree<Pane>) {
+    /// Records the change since `before` as a command, if there is any. `is_first`: whether it led to the initial layout.
+    fn record(&mut self, text: String, before: &Tree<Pane>, is_first: bool) {
         if *before != self.tree {
-            self.is_first = false;
-            self.changes.push(Command::Arrange { text, before: value(before), after: self.value() });
+            let before = self.store(before);
+            self.is_first = is_first;
+            self.changes.push(Command::Arrange { text, before, after: self.stored() });
         }
+        self.is_first |= is_first;
     }
 
     /// Takes the changes since the last call.
@@ -145,6 +151,7 @@ impl Layout {
     pub fn ui(&mut self, ui: &mut Ui, panels: &mut [Box<dyn Panel>], cx: &mut PanelContext<'_>) {
         if std::mem::replace(&mut self.applied, cx.state.arranged) != cx.state.arranged {
             self.set_value(&cx.state.layout);
+            self.waits = None; // the window has its size
         }
         let room = Room::from_size(ui.available_size());
         if !self.waits(ui, room) {
@@ -171,13 +178,13 @@ impl Layout {
             }
             Some(EditAction::TileDropped) => {
                 let what = dragged.and_then(|tile| title(&before, tile, panels));
-                self.record(format!("Move {}", what.unwrap_or_else(|| "panes".to_owned())), &before);
+                self.record(format!("Move {}", what.unwrap_or_else(|| "panes".to_owned())), &before, false);
             }
             _ => {}
         }
         // A drag of an edge is one step to undo, recorded when the button is released.
         if let Some(before) = self.resized.take_if(|_| !ui.input(|i| i.pointer.any_down())) {
-            self.record("Resize panes".to_owned(), &before);
+            self.record("Resize panes".to_owned(), &before, false);
         }
         let closed = closed.and_then(|id| panels.iter().find(|panel| panel.id() == id));
         closed.into_iter().for_each(|panel| self.close(&**panel));
