@@ -29,8 +29,10 @@ const COLUMNS: [(&str, f32, &str); 4] = [
     ("Test, last (%)", 104.0, "Test accuracy after the last epoch, in percent"),
     ("Test, best (%)", 104.0, "Test accuracy at the epoch that was best on the selection images, in percent"),
 ];
+/// Width of a swatch: as long that the eight dashes differ in how many dashes or dots it shows.
+const SWATCH_PX: f32 = 52.0;
 /// Width of a name with its swatch.
-const NAME_PX: f32 = 190.0;
+const NAME_PX: f32 = SWATCH_PX + 166.0;
 
 /// Draws the rows; `hidden` are names of heads whose curves are not drawn.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, hidden: &mut HashSet<String>) {
@@ -80,7 +82,7 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hi
             ui.add_space(6.0);
             let text = RichText::new(name);
             let text = if shown { text } else { text.weak().strikethrough() };
-            let text = fit(ui, text, NAME_PX - 60.0);
+            let text = fit(ui, text, NAME_PX - SWATCH_PX - 36.0);
             let about = if shown { "Click to hide its curve" } else { "Click to show its curve" };
             if ui.selectable_label(false, text).on_hover_text(about).clicked() && !hidden.remove(name) {
                 hidden.insert(name.clone());
@@ -115,22 +117,17 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hi
 
 /// Draws a sample of the head's line in the plots.
 fn swatch(ui: &mut Ui, theme: &Theme, head: usize, shown: bool) {
-    let (rect, _) = ui.allocate_exact_size(Vec2::new(24.0, ROW_PX - 6.0), Sense::hover());
+    let (rect, _) = ui.allocate_exact_size(Vec2::new(SWATCH_PX, ROW_PX - 6.0), Sense::hover());
     let color = if shown { color32(theme.series(head)) } else { color32(theme.band) };
-    let clip = rect.intersect(ui.clip_rect());
-    ui.painter().with_clip_rect(clip).extend(sample(rect, Stroke::new(2.4, color), line_style(head)));
+    ui.painter().extend(sample(rect, Stroke::new(2.4, color), line_style(head)));
 }
 
-/// A line through `rect`, or a little beyond its left end: dashes have a gap in the middle, since some are as long as the line.
+/// A line through `rect`, with the gaps that egui_plot leaves.
 fn sample(rect: Rect, stroke: Stroke, style: LineStyle) -> Vec<Shape> {
     let ends = [rect.left_center(), rect.right_center()];
     match style {
         LineStyle::Solid => vec![Shape::line_segment(ends, stroke)],
-        LineStyle::Dashed { length } => {
-            let gap = length * 0.5;
-            let begin = ((rect.width() - gap) / 2.0 - length).rem_euclid(length + gap) - length - gap;
-            Shape::dashed_line_with_offset(&ends, stroke, &[length], &[gap], begin)
-        }
+        LineStyle::Dashed { length } => Shape::dashed_line(&ends, stroke, length, length * 0.618),
         LineStyle::Dotted { spacing } => Shape::dotted_line(&ends, stroke.color, spacing, 1.4),
     }
 }
@@ -163,17 +160,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sample_of_a_dashed_line_has_a_gap_in_its_middle() {
-        let rect = Rect::from_min_size(Pos2::new(100.0, 0.0), Vec2::new(24.0, 10.0));
-        for head in [1, 2, 4] {
-            let shapes = sample(rect, Stroke::new(2.0, Color32::RED), line_style(head));
-            let ends = shapes.iter().map(|shape| match shape {
-                Shape::LineSegment { points, .. } => points.map(|point| point.x),
-                _ => panic!("no line"),
-            });
-            let ends: Vec<[f32; 2]> = ends.collect();
-            assert!(ends.iter().all(|[from, to]| !(*from..=*to).contains(&112.0)), "{head}: {ends:?}");
-            assert!(ends[0][0] <= 100.0 && ends.len() > 1 && ends.concat()[2 * ends.len() - 1] <= 124.0);
-        }
+    fn samples_differ_in_how_many_dashes_or_dots_they_have() {
+        let rect = Rect::from_min_size(Pos2::new(100.0, 0.0), Vec2::new(SWATCH_PX, 10.0));
+        let samples: HashSet<(bool, usize)> = (0..8)
+            .map(|head| {
+                let shapes = sample(rect, Stroke::new(2.4, Color32::RED), line_style(head));
+                (matches!(shapes[0], Shape::Circle(_)), shapes.len())
+            })
+            .collect();
+        assert_eq!(samples.len(), 8, "{samples:?}");
     }
 }
