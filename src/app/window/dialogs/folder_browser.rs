@@ -242,10 +242,8 @@ impl FolderBrowser {
         match (&self.question.kind, chosen(true)) {
             (FileKind::File | FileKind::Files, _) => chosen(false),
             (FileKind::Save(_), _) => Vec::new(),
-            // Nothing is listed yet.
-            _ if folder.path.as_os_str().is_empty() => Vec::new(),
-            // The path of a new folder was emptied.
-            (FileKind::NewFolder, folders) if folders.is_empty() && self.path.trim().is_empty() => Vec::new(),
+            // Nothing is listed yet, or the path was emptied.
+            (_, folders) if folders.is_empty() && self.path.trim().is_empty() => Vec::new(),
             (FileKind::Folder | FileKind::NewFolder, folders) if folders.is_empty() => {
                 vec![folder.path.clone()]
             }
@@ -326,11 +324,13 @@ mod tests {
         folder.key_press(Key::Enter);
         folder.run();
         assert_eq!(folder.state().1, [PathBuf::from("/data/new")]);
-        let mut emptied = harness(FileKind::NewFolder);
-        emptied.state_mut().0.path.clear();
-        emptied.key_press(Key::Enter);
-        emptied.run();
-        assert!(emptied.state().1.is_empty(), "the listed folder is no new one");
+        for kind in [FileKind::NewFolder, FileKind::Folder] {
+            let mut emptied = harness(kind);
+            emptied.state_mut().0.path.clear();
+            emptied.key_press(Key::Enter);
+            emptied.run();
+            assert!(emptied.state().1.is_empty(), "an emptied path means no folder");
+        }
     }
 
     #[test]
