@@ -102,8 +102,7 @@ impl Panel for Compare {
             let rows = &cx.state.views.rows;
             for figure in cx.state.figures().filter(|figure| rows.contains(figure.id())) {
                 let height = Self::row_height(cx, figure, width);
-                let limits = self.difference_limits(cx, figure);
-                row(ui, &columns, width, height, |ui, id| self.figure_ui(ui, cx, figure, limits, id));
+                row(ui, &columns, width, height, |ui, id| self.figure_ui(ui, cx, figure, id));
             }
         });
     }
@@ -187,33 +186,35 @@ impl Compare {
 
     /// Height of a figure's row: that of the column that needs most.
     fn row_height(cx: &PanelContext<'_>, figure: &'static dyn Figure, width: f32) -> f32 {
-        let (zoom, options) = (zoom(width), cx.options(figure.id()));
+        let zoom = zoom(width);
         let traces = cx.state.compared().filter_map(|(_, column)| column.shown.trace());
-        let natural = traces.map(|trace| figure.height(trace, &options, width / zoom) * zoom);
+        let height = |trace: &Arc<Trace>| figure.height(trace, &cx.options(figure, trace), width / zoom);
+        let natural = traces.map(|trace| height(trace) * zoom);
         natural.fold(110.0, f32::max).min(620.0) + 6.0
     }
 
-    /// Common limits of the differences of all columns, if scales are shared.
+    /// Common limits of the differences of all columns on this scale, if scales are shared.
     fn difference_limits(
         &mut self,
         cx: &PanelContext<'_>,
         figure: &'static dyn Figure,
+        scale: &str,
     ) -> Option<(f64, f64)> {
         let views = &cx.state.views;
         let reference = cx.state.reference().filter(|_| views.shared && views.difference)?;
         let others = cx.state.compared().filter(|(id, _)| cx.state.selection.reference != Some(*id));
         let traces = others.filter_map(|(id, column)| Some((id, column.shown.trace()?)));
-        let limits = traces.filter_map(|(id, trace)| self.differences.limits(id, trace, reference, figure));
+        let limits =
+            traces.filter_map(|(id, trace)| self.differences.limits(id, [trace, reference], figure, scale));
         limits.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// Draws a figure of a column; `limits` are the shared ones of differences.
+    /// Draws a figure of a column.
     fn figure_ui(
         &mut self,
         ui: &mut Ui,
         cx: &mut PanelContext<'_>,
         figure: &'static dyn Figure,
-        limits: Option<(f64, f64)>,
         id: ColumnId,
     ) {
         let Some(column) = cx.state.columns.get(&id) else { return };
@@ -226,7 +227,7 @@ impl Compare {
         };
         let pinned = cx.state.selection.reference == Some(id);
         let reference = cx.state.reference().filter(|_| cx.state.views.difference);
-        let mut options = cx.options(figure.id());
+        let mut options = cx.options(figure, &trace);
         if pinned && reference.is_some() {
             // Beside differences the pinned column is alone on its scale, as in an exported comparison.
             options = cx.state.views.figure_options(figure.id());
@@ -239,6 +240,7 @@ impl Compare {
                     return true_class::offer_that_of(ui, cx, reference);
                 }
                 Ok(difference) => {
+                    let limits = self.difference_limits(cx, figure, figure.scale(&difference));
                     (options.limits, options.proxy_limits) = (limits, None);
                     of = Some([trace, reference.clone()]);
                     difference

@@ -41,16 +41,16 @@ impl Differences {
         self.entry(id, trace, reference).difference.clone()
     }
 
-    /// The limits of what `figure` shows of that difference.
+    /// The limits of what `figure` shows of the difference of these two, if on this scale.
     pub fn limits(
         &mut self,
         id: ColumnId,
-        trace: &Arc<Trace>,
-        reference: &Arc<Trace>,
+        [trace, reference]: [&Arc<Trace>; 2],
         figure: &dyn Figure,
+        scale: &str,
     ) -> Option<(f64, f64)> {
         let cached = self.entry(id, trace, reference);
-        let difference = cached.difference.as_ref().ok()?;
+        let difference = cached.difference.as_ref().ok().filter(|one| figure.scale(one) == scale)?;
         *cached.limits.entry(figure.id()).or_insert_with(|| figure.limits(difference))
     }
 

@@ -61,7 +61,7 @@ use crate::viz::draw::color32;
 use crate::viz::draw::theme::Theme;
 use crate::viz::figures::dataset::OVERVIEWS;
 use crate::viz::figures::plot::Plot;
-use crate::viz::{FIGURES, Info, Options};
+use crate::viz::{FIGURES, Figure, Info, Options};
 
 /// Where a panel is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,8 +320,8 @@ impl<'a> PanelContext<'a> {
         chosen
     }
 
-    /// Options of a figure, with the limits shared by all columns.
-    pub fn options(&self, figure: &str) -> Options {
-        self.state.views.figure_options(figure).within(self.state.shared_limits(figure))
+    /// Options of a figure of `trace`, with the limits shared by all columns on its scale.
+    pub fn options(&self, figure: &dyn Figure, trace: &Trace) -> Options {
+        self.state.views.figure_options(figure.id()).within(self.state.shared_limits(figure, trace))
     }
 }
