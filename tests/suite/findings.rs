@@ -595,6 +595,7 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     window.click("File");
     window.click("Share…");
     assert!(window.has("1 finding") && window.has("2 explanations of 1 image, about"));
+    assert!(window.harness.get_by_label("1 finding").is_focused(), "what is chosen");
     window.click_role(Role::CheckBox, "gap");
     assert!(window.has("1 explanation of 1 image, about"));
     window.click_role(Role::ComboBox, "Classes");

@@ -99,15 +99,16 @@ impl ShareDialog {
         let count = state.findings.iter().len();
         ui.label("What");
         ui.horizontal(|ui| {
-            let radio =
-                ui.add_enabled(self.now.is_some(), RadioButton::new(!self.all, "This image, as shown"));
-            if radio.on_disabled_hover_text("Choose an image first").clicked() {
-                self.all = false;
-            }
+            // What is chosen at first comes first, so that it has the focus.
             let text = counted(count, "finding", "findings");
             let radio = ui.add_enabled(count > 0, RadioButton::new(self.all, text));
             if radio.on_disabled_hover_text("Keep what is shown as a finding first (N)").clicked() {
                 self.all = true;
+            }
+            let radio =
+                ui.add_enabled(self.now.is_some(), RadioButton::new(!self.all, "This image, as shown"));
+            if radio.on_disabled_hover_text("Choose an image first").clicked() {
+                self.all = false;
             }
         });
         ui.end_row();
