@@ -262,6 +262,9 @@ fn the_accuracy_stands_above_a_figure_by_classes_but_once_at_the_confusion_matri
     // So small that the panes of both are tabs of one group.
     window.harness.set_size(egui::vec2(853.0, 480.0));
     window.harness.run();
+    let right = |name| window.harness.query_all_by_label(name).map(|one| one.rect().right()).next();
+    let ends = ["Filter", "Open folder of images…"].map(|name| right(name).expect("a button"));
+    assert!((ends[0] - ends[1]).abs() < 2.0, "the filter's menu ends as the buttons above it do: {ends:?}");
     let accuracy = format!("sinkhorn, accuracy {:.1} %", evaluation(&part(), "sinkhorn").accuracy());
     let [classes, confusion] = ["class_diagnostics", "confusion"].map(|pane| {
         window.show(pane);

@@ -14,8 +14,6 @@ use crate::app::window::widgets::{
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
 
-/// Width of the menu's button.
-const MENU_PX: f32 = 58.0;
 /// Maximum width of the choices.
 const MENU_WIDTH_PX: f32 = 320.0;
 /// From this width everything is in one line.
@@ -35,7 +33,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool) {
         let beside = match (wide, menu) {
             (true, _) if cx.evaluation().is_some() => 2.0 * MENU_WIDTH_PX + 8.0,
             (true, _) => MENU_WIDTH_PX / 2.0 + 4.0,
-            (_, true) => MENU_PX,
+            (_, true) => font::width("Filter", 13.5).ceil() + 2.0 * ui.spacing().button_padding.x + 2.0,
             _ => 0.0,
         };
         let width = ui.available_width() - 28.0 - beside;
