@@ -14,7 +14,7 @@ explained by 16 probes. The heads are those of tests/reference/peer.py, in float
 `python tests/reference/peer.py` proves that they compute the same. The look-up is in float64, as ours is.
 
 Both sides have the same number of threads (in a look-up one for each probe at work, within it one) and take
-turns, a few runs each (PyTorch on a GPU after as many untimed ones); `ours`, `pytorch` and `ratio` are medians over
+turns, a few runs each, after one untimed run (PyTorch on a GPU after as many); `ours`, `pytorch` and `ratio` are medians over
 all turns, `fastest` is the same ratio of the fastest runs, which a busy machine disturbs least. Ours runs as
 `ssmprobe bench --only NAME --json`, which times its own runs, so that starting the program is in no figure. PyTorch
 runs eagerly and through torch.compile where a C++ compiler is at hand; the faster of the two is the peer, and both
@@ -237,8 +237,8 @@ def compare(name):
     for _ in range(HOW.turns):
         seconds["ours"].append(ours(name, heads))
         for side, run in sides.items():
-            if DEVICE.type == "cuda":
-                timed(run, rounds(name))  # untimed: its clocks fell while it was idle
+            # Untimed: one, as ours has; on a GPU, whose clocks fell while it was idle, as many as are timed.
+            timed(run, rounds(name) if DEVICE.type == "cuda" else 1)
             seconds[side] += timed(run, rounds(name))
     for side in sides if name.startswith("cached/") else []:
         seconds[side] = [epoch / Cached.STEPS for epoch in seconds[side]]

@@ -114,8 +114,12 @@ class Json:
     def array(self, name: str, shape: tuple[int, ...] | None = None, dtype: str = "f4", value: Any = ...) -> Array:
         """The numbers of a field, `null` as NaN; of this shape, -1 where any length will do."""
         given = self.get(name, list) if value is ... else value
+        integer = dtype[0] in "iu"
         try:
-            found = np.array(given, dtype=dtype) if dtype[0] in "iu" else np.array(given, dtype="f8").astype(dtype)
+            found = np.array(given, dtype=dtype) if integer else np.array(given, dtype="f8").astype(dtype)
+            # NumPy converts words and fractions, too.
+            if found.size and np.array(given).dtype.kind not in ("iu" if integer else "iufO"):
+                raise TypeError
         except (TypeError, ValueError, OverflowError):
             raise FileError(self.path, f"`{name}`", "not a list of numbers", "numbers") from None
         if shape is None:
@@ -279,7 +283,7 @@ def read_safetensors(path: PathLike) -> tuple[dict[str, Array], dict[str, str]]:
         except UnicodeDecodeError:
             raise FileError(path, "the header", "no UTF-8", "JSON") from None
     data: Array = np.memmap(path, mode="r", offset=8 + length) if size > 8 + length else np.zeros(0, "u1")
-    metadata = Json(path, header.pop("__metadata__", {}), "the metadata").value
+    metadata = Json(path, header.pop("__metadata__", {}), "the metadata")
     tensors: dict[str, Array] = {}
     for name, entry in header.items():
         entry = Json(path, entry, f"tensor `{name}`")
@@ -301,7 +305,7 @@ def read_safetensors(path: PathLike) -> tuple[dict[str, Array], dict[str, str]]:
         except (ValueError, OverflowError) as error:
             raise FileError(path, f"the shape of `{name}`", str(error), "one that NumPy has") from None
         tensors[name] = (values.astype("<u4") << 16).view("<f4") if dtype == "BF16" else values
-    return tensors, metadata
+    return tensors, {name: metadata.get(name, str) for name in metadata.value}
 
 
 def write_safetensors(path: PathLike, tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> None:

@@ -275,6 +275,15 @@ def test_a_damaged_trace_says_which_field(tmp_path: Path, monkeypatch: pytest.Mo
         ssmprobe.read_trace(file)
 
 
+def test_words_are_no_numbers_and_fractions_no_classes(tmp_path: Path) -> None:
+    value = json.loads((FROZEN / "surveys" / "gap-s0-best.survey.json").read_text())
+    file = tmp_path / "a.survey.json"
+    for field, found in (("class", [0.5] * 12), ("predicted", ["1"] * 12), ("measures", {"confidence": ["1"] * 12})):
+        file.write_text(json.dumps(value | {field: found}))
+        with pytest.raises(ssmprobe.FileError, match=r"`(class|predicted|confidence)` is not a list of numbers"):
+            ssmprobe.read_evaluation(file)
+
+
 def test_a_hostile_header_takes_no_memory(tmp_path: Path) -> None:
     file = tmp_path / "a.safetensors"
 
@@ -295,6 +304,7 @@ def test_a_hostile_header_takes_no_memory(tmp_path: Path) -> None:
     refused({"a": entry | {"shape": [True]}}, "expected whole numbers from 0")
     refused({"a": entry | {"dtype": "F8"}}, "the type of `a` is F8")
     refused({"a": 3}, "tensor `a` is a whole number, expected an object")
+    refused({"__metadata__": {"ssmprobe": 3}}, "`ssmprobe` of the metadata is a whole number, expected a text")
     file.write_bytes(b"123")
     with pytest.raises(ssmprobe.FileError, match="its size is 3 bytes"):
         read_safetensors(file)
