@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 
+use crate::app::format::shell_word;
 use crate::app::jobs::{Progress, Unit};
 use crate::app::remote::{INSTALLED, WorkerAddress, install};
 use crate::app::terminal::error::Usage;
@@ -42,7 +43,8 @@ impl RemoteVerb {
         let (version, on_path) = installed?;
         stdout::line(format_args!("{version} is installed on {place} as {INSTALLED}"))?;
         if !on_path {
-            say!("~/.local/bin is not on the PATH of ssh commands there: pass --remote-program {INSTALLED}");
+            let program = shell_word(INSTALLED); // quoted: this machine's shell would make its own home of the `~`
+            say!("~/.local/bin is not on the PATH of ssh commands there: pass --remote-program {program}");
         }
         Ok(ExitCode::SUCCESS)
     }

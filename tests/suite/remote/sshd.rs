@@ -246,7 +246,7 @@ fn this_very_program_is_installed_where_it_runs() {
     let installed = home.join(".local/bin/ssmprobe");
     let same = |path: &Path| fs::read(path).expect("a program");
     assert!(same(&installed) == same(Path::new(env!("CARGO_BIN_EXE_ssmprobe"))));
-    assert!(stderr.contains("--remote-program ~/.local/bin/ssmprobe"), "{stderr}");
+    assert!(stderr.contains("--remote-program '~/.local/bin/ssmprobe'"), "{stderr}");
     assert_eq!(fs::read_dir(installed.parent().expect("a folder")).expect("a folder").count(), 1);
     // The folder cannot be created.
     fs::remove_dir_all(home.join(".local")).expect("a folder");
