@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 PathLike = str | os.PathLike[str]
 Array = NDArray[Any]
 
-MAX_TEXT_BYTES = 1 << 30
-"""Longest JSON or CSV file that is read."""
+MAX_TEXT_BYTES = 2 << 30
+"""Longest JSON or CSV file that is read, as the program reads evaluations."""
 MAX_HEADER_BYTES = 32 << 20
 """Longest header of a `.safetensors` file that is read."""
 MAX_ARCHIVE_BYTES = 4 << 30

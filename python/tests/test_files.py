@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import ssmprobe
 from ssmprobe._dataset import MAPPED
-from ssmprobe._files import SHOWN_COLUMNS, read_csv, read_npz, read_safetensors, write_safetensors
+from ssmprobe._files import MAX_TEXT_BYTES, SHOWN_COLUMNS, read_csv, read_npz, read_safetensors, write_safetensors
 
-from .conftest import FROZEN
+from .conftest import FROZEN, ROOT
 
 TEXT = ("image", "class", "prediction", "top_1", "top_2", "top_3", "top_4", "top_5")
 
@@ -273,6 +273,11 @@ def test_a_damaged_trace_says_which_field(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("ssmprobe._files.MAX_TEXT_BYTES", 1)
     with pytest.raises(ssmprobe.FileError, match="its size is 2 bytes, expected at most 1"):
         ssmprobe.read_trace(file)
+
+
+def test_an_evaluation_that_the_program_reads_is_not_too_long() -> None:
+    source = (ROOT / "src" / "app" / "cli" / "figures" / "source.rs").read_text(encoding="utf-8")
+    assert f"const MAX_EVALUATION_BYTES: u64 = {MAX_TEXT_BYTES >> 30} << 30;" in source
 
 
 def test_words_are_no_numbers_and_fractions_no_classes(tmp_path: Path) -> None:
