@@ -84,13 +84,17 @@ fn worker_env() -> WorkerEnv {
     }
 }
 
-fn subject(probe: u64) -> EvalProbe {
+pub fn subject(probe: u64) -> EvalProbe {
     EvalProbe { probe: ProbeId(probe), backbone: BackboneId(1), change: Intervention::None }
 }
 
 /// A worker with the dataset and two probes open; the split, and the request to evaluate both probes on it.
 fn open_dataset(path: &Path) -> (Desk, Arc<EvalSplit>, Request) {
-    let mut desk = Desk::with(worker_env(), &["sinkhorn", "gap"]);
+    open_dataset_with(worker_env(), path)
+}
+
+pub fn open_dataset_with(env: WorkerEnv, path: &Path) -> (Desk, Arc<EvalSplit>, Request) {
+    let mut desk = Desk::with(env, &["sinkhorn", "gap"]);
     let path = path.to_owned();
     let events =
         desk.job(Request::Files(JobId(50), Files::OpenDataset { entry: DatasetId(9), path, split: None }));
@@ -98,11 +102,12 @@ fn open_dataset(path: &Path) -> (Desk, Arc<EvalSplit>, Request) {
     let part = opened.expect("a dataset");
     let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
     let (subjects, regions) = (vec![subject(1), subject(2)], RegionSource::default());
-    let request = EvalRequest { part: part.clone(), subjects, settings, regions, removals: Vec::new() };
+    let (removals, stored) = (Vec::new(), Vec::new());
+    let request = EvalRequest { part: part.clone(), subjects, settings, regions, removals, stored };
     (desk, part, Request::Compute(JobId(51), Compute::Evaluate(request)))
 }
 
-fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
+pub fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
     let mut found = Vec::new();
     for event in events {
         if let Event::Evaluated { answer, .. } = event {
@@ -331,9 +336,10 @@ fn a_look_is_answered_in_the_middle_of_an_evaluation_and_an_evaluation_can_be_ca
     let order: Vec<JobId> = events.iter().filter_map(end).collect();
     assert_eq!(order, [JobId(60), JobId(51)], "the look waited for the evaluation");
     let Request::Compute(_, Compute::Evaluate(ask)) = request else { unreachable!() };
-    // The tokens are cached by now, so an evaluation may end before it is cancelled.
+    // The tokens are cached by now, so an evaluation may end before it is cancelled. With another seed it is not known yet.
     let cancelled = (70..90).map(JobId).any(|job| {
-        desk.worker.send(Request::Compute(job, Compute::Evaluate(ask.clone())));
+        let settings = ExplainSettings { seed: job.0, ..ask.settings };
+        desk.worker.send(Request::Compute(job, Compute::Evaluate(EvalRequest { settings, ..ask.clone() })));
         desk.worker.send(Request::Cancel(job));
         let events = desk.until(|event| end(event) == Some(job));
         matches!(events.last(), Some(Event::Cancelled(_)))

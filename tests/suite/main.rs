@@ -50,6 +50,7 @@ mod import;
 mod inspect;
 mod interrupts;
 mod kills;
+mod known_evaluations;
 mod layers;
 mod levels;
 mod mutated;

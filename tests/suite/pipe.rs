@@ -147,10 +147,11 @@ fn every_request_survives_a_pipe() {
             JOB,
             Compute::Evaluate(EvalRequest {
                 part,
-                subjects: vec![subject],
+                subjects: vec![subject.clone()],
                 settings,
                 regions: RegionSource::default(),
                 removals: vec![Mode::Frozen],
+                stored: vec![subject],
             }),
         ),
         Request::Compute(JOB, Compute::Stability(stability)),

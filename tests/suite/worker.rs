@@ -58,7 +58,7 @@ impl Desk {
         desk
     }
 
-    fn send_all(&mut self, requests: Vec<Request>) {
+    pub(super) fn send_all(&mut self, requests: Vec<Request>) {
         requests.into_iter().for_each(|request| self.worker.send(request));
     }
 
@@ -146,17 +146,19 @@ pub(super) fn seen(events: &[Event]) -> Result<Arc<Trace>, UserError> {
     answers.unwrap_or_else(|| panic!("nothing was seen: {events:?}"))
 }
 
-/// Hands events to the state and its requests to the worker until no job is left.
-fn settle(desk: &mut Desk, state: &mut State) {
-    let begun = Instant::now();
+/// Hands events to the state and its requests to the worker until no job is left; all events.
+pub(super) fn settle(desk: &mut Desk, state: &mut State) -> Vec<Event> {
+    let (begun, mut events) = (Instant::now(), Vec::new());
     while state.jobs.values().any(|job| job.error.is_none()) {
         while let Some(event) = desk.worker.event() {
+            events.push(event.clone());
             let requests = state.apply(event);
             desk.send_all(requests);
         }
         assert!(begun.elapsed() < PATIENCE, "still at work: {:?}", state.jobs);
         let _ = desk.wakeups.recv_timeout(Duration::from_millis(200));
     }
+    events
 }
 
 /// An explanation holds the image's regions, from its dataset or from a folder of masks; a mask that cannot be used is a

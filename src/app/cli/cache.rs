@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::app::format::{self, counted};
 use crate::app::jobs::extract::cache_root;
+use crate::app::jobs::known_evaluations;
 use crate::app::terminal::error::{self, Usage};
 use crate::app::terminal::stdout::{self, say};
 use crate::model::data::token_cache::Names;
@@ -48,7 +49,7 @@ enum Action {
         /// Names, as `cache list` shows them; unique prefixes are enough.
         #[arg(value_name = "NAME", conflicts_with = "all", value_parser = NonEmptyStringValueParser::new())]
         names: Vec<String>,
-        /// Remove all caches.
+        /// Remove all caches, and the window's evaluations beside them.
         #[arg(long)]
         all: bool,
     },
@@ -81,7 +82,8 @@ impl Cache {
                 let removed = if all { entries } else { choose(entries, &names)? };
                 let outcomes = removed.iter().map(|entry| (entry, list::remove(&root, &entry.name)));
                 let (removed, kept): (Vec<_>, Vec<_>) = outcomes.partition(|(_, outcome)| outcome.is_ok());
-                let bytes = removed.iter().map(|(entry, _)| entry.bytes).sum();
+                let tokens: u64 = removed.iter().map(|(entry, _)| entry.bytes).sum();
+                let bytes = tokens + if all { known_evaluations::clear(&root) } else { 0 };
                 let removed = counted(removed.len(), "cache", "caches");
                 say!("{removed} removed, {} freed", format::bytes(bytes));
                 // Another user's, say, which does not keep the others.

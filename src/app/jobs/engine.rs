@@ -20,6 +20,7 @@ use crate::model::data::{DataError, ImageSource};
 use crate::model::device::{self, Choice, DeviceError};
 use crate::model::explain::null_model::NullBands;
 use crate::model::io::catch_panic::guard;
+use crate::model::io::process;
 use crate::model::probe::Probe;
 
 /// The functions through which jobs reach devices and files, so that tests can replace them.
@@ -57,6 +58,8 @@ impl Default for WorkerEnv {
 pub struct Engine {
     /// Access to devices and files.
     pub env: WorkerEnv,
+    /// This build of the program, whose numbers may differ from those of another.
+    pub(super) build: Option<String>,
     pub(super) memory: TokenMemory,
     pub(super) probes: HashMap<ProbeId, LoadedProbe>,
     pub(super) backbones: HashMap<BackboneId, LoadedBackbone>,
@@ -87,7 +90,7 @@ pub(super) struct LoadedBackbone {
     /// Identifies backbone and options in the keys of cached tokens.
     pub(super) key: Arc<str>,
     device: Device,
-    info: BackboneInfo,
+    pub(super) info: BackboneInfo,
 }
 
 /// A probe and its file.
@@ -95,6 +98,8 @@ pub(super) struct LoadedBackbone {
 pub(super) struct LoadedProbe {
     pub(super) path: PathBuf,
     pub(super) probe: Probe,
+    /// SHA-256 of the file.
+    pub(super) fingerprint: String,
 }
 
 /// The error for a probe that is not open.
@@ -115,6 +120,7 @@ impl Engine {
         let settings = ExplainSettings::default();
         Self {
             env,
+            build: process::build(),
             memory: TokenMemory::new(env.cache_bytes),
             probes: HashMap::new(),
             backbones: HashMap::new(),
@@ -225,8 +231,8 @@ impl Engine {
     pub fn open_probe(&mut self, entry: ProbeId, path: &Path) -> Result<ProbeInfo, JobError> {
         let (probe, fingerprint) =
             Probe::load_known(path).map_err(|error| UserError::from_file_error(path, error))?;
-        let loaded = LoadedProbe { path: path.to_owned(), probe };
-        let info = ProbeInfo::new(&loaded.probe, loaded.name(), fingerprint);
+        let loaded = LoadedProbe { path: path.to_owned(), probe, fingerprint };
+        let info = ProbeInfo::new(&loaded.probe, loaded.name(), loaded.fingerprint.clone());
         self.probes.insert(entry, loaded);
         Ok(info)
     }

@@ -1,22 +1,20 @@
 //! Evaluating probes on all images of a dataset: tokens from the cache on disk, then one probe after the other, a batch of images at a
-//! time.
+//! time. What was evaluated before is read from its file.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
-use super::extract::{self, ExtractOptions, Extracted, Plan, TokenSettings};
-use super::regions::{RegionSource, of_samples};
+use super::known_evaluations;
+use super::regions::RegionSource;
 use super::removal::{Encoder, SubsetReader};
+use super::split_tokens::SplitTokens;
 use super::train::labelled;
 use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter, Unit};
 use crate::app::format::{count, counted, noun};
 use crate::app::user_error::UserError;
-use crate::model::annotations::RegionSet;
-use crate::model::data::token_cache::TokenCache;
 use crate::model::data::{Dataset, Split};
 use crate::model::explain::evaluation::answer::Answer;
 use crate::model::explain::evaluation::evaluator::Evaluator;
@@ -31,9 +29,6 @@ use crate::model::reading::Reading;
 const BATCH: usize = 32;
 /// Images of a batch whose tokens are also removed, which takes hundreds of times as long.
 const REMOVED_BATCH: usize = 4;
-
-/// Tokens of an [`EvalSplit`]: the cache, the index of every image in it, the images' regions, and the key of their reader.
-type SplitTokens = (TokenCache, Vec<usize>, RegionSet, Arc<str>);
 
 /// The images that probes are evaluated on: one split of a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,6 +99,9 @@ pub struct EvalRequest {
     /// Modes of removal curves to compute for every image.
     #[serde(default)]
     pub removals: Vec<Mode>,
+    /// Further probes, whose evaluations are looked up and not computed: those that are not known have no answer.
+    #[serde(default)]
+    pub stored: Vec<EvalProbe>,
 }
 
 /// A probe, the backbone whose tokens it reads, and an intervention.
@@ -126,43 +124,81 @@ pub struct EvalAnswer {
     pub result: Result<Arc<Evaluation>, UserError>,
 }
 
-/// Evaluates every subject, and reports each as soon as it is done.
+/// Evaluates every subject, or looks it up, and reports each as soon as it is done.
 pub fn run(
     engine: &mut Engine,
     spec: &EvalRequest,
     reporter: &mut dyn Reporter,
     tell: &mut dyn FnMut(EvalAnswer) -> anyhow::Result<()>,
 ) -> Result<(), JobError> {
-    let mut known: Option<(BackboneId, SplitTokens)> = None;
+    let (mut tokens, request) = (None, known_evaluations::request(spec));
+    let request = (spec, request.as_deref());
+    let mut answer = |subject: &EvalProbe, result| tell(EvalAnswer { subject: subject.clone(), result });
+    for subject in &spec.stored {
+        reporter.cancel().check()?;
+        match known(engine, request, subject, &mut tokens, reporter) {
+            Ok(Some(known)) => answer(subject, Ok(known))?,
+            // Why it cannot be looked up is told once it is evaluated.
+            Ok(None) | Err(JobError::Failed(_)) => {}
+            Err(JobError::Cancelled) => return Err(JobError::Cancelled),
+        }
+    }
     for (at, subject) in spec.subjects.iter().enumerate() {
         reporter.cancel().check()?;
-        let known = match &known {
-            Some((backbone, known)) if *backbone == subject.backbone => known,
-            _ => {
-                engine.reopen(subject.backbone, reporter)?;
-                let key = engine.backbone(subject.backbone)?.key.clone();
-                let (tokens, places) = tokens(engine, &spec.part, subject.backbone, reporter)?;
-                let regions = regions(engine, spec, subject.backbone, (&tokens, &places), reporter)?;
-                &known.insert((subject.backbone, (tokens, places, regions, key))).1
-            }
-        };
-        let result = JobError::answer(ask(engine, spec, at, known, reporter))?;
-        tell(EvalAnswer { subject: subject.clone(), result })?;
+        if let Some(known) = known(engine, request, subject, &mut tokens, reporter)? {
+            answer(subject, Ok(known))?;
+            continue;
+        }
+        let tokens = of_backbone(&mut tokens, engine, spec, subject.backbone, reporter)?;
+        tokens.complete(engine, spec, reporter)?;
+        let result = JobError::answer(ask(engine, request, at, tokens, reporter))?;
+        answer(subject, result)?;
     }
     Ok(())
+}
+
+/// The evaluation of a probe, if it is known from before; without a file of it, neither tokens nor regions are looked at.
+fn known(
+    engine: &mut Engine,
+    request: (&EvalRequest, Option<&str>),
+    subject: &EvalProbe,
+    tokens: &mut Option<SplitTokens>,
+    reporter: &mut dyn Reporter,
+) -> Result<Option<Arc<Evaluation>>, JobError> {
+    let file = known_evaluations::file(engine, request, subject).filter(|file| file.exists());
+    let Some(file) = file else { return Ok(None) };
+    let tokens = of_backbone(tokens, engine, request.0, subject.backbone, reporter)?;
+    tokens.known(engine, request.0, &file, reporter)
+}
+
+/// The tokens through a backbone; those through another are dropped.
+fn of_backbone<'a>(
+    tokens: &'a mut Option<SplitTokens>,
+    engine: &mut Engine,
+    spec: &EvalRequest,
+    backbone: BackboneId,
+    reporter: &mut dyn Reporter,
+) -> Result<&'a mut SplitTokens, JobError> {
+    let found = match tokens.take().filter(|tokens| tokens.backbone == backbone) {
+        Some(found) => found,
+        None => SplitTokens::find(engine, spec, backbone, reporter)?,
+    };
+    Ok(tokens.insert(found))
 }
 
 /// Evaluates one probe on all images.
 fn ask(
     engine: &mut Engine,
-    spec: &EvalRequest,
+    (spec, request): (&EvalRequest, Option<&str>),
     at: usize,
-    (tokens, places, regions, key): &SplitTokens,
+    split: &SplitTokens,
     reporter: &mut dyn Reporter,
 ) -> Result<Evaluation, JobError> {
     let EvalProbe { probe, backbone, change } = spec.subjects[at].clone();
-    // A copy: the probe may be closed while it is asked.
+    let (SplitTokens { places, key, .. }, (tokens, regions)) = (split, split.loaded());
+    // A copy: the probe may be closed, or be opened anew from another file, while it is asked.
     let loaded = engine.probe(probe)?.clone();
+    let file = known_evaluations::file(engine, (spec, request), &spec.subjects[at]);
     let (name, probe) = (loaded.name(), loaded.probe);
     let nulls = NullBands::new(spec.settings.null_draws, spec.settings.seed);
     // Of every image, its index in the whole dataset, wherever its tokens lie.
@@ -190,6 +226,7 @@ fn ask(
     let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());
     evaluation.change =
         Reading { change, tokens: changes, ..Reading::default() }.changes().unwrap_or_default();
+    split.keep(file, &evaluation, reporter);
     Ok(evaluation)
 }
 
@@ -263,60 +300,4 @@ fn answers(
 /// Images between two pauses.
 fn batch(evaluator: &Evaluator<'_>) -> usize {
     if evaluator.removes().is_some() { REMOVED_BATCH } else { BATCH }
-}
-
-/// Tokens of the images through a backbone: from the cache of the whole dataset if there is one, else of this split alone, extracted
-/// now.
-fn tokens(
-    engine: &mut Engine,
-    part: &EvalSplit,
-    backbone: BackboneId,
-    reporter: &mut dyn Reporter,
-) -> Result<(TokenCache, Vec<usize>), JobError> {
-    let (backbone, device, token_spec) = engine.taker(backbone)?;
-    let root = (engine.env.tokens)().ok_or_else(|| {
-        UserError::new("This user has no home folder to cache tokens in")
-            .remedy("Set the environment variable SSMPROBE_CACHE to a folder")
-    })?;
-    let tokens = TokenSettings { cache: Some(root), token_spec, ..TokenSettings::default() };
-    reporter.progress("Looking for tokens", 0, None, Unit::Items);
-    let plan = Plan::new(ExtractOptions::new(backbone, tokens), &part.dataset)?;
-    if plan.complete() {
-        let cache = take(engine, (&plan, &part.dataset, &device), reporter)?;
-        return Ok((cache, part.samples.clone()));
-    }
-    let samples = part.samples.iter().map(|at| part.dataset.samples[*at].clone()).collect();
-    let own = Dataset { samples, ..(*part.dataset).clone() };
-    let plan = plan.for_dataset(&own)?;
-    let cache = take(engine, (&plan, &own, &device), reporter)?;
-    Ok((cache, (0..part.samples.len()).collect()))
-}
-
-/// Regions of the images whose tokens these are.
-fn regions(
-    engine: &mut Engine,
-    spec: &EvalRequest,
-    backbone: BackboneId,
-    (tokens, places): (&TokenCache, &[usize]),
-    reporter: &mut dyn Reporter,
-) -> Result<RegionSet, JobError> {
-    let preprocessor = engine.backbone(backbone)?.reader.preprocessor.clone();
-    let read = |(sample, place): (&usize, &usize)| tokens.readable(*place).then_some(*sample);
-    let samples: Vec<Option<usize>> = spec.part.samples.iter().zip(places).map(read).collect();
-    let images = (&*spec.part.dataset, &samples[..]);
-    of_samples(engine, &spec.regions, images, &preprocessor, tokens.grid(), reporter)
-}
-
-/// Extracts the tokens of a plan; images that cannot be read are counted.
-fn take(
-    engine: &mut Engine,
-    (plan, dataset, device): (&Plan, &Dataset, &Device),
-    reporter: &mut dyn Reporter,
-) -> Result<TokenCache, JobError> {
-    let Extracted { cache, unreadable, .. } = extract::run(engine, plan, (dataset, device), reporter)?;
-    if unreadable > 0 {
-        let images = counted(unreadable, "image", "images");
-        reporter.warn(format!("left out as unreadable: {images} of {}", dataset.name));
-    }
-    Ok(cache)
 }

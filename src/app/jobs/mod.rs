@@ -4,6 +4,7 @@
 //! exactly one `Finished`, `Failed` or `Cancelled`. Only plain host data crosses, which serde can
 //! serialise: no tensor, no lock, no open file. Paths are those of the machine that computes.
 
+mod answer_file;
 pub mod detached;
 pub mod engine;
 pub mod eval;
@@ -17,6 +18,7 @@ pub mod history;
 mod ids;
 pub mod info;
 pub mod inspect;
+pub mod known_evaluations;
 pub mod open;
 mod options;
 pub mod part;
@@ -31,6 +33,7 @@ mod reporter;
 pub mod result_file;
 pub mod run_metrics;
 pub mod similarity;
+mod split_tokens;
 pub mod stability;
 pub mod tasks;
 mod token_memory;

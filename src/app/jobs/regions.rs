@@ -59,7 +59,7 @@ impl RegionSource {
     }
 }
 
-/// The regions of samples of a dataset, and warnings of what is missing or broken; none of a sample that is not there.
+/// The regions of samples of a dataset; none of a sample that is not there. The caller gives the warnings of what is missing or broken.
 pub fn of_samples(
     engine: &mut Engine,
     from: &RegionSource,
@@ -85,6 +85,5 @@ pub fn of_samples(
         reporter.progress("Reading regions", set.of.len() as u64, Some(files.len() as u64), Unit::Items);
         reporter.pause(engine)?;
     }
-    set.warnings(*from != RegionSource::Dataset).into_iter().for_each(|warning| reporter.warn(warning));
     Ok(set)
 }

@@ -36,6 +36,8 @@ pub struct Evaluations {
     abandoned: Vec<Key>,
     /// An evaluation to start once everything is open: of the shown columns (`false`), or of all probes (`true`).
     deferred: Option<bool>,
+    /// Whether the evaluations known from before are to be looked up once everything is open.
+    pub(super) is_restored: bool,
     /// What a control that is dragged has reached: it is not evaluated before the control is let go.
     pub(super) sliding: Option<(ProbeId, Intervention)>,
     /// Incremented at every change, so that derived values can be cached.
@@ -132,9 +134,27 @@ impl State {
         self.library.datasets.get(&dataset)?.images.get(at).copied()
     }
 
-    /// Starts the deferred evaluation, or defers it again while something is being opened.
+    /// Starts the deferred evaluation, or defers it again while something is being opened; looks up what was known in a restored workspace.
     pub(super) fn evaluate_waiting(&mut self) -> Vec<Request> {
-        self.evaluations.deferred.take().map_or_else(Vec::new, |all| self.evaluate_probes(all))
+        if let Some(all) = self.evaluations.deferred.take() {
+            return self.evaluate_probes(all);
+        }
+        if self.library.is_opening() || !std::mem::take(&mut self.evaluations.is_restored) {
+            return Vec::new();
+        }
+        let stored = self.eval_probes(self.readings(true));
+        self.request_evaluation("Looking for evaluations of", Vec::new(), stored, Vec::new())
+    }
+
+    /// The [`shown_readings`](Self::shown_readings); if `all`, also all other probes as trained.
+    fn readings(&self, all: bool) -> Vec<(ProbeId, Intervention)> {
+        let mut wanted = self.shown_readings();
+        for probe in self.library.probes.keys().filter(|_| all) {
+            if !wanted.iter().any(|(known, change)| known == probe && *change == Intervention::None) {
+                wanted.push((*probe, Intervention::None));
+            }
+        }
+        wanted
     }
 
     /// The probes and interventions of the columns, each pair once.
@@ -163,15 +183,7 @@ impl State {
             return Vec::new();
         }
         self.evaluations.abandoned.clear();
-        let mut wanted = self.shown_readings();
-        if all {
-            for probe in self.library.probes.keys() {
-                if !wanted.iter().any(|(known, change)| known == probe && *change == Intervention::None) {
-                    wanted.push((*probe, Intervention::None));
-                }
-            }
-        }
-        self.start_evaluation(wanted, Vec::new())
+        self.start_evaluation(self.readings(all), Vec::new())
     }
 
     /// Evaluates columns with an intervention whose probe was evaluated without one, so that the change of the accuracy shows
@@ -203,13 +215,10 @@ impl State {
         wanted: Vec<(ProbeId, Intervention)>,
         removals: Vec<Mode>,
     ) -> Vec<Request> {
-        let Some((dataset, part)) = self.dataset() else { return Vec::new() };
-        let part = part.clone();
-        let subjects =
-            wanted.into_iter().filter_map(|(probe, change)| self.library.eval_probe(probe, change));
-        let mut subjects: Vec<EvalProbe> = subjects.collect();
-        // Grouped by backbone, so that its tokens are looked up once.
-        subjects.sort_by_key(|subject| subject.backbone);
+        if self.dataset().is_none() {
+            return Vec::new();
+        }
+        let subjects = self.eval_probes(wanted);
         if subjects.is_empty() {
             self.evaluations.error = Some(
                 UserError::new("No probe can be evaluated")
@@ -217,18 +226,45 @@ impl State {
             );
             return Vec::new();
         }
-        let probes = counted(subjects.len(), "probe", "probes");
-        let title = format!("Evaluating {probes} on {}", part.asked.dataset);
+        self.request_evaluation("Evaluating", subjects, Vec::new(), removals)
+    }
+
+    /// Those of these readings that an open backbone fits, grouped by backbone, so that its tokens are looked up once.
+    fn eval_probes(&self, wanted: Vec<(ProbeId, Intervention)>) -> Vec<EvalProbe> {
+        let subjects =
+            wanted.into_iter().filter_map(|(probe, change)| self.library.eval_probe(probe, change));
+        let mut subjects: Vec<EvalProbe> = subjects.collect();
+        subjects.sort_by_key(|subject| subject.backbone);
+        subjects
+    }
+
+    /// Requests, in place of the evaluation under way, to evaluate `subjects` with removal curves in these modes, and to look up `stored`.
+    fn request_evaluation(
+        &mut self,
+        verb: &str,
+        subjects: Vec<EvalProbe>,
+        stored: Vec<EvalProbe>,
+        removals: Vec<Mode>,
+    ) -> Vec<Request> {
+        let Some((dataset, part)) = self.dataset() else { return Vec::new() };
+        let part = part.clone();
+        let all = || subjects.iter().chain(&stored);
+        if all().next().is_none() {
+            return Vec::new();
+        }
+        let probes = counted(all().count(), "probe", "probes");
+        let title = format!("{verb} {probes} on {}", part.asked.dataset);
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Evaluate, title);
         let with_key = |subject: &EvalProbe| {
             let key = self.evaluation_key(dataset, subject.probe, subject.change.clone())?;
             Some((subject.clone(), key))
         };
-        self.evaluations.requested = subjects.iter().filter_map(with_key).collect();
+        self.evaluations.requested = all().filter_map(with_key).collect();
         self.evaluations.error = None;
+        self.evaluations.is_restored = false;
         let older = self.evaluations.job.replace(job);
-        let request = EvalRequest { part, subjects, settings: self.explain, regions, removals };
+        let request = EvalRequest { part, subjects, settings: self.explain, regions, removals, stored };
         self.compute_instead(older, job, Compute::Evaluate(request))
     }
 

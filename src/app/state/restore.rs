@@ -145,6 +145,7 @@ impl State {
         }
         self.evaluations.dataset = workspace.dataset.filter(|id| self.library.datasets.contains_key(id));
         if let Some(id) = self.evaluations.dataset {
+            self.evaluations.is_restored = true;
             self.gallery_filter = GalleryFilter::new(Scope::Dataset(id));
         }
         let probes: Vec<_> = self.library.probes.keys().copied().collect();

@@ -20,10 +20,7 @@ pub fn keep_kernels(folder: Option<&Path>) {
     {
         config.compilation.cache = folder.is_some();
         // And per build: a compiled kernel is looked up by its name, even if its source has changed since.
-        let built = std::env::current_exe().and_then(|program| program.metadata()?.modified());
-        let since_epoch = built.ok().and_then(|built| built.duration_since(std::time::UNIX_EPOCH).ok());
-        config.environment.name +=
-            &since_epoch.map_or_else(String::new, |time| format!("-{}", time.as_secs()));
+        config.environment.name = crate::model::io::process::build().unwrap_or(config.environment.name);
     }
     CubeClRuntimeConfig::try_set(config);
 }

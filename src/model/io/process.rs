@@ -1,6 +1,7 @@
 //! The identity of a process among all machines that share a file system, and whether it still lives.
 
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +81,14 @@ impl ProcessId {
             _ => Liveness::Alive,
         }
     }
+}
+
+/// This build of the program: its version, and when its file was written. `None` if the system does not tell, as of a file that was
+/// replaced since the program started.
+pub fn build() -> Option<String> {
+    let written = std::env::current_exe().and_then(|program| program.metadata()?.modified()).ok()?;
+    let since_epoch = written.duration_since(UNIX_EPOCH).ok()?;
+    Some(format!("{}-{}", env!("CARGO_PKG_VERSION"), since_epoch.as_secs()))
 }
 
 /// The name of this machine; empty if unknown.

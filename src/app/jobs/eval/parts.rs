@@ -1,22 +1,16 @@
 //! Evaluations divided into parts of the images: every part stores the answers for its images in one file per probe.
 //! Joining adds the answers image by image, in the order of an undivided evaluation, so that all sums are equal to the
 //! bit.
-//!
-//! ```text
-//! digest   SHA-256 of the body, 32 bytes
-//! body     CBOR: digest of the question, and the answers so far
-//! ```
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::EvalFlags;
 use crate::app::format::counted;
+use crate::app::jobs::answer_file;
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::evaluate::{Asking, ask_some, ask_to};
 use crate::app::jobs::part::{Part, part_folder};
@@ -24,14 +18,12 @@ use crate::app::jobs::{JobError, Reporter};
 use crate::model::explain::evaluation::EvalSet;
 use crate::model::explain::evaluation::answer::Answer;
 use crate::model::explain::evaluation::evaluator::Evaluator;
-use crate::model::io::{atomic_file, sha256};
+use crate::model::io::sha256;
 
 /// Upper bound on the size of such a file in bytes.
 const MAX_BYTES: u64 = 1 << 36;
 /// Interval between writes of the answers; they are also written when done or cancelled.
 const SAVE_INTERVAL: Duration = Duration::from_mins(5);
-/// Size of the digest in bytes.
-const DIGEST: usize = 32;
 
 /// The stored answers of one probe for a part of the images.
 pub(super) struct PartFile {
@@ -39,13 +31,6 @@ pub(super) struct PartFile {
     /// [`question_digest`] of what the probe is evaluated on.
     question: String,
     images: Range<usize>,
-}
-
-/// The body of the file; `A` is a slice for writing and a vector for reading.
-#[derive(Serialize, Deserialize)]
-struct Body<A> {
-    asked: String,
-    answers: A,
 }
 
 /// SHA-256 of everything the answers depend on: the version, the probe's file, the tokens, the images and the flags.
@@ -126,32 +111,17 @@ impl PartFile {
 
     /// The answers stored so far.
     fn read(&self) -> anyhow::Result<Vec<Option<Answer>>> {
-        let shown = self.path.display();
-        let bytes =
-            atomic_file::read(&self.path, MAX_BYTES).with_context(|| format!("{shown}: cannot be read"))?;
-        let Some((digest, body)) = bytes.split_at_checked(DIGEST) else {
-            bail!("{shown}: has {} bytes, expected more than {DIGEST}", bytes.len());
-        };
-        if Sha256::digest(body).as_slice() != digest {
-            bail!("{shown}: is damaged: its digest does not match its contents");
-        }
-        let body: Body<Vec<Option<Answer>>> =
-            ciborium::from_reader(body).with_context(|| format!("{shown}: contains no answers"))?;
-        if body.asked != self.question || body.answers.len() > self.images.len() {
+        let (asked, answers): (_, Vec<Option<Answer>>) = answer_file::read(&self.path, MAX_BYTES)?;
+        if asked != self.question || answers.len() > self.images.len() {
+            let shown = self.path.display();
             bail!("{shown}: is from another evaluation, with a different probe, dataset or flag");
         }
-        Ok(body.answers)
+        Ok(answers)
     }
 
     /// Writes all answers so far.
     fn write(&self, answers: &[Option<Answer>]) -> anyhow::Result<()> {
-        let mut bytes = vec![0; DIGEST];
-        ciborium::into_writer(&Body { asked: self.question.clone(), answers }, &mut bytes)?;
-        let digest = Sha256::digest(&bytes[DIGEST..]);
-        bytes[..DIGEST].copy_from_slice(&digest);
-        let folder = self.path.parent().unwrap_or(&self.path);
-        let written = atomic_file::make_folder(folder).and_then(|()| atomic_file::write(&self.path, &bytes));
-        written.with_context(|| format!("{}: cannot be written", self.path.display()))
+        answer_file::write(&self.path, &self.question, answers)
     }
 }
 

@@ -33,7 +33,7 @@ pub use cache::TokenCache;
 pub use cache_scan::{CacheScan, Damage};
 pub use error::CacheError;
 use error::io_error;
-pub use record::image_digests;
+pub use record::{image_digests, tokens_digest};
 pub use token_source::{Batches, LayerRows, Rows, TokenSource, TokenSourceError, round};
 pub use verify::Verified;
 pub use writer::{Writer, fits};
@@ -228,6 +228,14 @@ mod tests {
             writer.push(digest.map(|_| tokens(image)), digest.map(str::to_owned)).unwrap();
         }
         writer.finish().unwrap();
+        let digest = |root: &Path| tokens_digest(root, &source, 3);
+        let known = digest(root.path()).expect("all are on record");
+        let other = tempfile::tempdir().unwrap();
+        let mut writer = Writer::open(other.path(), source.clone(), 3).unwrap();
+        assert_eq!(digest(other.path()), None);
+        push(&mut writer, 0..3, Some("a"));
+        writer.finish().unwrap();
+        assert_ne!(digest(other.path()).expect("all are on record"), known, "other tokens");
         let scan = CacheScan::open(root.path(), &source, Some(3)).unwrap();
         assert!((0..3).all(|image| scan.knows(image)));
         for (image, now, changed) in [

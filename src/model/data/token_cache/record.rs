@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{CacheError, SHARD, TokenKey, count, write_atomically};
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, sha256};
 
 /// Longest record that is read, in bytes.
 const MAX_RECORD_BYTES: u64 = 1 << 16;
@@ -34,13 +34,24 @@ pub(super) fn path(folder: &Path, index: usize) -> PathBuf {
 /// SHA-256 of the file (or Parquet row) of each of the `images` of the cache for `source` under `root`; `None` where
 /// none is on record.
 pub fn image_digests(root: &Path, source: &TokenKey, images: usize) -> Vec<Option<String>> {
-    let (key, shards) = (source.key(), images.div_ceil(SHARD));
-    let of_shard = |index| {
-        let count = count(images, index);
-        let record = Record::read(&root.join(&key), &key, index, count).ok().flatten();
-        record.and_then(|record| record.images).unwrap_or_else(|| vec![None; count])
+    let of_shard = |(index, record): (usize, Option<Record>)| {
+        record.and_then(|record| record.images).unwrap_or_else(|| vec![None; count(images, index)])
     };
-    (0..shards).into_par_iter().flat_map_iter(of_shard).collect()
+    records(root, source, images).into_iter().enumerate().flat_map(of_shard).collect()
+}
+
+/// Identifies the tokens of the `images` of the cache for `source` under `root`, whatever they were computed from: SHA-256 of the
+/// digests of all its shards. `None` if one has no record.
+pub fn tokens_digest(root: &Path, source: &TokenKey, images: usize) -> Option<String> {
+    let digests = records(root, source, images).into_iter().map(|record| Some(record?.sha256));
+    Some(sha256::of_bytes(digests.collect::<Option<String>>()?.as_bytes()))
+}
+
+/// The records of all shards, `None` for one without.
+fn records(root: &Path, source: &TokenKey, images: usize) -> Vec<Option<Record>> {
+    let (key, shards) = (source.key(), images.div_ceil(SHARD));
+    let of_shard = |index| Record::read(&root.join(&key), &key, index, count(images, index)).ok().flatten();
+    (0..shards).into_par_iter().map(of_shard).collect()
 }
 
 impl Record {

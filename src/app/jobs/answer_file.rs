@@ -1,0 +1,51 @@
+//! Answers in a file that tells to what question they are, and whether it is damaged:
+//!
+//! ```text
+//! digest   SHA-256 of the body, 32 bytes
+//! body     CBOR: digest of the question, and the answers
+//! ```
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::model::io::atomic_file;
+
+/// Size of the digest in bytes.
+const DIGEST: usize = 32;
+
+/// The body of the file; borrowed for writing.
+#[derive(Serialize, Deserialize)]
+struct Body<Q, A> {
+    asked: Q,
+    answers: A,
+}
+
+/// The digest of the question, and the answers, in a file of at most `max_bytes`.
+pub(super) fn read<A: DeserializeOwned>(path: &Path, max_bytes: u64) -> anyhow::Result<(String, A)> {
+    let shown = path.display();
+    let bytes = atomic_file::read(path, max_bytes).with_context(|| format!("{shown}: cannot be read"))?;
+    let Some((digest, body)) = bytes.split_at_checked(DIGEST) else {
+        bail!("{shown}: has {} bytes, expected more than {DIGEST}", bytes.len());
+    };
+    if Sha256::digest(body).as_slice() != digest {
+        bail!("{shown}: is damaged: its digest does not match its contents");
+    }
+    let body: Body<String, A> =
+        ciborium::from_reader(body).with_context(|| format!("{shown}: contains no answers"))?;
+    Ok((body.asked, body.answers))
+}
+
+/// Writes answers to the question with the digest `asked`; creates the folder.
+pub(super) fn write<A: Serialize + ?Sized>(path: &Path, asked: &str, answers: &A) -> anyhow::Result<()> {
+    let mut bytes = vec![0; DIGEST];
+    ciborium::into_writer(&Body { asked, answers }, &mut bytes)?;
+    let digest = Sha256::digest(&bytes[DIGEST..]);
+    bytes[..DIGEST].copy_from_slice(&digest);
+    let folder = path.parent().unwrap_or(path);
+    let written = atomic_file::make_folder(folder).and_then(|()| atomic_file::write(path, &bytes));
+    written.with_context(|| format!("{}: cannot be written", path.display()))
+}

@@ -1,0 +1,206 @@
+//! Evaluations that are known from before: the same ones without being computed, and only where all that decides their numbers is the
+//! same.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use ssmprobe::app::jobs::evaluate::{EvalProbe, EvalRequest, EvalSplit};
+use ssmprobe::app::jobs::known_evaluations::clear;
+use ssmprobe::app::jobs::regions::RegionSource;
+use ssmprobe::app::jobs::{Compute, Event, ExplainSettings, JobId, ProbeId, Request};
+use ssmprobe::app::state::State;
+use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::settings::Settings;
+use ssmprobe::app::state::workspace::Workspace;
+use ssmprobe::app::worker::WorkerEnv;
+use ssmprobe::model::data;
+use ssmprobe::model::explain::evaluation::Evaluation;
+use ssmprobe::model::explain::evaluation::vectors::{KeptVectors, VectorKind};
+use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::removal::Mode;
+use ssmprobe::model::hand_order::HandOrder;
+use tempfile::TempDir;
+
+use crate::evaluation::{answers, dataset, open_dataset_with, subject};
+use crate::run::fixture;
+use crate::worker::{DRAWS, Desk, settle};
+
+/// Whether anything was extracted or evaluated.
+fn is_computed(events: &[Event]) -> bool {
+    let begins = |what: &str| ["Extracting", "Evaluating"].iter().any(|begin| what.starts_with(begin));
+    events.iter().any(|event| matches!(event, Event::Progress(_, progress) if begins(&progress.what)))
+}
+
+/// Evaluates the one probe of a request: whether it was computed, and the evaluation to the last bit.
+fn evaluate(desk: &mut Desk, request: &EvalRequest) -> (bool, String) {
+    let events = desk.job(Request::Compute(JobId(90), Compute::Evaluate(request.clone())));
+    let [answer] = answers(&events)[..] else { panic!("{events:?}") };
+    (is_computed(&events), text(answer.result.as_ref().expect("an evaluation")))
+}
+
+/// All fields, NaN and infinities included; a copy has no means yet.
+fn text(evaluation: &Evaluation) -> String {
+    format!("{:?}", evaluation.clone())
+}
+
+/// The only evaluation that is stored below the folder of token caches.
+fn stored(tokens: &Path) -> PathBuf {
+    let mut files = fs::read_dir(tokens.join("evaluations")).expect("a folder");
+    let file = files.next().expect("a file").expect("read");
+    assert!(files.next().is_none());
+    file.path()
+}
+
+/// Repaints the mask of an image.
+fn mask(folder: &Path, name: &str, white: u32) {
+    let path = folder.join("masks/val").join(name);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    let paint = |x, _| image::Luma([if x < white { 255_u8 } else { 0 }]);
+    image::ImageBuffer::from_fn(48, 48, paint).save(path).expect("a mask");
+}
+
+#[test]
+fn an_evaluation_is_read_only_where_all_that_decides_its_numbers_is_the_same() {
+    static TOKENS: LazyLock<TempDir> = LazyLock::new(|| TempDir::new().expect("a folder"));
+    let env = WorkerEnv { tokens: || Some(TOKENS.path().to_owned()), ..WorkerEnv::default() };
+    let folder = dataset(2);
+    mask(folder.path(), "crane/00.png", 24);
+    let (mut desk, part, request) = open_dataset_with(env, folder.path());
+    let Request::Compute(_, Compute::Evaluate(request)) = request else { panic!("{request:?}") };
+    let path = folder.path().join("probe.safetensors");
+    let open = |desk: &mut Desk, file: &str| {
+        fs::copy(fixture("probes").join(file), &path).expect("copied");
+        let path = path.clone();
+        desk.job(Request::Compute(JobId(80), Compute::OpenProbe { entry: ProbeId(3), path }));
+    };
+    open(&mut desk, "sinkhorn.safetensors");
+    let request = EvalRequest { subjects: vec![subject(3)], ..request };
+    let first = evaluate(&mut desk, &request).1;
+    assert_eq!(evaluate(&mut desk, &request), (false, first.clone()));
+
+    let change =
+        |change| EvalRequest { subjects: vec![EvalProbe { change, ..subject(3) }], ..request.clone() };
+    let settings = |settings| EvalRequest { settings, ..request.clone() };
+    let other_part = |edit: &dyn Fn(&mut data::Dataset)| {
+        let mut dataset = (*part.dataset).clone();
+        edit(&mut dataset);
+        EvalRequest { part: Arc::new(EvalSplit::new(dataset, Some(part.split))), ..request.clone() }
+    };
+    let order = HandOrder::new((0..16).rev().collect::<Vec<_>>()).expect("an order");
+    let others = [
+        change(Intervention::Scrambled(0)),
+        change(Intervention::Scrambled(1)),
+        change(Intervention::Order(order)),
+        settings(ExplainSettings { seed: 1, ..request.settings }),
+        settings(ExplainSettings { null_draws: DRAWS + 1, ..request.settings }),
+        EvalRequest { regions: RegionSource::Nowhere, ..request.clone() },
+        EvalRequest { removals: vec![Mode::Frozen], ..request.clone() },
+        EvalRequest { removals: vec![Mode::Pixels], ..request.clone() },
+        other_part(&|dataset| dataset.classes[2] = "owl".into()),
+        other_part(&|dataset| dataset.samples.last_mut().expect("one").class = 0),
+        other_part(&|dataset| drop(dataset.samples.pop())),
+        EvalRequest {
+            part: Arc::new(EvalSplit::new((*part.dataset).clone(), Some(data::Split::Train))),
+            ..request.clone()
+        },
+    ];
+    for (at, other) in others.iter().enumerate() {
+        let (is_computed, found) = evaluate(&mut desk, other);
+        assert!(is_computed && found != first, "request {at}");
+        assert_eq!(evaluate(&mut desk, other), (false, found), "request {at}");
+    }
+    assert_eq!(evaluate(&mut desk, &request), (false, first.clone()), "it is not replaced");
+
+    // What changes in place: a mask, the probe's file, and the time of an image.
+    assert!(clear(TOKENS.path()) > 0 && evaluate(&mut desk, &request) == (true, first.clone()));
+    mask(folder.path(), "crane/00.png", 40);
+    let (is_computed, repainted) = evaluate(&mut desk, &request);
+    assert!(is_computed && repainted != first);
+    assert_eq!(evaluate(&mut desk, &request), (false, repainted.clone()));
+    open(&mut desk, "softsort.safetensors");
+    let (is_computed, found) = evaluate(&mut desk, &request);
+    assert!(is_computed && found != repainted);
+    open(&mut desk, "sinkhorn.safetensors");
+    assert_eq!(evaluate(&mut desk, &request), (false, repainted.clone()));
+    let image = folder.path().join("val/crane/01.png");
+    File::open(&image)
+        .and_then(|file| file.set_modified(SystemTime::now() - Duration::from_hours(1)))
+        .expect("set");
+    assert_eq!(evaluate(&mut desk, &request), (true, repainted.clone()), "it may be another image");
+
+    // A file that is damaged, another's, or one that cannot be written.
+    clear(TOKENS.path());
+    evaluate(&mut desk, &request);
+    let file = stored(TOKENS.path());
+    let mut bytes = fs::read(&file).expect("a file");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, &bytes).expect("damaged");
+    assert_eq!(evaluate(&mut desk, &request), (true, repainted.clone()));
+    fs::remove_file(&file).expect("removed");
+    evaluate(&mut desk, &others[3]);
+    fs::rename(stored(TOKENS.path()), &file).expect("renamed");
+    assert_eq!(evaluate(&mut desk, &request), (true, repainted.clone()));
+    fs::remove_dir_all(TOKENS.path().join("evaluations")).expect("removed");
+    fs::write(TOKENS.path().join("evaluations"), "in the way").expect("a file");
+    let events = desk.job(Request::Compute(JobId(90), Compute::Evaluate(request)));
+    assert!(answers(&events)[0].result.is_ok());
+    let is_told =
+        |event: &Event| matches!(event, Event::Warning { text, .. } if text.contains("is not stored"));
+    assert!(events.iter().any(is_told), "{events:?}");
+}
+
+#[test]
+fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself() {
+    static TOKENS: LazyLock<TempDir> = LazyLock::new(|| TempDir::new().expect("a folder"));
+    let env = || WorkerEnv { tokens: || Some(TOKENS.path().to_owned()), ..WorkerEnv::default() };
+    let state = || State::new(Settings { device: "cpu".into(), ..Settings::default() });
+    let folder = dataset(2);
+    let (mut desk, mut before) = (Desk::new(env()), state());
+    let mut does = |state: &mut State, command: Command| {
+        desk.send_all(state.dispatch(command));
+        settle(&mut desk, state)
+    };
+    let probes = ["sinkhorn", "gap"].map(|name| fixture("probes").join(format!("{name}.safetensors")));
+    let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
+    does(&mut before, Command::SetExplainSettings(settings));
+    does(&mut before, Command::OpenBackbone(fixture("backbone").display().to_string()));
+    does(&mut before, Command::OpenProbes(probes.to_vec()));
+    does(&mut before, Command::OpenDataset(folder.path().to_owned(), None));
+    let probe = before.library.probe_at(&probes[0]).expect("open");
+    let order = HandOrder::new((0..16).rev().collect::<Vec<_>>()).expect("an order");
+    for change in [Intervention::Order(order), Intervention::Scrambled(1)] {
+        does(&mut before, Command::AddColumn { probe, image: None, change });
+    }
+    assert!(is_computed(&does(&mut before, Command::Evaluate { all: false })));
+    let shown = |state: &State| -> Vec<Option<String>> {
+        let of = |id| Some(text(state.evaluation_of(id)?.expect("an evaluation")));
+        state.columns.keys().map(|id| of(*id)).collect()
+    };
+    let known = shown(&before);
+    assert!(known.len() == 4 && known.iter().all(Option::is_some));
+    let scrambled = *before.columns.keys().last().expect("a column");
+    let evaluation = before.evaluation_of(scrambled).expect("evaluated").expect("an evaluation");
+    assert!(
+        matches!(evaluation.vectors[&VectorKind::Evidence], KeptVectors::Float16(_)),
+        "to compare images by"
+    );
+
+    let again = |edit: &dyn Fn(&mut Workspace)| {
+        let mut workspace = before.workspace(Value::Null);
+        edit(&mut workspace);
+        let (mut desk, mut state) = (Desk::new(env()), state());
+        desk.send_all(state.restore(workspace));
+        let events = settle(&mut desk, &mut state);
+        assert!(!is_computed(&events) && state.evaluations.job.is_none(), "{}", state.log_text());
+        shown(&state)
+    };
+    assert_eq!(again(&|_| {}), known);
+    // What was not evaluated is not begun, although the probe as trained was.
+    let found = again(&|workspace| workspace.columns[3].change = Intervention::Scrambled(2));
+    assert!(found[..3] == known[..3] && found[3].is_none());
+    assert!(again(&|workspace| workspace.explain.seed = 1).iter().all(Option::is_none));
+}
