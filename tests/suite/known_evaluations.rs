@@ -126,9 +126,8 @@ fn an_evaluation_is_read_only_where_all_that_decides_its_numbers_is_the_same() {
     open(&mut desk, "sinkhorn.safetensors");
     assert_eq!(evaluate(&mut desk, &request), (false, repainted.clone()));
     let image = folder.path().join("val/crane/01.png");
-    File::open(&image)
-        .and_then(|file| file.set_modified(SystemTime::now() - Duration::from_hours(1)))
-        .expect("set");
+    let earlier = SystemTime::now() - Duration::from_hours(1);
+    File::options().append(true).open(&image).and_then(|file| file.set_modified(earlier)).expect("set");
     assert_eq!(evaluate(&mut desk, &request), (true, repainted.clone()), "it may be another image");
 
     // A file that is damaged, another's, or one that cannot be written.

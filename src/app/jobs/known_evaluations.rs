@@ -100,9 +100,14 @@ fn question(path: &Path, [tokens, regions]: [&str; 2]) -> String {
 pub(super) fn read(path: &Path, digests: [&str; 2], images: &Arc<EvalSet>) -> Option<Evaluation> {
     let (asked, found): (_, Evaluation) = answer_file::read(path, MAX_BYTES).ok()?;
     let is_same = asked == question(path, digests) && found.asked == *images;
-    // It fails on a disk that can only be read, whose files are not removed here.
-    let _ = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
+    // It fails where nothing can be written, and so nothing is removed.
+    let _ = set_used(path, SystemTime::now());
     is_same.then(|| Evaluation { asked: images.clone(), ..found })
+}
+
+/// Sets when a file was used last. Opened to be written, without which Windows sets no time.
+fn set_used(path: &Path, time: SystemTime) -> io::Result<()> {
+    File::options().append(true).open(path)?.set_modified(time)
 }
 
 /// Writes an evaluation to its file, and removes others if all take more than [`MAX_BYTES`].
@@ -152,8 +157,7 @@ mod tests {
         let names = ["a.evaluation", "b.evaluation", "c.evaluation", "other"];
         for (age, name) in [2, 0, 1, 9].into_iter().zip(names) {
             atomic_file::write(&at(name), &[0; 10]).unwrap();
-            let used = SystemTime::now() - Duration::from_hours(age);
-            File::open(at(name)).unwrap().set_modified(used).unwrap();
+            set_used(&at(name), SystemTime::now() - Duration::from_hours(age)).unwrap();
         }
         assert_eq!(remove_oldest(folder.path(), 30), 0);
         assert!(names.iter().all(|name| at(name).exists()));

@@ -20,7 +20,9 @@ pub fn keep_kernels(folder: Option<&Path>) {
     {
         config.compilation.cache = folder.is_some();
         // And per build: a compiled kernel is looked up by its name, even if its source has changed since.
-        config.environment.name = crate::model::io::process::build().unwrap_or(config.environment.name);
+        if let Some(build) = crate::model::io::process::build() {
+            config.environment.name = build;
+        }
     }
     CubeClRuntimeConfig::try_set(config);
 }
