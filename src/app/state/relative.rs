@@ -7,16 +7,18 @@ const MIN_SHARED: usize = 2;
 
 /// The relative path from `folder` to `path`, both absolute; `path` itself if they share less than [`MIN_SHARED`].
 pub(super) fn to(folder: &Path, path: &Path) -> PathBuf {
-    if let Ok(below) = path.strip_prefix(folder) {
+    // A path from the command line may hold `..`, which is one step up less, not one more.
+    let [folder, resolved] = [folder, path].map(|path| joined(Path::new(""), path));
+    if let Ok(below) = resolved.strip_prefix(&folder) {
         return below.to_owned();
     }
-    let shared = folder.components().zip(path.components()).take_while(|(a, b)| a == b).count();
+    let shared = folder.components().zip(resolved.components()).take_while(|(a, b)| a == b).count();
     let names = |part: &Component<'_>| matches!(part, Component::Normal(_));
     if folder.components().take(shared).filter(names).count() < MIN_SHARED {
         return path.to_owned();
     }
     let up = folder.components().skip(shared).map(|_| Component::ParentDir);
-    up.chain(path.components().skip(shared)).collect()
+    up.chain(resolved.components().skip(shared)).collect()
 }
 
 /// Joins a relative path to `folder`, resolving `.` and `..` by the names alone.
@@ -48,9 +50,11 @@ mod tests {
         ] {
             let relative = to(folder, Path::new(path));
             assert_eq!(relative, Path::new(expected));
+            assert_eq!(to(Path::new("/home/ann/project/drafts/../paper"), Path::new(path)), relative);
             let found = if relative.is_absolute() { relative } else { joined(folder, &relative) };
             assert_eq!(found, Path::new(path));
         }
+        assert_eq!(to(folder, Path::new("/home/ann/project/../project/paper/b.png")), Path::new("b.png"));
         assert_eq!(joined(Path::new(""), Path::new("../b")), Path::new("../b"));
     }
 }
