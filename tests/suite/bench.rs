@@ -1,6 +1,7 @@
 //! `ssmprobe bench` from the command line, in tiny sizes: names, units and signs of its figures are checked, not times.
 
 use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
 use std::process::Command;
 
 use serde_json::Value;
@@ -142,6 +143,21 @@ fn a_short_soak_looks_asks_trains_and_judges() {
         (verdict["kept"].as_bool(), output.status.code()),
         (Some(faults.is_empty()), Some(i32::from(!faults.is_empty())))
     );
+}
+
+/// Its scenes, tokens and runs are among the system's temporary files.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_soak_that_is_interrupted_leaves_no_files() {
+    use crate::interrupts::{signal, start};
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = start(bench(&["soak", "--seconds", "30", "--headless"]).env("TMPDIR", folder.path()));
+    let mut said = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains(" ms p99 ")), "it did not begin");
+    let files = || std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(files(), 1);
+    signal(&child, "-INT");
+    assert_eq!((child.wait().unwrap().code(), files()), (Some(130), 0));
 }
 
 /// The window over a worker behind the delaying relay: every look is measured, and the messages in the pipe are counted.

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use tempfile::TempDir;
+
 /// Prefix of their names.
 pub(super) const PREFIX: &str = ".ssmprobe-";
 /// Most threads that may each put one more file into a folder that is being removed.
@@ -43,6 +45,11 @@ pub(super) fn create<T: AsRef<Path>>(create: impl FnOnce() -> io::Result<T>) -> 
     temporaries.retain(|path| path.exists());
     temporaries.push(made.as_ref().to_owned());
     Ok(made)
+}
+
+/// A folder among the system's temporary files, removed with all in it when dropped, or by [`abandon`].
+pub fn folder() -> io::Result<TempDir> {
+    create(tempfile::tempdir)
 }
 
 /// Whether `name` is that of a temporary file or folder of this program.

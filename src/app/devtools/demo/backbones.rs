@@ -12,6 +12,7 @@ use crate::app::paths;
 use crate::app::terminal::stdout::say;
 use crate::model::data::scenes;
 use crate::model::data::token_cache::Precision;
+use crate::model::io::atomic_file;
 use crate::model::pretrain::folder::save;
 use crate::model::pretrain::{Plan, pretrain};
 
@@ -73,7 +74,7 @@ pub fn make(folder: &Path, plan: &Plan, device: &Device, bars: &MultiProgress) -
 
 /// Whether `folder` holds a backbone that the same plan made from the same version of the scenes.
 fn is_there(folder: &Path, plan: &Plan) -> bool {
-    let record = crate::model::io::atomic_file::read(&folder.join(FILE), 1 << 20).ok();
+    let record = atomic_file::read(&folder.join(FILE), 1 << 20).ok();
     let record: Option<Record> = record.and_then(|text| serde_json::from_slice(&text).ok());
     record.is_some_and(|record| record.plan == *plan && record.scenes_version == scenes::VERSION)
         && folder.join("model.safetensors").is_file()

@@ -145,8 +145,8 @@ impl Build {
         let bars = MultiProgress::new();
         let make = &|id: &str, plan: Plan| -> anyhow::Result<DemoBackbone> {
             backbones::make(&self.out.join(id), &plan, device, &bars)?;
-            clear(&self.out.join("probes").join(id))?;
             let backbone = DemoBackbone { id: id.to_owned(), plan, heads: Vec::new() };
+            clear(&backbone.probes(&self.out))?;
             let heads = heads::train_all(&self.out, &backbone, about, device, &bars)?;
             Ok(DemoBackbone { heads, ..backbone })
         };

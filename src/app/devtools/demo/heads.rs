@@ -18,6 +18,7 @@ use crate::model::data::scenes::folder::Set;
 use crate::model::data::scenes::{self, CLASSES, FIRST_VAL, Scene, class_name};
 use crate::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
 use crate::model::explain::localization;
+use crate::model::io::{atomic_file, temporary};
 use crate::model::probe::head::{Config, Dims, HEADS};
 use crate::model::probe::{BackboneMeta, Probe};
 use crate::model::stats::mean;
@@ -40,7 +41,7 @@ pub fn train_all(
 ) -> anyhow::Result<Vec<DemoHead>> {
     let opened = Backbone::open(&backbone.folder(out), device)?;
     let preprocessor = Preprocessor::open(backbone.folder(out))?;
-    let folder = tempfile::tempdir().context("no folder for tokens can be created")?;
+    let folder = temporary::folder().context("no folder for tokens can be created")?;
     let caches = vec![extract(&opened, &preprocessor, &about.scenes, folder.path(), bars)?];
     let tokens = &caches[0];
     let (train_set, val_set) = split(&about.scenes);
@@ -71,7 +72,7 @@ pub fn train_all(
         fingerprint: Some(opened.fingerprint().to_owned()),
         ..BackboneMeta::default()
     };
-    crate::model::io::atomic_file::make_folder(&out.join("probes").join(&backbone.id))?;
+    atomic_file::make_folder(&backbone.probes(out))?;
     let first = about.scenes.train as usize;
     let mut heads = Vec::new();
     for trainer in &trainers {

@@ -13,11 +13,12 @@ use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize_to_file};
 
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, Sizes, at_folder, check_memory, noise};
+use super::{Bench, Group, Measured, OnTurn, Sizes, check_memory, noise, unwritable};
 use crate::app::terminal::error::Usage;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::backbone::{self, Backbone, config::Config, keys};
+use crate::model::io::{atomic_file, temporary};
 
 pub(super) const GROUP: Group = Group { names, check, measure };
 
@@ -64,12 +65,12 @@ fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let model = match &bench.sizes.backbone {
         Some(folder) => Backbone::open_in(folder, bench.device, arithmetic)?,
         None => {
-            let folder = tempfile::tempdir().with_context(|| at_folder(&std::env::temp_dir()))?;
-            write_vit(folder.path(), vit)?;
+            let folder = temporary::folder().with_context(unwritable)?;
+            write_vit(folder.path(), vit).with_context(unwritable)?;
             Backbone::open_in(folder.path(), bench.device, arithmetic)?
         }
     };
-    let images = images(photos, SIDE);
+    let images: Vec<Pixels> = (0..photos as u64).map(image).collect();
     let [forward, rate] = names(bench.sizes).try_into().expect("two names");
     let run = || {
         std::hint::black_box(model.forward(&images)?);
@@ -79,15 +80,13 @@ fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
     Ok(vec![(forward, seconds, "s"), (rate, photos as f64 / seconds, "images/s")])
 }
 
-/// `count` images of seeded noise, `[3, side, side]` values each.
-pub fn images(count: usize, side: usize) -> Vec<Pixels> {
-    let image = |seed| Pixels { height: side, width: side, values: noise(seed, 3 * side * side) };
-    (0..count as u64).map(image).collect()
+/// An image of seeded noise, `[3, SIDE, SIDE]`.
+fn image(seed: u64) -> Pixels {
+    Pixels { height: SIDE, width: SIDE, values: noise(seed, 3 * SIDE * SIDE) }
 }
 
 /// Writes a ViT with seeded weights into `folder`, in the layout of the Hugging Face Hub.
-pub fn write_vit(folder: &Path, vit: Vit) -> anyhow::Result<()> {
-    let failed = || at_folder(folder);
+fn write_vit(folder: &Path, vit: Vit) -> anyhow::Result<()> {
     let (width, layers) = match vit {
         Vit::Base => (768, 12),
         Vit::Large => (1024, 24),
@@ -97,8 +96,7 @@ pub fn write_vit(folder: &Path, vit: Vit) -> anyhow::Result<()> {
         "intermediate_size": 4 * width, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "qkv_bias": true,
         "image_size": SIDE, "patch_size": 16, "num_channels": 3,
     });
-    crate::model::io::atomic_file::write(&folder.join("config.json"), config.to_string().as_bytes())
-        .with_context(failed)?;
+    atomic_file::write(&folder.join("config.json"), config.to_string().as_bytes())?;
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = keys::expected(&Config::open(folder)?, "")
         .into_iter()
@@ -111,5 +109,6 @@ pub fn write_vit(folder: &Path, vit: Vit) -> anyhow::Result<()> {
     let views = tensors.iter().map(|(name, shape, bytes)| {
         (name, TensorView::new(Dtype::F32, shape.clone(), bytes).expect("bytes that fill the shape"))
     });
-    serialize_to_file(views, None, &folder.join("model.safetensors")).with_context(failed)
+    serialize_to_file(views, None, &folder.join("model.safetensors"))?;
+    Ok(())
 }

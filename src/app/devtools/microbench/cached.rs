@@ -8,8 +8,9 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, Sizes, at_folder, heads, noise};
+use super::{Bench, Group, Measured, OnTurn, Sizes, heads, noise, unwritable};
 use crate::model::data::token_cache::{CacheError, Precision, TokenCache, TokenKey, Writer};
+use crate::model::io::temporary;
 use crate::model::tokens::Tokens;
 use crate::model::train::run::Variant;
 use crate::model::train::{Event, Labelled, Task, TrainConfig, TrainCursor, train};
@@ -32,9 +33,8 @@ fn names(sizes: &Sizes) -> Vec<String> {
 fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let Sizes { images: batch, classes, rounds, heads: ref variants, .. } = *bench.sizes;
     let images = STEPS * batch;
-    let failed = || at_folder(&std::env::temp_dir());
-    let folder = tempfile::tempdir().with_context(failed)?;
-    let caches = vec![write(bench.sizes, images, folder.path()).with_context(failed)?];
+    let folder = temporary::folder().with_context(unwritable)?;
+    let caches = vec![write(bench.sizes, images, folder.path()).with_context(unwritable)?];
     let labelled = |images: usize| Labelled {
         images: (0..images).collect(),
         classes: (0..images).map(|image| image * 7 % classes).collect(),

@@ -12,10 +12,10 @@ use image::{Rgb, RgbImage};
 use rayon::prelude::*;
 
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, at_folder, noise};
+use super::{Bench, Group, Measured, OnTurn, noise, unwritable};
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::image::Photo;
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, temporary};
 
 pub const GROUP: Group = Group { names: |_| vec![RATE.to_owned()], check: |_| Ok(()), measure };
 
@@ -30,9 +30,8 @@ const PHOTOS: u64 = 16;
 const WAVES: usize = 6;
 
 fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
-    let failed = || at_folder(&std::env::temp_dir());
-    let folder = tempfile::tempdir().with_context(failed)?;
-    let paths = write(folder.path()).with_context(failed)?;
+    let folder = temporary::folder().with_context(unwritable)?;
+    let paths = write(folder.path()).with_context(unwritable)?;
     let preprocessor = Preprocessor::open(folder.path())?;
     let run = || {
         paths.par_iter().try_for_each(|path| {

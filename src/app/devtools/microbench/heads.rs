@@ -4,8 +4,6 @@
 //! `head/<id>/step` in seconds, `head/<id>/vs-gap` that time divided by GAP's, `head/<id>/memory` the
 //! process's peak memory while only this head trains; `heads/joint/step` and its rate.
 
-use std::cell::RefCell;
-
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::timing::{Work, median_seconds};
@@ -113,16 +111,13 @@ fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
     if timed.iter().any(|head| wants(head, "vs-gap")) && !timed.contains(&gap) {
         timed.insert(0, gap.clone());
     }
-    let alone = RefCell::new(step.trainers(&timed)?);
+    let mut alone = step.trainers(&timed)?;
     let step = &step;
-    let mut works: Vec<Work> = timed
+    let works = timed
         .iter()
-        .enumerate()
-        .map(|(at, head)| {
-            let alone = &alone;
-            Work::new(name(head, "step"), move || step.run(&mut alone.borrow_mut()[at..=at], &head.name))
-        })
-        .collect();
+        .zip(alone.chunks_mut(1))
+        .map(|(head, own)| Work::new(name(head, "step"), move || step.run(own, &head.name)));
+    let mut works: Vec<Work> = works.collect();
     if [JOINT, JOINT_RATE].iter().any(|name| bench.wanted.holds(name)) {
         let mut together = step.trainers(heads)?;
         works.push(Work::new(JOINT, move || step.run(&mut together, JOINT)));

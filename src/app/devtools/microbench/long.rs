@@ -33,7 +33,6 @@ fn names(sizes: &Sizes) -> Vec<String> {
     lengths(sizes).into_iter().flat_map(|n| [step_name(n), memory_name(n)]).collect()
 }
 
-/// The lengths that are wanted.
 fn wanted(bench: &Bench) -> Vec<usize> {
     let wanted = |n: &usize| [step_name(*n), memory_name(*n)].iter().any(|name| bench.wanted.holds(name));
     lengths(bench.sizes).into_iter().filter(wanted).collect()

@@ -14,7 +14,7 @@ mod lookup;
 mod timing;
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use burn::tensor::Device;
@@ -36,7 +36,6 @@ use crate::model::train::run::Variant;
 pub struct Figure {
     /// What was measured: words from the general to the particular, with slashes between.
     pub name: String,
-    /// Name of the device it was measured on.
     pub device: String,
     /// The measured value, in `unit`.
     pub value: f64,
@@ -55,17 +54,14 @@ pub struct Sizes {
     pub width: usize,
     /// Classes, C.
     pub classes: usize,
-    /// Heads that are trained.
     pub heads: Vec<Variant>,
     /// Images of one forward pass of the backbone.
     pub photos: usize,
     /// The backbone's folder; `vit` where absent.
     pub backbone: Option<PathBuf>,
-    /// Which ViT of seeded weights.
     pub vit: Vit,
     /// Precision of the backbone's matrix products.
     pub arithmetic: Arithmetic,
-    /// Longest sequence, in tokens.
     pub longest: usize,
     /// Rounds, of which the median counts.
     pub rounds: usize,
@@ -93,8 +89,9 @@ const ADDRESSABLE: u64 = 1 << 47;
 #[error("stopped")]
 pub struct Stopped;
 
-/// Context of an error in the temporary folder that measurements write to.
-fn at_folder(folder: &Path) -> String {
+/// Context of an error in the system's folder for temporary files, where measurements write theirs.
+fn unwritable() -> String {
+    let folder = std::env::temp_dir();
     let folder = folder.display();
     format!("benchmark files cannot be written to the temporary folder {folder}; choose another with TMPDIR")
 }
@@ -124,13 +121,10 @@ impl NamePatterns {
 
 /// Everything a measurement needs.
 pub struct Bench<'a> {
-    /// Sizes of the works, and the number of rounds.
     pub sizes: &'a Sizes,
-    /// The device that is measured.
     pub device: &'a Device,
     /// Whether `device` is the processor.
     pub on_host: bool,
-    /// Which figures are wanted.
     pub wanted: &'a NamePatterns,
 }
 

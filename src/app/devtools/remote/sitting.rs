@@ -23,7 +23,7 @@ use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::state::connection::Host;
 use crate::app::{App, demo};
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, temporary};
 
 /// Frames in which the gallery is scrolled, and the time of each: sixty a second.
 const SCROLLED: usize = 600;
@@ -51,7 +51,7 @@ pub struct Sitting {
 impl Sitting {
     /// Opens the bundled demo over a relay with `delay` milliseconds each way, and waits until it is shown.
     pub fn open(delay: u64) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir().context("cannot create a folder for the relay")?;
+        let folder = temporary::folder().context("cannot create a folder for the relay")?;
         let program = relay(folder.path(), delay)?;
         let (wake, woken) = sync_channel(1);
         let waker = Arc::new(move || {

@@ -23,6 +23,7 @@ use crate::app::state::{Phase, PreflightState, Severity, State};
 use crate::app::window::panels::{self, PanelPlace};
 use crate::model::data::scenes::folder::Set;
 use crate::model::explain::intervention::Intervention;
+use crate::model::io::temporary;
 
 /// Shortest time between two actions.
 const PAUSE: Duration = Duration::from_millis(120);
@@ -63,7 +64,7 @@ enum Training {
 impl Visitor {
     /// A visitor whose choices follow from `seed`; writes the scenes to train on.
     pub fn new(seed: u64) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir().context("cannot create a folder to train in")?;
+        let folder = temporary::folder().context("cannot create a folder to train in")?;
         SCENES.write(&folder.path().join("scenes"), &|| ())?;
         let now = Instant::now();
         Ok(Self {

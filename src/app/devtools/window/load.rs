@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::app::demo::{self, DemoInfo};
 use crate::app::state::command::Command;
+use crate::model::io::temporary;
 
 /// Images in one folder of the synthetic library.
 const FOLDER_IMAGES: usize = 1000;
@@ -21,7 +22,6 @@ pub struct SyntheticLibrary {
 }
 
 impl SyntheticLibrary {
-    /// Whether any file is to be made.
     pub fn is_wanted(self) -> bool {
         self.images > 0 || self.probes > 0
     }
@@ -30,7 +30,7 @@ impl SyntheticLibrary {
     pub fn make(self) -> anyhow::Result<(TempDir, Vec<Command>)> {
         let demo = demo::demo()?;
         let about = DemoInfo::open(&demo)?;
-        let folder = tempfile::tempdir().context("cannot create a folder for the synthetic library")?;
+        let folder = temporary::folder().context("cannot create a folder for the synthetic library")?;
         let images = about.images(&demo);
         for at in 0..self.images {
             let inside = folder.path().join("images").join(format!("{:03}", at / FOLDER_IMAGES));
