@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::State;
 use super::library::{Image, Label};
 use crate::app::jobs::{ColumnId, DatasetId, ImageId, Request};
+use crate::model::data::ImageSource;
 use crate::model::explain::evaluation::{Evaluation, disagreement};
 use crate::viz::figures::dataset::folded;
 
@@ -177,6 +178,8 @@ impl State {
         let class =
             |image: &Image| image.label.filter(|label| Some(label.dataset) == dataset).map(|l| l.class);
         let has_text = |words: &str| folded(words).contains(&text);
+        let noted = self.findings.iter().filter(|(_, finding)| has_text(&finding.note));
+        let noted: HashSet<&ImageSource> = noted.map(|(_, finding)| &finding.image).collect();
         let passes = |id: &ImageId, image: &Image| {
             self.in_scope(image)
                 && only.as_ref().is_none_or(|only| only.contains(id))
@@ -184,7 +187,7 @@ impl State {
                 && (text.is_empty()
                     || has_text(&image.name())
                     || has_text(&image.folder())
-                    || self.findings.of_image(image).any(|(_, finding)| has_text(&finding.note)))
+                    || noted.contains(&image.place))
                 && filter.class.is_none_or(|wanted| class(image) == Some(wanted))
                 && has_outcome(filter.outcome, image.label, own(image.label))
                 && (filter.differs.is_none() || differ(image.label, own(image.label), other(image.label)))
@@ -252,6 +255,7 @@ fn has_outcome(outcome: Outcome, label: Option<Label>, evaluation: Option<&Arc<E
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::state::Dataset;
     use crate::app::state::command::Command;
     use crate::app::state::workspace::{SavedImage, Workspace};
 
@@ -265,6 +269,23 @@ mod tests {
         state.gallery_filter.sort = Sort::Disagreement(ColumnId(7));
         assert_eq!(state.gallery_images(None), [ImageId(1)]);
         assert!(state.filter_in_effect().is_open());
+    }
+
+    #[test]
+    fn a_dataset_that_is_closed_leaves_the_gallery_of_another_as_it_is() {
+        let mut state = State::default();
+        let [shown, other] = [DatasetId(1), DatasetId(2)];
+        let dataset = |id: DatasetId| (id, Dataset::new(format!("{}", id.0).into(), None));
+        state.library.datasets = [shown, other].map(dataset).into_iter().collect();
+        state.evaluations.dataset = Some(shown);
+        let starred = GalleryFilter { starred: true, ..GalleryFilter::new(Scope::Dataset(shown)) };
+        state.gallery_filter = starred.clone();
+        state.dispatch(Command::CloseDataset(other));
+        assert_eq!(state.gallery_filter, starred);
+        state.dispatch(Command::CloseDataset(shown));
+        assert_eq!(state.gallery_filter, GalleryFilter::default());
+        state.dispatch(Command::Undo);
+        assert_eq!((&state.gallery_filter, state.evaluations.dataset), (&starred, Some(shown)));
     }
 
     #[test]

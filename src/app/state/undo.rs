@@ -136,7 +136,6 @@ impl State {
         (wanted != now).then_some(wanted)
     }
 
-    /// The current preferences.
     pub(super) fn preferences(&self) -> Preferences {
         let Self { views, explain, masks, settings, .. } = self;
         let (views, masks) = (views.clone(), masks.clone());
@@ -281,8 +280,12 @@ impl State {
             own.for_each(|(id, _)| _ = parts.images.entry(*id).or_insert(None));
             let open = |id: &DatasetId| !gone(id);
             let next = self.evaluations.dataset.filter(open).or_else(|| datasets.keys().copied().rfind(open));
-            let scope = next.map_or(Scope::All, Scope::Dataset);
-            parts.gallery.get_or_insert((next, GalleryFilter::new(scope)));
+            // A gallery of other images stays as it is.
+            let filter = match self.gallery_filter.scope {
+                Scope::Dataset(id) if open(&id) => self.gallery_filter.clone(),
+                _ => GalleryFilter::new(next.map_or(Scope::All, Scope::Dataset)),
+            };
+            parts.gallery.get_or_insert((next, filter));
         }
         for (id, column) in &self.columns {
             let probe_goes = parts.probes.get(&column.probe).is_some_and(Option::is_none);
