@@ -226,14 +226,14 @@ impl Reporter for QueueReporter<'_> {
 
     /// Handles the waiting tasks. Does not return while the job is paused.
     fn pause(&mut self, engine: &mut Engine) -> Result<(), JobError> {
-        let (mut was_paused, job) = (false, self.events.job);
+        let mut was_paused = false;
         loop {
             self.events.cancel().check()?;
             self.queue.closing.check()?;
-            let is_paused = self.queue.paused.contains(&job);
+            let is_paused = self.queue.paused.contains(&self.events.job);
             if is_paused != was_paused {
                 was_paused = is_paused;
-                self.events.sender.send(Event::Training { job, news: TrainEvent::Paused(is_paused) });
+                self.events.training(TrainEvent::Paused(is_paused));
             }
             if !self.queue.handle_next(engine, is_paused) {
                 return Ok(());

@@ -22,7 +22,7 @@ use crate::app::jobs::detached::{Detached, LAST_OUTPUT, LOGS, OWNER_FILE, SWEEP,
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
 use crate::app::jobs::training::{RunSnapshot, TrainEvent};
-use crate::app::jobs::{Cancel, Event, Unit};
+use crate::app::jobs::{Cancel, Reporter, Unit};
 use crate::app::paths::{make_folder, program};
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 use crate::app::process_group::own_group as detach;
@@ -54,7 +54,7 @@ const ERROR_PREFIX: &str = "error: ";
 /// If it cannot be started, another one runs in its folder, or it ends before it has finished.
 pub(super) fn run(
     request: &Detached,
-    events: &JobEvents,
+    events: &mut JobEvents,
     cancel: &Cancel,
     closing: &Cancel,
 ) -> anyhow::Result<()> {
@@ -88,8 +88,7 @@ pub(super) fn run(
         .with_context(|| format!("{} does not name the training's process", Started::path(&out).display()))?;
     let (pid, began) = (started.pid, exit.is_some());
     let host = Some(started.host.clone()).filter(|host| !host.is_empty() && *host != host_name());
-    let send = |news| events.sender.send(Event::Training { job: events.job, news });
-    send(TrainEvent::Detached { folder: out.clone(), pid, began, host });
+    events.training(TrainEvent::Detached { folder: out.clone(), pid, began, host });
     let mut logs = LOGS.map(|name| Log { path: out.join(name), read: 0 });
     let (mut known, mut due, mut stopped, mut last, mut failures) = (None, None, false, None, 0);
     loop {
@@ -97,9 +96,9 @@ pub(super) fn run(
         for (log, file) in logs.iter_mut().enumerate() {
             file.lines(ended, |line, at| {
                 if last.is_none() && log == 0 {
-                    events.progress(line.clone(), 0, None, Unit::Items);
+                    events.progress(&line, 0, None, Unit::Items);
                 }
-                send(TrainEvent::Said(Said { line, log, at }));
+                events.training(TrainEvent::Said(Said { line, log, at }));
             });
         }
         let stamp = Stamp::read(&out);
@@ -111,8 +110,8 @@ pub(super) fn run(
                 let snapshot = Arc::new(snapshot);
                 let (done, total) = history(&snapshot).done();
                 events.progress("Epochs of all heads", done as u64, Some(total as u64), Unit::Items);
-                send(TrainEvent::Begun(snapshot.clone()));
-                send(TrainEvent::Probes(snapshot.probes.clone()));
+                events.training(TrainEvent::Begun(snapshot.clone()));
+                events.training(TrainEvent::Probes(snapshot.probes.clone()));
                 last = Some(snapshot);
             }
         }
@@ -135,7 +134,7 @@ pub(super) fn run(
     let finished = !failed && last.as_ref().is_some_and(|snapshot| history(snapshot).finished());
     if !failed && (finished || stopped) {
         let failures = last.map(|snapshot| snapshot.failures.clone()).unwrap_or_default();
-        send(TrainEvent::Ended { finished, failures });
+        events.training(TrainEvent::Ended { finished, failures });
         return Ok(());
     }
     let code = exit.and_then(|exit| exit.recv_timeout(PERIOD).ok()?.ok()?.code());
@@ -167,7 +166,6 @@ fn claim(out: &Path) -> anyhow::Result<Option<ExclusiveLock>> {
     })
 }
 
-/// Whether a training runs there.
 fn is_running(out: &Path) -> anyhow::Result<bool> {
     let path = lock(out);
     ExclusiveLock::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))

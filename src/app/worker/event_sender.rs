@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Waker;
 use crate::app::jobs::history::disk::RunSnapshot;
+use crate::app::jobs::training::TrainEvent;
 use crate::app::jobs::{Cancel, Event, JobError, JobId, Progress, Reporter, Unit, time_taken};
 use crate::app::log;
 use crate::app::user_error::UserError;
@@ -95,16 +96,9 @@ impl JobEvents {
         Self { sender: sender.clone(), job, cancel: cancel.clone(), begun: Instant::now(), before: 0 }
     }
 
-    pub(super) fn progress(&self, what: impl Into<String>, done: u64, total: Option<u64>, unit: Unit) {
-        let (what, elapsed) = (what.into(), time_taken(self.begun, self.before, done));
-        let progress = Progress { what, done, total, unit, elapsed, left: None };
-        self.sender.send(Event::Progress(self.job, progress));
-    }
-
-    pub(super) fn warn(&self, text: impl Into<String>) {
-        let text = text.into();
-        log::note(&format!("job {} warned: {text}", self.job.0));
-        self.sender.send(Event::Warning { job: self.job, text });
+    /// Sends an event of a training, or of its preflight or tasks.
+    pub(super) fn training(&self, news: TrainEvent) {
+        self.sender.send(Event::Training { job: self.job, news });
     }
 }
 
@@ -115,11 +109,14 @@ impl Reporter for JobEvents {
     }
 
     fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit) {
-        Self::progress(self, what, done, total, unit);
+        let (what, elapsed) = (what.to_owned(), time_taken(self.begun, self.before, done));
+        let progress = Progress { what, done, total, unit, elapsed, left: None };
+        self.sender.send(Event::Progress(self.job, progress));
     }
 
     fn warn(&mut self, text: String) {
-        Self::warn(self, text);
+        log::note(&format!("job {} warned: {text}", self.job.0));
+        self.sender.send(Event::Warning { job: self.job, text });
     }
 
     fn cancel(&self) -> &Cancel {

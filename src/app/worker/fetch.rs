@@ -61,15 +61,15 @@ pub(super) fn fetch(
     cancel: Cancel,
     closing: &Cancel,
 ) {
-    let events = JobEvents::new(sender, id, &cancel);
     if kind.is_apart() {
-        let done = sender.run_job(id, &cancel, |events| {
-            run_apart(&kind, &events, &cancel, closing)?;
+        let done = sender.run_job(id, &cancel, |mut events| {
+            run_apart(&kind, &mut events, &cancel, closing)?;
             cancel.check()
         });
         return done.err().into_iter().for_each(|error| sender.fail(id, error));
     }
-    match UserError::contain(|| prepare(&events, kind, &cancel)) {
+    let mut events = JobEvents::new(sender, id, &cancel);
+    match UserError::contain(|| prepare(&mut events, kind, &cancel)) {
         _ if cancel.is_cancelled() => sender.send(Event::Cancelled(id)),
         Ok(kind) => to_compute.send_blocking(Task::Run(Job { id, kind, cancel })),
         Err(error) => sender.fail(id, error),
@@ -77,7 +77,7 @@ pub(super) fn fetch(
 }
 
 /// Runs a request that other processes carry out.
-fn run_apart(kind: &Fetch, events: &JobEvents, cancel: &Cancel, closing: &Cancel) -> anyhow::Result<()> {
+fn run_apart(kind: &Fetch, events: &mut JobEvents, cancel: &Cancel, closing: &Cancel) -> anyhow::Result<()> {
     let news = match kind {
         Fetch::PlanTasks(request) => match turn(cancel) {
             Some(_turn) => TrainEvent::TasksPlanned(tasks::plan(request)?),
@@ -91,36 +91,35 @@ fn run_apart(kind: &Fetch, events: &JobEvents, cancel: &Cancel, closing: &Cancel
             unreachable!("it is computed here")
         }
     };
-    events.sender.send(Event::Training { job: events.job, news });
+    events.training(news);
     Ok(())
 }
 
 /// Downloads and checks what a request needs before it is computed.
-fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<Kind> {
+fn prepare(events: &mut JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<Kind> {
     Ok(match kind {
         Fetch::OpenBackbone { entry, source, device, options } => {
-            let folder = fetch::backbone(&source, &mut events.clone())?;
+            let folder = fetch::backbone(&source, events)?;
             // An invalid folder is refused here, before the backbone in use is dropped for it.
             Config::open(&folder)?;
             Preprocessor::open(&folder)?;
             Kind::OpenBackbone(BackboneSpec { entry, folder, device, options })
         }
         Fetch::Plan(settings) => {
-            let backbone = fetch::backbone(&settings.backbone, &mut events.clone())?;
+            let backbone = fetch::backbone(&settings.backbone, events)?;
             let plan = TrainPlan::new(*settings, backbone)?;
             plan.settings.out.as_deref().map_or(Ok(()), hand_in::check_free)?;
             let _turn = turn(cancel).context("another plan is wanted by now")?;
             let (preflight, tokens, dataset) = train::preflight(&plan)?;
-            let news = TrainEvent::Planned(Box::new(preflight.clone()));
             if !cancel.is_cancelled() {
-                events.sender.send(Event::Training { job: events.job, news });
+                events.training(TrainEvent::Planned(Box::new(preflight.clone())));
             }
             let tried = if tokens.complete() { 0 } else { TRIED };
             let samples = dataset.samples.into_iter().take(tried).collect();
             Kind::Time(Box::new(TimeSpec { plan, preflight, tokens, samples }))
         }
         Fetch::Begin(settings) => {
-            let backbone = fetch::backbone(&settings.backbone, &mut events.clone())?;
+            let backbone = fetch::backbone(&settings.backbone, events)?;
             let plan = TrainPlan::new(*settings, backbone)?;
             let out = plan.settings.out.clone().or_else(|| paths::run("run")).ok_or(TrainingError::NoOut)?;
             hand_in::check_free(&out)?;
@@ -136,7 +135,7 @@ fn prepare(events: &JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<K
             let mut settings = TrainSettings::of_run(&run)?;
             settings.tokens.cache = settings.tokens.cache.or(cache);
             settings.device = device.unwrap_or(settings.device);
-            let backbone = fetch::backbone(&settings.backbone, &mut events.clone())?;
+            let backbone = fetch::backbone(&settings.backbone, events)?;
             let plan = TrainPlan { settings, backbone, heads: run.manifest.heads };
             Kind::Train(Box::new(TrainSpec { plan, out, resume: true }))
         }

@@ -134,7 +134,6 @@ impl RunWatcher {
     }
 }
 
-/// The phase of every task.
 fn phases(tasks: Option<&Tasks>) -> Vec<TaskPhase> {
     tasks.into_iter().flat_map(|tasks| &tasks.all).map(|task| task.phase).collect()
 }

@@ -10,7 +10,7 @@ use crate::app::jobs::history::{Failure, Steps, disk};
 use crate::app::jobs::open::BEST;
 use crate::app::jobs::train::{self, Summary};
 use crate::app::jobs::training::{TrainDelta, TrainEvent};
-use crate::app::jobs::{Event, JobError, Progress, Unit};
+use crate::app::jobs::{Event, JobError, Progress, Reporter, Unit};
 use crate::app::rate::Pace;
 use crate::model::train::run::Metric;
 use crate::model::train::{HeadTrainer, Running, TrainCursor};
@@ -25,11 +25,9 @@ pub(super) struct TrainReporter {
     /// The running sums of every head at the last report, and its position in epochs.
     last_running: Vec<Running>,
     last_position: f64,
-    /// What is to be sent.
     delta: TrainDelta,
     progress: Option<Progress>,
     sent: Instant,
-    /// Messages about token extraction.
     messages: Messages,
 }
 
@@ -51,11 +49,11 @@ impl TrainReporter {
         match event {
             train::Event::Watch { host } => {
                 let what = format!("Watching whether {host} still trains it");
-                self.events.progress(what, 0, None, Unit::Items);
+                self.events.progress(&what, 0, None, Unit::Items);
             }
             train::Event::Plan { tokens, .. } if !tokens.complete() => {
                 let what = format!("Extracting tokens, {}", format::bytes(tokens.bytes_missing));
-                self.events.progress(what, tokens.done as u64, Some(tokens.images as u64), Unit::Items);
+                self.events.progress(&what, tokens.done as u64, Some(tokens.images as u64), Unit::Items);
             }
             train::Event::Extract { event: extract::Event::Progress(progress), .. } => {
                 self.advance("Extracting tokens".into(), progress);
@@ -70,7 +68,7 @@ impl TrainReporter {
                 self.flush();
                 // If it cannot be read, the training itself reports the error.
                 if let Ok(snapshot) = disk::read(run.folder()) {
-                    self.send(TrainEvent::Begun(snapshot.into()));
+                    self.events.training(TrainEvent::Begun(snapshot.into()));
                 }
             }
             train::Event::Step { seed, position, steps, trainers, progress } => {
@@ -153,7 +151,7 @@ impl TrainReporter {
         let TrainDelta { rate, left, .. } = self.delta;
         let delta = std::mem::replace(&mut self.delta, TrainDelta { rate, left, ..TrainDelta::default() });
         if delta.steps.is_some() || !delta.epochs.is_empty() || !delta.failures.is_empty() {
-            self.send(TrainEvent::Went(Box::new(delta)));
+            self.events.training(TrainEvent::Went(Box::new(delta)));
         }
     }
 
@@ -163,18 +161,14 @@ impl TrainReporter {
         let mut probes = disk::probes(out);
         // The best are what is looked at.
         probes.sort_by_key(|(path, _)| !path.to_string_lossy().ends_with(BEST));
-        self.send(TrainEvent::Probes(probes));
+        self.events.training(TrainEvent::Probes(probes));
         let failures = summary.outcomes.iter().filter_map(|outcome| {
             let (head, seed) = (outcome.head.clone(), outcome.seed);
             Some(Failure { head, seed, why: outcome.failure.clone()? })
         });
         let (finished, failures) = (summary.finished, failures.collect());
-        self.send(TrainEvent::Ended { finished, failures });
+        self.events.training(TrainEvent::Ended { finished, failures });
         if finished { Ok(()) } else { Err(JobError::Cancelled) }
-    }
-
-    fn send(&self, news: TrainEvent) {
-        self.events.sender.send(Event::Training { job: self.events.job, news });
     }
 }
 
