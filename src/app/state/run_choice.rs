@@ -2,7 +2,10 @@
 //! chosen once all probes of the run have been opened.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::path::PathBuf;
+
+use indexmap::IndexSet;
 
 use super::State;
 use super::jobs::Severity;
@@ -17,7 +20,7 @@ pub(super) const MAX_AUTO_COLUMNS: usize = 4;
 /// The probes of a run that are being opened.
 #[derive(Default)]
 pub(super) struct RunChoice {
-    probes: Vec<ProbeId>,
+    probes: IndexSet<ProbeId>,
     /// Whether the user opened them, rather than a training that wrote them.
     by_user: bool,
 }
@@ -26,10 +29,9 @@ impl State {
     /// Opens the probes of a run; once all of them are open, the best are shown.
     pub(super) fn open_run_probes(&mut self, paths: Vec<PathBuf>, by_user: bool) -> Vec<Request> {
         let mut requests = self.open_probes(paths.clone(), false);
+        let paths: HashSet<PathBuf> = paths.into_iter().collect(); // a sweep has hundreds
         let own = self.library.probes.iter().filter(|(_, probe)| paths.contains(&probe.path));
-        let own: Vec<ProbeId> = own.map(|(id, _)| *id).collect();
-        let known = &mut self.run_choice.probes;
-        known.extend(own.into_iter().filter(|id| !known.contains(id)).collect::<Vec<_>>());
+        self.run_choice.probes.extend(own.map(|(id, _)| *id));
         self.run_choice.by_user |= by_user;
         requests.extend(self.show_best_of_run());
         requests
