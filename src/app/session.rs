@@ -238,16 +238,17 @@ impl Session {
             return;
         }
         let workspace = Arc::new(workspace); // not copied: it may list 200,000 images, on the window's thread
-        self.last_written = Some(workspace.clone());
+        let written = workspace.clone();
         let (sender, receiver) = sync_channel(1);
         let (path, expected) = self.path();
         let write = move || {
             // Fails if the window is gone.
-            sender.send(save(&workspace, &path, expected)).ok();
+            sender.send(save(&written, &path, expected)).ok();
             done();
         };
+        // Without a thread, the same content is to be written again.
         if Builder::new().name("session".into()).spawn(write).is_ok() {
-            self.writing = Some(receiver);
+            (self.last_written, self.writing) = (Some(workspace), Some(receiver));
         }
     }
 
@@ -359,11 +360,7 @@ mod tests {
     fn sessions_of_a_newer_version_outlast_those_of_this_one() {
         let folder = tempfile::tempdir().unwrap();
         let settings = folder.path().join("settings.json");
-        let name = |number| match number {
-            1 => FILE.to_owned(),
-            _ => format!("session-{number}.ssmprobe"),
-        };
-        let newer: Vec<PathBuf> = (1..=EARLIER + 1).map(|number| folder.path().join(name(number))).collect();
+        let newer: Vec<PathBuf> = Session::beside(&settings).files().take(EARLIER + 1).collect();
         for path in &newer {
             std::fs::write(path, r#"{"ssmprobe_workspace": 2}"#).unwrap();
             File::open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
