@@ -2,7 +2,7 @@
 
 pub(super) mod demo;
 mod machine;
-pub mod microbench;
+mod microbench;
 #[cfg(unix)]
 mod remote;
 mod soak;

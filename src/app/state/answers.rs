@@ -20,7 +20,6 @@ impl<K, V, const MOST: usize> Default for Answers<K, V, MOST> {
 }
 
 impl<K: Clone + PartialEq, V, const MOST: usize> Answers<K, V, MOST> {
-    /// The answer for these inputs.
     pub(super) fn get(&self, key: &K) -> Known<'_, V> {
         self.known.iter().find(|(own, _)| own == key).map(|(_, answer)| answer.as_ref())
     }

@@ -78,10 +78,7 @@ impl State {
     pub(super) fn open_beside(&mut self, id: BackboneId, options: BackboneOptions) -> Vec<Request> {
         let Some(beside) = self.library.backbones.get(&id) else { return Vec::new() };
         let source = beside.source.clone();
-        let mut known = self.library.backbones.iter();
-        let known = known.find(|(_, known)| known.source == source && known.own == Some(options));
-        let known = known.map(|(id, _)| *id);
-        let id = known.unwrap_or_else(|| self.add_backbone(source, Some(options)));
+        let id = self.backbone_from(source, Some(options));
         self.load_backbone(id)
     }
 

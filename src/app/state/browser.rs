@@ -31,7 +31,6 @@ impl State {
         requests
     }
 
-    /// A folder was listed.
     pub(super) fn folder_listed(&mut self, job: JobId, folder: Arc<Folder>) {
         if self.browser.asked == Some(job) {
             (self.browser.folder, self.browser.error) = (Some(folder), None);

@@ -161,19 +161,16 @@ impl State {
                 (column.shown, column.key) = (ColumnState::Nothing, None);
                 continue;
             };
-            let attached = library.backbone_of(column.probe);
             let key = Key::new(library, column, image, class.clone(), settings, masks.clone());
             let known = column.key.as_ref() == Some(&key);
             if known && matches!(column.shown, ColumnState::Ready(_) | ColumnState::Failed(_)) {
                 continue;
             }
-            let (backbone, _) = match (attached, fit) {
-                (Some(attached), _) => attached,
-                (None, Compatibility::DoesNot(why) | Compatibility::Doubtful(why)) => {
+            let Some((backbone, _)) = library.backbone_of(column.probe) else {
+                if let Compatibility::DoesNot(why) = fit {
                     (column.shown, column.key) = (ColumnState::Failed(UserError::new(why)), Some(key));
-                    continue;
                 }
-                (None, Compatibility::Fits) => continue,
+                continue;
             };
             // Computed here within a frame, without the worker.
             if let Some(trace) = column.by_hand.as_ref().and_then(|by_hand| by_hand.read(&key)) {

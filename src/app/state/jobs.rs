@@ -170,12 +170,6 @@ impl State {
         Some(Request::Cancel(id))
     }
 
-    /// Removes a failed job from the list.
-    pub(super) fn dismiss(&mut self, id: JobId) -> Vec<Request> {
-        self.jobs.retain(|other, job| *other != id || job.error.is_none());
-        Vec::new()
-    }
-
     /// Shows a note and adds it to the log.
     pub fn note(&mut self, severity: Severity, text: impl Into<String>) {
         let text = text.into();

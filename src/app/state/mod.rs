@@ -125,11 +125,8 @@ pub struct State {
     pub gallery_filter: GalleryFilter,
     /// Evaluations of probes on datasets.
     pub evaluations: Evaluations,
-    /// Measurements of the stability of orders.
     stabilities: stability::Stabilities,
-    /// Removal curves.
     removals: removal::Removals,
-    /// Similarities between images.
     similarities: similarity::Similarities,
     /// The layout of the panes in the window's own format, if it was changed.
     pub layout: Value,

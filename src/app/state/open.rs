@@ -20,10 +20,7 @@ impl State {
         if source.is_empty() {
             return Vec::new();
         }
-        let mut known = self.library.backbones.iter();
-        let known = known.find(|(_, known)| known.source == source && known.own.is_none());
-        let known = known.map(|(id, _)| *id);
-        let id = known.unwrap_or_else(|| self.add_backbone(source.clone(), None));
+        let id = self.backbone_from(source.clone(), None);
         let requests = self.load_backbone(id);
         if let Status::Opening(job) = self.library.backbones[&id].status {
             self.remember_on_finish(job, vec![RecentItem::Backbone(source)]);
@@ -31,8 +28,12 @@ impl State {
         requests
     }
 
-    /// Adds a closed backbone to the library, with options of its own if given.
-    pub(super) fn add_backbone(&mut self, source: String, own: Option<BackboneOptions>) -> BackboneId {
+    /// The backbone of this source with these options of its own, or with none; a closed one is added if the library has none.
+    pub(super) fn backbone_from(&mut self, source: String, own: Option<BackboneOptions>) -> BackboneId {
+        let mut all = self.library.backbones.iter();
+        if let Some((id, _)) = all.find(|(_, known)| known.source == source && known.own == own) {
+            return *id;
+        }
         let id = BackboneId(self.fresh());
         let backbone = Backbone { source, status: Status::Closed, expected: None, own };
         self.library.backbones.insert(id, backbone);

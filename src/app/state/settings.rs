@@ -325,10 +325,8 @@ mod tests {
         assert_eq!(recent, names);
         settings.save(&path).expect("saved");
         assert_eq!(Settings::load(&path).expect("loaded"), settings);
-        atomic_file::write_with(&path, |file| {
-            file.write_all(br#"{"scale": 1e9, "colour": "red", "window": {"points": [0, 1e30]}}"#)
-        })
-        .expect("written");
+        let strange = br#"{"scale": 1e9, "colour": "red", "window": {"points": [0, 1e30]}}"#;
+        atomic_file::write(&path, strange).expect("written");
         let found = Settings::load(&path).expect("loaded");
         assert_eq!((found.scale, found.window), (4.0, WindowSize::default()));
         // What only a later version knows outlives a change of this one.
@@ -336,7 +334,7 @@ mod tests {
         dark.save_changes(&found, &path).expect("saved");
         let saved = Settings::load(&path).expect("loaded");
         assert_eq!((saved.theme, &saved.rest["colour"]), (ThemeChoice::Dark, &Value::from("red")));
-        atomic_file::write_with(&path, |file| file.write_all(b"[")).expect("written");
+        atomic_file::write(&path, b"[").expect("written");
         let error = Settings::load(&path).expect_err("no JSON").to_string();
         assert!(error.contains("settings.json") && error.contains("delete"), "{error}");
     }

@@ -48,7 +48,7 @@ impl State {
 
     /// The name of the machine on which a detached training runs.
     pub fn machine_name(&self) -> &str {
-        self.connection.host().filter(|host| host.place != "local").map_or("this machine", Host::name)
+        self.connection.host().filter(|host| !host.is_here()).map_or("this machine", Host::name)
     }
 
     /// The arguments and the folder of the tasks that the form describes; `None` without a preflight.
@@ -66,11 +66,6 @@ impl State {
         self.training.tasks_of.is_some() && self.training.tasks_of == self.wanted_tasks()
     }
 
-    /// Whether the tasks of the current form are planned.
-    pub(super) fn tasks_are_planned(&self) -> bool {
-        self.tasks_are_current() && matches!(self.training.tasks, TaskPlan::Ready(_))
-    }
-
     /// Requests the tasks of the current form, unless they are known or under way; again if planning failed.
     pub(super) fn plan_tasks(&mut self) -> Vec<Request> {
         let known = self.tasks_are_current() && !matches!(self.training.tasks, TaskPlan::Failed(_));
@@ -86,7 +81,6 @@ impl State {
         requests
     }
 
-    /// Stores planned tasks.
     pub(super) fn tasks_planned(&mut self, job: JobId, stages: Vec<PlannedStage>) {
         if matches!(self.training.tasks, TaskPlan::Asked(asked) if asked == job) {
             self.training.tasks = TaskPlan::Ready(stages.into());

@@ -156,11 +156,10 @@ impl State {
 
     /// Whether the current form was planned, with its tasks if it runs as some, and can begin.
     pub fn can_start_training(&self) -> bool {
-        let tasks = self.train_place() != TrainPlace::Slurm || self.tasks_are_planned();
-        self.training.can_start() && tasks
+        let are_planned = || self.tasks_are_current() && matches!(self.training.tasks, TaskPlan::Ready(_));
+        self.training.can_start() && (self.train_place() != TrainPlace::Slurm || are_planned())
     }
 
-    /// Starts the planned training.
     pub(super) fn start_training(&mut self) -> Vec<Request> {
         let PreflightState::Ready { preflight, .. } = &self.training.preflight else { return Vec::new() };
         if !self.can_start_training() {

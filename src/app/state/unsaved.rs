@@ -40,12 +40,8 @@ impl State {
         all.probes.iter_mut().for_each(|probe| probe.fingerprint = None);
         all.images.retain(|image| self.library.images.get(&image.id).is_some_and(|own| own.label.is_none()));
         all.columns.retain(|column| column.compared);
-        all.selection = Selection {
-            image: None,
-            focus: None,
-            hover: Hover::default(),
-            ..std::mem::take(&mut all.selection)
-        };
+        let Selection { image, focus, hover, .. } = &mut all.selection;
+        (*image, *focus, *hover) = (None, None, Hover::default());
         // The fields of the form that are filled in automatically when entries are opened.
         let TrainSettings { backbone, data, device, tokens, .. } = TrainSettings::default();
         all.training.tokens.token_spec = tokens.token_spec;

@@ -155,7 +155,6 @@ impl Display {
         }
     }
 
-    /// Removes the bar.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }

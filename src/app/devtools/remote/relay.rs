@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 
+use crate::app::paths::program;
 use crate::app::remote::hello::Hello;
 use crate::app::value_parser::whole_number;
 
@@ -36,8 +37,7 @@ impl Relay {
     /// Relays until the client closes its end and the worker has ended.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let delay = Duration::from_millis(self.delay);
-        let program = std::env::current_exe().context("the path of this program is unknown")?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(program()?);
         command.args(&self.words).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context("the worker cannot be started")?;
         let (Some(mut to), Some(mut from)) = (child.stdin.take(), child.stdout.take()) else {

@@ -21,15 +21,13 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 const PRINT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// What was done so far.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Done {
-    /// Explanations that were shown.
     pub looks: u64,
-    /// Evaluations of the dataset that ended.
     pub evaluations: usize,
-    /// Trainings that completed.
     pub trainings: usize,
-    /// The first error in the log.
+    /// The first error in the log, which is a fault.
+    #[serde(skip)]
     pub error: Option<String>,
 }
 
@@ -44,9 +42,8 @@ struct Sample {
 pub struct Verdict {
     seconds: u64,
     frames: usize,
-    looks: u64,
-    evaluations: usize,
-    trainings: usize,
+    #[serde(flatten)]
+    done: Done,
     /// This and the next three: values at the middle and the end of a line fitted to the second half.
     memory_mb: [f64; 2],
     handles: [f64; 2],
@@ -59,7 +56,6 @@ pub struct Verdict {
     pub kept: bool,
 }
 
-/// Watches the process.
 pub struct Watch {
     length: Duration,
     begun: Instant,
@@ -151,9 +147,7 @@ fn judge(length: Duration, frames: usize, samples: &[Sample], slow: &[f64], done
     Verdict {
         seconds: length.as_secs(),
         frames,
-        looks: done.looks,
-        evaluations: done.evaluations,
-        trainings: done.trainings,
+        done: done.clone(),
         memory_mb: rounded(memory),
         handles: rounded(handles),
         threads: rounded(threads),

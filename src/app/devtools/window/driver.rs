@@ -2,8 +2,6 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -23,10 +21,6 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// How long the frames of the resting window are counted then.
 const WATCH: Duration = Duration::from_secs(3);
 
-/// Value of [`Rest::phase`] while frames are counted, and after.
-const COUNTING: u8 = 1;
-const COUNTED: u8 = 2;
-
 /// The window under the script.
 pub struct Driver {
     pub(super) app: App,
@@ -45,15 +39,10 @@ pub struct Driver {
     /// The first frame that drew what is waited for.
     drawn: Option<usize>,
     stage_began: Instant,
-    rest: Arc<Rest>,
+    /// When the window was left alone, and how many frames it drew of itself once it had come to rest.
+    left_alone: Option<Instant>,
+    idle_frames: usize,
     sheet: Rc<RefCell<Sheet>>,
-}
-
-/// Frames that the window drew at rest. `phase`: 0 before counting, [`COUNTING`] or [`COUNTED`].
-#[derive(Default)]
-struct Rest {
-    phase: AtomicU8,
-    frames: AtomicUsize,
 }
 
 impl Driver {
@@ -76,7 +65,8 @@ impl Driver {
             frame: 0,
             drawn: None,
             stage_began: begun,
-            rest: Arc::default(),
+            left_alone: None,
+            idle_frames: 0,
             sheet,
         }
     }
@@ -107,14 +97,12 @@ impl Driver {
         clicked || self.stage == Stage::Idle
     }
 
-    /// Starts a thread that times the counting of idle frames: a timer of the window would itself draw frames.
+    /// Leaves the window alone, and starts a thread that wakes it afterwards: a timer of the window would itself draw frames.
     pub(super) fn watch(&mut self, ctx: &egui::Context) {
-        let (rest, ctx) = (self.rest.clone(), ctx.clone());
+        self.left_alone = Some(Instant::now());
+        let ctx = ctx.clone();
         let timer = move || {
-            std::thread::sleep(SETTLE);
-            rest.phase.store(COUNTING, Ordering::SeqCst);
-            std::thread::sleep(WATCH);
-            rest.phase.store(COUNTED, Ordering::SeqCst);
+            std::thread::sleep(SETTLE + WATCH);
             ctx.request_repaint();
         };
         if let Err(error) = Builder::new().name("watch".into()).spawn(timer) {
@@ -124,8 +112,8 @@ impl Driver {
 
     /// Frames drawn at rest, once they have been counted.
     pub(super) fn idle_frames(&self) -> Option<usize> {
-        let over = self.rest.phase.load(Ordering::SeqCst) == COUNTED;
-        over.then(|| self.rest.frames.load(Ordering::SeqCst))
+        let is_over = self.left_alone?.elapsed() >= SETTLE + WATCH;
+        is_over.then_some(self.idle_frames)
     }
 }
 
@@ -134,9 +122,8 @@ impl eframe::App for Driver {
         self.now = Instant::now();
         self.frame += 1;
         self.frames.begin(self.stage.counts_frames());
-        if self.rest.phase.load(Ordering::SeqCst) == COUNTING {
-            self.rest.frames.fetch_add(1, Ordering::SeqCst);
-        }
+        let is_counted = |alone: Instant| (SETTLE..SETTLE + WATCH).contains(&alone.elapsed());
+        self.idle_frames += usize::from(self.left_alone.is_some_and(is_counted));
         input.events.retain(|event| !is_real_pointer(event));
         input.events.append(&mut self.events);
     }

@@ -16,7 +16,6 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// Adds a value.
     pub fn record(&mut self, name: &'static str, value: f64) {
         self.values.push((name, value));
     }
@@ -33,7 +32,6 @@ impl Sheet {
     }
 }
 
-/// Milliseconds of a duration.
 pub fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }

@@ -127,9 +127,7 @@ impl Driver {
             Stage::Idle => {
                 if let Some(frames) = self.idle_frames() {
                     self.record("idle_repaints", frames as f64);
-                    if let Some(peak) = process_memory::peak() {
-                        self.record("peak_memory_mb", peak as f64 / 1e6);
-                    }
+                    self.record_memory("peak_memory_mb", process_memory::peak());
                     if let Some(load) = load_average() {
                         self.record("load", load);
                     }
@@ -220,7 +218,7 @@ impl Driver {
         self.record("frame_ms_p99", slow);
         self.record("frame_ms_p50", median);
         self.record("columns", self.app.state.columns.len() as f64);
-        self.record_memory("memory_mb");
+        self.record_memory("memory_mb", process_memory::resident());
         if !self.synthetic.is_wanted() {
             return self.rest(ctx);
         }
@@ -247,12 +245,12 @@ impl Driver {
         self.record("scroll_ms_p99", slow);
         self.record("scroll_ms_p50", median);
         self.record("thumbnails_held", self.app.state.thumbnails.len() as f64);
-        self.record_memory("library_memory_mb");
+        self.record_memory("library_memory_mb", process_memory::resident());
         self.rest(ctx);
     }
 
-    fn record_memory(&self, name: &'static str) {
-        if let Some(bytes) = process_memory::resident() {
+    fn record_memory(&self, name: &'static str, bytes: Option<u64>) {
+        if let Some(bytes) = bytes {
             self.record(name, bytes as f64 / 1e6);
         }
     }

@@ -135,8 +135,8 @@ actions! {
         .when("It is chosen already", |state| state.selection.class != ClassChoice::Predicted).line_below(),
     Unpin: View.gives("Unpin", "Stop comparing with a column", |_| Command::Pin(None)).key(ctrl("U"))
         .when("No column is pinned", |state| state.selection.reference.is_some()),
-    CompareShown: View.gives("Add the shown probe to Compare", "Beside the others, on shared scales", compare_shown)
-        .key(ctrl_shift("A"))
+    CompareShown: View.gives("Add the shown probe to Compare", "Beside the others, on shared scales",
+        |state| Command::Compare(shown_probe(state).into_iter().collect())).key(ctrl_shift("A"))
         .when("No probe is shown, or it is in Compare already", |state| shown_probe(state).is_some_and(|probe| !state.is_compared(probe))),
     KeepColumn: View.gives("Remove the other columns", "Compare keeps only the shown column",
         |state| state.focus().map_or(Command::Compare(Vec::new()), Command::KeepColumn))
@@ -330,10 +330,6 @@ fn can_evaluate(state: &State) -> bool {
 /// The probe of the focused column.
 fn shown_probe(state: &State) -> Option<ProbeId> {
     Some(state.columns.get(&state.focus()?)?.probe)
-}
-
-fn compare_shown(state: &State) -> Command {
-    Command::Compare(shown_probe(state).into_iter().collect())
 }
 
 /// Moves the shown step of the reading by `by`; forward from the end starts at step 1.

@@ -36,11 +36,10 @@ use crate::viz::figures::dataset::Choice;
 
 /// A command to the state, with all its arguments.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "each variant says what its fields are")]
+#[expect(missing_docs, reason = "a variant says what its name and its fields do not")]
 pub enum Command {
     /// Open a backbone: a folder or an id of the Hub.
     OpenBackbone(String),
-    /// Open probe files.
     OpenProbes(Vec<PathBuf>),
     /// Open the probes of a run's folder.
     OpenRun(PathBuf),
@@ -53,7 +52,9 @@ pub enum Command {
     /// Close a dataset and its images.
     CloseDataset(DatasetId),
     /// Evaluate the columns on the dataset in use, or also all other probes that fit.
-    Evaluate { all: bool },
+    Evaluate {
+        all: bool,
+    },
     /// Evaluate the columns on the dataset in use, with removal curves in these modes.
     EvaluateRemovals(Vec<Mode>),
     /// Measure how stable the order of a column is.
@@ -64,7 +65,6 @@ pub enum Command {
     CompareImages(DatasetId, ColumnId),
     /// Show the images most similar to this one first.
     FindSimilar(ImageId),
-    /// Set the filter of the gallery.
     SetGalleryFilter(Box<GalleryFilter>),
     /// Set the choices of dataset overviews.
     SetOverview(Box<Choice>),
@@ -76,33 +76,31 @@ pub enum Command {
     SendFile(Box<ResultFile>),
     /// Open a backbone of the library again, on the current device.
     UseBackbone(BackboneId),
-    /// Close a backbone.
     CloseBackbone(BackboneId),
     /// Open a probe again that failed or is closed.
     ReopenProbe(ProbeId),
     /// Close probes and their columns.
     CloseProbes(Vec<ProbeId>),
-    /// Close images.
     CloseImages(Vec<ImageId>),
     /// Star an image, or remove its star.
     Star(ImageId, bool),
-    /// Add a finding.
     KeepFinding(Box<Finding>),
     /// Set the note of a finding.
     WriteFinding(FindingId, String),
     /// Move a finding to this index.
     MoveFinding(FindingId, usize),
-    /// Delete a finding.
     DeleteFinding(FindingId),
     /// Restore what was shown when a finding was kept; the layout is the current one of the panes.
-    ShowFinding { id: FindingId, layout: Value },
+    ShowFinding {
+        id: FindingId,
+        layout: Value,
+    },
     /// Explain findings, for the window to write them to files.
     Share(Box<Share>),
     /// Make this the current image.
     SelectImage(ImageId),
     /// Move the current image by this many positions in the gallery.
     Step(isize),
-    /// Focus this column.
     Focus(ColumnId),
     /// Focus a column of a probe, a temporary one if need be.
     ShowProbe(ProbeId),
@@ -115,8 +113,11 @@ pub enum Command {
     /// Remove all columns of the comparison but this one.
     KeepColumn(ColumnId),
     /// Add a column to the comparison, of the current image unless another is given.
-    AddColumn { probe: ProbeId, image: Option<ImageId>, change: Intervention },
-    /// Remove a column.
+    AddColumn {
+        probe: ProbeId,
+        image: Option<ImageId>,
+        change: Intervention,
+    },
     RemoveColumn(ColumnId),
     /// Move a column to this index.
     MoveColumn(ColumnId, usize),
@@ -146,7 +147,6 @@ pub enum Command {
     SetRows(BTreeSet<String>),
     /// Set how a contact sheet shows its images.
     SetSheetView(SheetView),
-    /// Set the settings of explanations.
     SetExplainSettings(ExplainSettings),
     /// Take the regions of images from this folder of masks, or from their own datasets.
     SetMasks(Option<PathBuf>),
@@ -158,7 +158,6 @@ pub enum Command {
     SetOwnOptions(BackboneId, BackboneOptions),
     /// Set the device; the open backbones are opened again on it.
     SetDevice(String),
-    /// Set the theme.
     SetTheme(ThemeChoice),
     /// Set the zoom factor.
     SetScale(f32),
@@ -166,9 +165,7 @@ pub enum Command {
     SetLibrary(Box<LibrarySections>),
     /// Explain failed columns again, and read unreadable images and failed maps of a contact sheet.
     Retry,
-    /// Cancel a job.
     Cancel(JobId),
-    /// Cancel all jobs.
     CancelAll,
     /// Remove a failed job from the list.
     Dismiss(JobId),
@@ -178,7 +175,6 @@ pub enum Command {
     ShowThumbnails(Vec<ImageId>),
     /// Request the maps of these visible columns and images of a contact sheet.
     ShowSheet(Vec<(ColumnId, ImageId)>),
-    /// Set the form of the next training.
     SetTrainForm(Box<TrainSettings>),
     /// Request the preflight of the form.
     PlanTraining,
@@ -199,10 +195,12 @@ pub enum Command {
     /// Close a run; its files stay.
     CloseRun(PathBuf),
     /// Record a change of the window's layout as an undo step.
-    Arrange { text: String, before: Value, after: Value },
-    /// Undo the latest step.
+    Arrange {
+        text: String,
+        before: Value,
+        after: Value,
+    },
     Undo,
-    /// Redo the step that was undone last.
     Redo,
 }
 
@@ -319,7 +317,10 @@ impl State {
                 let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
                 jobs.into_iter().filter_map(|job| self.cancel(job)).collect()
             }
-            Command::Dismiss(job) => self.dismiss(job),
+            Command::Dismiss(id) => {
+                self.jobs.retain(|other, job| *other != id || job.error.is_none());
+                Vec::new()
+            }
             Command::DismissToast(id) => {
                 self.toasts.retain(|toast| toast.id != id);
                 Vec::new()

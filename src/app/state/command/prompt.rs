@@ -2,8 +2,8 @@
 
 /// A request of an action to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the actions of these names say what each does")]
 pub enum Prompt {
-    /// Ask for files.
     Files(FilePrompt),
     /// Write a note on what is shown, then [`Command::KeepFinding`](super::Command::KeepFinding).
     KeepFinding,
@@ -11,33 +11,23 @@ pub enum Prompt {
     Share,
     /// Type an id of the Hub, then [`Command::OpenBackbone`](super::Command::OpenBackbone).
     HubId,
-    /// Choose the worker to connect to.
     Connect,
-    /// Show the palette.
     Palette,
     /// Reset the layout of the panes.
     Arrange,
     /// Let the window fill the screen without borders, or no longer.
     FullScreen,
-    /// Choose a figure to export.
     Export,
     /// Open the demo in place of everything that is open.
     Demo,
-    /// Show the training pane.
     Training,
-    /// Show the about dialog.
     About,
     /// Start the tour of the demo.
     Tour,
-    /// Show the definitions of all numbers.
     Definitions,
-    /// Show the list of shortcuts.
     Shortcuts,
-    /// Copy the log as text.
     CopyLog,
-    /// Open what the clipboard holds.
     Paste,
-    /// End the program.
     Quit,
 }
 
