@@ -33,69 +33,59 @@ const LARGEST_ID: u64 = 1 << 53;
 
 /// Everything a workspace file holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Workspace {
     /// Version of the format; the key also says what the file is.
     #[serde(rename = "ssmprobe_workspace")]
     pub format: u64,
     /// Backbones.
-    #[serde(default)]
     pub backbones: Vec<SavedBackbone>,
     /// Probes.
-    #[serde(default)]
     pub probes: Vec<SavedProbe>,
     /// Images.
-    #[serde(default)]
     pub images: Vec<SavedImage>,
     /// Datasets.
-    #[serde(default)]
     pub datasets: Vec<SavedDataset>,
     /// Starred images. Notes of an earlier version become findings when read.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<SavedNote>,
     /// Findings, in their order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
     /// The dataset in use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub dataset: Option<DatasetId>,
     /// The columns.
-    #[serde(default)]
     pub columns: Vec<SavedColumn>,
     /// The user's selection.
-    #[serde(default)]
     pub selection: Selection,
     /// How figures are drawn.
-    #[serde(default)]
     pub views: Views,
     /// The settings of explanations.
-    #[serde(default, rename = "look")]
+    #[serde(rename = "look")]
     pub explain: ExplainSettings,
     /// Folder of masks, or of a dataset's annotations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub masks: Option<PathBuf>,
     /// The shared options of backbones.
-    #[serde(default)]
     pub backbone_options: BackboneOptions,
     /// Folders of runs whose curves are open.
-    #[serde(default)]
     pub runs: Vec<PathBuf>,
     /// The form of the next training.
-    #[serde(default)]
     pub training: TrainSettings,
     /// The layout of the panes, in the window's own format.
-    #[serde(default)]
     pub layout: Value,
     /// The worker's host, whose paths these are, if it is not this process.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
     /// In a session file: the workspace file that the session belongs to, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_as: Option<PathBuf>,
     /// In a session file: whether it has changes that the workspace file lacks.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unsaved: bool,
     /// In a session file: SHA-256 of the workspace file as this window last read or wrote it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_fingerprint: Option<String>,
     /// Fields that this version does not know, kept as found.
     #[serde(flatten)]
