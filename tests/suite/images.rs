@@ -306,17 +306,15 @@ fn what_is_not_supported_names_its_field() {
         ("rescale_factor", r#""rescale_factor": "1/255""#),
         ("image_mean", r#""image_mean": [0.5, 0.5]"#),
         ("image_std", r#""image_std": [0.5, 0, 0.5]"#),
-        ("image_std", r#""image_std": [0.5, 1e999, 0.5]"#),
     ] {
         let text = format!("{{{vit}, {rest}}}");
         let error = config::parse("here.json", text.as_bytes(), None).unwrap_err().to_string();
-        let named = error.contains(&format!("`{field}`")) || error.contains("out of range");
-        assert!(named && error.contains("here.json"), "{rest}: {error}");
+        assert!(error.contains(&format!("here.json: `{field}`")), "{rest}: {error}");
     }
     let other = br#"{"image_processor_type": "SamImageProcessor"}"#;
     let error = config::parse("here.json", other, Some("vit")).unwrap_err().to_string();
     assert!(error.contains("SamImageProcessor") && error.contains("BeitImageProcessor"), "{error}");
-    for text in ["", "[]", "{", "3", "\u{0}"] {
+    for text in ["", "[]", "{", "3", "\u{0}", r#"{"image_std": [0.5, 1e999, 0.5]}"#] {
         assert!(matches!(config::parse("x", text.as_bytes(), None), Err(PreprocessError::Json { .. })));
     }
 }

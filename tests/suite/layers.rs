@@ -455,7 +455,7 @@ fn what_cannot_be_an_axis_is_refused_before_anything_is_done() {
     };
     let split = ["--select-split", "0.3"];
     let with = |more: &[&'static str]| [more, &split].concat();
-    refused(&with(&["--layers", "1,9"]), "2");
+    refused(&with(&["--layers", "1,9"]), "layer 9 requested, but the backbone has layers 1 to 2");
     refused(&with(&["--layers", "1,first"]), "expected the number of a layer, from 0, or last");
     refused(&with(&["--layers", "1,1"]), "--layers: 1 is given twice");
     refused(&with(&["--layers", "2,last"]), "layer last is requested twice");
