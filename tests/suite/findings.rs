@@ -25,7 +25,7 @@ use ssmprobe::viz::Options;
 
 use crate::html::{between, figures, photograph, ssmprobe};
 use crate::pictures::screen::{SMOOTHED, blocks};
-use crate::run::{done, root};
+use crate::run::{done, entries, root};
 use crate::state::{column, does, story};
 use crate::traces;
 use crate::window::{Window, succeed};
@@ -412,10 +412,7 @@ fn figures_of_findings_are_those_of_the_program_to_the_byte() {
             );
         }
         assert!(!to.join("02-b/note.md").exists(), "nothing is said of it");
-        let first = fs::read_dir(&to).expect("folders").filter_map(Result::ok).map(|entry| entry.file_name());
-        let mut names: Vec<String> = first.map(|name| name.to_string_lossy().into_owned()).collect();
-        names.sort();
-        assert_eq!(names[..3], ["01-unnamed", "02-b", "again.svg"]);
+        assert_eq!(entries(&to)[..3], ["01-unnamed", "02-b", "again.svg"].map(|name| to.join(name)));
         let note = fs::read_to_string(to.join("01-unnamed/note.md")).expect("a note");
         assert_eq!(note, "Both look *twice*\n");
         fs::remove_dir_all(&to).expect("removed");
@@ -452,10 +449,7 @@ fn a_folder_that_exists_is_filled_where_it_is() {
     fs::create_dir(&to).expect("a folder");
     let open = fs::File::open(&to).expect("it"); // so that its number is not given again
     findings::write(&shared(ShareKind::Figures, ShareTheme::Own, &to), &Cancel::default()).expect("written");
-    let entries = fs::read_dir(&to).expect("folders").filter_map(Result::ok).map(|entry| entry.file_name());
-    let mut names: Vec<String> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
-    names.sort();
-    assert_eq!(names, ["01-unnamed", "02-b", "commands.txt"]);
+    assert_eq!(entries(&to), ["01-unnamed", "02-b", "commands.txt"].map(|name| to.join(name)));
     assert_eq!(to.metadata().expect("it").ino(), open.metadata().expect("it").ino(), "another folder");
 }
 

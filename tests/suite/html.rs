@@ -375,14 +375,11 @@ fn images_of_a_run_are_explained_through_its_probes() {
     let html = fs::read_to_string(desk.path().join("pages/page.html")).unwrap();
     let place = desk.path().to_str().unwrap();
     assert!(!html.contains(place) && !data(&html).to_string().contains(place), "it says where it was made");
-    assert_eq!(
-        html.matches("<h3>sinkhorn-s").count(),
-        choose::IMAGES.min(html.matches("<h3>gap-s1-best").count())
-    );
+    for each in ["<section class=\"image\"", "<h3>sinkhorn-s", "<h3>gap-s1-best", "(true)</option>"] {
+        assert_eq!(html.matches(each).count(), choose::IMAGES, "{each}");
+    }
     assert!(html.contains("<p>Look at <em>this</em>.</p>") && html.contains("<caption>"));
     // Evidence for the image's true class comes first.
-    let images = html.matches("<section class=\"image\"").count();
-    assert_eq!(html.matches("(true)</option>").count(), images);
     for section in html.split("<section class=\"image\"").skip(1) {
         let own = between(section, "<small>is ", "</small>");
         let first = section.split("<option value=\"0\">").nth(1).unwrap().split('<').next().unwrap();
@@ -390,12 +387,9 @@ fn images_of_a_run_are_explained_through_its_probes() {
         assert!(section.find("<h3>sinkhorn-s") < section.find("<h3>gap-s1-best"), "as they were asked for");
     }
     // The saved traces are enough to make the page again, with the same data.
-    let mut files: Vec<String> = fs::read_dir(desk.path().join("traces"))
-        .unwrap()
-        .map(|entry| format!("traces/{}", entry.unwrap().file_name().to_str().unwrap()))
-        .collect();
-    files.sort();
-    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let files = run::entries(&desk.path().join("traces"));
+    let files: Vec<&str> =
+        files.iter().map(|file| file.strip_prefix(desk.path()).unwrap().to_str().unwrap()).collect();
     done(&mut ssmprobe(
         desk.path(),
         &[&["report", "run", "--html", "again.html", "--trace"], &files[..]].concat(),
@@ -474,9 +468,7 @@ fn classes_that_are_asked_for_are_stored_of_every_image() {
         let options: Vec<&str> = select.split("</select>").next().unwrap().split("<option").skip(1).collect();
         assert!(options.len() == 2 && options[0].contains(&names[0]) && options[1].contains(&names[2]));
     }
-    assert!(
-        html.contains(&format!("--class {asked} ")) || html.contains(&format!("--class &#39;{asked}&#39; "))
-    );
+    assert!(html.contains(&format!("--class {asked} ")));
     let unknown = [&page[..], &["--class", "unicorn"]].concat();
     assert_ends(&mut ssmprobe(desk.path(), &unknown), 2, &["`unicorn`"]);
 }
@@ -519,8 +511,5 @@ fn a_page_shows_probes_of_every_kind_and_images_that_part_them() {
     let file = source.truth.images[1].rsplit('/').next().unwrap().to_owned();
     let asked = choose::images(&source, &probes, &[source.truth.images[2].clone()]).unwrap();
     assert_eq!(asked, [2]);
-    match choose::images(&source, &probes, std::slice::from_ref(&file)) {
-        Ok(found) => assert_eq!(found, [1]),
-        Err(error) => assert!(error.contains("name one in full"), "{error}"),
-    }
+    assert_eq!(choose::images(&source, &probes, &[file]).unwrap(), [1]);
 }

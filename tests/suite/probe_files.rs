@@ -14,7 +14,7 @@ use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
 
 use crate::close::assert_close;
-use crate::run::root;
+use crate::run::{entries, root};
 
 fn fixture(name: &str) -> Vec<u8> {
     let path = root().join("tests/fixtures/heads").join(name);
@@ -82,8 +82,7 @@ fn unknown_keys_survive_a_round_trip() {
     let saved = std::fs::read(&path).expect("a file");
     let (_, header) = SafeTensors::read_metadata(&saved).expect("a header");
     assert_eq!(header.metadata().as_ref().expect("metadata")["format"], "pt");
-    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").collect();
-    assert_eq!(left.len(), 1, "no temporary file stays behind");
+    assert_eq!(entries(folder.path()), [path], "no temporary file stays behind");
 }
 
 #[test]
