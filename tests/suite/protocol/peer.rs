@@ -199,8 +199,9 @@ fn the_verbs_say_what_the_peer_says() {
         let expected = &of(&peer, head, seed)["epochs"][number(&found["epoch"]) as usize - 1];
         assert_close(format!("{head}, seed {seed}"), four(found), four(expected), TOLERANCE);
     }
-    let end = events.last().expect("an end");
-    for result in end["results"].as_array().expect("results") {
+    let results = events.last().expect("an end")["results"].as_array().expect("results");
+    assert_eq!(results.len(), 2 * 2);
+    for result in results {
         let (head, seed) =
             (result["head"].as_str().expect("a head"), result["seed"].as_u64().expect("a seed"));
         let expected = ProbeCheckpoint::ALL.map(|which| reported(of(&peer, head, seed), which));
