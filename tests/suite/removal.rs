@@ -1,6 +1,7 @@
 //! Removal curves against float64 code written from the definitions (`tests/reference/removal.py`), for every head,
 //! and properties that relate them.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 
 use indexmap::IndexMap;
@@ -206,6 +207,7 @@ fn frozen_deletion_is_the_running_sum_of_exact_evidence() {
 #[test]
 fn changed_readings_have_curves_of_their_own() {
     let left: Vec<usize> = vec![1, 4, 5, 6, 9];
+    let (mut heads_of, mut routed) = (HashMap::new(), 0);
     each_head(|stem, probe, image| {
         let changes = [
             Intervention::None,
@@ -225,6 +227,7 @@ fn changed_readings_have_curves_of_their_own() {
             let Ok(reader) = ImageReading::new(probe, change.clone(), image, 1) else { continue };
             let all: Vec<usize> = (0..12).collect();
             let Ok(logits) = reader.rerouted(&[&all, &left]) else { continue };
+            *heads_of.entry(change.to_string()).or_insert(0) += 1;
             // Scrambling permutes the positions that are left: with all tokens, as before.
             assert_close(format!("{stem}, {change}"), &logits[0], reader.logits(), 1e-9);
             assert!(logits[1].iter().all(|x| x.is_finite()), "{stem}, {change}");
@@ -233,9 +236,12 @@ fn changed_readings_have_curves_of_their_own() {
             if probe.head().router().is_some() && !is_of_all {
                 let alone = ImageReading::new(probe, change.clone(), &own, 1).expect("tokens that fit");
                 assert_close(format!("{stem}, {change}, alone"), &logits[1], alone.logits(), 1e-9);
+                routed += 1;
             }
         }
     });
+    // Every change is one that some heads have.
+    assert!(heads_of.len() == 10 && routed > 10, "{heads_of:?}, {routed}");
 }
 
 /// An encoder whose tokens depend on their own patch alone; it records the pictures that it is given.

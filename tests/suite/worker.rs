@@ -140,6 +140,14 @@ pub(super) fn look_at(job: u64, image: ImageSource, probe: u64) -> Request {
     )
 }
 
+/// What a request asks to explain.
+pub(super) fn explanation(request: &mut Request) -> &mut Explain {
+    match request {
+        Request::Compute(_, Compute::Explain(look)) => look,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// The result of the first explanation among events.
 pub(super) fn seen(events: &[Event]) -> Result<Arc<Trace>, UserError> {
     let answers = events.iter().find_map(pick!(Event::Explained { seen, .. } => seen[0].result.clone()));
@@ -182,8 +190,9 @@ fn regions_come_with_an_explanation() {
     mask("small/one.png", &|_| true, (size.0 - 1, size.1));
     let mut desk = Desk::with(WorkerEnv::default(), &["sinkhorn"]);
     let mut ask = |job: u64, regions: RegionSource| {
-        let Request::Compute(job, Compute::Explain(spec)) = look(job, &image, 1) else { panic!("a look") };
-        desk.job(Request::Compute(job, Compute::Explain(Explain { regions, ..spec })))
+        let mut request = look(job, &image, 1);
+        explanation(&mut request).regions = regions;
+        desk.job(request)
     };
     let object = |events: &[Event]| {
         let trace = seen(events).expect("explained");
@@ -352,9 +361,7 @@ fn what_has_vanished_or_does_not_fit_is_told_with_a_remedy() {
     let closed = fault_of(&desk.job(look(8, &fixture("images/one.png"), 9)));
     assert!(closed.lines[0].contains("not open"), "{closed}");
     let mut named = look(9, &fixture("images/one.png"), 1);
-    if let Request::Compute(_, Compute::Explain(look)) = &mut named {
-        look.class = ClassChoice::Named("no such class".into());
-    }
+    explanation(&mut named).class = ClassChoice::Named("no such class".into());
     let class = fault_of(&desk.job(named));
     assert!(class.lines[0].contains("no such class"), "{class}");
     let source = fixture("nowhere").display().to_string();
@@ -383,9 +390,7 @@ fn bands_of_chance_are_of_the_seed_that_is_set() {
     let open = || Desk::with(WorkerEnv::default(), &["sinkhorn"]);
     let bands = |desk: &mut Desk, job: u64, seed: u64| {
         let mut request = look(job, &fixture("images/one.png"), 1);
-        if let Request::Compute(_, Compute::Explain(look)) = &mut request {
-            look.settings.seed = seed;
-        }
+        explanation(&mut request).settings.seed = seed;
         let trace = seen(&desk.job(request)).expect("a trace");
         trace.diagnostics.values().map(|one| (one.null, one.untrained_band)).collect::<Vec<_>>()
     };
@@ -420,11 +425,8 @@ fn tokens_kept_of_an_image_are_of_the_order_they_were_read_in() {
     // A changed copy of an image is shuffled otherwise, so that no token has the place of the same patch.
     let answer = |desk: &mut Desk, job: u64| {
         let events = desk.job(Request::Compute(JobId(job), Compute::Stability(stability_request())));
-        let measured = events.into_iter().find_map(|event| match event {
-            Event::StabilityMeasured { answer, .. } => Some(answer.result),
-            _ => None,
-        });
-        measured.expect("an answer")
+        let measured = pick!(Event::StabilityMeasured { answer, .. } => answer.result);
+        events.into_iter().find_map(measured).expect("an answer")
     };
     assert!(answer(&mut desk, 90).is_ok());
     let refused = answer(&mut other, 91).expect_err("its patches are unknown").to_string();
@@ -438,9 +440,7 @@ fn interventions_change_the_order_and_nothing_else() {
     let mut through = |probe: u64, change: Intervention| {
         job += 1;
         let mut request = look(job, &fixture("images/one.png"), probe);
-        if let Request::Compute(_, Compute::Explain(look)) = &mut request {
-            look.asked[0].change = change;
-        }
+        explanation(&mut request).asked[0].change = change;
         seen(&desk.job(request))
     };
     let learned = through(1, Intervention::None).expect("a trace");

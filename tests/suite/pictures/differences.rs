@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ssmprobe::model::explain::removal::{Mode, Removal};
-use ssmprobe::model::trace::{OrderTest, Routing, Trace};
+use ssmprobe::model::trace::{Routing, Trace};
 use ssmprobe::viz::difference::{self, subtract};
 use ssmprobe::viz::draw::scene::Point;
 use ssmprobe::viz::draw::table::Column;
@@ -260,9 +260,7 @@ fn order_tests_differ_in_what_their_parts_add() {
     }
     // With different rivals the margins cannot be subtracted, the logits can.
     let mut rival = small::other();
-    if let Some(OrderTest::Tested { margin: Some(margin), .. }) = &mut rival.order_test {
-        margin.against = Some(4);
-    }
+    small::contrasts(&mut rival)[1].against = Some(4);
     let made = subtract(&small::planned(), &rival).expect("one grid");
     let axes = drawn("order_test", &made, &Options::default(), &Theme::light()).axes(0);
     assert_eq!(axes.x_name, "Δ logit of crane");

@@ -64,13 +64,10 @@ fn a_p_that_describes_is_called_so() {
         marks.words().iter().any(|word| word.text == format!("As read: z = 2.2, p = 0.014{end}"))
     };
     assert!(said(&trace, "") && !said(&trace, ", descriptive"));
-    if let Some(OrderTest::Tested { margin: Some(margin), .. }) = &mut trace.order_test {
-        margin.descriptive = true;
-    }
+    small::contrasts(&mut trace)[1].descriptive = true;
     assert!(said(&trace, ", descriptive") && !said(&trace, ""));
-    if let Some(OrderTest::Tested { margin: Some(margin), .. }) = &mut trace.order_test {
-        (margin.reassigned.z, margin.headroom) = (Some(-0.04), Some(-0.3));
-    }
+    let [_, margin] = small::contrasts(&mut trace);
+    (margin.reassigned.z, margin.headroom) = (Some(-0.04), Some(-0.3));
     let marks = drawn("order_test", &trace, &Options::default(), &looks()[0]);
     assert!(marks.has("As read: z = 0.0, p = 0.014, descriptive"));
     assert!(marks.has("Worst and best order, headroom −30 %"));
@@ -111,9 +108,8 @@ fn bins_and_parts_are_told_in_numbers() {
 #[test]
 fn its_table_has_every_number_under_its_name() {
     let mut trace = small::planned();
-    if let Some(OrderTest::Tested { logit, .. }) = &mut trace.order_test {
-        (logit.value, logit.best, logit.reassigned.p) = (7.5, 8.5, 0.25);
-    }
+    let [logit, _] = small::contrasts(&mut trace);
+    (logit.value, logit.best, logit.reassigned.p) = (7.5, 8.5, 0.25);
     let table = find("order_test").expect("a figure").table(&trace);
     let words = table.columns.iter().find_map(|(name, column)| match column {
         Column::Words(words) if name == "number" => Some(words.clone()),
@@ -157,8 +153,6 @@ fn without_a_test_it_says_why() {
     trace.order_test = None;
     assert!(why(&trace).contains("recreate the trace"));
     let mut still = small::planned();
-    if let Some(OrderTest::Tested { margin: Some(margin), .. }) = &mut still.order_test {
-        margin.reassigned.z = None;
-    }
+    small::contrasts(&mut still)[1].reassigned.z = None;
     assert_eq!(why(&still), "All orders of these tokens give the same value");
 }

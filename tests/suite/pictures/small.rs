@@ -220,14 +220,20 @@ pub fn other() -> Trace {
     for (at, diagnostic) in trace.diagnostics.values_mut().enumerate() {
         diagnostic.value -= 0.05 * (at as f64 - 1.4);
     }
-    if let Some(OrderTest::Tested { logit, margin: Some(margin) }) = &mut trace.order_test {
-        for contrast in [logit, margin] {
-            contrast.value = 1.3;
-            (contrast.content, contrast.fixed_order, contrast.routing) = (0.45, 0.15, 0.7);
-            (contrast.best, contrast.worst, contrast.reassigned.mean) = (2.9, -1.1, 0.45);
-        }
+    for contrast in contrasts(&mut trace) {
+        contrast.value = 1.3;
+        (contrast.content, contrast.fixed_order, contrast.routing) = (0.45, 0.15, 0.7);
+        (contrast.best, contrast.worst, contrast.reassigned.mean) = (2.9, -1.1, 0.45);
     }
     trace
+}
+
+/// The contrasts of the logit and of the margin in the order test of a trace that has one.
+pub fn contrasts(trace: &mut Trace) -> [&mut OrderContrast; 2] {
+    match &mut trace.order_test {
+        Some(OrderTest::Tested { logit, margin: Some(margin) }) => [logit, margin],
+        other => panic!("{other:?}"),
+    }
 }
 
 /// The logits of [`other`].

@@ -1,6 +1,5 @@
 //! The text of every picture: no word is cut by the edge of the page, and none overlaps another.
 
-use ssmprobe::model::trace::OrderTest;
 use ssmprobe::viz::draw::font;
 use ssmprobe::viz::draw::scene::{Anchor, Box2, Scene};
 use ssmprobe::viz::draw::theme::Theme;
@@ -44,9 +43,8 @@ fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
     let mut soft = small::planned();
     let shark = "great white shark, Carcharodon carcharias";
     soft.top.iter_mut().for_each(|class| shark.clone_into(&mut class.name));
-    if let Some(OrderTest::Tested { margin: Some(margin), .. }) = &mut soft.order_test {
-        (margin.content, margin.fixed_order, margin.routing) = (-60.0, 1.0, 60.9);
-    }
+    let [_, margin] = small::contrasts(&mut soft);
+    (margin.content, margin.fixed_order, margin.routing) = (-60.0, 1.0, 60.9);
     let order_test =
         draw_column(find("order_test").expect("a figure"), &soft, &Options::default(), theme, COLUMN);
     all.push(("soft order test".to_owned(), order_test.expect("something to see")));
