@@ -17,7 +17,7 @@ use ssmprobe::model::probe::Probe;
 use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
 
 use crate::faults::tree;
-use crate::run::{Desk, assert_ends, backbone, done, files, json, lines, program, run, succeeds};
+use crate::run::{Desk, assert_ends, backbone, done, files, json, lines, program, succeeds};
 
 const LAYERS: [Layer; 2] = [Layer(Some(1)), Layer(None)];
 const RATES: [f64; 2] = [1e-3, 1e-2];
@@ -441,16 +441,14 @@ fn an_evaluation_is_of_one_layer_after_the_other() {
     assert!(kept("1").iter().all(|name| name.contains("[layer=1,")));
     // Results of the last layer are added to those of layer 1.
     assert_eq!(kept("last").len(), 8);
-    let (code, _, stderr) = run(&mut eval(&["--layer", "0"]));
-    assert!(code != 0 && stderr.contains("tokens.layer"), "{stderr}");
+    assert_ends(&mut eval(&["--layer", "0"]), 2, &["another `tokens.layer`"]);
 }
 
 #[test]
 fn what_cannot_be_an_axis_is_refused_before_anything_is_done() {
     let desk = desk();
     let refused = |more: &[&str], expected: &str| {
-        let (code, _, stderr) = run(&mut desk.train("bad", 1, more));
-        assert!(code != 0 && stderr.contains(expected), "{more:?}: {stderr}");
+        assert_ends(&mut desk.train("bad", 1, more), 2, &[expected]);
         assert!(!desk.path("bad").exists() && !desk.path("cache").exists(), "{more:?}");
     };
     let split = ["--select-split", "0.3"];

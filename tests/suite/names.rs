@@ -67,7 +67,7 @@ fn control_characters_of_names_reach_no_terminal_and_split_no_row() {
     assert!(stdout.lines().all(|row| row.split('\t').count() == 4), "{stdout:?}");
     // Error messages are clean as well.
     let (code, _, stderr) = run(program().args(["dataset"]).arg(desk.path("no\u{1b}such")));
-    assert!(code != 0 && is_clean(&stderr) && stderr.contains("no\\u001bsuch"), "{stderr:?}");
+    assert!(code == 2 && is_clean(&stderr) && stderr.contains("no\\u001bsuch"), "{stderr:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use ssmprobe::model::data;
 use ssmprobe::model::data::token_cache::TokenCache;
 use ssmprobe::model::probe::Probe;
 
-use super::run::{Desk, done, lines, run};
+use super::run::{Desk, assert_ends, done, lines, run};
 use crate::run::root;
 
 /// A backbone folder laid out as on the Hub: the family's fixture and a preprocessor.
@@ -41,15 +41,14 @@ fn patch_tokens_are_trained_on_and_the_cls_head_is_refused() {
     let desk = Desk::new(24, 12);
     let folder = backbone(&desk);
     let refused = |more: &[&str]| {
-        let (code, _, stderr) = run(&mut train(&desk, &folder, "gap,cls,attention", "refused", more));
         let said = "cls cannot be trained: jepa (ijepa) has no CLS token; the other heads can: gap,attention";
-        assert!(code != 0 && stderr.contains(said), "{code}: {stderr}");
+        assert_ends(&mut train(&desk, &folder, "gap,cls,attention", "refused", more), 2, &[said]);
         assert!(!desk.path("refused").exists() && !desk.path("cache").exists(), "nothing was written");
     };
     refused(&[]);
     refused(&["--recompute"]);
-    let (_, _, stderr) = run(&mut train(&desk, &folder, "cls", "refused", &[]));
-    assert!(stderr.contains("choose a head that reads patch tokens"), "{stderr}");
+    let mut alone = train(&desk, &folder, "cls", "refused", &[]);
+    assert_ends(&mut alone, 2, &["choose a head that reads patch tokens"]);
 
     // Recomputed for every batch or read from a cache, tokens are the same.
     done(&mut train(&desk, &folder, "gap,attention", "anew", &["--recompute"]));
@@ -120,7 +119,7 @@ fn a_probe_that_reads_cls_does_not_fit_and_says_so() {
     inspect.arg("--image").arg(desk.data()).arg("--out").arg(desk.path("look"));
     let (code, stdout, stderr) = run(&mut inspect);
     assert!(
-        code != 0 && stderr.contains("reads the CLS token, which this backbone does not have"),
+        code == 2 && stderr.contains("reads the CLS token, which this backbone does not have"),
         "{stderr}"
     );
     assert!(stdout.is_empty() && !stderr.contains("left out") && !desk.path("look").exists(), "{stderr}");
