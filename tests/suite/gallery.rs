@@ -330,8 +330,6 @@ fn the_keyboard_walks_through_the_gallery_which_scrolls_with_it() {
     let role = egui::accesskit::Role::Button;
     window.harness.get_by_role_and_label(role, "00000.png").focus();
     window.harness.run();
-    let before = window.harness.output().shapes.len();
-    assert!(before > 0);
     for step in 1..=60 {
         window.press(Modifiers::NONE, Key::Tab);
         let (name, rect) = focused(&window).unwrap_or_else(|| panic!("lost after {step} steps"));

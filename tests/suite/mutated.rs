@@ -23,7 +23,7 @@ use rand_chacha::ChaCha8Rng;
 use ssmprobe::app::{process_memory, processor_time};
 
 use crate::readers::{READERS, Reader};
-use crate::run::root;
+use crate::run::{entries, root};
 
 /// Environment variable that names the reader to its child process.
 const READER: &str = "SSMPROBE_TEST_READER";
@@ -40,6 +40,10 @@ const LONGEST: usize = 1 << 18;
 fn damaged_files_harm_no_reader() {
     if let Some(name) = std::env::var_os(READER) {
         return read_damaged(Reader::find(name.to_str().expect("a name")).expect("a reader"));
+    }
+    for folder in entries(&root().join("tests/fixtures/regressions")) {
+        let reader = folder.file_name().and_then(|name| name.to_str()).and_then(Reader::find);
+        assert!(reader.is_some(), "no reader reads the files of {}", folder.display());
     }
     let mut broken = String::new();
     for reader in READERS {

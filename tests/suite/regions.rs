@@ -56,8 +56,8 @@ fn regions_are_read_as_the_reference_reads_them() {
         for region in &found.regions {
             assert_reads(&format!("{name}, {}", region.name), region, &expected["regions"][&region.name]);
         }
-        let count = found.regions.len();
-        assert_eq!(found.precedence.len(), count * count, "{name}");
+        let count = covers.len();
+        assert_eq!((found.regions.len(), found.precedence.len()), (count, count * count), "{name}");
         for a in 0..count {
             for b in 0..count {
                 let expected = expected["precedence"][a][b].as_f64();
@@ -109,6 +109,7 @@ fn a_trace_says_of_regions_what_the_reading_says() {
             rows.flat_map(|row| [row.position, row.weight, row.evidence, row.mean_evidence]).collect()
         };
         let (shown_numbers, own_numbers) = (all(&shown), all(&own));
+        assert_eq!((shown_numbers.len(), own_numbers.len()), (3 * 4, 3 * 4), "{name}");
         for (shown, own) in shown_numbers.iter().zip(&own_numbers) {
             assert_eq!(shown.is_some(), own.is_some(), "{name}");
             assert_close(name, shown.unwrap_or(0.0), own.unwrap_or(0.0), 2e-5);
