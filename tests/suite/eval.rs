@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use ssmprobe::app::format::shell_word;
 use ssmprobe::model::data::scenes;
 use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::explain::evaluation::vectors::VectorKind;
@@ -182,7 +183,8 @@ fn a_sweep_is_trained_evaluated_and_reported() {
 
     let asked = ["--ablations", "--anchors", "--json", "--causal", "frozen"];
     let (stdout, stderr) = succeeds(desk.eval_run().args(asked));
-    let shown = format!("`ssmprobe report {} --table causal`", desk.path("run").display());
+    let quoted = shell_word(&desk.path("run").display().to_string());
+    let shown = format!("`ssmprobe report {quoted} --table causal`");
     assert!(stderr.contains(&shown), "{stderr}");
     let all = lines(&stdout);
     let probes = events(&all, "probe");

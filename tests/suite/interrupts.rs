@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::faults::tree;
-use super::run::{Desk, fixture, inspect, program};
+use super::run::{Desk, fixture, inspect, program, with_hub};
 
 pub fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
@@ -70,13 +70,7 @@ fn from_hub(desk: &Desk, port: u16) -> Command {
     let mut command = desk.verb("train", "cache");
     command.args(["--backbone", "org/name", "--heads", "gap", "--device", "cpu", "--data"]).arg(desk.data());
     command.arg("--out").arg(desk.path("run"));
-    command.env("HF_ENDPOINT", format!("http://127.0.0.1:{port}")).env("HF_HOME", desk.path("hub"));
-    for other in
-        ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HTTP_PROXY"]
-    {
-        command.env_remove(other);
-    }
-    command.env("NO_PROXY", "127.0.0.1");
+    with_hub(&mut command, &desk.path("hub"), port);
     command
 }
 

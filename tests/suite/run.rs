@@ -8,7 +8,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use ssmprobe::app::jobs::train::smallest_difference;
+use ssmprobe::app::jobs::extract::TokenSettings;
+use ssmprobe::app::jobs::train::{TrainSettings, smallest_difference};
 use ssmprobe::model::data::scenes;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::train::run::checkpoint::Checkpoint;
@@ -46,6 +47,23 @@ impl Desk {
 
     pub fn data(&self) -> PathBuf {
         self.path("scenes")
+    }
+
+    /// The settings of [`Self::train`] into the folder `run`, with the cache `cache`.
+    pub fn settings(&self, epochs: usize) -> TrainSettings {
+        TrainSettings {
+            backbone: backbone().display().to_string(),
+            data: Some(self.data()),
+            heads: vec!["linear-bn".into(), "sinkhorn".into()],
+            head_settings: "state_dim=8 sinkhorn.iterations=5".into(),
+            epochs,
+            batch: 16,
+            seeds: 2,
+            device: "cpu".into(),
+            out: Some(self.path("run")),
+            tokens: TokenSettings { cache: Some(self.path("cache")), ..TokenSettings::default() },
+            ..TrainSettings::default()
+        }
     }
 
     /// `ssmprobe VERB` with its tokens in `cache`.
@@ -99,6 +117,20 @@ pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ssmprobe"));
     command.stdin(Stdio::null());
     command
+}
+
+/// Gives a command the Hub that this machine serves at `port`, kept in `home`, whatever the variables of who runs the
+/// tests say of the Hub and of proxies.
+pub fn with_hub(command: &mut Command, home: &Path, port: u16) {
+    for (name, _) in std::env::vars_os() {
+        let upper = name.to_string_lossy().to_uppercase();
+        if ["HF_", "HUGGING", "TRANSFORMERS_"].iter().any(|start| upper.starts_with(start))
+            || upper.ends_with("_PROXY")
+        {
+            command.env_remove(name);
+        }
+    }
+    command.env("HF_ENDPOINT", format!("http://127.0.0.1:{port}")).env("HF_HOME", home);
 }
 
 /// The folder of this repository: `CARGO_MANIFEST_DIR` at run time, if set, otherwise that of the build.

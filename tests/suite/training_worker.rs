@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ssmprobe::app::jobs::evaluate::EvalProbe;
-use ssmprobe::app::jobs::extract::TokenSettings;
 use ssmprobe::app::jobs::stability;
 use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::jobs::training::TrainEvent;
@@ -23,23 +22,6 @@ use crate::run::{self, fixture};
 use crate::worker::{self, Desk, end};
 
 const PATIENCE: Duration = Duration::from_mins(5);
-
-/// Settings of a training of two heads on a desk's dataset, into its folder `run`.
-fn draft(disk: &run::Desk, epochs: usize) -> TrainSettings {
-    TrainSettings {
-        backbone: run::backbone().display().to_string(),
-        data: Some(disk.data()),
-        heads: vec!["linear-bn".into(), "sinkhorn".into()],
-        head_settings: "state_dim=8 sinkhorn.iterations=5".into(),
-        epochs,
-        batch: 16,
-        seeds: 2,
-        device: "cpu".into(),
-        out: Some(disk.path("run")),
-        tokens: TokenSettings { cache: Some(disk.path("cache")), ..TokenSettings::default() },
-        ..TrainSettings::default()
-    }
-}
 
 fn plan(job: u64, draft: TrainSettings) -> Request {
     Request::Fetch(JobId(job), Fetch::Plan(Box::new(draft)))
@@ -71,7 +53,7 @@ fn news(event: &Event) -> Option<&TrainEvent> {
 #[test]
 fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
     let (disk, mut desk) = (run::Desk::new(24, 8), Desk::new(WorkerEnv::default()));
-    let draft = draft(&disk, 3);
+    let draft = disk.settings(3);
     let events = desk.job(plan(5, draft.clone()));
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{events:?}");
     let facts = events.iter().filter_map(news).find_map(pick!(TrainEvent::Planned(facts) => facts.clone()));
@@ -96,7 +78,7 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
 #[test]
 fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_metrics() {
     let (disk, mut desk) = (run::Desk::new(24, 8), Desk::with(WorkerEnv::default(), &["sinkhorn"]));
-    desk.worker.send(begin(10, draft(&disk, 30)));
+    desk.worker.send(begin(10, disk.settings(30)));
     desk.until(|event| matches!(news(event), Some(TrainEvent::Went(_))));
     for job in 20..23 {
         desk.worker.send(look(job));
@@ -152,7 +134,7 @@ fn a_training_that_was_paused_before_it_began_waits() {
     desk.worker.send(Request::Pause(JobId(10), true));
     // Another long job finds no task that waits.
     desk.job(Request::Compute(JobId(40), Compute::Stability(stability_request())));
-    desk.worker.send(begin(10, draft(&disk, 2)));
+    desk.worker.send(begin(10, disk.settings(2)));
     let paused = |event: &Event| matches!(news(event), Some(TrainEvent::Paused(true)));
     let events = desk.until(|event| paused(event) || end(event) == Some(JobId(10)));
     assert!(events.last().is_some_and(paused), "{events:?}");
@@ -173,7 +155,7 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
     let disk = run::Desk::new(24, 8);
     let mut desk = Desk::with(WorkerEnv { device: broken, ..WorkerEnv::default() }, &["sinkhorn"]);
     BROKEN.store(true, Ordering::Relaxed);
-    let draft = draft(&disk, 2);
+    let draft = disk.settings(2);
     let events = desk.job(begin(10, draft.clone()));
     BROKEN.store(false, Ordering::Relaxed);
     let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };

@@ -303,19 +303,8 @@ fn a_store_that_does_not_take_a_file_leaves_no_commit() {
 /// `ssmprobe VERB` for a user with this home folder whose Hub is `server`.
 fn program(home: &Path, server: &Server, verb: &str) -> std::process::Command {
     let mut command = run::program();
-    command.arg(verb).env("HOME", home).env("HF_HOME", home.join("hf")).env("NO_PROXY", "*");
-    command.env("HF_ENDPOINT", format!("http://127.0.0.1:{}", server.port));
-    for name in [
-        "HF_TOKEN",
-        "HF_HUB_CACHE",
-        "HF_HUB_OFFLINE",
-        "HTTPS_PROXY",
-        "HTTP_PROXY",
-        "http_proxy",
-        "https_proxy",
-    ] {
-        command.env_remove(name);
-    }
+    command.arg(verb).env("HOME", home);
+    run::with_hub(&mut command, &home.join("hf"), server.port);
     command
 }
 

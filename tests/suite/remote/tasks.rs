@@ -5,11 +5,9 @@ use std::fs;
 
 use ssmprobe::app::jobs::history::disk::{RunSnapshot, read};
 use ssmprobe::app::jobs::tasks::{TaskForm, TaskPhase, TrainPlace, TrainPlaceSettings};
-use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::{Phase, TaskPlan, WatchedRun};
 
-use super::window::training_of;
 use super::write_script;
 use crate::run::{Desk, done};
 use crate::sitting::Sitting;
@@ -48,12 +46,7 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     let form = TaskForm { partition: "gpu".into(), ..TaskForm::default() };
     let place = TrainPlaceSettings { place: TrainPlace::Slurm, slurm: form };
     sitting.wants(Command::SetTrainPlace(Box::new(place)));
-    sitting.plan_training(TrainSettings {
-        head_settings: "state_dim=8 sinkhorn.iterations=5".into(),
-        epochs: 2,
-        seeds: 2,
-        ..training_of(&desk)
-    });
+    sitting.plan_training(desk.settings(2));
     assert_eq!(sitting.state().train_place(), TrainPlace::Slurm);
     // Two seeds of two heads cannot be divided into three tasks.
     let mut uncut = sitting.state().settings.training.clone();

@@ -26,21 +26,6 @@ use crate::run::Desk;
 use crate::sitting::Sitting;
 use crate::training_window::File;
 
-/// Settings of a training of two heads on a desk's dataset, into its folder `run`.
-pub(super) fn training_of(desk: &Desk) -> TrainSettings {
-    let mut form = TrainSettings {
-        backbone: fixture("backbone").display().to_string(),
-        data: Some(desk.data()),
-        heads: vec!["linear-bn".into(), "sinkhorn".into()],
-        batch: 16,
-        out: Some(desk.path("run")),
-        device: "cpu".into(),
-        ..TrainSettings::default()
-    };
-    form.tokens.cache = Some(desk.path("cache"));
-    form
-}
-
 impl Sitting {
     /// A window that is connected to a worker process, and the file with the worker's process id.
     fn connected() -> (Self, PathBuf) {
@@ -431,7 +416,7 @@ fn a_host_is_chosen_in_a_dialog() {
 fn a_training_outlives_its_worker_and_is_stopped_and_resumed_from_the_window() {
     let desk = Desk::new(24, 12);
     let (mut sitting, pid) = Sitting::connected();
-    sitting.plan_training(TrainSettings { epochs: 100_000, ..training_of(&desk) });
+    sitting.plan_training(TrainSettings { seeds: 1, ..desk.settings(100_000) });
     sitting.wants(Command::StartTraining);
     let epochs = |s: &Sitting| s.state().training.active_run().map_or(0, |run| run.history.done().0);
     sitting.until("an epoch", |s| epochs(s) > 0);
