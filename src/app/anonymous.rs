@@ -21,10 +21,14 @@ fn redacted(text: &str, home: Option<&str>, user: Option<&str>, secrets: &[Strin
     for secret in secrets.iter().filter(|secret| secret.len() > 3) {
         text = text.replace(secret.as_str(), "TOKEN");
     }
-    if let Some(home) = home.filter(|home| home.len() > 1) {
-        text = text.replace(home, "~");
-    }
     let edge = |c: char| !c.is_alphanumeric() && !"._-".contains(c);
+    if let Some(home) = home.filter(|home| home.len() > 1) {
+        // Not of a folder whose name only begins alike.
+        let is_whole = |rest: &str| rest.chars().next().is_none_or(edge);
+        let mut parts = text.split(home);
+        let first = parts.next().unwrap_or_default().to_owned();
+        text = parts.fold(first, |all, rest| all + if is_whole(rest) { "~" } else { home } + rest);
+    }
     if let Some(user) = user.filter(|user| user.contains(edge)) {
         text = text.replace(user, "USER"); // as the names of some directories have an `@`, it is no single word
     }
@@ -97,6 +101,7 @@ mod tests {
         let clean = redacted(page, Some("/home/alice"), Some("alice"), &[]);
         assert_eq!(clean, "tokens ~/.cache\ndemo /data/USER/demo, D:\\USER\nUSER=1 malice /srv/USER");
         assert_eq!(redacted("a/b", Some("/"), None, &[]), "a/b");
+        assert_eq!(redacted("/home/al, /home/alice", Some("/home/al"), None, &[]), "~, /home/alice");
         assert_eq!(redacted("/data/al@corp.org/demo", None, Some("al@corp.org"), &[]), "/data/USER/demo");
         let page = "token=hf_AbC \"hf_x\" [hf_y] sent odds; http://bob:word@host:80/a, org/name@v1";
         let clean = redacted(page, None, None, &["odds".into(), "seven".into()]);
