@@ -611,6 +611,19 @@ fn paired_tests_are_those_of_the_answers() {
 }
 
 #[test]
+fn heads_that_cannot_be_paired_are_named() {
+    let (_folder, [mut source]) = main_source();
+    assert!(!render("md", &build("paired", std::slice::from_ref(&source))).contains("Left out"));
+    for outcome in source.outcomes.iter_mut().filter(|outcome| outcome.head == "gap") {
+        outcome.best.pop();
+    }
+    let table = &build("paired", &[source])[0];
+    assert!(table.rows.iter().all(|row| row.cells[0] != Cell::text("GAP")), "{table:?}");
+    let note = table.notes.last().unwrap();
+    assert!(note.starts_with("Left out: GAP; in no seed"), "{note}");
+}
+
+#[test]
 fn the_best_of_several_heads_is_compared_with_all_of_them() {
     let folder = tempfile::tempdir().unwrap();
     let heads = manifest("mae", "birds", &["gap", "attention", "raster"], 2, Selection::Test);

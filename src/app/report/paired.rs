@@ -35,8 +35,13 @@ fn table(source: &Source) -> Option<Table> {
     };
     let reference = named.or_else(best)?;
     let others = variants.iter().filter(|variant| variant.name != reference.name);
-    let compared: Vec<(&Variant, Comparison)> =
-        others.filter_map(|variant| Some((*variant, compare(source, variant, reference)?))).collect();
+    let (mut compared, mut left_out) = (Vec::<(&Variant, Comparison)>::new(), Vec::new());
+    for variant in others {
+        match compare(source, variant, reference) {
+            Some(comparison) => compared.push((*variant, comparison)),
+            None => left_out.push(title(variant)),
+        }
+    }
     if compared.is_empty() {
         return None;
     }
@@ -100,6 +105,12 @@ fn table(source: &Source) -> Option<Table> {
         format!(
             "Equivalence: a small p of {margin} means that the true difference is smaller than that in either \
              direction (two one-sided tests)"
+        )
+    }));
+    table.notes.extend((!left_out.is_empty()).then(|| {
+        format!(
+            "Left out: {}; in no seed have both it and the reference predicted every test image",
+            left_out.join(", ")
         )
     }));
     Some(table)

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::Subject;
 use crate::app::jobs::engine::Engine;
-use crate::app::jobs::stability::{BATCH, changed};
+use crate::app::jobs::stability::{BATCH, changed, left_out};
 use crate::app::jobs::tokens::TokenReader;
 use crate::app::jobs::{JobError, Reporter, Unit};
 use crate::model::data::Dataset;
@@ -75,5 +75,8 @@ pub(super) fn measure(
         let taus = probes.par_iter().enumerate().map(taus_of).collect::<Result<Vec<_>, _>>()?;
         found.iter_mut().zip(taus).for_each(|(own, taus)| own.push(taus));
     }
+    let is_read = images.iter().any(|(sample, _)| sample.is_some());
+    let without = probes.iter().zip(&found).filter(|(_, own)| is_read && own.iter().all(Option::is_none));
+    left_out(without.map(|((name, _), _)| name.clone())).into_iter().for_each(|text| reporter.warn(text));
     Ok(found)
 }

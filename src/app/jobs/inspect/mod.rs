@@ -11,8 +11,10 @@ pub mod sources;
 mod summary;
 mod write;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
 
 use anyhow::Context;
@@ -26,6 +28,7 @@ pub use self::summary::Summary;
 use super::engine::Engine;
 use super::explain::TOP;
 use super::result_file::ResultFile;
+use super::stability::left_out;
 use super::tokens::{TokenReader, prepare_ahead, preprocessor, token_warning};
 use super::{Cancel, JobError, Reporter, Sink};
 use crate::app::format::file_name;
@@ -103,6 +106,8 @@ struct Explainer<'a> {
     tokens_changed: Vec<Vec<String>>,
     /// The perturbations that measure stability; empty unless requested.
     kinds: Vec<(String, Vec<Perturbation>)>,
+    /// Names of the probes without a single order, which have no stability.
+    orderless: Mutex<BTreeSet<String>>,
     /// Null bands of the diagnostics.
     nulls: NullBands,
     /// Counts the steps that are worth waiting for.
@@ -143,6 +148,7 @@ pub fn run(
         tell,
         tokens_changed: spec.probes.iter().map(|loaded| reader.changes(&loaded.probe)).collect(),
         kinds: if flags.stability { kinds(flags.seed) } else { Vec::new() },
+        orderless: Mutex::default(),
         nulls: NullBands::new(flags.null_draws, flags.seed),
         cancel: reporter.cancel().clone(),
     };
@@ -154,6 +160,8 @@ pub fn run(
     }
     let mut pass = Pass { reader: &reader, engine, reporter, annotations, regions: RegionSet::default() };
     explainer.all(&mut pass)?;
+    let orderless = explainer.orderless.into_inner().unwrap_or_else(PoisonError::into_inner);
+    left_out(orderless).into_iter().for_each(|warning| pass.reporter.warn(warning));
     pass.regions.warnings(true).into_iter().for_each(|warning| pass.reporter.warn(warning));
     pass.reporter.cancel().check()
 }
@@ -366,7 +374,10 @@ impl Explainer<'_> {
             peers: peers.map(|peer| (peer.name(), &peer.probe)).collect(),
         };
         match measurement.take(changed, &self.kinds) {
-            Err(OrderError::None { .. }) => Ok(None),
+            Err(OrderError::None { .. }) => {
+                self.orderless.lock().unwrap_or_else(PoisonError::into_inner).insert(loaded.name());
+                Ok(None)
+            }
             found => found.map(Some),
         }
     }
