@@ -160,6 +160,16 @@ fn what_is_called_like_markup_is_text() {
 }
 
 #[test]
+fn evidence_that_is_not_finite_is_null_which_the_script_knows() {
+    let mut trace = traces::gap_trace();
+    trace.evidence.token.as_mut().unwrap()[0] = f32::INFINITY;
+    let html = page(vec![trace]).html();
+    assert!(data(&html)["traces"][0]["evidence"][0].is_null());
+    let number = between(&html, "const number = ", "\n");
+    assert!(number.starts_with("(value) => (value === null ? \"not finite\" : "), "{number}");
+}
+
+#[test]
 fn classes_are_chosen_among_those_that_are_stored() {
     let named = |head: &str, class: usize, name: &str| {
         let mut trace = traces::sinkhorn_trace();

@@ -144,7 +144,8 @@
   }
 
   const path = (list) => list.map(([x, y, w, h]) => `M${x.toFixed(2)} ${y.toFixed(2)}h${w.toFixed(2)}v${h.toFixed(2)}h${(-w).toFixed(2)}z`).join("");
-  const number = (value) => (Math.abs(value) < 0.001 && value !== 0 ? value.toExponential(1) : String(Number(value.toPrecision(3)))).replaceAll("-", "−");
+  // JSON has no infinity: null stands for a value that is not finite.
+  const number = (value) => (value === null ? "not finite" : Math.abs(value) < 0.001 && value !== 0 ? value.toExponential(1) : String(Number(value.toPrecision(3)))).replaceAll("-", "−");
   const signed = (value) => (value > 0 ? "+" : "") + number(value);
 
   // A token or a position in words.
