@@ -26,36 +26,48 @@ pub struct Measure {
     pub name: &'static str,
     /// Name on the screen.
     pub label: &'static str,
+    /// Its least and its largest value.
+    pub range: (f64, f64),
     /// Computes the value.
     pub compute: fn(&PlanStats) -> f64,
 }
 
+impl Measure {
+    /// A band of values, cut off at what the measure can be.
+    pub fn within(&self, (low, high): (f64, f64)) -> (f64, f64) {
+        let (least, most) = self.range;
+        (low.clamp(least, most), high.clamp(least, most))
+    }
+}
+
+/// The range of a share.
+const SHARE: (f64, f64) = (0.0, 1.0);
+/// The range of what has no largest value.
+const POSITIVE: (f64, f64) = (0.0, f64::INFINITY);
+
+const fn entry(
+    name: &'static str,
+    label: &'static str,
+    range: (f64, f64),
+    compute: fn(&PlanStats) -> f64,
+) -> Measure {
+    Measure { name, label, range, compute }
+}
+
 /// Every diagnostic, in the order of docs/definitions.md, section 5.
 pub const MEASURES: &[Measure] = &[
-    Measure { name: "rank_coverage", label: "Rank coverage", compute: |s| coverage(&s.best_position) },
-    Measure { name: "argmax_entropy", label: "Argmax entropy", compute: |s| entropy(&s.best_position) },
-    Measure { name: "edge_mass_10", label: "Edge mass (10%)", compute: edge_mass },
-    Measure { name: "row_max_mean", label: "Row maximum, mean", compute: |s| mean(&s.row_max) },
-    Measure { name: "row_max_p95", label: "Row maximum, p95", compute: |s| quantiles(&s.row_max, [0.95])[0] },
-    Measure {
-        name: "row_marginal_error",
-        label: "Row marginal error",
-        compute: |s| marginal_error(&s.row_sum),
-    },
-    Measure {
-        name: "column_marginal_error",
-        label: "Column marginal error",
-        compute: |s| marginal_error(&s.column_sum),
-    },
-    Measure { name: "token_coverage", label: "Token coverage", compute: |s| coverage(&s.best_token) },
-    Measure { name: "token_entropy", label: "Token entropy", compute: |s| entropy(&s.best_token) },
-    Measure { name: "mean_position_spread", label: "Position spread", compute: |s| mean(&s.spread) },
-    Measure { name: "kendall_tau", label: "Kendall tau to raster", compute: |s| kendall_tau(&s.expected) },
-    Measure {
-        name: "path_length",
-        label: "Path length",
-        compute: |s| path_length(&order_of(&s.expected), s.grid),
-    },
+    entry("rank_coverage", "Rank coverage", SHARE, |s| coverage(&s.best_position)),
+    entry("argmax_entropy", "Argmax entropy", SHARE, |s| entropy(&s.best_position)),
+    entry("edge_mass_10", "Edge mass (10%)", SHARE, edge_mass),
+    entry("row_max_mean", "Row maximum, mean", SHARE, |s| mean(&s.row_max)),
+    entry("row_max_p95", "Row maximum, p95", SHARE, |s| quantiles(&s.row_max, [0.95])[0]),
+    entry("row_marginal_error", "Row marginal error", POSITIVE, |s| marginal_error(&s.row_sum)),
+    entry("column_marginal_error", "Column marginal error", POSITIVE, |s| marginal_error(&s.column_sum)),
+    entry("token_coverage", "Token coverage", SHARE, |s| coverage(&s.best_token)),
+    entry("token_entropy", "Token entropy", SHARE, |s| entropy(&s.best_token)),
+    entry("mean_position_spread", "Position spread", POSITIVE, |s| mean(&s.spread)),
+    entry("kendall_tau", "Kendall tau to raster", (-1.0, 1.0), |s| kendall_tau(&s.expected)),
+    entry("path_length", "Path length", POSITIVE, |s| path_length(&order_of(&s.expected), s.grid)),
 ];
 
 /// The values of all [`MEASURES`], in their order, of a plan over `grid`.

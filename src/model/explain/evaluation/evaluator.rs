@@ -275,7 +275,7 @@ impl<'a> Evaluator<'a> {
             mean: mean(all.iter().map(|values| values[at])).unwrap_or(f64::NAN),
             null: null.band,
             untrained: mean(untrained.iter().map(|image| image[at].mean)).unwrap_or(f64::NAN),
-            null_mean: mean_nulls.get(at).map(|null| null.band(all.len())),
+            null_mean: mean_nulls.get(at).map(|null| MEASURES[at].within(null.band(all.len()))),
             untrained_mean: Some(untrained_mean(&untrained, at)),
         };
         self.band.iter().enumerate().map(measured).collect()

@@ -28,6 +28,7 @@ pub use self::means::Means;
 use self::regions::RegionSummary;
 pub use self::summary::{ClassRow, Confusion, spearman};
 use self::vectors::{KeptVectors, VectorKind};
+use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::null_model::MeanNull;
 use crate::model::grid::Grid;
 use crate::model::io::Format;
@@ -174,6 +175,12 @@ impl Evaluation {
     /// The column of a measure by its name.
     pub fn values(&self, measure: &str) -> Option<&[f32]> {
         self.measures.get(measure).map(Vec::as_slice)
+    }
+
+    /// 5th and 95th percentile under the null for the mean of a measure over `images` images; `None` where the file has none.
+    pub fn mean_null(&self, measure: &str, images: usize) -> Option<(f64, f64)> {
+        let known = MEASURES.iter().find(|known| known.name == measure)?;
+        Some(known.within(self.mean_nulls.get(measure)?.band(images)))
     }
 
     /// Whether an image could be read.

@@ -93,6 +93,7 @@ mod tests {
 
     use super::super::{CONFIDENCE, ClassMaps, EvalSet, OWN, disagreement};
     use super::*;
+    use crate::model::explain::null_model::MeanNull;
     use crate::model::grid::Grid;
 
     fn evaluation(own: [f32; 5]) -> Evaluation {
@@ -159,5 +160,20 @@ mod tests {
         let maps = ClassMaps { values: vec![1.0, 0.0, 4.0, 3.0, f32::NAN, f32::NAN], counts: vec![1, 2, 0] };
         assert_eq!(maps.of_class(1), [4.0, 3.0]);
         assert_eq!(maps.all(), (vec![3.0, 2.0], 3));
+    }
+
+    #[test]
+    fn a_band_of_few_images_ends_where_the_measure_does() {
+        let null = MeanNull { mean: 0.9, reach: 1.5, draws: 64 };
+        let mean_nulls =
+            IndexMap::from(["rank_coverage", "path_length", "kendall_tau"].map(|name| (name, null)));
+        let evaluation = Evaluation { mean_nulls, ..evaluation([0.5; 5]) };
+        let (low, high) = null.band(1);
+        assert!(low < 0.0 && high > 1.0, "{low} {high}");
+        assert_eq!(evaluation.mean_null("rank_coverage", 1), Some((0.0, 1.0)));
+        assert_eq!(evaluation.mean_null("path_length", 1), Some((0.0, high)));
+        assert_eq!(evaluation.mean_null("kendall_tau", 1), Some((low, 1.0)));
+        assert_eq!(evaluation.mean_null("rank_coverage", 1000), Some((null.band(1000).0, 1.0)));
+        assert_eq!(evaluation.mean_null(CONFIDENCE, 1), None);
     }
 }

@@ -83,10 +83,8 @@ impl Overview for ClassDiagnostics {
             return Err(Empty(format!("No image has a value for {}", label(name).to_lowercase())));
         }
         let mut scene = Scene::new(size.width, size.height, "Measure by class", theme.background);
-        let mean_null = evaluation.mean_nulls.get(name);
-        let null = |row: &ClassRow| match mean_null {
-            Some(null) => Some(null.band(row.count)),
-            None => evaluation.nulls.get(name).copied(),
+        let null = |row: &ClassRow| {
+            evaluation.mean_null(name, row.count).or_else(|| evaluation.nulls.get(name).copied())
         };
         let ends = rows.iter().flat_map(|row| {
             let (low, high) = null(row).unwrap_or((row.mean, row.mean));
@@ -99,7 +97,11 @@ impl Overview for ClassDiagnostics {
             (Mark::Line(Stroke::new(theme.line, theme.series(0))), "5 to 95 % of images"),
         ];
         if evaluation.nulls.contains_key(name) {
-            let text = if mean_null.is_some() { "Chance for the mean" } else { "Chance for one image" };
+            let text = if evaluation.mean_nulls.contains_key(name) {
+                "Chance for the mean"
+            } else {
+                "Chance for one image"
+            };
             key.push((Mark::Patch(theme.band), text));
         }
         key.extend(note.iter().map(|note| (Mark::None, note.as_str())));
@@ -142,8 +144,7 @@ impl Overview for ClassDiagnostics {
         let quantile = |at: usize| rows.iter().map(move |row| row.quantiles[at]);
         let unknown = (f64::NAN, f64::NAN);
         let null = evaluation.nulls.get(name).copied().unwrap_or(unknown);
-        let mean_null = evaluation.mean_nulls.get(name);
-        let mean_band = |row: &ClassRow| mean_null.map_or(unknown, |null| null.band(row.count));
+        let mean_band = |row: &ClassRow| evaluation.mean_null(name, row.count).unwrap_or(unknown);
         Table::default()
             .words("class", rows.iter().map(|row| evaluation.asked.classes[row.class].clone()))
             .words("measure", rows.iter().map(|_| name.to_owned()))
