@@ -14,7 +14,7 @@ docs/definitions.md says. Errors of files are `FileError`: the file, the field, 
 from importlib import metadata as _metadata
 
 from ._dataset import Evaluation, Run, Tokens, read_evaluation, read_run, tokens
-from ._files import FileError, Table
+from ._files import FileError, Table, read_csv
 from ._heads import HEADS, Output
 from ._probe import Probe, load_probe, save_probe
 from ._program import ProgramError, Window, demo, open, program, run
@@ -46,6 +46,7 @@ __all__ = [
     "load_probe",
     "open",
     "program",
+    "read_csv",
     "read_evaluation",
     "read_inspect",
     "read_run",

@@ -231,8 +231,8 @@ def table(rows: Iterable[Mapping[str, Any]], names: Iterable[str], text: Iterabl
 
 
 def read_csv(path: PathLike, text: Iterable[str]) -> Table:
-    """A CSV as ssmprobe writes it: lines before it that begin with `#` are comments, and a word that a spreadsheet would take
-    for a formula has an apostrophe before it, which is taken off."""
+    """A CSV as ssmprobe writes it, numbers but for the columns of `text`: lines before it that begin with `#` are comments, and a
+    word that a spreadsheet would take for a formula has an apostrophe before it, which is taken off."""
     text = set(text)
     lines = dropwhile(lambda line: line.startswith("#"), io.StringIO(read_text(path), newline=""))
     try:
@@ -242,7 +242,7 @@ def read_csv(path: PathLike, text: Iterable[str]) -> Table:
     for number, row in enumerate(rows, start=2):
         if len(row) != len(names):
             raise FileError(path, f"row {number}", f"{len(row)} cells", f"{len(names)}, as the first row names them")
-    plain = [[cell[1:] if cell[:1] == "'" and cell[1:2] in GUARDED else cell for cell in row] for row in rows]
+    plain = [[cell[1:] if cell[:1] == "'" and cell.lstrip("'")[:1] in GUARDED else cell for cell in row] for row in rows]
     try:
         return table((dict(zip(names, row, strict=True)) for row in plain), names, text)
     except (ValueError, OverflowError) as error:

@@ -372,6 +372,9 @@ def test_a_csv_is_read_as_it_was_meant(tmp_path: Path) -> None:
     file.write_text('# title: one\nname,count,value\n"\'=1+1",3,\n"\'\t7",4,-0.5\n')
     found = read_csv(file, ("name",))
     assert list(found["name"]) == ["=1+1", "\t7"]
+    own = tmp_path / "own.csv"
+    own.write_text("name\n''=1\n'x\n", encoding="utf-8")
+    assert list(ssmprobe.read_csv(own, ("name",))["name"]) == ["'=1", "'x"], "an apostrophe of its own is kept"
     assert (found["count"].dtype.kind, list(found["count"])) == ("i", [3, 4])
     assert np.isnan(found["value"][0])
     file.write_text("seed\n1152921504606846977\n")

@@ -6,9 +6,10 @@ use indexmap::IndexSet;
 
 /// `text` as the content of a cell: with an apostrophe before it if a spreadsheet would take it for a
 /// formula, because it begins with `=`, `+`, `-`, `@`, a tab or a carriage return. Numbers such as `-1.5`
-/// and `+2`, and `-` alone, are left as they are.
+/// and `+2`, and `-` alone, are left as they are. Text that has apostrophes of its own there gets one more: who takes one off
+/// has the text again.
 pub fn word(text: &str) -> Cow<'_, str> {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let formula = text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r']);
     if formula && text != "-" && text.parse::<f64>().is_err() {
         format!("'{text}").into()
     } else {
@@ -33,10 +34,22 @@ mod tests {
 
     #[test]
     fn formulas_are_guarded_and_numbers_stay_numbers() {
-        for plain in ["", "cat", "a=b", "-", "-1", "-1.5e-3", "+2", "-inf", "3 - 2", "'=x", "0"] {
+        for plain in ["", "cat", "a=b", "-", "-1", "-1.5e-3", "+2", "-inf", "3 - 2", "'x", "0"] {
             assert_eq!(word(plain), plain);
         }
-        for formula in ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "-x", "--", "\t=1", "\r=1", "=HYPERLINK(\"x\")"] {
+        for formula in [
+            "=1+1",
+            "+1+1",
+            "-1+1",
+            "@SUM(A1)",
+            "-x",
+            "--",
+            "\t=1",
+            "\r=1",
+            "=HYPERLINK(\"x\")",
+            "'=x",
+            "'-1",
+        ] {
             assert_eq!(word(formula), format!("'{formula}"));
         }
     }
