@@ -79,6 +79,35 @@ fn close(what: &str, found: &[f64], expected: &Value) {
     assert_close(what, found, floats(expected), 1e-9);
 }
 
+/// Bit for bit, also where channels are no multiple of what is summed at a time.
+#[test]
+fn a_mean_beside_the_cls_token_is_the_projection_that_selects_it() {
+    for (n, d, own) in [(5, 24, 24), (7, 26, 13)] {
+        let number = |at: usize| ((at * 7919 + 13) % 1009) as f32 / 300.0 - 1.7;
+        let tokens = tokens(n, d, (0..n * d).map(number).collect());
+        let classifier = Classifier {
+            weight: (0..2 * (d + own)).map(|at| number(at + 5)).collect(),
+            bias: vec![0.25, -1.5],
+        };
+        let cls: Vec<f64> = (0..d).map(|at| f64::from(number(at + 99))).collect();
+        let weights = vec![1.0 / n as f64; n];
+        let (mut map, mut mix) = (vec![0.0; own * d], vec![0.0; (d + own) * own]);
+        for c in 0..own {
+            map[c * d + d - own + c] = 1.0;
+            mix[(d + c) * own + c] = 1.0;
+        }
+        let bias = [cls.clone(), vec![0.0; own]].concat();
+        let dense = Form::Projected { weights: weights.clone(), map, mix: Some(mix), bias };
+        let [dense, short] = [dense, Form::BesideCls { cls, weights, channels: own }]
+            .map(|form| HeadOutput { scores: None, form });
+        assert_eq!(logits(&short, &tokens, &classifier), logits(&dense, &tokens, &classifier));
+        for class in 0..2 {
+            let [short, dense] = [&short, &dense].map(|output| exact(output, &tokens, &classifier, class));
+            assert_eq!(short, dense);
+        }
+    }
+}
+
 #[test]
 pub fn evidence_logits_and_token_weights_equal_the_reference() {
     for case in fixture("evidence") {

@@ -76,6 +76,14 @@ pub fn exact(
             }
             Ok(Exact { position: None, token, bias: bias + dot(row, inner) })
         }
+        Form::BesideCls { cls, weights, channels } => {
+            let mut own = vec![0.0; d]; // W_c's part for the mean, at the channels of the tokens
+            own[d - channels..].iter_mut().zip(&row[d..]).for_each(|(own, &w)| *own = f64::from(w));
+            let token = weights.iter().enumerate().map(|(i, w)| w * dot(tokens.patch(i), &own)).collect();
+            // As long as the row, so that it is summed as any other bias within a head.
+            let inner: Vec<f64> = cls.iter().copied().chain(vec![0.0; *channels]).collect();
+            Ok(Exact { position: None, token, bias: bias + dot(row, &inner) })
+        }
         Form::Scan(directions) => {
             let (mut positions, mut token, mut constant) = (Vec::new(), Vec::new(), 0.0);
             for Direction { order, gain, .. } in directions {

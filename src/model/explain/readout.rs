@@ -28,6 +28,10 @@ pub fn features(output: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
             let Some(mix) = mix else { return values.iter().zip(bias).map(|(y, b)| y + b).collect() };
             mix.chunks_exact(values.len()).zip(bias).map(|(row, b)| dot(row, &values) + b).collect()
         }
+        Form::BesideCls { cls, weights, channels } => {
+            let mean = weighted_sum(tokens, |i, _| weights[i]); // [d]
+            [&cls[..], &mean[tokens.width - channels..]].concat()
+        }
         Form::Scan(directions) => {
             average(&directions.iter().map(|d| sweep_features(d, tokens)).collect::<Vec<_>>())
         }
@@ -53,7 +57,7 @@ pub fn token_weight(output: &HeadOutput) -> Option<Vec<f64>> {
             });
             Some(average(&weights.collect::<Option<Vec<_>>>()?))
         }
-        Form::ChannelPool(_) | Form::Projected { .. } | Form::Opaque { .. } => None,
+        Form::ChannelPool(_) | Form::Projected { .. } | Form::BesideCls { .. } | Form::Opaque { .. } => None,
     }
 }
 

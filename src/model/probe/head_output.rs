@@ -108,6 +108,15 @@ pub enum Form {
         /// `[F]`.
         bias: Vec<f64>,
     },
+    /// The CLS token beside a weighted mean of the last channels of the tokens: `z = [cls, sum_i weights[i] u_i]`.
+    BesideCls {
+        /// `[d]`.
+        cls: Vec<f64>,
+        /// `[N]`.
+        weights: Vec<f64>,
+        /// Number of channels in `u_i`, the last ones of `t_i`.
+        channels: usize,
+    },
     /// Directions whose readouts are averaged.
     Scan(Vec<Direction>),
     /// Not linear in the patch tokens: no exact evidence.
@@ -133,7 +142,11 @@ impl HeadOutput {
     pub fn directions(&self) -> &[Direction] {
         match &self.form {
             Form::Scan(directions) => directions,
-            Form::Pool(_) | Form::ChannelPool(_) | Form::Projected { .. } | Form::Opaque { .. } => &[],
+            Form::Pool(_)
+            | Form::ChannelPool(_)
+            | Form::Projected { .. }
+            | Form::BesideCls { .. }
+            | Form::Opaque { .. } => &[],
         }
     }
 

@@ -25,7 +25,7 @@ use self::head::s4_layer::Kernel;
 use self::head::{Dims, Head, linear};
 use self::head_output::HeadOutput;
 pub use self::meta::{BackboneMeta, Meta, replaced};
-use self::params::Spec;
+use self::params::{HostParams, Params, Spec};
 use super::tokens::Tokens;
 use crate::model::io::array::Arrays;
 use crate::model::memo::Memo;
@@ -70,8 +70,8 @@ pub(super) fn specs(head: &dyn Head, dims: &Dims) -> Vec<Spec> {
 pub struct Probe {
     /// Which head, of which backbone, for which classes.
     pub meta: Meta,
-    /// The head's parameters: effective values, without the classifier. Must not change once the probe has read an image: its kernels
-    /// are cached.
+    /// The head's parameters: effective values, without the classifier. Must not change once the probe has read an image: what
+    /// follows from them is cached.
     pub arrays: Arrays,
     /// Maps features to logits.
     pub classifier: Classifier,
@@ -82,6 +82,8 @@ pub struct Probe {
     file: String,
     /// S4 kernels by number of tokens.
     kernels: Memo<usize, Arc<Vec<Kernel>>>,
+    /// The head's parameters in float64, of a head that reads tensors.
+    tensors: Memo<(), Params>,
 }
 
 impl Probe {
@@ -93,12 +95,18 @@ impl Probe {
         let spec = head::find(&meta.head).expect("the id of a head");
         let head = spec.build(&meta.config).expect("settings the head was built with");
         let (file, metadata) = (format!("the probe `{}`", meta.head), BTreeMap::new());
-        Self { meta, arrays, classifier, metadata, head, file, kernels: Memo::new(MAX_KERNELS) }
+        let (kernels, tensors) = (Memo::new(MAX_KERNELS), Memo::new(1));
+        Self { meta, arrays, classifier, metadata, head, file, kernels, tensors }
     }
 
     /// The head with its settings.
     pub fn head(&self) -> &dyn Head {
         &*self.head
+    }
+
+    /// The head's parameters, as it reads one image with them.
+    pub fn host_params(&self) -> HostParams<'_> {
+        HostParams { arrays: &self.arrays, tensors: &self.tensors }
     }
 
     /// Number of classes, C.
@@ -131,7 +139,7 @@ impl Probe {
     pub fn output(&self, tokens: &Tokens, image_seed: u64) -> Result<HeadOutput, ProbeError> {
         let n = tokens.grid.len();
         self.fits(tokens.width, n, tokens.cls.is_some())?;
-        Ok(self.head.output(&self.arrays, &self.kernels(n), tokens, image_seed))
+        Ok(self.head.output(&self.host_params(), &self.kernels(n), tokens, image_seed))
     }
 
     /// Its S4 kernels for `n` tokens, cached.
@@ -142,7 +150,7 @@ impl Probe {
 
 impl Clone for Probe {
     fn clone(&self) -> Self {
-        // Without the kernels: a copy may be changed.
+        // Without what is cached: a copy may be changed.
         let copy = Self::new(self.meta.clone(), self.arrays.clone(), self.classifier.clone());
         Self { metadata: self.metadata.clone(), file: self.file.clone(), ..copy }
     }

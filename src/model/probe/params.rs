@@ -4,6 +4,7 @@
 //! device and reshaped where they are read, so one optimiser, one checkpoint and one file format
 //! serve every head.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
@@ -14,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::s4;
 use crate::model::io::array::{Array, Arrays};
+use crate::model::memo::Memo;
 use crate::model::ops;
 use crate::model::stats;
 
@@ -109,6 +111,29 @@ pub struct Params {
     specs: Arc<IndexMap<String, Spec>>,
     /// In the order of `specs`.
     values: Vec<Tensor<1>>,
+}
+
+/// The effective values of one head's parameters on the host, as files hold them, and as tensors in float64.
+pub struct HostParams<'a> {
+    pub(super) arrays: &'a Arrays,
+    /// The tensors, once a head has asked for them.
+    pub(super) tensors: &'a Memo<(), Params>,
+}
+
+impl Deref for HostParams<'_> {
+    type Target = Arrays;
+
+    fn deref(&self) -> &Arrays {
+        self.arrays
+    }
+}
+
+impl HostParams<'_> {
+    /// The parameters of these `specs` in float64 on the CPU: made once, as they may be larger than the tokens of an image.
+    pub fn float64(&self, specs: impl FnOnce() -> Vec<Spec>) -> Params {
+        let make = || Params::from_arrays_in(specs(), self.arrays, &Device::flex(), DType::F64);
+        self.tensors.get((), make)
+    }
 }
 
 /// Bounds within which step sizes are kept (paper, "S4 Implementation").

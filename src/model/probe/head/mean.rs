@@ -62,7 +62,7 @@ impl Head for Gap {
         Some(Pooling::uniform())
     }
 
-    fn output(&self, _: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, _: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let n = tokens.grid.len();
         HeadOutput { scores: None, form: Form::Pool(vec![1.0 / n as f64; n]) }
     }
@@ -84,7 +84,7 @@ impl Head for Cls {
         batch.cls.clone().expect("whoever builds the batch checks `needs_cls`")
     }
 
-    fn output(&self, _: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, _: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
         let cls = tokens.cls.as_ref().expect("whoever hands the tokens over checks `needs_cls`");
         let features = cls.iter().map(|&x| f64::from(x)).collect();
         let why = "The CLS head reads the CLS token alone: no patch token speaks for a class";
@@ -130,20 +130,12 @@ impl Head for ClsMean {
         Tensor::cat(vec![Cls.features(params, batch), mean.narrow(1, d - own, own)], 1)
     }
 
-    fn output(&self, _: &Arrays, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
-        let (n, d) = (tokens.grid.len(), tokens.width);
+    fn output(&self, _: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+        let n = tokens.grid.len();
         let cls = tokens.cls.as_ref().expect("whoever hands the tokens over checks `needs_cls`");
-        let own = d / self.blocks;
-        let mut bias = vec![0.0; d + own];
-        bias.iter_mut().zip(cls).for_each(|(bias, &x)| *bias = f64::from(x));
-        let mut map = vec![0.0; own * d]; // [G, d]: the last channels
-        (0..own).for_each(|c| map[c * d + d - own + c] = 1.0);
-        let mut mix = vec![0.0; (d + own) * own]; // [F, G]: the lower rows select the mean
-        (0..own).for_each(|c| mix[(d + c) * own + c] = 1.0);
-        HeadOutput {
-            scores: None,
-            form: Form::Projected { weights: vec![1.0 / n as f64; n], map, mix: Some(mix), bias },
-        }
+        let cls = cls.iter().map(|&x| f64::from(x)).collect();
+        let (weights, channels) = (vec![1.0 / n as f64; n], tokens.width / self.blocks);
+        HeadOutput { scores: None, form: Form::BesideCls { cls, weights, channels } }
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {

@@ -49,7 +49,7 @@ mod prelude {
     pub(super) use crate::model::ops::pooling::Pooling;
     pub(super) use crate::model::probe::PaperCost;
     pub(super) use crate::model::probe::head_output::{Form, HeadOutput};
-    pub(super) use crate::model::probe::params::{Constraint, Init, Params, Spec};
+    pub(super) use crate::model::probe::params::{Constraint, HostParams, Init, Params, Spec};
     pub(super) use crate::model::tokens::Tokens;
 }
 
@@ -234,7 +234,13 @@ pub trait Head: Send + Sync {
     /// How it reads one image, in float64 on the host. `params`: effective values, as files hold
     /// them; `kernels`: those of [`kernels`](Head::kernels) for as many tokens; `image_seed` seeds random
     /// orders as in [`Batch::image_seeds`].
-    fn output(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, image_seed: u64) -> HeadOutput;
+    fn output(
+        &self,
+        params: &HostParams<'_>,
+        kernels: &[Kernel],
+        tokens: &Tokens,
+        image_seed: u64,
+    ) -> HeadOutput;
 
     /// Floating point operations of one image of N tokens of width d, without the classifier; [`cost`] says what
     /// counts.

@@ -129,7 +129,13 @@ impl Head for Normed {
         })
     }
 
-    fn output(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, image_seed: u64) -> HeadOutput {
+    fn output(
+        &self,
+        params: &HostParams<'_>,
+        kernels: &[Kernel],
+        tokens: &Tokens,
+        image_seed: u64,
+    ) -> HeadOutput {
         let HeadOutput { scores, form } = self.head.output(params, kernels, tokens, image_seed);
         if !self.is_batch() {
             return HeadOutput { scores, form };
@@ -154,7 +160,9 @@ impl Head for Normed {
                 Form::Projected { weights, map, mix, bias: normalised(bias) }
             }
             Form::Opaque { features, why } => Form::Opaque { features: normalised(features), why },
-            Form::ChannelPool(_) | Form::Scan(_) => unreachable!("a norm stands behind heads that pool"),
+            Form::ChannelPool(_) | Form::BesideCls { .. } | Form::Scan(_) => {
+                unreachable!("a norm stands behind heads that pool")
+            }
         };
         HeadOutput { scores, form }
     }

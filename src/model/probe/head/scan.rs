@@ -225,7 +225,13 @@ impl Head for FixedScan {
         self.memory.kernels(params, n)
     }
 
-    fn output(&self, params: &Arrays, kernels: &[Kernel], tokens: &Tokens, image_seed: u64) -> HeadOutput {
+    fn output(
+        &self,
+        params: &HostParams<'_>,
+        kernels: &[Kernel],
+        tokens: &Tokens,
+        image_seed: u64,
+    ) -> HeadOutput {
         let orders = self.orders(params, tokens.grid, image_seed);
         let directions = orders.into_iter().zip(kernels);
         let directions = directions.map(|(order, kernel)| kernel.direction(Order::Permutation(order)));
