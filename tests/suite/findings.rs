@@ -16,12 +16,13 @@ use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::{Settings, ThemeChoice};
 use ssmprobe::app::state::share::{Share, ShareKind, ShareTheme, Shared, SharedFinding};
 use ssmprobe::app::state::workspace::Workspace;
-use ssmprobe::app::state::{Finding, FindingId, Image, Severity, State};
+use ssmprobe::app::state::{Finding, FindingId, FindingView, Image, Severity, State, Views};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::window::opener::Opener;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::trace::{Prediction, Trace};
 use ssmprobe::viz::Options;
+use ssmprobe::viz::draw::colormap::Map;
 
 use crate::html::{between, figures, photograph, ssmprobe};
 use crate::pictures::screen::{SMOOTHED, blocks};
@@ -197,7 +198,8 @@ fn a_workspace_keeps_findings_with_paths_from_its_folder() {
 
 fn share(findings: Vec<Finding>, kind: ShareKind, to: &Path) -> Share {
     let title = "What <b>edges</b> do".to_owned();
-    Share { findings, title, kind, theme: ShareTheme::Dark, classes: Vec::new(), to: to.to_owned() }
+    let (theme, format, to) = (ShareTheme::Dark, "svg", to.to_owned());
+    Share { findings, title, kind, theme, format, classes: Vec::new(), to }
 }
 
 /// The events that answer an explain request, with traces that hold absolute paths of this machine.
@@ -420,6 +422,41 @@ fn figures_of_findings_are_those_of_the_program_to_the_byte() {
 }
 
 #[test]
+fn a_folder_holds_the_figures_of_a_finding_as_it_shows_them_in_the_chosen_format() {
+    let desk = tempfile::tempdir().expect("a folder");
+    let rows = ["assignment", "scores"].map(str::to_owned).into();
+    let viridis = Options { map: Map::Viridis, ..Options::default() };
+    let views = Views { rows, options: [("assignment".to_owned(), viridis)].into(), ..Views::default() };
+    for format in ["pdf", "png"] {
+        let to = desk.path().join(format);
+        let mut all = shared(ShareKind::Figures, ShareTheme::Own, &to);
+        all.share.format = format;
+        all.findings.truncate(1);
+        let view = FindingView { views: views.clone(), ..FindingView::default() };
+        all.findings[0].finding.view = Some(Box::new(view));
+        findings::write(&all, &Cancel::default()).expect("written");
+        let commands = fs::read_to_string(to.join("commands.txt")).expect("commands");
+        // GAP has neither; two probes have both.
+        let count = |words: &str| commands.matches(words).count();
+        assert_eq!(
+            (count("--figure assignment --map viridis"), count("--figure scores")),
+            (2, 2),
+            "{commands}"
+        );
+        assert_eq!(commands.lines().count(), 4, "{commands}");
+        let again = format!("again.{format}");
+        for line in commands.lines() {
+            let words: Vec<&str> = line.split(' ').skip(1).collect();
+            let (file, words) = words.split_last().expect("a file");
+            done(&mut ssmprobe(&to, &[words, &[again.as_str()]].concat()));
+            let [kept, drawn] =
+                [*file, again.as_str()].map(|file| fs::read(to.join(file)).expect("a figure"));
+            assert!(kept == drawn, "{file} is another than `figures` writes");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_written_says_so_and_leaves_nothing_behind() {
     let desk = tempfile::tempdir().expect("a folder");
     let file = desk.path().join("file");
@@ -613,6 +650,23 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     crate::interrupts::until("what opens the page", || opened.metadata().is_ok_and(|about| about.len() > 0));
     assert_eq!(fs::read_to_string(opened).expect("its words").trim_end(), page.to_str().expect("text"));
     assert!(!window.has("Wrote "), "the note has done its work");
+    // A folder holds the figures of the panes in front, in the format that is chosen.
+    let figures = desk.path().join("figures");
+    window.show("predictions");
+    window.click("File");
+    window.click("Share…");
+    window.click("This image, as shown");
+    window.click_role(Role::ComboBox, "As");
+    window.click("A folder of the figures that are shown");
+    window.click_role(Role::ComboBox, "Format");
+    window.click("PNG, pixels");
+    window.replace_text(Role::TextInput, "Share to", figures.display());
+    window.click("Share");
+    window.answer();
+    window.until("the end of the sharing", |window| !window.state().is_sharing());
+    let names: Vec<String> = crate::faults::tree(&figures).into_keys().collect();
+    let has = |ending: &str| names.iter().any(|name| name.ends_with(ending));
+    assert!(has("-predictions.png") && !has(".svg"), "{names:?}");
     // The dialog names a page that it will replace.
     window.click("File");
     window.click("Share…");

@@ -9,14 +9,17 @@ use anyhow::Context as _;
 use super::html::{FIGURES, Page, Part, WIDTH_MM, plot, probe_name};
 use crate::app::jobs::Cancel;
 use crate::app::paths;
+use crate::app::state::Finding;
 use crate::app::state::share::{Share, ShareKind, ShareTheme, Shared, SharedFinding};
 use crate::app::user_error::UserError;
 use crate::model::io::{atomic_file, temporary};
 use crate::model::trace::Trace;
 use crate::viz::draw::Theme;
+use crate::viz::export::PNG_DPI;
 use crate::viz::figures::plot::{Plot as _, stem};
 use crate::viz::figures::token_map::class_name;
-use crate::viz::{Figure, export};
+use crate::viz::figures::trace_plot::TracePlot;
+use crate::viz::{self, Figure, Options, export};
 
 /// Longest part of a file name that comes from an image, a probe or a class, in characters.
 const MAX_NAME_CHARS: usize = 60;
@@ -49,10 +52,12 @@ pub fn estimate(share: &Share, trace: &Arc<Trace>, explanations: usize) -> u64 {
         }
         ShareKind::Figures => {
             let (_, theme) = named_theme(share.theme);
-            let svg_size =
-                |figure| figure_svg(figure, trace, &[trace], &theme).map_or(0, |(svg, _)| svg.len());
-            let svg_bytes: usize = FIGURES.into_iter().map(svg_size).sum();
-            explanations * (svg_bytes + json(trace).len())
+            let size = |(figure, options)| {
+                let plot = plot(figure, trace, &[trace], options);
+                encoded(&plot, &theme, share.format).map_or(0, |file| file.map_or(0, |file| file.len()))
+            };
+            let figures = figures_of(share.findings.first()).into_iter().map(size);
+            explanations * (figures.sum::<usize>() + json(trace).len())
         }
     };
     bytes as u64
@@ -103,11 +108,13 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
             let prefix = format!("{folder}/{number}-{}{class}", file_safe(&probe_name(trace)));
             let row: Vec<&Arc<Trace>> = traces.iter().filter(|other| other.image == trace.image).collect();
             atomic_file::write(&to.join(format!("{prefix}.trace.json")), &json(trace))?;
-            for figure in FIGURES {
+            for (figure, options) in figures_of(Some(finding)) {
                 cancel.check().map_err(|_| anyhow::anyhow!("Cancelled"))?;
-                let Some((svg, command)) = figure_svg(figure, trace, &row, &theme) else { continue };
-                let file = format!("{prefix}-{}.svg", figure.id());
-                atomic_file::write(&to.join(&file), svg.as_bytes())?;
+                let plot = plot(figure, trace, &row, options);
+                let Some(bytes) = encoded(&plot, &theme, shared.share.format)? else { continue };
+                let file = format!("{prefix}-{}.{}", figure.id(), shared.share.format);
+                atomic_file::write(&to.join(&file), &bytes)?;
+                let command = plot.caption().command;
                 commands.push_str(&format!(
                     "ssmprobe figures --trace {prefix}.trace.json {command} --width {WIDTH_MM} --theme {theme_name} --out {file}\n"
                 ));
@@ -117,17 +124,21 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
     Ok(atomic_file::write(&to.join("commands.txt"), commands.as_bytes())?)
 }
 
-/// A figure on the scale of `row` as `ssmprobe figures` writes it, and its arguments there; `None` if there is nothing to draw.
-fn figure_svg(
-    figure: &'static dyn Figure,
-    trace: &Arc<Trace>,
-    row: &[&Arc<Trace>],
-    theme: &Theme,
-) -> Option<(String, String)> {
-    let plot = plot(figure, trace, row);
-    let scene = plot.draw_column(theme, export::points(WIDTH_MM)).ok()?;
-    let caption = plot.caption();
-    Some((export::svg(&scene, &caption.about), caption.command))
+/// The figures of a finding's comparison, as it shows them; the default ones of a page where it has none.
+fn figures_of(finding: Option<&Finding>) -> Vec<(&'static dyn Figure, Options)> {
+    let views = finding.and_then(|finding| Some(&finding.view.as_ref()?.views));
+    let Some(views) = views.filter(|views| !views.rows.is_empty()) else {
+        return FIGURES.map(|figure| (figure, Options::default())).to_vec();
+    };
+    let shown = viz::FIGURES.iter().filter(|figure| views.rows.contains(figure.id()));
+    shown.map(|figure| (*figure, views.figure_options(figure.id()))).collect()
+}
+
+/// A figure as `ssmprobe figures` writes it in a format; `None` if there is nothing to draw.
+fn encoded(plot: &TracePlot, theme: &Theme, format: &str) -> anyhow::Result<Option<Vec<u8>>> {
+    let Ok(scene) = plot.draw_column(theme, export::points(WIDTH_MM)) else { return Ok(None) };
+    let (file, about) = (Path::new("figure").with_extension(format), plot.caption().about);
+    Ok(Some(export::encoded(&file, &scene, &plot.table(), &about, PNG_DPI)?))
 }
 
 /// A theme and its name on the command line.

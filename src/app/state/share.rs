@@ -21,7 +21,7 @@ use crate::viz::export::MADE_BY;
 /// A request to share findings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
-    /// The findings, in order.
+    /// The findings, in order. In a folder of figures, those of the rows of a finding's comparison are drawn.
     pub findings: Vec<Finding>,
     /// The title of the page.
     pub title: String,
@@ -29,6 +29,8 @@ pub struct Share {
     pub kind: ShareKind,
     /// The theme of the figures.
     pub theme: ShareTheme,
+    /// Extension of the files of a folder of figures: that of SVG, PDF or PNG.
+    pub format: &'static str,
     /// Classes to explain besides that of each finding: the reader of a page chooses among them.
     pub classes: Vec<String>,
     /// The file or folder to write.
@@ -132,7 +134,11 @@ impl State {
         while sharing.queue.is_empty()
             && let Some(finding) = sharing.share.findings.get(sharing.findings.len()).cloned()
         {
-            sharing.queue = requests_by_class(self.explain_of(&finding), &sharing.share.classes);
+            let mut explain = self.explain_of(&finding);
+            if sharing.share.kind == ShareKind::Page {
+                explain.settings = explain.settings.without_attributions(); // a page has no figures of them
+            }
+            sharing.queue = requests_by_class(explain, &sharing.share.classes);
             sharing.findings.push(SharedFinding { finding, traces: Vec::new() });
         }
         let request = sharing.queue.pop_front().map(|explain| {
@@ -190,7 +196,7 @@ impl State {
             self.note(Severity::Warning, text);
         }
         let regions = RegionSource::new(self.masks.clone());
-        Explain { asked, class: view.class, settings: view.explain.without_attributions(), regions }
+        Explain { asked, class: view.class, settings: view.explain, regions }
     }
 
     /// Stores the traces of a finding for one class.

@@ -96,10 +96,25 @@ pub fn missing_letters(scene: &Scene) -> Option<String> {
     (!some.is_empty()).then(|| format!("{what}: {some}"))
 }
 
+/// Why the numbers of a comparison are not written.
+pub const NO_NUMBERS: &str = "numbers are written for one trace and one figure at a time: draw that figure by itself, or \
+                              choose SVG, PDF or PNG";
+
 /// Writes the figure or its numbers to `path`, in the format of its extension.
 pub fn save(path: &Path, scene: &Scene, table: &Table, about: &str, dpi: f32) -> Result<(), ExportError> {
+    write(path, &encoded(path, scene, table, about, dpi)?)
+}
+
+/// The bytes that [`save`] writes.
+pub fn encoded(
+    path: &Path,
+    scene: &Scene,
+    table: &Table,
+    about: &str,
+    dpi: f32,
+) -> Result<Vec<u8>, ExportError> {
     let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-    let bytes = match extension.as_deref() {
+    Ok(match extension.as_deref() {
         Some("svg") => svg(scene, about).into_bytes(),
         Some("pdf") => pdf(scene, about)?,
         Some("png") => png(scene, about, dpi)?,
@@ -107,8 +122,7 @@ pub fn save(path: &Path, scene: &Scene, table: &Table, about: &str, dpi: f32) ->
         Some("csv") => csv(table, &scene.title, about)?,
         Some("npz") => npz(table, &scene.title, about)?,
         _ => return Err(ExportError::Ending { path: path.to_owned() }),
-    };
-    write(path, &bytes)
+    })
 }
 
 /// Writes a file atomically: to a temporary file beside it, which then takes its place.

@@ -172,6 +172,7 @@ impl Kind {
                 title: "findings".into(),
                 kind: ShareKind::Page,
                 theme: ShareTheme::Own,
+                format: "svg",
                 classes: Vec::new(),
                 to: "findings.html".into(),
             })),

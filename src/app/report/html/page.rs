@@ -10,8 +10,8 @@ use super::pictures::{Pictures, plot};
 use super::{Image, Page, WIDTH_MM, escape, notes, tables};
 use crate::model::io::escape::shown;
 use crate::model::trace::Trace;
-use crate::viz::export;
 use crate::viz::figures::plot::Plot;
+use crate::viz::{Options, export};
 
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
@@ -171,7 +171,7 @@ fn probe_article(
             let row: Vec<&Arc<Trace>> = image.probes.iter().filter_map(|(_, all)| all[class]).collect();
             shown_by_class.push(match pictures.figure(*figure, trace, &row, export::points(WIDTH_MM)) {
                 Ok(number) => {
-                    let command = plot(*figure, trace, &row).caption().command;
+                    let command = plot(*figure, trace, &row, Options::default()).caption().command;
                     let comment = format!(
                         "{} for {}",
                         shell_quoted(&trace.image),

@@ -81,7 +81,7 @@ impl Pictures {
         row: &[&Arc<Trace>],
         width: f32,
     ) -> Result<usize, Empty> {
-        let plot = plot(figure, trace, row);
+        let plot = plot(figure, trace, row, Options::default());
         let about = plot.caption().about;
         let light = plot.draw_column(&Theme::light(), width)?;
         let dark = plot.draw_column(&Theme::dark(), width)?;
@@ -136,10 +136,15 @@ impl Pictures {
 }
 
 /// The plot of a trace on the scale of the traces in `row` with the same kind of scale.
-pub fn plot(figure: &'static dyn Figure, trace: &Arc<Trace>, row: &[&Arc<Trace>]) -> TracePlot {
+pub fn plot(
+    figure: &'static dyn Figure,
+    trace: &Arc<Trace>,
+    row: &[&Arc<Trace>],
+    options: Options,
+) -> TracePlot {
     let has_same_scale = |other: &&&Arc<Trace>| figure.scale(other) == figure.scale(trace);
     let alike = row.iter().filter(has_same_scale).map(AsRef::as_ref);
-    TracePlot::new(figure, trace, Options::default().within(shared(figure, alike)))
+    TracePlot::new(figure, trace, options.within(shared(figure, alike)))
 }
 
 /// The alternating lines of both texts as one, or both texts if their numbers of lines differ.

@@ -25,7 +25,7 @@ use crate::viz::heading::uncapitalised;
 
 /// The animated format.
 const GIF: &str = "gif";
-/// Formats: file extension and description; every figure has the first three.
+/// Formats: file extension and description.
 pub const FORMATS: [(&str, &str); 6] = [
     ("svg", "SVG, vectors"),
     ("pdf", "PDF, vectors"),
@@ -34,6 +34,9 @@ pub const FORMATS: [(&str, &str); 6] = [
     ("csv", "CSV, the numbers"),
     ("npz", "NPZ, the numbers"),
 ];
+
+/// The formats of pictures, which every figure has.
+pub const PICTURES: [(&str, &str); 3] = [FORMATS[0], FORMATS[1], FORMATS[2]];
 
 /// Default number of stills beside an animation.
 const DEFAULT_STILLS: usize = 4;
@@ -74,8 +77,7 @@ impl Export {
         let home = || Some(directories::UserDirs::new()?.home_dir().to_owned());
         let folder = last.and_then(Path::parent).map(Path::to_owned).or_else(home).unwrap_or_default();
         let ending = last.and_then(Path::extension).and_then(|ending| ending.to_str());
-        // Animations and numbers are chosen anew: not every figure has them.
-        let format = FORMATS[..3].iter().map(|(id, _)| *id).find(|id| ending == Some(*id)).unwrap_or("svg");
+        let format = PICTURES.iter().map(|(id, _)| *id).find(|id| ending == Some(*id)).unwrap_or("svg");
         let name = plot.caption().file.replace(['/', '\\'], "-");
         Self {
             path: folder.join(format!("{name}.{format}")).display().to_string(),
@@ -332,9 +334,7 @@ impl Export {
             let path = self.file();
             let (plot, about) = (&*self.plot, self.plot.caption().about);
             if is_numbers(self.format) && plot.is_comparison() {
-                let why = "numbers are written for one probe and one figure at a time: export that figure by itself, or \
-                           choose SVG, PDF or PNG";
-                return Err(format!("{}: {why}", path.display()).into());
+                return Err(format!("{}: {}", path.display(), export::NO_NUMBERS).into());
             }
             if self.format == GIF {
                 let (theme, width, cancelled) =

@@ -1,5 +1,6 @@
 //! The dialog for sharing findings: which ones, format, theme, destination, and an estimate of the size.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use eframe::egui;
 use egui::{ComboBox, Label, RadioButton, RichText, ScrollArea, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
+use super::export::PICTURES;
 use super::file_request::FileRequest;
 use crate::app::format::{self, counted};
 use crate::app::jobs::Cancel;
@@ -18,13 +20,17 @@ use crate::app::state::{Finding, Probe, State};
 use crate::app::user_error::UserError;
 use crate::app::window::exporter::Outcome;
 use crate::app::window::on_disk::{Found, OnDisk};
-use crate::app::window::{MainWindow, WindowOrder, style, widgets};
+use crate::app::window::{MainWindow, WindowOrder, style, tiles, widgets};
 use crate::model::trace::Trace;
+use crate::viz;
 
 /// Height of the list of probes.
 const PROBES_PX: f32 = 108.0;
 /// The width of the list of classes.
 const CLASSES_PX: f32 = 280.0;
+
+/// What an estimate of the size is for: the number of explanations, the kind of output, theme and format.
+type Estimated = (usize, ShareKind, ShareTheme, &'static str);
 
 pub struct ShareDialog {
     /// What is shown now as a finding; `None` without an image.
@@ -39,7 +45,7 @@ pub struct ShareDialog {
     share: Share,
     path: String,
     /// The last estimate of the size in bytes, with the choices it is for.
-    size: Option<((usize, ShareKind, ShareTheme), u64)>,
+    size: Option<(Estimated, u64)>,
     disk: OnDisk,
     error: Option<String>,
 }
@@ -56,9 +62,9 @@ impl ShareDialog {
     pub fn new(now: Option<Finding>, state: &State) -> Self {
         let all = state.findings.iter().len() > 0;
         let title = now.as_ref().filter(|_| !all).map_or_else(|| "Findings".to_owned(), Finding::name);
-        let (kind, theme) = (ShareKind::Page, ShareTheme::Own);
+        let (kind, theme, format) = (ShareKind::Page, ShareTheme::Own, PICTURES[0].0);
         let (findings, classes) = (Vec::new(), Vec::new());
-        let share = Share { findings, title, kind, theme, classes, to: PathBuf::new() };
+        let share = Share { findings, title, kind, theme, format, classes, to: PathBuf::new() };
         let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
         let path = folder.join("findings.html").display().to_string();
         let (probes, class_filter, size, error) = (Vec::new(), String::new(), None, None);
@@ -135,7 +141,7 @@ impl ShareDialog {
         let label = ui.label("As").id;
         let kinds = [
             (ShareKind::Page, "A page that any browser shows, offline"),
-            (ShareKind::Figures, "A folder of figures, SVG"),
+            (ShareKind::Figures, "A folder of the figures that are shown"),
         ];
         let kind = self.share.kind;
         widgets::choice(ui, "share as", 280.0, &mut self.share.kind, kinds).labelled_by(label);
@@ -143,6 +149,11 @@ impl ShareDialog {
             self.sync_extension();
         }
         ui.end_row();
+        if self.share.kind == ShareKind::Figures {
+            let label = ui.label("Format").id;
+            widgets::choice(ui, "share format", 280.0, &mut self.share.format, PICTURES).labelled_by(label);
+            ui.end_row();
+        }
         let label = ui.label("Theme").id;
         let own = match self.share.kind {
             ShareKind::Page => "The reader's own",
@@ -205,12 +216,18 @@ impl ShareDialog {
         now.chain(state.findings.iter().filter(|_| self.all).map(|(_, finding)| finding))
     }
 
-    /// The request, without the probes that were deselected.
+    /// The request, without the probes that were deselected; the figures of each finding are those of its panes.
     fn request(&self, state: &State) -> Share {
         let wanted = |path: &Path| self.probes.iter().all(|(probe, on)| *on || probe != path);
         let chosen = self.findings(state).cloned().map(|mut finding| {
             if let Some(view) = &mut finding.view {
                 view.columns.retain(|column| wanted(&column.probe));
+                // Where no pane of a figure is in front, the comparison is, or something that cannot be drawn of a finding.
+                let panes = tiles::shown(&view.layout).into_iter().filter(|id| viz::find(id).is_some());
+                let panes = panes.collect::<BTreeSet<String>>();
+                if !panes.is_empty() {
+                    view.views.rows = panes;
+                }
             }
             finding
         });
@@ -235,7 +252,7 @@ impl ShareDialog {
     }
 
     fn size(&mut self, share: &Share, trace: &Arc<Trace>, count: usize) -> u64 {
-        let key = (count, share.kind, share.theme);
+        let key = (count, share.kind, share.theme, share.format);
         let known = self.size.filter(|(known, _)| *known == key).map(|(_, size)| size);
         let size = known.unwrap_or_else(|| findings::estimate(share, trace, count));
         self.size = Some((key, size));
