@@ -116,6 +116,9 @@ fn all_figures_and_comparisons_are_written() {
     let (_, said) = succeeds(&mut all("gap.svg"));
     assert!(said.contains("skipped scan_path: gap reads no order"), "{said}");
     assert!(folder.path().join("gap-token_map.svg").exists());
+    // None of them moves: nothing is written, which is no success.
+    let none = ["skipped token_map: ", "--figure all: no figure can be drawn into gap.gif"];
+    assert_ends(&mut all("gap.gif"), 1, &none);
     // A file that cannot be written, because a folder has its name, ends the command.
     std::fs::create_dir(folder.path().join("new-token_map.svg")).unwrap();
     assert_ends(&mut all("new.svg"), 1, &["cannot write", "new-token_map.svg"]);

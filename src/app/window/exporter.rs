@@ -1,13 +1,15 @@
 //! Slow work on threads of its own: writing figures, rendering them for the clipboard, workspaces, order files, and reading
 //! files to send.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 use eframe::egui;
 use egui::ColorImage;
 
+use super::dialogs::export::PICTURES;
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::Relink;
 use super::{MainWindow, WindowOrder, order_files};
@@ -95,6 +97,16 @@ impl Exporter {
     }
 }
 
+/// The file that the next export is like: `path`, but as the picture `before` where it is none itself. Animations and numbers
+/// are chosen anew, as not every figure has them.
+fn next_to(path: PathBuf, before: Option<PathBuf>) -> PathBuf {
+    let is_picture = |path: &Path| PICTURES.iter().any(|(id, _)| path.extension() == Some(OsStr::new(id)));
+    match before.filter(|_| !is_picture(&path)).as_deref().and_then(Path::extension) {
+        Some(format) => path.with_extension(format),
+        None => path,
+    }
+}
+
 impl MainWindow {
     /// Handles all outcomes since the last frame.
     pub(super) fn take_outcomes(&mut self, ctx: &egui::Context, state: &State) {
@@ -111,7 +123,7 @@ impl MainWindow {
                             }
                             let text = format!("Wrote {}", path.display());
                             self.orders.push(WindowOrder::Note(Severity::Info, text));
-                            self.dialogs.exported = Some(path);
+                            self.dialogs.exported = Some(next_to(path, self.dialogs.exported.take()));
                         }
                         (Err(why), Some(export)) => (export.error, export.writing) = (Some(why), None),
                         (Err(why), None) => self.orders.push(WindowOrder::Note(Severity::Error, why)),
@@ -174,6 +186,15 @@ mod tests {
             self.take_outcomes(&egui::Context::default(), state);
             self.take_orders()
         }
+    }
+
+    #[test]
+    fn numbers_and_animations_leave_the_format_of_the_picture_before_them() {
+        let next = |path: &str, before: Option<&str>| next_to(path.into(), before.map(PathBuf::from));
+        assert_eq!(next("b/n.csv", Some("a/p.pdf")), Path::new("b/n.pdf"));
+        assert_eq!(next("b/n.gif", Some("a/p.png")), Path::new("b/n.png"));
+        assert_eq!(next("b/n.svg", Some("a/p.png")), Path::new("b/n.svg"));
+        assert_eq!(next("b/n.csv", None), Path::new("b/n.csv"));
     }
 
     #[test]

@@ -238,7 +238,7 @@ fn a_comparison_has_no_single_table_of_numbers() {
     window.click("Export comparison…");
     window.replace_text(Role::TextInput, "Export to", folder.join("both.csv").display());
     window.click("Export");
-    window.until("why not", |window| window.has("numbers are written for one probe and one figure"));
+    window.until("why not", |window| window.has("numbers are written for one trace and one figure"));
     assert!(!folder.join("both.csv").exists());
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::TypedValueParser as _;
 
@@ -230,15 +230,25 @@ impl Figures {
         Ok(Some(Arc::new(source::trace(Path::new(against))?)))
     }
 
-    /// Draws each figure into its own file; prints which have nothing to show and are left out.
+    /// Draws each figure into its own file; prints which have nothing to show and are left out. Fails if all are.
     fn draw_all(&self, traces: &[Arc<Trace>], out: &Path) -> anyhow::Result<ExitCode> {
+        let mut drawn = 0;
         for figure in FIGURES {
             let path = run::path_with_id(out, figure.id())?;
             match self.draw_traces(traces, vec![*figure], &path) {
-                Ok(()) => say!("wrote {}", path.display()),
+                Ok(()) => {
+                    drawn += 1;
+                    say!("wrote {}", path.display());
+                }
                 Err(error) if error.is::<Empty>() => say!("skipped {}: {error}", figure.id()),
                 Err(error) => return Err(error),
             }
+        }
+        if drawn == 0 {
+            bail!(
+                "--figure all: no figure can be drawn into {}, for the reasons above; draw other traces or another kind of file",
+                out.display()
+            );
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -257,8 +267,7 @@ impl Figures {
         let plot = TracePlot { against, columns, own_scales: self.own_scales, ..plot };
         let numbers = ends_with(out, "csv") || ends_with(out, "npz");
         if numbers && plot.is_comparison() {
-            let why = "numbers are written for one trace and one figure at a time";
-            return Err(Usage(format!("--out {}: {why}", out.display())).into());
+            return Err(Usage(format!("--out {}: {}", out.display(), export::NO_NUMBERS)).into());
         }
         // At a step of the reading, a colour bar may be wider and leave its columns less room.
         let moves = ends_with(out, "gif") || self.stills.is_some();

@@ -61,7 +61,7 @@ pub struct Dialogs {
     pub share: Option<ShareDialog>,
     /// A figure as a file.
     pub export: Option<Export>,
-    /// The file to which a figure was last exported.
+    /// The file beside which the next figure is exported, in its format.
     pub exported: Option<PathBuf>,
     /// Files of a workspace that were not found.
     pub relink: Option<Relink>,
