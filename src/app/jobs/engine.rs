@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use burn::tensor::Device;
+use indexmap::IndexMap;
 
 use super::info::{BackboneInfo, ProbeInfo};
 use super::token_memory::TokenMemory;
@@ -54,6 +55,9 @@ impl Default for WorkerEnv {
     }
 }
 
+/// Number of folders whose annotations are cached; the oldest are evicted. A list of parts is some megabytes.
+const MAX_ANNOTATIONS: usize = 4;
+
 /// Open backbones and probes, cached tokens, annotations and null bands.
 pub struct Engine {
     /// Access to devices and files.
@@ -66,8 +70,8 @@ pub struct Engine {
     /// Backbones to reopen whose device was lost.
     lost: HashMap<BackboneId, BackboneSpec>,
     nulls: NullBands,
-    /// Annotations by their folders.
-    annotations: HashMap<PathBuf, Arc<Annotations>>,
+    /// Annotations by their folders, at most [`MAX_ANNOTATIONS`].
+    annotations: IndexMap<PathBuf, Arc<Annotations>>,
 }
 
 /// A backbone to open.
@@ -126,16 +130,19 @@ impl Engine {
             backbones: HashMap::new(),
             lost: HashMap::new(),
             nulls: NullBands::new(settings.null_draws, settings.seed),
-            annotations: HashMap::new(),
+            annotations: IndexMap::new(),
         }
     }
 
-    /// The annotations in `folder`, read once and then cached.
+    /// The annotations in `folder`, cached.
     pub(super) fn annotations(&mut self, folder: &Path) -> Result<Arc<Annotations>, DataError> {
         if let Some(known) = self.annotations.get(folder) {
             return Ok(known.clone());
         }
         let read = Arc::new(Annotations::open(folder)?);
+        if self.annotations.len() >= MAX_ANNOTATIONS {
+            self.annotations.shift_remove_index(0);
+        }
         self.annotations.insert(folder.to_owned(), read.clone());
         Ok(read)
     }
@@ -258,5 +265,30 @@ impl Engine {
     /// Null bands for the settings last given to [`set_nulls`](Self::set_nulls).
     pub(super) fn nulls(&self) -> &NullBands {
         &self.nulls
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotations_of_few_folders_are_kept() {
+        let desk = tempfile::tempdir().unwrap();
+        let mut engine = Engine::new(WorkerEnv::default());
+        let folders: Vec<PathBuf> = (0..6).map(|at| desk.path().join(at.to_string())).collect();
+        let all: Vec<Arc<Annotations>> = folders
+            .iter()
+            .map(|folder| {
+                std::fs::create_dir(folder).unwrap();
+                std::fs::write(folder.join("a.png"), "a mask").unwrap();
+                engine.annotations(folder).unwrap()
+            })
+            .collect();
+        let is_kept = |at: usize, engine: &mut Engine| {
+            Arc::ptr_eq(&all[at], &engine.annotations(&folders[at]).unwrap())
+        };
+        assert!(is_kept(5, &mut engine) && is_kept(2, &mut engine), "they are read once");
+        assert!(!is_kept(0, &mut engine), "the oldest is read again");
     }
 }
