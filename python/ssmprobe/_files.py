@@ -231,8 +231,8 @@ def table(rows: Iterable[Mapping[str, Any]], names: Iterable[str], text: Iterabl
 
 
 def read_csv(path: PathLike, text: Iterable[str]) -> Table:
-    """A CSV as ssmprobe writes it, numbers but for the columns of `text`: lines before it that begin with `#` are comments, and a
-    word that a spreadsheet would take for a formula has an apostrophe before it, which is taken off."""
+    """A CSV as ssmprobe writes it, numbers but for the columns `text`: lines before it that begin with `#` are comments, and
+    a word that a spreadsheet would take for a formula has an apostrophe before it, which is taken off."""
     text = set(text)
     lines = dropwhile(lambda line: line.startswith("#"), io.StringIO(read_text(path), newline=""))
     try:
