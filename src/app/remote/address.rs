@@ -5,6 +5,7 @@ use std::io;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 
+use crate::app::format::shell_word;
 use crate::app::paths;
 use crate::app::process_group::own_group;
 
@@ -102,7 +103,9 @@ impl WorkerAddress {
                 command
             }
             Self::Ssh { .. } => {
-                self.shell(&format!("exec {} serve --stdio", quoted(program.unwrap_or(DEFAULT_PROGRAM))))?
+                let program = quoted(program.unwrap_or(DEFAULT_PROGRAM));
+                // Messages are compressed already.
+                self.shell(&format!("exec {program} serve --stdio"), "Compression=no")?
             }
         };
         own_group(&mut command);
@@ -110,11 +113,12 @@ impl WorkerAddress {
         Ok(command)
     }
 
-    /// The command that runs a shell script on the remote machine, with standard output and error piped.
+    /// The command that runs a script on the remote machine by its POSIX shell, whatever the user's own shell is, as that
+    /// one's exit code tells whether there is a program; with an option of ssh, and standard output and error piped.
     ///
     /// # Errors
     /// If the address is [`Local`](Self::Local).
-    pub(super) fn shell(&self, script: &str) -> io::Result<Command> {
+    pub(super) fn shell(&self, script: &str, option: &str) -> io::Result<Command> {
         let Self::Ssh { user, host, port } = self else { return Err(io::Error::other("not an ssh address")) };
         let mut command = Command::new("ssh");
         // No password prompt: keys, agents and jump hosts are those of the user's configuration. A machine that does not answer
@@ -134,6 +138,8 @@ impl WorkerAddress {
             "ServerAliveCountMax=3",
             "-o",
             "ConnectTimeout=60",
+            "-o",
+            option,
         ]);
         if let Some(port) = port {
             command.args(["-p", &port.to_string()]);
@@ -141,7 +147,8 @@ impl WorkerAddress {
         if let Some(user) = user {
             command.args(["-l", user]);
         }
-        command.arg("--").arg(host).arg(script).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg("--").arg(host).arg(format!("exec sh -c {}", shell_word(script)));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok(command)
     }
 
@@ -232,9 +239,8 @@ mod tests {
     fn the_far_program_is_one_word_of_the_far_shell() {
         let command = ssh(Some("me"), "gpu1", Some(22)).command(Some("~/my 'bin'/$x")).unwrap();
         let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
-        assert_eq!(
-            words[words.len() - 7..],
-            ["-p", "22", "-l", "me", "--", "gpu1", r"exec ~/'my '\''bin'\''/$x' serve --stdio"]
-        );
+        assert_eq!(words[words.len() - 7..words.len() - 1], ["-p", "22", "-l", "me", "--", "gpu1"]);
+        let inner = shell_word(r"exec ~/'my '\''bin'\''/$x' serve --stdio");
+        assert_eq!(words.last(), Some(&&*format!("exec sh -c {inner}")));
     }
 }

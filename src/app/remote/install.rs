@@ -1,14 +1,15 @@
 //! Copies this executable to another machine over ssh, if it can run there.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 
-use super::{RemoteError, WorkerAddress, refused_by_ssh};
-use crate::app::format::shell_word;
+use super::process::{StderrTail, wait_or_kill};
+use super::{PATIENCE, RemoteError, STDERR_PATIENCE, WorkerAddress, refused_by_ssh};
 use crate::app::paths;
 use crate::model::io::escape::shown_line;
 
@@ -18,6 +19,10 @@ pub const INSTALLED: &str = "~/.local/bin/ssmprobe";
 const GLIBC: &[u8] = b"GLIBC_2.";
 /// Bytes of the executable that are read at a time.
 const CHUNK: usize = 1 << 20;
+/// Bytes that a remote command may print.
+const MAX_PRINTED: u64 = 1 << 16;
+/// What to do if it prints what no command of these does.
+const SILENCE: &str = "If a start-up file there (.bashrc) prints that, silence it when there is no terminal";
 
 /// The platform of another machine.
 struct Machine {
@@ -50,21 +55,21 @@ pub fn install(place: &WorkerAddress, progress: &mut dyn FnMut(u64, u64)) -> any
         "mkdir -p ~/.local/bin && cd ~/.local/bin && cat > .ssmprobe-new && test $(wc -c < .ssmprobe-new) -eq {bytes} && \
          chmod 755 .ssmprobe-new && mv .ssmprobe-new ssmprobe"
     );
-    let copied = feed(shell(place, &script)?, program, &mut |done| progress(done, bytes));
-    check_output(place, copied, "copy")?;
+    remote_fed(place, "copy", &script, program, &mut |done| progress(done, bytes))?;
     let version = remote_output(place, &format!("{INSTALLED} --version"))?;
     let on_path = remote_output(place, "command -v ssmprobe || true")?;
     Ok((version.trim().to_owned(), !on_path.trim().is_empty()))
 }
 
-/// The command that runs a script on the remote machine by its POSIX shell, whatever the user's own shell is.
-fn shell(place: &WorkerAddress, script: &str) -> std::io::Result<Command> {
-    place.shell(&format!("exec sh -c {}", shell_word(script)))
-}
-
-/// The output of a command whose standard input is this file; `progress` is told how many bytes it was given.
-fn feed(mut command: Command, mut from: File, progress: &mut dyn FnMut(u64)) -> std::io::Result<Output> {
+/// How a command ended whose standard input is `from`, and what it printed: at most [`MAX_PRINTED`] bytes, and the last lines of its
+/// standard error. `progress` is told how many bytes it was given.
+fn feed(
+    mut command: Command,
+    mut from: impl Read,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<(Option<ExitStatus>, Vec<u8>, Vec<String>)> {
     let mut child = command.stdin(Stdio::piped()).spawn()?;
+    let stderr = child.stderr.take().map(|stderr| StderrTail::spawn(stderr, Arc::new(|| {})));
     if let Some(mut to) = child.stdin.take() {
         let (mut part, mut done) = (vec![0; CHUNK], 0);
         loop {
@@ -77,39 +82,48 @@ fn feed(mut command: Command, mut from: File, progress: &mut dyn FnMut(u64)) -> 
             progress(done);
         }
     }
-    child.wait_with_output()
+    let mut printed = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(MAX_PRINTED).read_to_end(&mut printed)?;
+    }
+    let status = wait_or_kill(&mut child, PATIENCE);
+    Ok((status, printed, stderr.map_or_else(Vec::new, |stderr| stderr.lines(STDERR_PATIENCE))))
 }
 
 /// The standard output of a shell script on the remote machine.
 fn remote_output(place: &WorkerAddress, script: &str) -> anyhow::Result<String> {
-    let output = check_output(place, shell(place, script)?.stdin(Stdio::null()).output(), script)?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    remote_fed(place, script, script, io::empty(), &mut |_| {})
 }
 
-/// The output of a remote command that ended with success; `what` names it in errors.
-fn check_output(
+/// The standard output of a remote script that ended with success; `what` names it in errors.
+fn remote_fed(
     place: &WorkerAddress,
-    output: std::io::Result<Output>,
     what: &str,
-) -> anyhow::Result<Output> {
-    let output =
-        output.context("`ssh` cannot be started. Install the OpenSSH client, or put it on the PATH")?;
-    if output.status.success() {
-        return Ok(output);
+    script: &str,
+    from: impl Read,
+    progress: &mut dyn FnMut(u64),
+) -> anyhow::Result<String> {
+    let (status, printed, said) = feed(place.shell(script, "Compression=yes")?, from, progress)
+        .context("`ssh` cannot be started. Install the OpenSSH client, or put it on the PATH")?;
+    ensure!(
+        (printed.len() as u64) < MAX_PRINTED,
+        "{place}: `{what}` prints {MAX_PRINTED} bytes or more there. {SILENCE}"
+    );
+    if status.is_some_and(|status| status.success()) {
+        return Ok(String::from_utf8_lossy(&printed).into_owned());
     }
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let said: Vec<String> = stderr.lines().map(|line| shown_line(line.trim_end()).into_owned()).collect();
-    if let Some(fault) = refused_by_ssh(output.status.code(), &said) {
+    if let Some(fault) = refused_by_ssh(status.and_then(|status| status.code()), &said) {
         return Err(RemoteError { place: place.to_string(), fault, said }.into());
     }
-    bail!("{place}: `{what}` failed there ({}):\n  {}", output.status, said.join("\n  "))
+    let status = status.map_or_else(|| "exit status unknown".into(), |status| status.to_string());
+    bail!("{place}: `{what}` failed there ({status}):\n  {}", said.join("\n  "))
 }
 
 /// Parses the output of `uname -sm; getconf GNU_LIBC_VERSION`.
 fn parse_machine(output: &str) -> anyhow::Result<Machine> {
     let mut lines = output.lines();
     let system = lines.next().unwrap_or_default().trim().to_owned();
-    ensure!(system.split(' ').count() == 2, "`uname -sm` prints `{}` there", shown_line(&system));
+    ensure!(system.split(' ').count() == 2, "`uname -sm` prints `{}` there. {SILENCE}", shown_line(&system));
     let glibc = lines.next().and_then(|line| line.trim().strip_prefix("glibc 2.")?.parse().ok());
     Ok(Machine { system, glibc })
 }
@@ -184,12 +198,18 @@ mod tests {
             let mut command = Command::new("sh");
             command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut told = Vec::new();
-            let output = feed(command, File::open(&path).unwrap(), &mut |done| told.push(done)).unwrap();
-            (String::from_utf8_lossy(&output.stdout).trim().to_owned(), output.status.code(), told)
+            let (status, printed, said) =
+                feed(command, File::open(&path).unwrap(), &mut |done| told.push(done)).unwrap();
+            (String::from_utf8_lossy(&printed).trim().to_owned(), status.unwrap().code(), told, said)
         };
         let whole = (CHUNK + 9).to_string();
-        assert_eq!(fed("wc -c | tr -d ' '"), (whole, Some(0), vec![CHUNK as u64, CHUNK as u64 + 9]));
+        let told = vec![CHUNK as u64, CHUNK as u64 + 9];
+        assert_eq!(fed("wc -c | tr -d ' '"), (whole, Some(0), told, Vec::new()));
         assert_eq!(fed("exit 3").1, Some(3));
+        // Of what it prints, however much, so much is read.
+        assert_eq!(fed("cat > /dev/null; exec yes y").0.len() as u64, MAX_PRINTED - 1);
+        let last = fed("cat > /dev/null; seq 1000 >&2").3;
+        assert!(last.len() < 100 && last.last().is_some_and(|line| line == "1000"), "{last:?}");
     }
 
     #[test]
