@@ -1,6 +1,6 @@
 //! Submitting tasks: all of them at first, later those that failed, and cancelling them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,31 @@ pub fn check_free(folder: &Path) -> anyhow::Result<()> {
         ))
         .into());
     }
-    Ok(())
+    check_named(&before)
+}
+
+/// Refuses a plan of which Slurm has tasks that it does not name, as they would be submitted once more: whoever submitted them was
+/// killed before it saved their number.
+fn check_named(plan: &Plan) -> anyhow::Result<()> {
+    if plan.place == SubmitTarget::Local {
+        return Ok(());
+    }
+    let queue = slurm::queue(&plan_file(&plan.folder)).unwrap_or_default(); // `sbatch` says what is wrong with Slurm
+    let home = plan.home();
+    let unnamed = queue.iter().filter(|queued| {
+        let is_named = plan.handed_in.iter().any(|array| array.id == queued.id);
+        queued.script.parent() == Some(&home) && !is_named && queued.state != "COMPLETING"
+    });
+    let ids: BTreeSet<&str> = unnamed.map(|queued| &*queued.id).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let (folder, ids) = (plan.folder.display(), ids.into_iter().collect::<Vec<_>>().join(" "));
+    let why = "as their submission was killed before it was noted";
+    Err(Usage(format!(
+        "Slurm has tasks of {folder} that its plan does not name, {why}; end them by `scancel {ids}`, then submit again"
+    ))
+    .into())
 }
 
 /// Submits all tasks of a new plan.
@@ -72,6 +96,7 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
 pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
     let _turn = turn(plan)?.ok_or_else(|| already_submitting(plan))?;
     *plan = Plan::open(&plan.folder)?; // another process may have submitted some since
+    check_named(plan)?;
     let busy = plan.place == SubmitTarget::Local && local::lives(plan)?;
     let mut states = states(plan)?;
     for (task, part) in plan.parts().into_iter().filter(|(_, part)| !busy && part.exists()) {
@@ -139,6 +164,7 @@ pub fn rest(plan: &mut Plan, states: &[(Task, State)]) -> anyhow::Result<()> {
     if plan.handed_in.len() != known {
         return Ok(()); // of what another process has submitted since, `states` does not know
     }
+    check_named(plan)?;
     let unsubmitted = states.iter().filter(|(task, _)| plan.array(*task).is_none());
     let wanted: Vec<Task> = unsubmitted.map(|(task, _)| *task).collect();
     submit_tasks(plan, &wanted, &active_tasks(states))

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The largest array if the cluster does not say: Slurm's default `MaxArraySize` of 1001 without the index 0.
@@ -43,6 +43,8 @@ pub struct Queued {
     pub left: String,
     /// Why it is pending, in Slurm's word.
     pub reason: String,
+    /// The script it was submitted with.
+    pub script: PathBuf,
 }
 
 /// Submits a script; returns its job id.
@@ -76,7 +78,7 @@ pub fn queue(plan: &Path) -> Result<Vec<Queued>, SlurmError> {
         true => "--me".to_owned(),
         false => format!("--user={}", users.into_iter().collect::<Vec<_>>().join(",")),
     };
-    let arguments = [&*whose, "--array", "--noheader", "--format=%F|%K|%T|%L|%r"].map(str::to_owned);
+    let arguments = [&*whose, "--array", "--noheader", "--format=%F|%K|%T|%L|%r|%o"].map(str::to_owned);
     Ok(call("squeue", &arguments)?.lines().filter_map(parse_queued).collect())
 }
 
@@ -94,9 +96,10 @@ fn owner(_: &Path) -> Option<String> {
 
 /// Parses a line of `squeue`.
 fn parse_queued(line: &str) -> Option<Queued> {
-    let mut fields = line.splitn(5, '|').map(|field| field.trim().to_owned());
+    let mut fields = line.splitn(6, '|').map(|field| field.trim().to_owned());
     let (id, number) = (fields.next()?, fields.next()?.parse().ok());
-    Some(Queued { id, number, state: fields.next()?, left: fields.next()?, reason: fields.next()? })
+    let [state, left, reason] = [fields.next()?, fields.next()?, fields.next()?];
+    Some(Queued { id, number, state, left, reason, script: fields.next().unwrap_or_default().into() })
 }
 
 /// Cancels jobs.
@@ -162,9 +165,10 @@ mod tests {
 
     #[test]
     fn the_queue_is_read() {
-        let line = parse_queued("12|3|PENDING|1:00:00|Priority").unwrap();
+        let line = parse_queued("12|3|PENDING|1:00:00|Priority|/a|b/train.sh").unwrap();
         assert_eq!((line.id.as_str(), line.number, line.state.as_str()), ("12", Some(3), "PENDING"));
         assert_eq!((line.left.as_str(), line.reason.as_str()), ("1:00:00", "Priority"));
+        assert_eq!(line.script, Path::new("/a|b/train.sh"));
         assert_eq!(parse_queued("12|N/A|RUNNING|UNLIMITED|None").unwrap().number, None);
         assert_eq!(parse_queued("slurm_load_jobs error"), None);
     }

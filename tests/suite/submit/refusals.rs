@@ -175,6 +175,31 @@ fn one_process_at_a_time_submits_the_tasks_of_a_plan() {
 }
 
 #[test]
+fn tasks_whose_submission_was_killed_are_not_submitted_twice() {
+    let desk = Desk::new(24, 12);
+    let (home, folder) = (desk.path("run/tasks"), desk.path("run"));
+    // It accepts some tasks, and the process that submits is killed before it hears of that.
+    let bin = slurm(&desk, r#"echo "$@" >> "$0.calls"; kill -KILL $PPID"#);
+    let submit = || on(&bin, desk.train("run", 1, &["--submit", "slurm"]));
+    let queue = |id: u32, script: &str| {
+        let line = format!("echo '{id}|1|PENDING|9:00|Priority|{}'", home.join(script).display());
+        write_script(&bin.join("squeue"), &line);
+    };
+    assert_eq!(submit().status().expect("the program runs").code(), None);
+    queue(1, "all-tokens.sh");
+    write_script(&bin.join("sbatch"), TAKES);
+    assert_ends(&mut submit(), 2, &["that its plan does not name", "`scancel 1`"]);
+    assert_eq!(calls(&bin, &home).len(), 1);
+    queue(1, "elsewhere/all-tokens.sh");
+    done(&mut submit());
+    let retry = || on(&bin, jobs(&folder, &["--retry"]));
+    for (id, code, words) in [(9, 2, "`scancel 9`"), (2, 0, "submitted 4 tasks")] {
+        queue(id, "join.sh");
+        assert_ends(&mut retry(), code, &[words]);
+    }
+}
+
+#[test]
 fn tasks_beyond_the_submit_limit_are_handed_in_as_there_is_room() {
     let desk = Desk::new(24, 12);
     done(&mut desk.train("whole", 1, &["--seeds", "4"]));
