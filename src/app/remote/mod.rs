@@ -17,10 +17,10 @@ mod ssh_config;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use self::address::DEFAULT_PROGRAM;
 pub use self::address::WorkerAddress;
@@ -29,7 +29,7 @@ use self::frame::FrameError;
 use self::hello::Hello;
 pub use self::install::{INSTALLED, install};
 pub use self::link::Link;
-use self::process::{StderrTail, wait_or_kill};
+use self::process::{Heard, StderrTail, wait_or_kill};
 pub use self::ssh_config::{hosts, user_config};
 use super::jobs::{Event, Request};
 use super::user_error::UserError;
@@ -40,6 +40,9 @@ use super::worker::task_queue::TaskQueue;
 const EVENT_CAPACITY: usize = 16;
 /// How long a worker may take to say hello: over ssh it logs in, starts from a shared disk and looks for devices.
 const HELLO_PATIENCE: Duration = Duration::from_mins(2);
+/// How long nothing may come of a worker that reports its memory, which it does at least once a minute. `ssh` notices a lost network
+/// sooner, but not where it shares a connection that another `ssh` of the user keeps.
+const MAX_SILENCE: Duration = Duration::from_mins(3);
 /// How long a worker may take to exit after its input is closed, before it is killed.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How long to wait for the rest of the standard error of a process that has ended.
@@ -60,6 +63,12 @@ pub struct Remote {
     events: Receiver<Result<Event, FrameError>>,
     event_sender: SyncSender<Result<Event, FrameError>>,
     stderr: StderrTail,
+    /// When anything last came.
+    heard: Arc<Mutex<Instant>>,
+    /// Whether the worker reports its memory, which not every system tells it.
+    reports_memory: bool,
+    /// Whether nothing had come for long at the last look.
+    doubted: bool,
     waker: Waker,
     /// The worker's hello; absent until it has arrived.
     pub hello: Option<Hello>,
@@ -93,6 +102,8 @@ impl Remote {
         let (event_sender, events) = sync_channel(EVENT_CAPACITY);
         let reading = Builder::new().name("far events".into());
         let (reader_events, reader_waker) = (event_sender.clone(), waker.clone());
+        let heard = Arc::new(Mutex::new(Instant::now()));
+        let stdout = Heard { from: stdout, last: heard.clone() };
         reading
             .spawn(move || read_events(BufReader::new(stdout), &hello_sender, &reader_events, &reader_waker))
             .map_err(not_started)?;
@@ -104,6 +115,9 @@ impl Remote {
             events,
             event_sender,
             stderr: StderrTail::spawn(stderr, waker.clone()),
+            heard,
+            reports_memory: false,
+            doubted: false,
             waker,
             hello: None,
         };
@@ -140,9 +154,21 @@ impl Remote {
 
     /// [`soon`](Self::soon) without the wait for the process to end, which finds the cause of a failure.
     fn receive(&mut self, at_most: Duration) -> Result<Option<Event>, FrameError> {
-        match self.events.recv_timeout(at_most) {
-            Ok(event) => event.map(Some),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
+        let received = self.events.recv_timeout(at_most);
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        match received {
+            Ok(event) => {
+                // A window that was hidden fetches what came long ago.
+                *heard = Instant::now();
+                self.reports_memory |= matches!(event, Ok(Event::Memory(_)));
+                event.map(Some)
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let silent = self.reports_memory && heard.elapsed() > MAX_SILENCE;
+                // This process may have been stopped, and has yet to read what came: the next look decides.
+                let doubted = std::mem::replace(&mut self.doubted, silent);
+                if silent && doubted { Err(FrameError::Silent) } else { Ok(None) }
+            }
             Err(RecvTimeoutError::Disconnected) => Err(FrameError::Torn),
         }
     }
@@ -180,6 +206,10 @@ impl Remote {
         let is_ssh = self.place != WorkerAddress::Local;
         let status = status.map_or_else(|| "exit status unknown".into(), |status| status.to_string());
         let fault = match error {
+            FrameError::Silent if self.hello.is_some() => {
+                let status = format!("nothing has come for {} s", MAX_SILENCE.as_secs());
+                RemoteErrorKind::Lost { status }
+            }
             FrameError::Foreign { found } => RemoteErrorKind::Foreign { found },
             FrameError::Silent => RemoteErrorKind::Silent { program },
             FrameError::Protocol { found, version } => RemoteErrorKind::Protocol { found, version },
@@ -289,6 +319,49 @@ mod tests {
         let absent = fault("ssh: connect to host gpu1 port 22: Connection timed out");
         assert_eq!(absent, Some(RemoteErrorKind::Unreachable));
         assert_eq!(refused_by_ssh(Some(1), &[]), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_worker_of_which_nothing_comes_for_minutes_is_lost() {
+        use std::io::Read as _;
+        use std::process::{Command, Stdio};
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (event_sender, events) = sync_channel(1);
+        let mut remote = Remote {
+            place: WorkerAddress::Local,
+            program: "cat".to_owned(),
+            requests: child.stdin.take(),
+            stderr: StderrTail::spawn(child.stderr.take().unwrap(), Arc::new(|| {})),
+            child,
+            events,
+            event_sender,
+            heard: Arc::new(Mutex::new(Instant::now())),
+            reports_memory: false,
+            doubted: false,
+            waker: Arc::new(|| {}),
+            hello: Some(Hello::default()),
+        };
+        let long_ago = Instant::now().checked_sub(MAX_SILENCE + PATIENCE);
+        let receive = |remote: &mut Remote, event: Option<Event>| {
+            *remote.heard.lock().unwrap() = long_ago.unwrap();
+            event.into_iter().for_each(|event| remote.event_sender.send(Ok(event)).unwrap());
+            remote.receive(Duration::ZERO).map(|event| event.is_some())
+        };
+        // Not every worker reports its memory, and a window fetches late what came in time.
+        assert!(matches!(receive(&mut remote, None), Ok(false)));
+        assert!(matches!(receive(&mut remote, Some(Event::Memory(1))), Ok(true)));
+        assert!(matches!(remote.receive(Duration::ZERO), Ok(None)));
+        assert!(matches!(receive(&mut remote, None), Ok(false)));
+        let silent = receive(&mut remote, None).unwrap_err();
+        let lost = remote.failed(silent).fault;
+        assert!(matches!(&lost, RemoteErrorKind::Lost { status } if status.contains("180 s")), "{lost}");
+        // A byte is a sign of life.
+        let heard = Arc::new(Mutex::new(long_ago.unwrap()));
+        Heard { from: &b"x"[..], last: heard.clone() }.read_exact(&mut [0]).unwrap();
+        assert!(heard.lock().unwrap().elapsed() < PATIENCE);
     }
 
     #[test]
