@@ -54,7 +54,8 @@ pub enum RemoteErrorKind {
     Foreign { found: String },
     #[error(
         "its `{program}` has not answered within {} s. Log in there and run `{program} devices`: if that hangs too, a \
-         start-up file, the disk, a GPU driver or a dead connection that ssh shares does (`ssh -O exit HOST` ends that one)", HELLO_PATIENCE.as_secs()
+         start-up file, the disk, a GPU driver or a dead connection that ssh shares does (`ssh -O exit HOST` ends that)",
+        HELLO_PATIENCE.as_secs()
     )]
     Silent { program: String },
     #[error(

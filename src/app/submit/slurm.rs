@@ -134,8 +134,14 @@ pub fn ended(jobs: &BTreeSet<&str>) -> HashMap<String, String> {
 
 /// Runs a command; returns its standard output.
 fn call(command: &'static str, arguments: &[String]) -> Result<String, SlurmError> {
-    let output = Command::new(command).args(arguments).stdin(Stdio::null()).output();
-    let output = output.map_err(|source| match source.kind() {
+    let mut process = Command::new(command);
+    process.args(arguments).stdin(Stdio::null());
+    // A user's own filters (SQUEUE_STATES, SCANCEL_PARTITION) would hide tasks, which then count as lost.
+    let is_filter = |name: &str| name.starts_with("SQUEUE_") || name.starts_with("SCANCEL_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_filter)) {
+        process.env_remove(name);
+    }
+    let output = process.output().map_err(|source| match source.kind() {
         ErrorKind::NotFound => SlurmError::Absent(command),
         _ => SlurmError::Io { command, source },
     })?;
