@@ -45,26 +45,27 @@ pub fn check_free(folder: &Path) -> anyhow::Result<()> {
     check_named(&before)
 }
 
-/// Refuses a plan of which Slurm has tasks that it does not name, as they would be submitted once more: whoever submitted them was
-/// killed before it saved their number.
-fn check_named(plan: &Plan) -> anyhow::Result<()> {
-    if plan.place == SubmitTarget::Local {
-        return Ok(());
-    }
-    let queue = slurm::queue(&plan_file(&plan.folder)).unwrap_or_default(); // `sbatch` says what is wrong with Slurm
+/// The jobs in Slurm's queue with a script of the plan that it does not name: whoever submitted them was killed before it saved their
+/// numbers. None where Slurm does not answer, which the next command says.
+fn unnamed_jobs(plan: &Plan) -> BTreeSet<String> {
+    let queue = slurm::queue(&plan_file(&plan.folder)).unwrap_or_default();
     let home = plan.home();
-    let unnamed = queue.iter().filter(|queued| {
+    let unnamed = queue.into_iter().filter(|queued| {
         let is_named = plan.handed_in.iter().any(|array| array.id == queued.id);
         queued.script.parent() == Some(&home) && !is_named && queued.state != "COMPLETING"
     });
-    let ids: BTreeSet<&str> = unnamed.map(|queued| &*queued.id).collect();
-    if ids.is_empty() {
+    unnamed.map(|queued| queued.id).collect()
+}
+
+/// Refuses a plan with [`unnamed_jobs`], whose tasks would be submitted once more.
+fn check_named(plan: &Plan) -> anyhow::Result<()> {
+    if plan.place == SubmitTarget::Local || unnamed_jobs(plan).is_empty() {
         return Ok(());
     }
-    let (folder, ids) = (plan.folder.display(), ids.into_iter().collect::<Vec<_>>().join(" "));
-    let why = "as their submission was killed before it was noted";
+    let (folder, word) = (plan.folder.display(), shell_path(&plan.folder));
     Err(Usage(format!(
-        "Slurm has tasks of {folder} that its plan does not name, {why}; end them by `scancel {ids}`, then submit again"
+        "Slurm has tasks of {folder} whose submission was killed before it was noted; `ssmprobe jobs {word} --cancel` ends \
+         them, then submit again"
     ))
     .into())
 }
@@ -175,8 +176,8 @@ pub fn end(plan: &Plan) -> anyhow::Result<()> {
     match plan.place {
         SubmitTarget::Local => local::cancel(plan),
         SubmitTarget::Slurm => {
-            let ids: Vec<String> = plan.handed_in.iter().map(|array| array.id.clone()).collect();
-            slurm::cancel(&ids)?;
+            let named = plan.handed_in.iter().map(|array| array.id.clone());
+            slurm::cancel(&named.chain(unnamed_jobs(plan)).collect::<Vec<_>>())?;
             plan.mark_cancelled()
         }
     }
