@@ -8,7 +8,7 @@ pub mod cli;
 pub mod crash;
 pub mod demo;
 mod devtools;
-mod format;
+pub mod format;
 mod image_files;
 pub mod jobs;
 pub mod log;
