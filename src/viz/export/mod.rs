@@ -18,7 +18,7 @@ pub use convert::{pdf, png};
 pub use gif::{Animation, GIF_DPI, PNG_DPI, gif};
 pub use indexed::HEAD as INDEXED_HEAD;
 pub use numbers::{csv, npz, tsv};
-pub use svg::svg;
+pub use svg::{escape_markup, svg};
 pub use system_fonts::{SystemFont, system_font};
 
 use crate::model::io::atomic_file;

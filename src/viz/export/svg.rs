@@ -128,18 +128,13 @@ fn num(v: f32) -> String {
 
 /// Text escaped for XML; characters that XML forbids become spaces.
 fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
+    escape_markup(&text.replace(|c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}'), " "))
+}
+
+/// Text escaped for XML and HTML, for attribute values in double quotes too.
+pub fn escape_markup(text: &str) -> String {
+    // The ampersand first: the others bring their own.
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// The bytes of a PNG of an image.

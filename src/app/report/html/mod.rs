@@ -19,8 +19,10 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 
 use super::table::Table;
+use crate::model::io::escape::shown_text;
 use crate::model::trace::Trace;
 use crate::viz::Figure;
+use crate::viz::export::escape_markup;
 use crate::viz::figures::evidence::Evidence;
 use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::figures::token_map::{TokenMap, class_name};
@@ -156,18 +158,7 @@ pub(super) fn probe_name(trace: &Trace) -> String {
     trace.reading.changes().map_or_else(|| stem.clone(), |changes| format!("{stem}, {changes}"))
 }
 
-/// Escapes text for HTML, for attribute values too.
+/// Escapes text for HTML, for attribute values in either quotes too.
 fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in crate::model::io::escape::shown_text(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
+    escape_markup(&shown_text(text)).replace('\'', "&#39;")
 }
