@@ -1,7 +1,12 @@
 //! Memory of this process: the allocator's thresholds, and the resident size as Linux reports it in `/proc/self/status`.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
+
+use crate::model::device::proc_bytes;
+
+/// What Linux says of this process.
+const STATUS: &str = "/proc/self/status";
 
 /// Makes the allocator keep freed memory for reuse. A training step frees megabytes that the next one allocates; by
 /// default, the GNU allocator returns most of them to the system in between and gets them again page by page, which took
@@ -25,20 +30,12 @@ pub fn forget_peak() -> bool {
 
 /// The resident size in bytes; `None` if the system does not report it.
 pub fn resident() -> Option<u64> {
-    status("VmRSS:")
+    proc_bytes(STATUS, "VmRSS:")
 }
 
 /// The largest resident size in bytes since the last [`forget_peak`]; `None` if the system does not report it.
 pub fn peak() -> Option<u64> {
-    status("VmHWM:")
-}
-
-/// A field of `/proc/self/status`, in bytes.
-fn status(field: &str) -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
+    proc_bytes(STATUS, "VmHWM:")
 }
 
 #[cfg(test)]

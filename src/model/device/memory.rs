@@ -19,12 +19,18 @@ pub fn free_main_memory() -> Option<u64> {
 
 /// A field of `/proc/meminfo` in bytes, or the least `amount` of the control groups of this process if that is lower.
 fn within(field: &str, amount: fn(&Group) -> Option<u64>) -> Option<u64> {
-    let info = fs::read_to_string("/proc/meminfo").ok()?;
-    let value = info.lines().find_map(|line| line.strip_prefix(field))?;
-    let kibibytes: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let bytes = proc_bytes("/proc/meminfo", field)?;
     let listed = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let least = groups(&listed, Path::new(GROUPS)).iter().filter_map(amount).min();
-    Some(least.unwrap_or(u64::MAX).min(kibibytes * 1024))
+    Some(least.unwrap_or(u64::MAX).min(bytes))
+}
+
+/// A field in kB of a file in `/proc`, such as `VmRSS:` of `/proc/self/status`, in bytes.
+pub fn proc_bytes(file: &str, field: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(field))?;
+    let kibibytes: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
 }
 
 /// The folder of a control group, and the names of the files that hold its limit and what its processes have.

@@ -26,7 +26,7 @@ mod silence_drivers;
 pub use check::{Check, CheckError, check};
 pub use choice::{Choice, choose, is_name};
 pub use kernel_cache::keep_kernels;
-pub use memory::{free_main_memory, main_memory};
+pub use memory::{free_main_memory, main_memory, proc_bytes};
 pub use silence_drivers::silence_drivers;
 
 use burn::tensor::Device;
