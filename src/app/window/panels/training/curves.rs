@@ -19,7 +19,7 @@ use crate::app::state::State;
 use crate::app::window::panels::plot_view::PlotView;
 use crate::app::window::panels::{PanelContext, UiAction, placeholder};
 use crate::app::window::widgets::{fitted_choice, lasting_menu};
-use crate::viz::draw::{Scale, Theme, color32, number};
+use crate::viz::draw::{Scale, Theme, color32, font, number};
 use crate::viz::figures::curves::{ACCURACY, Dash, LOSS, NO_STEP, Part, TrainingPlot, band};
 use crate::viz::figures::rates::{RateGrid, RatesPlot};
 
@@ -155,6 +155,13 @@ impl Curves {
             let slider = Slider::new(&mut self.smoothing, 0.0..=0.98).show_value(false);
             ui.add(slider).labelled_by(label).on_hover_text("A moving average of the loss");
             ui.add_space(8.0);
+            // The name and its choices stay on one line.
+            let needed = font::width("Accuracy on test selection train", 13.5)
+                + 6.0 * ui.spacing().button_padding.x
+                + ui.spacing().item_spacing.x;
+            if ui.available_size_before_wrap().x < needed {
+                ui.end_row();
+            }
             ui.label("Accuracy on");
             ui.spacing_mut().item_spacing.x = 2.0;
             for (measure, text, about) in [
