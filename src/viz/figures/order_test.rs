@@ -7,7 +7,7 @@ use crate::viz::difference::{delta, head, label, signed as with_sign, value};
 use crate::viz::draw::scale::number_like;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Frame, Hover, Identity, Mark, Point, Readout, RowChart, Scale, Scene, Stroke, Table,
-    Theme, extent, font, legend, minus, number,
+    Theme, bars, extent, font, legend, minus, number,
 };
 use crate::viz::figures::dataset::confusion::on;
 use crate::viz::figures::token_map::{class_name, name_of};
@@ -181,12 +181,14 @@ impl Figure for OrderTest {
         frame.x.label = axis_name(trace, shown, theme, frame.across_room(size.width));
         frame.grid(&mut scene, theme);
         let is_complete = null.histogram.len() == HISTOGRAM_BINS;
-        for (bin, &count) in null.histogram.iter().enumerate().filter(|_| is_complete) {
-            let [left, upper] = frame.at(bin_start(shown, bin), f64::from(count) / null.draws.max(1) as f64);
-            let right = frame.x(bin_start(shown, bin + 1));
-            let bar = Box2::new(left, upper, right - left, frame.area.bottom() - upper);
-            scene.fill(bar, theme.series(0).alpha(0.8));
-            let strip = Box2::new(left, frame.area.y, right - left, frame.area.h);
+        let counts = null.histogram.iter().filter(|_| is_complete);
+        let shares: Vec<f32> = counts.map(|count| *count as f32 / null.draws.max(1) as f32).collect();
+        let first = frame.x(bin_start(shown, 0));
+        let cell = (frame.x(bin_start(shown, HISTOGRAM_BINS)) - first) / HISTOGRAM_BINS as f32;
+        for (bin, (left, width)) in bars::spans(&shares, first, cell).into_iter().enumerate() {
+            let upper = frame.y(f64::from(shares[bin]));
+            scene.fill(Box2::new(left, upper, width, frame.area.bottom() - upper), theme.series(0));
+            let strip = Box2::new(first + bin as f32 * cell, frame.area.y, cell, frame.area.h);
             scene.target(strip, Identity::Item(bin));
         }
         let at = |z: f64| -> Point { frame.at(null.mean + z * null.std, normal_share(z)) };
@@ -289,7 +291,8 @@ fn draw_parts(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box
         let bar = Box2::new(from.min(to) - 0.5, y - 3.5, (to - from).abs() + 1.0, 7.0);
         let color = theme.series(if part == 0 { 0 } else { part + 1 });
         scene.fill(bar, color);
-        let text = if part == 0 { number(parts[part]) } else { signed(parts[part], shown.reassigned.std) };
+        let write = if part == 0 { number_like } else { signed };
+        let text = write(parts[part], shown.reassigned.std);
         let (middle, wide) = (frame.area.x + frame.area.w / 2.0, font::width(&text, theme.tick) + 3.0);
         let (left, right) = (bar.x - wide >= frame.area.x, bar.right() + wide <= room.right());
         let (x, anchor, ink) = match bar.center()[0] > middle {

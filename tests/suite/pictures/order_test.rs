@@ -1,8 +1,8 @@
 //! The order test: the histogram of drawn orders, the mark of the order that was read, best and worst, and the parts of its value.
 
 use ssmprobe::model::trace::{HISTOGRAM_BINS, OrderTest, Trace};
-use ssmprobe::viz::draw::Hover;
 use ssmprobe::viz::draw::table::Column;
+use ssmprobe::viz::draw::{Box2, Hover};
 use ssmprobe::viz::{Options, draw_column, find};
 
 use super::lists::height;
@@ -20,14 +20,22 @@ pub fn order_test() {
         assert!(axes.x.rises() && axes.x_name == "Margin of crane over heron", "{}", axes.x_name);
         assert_eq!(axes.y_name, "Share of orders");
         // A bin is a fifth of the standard deviation, 0.5; the first one drawn is 2 deviations below the mean, 0.8.
-        let bars = marks.fills(marks.swatch("Orders drawn").alpha(0.8));
-        let bars: Vec<_> = bars.into_iter().filter(|bar| bar.h > 0.01).collect();
+        // In the colour of the legend: where bars that let shine through overlap, stripes would show.
+        let bars = marks.fills(marks.swatch("Orders drawn"));
+        let stands = |bar: &Box2| bar.h > 0.01 && near(bar.bottom(), axes.area.bottom());
+        let bars: Vec<Box2> = bars.into_iter().filter(stands).collect();
         assert_eq!(bars.len(), DRAWN.len());
         for ((at, count), bar) in DRAWN.iter().enumerate().zip(&bars) {
             let from = -0.2 + 0.1 * at as f64;
-            let corner = axes.at(from, f64::from(*count) / 9999.0);
-            assert_close("corner", [bar.x, bar.y], corner, 0.05);
-            assert_close("its right", bar.right(), axes.x.at(from + 0.1), 0.05);
+            let [left, upper] = axes.at(from, f64::from(*count) / 9999.0);
+            assert_close("its height", bar.y, upper, 0.05);
+            let sides =
+                [(left - bar.x, at.checked_sub(1)), (bar.right() - axes.x.at(from + 0.1), Some(at + 1))];
+            for (beyond, neighbour) in sides {
+                let hides = neighbour.and_then(|at| DRAWN.get(at)).is_some_and(|other| other >= count);
+                let overlap = if hides { axes.x.at(0.05) - axes.x.at(0.0) } else { 0.0 };
+                assert_close("beyond its bin, under a taller one", beyond, overlap, 0.05);
+            }
         }
         let upright = |text: &str| -> Vec<f32> {
             let lines = marks.lines(marks.swatch(text), 2).into_iter();
@@ -39,7 +47,7 @@ pub fn order_test() {
         let ends = [axes.x.at(-1.7), axes.x.at(3.2)];
         assert_close("ends", upright("Worst and best order, headroom 46 %"), ends, 0.05);
         for (part, (name, said, from, to)) in [
-            ("Content", "0.8", 0.8, 0.8),
+            ("Content", "0.800", 0.8, 0.8),
             ("Fixed order", "−0.300", 0.5, 0.8),
             ("Routing", "+1.400", 0.5, 1.9),
         ]
