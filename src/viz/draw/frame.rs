@@ -10,8 +10,12 @@ use crate::viz::MARGIN;
 
 /// Length of a tick, in points.
 pub const TICK: f32 = 2.5;
+/// How far the name of a vertical axis may reach above it, where a legend or a title stands, in points.
+const NAME_ABOVE_PT: f32 = 4.5;
 /// Least distance of horizontal ticks where figures in a row share keys, in points.
 const MIN_TICK_STEP_PT: f32 = 24.0;
+/// Least distance of vertical ticks, in points: in less their labels would cover each other.
+const MIN_TICK_RISE_PT: f32 = 7.0;
 
 /// One axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,17 +116,20 @@ impl Frame {
     }
 
     /// As [`Frame::fit`], where with shared `keys` the row draws the vertical axis and the name of the horizontal one.
-    pub fn keyed(outer: Box2, (mut x, y): (Axis, Axis), theme: &Theme, keys: Keys) -> Self {
+    pub fn keyed(outer: Box2, (mut x, mut y): (Axis, Axis), theme: &Theme, keys: Keys) -> Self {
         let shared = keys.are_shared();
         let name_room =
             |axis: &Axis| if shared || axis.label.is_empty() { 0.0 } else { theme.label * 1.15 + 1.5 };
         let ticks_room = |axis: &Axis, room: f32| if axis.ticks == 0 { 0.0 } else { TICK + 2.0 + room };
-        let left = if shared { 0.0 } else { name_room(&y) + ticks_room(&y, y.widest(theme)) };
         if shared && x.ticks > 0 {
             x.ticks = x.ticks.min((outer.w / MIN_TICK_STEP_PT) as usize).max(2);
         }
         let bottom = ticks_room(&x, theme.tick * 0.8) + name_room(&x) + if x.ticks == 0 { 0.0 } else { 1.0 };
         let top = if y.ticks == 0 { 0.0 } else { theme.tick * 0.4 };
+        if y.ticks > 0 {
+            y.ticks = y.ticks.min(((outer.h - bottom - top) / MIN_TICK_RISE_PT) as usize).max(2);
+        }
+        let left = if shared { 0.0 } else { name_room(&y) + ticks_room(&y, y.widest(theme)) };
         let right = x.overhang(theme, outer.w - left).max(1.0);
         let area = Box2::new(outer.x + left, outer.y + top, outer.w - left - right, outer.h - bottom - top);
         Self { area, x, y, keys }
@@ -219,8 +226,10 @@ impl Frame {
         if !self.y.label.is_empty() {
             let room = if self.y.ticks == 0 { 0.0 } else { TICK + 2.0 + self.y.widest(theme) };
             let x = a.x - room - 2.0 - theme.label * 0.2;
-            let size = theme.label;
-            scene.text_up([x, a.center()[1]], font::fit(&self.y.label, size, a.h + 14.0), size, theme.ink);
+            let name = font::fit(&self.y.label, theme.label, a.h + 14.0);
+            // Below the axis there is room beside its first number.
+            let down = ((font::width(&name, theme.label) - a.h) / 2.0 - NAME_ABOVE_PT).max(0.0);
+            scene.text_up([x, a.center()[1] + down], name, theme.label, theme.ink);
         }
     }
 }
@@ -290,6 +299,9 @@ pub fn message(theme: &Theme, width: f32, height: f32, text: &str) -> Scene {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::viz::Size;
+    use crate::viz::draw::scene::{Item, Shape};
+    use crate::viz::draw::{Mark, legend};
 
     #[test]
     fn whole_numbers_get_ticks_where_round_steps_are_none() {
@@ -306,6 +318,42 @@ mod tests {
             let texts: Vec<String> = axis.texts().into_iter().map(|(_, text)| text).collect();
             assert_eq!(texts.join(" "), labels);
         }
+    }
+
+    #[test]
+    fn numbers_of_a_low_axis_stand_apart() {
+        let theme = Theme::light();
+        let axis = || Axis::new(Scale::linear(-1.1, 0.6), "", 4);
+        let drawn = |height: f32| {
+            let frame = Frame::fit(Box2::new(0.0, 0.0, 200.0, height), axis(), axis(), &theme);
+            let places: Vec<f32> = frame.y.texts().iter().map(|(v, _)| frame.y(*v)).collect();
+            (places.len(), places.windows(2).map(|two| two[0] - two[1]).fold(f32::INFINITY, f32::min))
+        };
+        assert_eq!(drawn(100.0).0, 4, "where there is room");
+        let (count, apart) = drawn(32.0);
+        assert!(count > 1 && apart > theme.tick, "{count} numbers, {apart} points apart");
+    }
+
+    #[test]
+    fn a_name_longer_than_its_axis_stays_below_the_legend() {
+        let (theme, size) = (Theme::light(), Size { width: 200.0, height: 100.0 });
+        let mut scene = Scene::new(size.width, size.height, "", None);
+        let below = legend::above(&mut scene, &theme, size, &[(Mark::None, "Spearman −0.048 (n = 500)")]);
+        let axis = |name: &str| Axis::new(Scale::linear(0.0, 1.0), name, 4);
+        let frame = Frame::fit(below, axis("Rank coverage"), axis("True-class probability"), &theme);
+        frame.axes(&mut scene, &theme);
+        let text = |item: &Item| match &item.shape {
+            Shape::Text { at, text, upwards, .. } => Some((at[1], font::width(text, theme.label), *upwards)),
+            _ => None,
+        };
+        let key = scene.items.iter().find_map(text).expect("the legend").0;
+        let name = scene.items.iter().filter_map(text).find(|(.., upwards)| *upwards);
+        let (middle, length, _) = name.expect("the name");
+        assert!(length > frame.area.h + 10.0, "{length} of {}", frame.area.h);
+        assert!(
+            middle - length / 2.0 > key + 2.0 && middle + length / 2.0 < size.height,
+            "{middle} {length}"
+        );
     }
 
     #[test]
