@@ -190,10 +190,11 @@ impl Figure for ScanPath {
         let (columns, rows) = layout(orders.len(), size.width);
         let step = memory_step(trace, options);
         let keys = options.keys;
-        let axis = keys.bar_axis(theme, bar_axis(trace, options), size.height);
+        let bottom = legend_height(theme, step.is_some(), keys);
+        // Centred beside the panels, the name of the bar ends above the legend.
+        let axis = keys.bar_axis(theme, bar_axis(trace, options), size.height - 2.0 * bottom);
         let w = panel_width(theme, size.width, columns, &axis, keys);
         let top = panel_title_height(theme, columns * rows, keys);
-        let bottom = legend_height(theme, step.is_some(), keys);
         let row = (size.height - bottom + 4.0) / rows as f32;
         let panel = Box2::new(0.0, top, w, row - top - 4.0).largest(1.0, picture::aspect(trace));
         for (s, order) in orders.iter().enumerate() {

@@ -5,7 +5,7 @@ use ssmprobe::viz::draw::scene::{Anchor, Box2, Scene};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::plot::Plot as _;
-use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, find};
+use ssmprobe::viz::{COLUMN, FIGURES, Options, Size, draw_column, find};
 
 use super::marks::{Marks, Word};
 use super::{golden, small};
@@ -56,6 +56,9 @@ fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
     let swept = small::swept();
     let row = Comparison::new(&[&swept; 3], &path, &Options::default()).scene(theme, COLUMN);
     all.push(("a low row".to_owned(), row.expect("something to see")));
+    let size = Size { width: 220.0, height: 78.0 };
+    let low = path[0].scene(&small::planned(), &Options::default(), theme, size);
+    all.push(("a low reading order".to_owned(), low.expect("something to see")));
     let narrow = ["kernel", "scores"].map(|id| find(id).expect("a figure"));
     let sinkhorn = traces::sinkhorn_trace();
     let three = Comparison::new(&[&sinkhorn; 3], &narrow, &Options::default()).scene(theme, 2.0 * COLUMN);
