@@ -659,6 +659,13 @@ fn of_classes_of_one_name_the_index_says_which_is_true_where_a_probe_has_the_sam
     let others = [&cranes[1..], &cranes[..1]].concat();
     assert_eq!(of(others), [false, true, true, false], "nothing tells them apart");
     assert_eq!(of(vec!["owl".to_owned()]), [false; 4]);
+    let mut has = |classes: &[String]| {
+        let info = ProbeInfo { classes: classes.into(), ..ProbeInfo::default() };
+        state.library.probes[&probe].status = Status::Ready(Arc::new(info));
+        ["owl", "lynx", "crane (2)"].map(|word| state.library.has_class(probe, word))
+    };
+    assert_eq!(has(&cranes), [false, true, true]);
+    assert_eq!(has(&[]), [true; 3], "by number");
 }
 
 #[test]

@@ -330,6 +330,15 @@ impl Library {
         class_word(&self.probes.get(&probe)?.status.ready()?.classes, class)
     }
 
+    /// Whether a probe has the class that a word asks for; one that is not open, or has no names of classes, may have it.
+    pub fn has_class(&self, probe: ProbeId, word: &str) -> bool {
+        let Some(info) = self.probes.get(&probe).and_then(|probe| probe.status.ready()) else { return true };
+        let is_asked = |name: &String| {
+            word.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+        };
+        info.classes.is_empty() || info.classes.iter().any(is_asked)
+    }
+
     /// The first backbone that is open.
     pub fn backbone(&self) -> Option<(BackboneId, &Arc<BackboneInfo>)> {
         self.backbones.iter().find_map(|(id, backbone)| Some((*id, backbone.status.ready()?)))

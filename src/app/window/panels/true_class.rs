@@ -77,19 +77,24 @@ pub fn class_word(state: &State, column: &Column, trace: &Trace) -> Option<Strin
 
 /// Where columns show evidence for different classes, which shared scales cannot compare, offers one class for all.
 pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    let explained = cx.state.compared().filter_map(|(_, column)| Some((column, column.shown.trace()?)));
+    let explained = || cx.state.compared().filter_map(|(_, column)| Some((column, column.shown.trace()?)));
     let shown: Vec<Option<String>> =
-        explained.map(|(column, trace)| class_word(cx.state, column, trace)).collect();
+        explained().map(|(column, trace)| class_word(cx.state, column, trace)).collect();
     if shown.iter().all(|class| *class == shown[0]) {
         return;
     }
     let own = cx.state.current_image().and_then(|image| cx.state.library.true_class_word(image));
     let own = own.map(|name| (name, "The true class"));
     let predicted = shown[0].clone().map(|name| (name, "The predicted class of the first column"));
-    let mut offers: Vec<_> = own.into_iter().chain(predicted).collect();
+    // Probes of several datasets may share no class.
+    let is_shared = |(name, _): &(String, _)| {
+        explained().all(|(column, _)| cx.state.library.has_class(column.probe, name))
+    };
+    let mut offers: Vec<_> = own.into_iter().chain(predicted).filter(is_shared).collect();
     offers.dedup_by(|later, earlier| later.0 == earlier.0);
+    let end = if offers.is_empty() { "" } else { ". Show one in all:" };
     ui.horizontal_wrapped(|ui| {
-        ui.weak("Columns show evidence for different classes. Show one in all:");
+        ui.weak(format!("Columns show evidence for different classes{end}"));
         for (name, about) in offers {
             if ui.button(&name).on_hover_text(about).clicked() {
                 cx.send(Command::SetClass(ClassChoice::Named(name)));
