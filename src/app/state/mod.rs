@@ -271,6 +271,8 @@ impl State {
         let several = self.library.open_backbones().count() > 1;
         let backbone = self.library.backbone_of(column.probe).filter(|_| several);
         let backbone = backbone.and_then(|(id, _)| Some(self.library.backbones.get(&id)?.name()));
+        // Where the folder of a probe has the name of its backbone, it stands there already.
+        let backbone = backbone.filter(|name| !probe.ends_with(&format!(" · {name}")));
         [Some(probe), backbone, image, change].into_iter().flatten().collect::<Vec<_>>().join(" · ")
     }
 
