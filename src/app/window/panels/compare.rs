@@ -237,7 +237,7 @@ impl Compare {
             None => trace,
             Some(reference) => match self.differences.between(id, &trace, reference) {
                 Ok(_) if other_class(figure, &trace, reference) => {
-                    return true_class::offer_that_of(ui, cx, reference);
+                    return true_class::offer_that_of(ui, cx, column.probe, reference);
                 }
                 Ok(difference) => {
                     let limits = self.difference_limits(cx, figure, figure.scale(&difference));

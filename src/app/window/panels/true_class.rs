@@ -4,7 +4,7 @@ use eframe::egui;
 use egui::{RichText, Ui};
 
 use super::{PanelContext, placeholder};
-use crate::app::jobs::ClassChoice;
+use crate::app::jobs::{ClassChoice, ProbeId};
 use crate::app::state::command::Command;
 use crate::app::state::{Column, Image, State};
 use crate::app::window::style;
@@ -103,11 +103,13 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     });
 }
 
-/// Evidence for different classes cannot be subtracted: offers to show the class of `reference`, the pinned column's, in all.
-pub fn offer_that_of(ui: &mut Ui, cx: &mut PanelContext<'_>, reference: &Trace) {
+/// Evidence for different classes cannot be subtracted: offers to show the class of `reference`, the pinned column's, in all, where
+/// this probe has it.
+pub fn offer_that_of(ui: &mut Ui, cx: &mut PanelContext<'_>, probe: ProbeId, reference: &Trace) {
     let pinned = cx.state.selection.reference.and_then(|id| cx.state.columns.get(&id));
     let known = pinned.and_then(|pinned| class_word(cx.state, pinned, reference));
     let hint = "The pinned column's evidence is for another class";
+    let known = known.filter(|name| cx.state.library.has_class(probe, name));
     let Some(name) = known else { return placeholder::empty(ui, hint) };
     if placeholder::invite(ui, hint, &format!("Evidence for {name} everywhere")) {
         cx.send(Command::SetClass(ClassChoice::Named(name)));
