@@ -116,6 +116,17 @@ fn a_finding_brings_back_what_was_shown_and_opens_what_was_closed() {
 }
 
 #[test]
+fn probes_of_one_name_in_a_finding_have_that_of_their_run_or_folder_beside_it() {
+    let mut finding = story().finding_now(json!("panes"), None).expect("an image");
+    let columns = &mut finding.view.as_mut().expect("a view").columns;
+    columns.push(columns[1].clone());
+    for (column, file) in columns.iter_mut().zip(["mae/gap.safetensors", "birds/probes/gap.safetensors"]) {
+        column.probe = file.into();
+    }
+    assert!(finding.probes().iter().eq(["gap · mae", "gap · birds", "b"]), "{:?}", finding.probes());
+}
+
+#[test]
 fn the_probe_that_was_looked_through_comes_back_when_a_finding_is_taken_back() {
     let mut state = story();
     let id = keep(&mut state, "Edge");

@@ -86,10 +86,10 @@ impl Finding {
         self.image.short()
     }
 
-    /// The names of its probes, once each.
+    /// The names of its probes, once each; with their runs or folders where these alone tell them apart.
     pub fn probes(&self) -> IndexSet<String> {
-        let columns = self.view.iter().flat_map(|view| &view.columns);
-        columns.map(|column| Probe::name_of(&column.probe)).collect()
+        let files = || self.view.iter().flat_map(|view| &view.columns).map(|column| &column.probe);
+        files().map(|file| Probe::name_among(file, files())).collect()
     }
 
     /// The first `lines` non-empty lines of its note, and `…` if there are more.

@@ -177,17 +177,17 @@ impl Probe {
         path.file_stem().map_or_else(|| file_name(path), |stem| stem.to_string_lossy().into_owned())
     }
 
-    /// Its name, with its run or folder if it is `shared`.
-    fn name_among(&self, shared: bool) -> String {
-        let name = self.name();
-        if shared { format!("{name} · {}", self.home()) } else { name }
+    /// The name of the probe of a file, with its run or folder if another one of `all` has the same name.
+    pub fn name_among<'a>(path: &Path, mut all: impl Iterator<Item = &'a PathBuf>) -> String {
+        Self::named(path, all.any(|other| other != path && other.file_stem() == path.file_stem()))
     }
 
-    /// The name of its run, or else of its folder.
-    pub fn home(&self) -> String {
-        let folder = self.path.parent().unwrap_or(Path::new(""));
-        let run = folder.parent().filter(|_| folder.ends_with("probes"));
-        file_name(run.filter(|run| run.file_name().is_some()).unwrap_or(folder))
+    /// The name of the probe of a file, with its run, or else its folder, if the name is `shared`.
+    fn named(path: &Path, shared: bool) -> String {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let run = folder.parent().filter(|run| folder.ends_with("probes") && run.file_name().is_some());
+        let (name, home) = (Self::name_of(path), file_name(run.unwrap_or(folder)));
+        if shared { format!("{name} · {home}") } else { name }
     }
 }
 
@@ -371,16 +371,14 @@ impl Library {
     /// The name of a probe, with its run or folder if another one has the same name.
     pub fn probe_name(&self, id: ProbeId) -> String {
         let Some(probe) = self.probes.get(&id) else { return "(closed probe)".to_owned() };
-        let stem = probe.path.file_stem();
-        let same = |(other, probe): (&ProbeId, &Probe)| *other != id && probe.path.file_stem() == stem;
-        probe.name_among(self.probes.iter().any(same))
+        Probe::name_among(&probe.path, self.probes.values().map(|other| &other.path))
     }
 
     /// The [`probe_name`](Self::probe_name) of every probe, which looks at each of them once.
     pub fn probe_names(&self) -> HashMap<ProbeId, String> {
         let mut count: HashMap<Option<&OsStr>, usize> = HashMap::new();
         self.probes.values().for_each(|probe| *count.entry(probe.path.file_stem()).or_default() += 1);
-        let name = |probe: &Probe| probe.name_among(count[&probe.path.file_stem()] > 1);
+        let name = |probe: &Probe| Probe::named(&probe.path, count[&probe.path.file_stem()] > 1);
         self.probes.iter().map(|(id, probe)| (*id, name(probe))).collect()
     }
 

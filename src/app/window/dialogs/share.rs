@@ -132,7 +132,8 @@ impl ShareDialog {
             ui.vertical(|ui| {
                 ui.spacing_mut().item_spacing.y = 2.0;
                 for (path, on) in self.probes.iter_mut().filter(|(path, _)| shown.contains(&path)) {
-                    ui.checkbox(on, Probe::name_of(path)).on_hover_text(path.display().to_string());
+                    let name = Probe::name_among(path, shown.iter().copied());
+                    ui.checkbox(on, name).on_hover_text(path.display().to_string());
                 }
             });
         });
