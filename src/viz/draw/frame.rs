@@ -11,7 +11,7 @@ use crate::viz::MARGIN;
 /// Length of a tick, in points.
 pub const TICK: f32 = 2.5;
 /// How far the name of a vertical axis may reach above it, where a legend or a title stands, in points.
-const NAME_ABOVE_PT: f32 = 4.5;
+const NAME_ABOVE_PT: f32 = 5.0;
 /// Least distance of horizontal ticks where figures in a row share keys, in points.
 const MIN_TICK_STEP_PT: f32 = 24.0;
 /// Least distance of vertical ticks, in points: in less their labels would cover each other.
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_name_longer_than_its_axis_stays_below_the_legend() {
-        let (theme, size) = (Theme::light(), Size { width: 200.0, height: 100.0 });
+        let (theme, size) = (Theme::light(), Size { width: 200.0, height: 93.0 });
         let mut scene = Scene::new(size.width, size.height, "", None);
         let below = legend::above(&mut scene, &theme, size, &[(Mark::None, "Spearman −0.048 (n = 500)")]);
         let axis = |name: &str| Axis::new(Scale::linear(0.0, 1.0), name, 4);
