@@ -228,9 +228,12 @@ fn first_trace<'a>(traces: &[Option<&'a Arc<Trace>>]) -> &'a Trace {
     traces.iter().flatten().next().expect("a probe stands here because of a trace")
 }
 
-/// Whether the probe's prediction is the true class of the image; `None` if that is unknown.
+/// Whether the probe's prediction is the true class of the image; `None` if that is unknown, here or to the probe, all of whose
+/// classes are others.
 fn is_correct(image: &Image<'_>, trace: &Trace) -> Option<bool> {
-    Some(trace.top.first()?.name == image.truth?)
+    let (best, truth) = (trace.top.first()?, image.truth?);
+    let has_truth = trace.top.len() < trace.logits.len() || trace.top.iter().any(|known| known.name == truth);
+    has_truth.then_some(best.name == truth)
 }
 
 /// An image's name without its folders.
@@ -241,4 +244,26 @@ fn file_name(name: &str) -> &str {
 /// A name in single quotes for a shell, with line breaks replaced by spaces.
 fn shell_quoted(name: &str) -> String {
     format!("'{}'", name.replace('\'', "'\\''").replace(['\n', '\r'], " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::trace::Prediction;
+
+    #[test]
+    fn a_probe_without_the_true_class_is_not_called_wrong() {
+        let image =
+            Image { name: "", note: None, truth: Some("owl"), classes: Vec::new(), probes: Vec::new() };
+        let said = |names: &[&str], classes: usize| {
+            let class =
+                |name: &&str| Prediction { index: 0, name: (*name).to_owned(), logit: 0.0, probability: 0.5 };
+            let top = names.iter().map(class).collect();
+            is_correct(&image, &Trace { top, logits: vec![0.0; classes], ..Trace::default() })
+        };
+        assert_eq!(said(&["owl", "wren"], 2), Some(true));
+        assert_eq!(said(&["wren", "owl"], 2), Some(false));
+        assert_eq!(said(&["wren", "crane"], 3), Some(false), "the third may be the owl");
+        assert_eq!(said(&["wren", "crane"], 2), None);
+    }
 }
