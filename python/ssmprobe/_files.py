@@ -115,11 +115,12 @@ class Json:
         """The numbers of a field, `null` as NaN; of this shape, -1 where any length will do."""
         given = self.get(name, list) if value is ... else value
         integer = dtype[0] in "iu"
+        kinds = {int} if integer else {int, float, type(None)}
         try:
-            found = np.array(given, dtype=dtype) if integer else np.array(given, dtype="f8").astype(dtype)
-            # NumPy converts words and fractions, too.
-            if found.size and np.array(given).dtype.kind not in ("iu" if integer else "iufO"):
+            # NumPy would convert words and fractions, too.
+            if not {type(cell) for cell in np.array(given, dtype=object).flat} <= kinds:
                 raise TypeError
+            found = np.array(given, dtype=dtype) if integer else np.array(given, dtype="f8").astype(dtype)
         except (TypeError, ValueError, OverflowError):
             raise FileError(self.path, f"`{name}`", "not a list of numbers", "numbers") from None
         if shape is None:

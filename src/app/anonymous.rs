@@ -22,9 +22,10 @@ fn redacted(text: &str, home: Option<&str>, user: Option<&str>, secrets: &[Strin
         text = text.replace(secret.as_str(), "TOKEN");
     }
     let edge = |c: char| !c.is_alphanumeric() && !"._-".contains(c);
-    if let Some(home) = home.filter(|home| home.len() > 1) {
+    let home = home.map(|home| home.trim_end_matches(['/', '\\']));
+    if let Some(home) = home.filter(|home| !home.is_empty()) {
         // Not of a folder whose name only begins alike.
-        let is_whole = |rest: &str| rest.chars().next().is_none_or(edge);
+        let is_whole = |rest: &str| rest.chars().next().is_none_or(|c| !c.is_alphanumeric());
         let mut parts = text.split(home);
         let first = parts.next().unwrap_or_default().to_owned();
         text = parts.fold(first, |all, rest| all + if is_whole(rest) { "~" } else { home } + rest);
@@ -101,7 +102,10 @@ mod tests {
         let clean = redacted(page, Some("/home/alice"), Some("alice"), &[]);
         assert_eq!(clean, "tokens ~/.cache\ndemo /data/USER/demo, D:\\USER\nUSER=1 malice /srv/USER");
         assert_eq!(redacted("a/b", Some("/"), None, &[]), "a/b");
-        assert_eq!(redacted("/home/al, /home/alice", Some("/home/al"), None, &[]), "~, /home/alice");
+        let page = "/home/al, /home/al/a /home/alice in /home/al.";
+        for home in ["/home/al", "/home/al/"] {
+            assert_eq!(redacted(page, Some(home), Some("al"), &[]), "~, ~/a /home/alice in ~.");
+        }
         assert_eq!(redacted("/data/al@corp.org/demo", None, Some("al@corp.org"), &[]), "/data/USER/demo");
         let page = "token=hf_AbC \"hf_x\" [hf_y] sent odds; http://bob:word@host:80/a, org/name@v1";
         let clean = redacted(page, None, None, &["odds".into(), "seven".into()]);

@@ -1,7 +1,6 @@
 //! `ssmprobe bench` from the command line, in tiny sizes: names, units and signs of its figures are checked, not times.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
 use std::process::Command;
 
 use serde_json::Value;
@@ -149,7 +148,10 @@ fn a_short_soak_looks_asks_trains_and_judges() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_soak_that_is_interrupted_leaves_no_files() {
+    use std::io::{BufRead, BufReader};
+
     use crate::interrupts::{signal, start};
+
     let folder = tempfile::tempdir().unwrap();
     let mut child = start(bench(&["soak", "--seconds", "30", "--headless"]).env("TMPDIR", folder.path()));
     let mut said = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);

@@ -279,12 +279,13 @@ impl State {
                 images.iter().filter(|(_, image)| image.label.is_some_and(|label| gone(&label.dataset)));
             own.for_each(|(id, _)| _ = parts.images.entry(*id).or_insert(None));
             let open = |id: &DatasetId| !gone(id);
-            let next = self.evaluations.dataset.filter(open).or_else(|| datasets.keys().copied().rfind(open));
+            let shown = if let Scope::Dataset(id) = self.gallery_filter.scope { Some(id) } else { None };
+            let last = || datasets.keys().copied().rfind(open);
+            let next = self.evaluations.dataset.filter(open).or(shown.filter(open)).or_else(last);
             // A gallery of other images stays as it is.
-            let filter = match self.gallery_filter.scope {
-                Scope::Dataset(id) if open(&id) => self.gallery_filter.clone(),
-                _ => GalleryFilter::new(next.map_or(Scope::All, Scope::Dataset)),
-            };
+            let stays = self.gallery_filter.scope == Scope::Loose || shown.is_some_and(|id| open(&id));
+            let other = || GalleryFilter::new(next.map_or(Scope::All, Scope::Dataset));
+            let filter = if stays { self.gallery_filter.clone() } else { other() };
             parts.gallery.get_or_insert((next, filter));
         }
         for (id, column) in &self.columns {

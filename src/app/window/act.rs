@@ -44,7 +44,11 @@ impl MainWindow {
             UiAction::Jobs => self.jobs = !self.jobs,
             UiAction::Findings => self.findings = !self.findings,
             UiAction::ShowFinding(id) => {
-                let layout = self.layout.stored();
+                // Findings keep no room: in the layout of this one there is nothing to restore.
+                let kept = state.findings.get(id).and_then(|finding| finding.view.as_deref());
+                let now = self.layout.value();
+                let is_same = kept.is_some_and(|view| view.layout == now);
+                let layout = if is_same { now } else { self.layout.stored() };
                 self.orders.push(WindowOrder::Command(Command::ShowFinding { id, layout }));
             }
             UiAction::EditFinding(id, finding) => {
