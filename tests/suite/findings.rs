@@ -538,7 +538,8 @@ fn how_large_it_gets_is_told_before() {
         } else {
             size(&to)
         };
-        let estimate = findings::estimate(&all.share, &one, 4);
+        let [nothing, each] = findings::estimate(&all.share, &one);
+        let estimate = nothing + 4 * each;
         let ratio = estimate as f64 / written as f64;
         assert!((0.5..2.0).contains(&ratio), "{kind:?}: estimated {estimate}, written {written}");
     }

@@ -351,7 +351,7 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
         pane.0.click(control);
     }
     assert!(pane.0.idle());
-    for width in (900..=1440).step_by(30) {
+    for width in (600..=1440).step_by(30) {
         pane.0.harness.set_size(eframe::egui::vec2(width as f32, 1000.0));
         pane.0.harness.run();
         let tops = ["test", "selection", "train"].map(|split| pane.0.place(split).top());

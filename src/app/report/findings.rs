@@ -14,7 +14,7 @@ use crate::app::state::share::{Share, ShareKind, ShareTheme, Shared, SharedFindi
 use crate::app::user_error::UserError;
 use crate::model::io::{atomic_file, temporary};
 use crate::model::trace::Trace;
-use crate::viz::draw::Theme;
+use crate::viz::draw::{Table, Theme};
 use crate::viz::export::PNG_DPI;
 use crate::viz::figures::plot::{Plot as _, stem};
 use crate::viz::figures::token_map::class_name;
@@ -42,13 +42,13 @@ pub fn write(shared: &Shared, cancel: &Cancel) -> Result<PathBuf, UserError> {
     written.map(|()| to.clone()).map_err(|error| UserError::from_error(error).remedy(remedy))
 }
 
-/// Estimated size in bytes of `explanations` explanations like that of `trace`.
-pub fn estimate(share: &Share, trace: &Arc<Trace>, explanations: usize) -> u64 {
-    let bytes = match share.kind {
+/// Estimated sizes in bytes: without any explanation, and of each that is like that of `trace`.
+pub fn estimate(share: &Share, trace: &Arc<Trace>) -> [u64; 2] {
+    let sizes = match share.kind {
         ShareKind::Page => {
             let size = |traces| Page { figures: FIGURES.to_vec(), ..Page::from_traces(traces) }.html().len();
             let empty = size(Vec::new());
-            empty + explanations * (size(vec![trace.clone()]) - empty)
+            [empty, size(vec![trace.clone()]) - empty]
         }
         ShareKind::Figures => {
             let (_, theme) = named_theme(share.theme);
@@ -57,10 +57,10 @@ pub fn estimate(share: &Share, trace: &Arc<Trace>, explanations: usize) -> u64 {
                 encoded(&plot, &theme, share.format).map_or(0, |file| file.map_or(0, |file| file.len()))
             };
             let figures = figures_of(share.findings.first()).into_iter().map(size);
-            explanations * (figures.sum::<usize>() + json(trace).len())
+            [0, figures.sum::<usize>() + json(trace).len()]
         }
     };
-    bytes as u64
+    sizes.map(|bytes| bytes as u64)
 }
 
 /// The page of the findings, one part each.
@@ -100,13 +100,17 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
         if !finding.note.is_empty() {
             atomic_file::write(&to.join(&folder).join("note.md"), format!("{}\n", finding.note).as_bytes())?;
         }
+        let shares_scales = finding.view.as_ref().is_none_or(|view| view.views.shared);
         for (number, trace) in (1..).zip(traces) {
             let class = match shared.share.classes.is_empty() {
                 true => String::new(),
                 false => format!("-for-{}", file_safe(&class_name(trace))),
             };
             let prefix = format!("{folder}/{number}-{}{class}", file_safe(&probe_name(trace)));
-            let row: Vec<&Arc<Trace>> = traces.iter().filter(|other| other.image == trace.image).collect();
+            let of_row = |other: &&Arc<Trace>| {
+                if shares_scales { other.image == trace.image } else { Arc::ptr_eq(other, trace) }
+            };
+            let row: Vec<&Arc<Trace>> = traces.iter().filter(of_row).collect();
             atomic_file::write(&to.join(format!("{prefix}.trace.json")), &json(trace))?;
             for (figure, options) in figures_of(Some(finding)) {
                 cancel.check().map_err(|_| anyhow::anyhow!("Cancelled"))?;
@@ -121,10 +125,15 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
             }
         }
     }
+    if commands.is_empty() {
+        anyhow::bail!(
+            "none of the figures in front can be drawn of these probes: show others, and share again"
+        );
+    }
     Ok(atomic_file::write(&to.join("commands.txt"), commands.as_bytes())?)
 }
 
-/// The figures of a finding's comparison, as it shows them; the default ones of a page where it has none.
+/// The figures of a finding's comparison, as it shows them without differences; the default ones of a page where it has none.
 fn figures_of(finding: Option<&Finding>) -> Vec<(&'static dyn Figure, Options)> {
     let views = finding.and_then(|finding| Some(&finding.view.as_ref()?.views));
     let Some(views) = views.filter(|views| !views.rows.is_empty()) else {
@@ -138,7 +147,7 @@ fn figures_of(finding: Option<&Finding>) -> Vec<(&'static dyn Figure, Options)> 
 fn encoded(plot: &TracePlot, theme: &Theme, format: &str) -> anyhow::Result<Option<Vec<u8>>> {
     let Ok(scene) = plot.draw_column(theme, export::points(WIDTH_MM)) else { return Ok(None) };
     let (file, about) = (Path::new("figure").with_extension(format), plot.caption().about);
-    Ok(Some(export::encoded(&file, &scene, &plot.table(), &about, PNG_DPI)?))
+    Ok(Some(export::encoded(&file, &scene, &Table::default(), &about, PNG_DPI)?))
 }
 
 /// A theme and its name on the command line.

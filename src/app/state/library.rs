@@ -15,7 +15,7 @@ use crate::app::jobs::{BackboneId, BackboneOptions, DatasetId, ImageId, JobId, P
 use crate::app::user_error::UserError;
 use crate::model::data::{ImageSource, Split};
 use crate::model::explain::intervention::Intervention;
-use crate::model::probe::{class_word, class_words};
+use crate::model::probe::{class_word, class_words, has_class};
 
 /// The state of an entry.
 #[derive(Clone, Debug, PartialEq)]
@@ -333,10 +333,7 @@ impl Library {
     /// Whether a probe has the class that a word asks for; one that is not open, or has no names of classes, may have it.
     pub fn has_class(&self, probe: ProbeId, word: &str) -> bool {
         let Some(info) = self.probes.get(&probe).and_then(|probe| probe.status.ready()) else { return true };
-        let is_asked = |name: &String| {
-            word.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
-        };
-        info.classes.is_empty() || info.classes.iter().any(is_asked)
+        info.classes.is_empty() || has_class(&info.classes, word)
     }
 
     /// The first backbone that is open.

@@ -181,7 +181,8 @@ impl State {
             let probe = self.library.probe_at(&column.probe);
             let open = probe.and_then(|id| Some((id, self.library.backbone_of(id)?.0)));
             let Some((probe, backbone)) = open else {
-                missing.push(Probe::name_of(&column.probe));
+                missing
+                    .push(Probe::name_among(&column.probe, view.columns.iter().map(|column| &column.probe)));
                 continue;
             };
             let image = column.image.clone().unwrap_or_else(|| finding.image.clone());

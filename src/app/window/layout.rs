@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use eframe::egui;
 use egui::Ui;
-use egui_tiles::{EditAction, Tile, Tree};
+use egui_tiles::{Container, EditAction, Tile, Tree};
 use serde_json::{Value, json};
 
 use super::auto_tabs::AutoTabs;
@@ -80,10 +80,7 @@ impl Layout {
 
     /// Sets the layout to one that was kept; ignores a value that is no valid layout.
     pub fn set_value(&mut self, kept: &Value) {
-        if let Ok(tree) = serde_json::from_value::<Tree<Pane>>(kept.clone())
-            && tree != self.tree
-            && is_valid(&tree)
-        {
+        if let Some(tree) = from_kept(kept).filter(|tree| *tree != self.tree) {
             let room = serde_json::from_value(kept[INITIAL_FOR].clone()).ok();
             (self.tree, self.is_first) = (tree, room.is_some());
             self.room = room.unwrap_or(self.room);
@@ -202,6 +199,11 @@ impl Layout {
     }
 }
 
+/// The tiles of a layout that was kept; `None` if it is no valid one.
+fn from_kept(kept: &Value) -> Option<Tree<Pane>> {
+    serde_json::from_value(kept.clone()).ok().filter(is_valid)
+}
+
 /// Whether the tiles form a tree no deeper than [`MAX_DEPTH`]: none contains itself or lies in two places.
 fn is_valid(tree: &Tree<Pane>) -> bool {
     let mut seen = HashSet::new();
@@ -215,6 +217,23 @@ fn is_valid(tree: &Tree<Pane>) -> bool {
         }
     }
     true
+}
+
+/// The ids of the panes that a kept layout shows: of tabs, the one in front.
+pub fn shown(kept: &Value) -> Vec<String> {
+    let Some(tree) = from_kept(kept) else { return Vec::new() };
+    let (mut tiles, mut shown) = (Vec::from_iter(tree.root()), Vec::new());
+    while let Some(tile) = tiles.pop() {
+        match tree.tiles.get(tile) {
+            Some(Tile::Pane(pane)) => shown.push(pane.0.clone()),
+            Some(Tile::Container(Container::Tabs(tabs))) => {
+                tiles.extend(tabs.active.filter(|front| tabs.children.contains(front)));
+            }
+            Some(Tile::Container(container)) => tiles.extend(container.children()),
+            None => {}
+        }
+    }
+    shown
 }
 
 fn value(tree: &Tree<Pane>) -> Value {
@@ -253,5 +272,21 @@ mod tests {
         let mut circle = chain(3);
         circle["tiles"]["tiles"]["2"]["Container"]["Tabs"]["children"] = json!([3, 1]);
         assert!(!changes(&circle));
+        assert!(shown(&circle).is_empty());
+        let mut front = chain(3);
+        front["tiles"]["tiles"]["2"]["Container"]["Tabs"]["active"] = json!(2);
+        assert!(shown(&front).is_empty(), "a tile in front of itself");
+    }
+
+    #[test]
+    fn a_kept_layout_shows_what_is_in_front() {
+        let mut tree = tiles::initial(Room::Ample);
+        let shown_by = |tree: &Tree<Pane>| shown(&value(tree));
+        let first = shown_by(&tree);
+        assert_eq!(first.len(), 6, "one of each group: {first:?}");
+        assert!(first.iter().any(|id| id == "evidence") && !first.iter().any(|id| id == "scatter"));
+        tiles::show(&mut tree, "compare");
+        assert_eq!(shown_by(&tree), ["compare"]);
+        assert!(shown(&Value::Null).is_empty());
     }
 }

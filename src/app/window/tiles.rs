@@ -7,7 +7,6 @@ use egui_tiles::{
     Tiles, Tree, UiResponse,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::app::window::panels::{Panel, PanelContext, PanelPlace};
 use crate::app::window::{style, tab};
@@ -163,21 +162,6 @@ pub fn pane_of_page(tree: &Tree<Pane>) -> Option<String> {
             Tile::Container(container) => tile = *container.children().next()?,
         }
     }
-}
-
-/// The ids of the panes that a kept layout shows: of tabs, the one in front.
-pub fn shown(kept: &Value) -> Vec<String> {
-    let Ok(tree) = serde_json::from_value::<Tree<Pane>>(kept.clone()) else { return Vec::new() };
-    let (mut tiles, mut shown) = (Vec::from_iter(tree.root()), Vec::new());
-    while let Some(tile) = tiles.pop() {
-        match tree.tiles.get(tile) {
-            Some(Tile::Pane(pane)) => shown.push(pane.0.clone()),
-            Some(Tile::Container(Container::Tabs(tabs))) => tiles.extend(tabs.active),
-            Some(Tile::Container(container)) => tiles.extend(container.children()),
-            None => {}
-        }
-    }
-    shown
 }
 
 /// Whether a panel has a pane.
@@ -349,18 +333,6 @@ mod tests {
             pages(&tree).contains(&pane)
         };
         assert!(is_page("compare") && is_page("tokens") && !is_page(Evidence.id()) && !is_page(Scatter.id()));
-    }
-
-    #[test]
-    fn a_kept_layout_shows_what_is_in_front() {
-        let mut tree = initial(Room::Ample);
-        let shown_by = |tree: &Tree<Pane>| shown(&serde_json::to_value(tree).expect("plain data"));
-        let first = shown_by(&tree);
-        assert_eq!(first.len(), 6, "one of each group: {first:?}");
-        assert!(first.iter().any(|id| id == Evidence.id()) && !first.iter().any(|id| id == Scatter.id()));
-        show(&mut tree, "compare");
-        assert_eq!(shown_by(&tree), ["compare"]);
-        assert!(shown(&Value::Null).is_empty());
     }
 
     #[test]

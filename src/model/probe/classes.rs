@@ -50,16 +50,24 @@ fn by_number(names: &[String], word: &str) -> Option<usize> {
     number.parse().ok().filter(|class| names.get(*class).is_some_and(|own| own == name))
 }
 
+/// Whether a word asks for one class among these, as [`Probe::class`] would find it.
+pub fn has_class(names: &[String], word: &str) -> bool {
+    find(names, word).is_some_and(|found| named(names, &names[found]).count() == 1)
+        || by_number(names, word).is_some()
+}
+
+/// The first class of a name: an exact match first, then ignoring ASCII case.
+fn find(names: &[String], word: &str) -> Option<usize> {
+    let exact = names.iter().position(|name| name == word);
+    exact.or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(word)))
+}
+
 impl Probe {
     /// The index of a class by its name (an exact match first, then ignoring ASCII case), its number, or its
     /// [word](class_word). A name that two classes share is refused: ImageNet has two cranes.
     pub fn class(&self, asked: &str) -> Result<usize, ProbeError> {
         let names = &self.meta.classes;
-        let by_name = names
-            .iter()
-            .position(|name| name == asked)
-            .or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(asked)));
-        if let Some(found) = by_name {
+        if let Some(found) = find(names, asked) {
             let same = named(names, &names[found]).map(|class| format!("`{}`", numbered(names, class)));
             let same: Vec<String> = same.collect();
             return match &same[..] {

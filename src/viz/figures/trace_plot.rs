@@ -72,7 +72,10 @@ impl TracePlot {
         let Options { map, log, rows, opacity, grid, regions, step, limits, proxy_limits, keys: _ } =
             &self.options;
         let defaults = Options::default();
-        let step = step.filter(|_| self.figures.iter().any(|figure| figure.properties().marks_step));
+        // Refused beyond the steps of the reading, as those of another column may be.
+        let step = step.filter(|step| {
+            *step <= self.steps() && self.figures.iter().any(|figure| figure.properties().marks_step)
+        });
         words.extend((*map != defaults.map).then(|| format!("--map {}", map.id())));
         words.extend((*rows != defaults.rows).then(|| format!("--rows {}", rows.id())));
         words.extend((*opacity != defaults.opacity).then(|| format!("--opacity {opacity}")));

@@ -57,7 +57,7 @@ fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
     let row = Comparison::new(&[&swept; 3], &path, &Options::default()).scene(theme, COLUMN);
     all.push(("a low row".to_owned(), row.expect("something to see")));
     let size = Size { width: 220.0, height: 78.0 };
-    let low = path[0].scene(&small::planned(), &Options::default(), theme, size);
+    let low = path[0].scene(&traces::sinkhorn_trace(), &Options::default(), theme, size);
     all.push(("a low reading order".to_owned(), low.expect("something to see")));
     let narrow = ["kernel", "scores"].map(|id| find(id).expect("a figure"));
     let sinkhorn = traces::sinkhorn_trace();

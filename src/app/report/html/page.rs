@@ -77,11 +77,13 @@ fn nav(images: &[Image<'_>]) -> String {
         return String::new();
     }
     let links = images.iter().enumerate().map(|(at, image)| {
-        let is_right = |trace: &Trace| is_correct(image, trace) == Some(true);
-        let right = image.probes.iter().filter(|(_, traces)| is_right(first_trace(traces))).count();
-        let score = match image.truth {
-            Some(_) => format!(" <small>{right} of {} right</small>", image.probes.len()),
-            None => String::new(),
+        let probes = image.probes.iter();
+        let known: Vec<bool> =
+            probes.filter_map(|(_, traces)| is_correct(image, first_trace(traces))).collect();
+        let right = known.iter().filter(|right| **right).count();
+        let score = match known.len() {
+            0 => String::new(),
+            known => format!(" <small>{right} of {known} right</small>"),
         };
         format!("<li><a href=\"#image-{at}\">{}</a>{score}</li>\n", escape(file_name(image.name)))
     });
@@ -228,8 +230,8 @@ fn first_trace<'a>(traces: &[Option<&'a Arc<Trace>>]) -> &'a Trace {
     traces.iter().flatten().next().expect("a probe stands here because of a trace")
 }
 
-/// Whether the probe's prediction is the true class of the image; `None` if that is unknown, here or to the probe, all of whose
-/// classes are others.
+/// Whether the probe's prediction is the true class of the image; `None` if that is unknown here, or to the probe: where the trace
+/// has all of its classes and they are others.
 fn is_correct(image: &Image<'_>, trace: &Trace) -> Option<bool> {
     let (best, truth) = (trace.top.first()?, image.truth?);
     let has_truth = trace.top.len() < trace.logits.len() || trace.top.iter().any(|known| known.name == truth);

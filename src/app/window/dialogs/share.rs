@@ -20,7 +20,7 @@ use crate::app::state::{Finding, Probe, State};
 use crate::app::user_error::UserError;
 use crate::app::window::exporter::Outcome;
 use crate::app::window::on_disk::{Found, OnDisk};
-use crate::app::window::{MainWindow, WindowOrder, style, tiles, widgets};
+use crate::app::window::{MainWindow, WindowOrder, layout, style, widgets};
 use crate::model::trace::Trace;
 use crate::viz;
 
@@ -29,8 +29,8 @@ const PROBES_PX: f32 = 108.0;
 /// The width of the list of classes.
 const CLASSES_PX: f32 = 280.0;
 
-/// What an estimate of the size is for: the number of explanations, the kind of output, theme and format.
-type Estimated = (usize, ShareKind, ShareTheme, &'static str);
+/// What an estimate of the size is for: whether all findings are shared, the kind of output, theme and format.
+type Estimated = (bool, ShareKind, ShareTheme, &'static str);
 
 pub struct ShareDialog {
     /// What is shown now as a finding; `None` without an image.
@@ -44,8 +44,8 @@ pub struct ShareDialog {
     /// The request without its findings and its destination.
     share: Share,
     path: String,
-    /// The last estimate of the size in bytes, with the choices it is for.
-    size: Option<(Estimated, u64)>,
+    /// The last estimate of the size in bytes, of nothing and of each explanation, with the choices it is for.
+    size: Option<(Estimated, [u64; 2])>,
     disk: OnDisk,
     error: Option<String>,
 }
@@ -223,11 +223,13 @@ impl ShareDialog {
         let chosen = self.findings(state).cloned().map(|mut finding| {
             if let Some(view) = &mut finding.view {
                 view.columns.retain(|column| wanted(&column.probe));
-                // Where no pane of a figure is in front, the comparison is, or something that cannot be drawn of a finding.
-                let panes = tiles::shown(&view.layout).into_iter().filter(|id| viz::find(id).is_some());
-                let panes = panes.collect::<BTreeSet<String>>();
-                if !panes.is_empty() {
-                    view.views.rows = panes;
+                if self.share.kind == ShareKind::Figures {
+                    let panes = layout::shown(&view.layout).into_iter().filter(|id| viz::find(id).is_some());
+                    let panes = panes.collect::<BTreeSet<String>>();
+                    // Where no pane of a figure is in front, the comparison is, or something that cannot be drawn of a finding.
+                    if !panes.is_empty() {
+                        view.views.rows = panes;
+                    }
                 }
             }
             finding
@@ -253,11 +255,11 @@ impl ShareDialog {
     }
 
     fn size(&mut self, share: &Share, trace: &Arc<Trace>, count: usize) -> u64 {
-        let key = (count, share.kind, share.theme, share.format);
-        let known = self.size.filter(|(known, _)| *known == key).map(|(_, size)| size);
-        let size = known.unwrap_or_else(|| findings::estimate(share, trace, count));
-        self.size = Some((key, size));
-        size
+        let key = (self.all, share.kind, share.theme, share.format);
+        let known = self.size.filter(|(known, _)| *known == key).map(|(_, sizes)| sizes);
+        let sizes = known.unwrap_or_else(|| findings::estimate(share, trace));
+        self.size = Some((key, sizes));
+        sizes[0] + count as u64 * sizes[1]
     }
 
     /// Whether the destination can be written to; if not, shows why. Offers to create a missing folder.
