@@ -39,13 +39,38 @@ pub(super) fn read<A: DeserializeOwned>(path: &Path, max_bytes: u64) -> anyhow::
     Ok((body.asked, body.answers))
 }
 
-/// Writes answers to the question with the digest `asked`; creates the folder.
-pub(super) fn write<A: Serialize + ?Sized>(path: &Path, asked: &str, answers: &A) -> anyhow::Result<()> {
+/// Writes answers to the question with the digest `asked` in at most `max_bytes`; creates the folder.
+pub(super) fn write<A: Serialize + ?Sized>(
+    path: &Path,
+    asked: &str,
+    answers: &A,
+    max_bytes: u64,
+) -> anyhow::Result<()> {
     let mut bytes = vec![0; DIGEST];
     ciborium::into_writer(&Body { asked, answers }, &mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        bail!("{}: would have {} bytes, expected at most {max_bytes}", path.display(), bytes.len());
+    }
     let digest = Sha256::digest(&bytes[DIGEST..]);
     bytes[..DIGEST].copy_from_slice(&digest);
     let folder = path.parent().unwrap_or(path);
     let written = atomic_file::make_folder(folder).and_then(|()| atomic_file::write(path, &bytes));
     written.with_context(|| format!("{}: cannot be written", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("answers");
+        write(&path, "all", &[1, 2, 3], 100).unwrap();
+        let length = path.metadata().unwrap().len();
+        assert_eq!(read::<[u8; 3]>(&path, length).unwrap(), ("all".to_owned(), [1, 2, 3]));
+        let why = write(&path.with_extension("short"), "all", &[1, 2, 3], length - 1).unwrap_err();
+        assert!(why.to_string().contains(&format!("would have {length} bytes")), "{why}");
+        assert!(!path.with_extension("short").exists());
+    }
 }

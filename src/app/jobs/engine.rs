@@ -35,6 +35,8 @@ pub struct WorkerEnv {
     pub tokens: fn() -> Option<PathBuf>,
     /// Most bytes of tokens that are cached in memory.
     pub cache_bytes: usize,
+    /// This build of the program, whose numbers may differ from those of another; `None` to store and read no evaluations.
+    pub build: Option<&'static str>,
 }
 
 impl WorkerEnv {
@@ -51,6 +53,7 @@ impl Default for WorkerEnv {
             photo: ImageSource::photo,
             tokens: paths::tokens,
             cache_bytes: 512 << 20,
+            build: process::build(),
         }
     }
 }
@@ -62,8 +65,6 @@ const MAX_ANNOTATIONS: usize = 4;
 pub struct Engine {
     /// Access to devices and files.
     pub env: WorkerEnv,
-    /// This build of the program, whose numbers may differ from those of another.
-    pub(super) build: Option<String>,
     pub(super) memory: TokenMemory,
     pub(super) probes: HashMap<ProbeId, LoadedProbe>,
     pub(super) backbones: HashMap<BackboneId, LoadedBackbone>,
@@ -124,7 +125,6 @@ impl Engine {
         let settings = ExplainSettings::default();
         Self {
             env,
-            build: process::build(),
             memory: TokenMemory::new(env.cache_bytes),
             probes: HashMap::new(),
             backbones: HashMap::new(),

@@ -5,20 +5,19 @@
 
 use std::cmp::Reverse;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use super::answer_file;
 use super::engine::Engine;
 use super::evaluate::{EvalProbe, EvalRequest};
 use crate::model::explain::evaluation::{EvalSet, Evaluation};
 use crate::model::explain::intervention::Intervention;
-use crate::model::io::sha256;
+use crate::model::io::{sha256, temporary};
 
 /// Most bytes of all files together, and of one that is read: those not used for longest are removed.
 const MAX_BYTES: u64 = 4 << 30;
@@ -36,8 +35,6 @@ struct Inputs<'a> {
     request: &'a str,
     /// The key of the backbone's reader.
     reader: &'a str,
-    /// The device, if removal curves need the encoder.
-    device: Option<[&'a str; 2]>,
     /// Name and SHA-256 of the probe's file.
     probe: (String, &'a str),
     change: &'a Intervention,
@@ -50,7 +47,8 @@ pub(super) fn request(spec: &EvalRequest) -> Option<String> {
     digest(&EvalRequest { subjects: Vec::new(), stored: Vec::new(), settings, ..spec.clone() })
 }
 
-/// The file of the evaluation of a probe, `request` being the digest of its [`request`]; `None` if one of the inputs is not known.
+/// The file of the evaluation of a probe, `request` being the digest of its [`request`]; `None` if one of the inputs is not known, or
+/// if removal curves need the encoder, whose numbers depend on the device.
 pub(super) fn file(
     engine: &Engine,
     (spec, request): (&EvalRequest, Option<&str>),
@@ -58,12 +56,13 @@ pub(super) fn file(
 ) -> Option<PathBuf> {
     let open = engine.backbone(subject.backbone).ok()?;
     let probe = engine.probe(subject.probe).ok()?;
-    let encodes = spec.removals.iter().any(|mode| mode.needs_encoder());
+    if spec.removals.iter().any(|mode| mode.needs_encoder()) {
+        return None;
+    }
     let name = digest(&Inputs {
-        build: engine.build.as_deref()?,
+        build: engine.env.build?,
         request: request?,
         reader: &open.key,
-        device: encodes.then_some([&open.info.device, &open.info.adapter]),
         probe: (probe.name(), &probe.fingerprint),
         change: &subject.change,
     })?;
@@ -72,23 +71,9 @@ pub(super) fn file(
 
 /// SHA-256 of plain data; `None` if it contains a path that is not Unicode.
 pub(super) fn digest(value: &impl Serialize) -> Option<String> {
-    let mut hash = HashWriter(Sha256::new());
-    ciborium::into_writer(value, &mut hash).ok()?;
-    Some(sha256::hex(&hash.0.finalize()))
-}
-
-/// Hashes what is written.
-struct HashWriter(Sha256);
-
-impl Write for HashWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let mut bytes = Vec::new();
+    ciborium::into_writer(value, &mut bytes).ok()?;
+    Some(sha256::of_bytes(&bytes))
 }
 
 /// What a file answers: its own name, so that no other is taken for it, and the digests of tokens and regions.
@@ -96,10 +81,11 @@ fn question(path: &Path, [tokens, regions]: [&str; 2]) -> String {
     format!("{} {tokens} {regions}", path.file_stem().unwrap_or_default().display())
 }
 
-/// The evaluation of `images` in a file, marked as used now; `None` if it is damaged, or of tokens or regions with other digests.
+/// The evaluation in a file, which is named after its `images` too, marked as used now; `None` if it is damaged, or of tokens or
+/// regions with other digests.
 pub(super) fn read(path: &Path, digests: [&str; 2], images: &Arc<EvalSet>) -> Option<Evaluation> {
     let (asked, found): (_, Evaluation) = answer_file::read(path, MAX_BYTES).ok()?;
-    let is_same = asked == question(path, digests) && found.asked == *images;
+    let is_same = asked == question(path, digests);
     // It fails where nothing can be written, and so nothing is removed.
     let _ = set_used(path, SystemTime::now());
     is_same.then(|| Evaluation { asked: images.clone(), ..found })
@@ -112,7 +98,7 @@ fn set_used(path: &Path, time: SystemTime) -> io::Result<()> {
 
 /// Writes an evaluation to its file, and removes others if all take more than [`MAX_BYTES`].
 pub(super) fn keep(path: &Path, digests: [&str; 2], evaluation: &Evaluation) -> anyhow::Result<()> {
-    answer_file::write(path, &question(path, digests), evaluation)?;
+    answer_file::write(path, &question(path, digests), evaluation, MAX_BYTES)?;
     remove_oldest(path.parent().unwrap_or(path), MAX_BYTES);
     Ok(())
 }
@@ -122,8 +108,10 @@ pub fn clear(root: &Path) -> u64 {
     remove_oldest(&root.join(FOLDER), 0)
 }
 
-/// Removes the evaluations in a folder that were not used for longest, so that the rest takes at most `max_bytes`; how many bytes they took.
+/// Removes the evaluations in a folder that were not used for longest, so that the rest takes at most `max_bytes`; how many bytes they
+/// took. Also removes what killed processes have left.
 fn remove_oldest(folder: &Path, max_bytes: u64) -> u64 {
+    let _ = temporary::tidy(folder, temporary::LEFT_AFTER); // it fails in a folder that is not there, or another user's
     let file = |entry: io::Result<fs::DirEntry>| {
         let entry =
             entry.ok().filter(|entry| entry.path().extension().is_some_and(|end| end == EXTENSION))?;
@@ -155,12 +143,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let names = ["a.evaluation", "b.evaluation", "c.evaluation", "other"];
-        for (age, name) in [2, 0, 1, 9].into_iter().zip(names) {
+        for (age, name) in [2, 0, 1, 9, 2].into_iter().zip(names.into_iter().chain([".ssmprobe-killed"])) {
             atomic_file::write(&at(name), &[0; 10]).unwrap();
             set_used(&at(name), SystemTime::now() - Duration::from_hours(age)).unwrap();
         }
         assert_eq!(remove_oldest(folder.path(), 30), 0);
-        assert!(names.iter().all(|name| at(name).exists()));
+        assert!(names.iter().all(|name| at(name).exists()) && !at(".ssmprobe-killed").exists());
         assert_eq!(remove_oldest(folder.path(), 29), 10);
         assert_eq!(names.map(|name| at(name).exists()), [false, true, true, true]);
         assert_eq!(remove_oldest(folder.path(), 10), 10);
@@ -180,7 +168,6 @@ mod tests {
         for digests in [["others", "regions"], ["tokens", "others"]] {
             assert_eq!(read(&own, digests, &images), None, "{digests:?}");
         }
-        assert_eq!(read(&own, ["tokens", "regions"], &Arc::default()), None, "other images");
         fs::copy(&own, &other).unwrap();
         assert_eq!(read(&other, ["tokens", "regions"], &images), None, "the file of another");
         let mut damaged = fs::read(&own).unwrap();

@@ -21,7 +21,7 @@ pub fn keep_kernels(folder: Option<&Path>) {
         config.compilation.cache = folder.is_some();
         // And per build: a compiled kernel is looked up by its name, even if its source has changed since.
         if let Some(build) = crate::model::io::process::build() {
-            config.environment.name = build;
+            build.clone_into(&mut config.environment.name);
         }
     }
     CubeClRuntimeConfig::try_set(config);

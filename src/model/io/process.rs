@@ -1,6 +1,7 @@
 //! The identity of a process among all machines that share a file system, and whether it still lives.
 
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
@@ -83,12 +84,16 @@ impl ProcessId {
     }
 }
 
-/// This build of the program: its version, and when its file was written. `None` if the system does not tell, as of a file that was
-/// replaced since the program started.
-pub fn build() -> Option<String> {
-    let written = std::env::current_exe().and_then(|program| program.metadata()?.modified()).ok()?;
-    let since_epoch = written.duration_since(UNIX_EPOCH).ok()?;
-    Some(format!("{}-{}", env!("CARGO_PKG_VERSION"), since_epoch.as_secs()))
+/// This build of the program: its version, and when its file was written and how long it was at the first call, as it may be replaced
+/// while it runs. Package formats that fix all times leave the length. `None` if the system does not tell.
+pub fn build() -> Option<&'static str> {
+    static BUILD: OnceLock<Option<String>> = OnceLock::new();
+    let found = || {
+        let file = std::env::current_exe().and_then(|program| program.metadata()).ok()?;
+        let since_epoch = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some(format!("{}-{}-{}", env!("CARGO_PKG_VERSION"), since_epoch.as_secs(), file.len()))
+    };
+    BUILD.get_or_init(found).as_deref()
 }
 
 /// The name of this machine; empty if unknown.
@@ -125,5 +130,16 @@ fn start_time(process: &str) -> u64 {
     match fields.next() {
         None | Some("Z" | "X") => 0,
         Some(_) => fields.nth(18).and_then(|field| field.parse().ok()).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_of_one_version_and_time_are_told_apart_by_length() {
+        let length = std::env::current_exe().and_then(|program| program.metadata()).unwrap().len();
+        assert!(build().unwrap().ends_with(&format!("-{length}")));
     }
 }

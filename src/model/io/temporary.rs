@@ -12,7 +12,7 @@ pub(super) const PREFIX: &str = ".ssmprobe-";
 /// Most threads that may each put one more file into a folder that is being removed.
 const MAX_THREADS: usize = 1024;
 /// A folder that nothing was written into for this long was left by a killed process.
-pub(super) const LEFT_AFTER: Duration = Duration::from_hours(1);
+pub const LEFT_AFTER: Duration = Duration::from_hours(1);
 
 /// Temporary files and folders of this process; those since renamed or removed are dropped when the next is created.
 static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
