@@ -135,7 +135,7 @@ pub fn run(
     let request = (spec, request.as_deref());
     let mut answer = |subject: &EvalProbe, result| tell(EvalAnswer { subject: subject.clone(), result });
     for subject in &spec.stored {
-        reporter.cancel().check()?;
+        reporter.pause(engine)?;
         match known(engine, request, subject, &mut tokens, reporter) {
             Ok(Some(known)) => answer(subject, Ok(known))?,
             // Why it cannot be looked up is told once it is evaluated.
@@ -144,15 +144,20 @@ pub fn run(
         }
     }
     for (at, subject) in spec.subjects.iter().enumerate() {
-        reporter.cancel().check()?;
+        reporter.pause(engine)?;
         if let Some(known) = known(engine, request, subject, &mut tokens, reporter)? {
             answer(subject, Ok(known))?;
             continue;
         }
         let tokens = of_backbone(&mut tokens, engine, spec, subject.backbone, reporter)?;
         tokens.complete(engine, spec, reporter)?;
-        let result = JobError::answer(ask(engine, request, at, tokens, reporter))?;
-        answer(subject, result)?;
+        // Of the probe as it is now: while it is asked, another file may be opened in its place.
+        let file = known_evaluations::file(engine, request, subject);
+        let result = JobError::answer(ask(engine, spec, at, tokens, reporter))?;
+        answer(subject, result.clone())?;
+        if let (Some(file), Ok(evaluation)) = (file, result) {
+            tokens.keep(&file, &evaluation, reporter);
+        }
     }
     Ok(())
 }
@@ -189,7 +194,7 @@ fn of_backbone<'a>(
 /// Evaluates one probe on all images.
 fn ask(
     engine: &mut Engine,
-    (spec, request): (&EvalRequest, Option<&str>),
+    spec: &EvalRequest,
     at: usize,
     split: &SplitTokens,
     reporter: &mut dyn Reporter,
@@ -198,7 +203,6 @@ fn ask(
     let (SplitTokens { places, key, .. }, (tokens, regions)) = (split, split.loaded());
     // A copy: the probe may be closed, or be opened anew from another file, while it is asked.
     let loaded = engine.probe(probe)?.clone();
-    let file = known_evaluations::file(engine, (spec, request), &spec.subjects[at]);
     let (name, probe) = (loaded.name(), loaded.probe);
     let nulls = NullBands::new(spec.settings.null_draws, spec.settings.seed);
     // Of every image, its index in the whole dataset, wherever its tokens lie.
@@ -226,7 +230,6 @@ fn ask(
     let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());
     evaluation.change =
         Reading { change, tokens: changes, ..Reading::default() }.changes().unwrap_or_default();
-    split.keep(file, &evaluation, reporter);
     Ok(evaluation)
 }
 

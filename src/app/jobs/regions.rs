@@ -59,10 +59,10 @@ impl RegionSource {
     }
 }
 
-/// The regions of samples of a dataset; none of a sample that is not there. The caller gives the warnings of what is missing or broken.
+/// The regions of samples of a dataset; none of a sample that is not there. If `warns`, warns of what is missing or broken.
 pub fn of_samples(
     engine: &mut Engine,
-    from: &RegionSource,
+    (from, warns): (&RegionSource, bool),
     (dataset, samples): (&Dataset, &[Option<usize>]),
     preprocessor: &Preprocessor,
     grid: Grid,
@@ -70,7 +70,7 @@ pub fn of_samples(
 ) -> Result<RegionSet, JobError> {
     let mut set = RegionSet::default();
     let Some(annotations) = from.of_dataset(dataset)? else { return Ok(set) };
-    if annotations.unlisted > 0 {
+    if warns && annotations.unlisted > 0 {
         let marks = counted(annotations.unlisted, "mark", "marks");
         reporter.warn(format!("left out: {marks} on images that the dataset does not list"));
     }
@@ -85,5 +85,7 @@ pub fn of_samples(
         reporter.progress("Reading regions", set.of.len() as u64, Some(files.len() as u64), Unit::Items);
         reporter.pause(engine)?;
     }
+    let warnings = set.warnings(*from != RegionSource::Dataset);
+    warnings.into_iter().filter(|_| warns).for_each(|warning| reporter.warn(warning));
     Ok(set)
 }

@@ -2,7 +2,7 @@
 //! from before.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use burn::tensor::Device;
@@ -11,7 +11,7 @@ use super::engine::Engine;
 use super::evaluate::EvalRequest;
 use super::extract::{self, ExtractOptions, Extracted, Plan, TokenSettings};
 use super::known_evaluations::{self, digest};
-use super::regions::{RegionSource, of_samples};
+use super::regions::of_samples;
 use super::{BackboneId, JobError, Reporter, Unit};
 use crate::app::format::counted;
 use crate::app::user_error::UserError;
@@ -33,14 +33,17 @@ pub(super) struct SplitTokens {
     /// The images of the plan.
     dataset: Arc<Dataset>,
     device: Device,
-    /// `None` while some tokens are missing.
-    cache: Option<TokenCache>,
-    /// Whether the cache's tokens were compared with their digests, which reads all of them.
+    /// All tokens and regions, once they were needed.
+    loaded: Option<Loaded>,
+    /// Whether the cached tokens were compared with their digests, which reads all of them.
     is_verified: bool,
-    /// Identifies the tokens; `None` unless all are on record.
-    digest: Option<String>,
-    /// The regions, once they were read, and their digest.
-    regions: Option<(RegionSet, Option<String>)>,
+}
+
+/// All tokens, the regions of the images, and the digests of both; `None` unless all tokens are on record.
+struct Loaded {
+    cache: TokenCache,
+    regions: RegionSet,
+    digests: Option<[String; 2]>,
 }
 
 impl SplitTokens {
@@ -69,18 +72,13 @@ impl SplitTokens {
             places = (0..part.samples.len()).collect();
             plan = plan.for_dataset(&dataset)?;
         }
-        let cache = TokenCache::find(&plan.root, &plan.source).ok().flatten().filter(|_| plan.complete());
-        let (is_verified, digest, regions) = (false, None, None);
-        let mut found =
-            Self { backbone, key, places, plan, dataset, device, cache, is_verified, digest, regions };
-        found.set_digest();
-        Ok(found)
+        Ok(Self { backbone, key, places, plan, dataset, device, loaded: None, is_verified: false })
     }
 
-    /// Sets the digest of the tokens that are on disk now, and of what they were computed from.
-    fn set_digest(&mut self) {
+    /// The digest of the tokens that are on disk now, and of what they were computed from; `None` unless all are on record.
+    fn digest(&self) -> Option<String> {
         let Plan { root, source, images, .. } = &self.plan;
-        self.digest = tokens_digest(root, source, *images).and_then(|tokens| digest(&(source, tokens)));
+        tokens_digest(root, source, *images).and_then(|tokens| digest(&(source, tokens)))
     }
 
     /// Verifies the cached tokens, extracts the missing ones, and reads the regions.
@@ -90,55 +88,52 @@ impl SplitTokens {
         spec: &EvalRequest,
         reporter: &mut dyn Reporter,
     ) -> Result<(), JobError> {
-        if !self.is_verified {
-            let images = (&*self.dataset, &self.device);
-            let Extracted { cache, spent, unreadable, .. } =
-                extract::run(engine, &self.plan, images, reporter)?;
-            if unreadable > 0 {
-                let images = counted(unreadable, "image", "images");
-                reporter.warn(format!("left out as unreadable: {images} of {}", self.dataset.name));
-            }
-            // Other images may be readable now.
-            self.regions = self.regions.take().filter(|_| spent.is_none());
-            (self.cache, self.is_verified) = (Some(cache), true);
-            self.set_digest();
+        if self.is_verified {
+            return Ok(());
         }
-        self.read_regions(engine, spec, reporter)
+        let images = (&*self.dataset, &self.device);
+        let Extracted { cache, spent, unreadable, .. } = extract::run(engine, &self.plan, images, reporter)?;
+        if unreadable > 0 {
+            let images = counted(unreadable, "image", "images");
+            reporter.warn(format!("left out as unreadable: {images} of {}", self.dataset.name));
+        }
+        // Of tokens extracted now, others may be readable.
+        if self.loaded.is_none() || spent.is_some() {
+            self.load(engine, spec, (cache, self.digest()), reporter)?;
+        }
+        self.is_verified = true;
+        Ok(())
     }
 
-    /// Reads the regions of the images whose tokens are cached, once.
-    fn read_regions(
+    /// Loads all tokens, with their digest, and reads the regions of their images.
+    fn load(
         &mut self,
         engine: &mut Engine,
         spec: &EvalRequest,
+        (cache, tokens): (TokenCache, Option<String>),
         reporter: &mut dyn Reporter,
     ) -> Result<(), JobError> {
-        let Some(cache) = self.cache.as_ref().filter(|_| self.regions.is_none()) else { return Ok(()) };
         let preprocessor = engine.backbone(self.backbone)?.reader.preprocessor.clone();
         let read = |(sample, place): (&usize, &usize)| cache.readable(*place).then_some(*sample);
         let samples: Vec<Option<usize>> = spec.part.samples.iter().zip(&self.places).map(read).collect();
         let images = (&*spec.part.dataset, &samples[..]);
-        let set = of_samples(engine, &spec.regions, images, &preprocessor, cache.grid(), reporter)?;
-        // They were given when what is stored was computed.
-        if spec.stored.is_empty() {
-            let warnings = set.warnings(spec.regions != RegionSource::Dataset);
-            warnings.into_iter().for_each(|warning| reporter.warn(warning));
-        }
-        let digest = digest(&set.of);
-        self.regions = Some((set, digest));
+        // Warnings of what is stored were given when it was computed.
+        let from = (&spec.regions, spec.stored.is_empty());
+        let regions = of_samples(engine, from, images, &preprocessor, cache.grid(), reporter)?;
+        let digests = tokens.zip(digest(&regions.of)).map(<[String; 2]>::from);
+        self.loaded = Some(Loaded { cache, regions, digests });
         Ok(())
     }
 
     /// Tokens and regions, after [`complete`](Self::complete).
     pub fn loaded(&self) -> (&TokenCache, &RegionSet) {
-        let (regions, _) = self.regions.as_ref().expect("they were read");
-        (self.cache.as_ref().expect("all tokens are cached"), regions)
+        let Loaded { cache, regions, .. } = self.loaded.as_ref().expect("they were loaded");
+        (cache, regions)
     }
 
     /// The digests of tokens and regions, where they are known.
     fn digests(&self) -> Option<[&str; 2]> {
-        let (_, regions) = self.regions.as_ref()?;
-        Some([self.digest.as_deref()?, regions.as_deref()?])
+        Some(self.loaded.as_ref()?.digests.as_ref()?.each_ref().map(String::as_str))
     }
 
     /// The evaluation in a [file](known_evaluations::file), if it is on these tokens and regions.
@@ -149,19 +144,25 @@ impl SplitTokens {
         file: &Path,
         reporter: &mut dyn Reporter,
     ) -> Result<Option<Arc<Evaluation>>, JobError> {
-        if engine.same_reader(self.backbone, &self.key).is_err() {
+        let is_cached = self.loaded.is_some() || self.plan.complete();
+        if !is_cached || engine.same_reader(self.backbone, &self.key).is_err() {
             return Ok(None);
         }
-        self.read_regions(engine, spec, reporter)?;
+        if self.loaded.is_none() {
+            let Some(tokens) = self.digest() else { return Ok(None) };
+            let cache = TokenCache::find(&self.plan.root, &self.plan.source);
+            let Ok(Some(cache)) = cache else { return Ok(None) };
+            self.load(engine, spec, (cache, Some(tokens)), reporter)?;
+        }
         let found =
             self.digests().and_then(|digests| known_evaluations::read(file, digests, &spec.part.asked));
         Ok(found.map(Arc::new))
     }
 
     /// Stores an evaluation on these tokens and regions in its [file](known_evaluations::file).
-    pub fn keep(&self, file: Option<PathBuf>, evaluation: &Evaluation, reporter: &mut dyn Reporter) {
-        let Some((file, digests)) = file.zip(self.digests()) else { return };
-        if let Err(error) = known_evaluations::keep(&file, digests, evaluation) {
+    pub fn keep(&self, file: &Path, evaluation: &Evaluation, reporter: &mut dyn Reporter) {
+        let Some(digests) = self.digests() else { return };
+        if let Err(error) = known_evaluations::keep(file, digests, evaluation) {
             // The token caches may be another user's.
             let is_refused = error.downcast_ref().is_some_and(|error: &io::Error| is_refused(error.kind()));
             if !is_refused {

@@ -127,9 +127,7 @@ impl Eval<'_> {
         let from = RegionSource::new(flags.masks.clone());
         let preprocessor = preprocessor(&options.backbone, options.tokens.token_spec.size)?;
         let images = (dataset, &own_samples[..]);
-        let regions = of_samples(engine, &from, images, &preprocessor, cache.grid(), reporter)?;
-        let warnings = regions.warnings(from != RegionSource::Dataset);
-        warnings.into_iter().for_each(|warning| reporter.warn(warning));
+        let regions = of_samples(engine, (&from, true), images, &preprocessor, cache.grid(), reporter)?;
         let home = if flags.part.is_some() || flags.join.is_some() { flags.home()? } else { PathBuf::new() };
         let inputs = Inputs {
             flags,
