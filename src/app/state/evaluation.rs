@@ -26,6 +26,8 @@ pub struct Evaluations {
     pub dataset: Option<DatasetId>,
     /// The evaluation job under way.
     pub job: Option<JobId>,
+    /// The job under way that looks up what is known from before: it gives way to an evaluation, and holds up none.
+    lookup: Option<JobId>,
     /// Why the last evaluation failed.
     error: Option<UserError>,
     /// The least recently shown come first.
@@ -64,6 +66,11 @@ struct KnownEvaluation {
 }
 
 impl Evaluations {
+    /// Whether `job` is the evaluation or the lookup under way.
+    fn is_under_way(&self, job: JobId) -> bool {
+        [self.job, self.lookup].contains(&Some(job))
+    }
+
     /// Forgets the evaluations on a dataset, also those that are not done yet.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
         self.known.retain(|known| known.key.dataset != dataset);
@@ -142,7 +149,8 @@ impl State {
         if self.library.is_opening() || !std::mem::take(&mut self.evaluations.is_restored) {
             return Vec::new();
         }
-        let stored = self.eval_probes(self.readings(true));
+        let mut stored = self.eval_probes(self.readings(true));
+        stored.reverse(); // the columns come last: of the latest, also the numbers per token are kept
         self.request_evaluation("Looking for evaluations of", Vec::new(), stored, Vec::new())
     }
 
@@ -191,7 +199,7 @@ impl State {
     /// steps: it is evaluated only on request, and of a control that is dragged only the final value. One evaluation runs at a
     /// time; the next follows when it has finished.
     pub(super) fn evaluate_changes(&mut self) -> Vec<Request> {
-        let Some(dataset) = self.evaluations.dataset.filter(|_| self.evaluations.job.is_none()) else {
+        let Evaluations { dataset: Some(dataset), job: None, lookup: None, .. } = self.evaluations else {
             return Vec::new();
         };
         let abandoned = &self.evaluations.abandoned;
@@ -263,7 +271,9 @@ impl State {
         self.evaluations.requested = all().filter_map(with_key).collect();
         self.evaluations.error = None;
         self.evaluations.is_restored = false;
-        let older = self.evaluations.job.replace(job);
+        let Evaluations { job: evaluates, lookup, .. } = &mut self.evaluations;
+        let older = evaluates.take().or(lookup.take());
+        *(if subjects.is_empty() { lookup } else { evaluates }) = Some(job);
         let request = EvalRequest { part, subjects, settings: self.explain, regions, removals, stored };
         self.compute_instead(older, job, Compute::Evaluate(request))
     }
@@ -271,7 +281,7 @@ impl State {
     /// Stores a result. Ignores one of a job that was replaced, or of a dataset, probe or backbone that was opened again since
     /// the request: it is unknown which version was evaluated.
     pub(super) fn evaluated(&mut self, job: JobId, answer: EvalAnswer) {
-        if self.evaluations.job != Some(job) {
+        if !self.evaluations.is_under_way(job) {
             return;
         }
         let EvalAnswer { subject, result } = answer;
@@ -313,8 +323,8 @@ impl State {
 
     /// An evaluation job has ended; `error` says why it failed.
     pub(super) fn end_evaluation(&mut self, job: JobId, error: Option<&UserError>) {
-        if self.evaluations.job == Some(job) {
-            self.evaluations.job = None;
+        if self.evaluations.is_under_way(job) {
+            (self.evaluations.job, self.evaluations.lookup) = (None, None);
             self.evaluations.error = error.cloned();
             let unanswered = std::mem::take(&mut self.evaluations.requested);
             self.evaluations.abandoned.extend(unanswered.into_iter().map(|(_, key)| key));
