@@ -43,10 +43,12 @@ enum What {
     Relay(remote::Relay),
 }
 
-/// Opens the window on the bundled demo, with its own worker and default settings, so that results compare.
+/// Opens the window on the bundled demo, with its own worker and default settings, so that results compare; evaluations are always
+/// computed, and none is stored among the user's.
 fn demo_window(ctx: &egui::Context) -> anyhow::Result<App> {
     let wake = ctx.clone();
-    let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
+    let env = WorkerEnv { build: None, ..WorkerEnv::default() };
+    let worker = Worker::start(env, Arc::new(move || wake.request_repaint()))
         .context("cannot start the worker threads")?;
     let mut app = App::new(ctx, Box::new(worker), None);
     bundled::opening().into_iter().for_each(|command| app.dispatch(command));

@@ -2,7 +2,7 @@
 //! and resumes, in an order that a seed decides.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use eframe::egui::{self, Pos2};
@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::app::devtools::wheel;
 use crate::app::jobs::extract::TokenSettings;
 use crate::app::jobs::train::TrainSettings;
-use crate::app::jobs::{ClassChoice, ColumnId, ExplainSettings, ImageId, ProbeId};
+use crate::app::jobs::{ClassChoice, ColumnId, ImageId, ProbeId};
 use crate::app::state::command::Command;
 use crate::app::state::settings::ThemeChoice;
 use crate::app::state::{Phase, PreflightState, Severity, State};
@@ -193,11 +193,9 @@ impl Visitor {
             return;
         }
         self.evaluated = Instant::now();
-        // Opened anew and with another seed, so that known results are computed again.
+        // Opened anew, so that known results are computed again.
         let known = app.state.library.datasets.values().map(|dataset| dataset.path.clone()).next();
         if let Some(path) = known {
-            let seed = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs());
-            app.dispatch(Command::SetExplainSettings(ExplainSettings { seed, ..app.state.explain }));
             app.dispatch(Command::OpenDataset(path, None));
             app.dispatch(Command::Evaluate { all: false });
         }
