@@ -12,7 +12,7 @@ use ssmprobe::app::jobs::known_evaluations::clear;
 use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::{Compute, Event, ExplainSettings, JobId, ProbeId, Request};
 use ssmprobe::app::state::State;
-use ssmprobe::app::state::command::Command;
+use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::worker::WorkerEnv;
@@ -98,7 +98,6 @@ fn an_evaluation_is_read_only_where_all_that_decides_its_numbers_is_the_same() {
         settings(ExplainSettings { null_draws: DRAWS + 1, ..request.settings }),
         EvalRequest { regions: RegionSource::Nowhere, ..request.clone() },
         EvalRequest { removals: vec![Mode::Frozen], ..request.clone() },
-        EvalRequest { removals: vec![Mode::Pixels], ..request.clone() },
         other_part(&|dataset| dataset.classes[2] = "owl".into()),
         other_part(&|dataset| dataset.samples.last_mut().expect("one").class = 0),
         other_part(&|dataset| drop(dataset.samples.pop())),
@@ -113,6 +112,14 @@ fn an_evaluation_is_read_only_where_all_that_decides_its_numbers_is_the_same() {
         assert_eq!(evaluate(&mut desk, other), (false, found), "request {at}");
     }
     assert_eq!(evaluate(&mut desk, &request), (false, first.clone()), "it is not replaced");
+    let encodes = EvalRequest { removals: vec![Mode::Pixels], ..request.clone() };
+    assert!([0, 1].iter().all(|_| evaluate(&mut desk, &encodes).0), "its numbers depend on the device");
+    for build in [Some("another"), None] {
+        let (mut desk, ..) = open_dataset_with(WorkerEnv { build, ..env }, folder.path());
+        open(&mut desk, "sinkhorn.safetensors");
+        assert_eq!(evaluate(&mut desk, &request), (true, first.clone()), "{build:?}");
+        assert_eq!(evaluate(&mut desk, &request), (build.is_none(), first.clone()), "{build:?}");
+    }
 
     // What changes in place: a mask, the probe's file, and the time of an image.
     assert!(clear(TOKENS.path()) > 0 && evaluate(&mut desk, &request) == (true, first.clone()));
@@ -147,9 +154,10 @@ fn an_evaluation_is_read_only_where_all_that_decides_its_numbers_is_the_same() {
     fs::write(TOKENS.path().join("evaluations"), "in the way").expect("a file");
     let events = desk.job(Request::Compute(JobId(90), Compute::Evaluate(request)));
     assert!(answers(&events)[0].result.is_ok());
-    let is_told =
+    let told = events.iter().position(|event| matches!(event, Event::Evaluated { .. }));
+    let is_warning =
         |event: &Event| matches!(event, Event::Warning { text, .. } if text.contains("is not stored"));
-    assert!(events.iter().any(is_told), "{events:?}");
+    assert!(told < events.iter().position(is_warning), "it is told before it is stored: {events:?}");
 }
 
 #[test]
@@ -158,6 +166,8 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
     let env = || WorkerEnv { tokens: || Some(TOKENS.path().to_owned()), ..WorkerEnv::default() };
     let state = || State::new(Settings { device: "cpu".into(), ..Settings::default() });
     let folder = dataset(2);
+    mask(folder.path(), "crane/00.png", 24);
+    let warns = |event: &Event| matches!(event, Event::Warning { text, .. } if text.contains("have no mask"));
     let (mut desk, mut before) = (Desk::new(env()), state());
     let mut does = |state: &mut State, command: Command| {
         desk.send_all(state.dispatch(command));
@@ -174,7 +184,8 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
     for change in [Intervention::Order(order), Intervention::Scrambled(1)] {
         does(&mut before, Command::AddColumn { probe, image: None, change });
     }
-    assert!(is_computed(&does(&mut before, Command::Evaluate { all: false })));
+    let events = does(&mut before, Command::Evaluate { all: false });
+    assert!(is_computed(&events) && events.iter().any(warns), "{events:?}");
     let shown = |state: &State| -> Vec<Option<String>> {
         let of = |id| Some(text(state.evaluation_of(id)?.expect("an evaluation")));
         state.columns.keys().map(|id| of(*id)).collect()
@@ -192,8 +203,23 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
         let mut workspace = before.workspace(Value::Null);
         edit(&mut workspace);
         let (mut desk, mut state) = (Desk::new(env()), state());
-        desk.send_all(state.restore(workspace));
+        let mut requests = state.restore(workspace);
+        let last = loop {
+            let last = requests.iter().find_map(|request| match request {
+                Request::Compute(_, Compute::Evaluate(lookup)) => lookup.stored.last().cloned(),
+                _ => None,
+            });
+            desk.send_all(requests);
+            if let Some(last) = last {
+                break last;
+            }
+            requests = state.apply(desk.until(|_| true).remove(0));
+        };
+        let column = state.columns.values().next().expect("a column");
+        assert_eq!((last.probe, &last.change), (column.probe, &column.change), "the latest keep all numbers");
+        assert!(Action::EvaluateShown.enabled(&state), "the lookup gives way to an evaluation");
         let events = settle(&mut desk, &mut state);
+        assert!(!events.iter().any(warns), "they were given before");
         assert!(!is_computed(&events) && state.evaluations.job.is_none(), "{}", state.log_text());
         shown(&state)
     };
