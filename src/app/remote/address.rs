@@ -169,7 +169,7 @@ impl WorkerAddress {
 /// Quotes text as one word for a POSIX shell; a leading `~/` stays outside the quotes, so that it is expanded there.
 fn quoted(word: &str) -> String {
     let (home, rest) = word.strip_prefix("~/").map_or(("", word), |rest| ("~/", rest));
-    format!("{home}'{}'", rest.replace('\'', r"'\''"))
+    format!("{home}{}", shell_word(rest))
 }
 
 #[cfg(test)]

@@ -67,8 +67,8 @@ pub struct Remote {
     heard: Arc<Mutex<Instant>>,
     /// Whether the worker reports its memory, which not every system tells it.
     reports_memory: bool,
-    /// Whether nothing had come for long at the last look.
-    doubted: bool,
+    /// The first look at which nothing had come for long; `None` once something has.
+    doubted: Option<Instant>,
     waker: Waker,
     /// The worker's hello; absent until it has arrived.
     pub hello: Option<Hello>,
@@ -117,7 +117,7 @@ impl Remote {
             stderr: StderrTail::spawn(stderr, waker.clone()),
             heard,
             reports_memory: false,
-            doubted: false,
+            doubted: None,
             waker,
             hello: None,
         };
@@ -159,15 +159,16 @@ impl Remote {
         match received {
             Ok(event) => {
                 // A window that was hidden fetches what came long ago.
-                *heard = Instant::now();
+                (*heard, self.doubted) = (Instant::now(), None);
                 self.reports_memory |= matches!(event, Ok(Event::Memory(_)));
                 event.map(Some)
             }
             Err(RecvTimeoutError::Timeout) => {
                 let silent = self.reports_memory && heard.elapsed() > MAX_SILENCE;
-                // This process may have been stopped, and has yet to read what came: the next look decides.
-                let doubted = std::mem::replace(&mut self.doubted, silent);
-                if silent && doubted { Err(FrameError::Silent) } else { Ok(None) }
+                // After a sleep this process has yet to read what came, and the network may be away for some seconds.
+                self.doubted = self.doubted.filter(|_| silent).or_else(|| silent.then(Instant::now));
+                let is_lost = self.doubted.is_some_and(|since| since.elapsed() > PATIENCE);
+                if is_lost { Err(FrameError::Silent) } else { Ok(None) }
             }
             Err(RecvTimeoutError::Disconnected) => Err(FrameError::Torn),
         }
@@ -340,7 +341,7 @@ mod tests {
             event_sender,
             heard: Arc::new(Mutex::new(Instant::now())),
             reports_memory: false,
-            doubted: false,
+            doubted: None,
             waker: Arc::new(|| {}),
             hello: Some(Hello::default()),
         };
@@ -355,6 +356,8 @@ mod tests {
         assert!(matches!(receive(&mut remote, Some(Event::Memory(1))), Ok(true)));
         assert!(matches!(remote.receive(Duration::ZERO), Ok(None)));
         assert!(matches!(receive(&mut remote, None), Ok(false)));
+        assert!(matches!(receive(&mut remote, None), Ok(false)), "at the next look");
+        remote.doubted = long_ago;
         let silent = receive(&mut remote, None).unwrap_err();
         let lost = remote.failed(silent).fault;
         assert!(matches!(&lost, RemoteErrorKind::Lost { status } if status.contains("180 s")), "{lost}");

@@ -11,6 +11,7 @@ use super::flags::SubmitTarget;
 use super::join::is_joined;
 use super::plan::{Array, Plan, Task};
 use super::script::script;
+use super::slurm::{Queued, SlurmError};
 use super::status::{State, are_done, states};
 use super::{local, slurm};
 use crate::app::format::shell_path;
@@ -45,27 +46,40 @@ pub fn check_free(folder: &Path) -> anyhow::Result<()> {
     check_named(&before)
 }
 
-/// The jobs in Slurm's queue with a script of the plan that it does not name: whoever submitted them was killed before it saved their
-/// numbers. None where Slurm does not answer, which the next command says.
-fn unnamed_jobs(plan: &Plan) -> BTreeSet<String> {
-    let queue = slurm::queue(&plan_file(&plan.folder)).unwrap_or_default();
+/// The jobs in Slurm's queue with a script of the plan that it does not name: who submitted them was killed before it saved their
+/// numbers, or was not this program.
+fn unnamed_jobs(plan: &Plan) -> Result<BTreeSet<String>, SlurmError> {
+    let queue = match slurm::queue(&plan_file(&plan.folder)) {
+        Err(SlurmError::Absent(_)) => Vec::new(),
+        queue => queue?,
+    };
     let home = plan.home();
-    let unnamed = queue.into_iter().filter(|queued| {
+    let of_plan = |queued: Queued| {
         let is_named = plan.handed_in.iter().any(|array| array.id == queued.id);
-        queued.script.parent() == Some(&home) && !is_named && queued.state != "COMPLETING"
-    });
-    unnamed.map(|queued| queued.id).collect()
+        let folder =
+            queued.script.parent().filter(|folder| folder.file_name() == home.file_name())?.to_owned();
+        (!is_named && queued.state != "COMPLETING").then_some((queued.id, folder))
+    };
+    let unnamed: BTreeMap<String, PathBuf> = queue.into_iter().filter_map(of_plan).collect();
+    // A script is named as it was submitted, perhaps by another way to the folder.
+    let home = home.canonicalize().ok();
+    let is_home = |folder: &Path| home.is_some() && folder.canonicalize().ok() == home;
+    Ok(unnamed.into_iter().filter(|(_, folder)| is_home(folder)).map(|(id, _)| id).collect())
 }
 
 /// Refuses a plan with [`unnamed_jobs`], whose tasks would be submitted once more.
 fn check_named(plan: &Plan) -> anyhow::Result<()> {
-    if plan.place == SubmitTarget::Local || unnamed_jobs(plan).is_empty() {
+    if plan.place == SubmitTarget::Local {
         return Ok(());
     }
-    let (folder, word) = (plan.folder.display(), shell_path(&plan.folder));
+    let ids = unnamed_jobs(plan)?.into_iter().collect::<Vec<_>>().join(" ");
+    if ids.is_empty() {
+        return Ok(());
+    }
     Err(Usage(format!(
-        "Slurm has tasks of {folder} whose submission was killed before it was noted; `ssmprobe jobs {word} --cancel` ends \
-         them, then submit again"
+        "Slurm has tasks of {} that its plan does not name (job {ids}): their submission was cut off, or somebody submitted \
+         them by hand; wait until they have ended, or end them with `scancel {ids}`, then repeat this",
+        plan.folder.display()
     ))
     .into())
 }
@@ -177,7 +191,7 @@ pub fn end(plan: &Plan) -> anyhow::Result<()> {
         SubmitTarget::Local => local::cancel(plan),
         SubmitTarget::Slurm => {
             let named = plan.handed_in.iter().map(|array| array.id.clone());
-            slurm::cancel(&named.chain(unnamed_jobs(plan)).collect::<Vec<_>>())?;
+            slurm::cancel(&named.chain(unnamed_jobs(plan).unwrap_or_default()).collect::<Vec<_>>())?;
             plan.mark_cancelled()
         }
     }

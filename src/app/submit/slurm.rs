@@ -78,7 +78,8 @@ pub fn queue(plan: &Path) -> Result<Vec<Queued>, SlurmError> {
         true => "--me".to_owned(),
         false => format!("--user={}", users.into_iter().collect::<Vec<_>>().join(",")),
     };
-    let arguments = [&*whose, "--array", "--noheader", "--format=%F|%K|%T|%L|%r|%o"].map(str::to_owned);
+    let arguments =
+        [&*whose, "--all", "--array", "--noheader", "--format=%F|%K|%T|%L|%r|%o"].map(str::to_owned);
     Ok(call("squeue", &arguments)?.lines().filter_map(parse_queued).collect())
 }
 
@@ -136,8 +137,11 @@ pub fn ended(jobs: &BTreeSet<&str>) -> HashMap<String, String> {
 fn call(command: &'static str, arguments: &[String]) -> Result<String, SlurmError> {
     let mut process = Command::new(command);
     process.args(arguments).stdin(Stdio::null());
-    // A user's own filters (SQUEUE_STATES, SCANCEL_PARTITION) would hide tasks, which then count as lost.
-    let is_filter = |name: &str| name.starts_with("SQUEUE_") || name.starts_with("SCANCEL_");
+    // A user's own filters (SQUEUE_STATES, SCANCEL_PARTITION) would hide tasks, which then count as lost; other clusters of a
+    // federation are no filter.
+    let is_filter = |name: &str| {
+        (name.starts_with("SQUEUE_") || name.starts_with("SCANCEL_")) && name != "SQUEUE_FEDERATION"
+    };
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_filter)) {
         process.env_remove(name);
     }

@@ -193,7 +193,7 @@ fn tasks_whose_submission_was_killed_are_not_submitted_twice() {
     assert_eq!(submit().status().expect("the program runs").code(), None);
     queue(1, "all-tokens.sh");
     write_script(&bin.join("sbatch"), TAKES);
-    assert_ends(&mut submit(), 2, &["submission was killed", "--cancel` ends them"]);
+    assert_ends(&mut submit(), 2, &["submission was cut off", "`scancel 1`"]);
     assert_eq!(calls(&bin, &home).len(), 1);
     write_script(&bin.join("scancel"), r#"echo "$@" >> "$0.calls""#);
     done(&mut on(&bin, jobs(&folder, &["--cancel"])));
@@ -201,7 +201,7 @@ fn tasks_whose_submission_was_killed_are_not_submitted_twice() {
     queue(1, "elsewhere/all-tokens.sh");
     done(&mut submit());
     let retry = || on(&bin, jobs(&folder, &["--retry"]));
-    for (id, code, words) in [(9, 2, "--cancel` ends them"), (2, 0, "submitted 4 tasks")] {
+    for (id, code, words) in [(9, 2, "`scancel 9`"), (2, 0, "submitted 4 tasks")] {
         queue(id, "join.sh");
         assert_ends(&mut retry(), code, &[words]);
     }
