@@ -92,7 +92,10 @@ fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
     match seeds.iter().flat_map(|seed| seed.iter()).all(|one| one.null_mean.is_some()) {
         true => {
             push_band(MEAN_LABELS[0], |one| one.untrained_mean);
-            push_band(MEAN_LABELS[1], |one| one.null_mean);
+            // Those of earlier builds were not cut off where the measure ends.
+            push_band(MEAN_LABELS[1], |one| {
+                Some(MEASURES.iter().find(|measure| measure.name == one.name)?.within(one.null_mean?))
+            });
         }
         false => push_band(SINGLE_IMAGE_LABEL, |one| Some(one.null)),
     }
