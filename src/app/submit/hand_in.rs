@@ -1,6 +1,6 @@
 //! Submitting tasks: all of them at first, later those that failed, and cancelling them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub fn check_free(folder: &Path) -> anyhow::Result<()> {
 
 /// The jobs in Slurm's queue with a script of the plan that it does not name: who submitted them was killed before it saved their
 /// numbers, or was not this program.
-fn unnamed_jobs(plan: &Plan) -> Result<BTreeSet<String>, SlurmError> {
+fn unnamed_jobs(plan: &Plan) -> Result<Vec<String>, SlurmError> {
     let queue = match slurm::queue(&plan_file(&plan.folder)) {
         Err(SlurmError::Absent(_)) => Vec::new(),
         queue => queue?,
@@ -62,24 +62,30 @@ fn unnamed_jobs(plan: &Plan) -> Result<BTreeSet<String>, SlurmError> {
     };
     let unnamed: BTreeMap<String, PathBuf> = queue.into_iter().filter_map(of_plan).collect();
     // A script is named as it was submitted, perhaps by another way to the folder.
-    let home = home.canonicalize().ok();
-    let is_home = |folder: &Path| home.is_some() && folder.canonicalize().ok() == home;
+    let real = home.canonicalize().ok();
+    let is_home = |folder: &Path| *folder == home || real.is_some() && folder.canonicalize().ok() == real;
     Ok(unnamed.into_iter().filter(|(_, folder)| is_home(folder)).map(|(id, _)| id).collect())
 }
 
 /// Refuses a plan with [`unnamed_jobs`], whose tasks would be submitted once more.
 fn check_named(plan: &Plan) -> anyhow::Result<()> {
-    if plan.place == SubmitTarget::Local {
+    if plan.place == SubmitTarget::Local || are_done(plan) {
         return Ok(());
     }
-    let ids = unnamed_jobs(plan)?.into_iter().collect::<Vec<_>>().join(" ");
+    let folder = plan.folder.display();
+    let unknown = || {
+        format!(
+            "{folder} has tasks in Slurm, perhaps some that its plan does not name; repeat this where squeue answers, or choose \
+             another folder"
+        )
+    };
+    let ids = unnamed_jobs(plan).with_context(unknown)?.join(" ");
     if ids.is_empty() {
         return Ok(());
     }
     Err(Usage(format!(
-        "Slurm has tasks of {} that its plan does not name (job {ids}): their submission was cut off, or somebody submitted \
-         them by hand; wait until they have ended, or end them with `scancel {ids}`, then repeat this",
-        plan.folder.display()
+        "Slurm has tasks of {folder} that its plan does not name (job {ids}): their submission was cut off, or somebody submitted \
+         them by hand; wait until they have ended, or end them with `scancel {ids}`, then repeat this"
     ))
     .into())
 }
@@ -190,9 +196,9 @@ pub fn end(plan: &Plan) -> anyhow::Result<()> {
     match plan.place {
         SubmitTarget::Local => local::cancel(plan),
         SubmitTarget::Slurm => {
-            let named = plan.handed_in.iter().map(|array| array.id.clone());
-            slurm::cancel(&named.chain(unnamed_jobs(plan).unwrap_or_default()).collect::<Vec<_>>())?;
-            plan.mark_cancelled()
+            slurm::cancel(&plan.handed_in.iter().map(|array| array.id.clone()).collect::<Vec<_>>())?;
+            plan.mark_cancelled()?;
+            Ok(slurm::cancel(&unnamed_jobs(plan)?)?)
         }
     }
 }

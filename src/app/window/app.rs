@@ -228,8 +228,11 @@ impl App {
             self.state.far_line(&line);
         }
         let now = self.engine.connection();
-        if let Connection::Lost { retry: Some(_), .. } = now {
-            ctx.request_repaint_after(Duration::from_millis(250));
+        match now {
+            Connection::Lost { retry: Some(_), .. } => ctx.request_repaint_after(Duration::from_millis(250)),
+            // A connection of which nothing comes is found lost at a later look.
+            Connection::Connected { .. } => ctx.request_repaint_after(Duration::from_secs(20)),
+            _ => {}
         }
         if now != self.state.connection {
             ctx.request_repaint();

@@ -191,8 +191,11 @@ fn tasks_whose_submission_was_killed_are_not_submitted_twice() {
         write_script(&bin.join("squeue"), &line);
     };
     assert_eq!(submit().status().expect("the program runs").code(), None);
-    queue(1, "all-tokens.sh");
     write_script(&bin.join("sbatch"), TAKES);
+    write_script(&bin.join("squeue"), "exit 1"); // which is no empty queue
+    assert_ends(&mut submit(), 1, &["squeue", "repeat this where squeue answers"]);
+    assert_ends(&mut on(&bin, jobs(&folder, &["--cancel"])), 1, &["squeue"]);
+    queue(1, "all-tokens.sh");
     assert_ends(&mut submit(), 2, &["submission was cut off", "`scancel 1`"]);
     assert_eq!(calls(&bin, &home).len(), 1);
     write_script(&bin.join("scancel"), r#"echo "$@" >> "$0.calls""#);
@@ -201,8 +204,13 @@ fn tasks_whose_submission_was_killed_are_not_submitted_twice() {
     queue(1, "elsewhere/all-tokens.sh");
     done(&mut submit());
     let retry = || on(&bin, jobs(&folder, &["--retry"]));
-    for (id, code, words) in [(9, 2, "`scancel 9`"), (2, 0, "submitted 4 tasks")] {
-        queue(id, "join.sh");
+    std::os::unix::fs::symlink(&home, desk.path("tasks")).expect("a link"); // another way to the same folder
+    for (id, script, code, words) in [
+        (9, "join.sh", 2, "`scancel 9`"),
+        (8, "../../tasks/join.sh", 2, "`scancel 8`"),
+        (2, "join.sh", 0, "submitted 4 tasks"),
+    ] {
+        queue(id, script);
         assert_ends(&mut retry(), code, &[words]);
     }
 }
