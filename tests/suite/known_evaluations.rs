@@ -199,7 +199,7 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
         "to compare images by"
     );
 
-    let again = |edit: &dyn Fn(&mut Workspace)| {
+    let restored = |edit: &dyn Fn(&mut Workspace)| {
         let mut workspace = before.workspace(Value::Null);
         edit(&mut workspace);
         let (mut desk, mut state) = (Desk::new(env()), state());
@@ -215,6 +215,10 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
             }
             requests = state.apply(desk.until(|_| true).remove(0));
         };
+        (desk, state, last)
+    };
+    let again = |edit: &dyn Fn(&mut Workspace)| {
+        let (mut desk, mut state, last) = restored(edit);
         let column = state.columns.values().next().expect("a column");
         assert_eq!((last.probe, &last.change), (column.probe, &column.change), "the latest keep all numbers");
         assert!(Action::EvaluateShown.enabled(&state), "the lookup gives way to an evaluation");
@@ -228,4 +232,11 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
     let found = again(&|workspace| workspace.columns[3].change = Intervention::Scrambled(2));
     assert!(found[..3] == known[..3] && found[3].is_none());
     assert!(again(&|workspace| workspace.explain.seed = 1).iter().all(Option::is_none));
+    let (_desk, mut state, _) = restored(&|workspace| drop(workspace.columns.remove(1)));
+    let requests = state.dispatch(Command::Evaluate { all: false });
+    let asked = requests.iter().find_map(|request| match request {
+        Request::Compute(_, Compute::Evaluate(asked)) => Some([asked.subjects.len(), asked.stored.len()]),
+        _ => None,
+    });
+    assert_eq!(asked, Some([3, 1]), "the probe that is not shown is still looked up");
 }

@@ -118,7 +118,7 @@ impl SplitTokens {
         let samples: Vec<Option<usize>> = spec.part.samples.iter().zip(&self.places).map(read).collect();
         let images = (&*spec.part.dataset, &samples[..]);
         // Warnings of what is stored were given when it was computed.
-        let from = (&spec.regions, spec.stored.is_empty());
+        let from = (&spec.regions, !spec.subjects.is_empty());
         let regions = of_samples(engine, from, images, &preprocessor, cache.grid(), reporter)?;
         let digests = tokens.zip(digest(&regions.of)).map(<[String; 2]>::from);
         self.loaded = Some(Loaded { cache, regions, digests });

@@ -114,7 +114,11 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
             atomic_file::write(&to.join(format!("{prefix}.trace.json")), &json(trace))?;
             for (figure, options) in figures_of(Some(finding)) {
                 cancel.check().map_err(|_| anyhow::anyhow!("Cancelled"))?;
-                let plot = plot(figure, trace, &row, options);
+                let step = options.step;
+                let mut plot = plot(figure, trace, &row, options);
+                if step.is_some_and(|step| step > plot.steps()) && plot.steps() > 0 {
+                    plot = plot.at_step(plot.steps());
+                }
                 let Some(bytes) = encoded(&plot, &theme, shared.share.format)? else { continue };
                 let file = format!("{prefix}-{}.{}", figure.id(), shared.share.format);
                 atomic_file::write(&to.join(&file), &bytes)?;
@@ -127,7 +131,7 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
     }
     if commands.is_empty() {
         anyhow::bail!(
-            "none of the figures in front can be drawn of these probes: show others, and share again"
+            "none of the figures in front can be drawn of these probes; show others, and share again"
         );
     }
     Ok(atomic_file::write(&to.join("commands.txt"), commands.as_bytes())?)

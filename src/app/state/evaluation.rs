@@ -66,9 +66,9 @@ struct KnownEvaluation {
 }
 
 impl Evaluations {
-    /// Whether `job` is the evaluation or the lookup under way.
-    fn is_under_way(&self, job: JobId) -> bool {
-        [self.job, self.lookup].contains(&Some(job))
+    /// The job under way: an evaluation or a lookup.
+    pub fn under_way(&self) -> Option<JobId> {
+        self.job.or(self.lookup)
     }
 
     /// Forgets the evaluations on a dataset, also those that are not done yet.
@@ -256,19 +256,23 @@ impl State {
     ) -> Vec<Request> {
         let Some((dataset, part)) = self.dataset() else { return Vec::new() };
         let part = part.clone();
-        let all = || subjects.iter().chain(&stored);
-        if all().next().is_none() {
+        if subjects.is_empty() && stored.is_empty() {
             return Vec::new();
         }
-        let probes = counted(all().count(), "probe", "probes");
+        let probes = counted(subjects.len() + stored.len(), "probe", "probes");
         let title = format!("{verb} {probes} on {}", part.asked.dataset);
+        // What a lookup that this replaces has not found yet is still looked up.
+        let looks_up = self.evaluations.lookup.is_some();
+        let unanswered = self.evaluations.requested.drain(..).filter(|_| looks_up);
+        let rest = unanswered.filter(|(subject, key)| key.dataset == dataset && !subjects.contains(subject));
+        let stored: Vec<EvalProbe> = stored.into_iter().chain(rest.map(|(subject, _)| subject)).collect();
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Evaluate, title);
         let with_key = |subject: &EvalProbe| {
             let key = self.evaluation_key(dataset, subject.probe, subject.change.clone())?;
             Some((subject.clone(), key))
         };
-        self.evaluations.requested = all().filter_map(with_key).collect();
+        self.evaluations.requested = subjects.iter().chain(&stored).filter_map(with_key).collect();
         self.evaluations.error = None;
         self.evaluations.is_restored = false;
         let Evaluations { job: evaluates, lookup, .. } = &mut self.evaluations;
@@ -281,7 +285,7 @@ impl State {
     /// Stores a result. Ignores one of a job that was replaced, or of a dataset, probe or backbone that was opened again since
     /// the request: it is unknown which version was evaluated.
     pub(super) fn evaluated(&mut self, job: JobId, answer: EvalAnswer) {
-        if !self.evaluations.is_under_way(job) {
+        if self.evaluations.under_way() != Some(job) {
             return;
         }
         let EvalAnswer { subject, result } = answer;
@@ -323,7 +327,7 @@ impl State {
 
     /// An evaluation job has ended; `error` says why it failed.
     pub(super) fn end_evaluation(&mut self, job: JobId, error: Option<&UserError>) {
-        if self.evaluations.is_under_way(job) {
+        if self.evaluations.under_way() == Some(job) {
             (self.evaluations.job, self.evaluations.lookup) = (None, None);
             self.evaluations.error = error.cloned();
             let unanswered = std::mem::take(&mut self.evaluations.requested);

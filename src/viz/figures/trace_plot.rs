@@ -72,10 +72,9 @@ impl TracePlot {
         let Options { map, log, rows, opacity, grid, regions, step, limits, proxy_limits, keys: _ } =
             &self.options;
         let defaults = Options::default();
-        // Refused beyond the steps of the reading, as those of another column may be.
-        let step = step.filter(|step| {
-            *step <= self.steps() && self.figures.iter().any(|figure| figure.properties().marks_step)
-        });
+        // The step may be another column's, with more tokens; one beyond the reading is refused.
+        let (marks, all) = (self.figures.iter().any(|figure| figure.properties().marks_step), self.steps());
+        let step = step.filter(|step| marks && (*step == 0 || all > 0)).map(|step| step.min(all));
         words.extend((*map != defaults.map).then(|| format!("--map {}", map.id())));
         words.extend((*rows != defaults.rows).then(|| format!("--rows {}", rows.id())));
         words.extend((*opacity != defaults.opacity).then(|| format!("--opacity {opacity}")));

@@ -117,7 +117,8 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     let Some((id, dataset)) = cx.state.library.datasets.get_index(at) else { return };
     let (mut about, dot) = words(ui, cx, &dataset.status, &dataset.path.display(), EvalSplit::summary);
     let used = cx.state.evaluations.dataset == Some(*id);
-    let evaluating = cx.state.evaluations.job.and_then(|job| cx.state.jobs.get(&job)).filter(|_| used);
+    let evaluating =
+        cx.state.evaluations.under_way().and_then(|job| cx.state.jobs.get(&job)).filter(|_| used);
     if let Some(progress) = evaluating.and_then(|job| job.progress.as_ref()) {
         about = format!("{}: {}", progress.what, progress.amounts());
     }

@@ -220,8 +220,9 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
     if let Some(evaluation) = cx.evaluation() {
         return Some((dataset, evaluation.clone()));
     }
-    if let Some(job) = state.evaluations.job {
-        cx.busy(ui, "Evaluating…", Some(job));
+    if let Some(job) = state.evaluations.under_way() {
+        let looks_up = state.evaluations.job.is_none();
+        cx.busy(ui, if looks_up { "Looking for evaluations…" } else { "Evaluating…" }, Some(job));
         return None;
     }
     match state.evaluation_error(cx.focus) {
