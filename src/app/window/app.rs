@@ -1,5 +1,4 @@
-//! The eframe app: `logic` drains the engine's events into the state, `ui` draws the state; nothing
-//! else.
+//! The eframe app: `logic` drains the engine's events into the state, `ui` draws the state; nothing else.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -228,11 +227,9 @@ impl App {
             self.state.far_line(&line);
         }
         let now = self.engine.connection();
-        match now {
-            Connection::Lost { retry: Some(_), .. } => ctx.request_repaint_after(Duration::from_millis(250)),
-            // A connection of which nothing comes is found lost at a later look.
-            Connection::Connected { .. } => ctx.request_repaint_after(Duration::from_secs(20)),
-            _ => {}
+        if now != Connection::Here {
+            let retries = matches!(now, Connection::Lost { retry: Some(_), .. }); // else it may be found lost
+            ctx.request_repaint_after(Duration::from_millis(if retries { 250 } else { 20_000 }));
         }
         if now != self.state.connection {
             ctx.request_repaint();
