@@ -283,7 +283,13 @@ def test_an_evaluation_that_the_program_reads_is_not_too_long() -> None:
 def test_words_are_no_numbers_and_fractions_no_classes(tmp_path: Path) -> None:
     value = json.loads((FROZEN / "surveys" / "gap-s0-best.survey.json").read_text())
     file = tmp_path / "a.survey.json"
-    for field, found in (("class", [0.5] * 12), ("predicted", ["1"] * 12), ("predicted", [None, "1"] * 6), ("measures", {"confidence": ["1"] * 12})):
+    words = ["1"] * 12
+    for field, found in (
+        ("class", [0.5] * 12),
+        ("predicted", words),
+        ("predicted", [None, "1"] * 6),
+        ("measures", {"confidence": words}),
+    ):
         file.write_text(json.dumps(value | {field: found}))
         with pytest.raises(ssmprobe.FileError, match=r"`(class|predicted|confidence)` is not a list of numbers"):
             ssmprobe.read_evaluation(file)
