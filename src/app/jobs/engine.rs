@@ -95,7 +95,7 @@ pub(super) struct LoadedBackbone {
     /// Identifies backbone and options in the keys of cached tokens.
     pub(super) key: Arc<str>,
     device: Device,
-    pub(super) info: BackboneInfo,
+    info: BackboneInfo,
 }
 
 /// A probe and its file.

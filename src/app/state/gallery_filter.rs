@@ -22,6 +22,13 @@ pub enum Scope {
     Loose,
 }
 
+impl Scope {
+    /// The dataset whose images alone are shown.
+    pub fn dataset(self) -> Option<DatasetId> {
+        if let Self::Dataset(id) = self { Some(id) } else { None }
+    }
+}
+
 listed! {
     /// Whether the prediction is right.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

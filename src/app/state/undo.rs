@@ -238,7 +238,7 @@ impl State {
             self.swap_comparison(wanted.images, wanted.columns, wanted.selection, &mut was);
         }
         let known = |(dataset, filter): &(Option<DatasetId>, GalleryFilter)| {
-            let shown = if let Scope::Dataset(id) = filter.scope { Some(id) } else { None };
+            let shown = filter.scope.dataset();
             [*dataset, shown].iter().flatten().all(|id| self.library.datasets.contains_key(id))
         };
         if let Some((dataset, filter)) = wanted.gallery.filter(known) {
@@ -279,7 +279,7 @@ impl State {
                 images.iter().filter(|(_, image)| image.label.is_some_and(|label| gone(&label.dataset)));
             own.for_each(|(id, _)| _ = parts.images.entry(*id).or_insert(None));
             let open = |id: &DatasetId| !gone(id);
-            let shown = if let Scope::Dataset(id) = self.gallery_filter.scope { Some(id) } else { None };
+            let shown = self.gallery_filter.scope.dataset();
             let last = || datasets.keys().copied().rfind(open);
             let next = self.evaluations.dataset.filter(open).or(shown.filter(open)).or_else(last);
             // A gallery of other images stays as it is.
