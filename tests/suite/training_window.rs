@@ -276,6 +276,17 @@ fn a_training_begins_with_what_is_being_typed() {
 }
 
 #[test]
+fn a_larger_token_cache_is_allowed_in_the_form_and_planned_anew() {
+    let mut pane = Pane::filled();
+    pane.0.click("Advanced");
+    pane.0.replace_text(Role::SpinButton, "Cache limit", 500);
+    pane.0.press(Modifiers::NONE, Key::Enter);
+    assert_eq!(pane.0.state().training.form.tokens.cache_limit, 500.0);
+    let limits = pane.asked(pick!(Fetch::Plan(settings) => settings.tokens.cache_limit));
+    assert_eq!(limits.last(), Some(&500.0));
+}
+
+#[test]
 fn a_plan_that_fails_says_why_and_leaves_no_job() {
     let mut pane = Pane::filled();
     let job = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));

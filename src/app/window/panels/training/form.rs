@@ -364,6 +364,13 @@ fn advanced(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
         ui.end_row();
         let hint = "The user's cache folder";
         settled &= folder(ui, "Token cache", hint, &mut draft.tokens.cache, cx, FilePrompt::CacheFolder);
+        let label = ui.label("Cache limit").id;
+        let limit =
+            DragValue::new(&mut draft.tokens.cache_limit).range(1.0..=1e6).clamp_existing_to_range(false);
+        let limit = ui.add(limit.max_decimals(1).suffix(" GB")).labelled_by(label);
+        settled &= !limit.dragged() && !limit.has_focus();
+        limit.on_hover_text("A training whose tokens need more is refused before any work is done");
+        ui.end_row();
         let label = ui.label("Augmentation").id;
         let names = Augmentation::ALL.map(|augmentation| (augmentation, augmentation.name()));
         let chosen = choice(ui, "augmentation", COMBO_PX, &mut draft.augment, names).labelled_by(label);
