@@ -181,7 +181,7 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     done(resume.arg("--resume").arg("--out").arg(desk.path("run")));
     assert_eq!(fs::read_to_string(desk.path("run/results.csv")).unwrap(), results);
 
-    let asked = ["--ablations", "--anchors", "--json", "--causal", "frozen"];
+    let asked = ["--ablations", "--baselines", "--json", "--causal", "frozen"];
     let (stdout, stderr) = succeeds(desk.eval_run().args(asked));
     let quoted = shell_word(&desk.path("run").display().to_string());
     let shown = format!("`ssmprobe report {quoted} --table causal`");

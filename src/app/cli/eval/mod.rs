@@ -24,7 +24,7 @@ use crate::app::terminal::{interrupt, stdout};
 use crate::model::explain::baselines::Anchor;
 use crate::model::io::atomic_file;
 
-/// Evaluate trained probes: accuracy, disturbed orders, localisation of objects, anchors.
+/// Evaluate trained probes: accuracy, disturbed orders, localisation of objects, baselines.
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Eval {

@@ -56,7 +56,7 @@ fn long() -> String {
          a `ssmprobe sweep --grid`: temperature by iterations, state_dim, any other setting (`--with HEADS` trains others beside it). `ssmprobe eval --run RUN` \
          adds the data of `diagnostics` and `order` and, if the dataset has masks or annotations, of `regions` and of how well heads \
          find known objects. Its flags add the rest: --ablations `scramble`, --keep-last `last`, --stability `stability`, --causal \
-         `causal`, --anchors the anchors of `main`.\n\n{}\n\nExit codes: 0 done, 1 failed, 2 wrong usage.",
+         `causal`, --baselines those of `main`.\n\n{}\n\nExit codes: 0 done, 1 failed, 2 wrong usage.",
         html::LONG
     )
 }
