@@ -15,7 +15,7 @@ use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::reporter::TerminalReporter;
 use crate::app::terminal::stdout;
-use crate::model::data::{Check, Dataset, Split, describe};
+use crate::model::data::{self, Check, Dataset, Split, describe};
 use crate::model::io::columns::{self, Column, Values};
 
 /// The most pairs of equal images that are printed; JSON has all.
@@ -23,6 +23,7 @@ const MAX_PAIRS: usize = 20;
 
 /// Describe a dataset: layout, images per class and split, unreadable files, duplicates.
 #[derive(Args)]
+#[command(after_long_help = format!("Layouts, {}", data::listed()))]
 pub struct DatasetVerb {
     /// Folder of the dataset, or a table of paths and labels (CSV, TSV).
     #[arg(value_name = "DIR|TABLE")]
@@ -119,4 +120,19 @@ fn images(dataset: &Dataset) -> [Column; 3] {
         column("class", &|at| dataset.classes[dataset.samples[at].class].clone()),
         column("split", &|at| dataset.samples[at].split.name().to_owned()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::app::cli::command;
+    use crate::model::data::LAYOUTS;
+
+    #[test]
+    fn its_help_lists_every_layout() {
+        let command = command();
+        let help = command.find_subcommand("dataset").and_then(|verb| verb.get_after_long_help());
+        let help = help.expect("a list").to_string();
+        let missing = LAYOUTS.iter().find(|layout| !help.contains(layout.what));
+        assert!(missing.is_none(), "{help}");
+    }
 }

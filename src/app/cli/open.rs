@@ -29,15 +29,15 @@ use crate::model::io::temporary;
 #[command(group = ArgGroup::new("place").multiple(true))]
 pub struct Open {
     /// Workspace file, backbone folders, probe files (also hf:ORGANISATION/NAME/FILE from the Hub), run folders,
-    /// images, image folders; or all of them on another machine, over ssh: `ssh://[USER@]HOST[:PORT]/PATH` (`/~/PATH` in
-    /// the home folder there)
+    /// images, folders of images, datasets; or all of them on another machine, over ssh: `ssh://[USER@]HOST[:PORT]/PATH`
+    /// (`/~/PATH` in the home folder there)
     // A path may name a machine, as --on does, and so be what --remote-program needs.
     #[arg(value_name = "PATH", group = "place")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     on: OnFlags,
     /// Backbone: a folder, or an id on the Hugging Face Hub
-    #[arg(long, value_name = "DIR or ID")]
+    #[arg(long, value_name = "DIR|HUB_ID")]
     backbone: Option<String>,
     /// Labelled dataset: a folder, or a table of paths and labels
     #[arg(long, value_name = "DIR|TABLE")]

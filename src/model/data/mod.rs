@@ -261,9 +261,7 @@ pub enum DataError {
     #[error("{path}: {why}")]
     Absent { path: PathBuf, why: &'static str },
     #[error(
-        "{path} is not a dataset of a known layout ({found}); expected one of these, with {FORMAT_NAMES} images:\n{known}",
-        found = walk::contents(path),
-        known = LAYOUTS.iter().map(|layout| format!("  {}: {}", layout.id, layout.what)).collect::<Vec<_>>().join("\n")
+        "{path} is not a dataset of a known layout ({found}); expected one of these, {}", listed(), found = walk::contents(path)
     )]
     Layout { path: PathBuf },
     #[error("{file}, line {line}: found {found:?}, expected {expected}")]
@@ -315,6 +313,12 @@ pub const LAYOUTS: &[Layout] = &[
     folder::SPLIT_HERE,
 ];
 
+/// The layouts, one a line below the formats of images: for an error, and for help.
+pub fn listed() -> String {
+    let lines = LAYOUTS.iter().map(|layout| format!("\n  {}: {}", layout.id, layout.what));
+    format!("with {FORMAT_NAMES} images:{}", lines.collect::<String>())
+}
+
 /// A folder with more subfolders than this is not searched for a nested dataset.
 const MAX_NESTING: usize = 16;
 
@@ -355,10 +359,8 @@ pub fn open_watched(path: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataE
         dataset.samples.sort_by(|a, b| a.source.cmp(&b.source));
         if dataset.samples.is_empty() {
             let notes = dataset.notes.join("; ");
-            return Err(DataError::file(
-                root,
-                format!("contains no labelled images ({}) {notes}", layout.what),
-            ));
+            let why = format!("contains no labelled images ({}) {notes}", layout.what);
+            return Err(DataError::file(root, why));
         }
         if !layout.official {
             dataset.hold_out();

@@ -23,7 +23,7 @@ pub struct ExtractFlags {
     /// Backbone: a folder, or an id on the Hugging Face Hub (`ORGANISATION/NAME[@REVISION]`).
     #[arg(long, value_name = "DIR|HUB_ID")]
     pub backbone: String,
-    /// Dataset: a folder, or a table of paths and labels.
+    /// Dataset: a folder, or a table of paths and labels; `ssmprobe dataset --help` lists the layouts.
     #[arg(long, value_name = "DIR|TABLE")]
     pub data: PathBuf,
     /// How tokens are extracted and cached.

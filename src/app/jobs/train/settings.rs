@@ -31,7 +31,7 @@ pub struct TrainSettings {
     /// Backbone: a folder, or an id on the Hugging Face Hub (`ORGANISATION/NAME[@REVISION]`).
     #[arg(long, value_name = "DIR|HUB_ID", required_unless_present = "resume")]
     pub backbone: String,
-    /// Dataset: a folder, or a table of paths and labels.
+    /// Dataset: a folder, or a table of paths and labels; `ssmprobe dataset --help` lists the layouts.
     #[arg(long, value_name = "DIR|TABLE", required_unless_present = "resume")]
     pub data: Option<PathBuf>,
     /// Ids of the heads, as they are filled in.
