@@ -237,6 +237,9 @@ fn the_help_menu_says_what_it_is_what_numbers_mean_and_which_keys_there_are() {
     window.click("Find in definitions");
     window.type_text("hilbert spiral");
     assert!(window.has("space-filling curve") && !window.has("Symbols: N patch tokens"));
+    window.press(Modifiers::COMMAND, Key::A);
+    window.type_text("fingerprint");
+    assert!(window.has("{\"format\": 1") && !window.has("json {"), "the block of JSON stands as it is");
 }
 
 #[test]

@@ -135,13 +135,16 @@ fn paragraphs<'a>(page: &'a str, text: &str) -> Vec<&'a str> {
     found
 }
 
-/// Draws a paragraph of Markdown: a heading, a table, or wrapped plain text.
+/// Draws a paragraph of Markdown: a heading, a table, a block of JSON, or wrapped plain text.
 fn paragraph(ui: &mut Ui, text: &str) {
     ui.add_space(4.0);
     if let Some(title) = text.strip_prefix('#') {
         ui.label(RichText::new(title.trim_start_matches('#').trim()).heading());
     } else if text.starts_with('|') {
         table(ui, text);
+    } else if let Some(code) = text.strip_prefix("```json") {
+        let code = RichText::new(code.trim_matches(['\n', '`'])).monospace();
+        ui.add(egui::Label::new(code).wrap().selectable(true));
     } else {
         for item in items(text) {
             ui.add(egui::Label::new(plain(&item)).wrap().selectable(true));
