@@ -47,7 +47,7 @@ fn alone_and_without_a_display_it_writes_the_demos_results() {
     // A window that is asked for by name and cannot be opened stays an error.
     let mut named = program();
     named.args(["open", "--demo"]).env_remove("DISPLAY").env("WAYLAND_DISPLAY", "");
-    assert_ends(&mut named, 1, &["no display to open the window on"]);
+    assert_ends(&mut named, 1, &["no display to open the window on", "ssmprobe open ssh://"]);
 }
 
 #[test]

@@ -755,3 +755,14 @@ fn a_training_on_one_class_is_warned_of() {
         "{stderr}"
     );
 }
+
+#[test]
+fn a_training_says_what_to_do_with_its_run_and_a_part_of_one_does_not() {
+    let desk = Desk::new(24, 12);
+    for (out, part, says) in [("whole", &[][..], true), ("parts", &["--part", "1/2"], false)] {
+        let (_, stderr) = succeeds(&mut desk.train(out, 1, part));
+        assert!(stderr.contains("the run is in "), "{stderr}");
+        let next = ["`ssmprobe report ", "`ssmprobe open "].map(|next| stderr.contains(next));
+        assert_eq!(next, [says; 2], "{stderr}");
+    }
+}

@@ -29,8 +29,8 @@ pub fn open<A: eframe::App + 'static>(
     // winit's own error would name only libraries that failed to load.
     if !has_display() {
         bail!(
-            "no display to open the window on (neither DISPLAY nor WAYLAND_DISPLAY is set); `ssmprobe \
-             inspect` explains images without one, and `xvfb-run ssmprobe` opens the window on a virtual one"
+            "no display to open the window on (neither DISPLAY nor WAYLAND_DISPLAY is set); `ssmprobe inspect` explains images \
+             without one, and on a machine that has one `ssmprobe open ssh://HOST/PATH` opens what is here"
         );
     }
     let viewport = egui::ViewportBuilder::default()

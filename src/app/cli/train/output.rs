@@ -127,7 +127,15 @@ impl TrainArgs {
             }
         }
         match finished {
-            true if trained => say!("the run is in {out}"),
+            true if trained => {
+                // The run of a task is a part of one, and that of a detached training may be on another machine.
+                let is_whole = self.part.is_none() && self.owner_file.is_none();
+                let run = shell_path(run.folder());
+                let next = format!(
+                    "; `ssmprobe report {run}` makes its tables, `ssmprobe open {run}` shows its probes"
+                );
+                say!("the run is in {out}{}", if is_whole { &next } else { "" });
+            }
             true => {
                 say!(
                     "the run in {out} was already finished: nothing was trained; pass more --seeds to add to it"
