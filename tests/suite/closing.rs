@@ -209,6 +209,25 @@ fn the_first_layout_waits_for_its_room_and_keeps_the_chosen_tabs() {
 }
 
 #[test]
+fn findings_and_jobs_are_shown_after_a_restart_as_before() {
+    let (mut window, mut next) = (Window::ready(), Window::ready());
+    let session = |window: &Window| window.harness.state().window.session(window.state());
+    let [closed, open] = [false, true].map(|open| {
+        if open {
+            ["findings", "jobs"].into_iter().for_each(|panel| window.show(panel));
+        }
+        session(&window)
+    });
+    let mut earlier = closed.clone(); // of a version that has not stored them
+    earlier.layout.as_object_mut().expect("a layout").remove("outside").expect("it is stored");
+    for (kept, shown) in [(&open, true), (&earlier, true), (&closed, false), (&earlier, false)] {
+        next.harness.state_mut().window.resume(kept);
+        next.harness.run();
+        assert_eq!([next.has("Nothing is kept yet"), next.has("Copy log")], [shown; 2]);
+    }
+}
+
+#[test]
 fn the_first_layout_follows_the_room_until_a_person_has_one_of_their_own() {
     let mut window = Window::ready();
     assert_eq!(groups(&window), 2, "two rows of panes at 1440 x 900");

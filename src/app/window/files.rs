@@ -131,7 +131,7 @@ impl MainWindow {
         let is_whole = chosen.extension().is_some();
         let path = if is_whole { chosen } else { chosen.with_extension(WORKSPACE_EXTENSION) };
         self.named.writes = Some(path.clone());
-        let (workspace, essence) = (state.workspace(self.layout.stored()), Box::new(state.essence()));
+        let (workspace, essence) = (state.workspace(self.stored_layout()), Box::new(state.essence()));
         let (earlier, fingerprint) = (self.saving.take(), self.named.fingerprint.clone());
         let then = then.map(|to| {
             self.going_on = Cancel::default();

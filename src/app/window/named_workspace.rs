@@ -3,9 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::{Value, json};
+
 use super::MainWindow;
 use crate::app::state::State;
 use crate::app::state::workspace::Workspace;
+
+/// The field of a stored layout for the panels outside the panes, by id: whether they are shown.
+const OUTSIDE: &str = "outside";
 
 /// A workspace file and its SHA-256, if known; shared with the threads that write.
 type Fingerprint = Mutex<Option<(PathBuf, String)>>;
@@ -96,13 +101,24 @@ impl MainWindow {
         let known =
             known(&self.named.fingerprint).clone().filter(|(path, _)| Some(path) == saved_as.as_ref());
         let saved_fingerprint = known.map(|(_, sha256)| sha256);
-        Workspace { saved_as, unsaved, saved_fingerprint, ..state.workspace(self.layout.stored()) }
+        Workspace { saved_as, unsaved, saved_fingerprint, ..state.workspace(self.stored_layout()) }
+    }
+
+    /// The layout as a workspace stores it, with the panels outside the panes that are shown.
+    pub(super) fn stored_layout(&self) -> Value {
+        let mut stored = self.layout.stored();
+        stored[OUTSIDE] = json!({"findings": self.findings, "jobs": self.jobs});
+        stored
     }
 
     /// Takes over the layout and the file name of a session or workspace; the state takes over the rest.
     pub fn resume(&mut self, session: &Workspace) {
         self.stop_loading();
         self.layout.set_value(&session.layout);
+        // An earlier version has not stored them: they stay as they are.
+        let is_shown = |panel: &str| session.layout[OUTSIDE][panel].as_bool();
+        self.findings = is_shown("findings").unwrap_or(self.findings);
+        self.jobs = is_shown("jobs").unwrap_or(self.jobs);
         self.named = match &session.saved_as {
             Some(path) if session.unsaved => {
                 NamedWorkspace { path: Some(path.clone()), ..Default::default() }
