@@ -556,6 +556,24 @@ fn a_token_that_is_pointed_at_is_lit_in_every_figure() {
 }
 
 #[test]
+fn a_key_pins_the_shown_column_and_another_the_token_of_the_step() {
+    let mut window = Window::ready();
+    let shown = window.state().focus();
+    assert!(shown.is_some());
+    for pinned in [shown, None] {
+        window.press(Modifiers::NONE, Key::P);
+        assert_eq!(window.state().selection.reference, pinned);
+    }
+    window.press(Modifiers::NONE, Key::T);
+    assert!(!window.has("Unpin the token"), "at the end there is no step");
+    window.press(Modifiers::NONE, Key::Period);
+    for pinned in [true, false] {
+        window.press(Modifiers::NONE, Key::T);
+        assert_eq!(window.has("Unpin the token"), pinned);
+    }
+}
+
+#[test]
 fn what_is_pointed_at_is_read_out_and_a_click_holds_it() {
     let mut window = Window::ready();
     let figure = window.place("Picture and token weights");

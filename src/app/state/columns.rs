@@ -11,6 +11,7 @@ use crate::app::jobs::{ClassChoice, ColumnId, ImageId, ProbeId, Request};
 use crate::app::user_error::UserError;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
+use crate::viz::draw::playhead;
 use crate::viz::{FIGURES, Options};
 
 /// One image through one probe.
@@ -136,6 +137,12 @@ impl State {
         let traces = self.columns.values().filter_map(|column| column.shown.trace());
         let ordered = traces.filter(|trace| !matches!(trace.routing, Routing::None));
         ordered.map(|trace| trace.grid.len()).max().unwrap_or(0)
+    }
+
+    /// The token that the focused column reads at the shown step, if it reads in one order.
+    pub fn token_of_step(&self) -> Option<usize> {
+        let trace = self.columns.get(&self.focus()?)?.shown.trace()?;
+        playhead::at(trace, self.views.step()?)?.token
     }
 
     pub(super) fn add_column(

@@ -85,6 +85,10 @@ impl MainWindow {
                 let now = state.finding_now(self.layout.value(), self.pinned.token);
                 self.dialogs.share = Some(ShareDialog::new(now, state));
             }
+            Prompt::PinStep => {
+                state.token_of_step().into_iter().for_each(|token| self.pinned.click(token));
+                ctx.request_repaint();
+            }
             Prompt::HubId => self.dialogs.hub = Some(String::new()),
             Prompt::Connect => self.dialogs.connect = Some(ConnectDialog::new(state)),
             Prompt::Arrange => self.layout.reset(),

@@ -106,8 +106,10 @@ actions! {
         .when("No reading with an order is shown", |state| state.steps() > 0).also("playhead scan"),
     PreviousStep: View.gives("Previous step of the reading", "The token that was read before",
         |state| step_reading(state, -1)).key(plain("Comma"))
-        .when("No reading with an order is shown", |state| state.steps() > 0).also("playhead scan")
-        .line_below(),
+        .when("No reading with an order is shown", |state| state.steps() > 0).also("playhead scan"),
+    PinStep: View.asks("Pin or unpin the token of this step", "Framed in every figure until Escape; its numbers stand in the status bar",
+        Prompt::PinStep).key(plain("T"))
+        .when("The shown probe is at no step of a single order", |state| state.token_of_step().is_some()).line_below(),
     EditOrder: View.gives("Edit order by hand", "Every sweep reads the patches in your own order: brushed, dragged or drawn in the Reading order pane",
         |state| state.edit_order().unwrap_or(Command::Compare(Vec::new())))
         .when("No reading with an order is shown", can_edit_order).also("drag brush scan path permutation"),
@@ -133,6 +135,9 @@ actions! {
     PredictedClass: View.gives("Evidence for the predicted class", "Each probe for its own prediction",
         |_| Command::SetClass(ClassChoice::Predicted)).key(ctrl("E"))
         .when("It is chosen already", |state| state.selection.class != ClassChoice::Predicted).line_below(),
+    PinShown: View.gives("Pin or unpin the shown column", "The others show how far they are from it",
+        |state| Command::Pin(state.focus().filter(|id| state.selection.reference != Some(*id)))).key(plain("P"))
+        .when("The shown column is not in Compare", |state| state.focus().is_some_and(|id| state.columns[&id].compared)),
     Unpin: View.gives("Unpin", "Stop comparing with a column", |_| Command::Pin(None)).key(ctrl("U"))
         .when("No column is pinned", |state| state.selection.reference.is_some()),
     CompareShown: View.gives("Add the shown probe to Compare", "Beside the others, on shared scales",

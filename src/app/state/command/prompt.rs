@@ -13,6 +13,8 @@ pub enum Prompt {
     HubId,
     Connect,
     Palette,
+    /// Pin the token that the shown step reads, or unpin it.
+    PinStep,
     /// Reset the layout of the panes.
     Arrange,
     /// Let the window fill the screen without borders, or no longer.
