@@ -89,22 +89,31 @@ impl Keys {
         if self.are_shared() { 0.0 } else { frame::title_height(theme) }
     }
 
-    /// [`frame::title`], here, or in its short form over the cell of the row.
+    /// [`frame::title`], here, in its short form where it is wider than `room`, or in that over the cell of the row.
     pub fn title(self, scene: &mut Scene, theme: &Theme, (text, short): (&str, &str), room: f32) {
         if self.are_shared() {
             short.clone_into(&mut scene.handed.caption);
         } else {
-            frame::title(scene, theme, [0.0, 0.0], text, room);
+            let fits = font::width(text, theme.label) <= room;
+            frame::title(scene, theme, [0.0, 0.0], if fits { text } else { short }, room);
         }
     }
 
-    /// A line under the picture, on the baseline `at`, here or under the cell of the row.
+    /// The lines of a note under a picture at this width; the row breaks it itself.
+    pub fn foot_lines(self, theme: &Theme, text: &str, width: f32) -> Vec<String> {
+        if self.are_shared() { Vec::new() } else { font::break_lines(text, theme.tick, width) }
+    }
+
+    /// A note under the picture, the first line on the baseline `at`, here or under the cell of the row.
     pub fn foot(self, scene: &mut Scene, theme: &Theme, at: Point, text: String) {
         if self.are_shared() {
             // Non-breaking spaces: the row breaks this at commas, not between a name and its number.
             scene.handed.foot = text.replace(' ', "\u{a0}").replace(",\u{a0}", ", ");
         } else {
-            scene.text(at, text, theme.tick, theme.muted, Anchor::Start);
+            for (line, words) in self.foot_lines(theme, &text, scene.width).into_iter().enumerate() {
+                let base = at[1] + line as f32 * frame::title_height(theme);
+                scene.text([at[0], base], words, theme.tick, theme.muted, Anchor::Start);
+            }
         }
     }
 }

@@ -118,7 +118,7 @@ fn difference_scene(trace: &Trace, options: &Options, theme: &Theme, size: Size)
     Ok(scene)
 }
 
-/// The title of a panel in a cell of a row, without the part that the row's legend says.
+/// The title of a panel in little room, without the part that the legend of a row says.
 fn short_title<'a>(trace: &Trace, title: &'a str) -> &'a str {
     match trace.routing {
         Routing::Plan(_) => title.split(';').next().unwrap_or(title),
@@ -209,7 +209,7 @@ impl Figure for ScanPath {
                 None => own,
             };
             match orders.len() {
-                1 => keys.title(&mut scene, theme, (&title, short_title(trace, &title)), rect.w),
+                1 => keys.title(&mut scene, theme, (&title, short_title(trace, &title)), size.width),
                 _ => _ = frame::title(&mut scene, theme, [x, y], &title, rect.w),
             }
             let sweep = Sweep { theme, options, trace, rect, order };

@@ -3,9 +3,7 @@
 
 use crate::model::trace::{Attributed, Attribution, Found, Trace};
 use crate::viz::difference::{self, around_zero, label, value};
-use crate::viz::draw::{
-    Axis, Box2, Keys, Scale, Scene, Table, Theme, extent, frame::title_height, number, outlines, picture,
-};
+use crate::viz::draw::{Axis, Box2, Keys, Scale, Scene, Table, Theme, extent, number, outlines, picture};
 use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
 
 /// The map of an attribution method, or of exact evidence.
@@ -63,7 +61,21 @@ impl TokenMap {
         trace.minus.is_some() || self.0 != Some(Attribution::Rollout) || lo < 0.0
     }
 
-    /// The line under the picture: the sum of the values, and what it should be.
+    /// Height of the figure with a picture of this width in a scene `width` points wide, in points.
+    fn figure_height(&self, trace: &Trace, picture: f32, width: f32, keys: Keys) -> f32 {
+        let theme = Theme::light();
+        let lines = keys.title_room(&theme) + self.foot_height(trace, &theme, width, keys);
+        picture * picture::aspect(trace) + lines
+    }
+
+    /// Height of the lines under the picture, in points.
+    fn foot_height(&self, trace: &Trace, theme: &Theme, width: f32, keys: Keys) -> f32 {
+        let foot = self.mapped(trace).map_or_else(|_| String::new(), |mapped| self.foot(trace, mapped));
+        let lines = keys.foot_lines(theme, &foot, width).len();
+        if keys.are_shared() { 0.0 } else { lines.max(1) as f32 * keys.title_room(theme) + 1.0 }
+    }
+
+    /// What stands under the picture: the sum of the values, and what it should be.
     fn foot(&self, trace: &Trace, (method, values): Mapped<'_>) -> String {
         let sum = values.iter().map(|&v| f64::from(v)).sum::<f64>();
         let part = |name: &str, v: f64| format!("{} {}", label(trace, name), value(trace, v));
@@ -93,12 +105,6 @@ const PAGE_PT: f32 = 240.0;
 fn picture_width(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> f32 {
     let room = width - keys.bar_room(theme, bar);
     if keys.are_shared() { room.min(MAX_SIDE_PT) } else { room }
-}
-
-/// Height of the figure with a picture of this width, in points.
-fn figure_height(trace: &Trace, width: f32, keys: Keys) -> f32 {
-    let lines = if keys.are_shared() { 0.0 } else { 2.0 * title_height(&Theme::light()) + 1.0 };
-    width * picture::aspect(trace) + lines
 }
 
 impl Figure for TokenMap {
@@ -154,12 +160,14 @@ impl Figure for TokenMap {
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
         let bar = self.bar_axis(trace, options);
-        figure_height(trace, picture_width(&theme, width, &bar, options.keys).min(PAGE_PT), options.keys)
+        let picture = picture_width(&theme, width, &bar, options.keys).min(PAGE_PT);
+        self.figure_height(trace, picture, width, options.keys)
     }
 
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let bar = self.bar_axis(trace, options);
-        figure_height(trace, picture_width(&Theme::light(), width, &bar, options.keys), options.keys)
+        let picture = picture_width(&Theme::light(), width, &bar, options.keys);
+        self.figure_height(trace, picture, width, options.keys)
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -177,7 +185,7 @@ impl Figure for TokenMap {
         let keys = options.keys;
         let line = keys.title_room(theme);
         let axis = keys.bar_axis(theme, self.bar_axis(trace, options), size.height);
-        let foot = if keys.are_shared() { 0.0 } else { line + 1.0 };
+        let foot = self.foot_height(trace, theme, size.width, keys);
         let width = picture_width(theme, size.width, &axis, keys);
         let room = Box2::new(0.0, line, width, size.height - line - foot);
         let rect = room.largest(1.0, picture::aspect(trace));

@@ -4,11 +4,12 @@ use ssmprobe::viz::draw::font;
 use ssmprobe::viz::draw::scene::{Anchor, Box2, Scene};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::compare::Comparison;
+use ssmprobe::viz::figures::dataset::Choice;
 use ssmprobe::viz::figures::plot::Plot as _;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, Size, draw_column, find};
 
 use super::marks::{Marks, Word};
-use super::{golden, small};
+use super::{golden, many, small};
 use crate::traces;
 
 /// The box of a word, from its baseline to the height of its capitals.
@@ -48,6 +49,9 @@ fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
     let order_test =
         draw_column(find("order_test").expect("a figure"), &soft, &Options::default(), theme, COLUMN);
     all.push(("soft order test".to_owned(), order_test.expect("something to see")));
+    let maps = many::plot("routing_maps", 200, Choice::default()).draw_column(theme, COLUMN);
+    all.push(("maps of 200 classes".to_owned(), maps.expect("something to see")));
+    all.push(("evidence that there is none of".to_owned(), without_evidence(theme)));
     all.push(("two rates".to_owned(), low.draw_column(theme, COLUMN).expect("something to see")));
     let mut far = small::settings();
     far.lines.iter_mut().for_each(|line| line.points[2].value = 1000.0);
@@ -75,6 +79,42 @@ fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
         }
     }
     all
+}
+
+/// The reason why there is no exact evidence, longer than a column is wide.
+const NO_EVIDENCE: &str =
+    "V-JEPA's probe ends in a network that is not linear in the tokens: no exact evidence exists";
+
+/// What stands in place of evidence that there is none of, with the reason.
+fn without_evidence(theme: &Theme) -> Scene {
+    let mut trace = small::planned();
+    (trace.evidence.token, trace.evidence.why_none) = (None, Some(NO_EVIDENCE.to_owned()));
+    let figure = find("token_map").expect("a figure");
+    draw_column(figure, &trace, &Options::default(), theme, COLUMN).expect("something to see")
+}
+
+#[test]
+fn what_is_wider_than_its_room_is_said_in_fewer_words_or_more_lines() {
+    let theme = Theme::light();
+    let said = |scene: &Scene| -> String {
+        let words = Marks::of(scene, &theme).words().into_iter().filter(|word| !word.upwards);
+        words.map(|word| word.text).collect::<Vec<_>>().join(" ")
+    };
+    let path = find("scan_path").expect("a figure");
+    // The pictures are narrower than the heading: in the first case the pane is not.
+    for (width, heading) in [(220.0, "By mean position; line: the last 10 % "), (100.0, "By mean position ")]
+    {
+        let size = Size { width, height: 78.0 };
+        let scene = path.scene(&traces::sinkhorn_trace(), &Options::default(), &theme, size);
+        let said = said(&scene.expect("something to see"));
+        assert!(said.starts_with(heading), "{width}: {said}");
+    }
+    let maps = many::plot("routing_maps", 200, Choice::default()).draw_column(&theme, COLUMN);
+    let note = "furthest from all. Chance: 0.413 to 0.587 (5 to 95 %, mean of 30 random orders)";
+    assert!(said(&maps.expect("something to see")).contains(note));
+    let confusion = many::plot("confusion", 200, Choice::default()).draw_column(&theme, COLUMN);
+    assert!(said(&confusion.expect("something to see")).contains("; 40 of 200 classes, most errors"));
+    assert!(said(&without_evidence(&theme)).ends_with(NO_EVIDENCE));
 }
 
 #[test]

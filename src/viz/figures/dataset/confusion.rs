@@ -212,7 +212,9 @@ impl Overview for ConfusionMatrix {
         let (rows, columns, names) = (cells.rows, cells.columns, &evaluation.asked.classes);
         let (area, is_named) = layout(&cells, names, theme, size);
         let accuracy = title(evaluation, &cells.picked);
-        frame::title(&mut scene, theme, [area.x, 0.0], &accuracy, size.width - area.x);
+        // Where it is long it begins left of the matrix.
+        let left = area.x.min((size.width - font::width(&accuracy, theme.label) - 0.1).max(0.0));
+        frame::title(&mut scene, theme, [left, 0.0], &accuracy, size.width - left);
         let counts = cells.counts(&confusion);
         let shares = cells.shares(&counts);
         let raster = Raster::new(columns, rows, shares.iter().map(|&share| shade(theme, share)));

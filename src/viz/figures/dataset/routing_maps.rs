@@ -87,10 +87,17 @@ fn room(view: View<'_>, maps: &ClassMaps, width: f32) -> (f32, usize) {
     (width - legend::bar_room(&Theme::light(), &bar) - 2.0, drawn.len() + 1)
 }
 
-/// Height of `rows` rows of maps, with names above them and a note below.
-fn height_of_rows(view: View<'_>, rows: usize, side: f32) -> f32 {
+/// Height of `rows` rows of maps, with names above them and the note below, in a picture of this `width`.
+fn height_of_rows(view: View<'_>, maps: &ClassMaps, (rows, side): (usize, f32), width: f32) -> f32 {
     let theme = Theme::light();
-    rows as f32 * (side * aspect(view.evaluation) + theme.tick + 3.0 + GAP_PT) + theme.tick + 4.0
+    let lines = note(view, maps, &classes(view, maps), &theme, width).len();
+    let more = lines.saturating_sub(1) as f32 * line(&theme);
+    rows as f32 * (side * aspect(view.evaluation) + theme.tick + 3.0 + GAP_PT) + theme.tick + 4.0 + more
+}
+
+/// Height of a line of text, in points.
+fn line(theme: &Theme) -> f32 {
+    theme.tick + 3.0
 }
 
 /// Height of a map over its width.
@@ -125,14 +132,14 @@ impl Overview for RoutingMaps {
         let (room, count) = room(view, maps, width);
         let columns = columns(room, DEFAULT_MAP_PT, count);
         let side = ((room + GAP_PT) / columns as f32 - GAP_PT).min(MAX_MAP_PT);
-        height_of_rows(view, count.div_ceil(columns), side)
+        height_of_rows(view, maps, (count.div_ceil(columns), side), width)
     }
 
     fn legible(&self, view: View<'_>, width: f32) -> Size {
         let Ok(maps) = maps(view) else { return Size::default() };
         let (room, count) = room(view, maps, width);
         let rows = count.div_ceil(columns(room, MIN_MAP_PT, count));
-        Size { width: 0.0, height: height_of_rows(view, rows, MIN_MAP_PT) }
+        Size { width: 0.0, height: height_of_rows(view, maps, (rows, MIN_MAP_PT), width) }
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -149,9 +156,10 @@ impl Overview for RoutingMaps {
         let axis = bar(maps, drawn, view.choice.maps).within(theme, size.height);
         let signed = axis.scale.lo < 0.0;
         let color = |t: f32| view.choice.map.on_scale(theme, signed, t);
-        let foot = theme.tick + 3.0;
+        let note = note(view, maps, &picked, theme, size.width);
+        let foot = note.len().max(1) as f32 * line(theme);
         let room = size.width - legend::bar_room(theme, &axis) - 2.0;
-        let head = theme.tick + 3.0;
+        let head = line(theme);
         let (columns, side) = tiles(drawn.len() + 1, room, size.height - foot, head, aspect(evaluation));
         let rows = (drawn.len() + 1).div_ceil(columns);
         let (all, _) = maps.all();
@@ -174,8 +182,10 @@ impl Overview for RoutingMaps {
         let right = (columns.min(drawn.len() + 1)) as f32 * (side + GAP_PT) - GAP_PT;
         legend::color_bar(&mut scene, theme, Box2::new(0.0, head, right, bar_height), &axis, color);
         let base = rows as f32 * (side * aspect(evaluation) + head + GAP_PT) + theme.tick * font::CAP;
-        let note = font::fit(&note(view, maps, &picked), theme.tick, size.width);
-        scene.text([0.0, base], note, theme.tick, theme.muted, Anchor::Start);
+        for (at, words) in note.into_iter().enumerate() {
+            let base = base + at as f32 * head;
+            scene.text([0.0, base], words, theme.tick, theme.muted, Anchor::Start);
+        }
         Ok(scene)
     }
 
@@ -200,8 +210,9 @@ impl Overview for RoutingMaps {
     }
 }
 
-/// The note below the maps: which classes are drawn if not all, and the range of mean positions under random orders.
-fn note(view: View<'_>, maps: &ClassMaps, picked: &Picked) -> String {
+/// The note below the maps, in lines of at most `width` points: which classes are drawn if not all, and the range of mean positions
+/// under random orders.
+fn note(view: View<'_>, maps: &ClassMaps, picked: &Picked, theme: &Theme, width: f32) -> Vec<String> {
     let picked_note = picked.note("furthest from all").unwrap_or_default();
     let fewest = picked.classes.iter().map(|class| maps.counts[*class]).min().unwrap_or(1).max(1);
     let chance = match view.choice.maps {
@@ -214,5 +225,6 @@ fn note(view: View<'_>, maps: &ClassMaps, picked: &Picked) -> String {
         }
         MapOf::Weights => String::new(),
     };
-    [picked_note, chance].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ")
+    let parts = [picked_note, chance].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+    font::break_lines(&parts.join(". "), theme.tick, width)
 }
