@@ -302,6 +302,12 @@ fn a_page_too_narrow_for_its_columns_offers_rows_and_a_wider_page() {
     assert!(!window.has("columns side by side need"), "rows fit");
     window.click("Page");
     assert!(window.has("more than a page (247 mm)"), "two rows of wide columns do not fit below each other");
+    // Of a width that is being typed, nothing follows yet.
+    window.replace_text(Role::SpinButton, "Width", 4);
+    assert!(!window.has("columns side by side need"));
+    window.type_text("0");
+    window.press(Modifiers::NONE, Key::Enter);
+    assert!(window.has("columns side by side need") && window.has("on 40 mm"));
 }
 
 #[test]

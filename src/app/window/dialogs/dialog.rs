@@ -203,9 +203,10 @@ pub fn row<T>(ui: &mut Ui, add: impl FnOnce(&mut Ui) -> T) -> T {
     ui.horizontal(add).inner
 }
 
-/// A number: Enter in it accepts what was typed, and does no more.
+/// A number: what is typed counts once it is whole, as its beginning may lie outside the range. Enter in it accepts what was typed,
+/// and does no more.
 pub fn number(ui: &mut Ui, value: DragValue<'_>) -> Response {
-    let response = ui.add(value);
+    let response = ui.add(value.update_while_editing(false));
     if response.lost_focus() {
         ui.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Enter));
     }
