@@ -91,6 +91,12 @@ impl Axis {
         self.texts().into_iter().map(reach).fold(0.0, f32::max)
     }
 
+    /// Least distance of two of its numbers, as a fraction of its length.
+    fn least_gap(&self) -> f32 {
+        let places: Vec<f32> = self.texts().iter().map(|(v, _)| self.scale.at(*v)).collect();
+        places.windows(2).map(|two| (two[1] - two[0]).abs()).fold(f32::INFINITY, f32::min)
+    }
+
     /// Width of the widest tick label, in points.
     pub fn widest(&self, theme: &Theme) -> f32 {
         font::widest(self.texts().into_iter().map(|(_, text)| text), theme.tick)
@@ -126,12 +132,17 @@ impl Frame {
         }
         let bottom = ticks_room(&x, theme.tick * 0.8) + name_room(&x) + if x.ticks == 0 { 0.0 } else { 1.0 };
         let top = if y.ticks == 0 { 0.0 } else { theme.tick * 0.4 };
+        let high = outer.h - bottom - top;
         if y.ticks > 0 {
-            y.ticks = y.ticks.min(((outer.h - bottom - top) / MIN_TICK_RISE_PT) as usize).max(2);
+            y.ticks = y.ticks.min((high / MIN_TICK_RISE_PT) as usize).max(2);
+        }
+        // A logarithmic axis may have more numbers than asked for, and a very low one has room for a single number.
+        while y.ticks > 1 && y.least_gap() * high < theme.tick * font::CAP + 1.0 {
+            y.ticks -= 1;
         }
         let left = if shared { 0.0 } else { name_room(&y) + ticks_room(&y, y.widest(theme)) };
         let right = x.overhang(theme, outer.w - left).max(1.0);
-        let area = Box2::new(outer.x + left, outer.y + top, outer.w - left - right, outer.h - bottom - top);
+        let area = Box2::new(outer.x + left, outer.y + top, outer.w - left - right, high);
         Self { area, x, y, keys }
     }
 
@@ -323,15 +334,19 @@ mod tests {
     #[test]
     fn numbers_of_a_low_axis_stand_apart() {
         let theme = Theme::light();
-        let axis = || Axis::new(Scale::linear(-1.1, 0.6), "", 4);
-        let drawn = |height: f32| {
+        let (linear, log) = (Scale::linear(-1.1, 0.6), Scale::log(0.06, 4.0, 6));
+        let drawn = |scale: Scale, height: f32| {
+            let axis = || Axis::new(scale, "", 4);
             let frame = Frame::fit(Box2::new(0.0, 0.0, 200.0, height), axis(), axis(), &theme);
             let places: Vec<f32> = frame.y.texts().iter().map(|(v, _)| frame.y(*v)).collect();
             (places.len(), places.windows(2).map(|two| two[0] - two[1]).fold(f32::INFINITY, f32::min))
         };
-        assert_eq!(drawn(100.0).0, 4, "where there is room");
-        let (count, apart) = drawn(32.0);
-        assert!(count > 1 && apart > theme.tick, "{count} numbers, {apart} points apart");
+        assert_eq!([linear, log].map(|scale| drawn(scale, 100.0).0), [4, 5], "where there is room");
+        for scale in [linear, log] {
+            let (count, apart) = drawn(scale, 32.0);
+            assert!(count > 1 && apart > theme.tick, "{count} numbers, {apart} points apart");
+            assert_eq!(drawn(scale, 22.0).0, 1, "no two fit");
+        }
     }
 
     #[test]

@@ -76,13 +76,13 @@ impl Scale {
         let inside = |v: &f64| *v >= self.lo * 0.999 && *v <= self.hi * 1.001;
         let decades = (first..=last).filter(|e| inside(&10f64.powi(*e))).count();
         let stride = decades.div_ceil(n).max(1);
-        let factors: &[f64] = if decades <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let factors: &[f64] = if decades <= 2 && n > 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let whole = (first..=last).rev().step_by(stride);
         let mut ticks: Vec<f64> =
             whole.flat_map(|e| factors.iter().map(move |f| f * 10f64.powi(e))).filter(inside).collect();
         ticks.sort_by(f64::total_cmp);
         // Between two neighbours of 1, 2, 5 and 10, the numbers are those of a linear scale.
-        if ticks.len() < 2 { Self { log: false, ..self }.ticks(n) } else { ticks }
+        if ticks.len() < n.min(2) { Self { log: false, ..self }.ticks(n) } else { ticks }
     }
 
     /// The numbers of `ticks` as text, with as many digits as it takes to tell each from its neighbours.
