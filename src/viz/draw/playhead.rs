@@ -14,10 +14,15 @@ const THIN_PT: f32 = 3.0;
 /// A box at least this many times as long as wide is a row or a column.
 const LONG: f32 = 2.0;
 
-/// The position read last after `step` tokens, and its token if all sweeps read in one order. `None` for step 0 and
-/// beyond the last token.
+/// The position read last after `step` tokens, or after all where `step` is beyond them, as it is one for several readings;
+/// `None` for step 0.
+pub fn position(trace: &Trace, step: usize) -> Option<usize> {
+    step.min(trace.grid.len()).checked_sub(1)
+}
+
+/// That position, and its token if all sweeps read in one order.
 pub fn at(trace: &Trace, step: usize) -> Option<Hover> {
-    let position = step.checked_sub(1).filter(|k| *k < trace.grid.len())?;
+    let position = position(trace, step)?;
     let token = order::single(trace).and_then(|order| order.get(position).copied());
     Some(Hover { token, position: Some(position), item: None })
 }

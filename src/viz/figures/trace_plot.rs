@@ -72,7 +72,7 @@ impl TracePlot {
         let Options { map, log, rows, opacity, grid, regions, step, limits, proxy_limits, keys: _ } =
             &self.options;
         let defaults = Options::default();
-        // The step may be another column's, with more tokens; one beyond the reading is refused.
+        // The step may be another column's, with more tokens: a figure shows the last one then, which the command names.
         let (marks, all) = (self.figures.iter().any(|figure| figure.properties().marks_step), self.steps());
         let step = step.filter(|step| marks && (*step == 0 || all > 0)).map(|step| step.min(all));
         words.extend((*map != defaults.map).then(|| format!("--map {}", map.id())));

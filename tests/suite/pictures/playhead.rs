@@ -37,9 +37,10 @@ fn the_token_read_last_is_marked_in_evidence_kernel_matrix_and_path() {
     let trace = small::planned();
     let order = small::sorted(small::mean_positions());
     for theme in looks() {
-        for step in [1, 5, N] {
+        // A step beyond the reading, as of one with more tokens, is its last.
+        for step in [1, 5, N, N + 3] {
             let options = Options { step: Some(step), rows: Rows::Raster, ..Options::default() };
-            let k = step - 1;
+            let k = step.min(N) - 1;
             let evidence = drawn("evidence", &trace, &options, &theme);
             let found = tips(&evidence, &theme);
             assert_eq!(found.len(), 2, "exact and by the proxy");
@@ -52,7 +53,7 @@ fn the_token_read_last_is_marked_in_evidence_kernel_matrix_and_path() {
             }
             let kernel = drawn("kernel", &trace, &options, &theme);
             let [tip] = tips(&kernel, &theme)[..] else { panic!("one pointer") };
-            assert!(near(tip[0], kernel.axes(0).x.at((N - step) as f64)), "what the end keeps of it");
+            assert!(near(tip[0], kernel.axes(0).x.at((N - 1 - k) as f64)), "what the end keeps of it");
             let matrix = drawn("assignment", &trace, &options, &theme);
             let area = matrix.rasters(N, N)[0].0;
             let [across, down] = [k, order[k]].map(|at| (at as f32 + 0.5) / N as f32);

@@ -185,7 +185,7 @@ impl Positions {
 
     /// The token read at the last of the first `step` steps.
     fn step(&mut self, trace: &Trace, step: usize) -> Option<Hover> {
-        let position = step.checked_sub(1)?;
+        let position = playhead::position(trace, step)?;
         Some(Hover { token: self.token(trace, position), position: Some(position), item: None })
     }
 
