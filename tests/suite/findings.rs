@@ -9,7 +9,7 @@ use eframe::egui::{Key, Modifiers, vec2};
 use egui_kittest::kittest::Queryable as _;
 use serde_json::json;
 use ssmprobe::app::jobs::{
-    Cancel, ClassChoice, Compute, Event, Explain, ExplainResult, JobId, Progress, Request,
+    Cancel, ClassChoice, Compute, Event, Explain, ExplainResult, ExplainSettings, JobId, Progress, Request,
 };
 use ssmprobe::app::report::findings;
 use ssmprobe::app::state::command::{Action, Command};
@@ -20,7 +20,7 @@ use ssmprobe::app::state::{Finding, FindingId, FindingView, Image, Severity, Sta
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::window::opener::Opener;
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::trace::{Prediction, Trace};
+use ssmprobe::model::trace::{Attribution, Prediction, Trace};
 use ssmprobe::viz::Options;
 use ssmprobe::viz::draw::colormap::Map;
 
@@ -271,6 +271,8 @@ fn sharing_asks_for_one_finding_after_the_other_beside_the_look() {
     answers(second, &look).into_iter().for_each(|event| drop(state.apply(event)));
     let (job, shared) = state.shared().map(|(job, shared)| (job, shared.clone())).expect("all of it");
     assert_eq!(shared.findings.iter().map(|one| one.traces.len()).collect::<Vec<_>>(), [4, 3]);
+    let [pinned] = &shared.findings[0].pinned[..] else { panic!("one class") };
+    assert!(Arc::ptr_eq(pinned, &shared.findings[0].traces[1]));
     let whole = serde_json::to_string(&shared.findings[0].traces).expect("JSON");
     assert!(!whole.contains("/home/ann"), "no folder of this machine");
     let images = shared.findings.iter().map(|one| one.traces[0].image.as_str());
@@ -285,6 +287,29 @@ fn sharing_asks_for_one_finding_after_the_other_beside_the_look() {
     state.end_share(job, Ok("f.html".into()));
     assert!(!state.is_sharing() && state.jobs.values().all(|job| job.progress.is_none()));
     assert!(state.toasts.last().is_some_and(|toast| toast.text == "Wrote f.html"));
+}
+
+#[test]
+fn attributions_are_computed_only_for_figures_that_are_shared() {
+    let [gradient, rollout] = [Attribution::Gradient, Attribution::Rollout];
+    for (kind, rows, computed) in [
+        (ShareKind::Figures, "gradient", vec![gradient]),
+        (ShareKind::Figures, "token_map", vec![gradient, rollout]), // they stand in for evidence
+        (ShareKind::Figures, "photo", vec![]),
+        (ShareKind::Page, "gradient", vec![]),
+    ] {
+        let mut state = story();
+        let attributions = vec![gradient, rollout].into();
+        let settings = ExplainSettings { attributions, ..state.explain };
+        does(&mut state, Command::SetExplainSettings(settings));
+        does(&mut state, Command::SetRows([rows.to_owned()].into()));
+        keep(&mut state, "");
+        let all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
+        let requests = state.dispatch(Command::Share(Box::new(share(all, kind, Path::new("f")))));
+        let (_, look) = explain_request(&requests);
+        let asked: Vec<Attribution> = look.settings.attributions.iter().collect();
+        assert_eq!(asked, computed, "{kind:?} {rows}");
+    }
 }
 
 #[test]
@@ -375,6 +400,7 @@ fn shared(kind: ShareKind, theme: ShareTheme, to: &Path) -> Shared {
     let finding = |image: &str, note: &str, traces: Vec<Trace>| SharedFinding {
         finding: Finding { image: PathBuf::from(image).into(), note: note.into(), view: None },
         traces: traces.into_iter().map(|trace| Arc::new(Trace { image: image.into(), ..trace })).collect(),
+        pinned: Vec::new(),
     };
     let mut other = traces::sinkhorn_trace();
     other.probe = "sinkhorn $(x) 2.safetensors".into();
@@ -464,6 +490,33 @@ fn a_folder_holds_the_figures_of_a_finding_as_it_shows_them_in_the_chosen_format
                 [*file, again.as_str()].map(|file| fs::read(to.join(file)).expect("a figure"));
             assert!(kept == drawn, "{file} is another than `figures` writes");
         }
+    }
+}
+
+#[test]
+fn a_folder_holds_the_differences_that_a_finding_shows() {
+    let desk = tempfile::tempdir().expect("a folder");
+    let to = desk.path().join("figures");
+    let mut all = shared(ShareKind::Figures, ShareTheme::Own, &to);
+    all.findings.truncate(1);
+    let own = &mut all.findings[0];
+    own.pinned = vec![own.traces[0].clone()];
+    let views = Views { rows: ["photo".to_owned()].into(), difference: true, ..Views::default() };
+    own.finding.view = Some(Box::new(FindingView { views, ..FindingView::default() }));
+    findings::write(&all, &Cancel::default()).expect("written");
+    let commands = fs::read_to_string(to.join("commands.txt")).expect("commands");
+    let lines: Vec<&str> = commands.lines().collect();
+    let differences = |line: &&str| line.contains(" --against 01-unnamed/1-");
+    assert_eq!(lines.iter().copied().map(|line| differences(&line)).collect::<Vec<_>>(), [false, true, true]);
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').skip(1).collect();
+        let (file, words) = words.split_last().expect("a file");
+        done(&mut ssmprobe(&to, &[words, &["again.svg"]].concat()));
+        let [kept, again] =
+            [*file, "again.svg"].map(|file| fs::read_to_string(to.join(file)).expect("an SVG"));
+        assert!(kept == again, "{file} is another than `figures` writes");
+        assert_eq!(file.ends_with("-photo-difference.svg"), differences(&line), "{file}");
+        assert_eq!(kept.contains("Difference (Δ) of"), differences(&line), "{file}");
     }
 }
 

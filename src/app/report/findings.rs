@@ -19,7 +19,7 @@ use crate::viz::export::PNG_DPI;
 use crate::viz::figures::plot::{Plot as _, stem};
 use crate::viz::figures::token_map::class_name;
 use crate::viz::figures::trace_plot::TracePlot;
-use crate::viz::{self, Figure, Options, export};
+use crate::viz::{self, Figure, Options, difference, export};
 
 /// Longest part of a file name that comes from an image, a probe or a class, in characters.
 const MAX_NAME_CHARS: usize = 60;
@@ -92,7 +92,7 @@ fn write_figures(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
 fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()> {
     let (theme_name, theme) = named_theme(shared.share.theme);
     let mut commands = String::new();
-    for (number, SharedFinding { finding, traces }) in (1..).zip(&shared.findings) {
+    for (number, SharedFinding { finding, traces, pinned }) in (1..).zip(&shared.findings) {
         let image = &finding.image;
         let row = image.row.map_or_else(String::new, |row| format!("-row-{row}"));
         let folder = format!("{number:02}-{}{row}", file_safe(&stem(&image.path.to_string_lossy())));
@@ -100,31 +100,42 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
         if !finding.note.is_empty() {
             atomic_file::write(&to.join(&folder).join("note.md"), format!("{}\n", finding.note).as_bytes())?;
         }
-        let shares_scales = finding.view.as_ref().is_none_or(|view| view.views.shared);
-        for (number, trace) in (1..).zip(traces) {
+        let views = finding.view.as_ref().map(|view| &view.views);
+        let shares_scales = views.is_none_or(|views| views.shared);
+        let prefix = |(number, trace): (usize, &Arc<Trace>)| {
             let class = match shared.share.classes.is_empty() {
                 true => String::new(),
                 false => format!("-for-{}", file_safe(&class_name(trace))),
             };
-            let prefix = format!("{folder}/{number}-{}{class}", file_safe(&probe_name(trace)));
+            format!("{folder}/{number}-{}{class}", file_safe(&probe_name(trace)))
+        };
+        let prefixes: Vec<String> = (1..).zip(traces).map(prefix).collect();
+        for (trace, prefix) in traces.iter().zip(&prefixes) {
+            let same_class = |own: &&Arc<Trace>| own.evidence.class == trace.evidence.class;
+            let pinned = pinned.iter().find(same_class).or(pinned.first());
+            let pinned = pinned.filter(|_| views.is_some_and(|views| views.difference));
+            let is_pinned = pinned.is_some_and(|pinned| Arc::ptr_eq(pinned, trace));
+            // Beside differences, what they are from is alone on its scale.
+            let shares_scale = shares_scales && !is_pinned;
             let of_row = |other: &&Arc<Trace>| {
-                if shares_scales { other.image == trace.image } else { Arc::ptr_eq(other, trace) }
+                if shares_scale { other.image == trace.image } else { Arc::ptr_eq(other, trace) }
             };
+            let place = |pinned: &Arc<Trace>| traces.iter().position(|one| Arc::ptr_eq(one, pinned));
+            let against = pinned.filter(|_| !is_pinned).and_then(place);
+            let (minus, from) = against.map_or_else(Default::default, |at| {
+                ("-difference", format!(" --against {}.trace.json", prefixes[at]))
+            });
             let row: Vec<&Arc<Trace>> = traces.iter().filter(of_row).collect();
             atomic_file::write(&to.join(format!("{prefix}.trace.json")), &json(trace))?;
             for (figure, options) in figures_of(Some(finding)) {
                 cancel.check().map_err(|_| anyhow::anyhow!("Cancelled"))?;
-                let step = options.step;
-                let mut plot = plot(figure, trace, &row, options);
-                if step.is_some_and(|step| step > plot.steps()) && plot.steps() > 0 {
-                    plot = plot.at_step(plot.steps());
-                }
+                let plot = drawn(figure, trace, &row, options, against.map(|at| &traces[at]));
                 let Some(bytes) = encoded(&plot, &theme, shared.share.format)? else { continue };
-                let file = format!("{prefix}-{}.{}", figure.id(), shared.share.format);
+                let file = format!("{prefix}-{}{minus}.{}", figure.id(), shared.share.format);
                 atomic_file::write(&to.join(&file), &bytes)?;
                 let command = plot.caption().command;
                 commands.push_str(&format!(
-                    "ssmprobe figures --trace {prefix}.trace.json {command} --width {WIDTH_MM} --theme {theme_name} --out {file}\n"
+                    "ssmprobe figures --trace {prefix}.trace.json{from} {command} --width {WIDTH_MM} --theme {theme_name} --out {file}\n"
                 ));
             }
         }
@@ -137,7 +148,24 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
     Ok(atomic_file::write(&to.join("commands.txt"), commands.as_bytes())?)
 }
 
-/// The figures of a finding's comparison, as it shows them without differences; the default ones of a page where it has none.
+/// The plot of a trace, or of its difference from `against`, on the scale of those of `row`.
+fn drawn(
+    figure: &'static dyn Figure,
+    trace: &Arc<Trace>,
+    row: &[&Arc<Trace>],
+    options: Options,
+    against: Option<&Arc<Trace>>,
+) -> TracePlot {
+    let Some(against) = against else { return plot(figure, trace, row, options) };
+    let others = row.iter().filter(|other| !Arc::ptr_eq(other, against));
+    let minus = |other: &&Arc<Trace>| difference::shown(figure, other, against).ok().map(Arc::new);
+    let differences: Vec<Arc<Trace>> = others.filter_map(minus).collect();
+    let own = minus(&trace).unwrap_or_else(|| trace.clone());
+    let plot = plot(figure, &own, &differences.iter().collect::<Vec<_>>(), options);
+    TracePlot { traces: vec![trace.clone()], against: Some(against.clone()), ..plot }
+}
+
+/// The figures of a finding's comparison; the default ones of a page where it has none.
 fn figures_of(finding: Option<&Finding>) -> Vec<(&'static dyn Figure, Options)> {
     let views = finding.and_then(|finding| Some(&finding.view.as_ref()?.views));
     let Some(views) = views.filter(|views| !views.rows.is_empty()) else {

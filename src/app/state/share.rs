@@ -15,13 +15,15 @@ use crate::app::jobs::{
     ClassChoice, ColumnId, Compute, Explain, ExplainItem, ExplainResult, JobId, Progress, Request, Unit,
 };
 use crate::app::user_error::UserError;
-use crate::model::trace::Trace;
+use crate::model::trace::{Attribution, Trace};
+use crate::viz::Figure as _;
 use crate::viz::export::MADE_BY;
+use crate::viz::figures::token_map::TokenMap;
 
 /// A request to share findings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
-    /// The findings, in order. In a folder of figures, those of the rows of a finding's comparison are drawn.
+    /// The findings, in order. A folder has the figures of the rows of a finding's comparison, as differences where it shows these.
     pub findings: Vec<Finding>,
     /// The title of the page.
     pub title: String,
@@ -64,6 +66,8 @@ pub struct SharedFinding {
     pub finding: Finding,
     /// The traces of its columns; they name no folder of this machine.
     pub traces: Vec<Arc<Trace>>,
+    /// Those of them that are of its pinned column, one for each class.
+    pub pinned: Vec<Arc<Trace>>,
 }
 
 /// Everything that is to be written.
@@ -135,11 +139,11 @@ impl State {
             && let Some(finding) = sharing.share.findings.get(sharing.findings.len()).cloned()
         {
             let mut explain = self.explain_of(&finding);
-            if sharing.share.kind == ShareKind::Page {
-                explain.settings = explain.settings.without_attributions(); // a page has no figures of them
-            }
+            let drawn = |method: &Attribution| draws(sharing.share.kind, &finding, *method);
+            let attributions: Vec<Attribution> = explain.settings.attributions.iter().filter(drawn).collect();
+            explain.settings.attributions = attributions.into();
             sharing.queue = requests_by_class(explain, &sharing.share.classes);
-            sharing.findings.push(SharedFinding { finding, traces: Vec::new() });
+            sharing.findings.push(SharedFinding { finding, traces: Vec::new(), pinned: Vec::new() });
         }
         let request = sharing.queue.pop_front().map(|explain| {
             let job = JobId(self.fresh());
@@ -206,8 +210,9 @@ impl State {
             return;
         };
         let asked = sharing.explaining.as_mut().map(|(_, asked)| std::mem::take(asked)).unwrap_or_default();
-        let Some(SharedFinding { finding, traces }) = sharing.findings.last_mut() else { return };
+        let Some(SharedFinding { finding, traces, pinned }) = sharing.findings.last_mut() else { return };
         let earlier = traces.len();
+        let reference = finding.view.as_ref().and_then(|view| view.reference);
         for (item, answer) in asked.iter().zip(seen) {
             let trace = match &answer.result {
                 Ok(trace) => trace,
@@ -225,7 +230,10 @@ impl State {
             sharing.truth.extend(class.map(|class| (trace.image.clone(), class.to_owned())));
             // The predicted class may be one of the further classes too: each is included once.
             if !traces[..earlier].iter().any(|known| is_same_trace(known, &trace)) {
-                traces.push(Arc::new(trace));
+                let trace = Arc::new(trace);
+                let is_pinned = reference.is_some_and(|at| item.column == ColumnId(at as u64));
+                pinned.extend(is_pinned.then(|| trace.clone()));
+                traces.push(trace);
             }
         }
         self.sharing = Some(sharing);
@@ -291,6 +299,14 @@ fn requests_by_class(own: Explain, classes: &[String]) -> VecDeque<Explain> {
     let others = others.filter(|class| *class != own.class).map(|class| Explain { class, ..own.clone() });
     let others: Vec<Explain> = others.collect();
     std::iter::once(own).chain(others).collect()
+}
+
+/// Whether the figures of a finding need an attribution method. A page has none that do; the map of evidence shows another method
+/// where a head has none.
+fn draws(kind: ShareKind, finding: &Finding, method: Attribution) -> bool {
+    let rows = finding.view.as_ref().map(|view| &view.views.rows).filter(|rows| !rows.is_empty());
+    let has = |id: &str| rows.is_none_or(|rows| rows.contains(id));
+    kind == ShareKind::Figures && (has(TokenMap(None).id()) || has(method.id()))
 }
 
 /// Whether two traces are of the same image, probe and reading, for the same class.

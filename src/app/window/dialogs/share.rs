@@ -222,13 +222,15 @@ impl ShareDialog {
         let wanted = |path: &Path| self.probes.iter().all(|(probe, on)| *on || probe != path);
         let chosen = self.findings(state).cloned().map(|mut finding| {
             if let Some(view) = &mut finding.view {
+                let pinned = view.reference.and_then(|at| view.columns.get(at).cloned());
                 view.columns.retain(|column| wanted(&column.probe));
+                view.reference = pinned.and_then(|own| view.columns.iter().position(|column| *column == own));
                 if self.share.kind == ShareKind::Figures {
                     let panes = layout::shown(&view.layout).into_iter().filter(|id| viz::find(id).is_some());
                     let panes = panes.collect::<BTreeSet<String>>();
                     // Where no pane of a figure is in front, the comparison is, or something that cannot be drawn of a finding.
                     if !panes.is_empty() {
-                        view.views.rows = panes;
+                        (view.views.rows, view.views.difference) = (panes, false); // each shows one probe
                     }
                 }
             }
