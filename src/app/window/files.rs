@@ -1,6 +1,7 @@
 //! Handles files that were chosen, and reads and writes workspaces on other threads.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -19,9 +20,12 @@ use crate::app::session::content;
 use crate::app::state::command::{Command, FilePrompt};
 use crate::app::state::workspace::WorkspaceError;
 use crate::app::state::{Severity, State};
+use crate::model::io::file_lock::{LockedFile, TryLock, lock_within};
 
 /// How long the end of the program waits for a workspace to be written.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a save waits for that of another window in the same folder, unless that hangs.
+const SAVE_PATIENCE: Duration = Duration::from_secs(2);
 
 impl MainWindow {
     /// Makes the window ask for typed paths, whatever file dialogs the system has.
@@ -145,6 +149,8 @@ impl MainWindow {
                 let text = format!("{name} already exists: choose it by its full name to replace it");
                 return Outcome::Failed(text);
             }
+            // Between the look at what the file holds and the write, no other window writes it.
+            let _lock = locked_folder(&path);
             let expected = known(&fingerprint).clone().filter(|(known, _)| !is_chosen && *known == path);
             if let Some((_, sha256)) = expected
                 && content(&path).is_some_and(|now| now != sha256)
@@ -181,10 +187,17 @@ impl MainWindow {
     }
 }
 
+/// The folder of a file, locked: a file that is replaced cannot be, and one beside it would stay there. `None` where folders cannot be
+/// locked, or another window holds it for long.
+fn locked_folder(path: &Path) -> Option<LockedFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = File::open(folder).ok()?;
+    let locked = lock_within(&folder, SAVE_PATIENCE);
+    matches!(locked, Ok(TryLock::Acquired)).then(|| LockedFile(folder))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::app::jobs::ImageId;
     use crate::app::state::workspace::{Entry, SavedImage, Workspace};
@@ -278,6 +291,24 @@ mod tests {
         assert_eq!(masks(&mut window, false, "three"), (true, named("two")));
         assert_eq!(masks(&mut window, true, "four"), (false, named("four")));
         assert_eq!(masks(&mut window, false, "five"), (false, named("five")));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn of_two_windows_that_save_at_the_same_moment_the_second_finds_what_the_first_wrote() {
+        let (mut window, state, ctx, folder) = window();
+        let file = folder.path().join("w.ssmprobe");
+        window.save(&ctx, Some(file.clone()), None, &state);
+        window.next_outcome(&state);
+        let first = locked_folder(&file).expect("locked");
+        window.save(&ctx, None, None, &state);
+        sleep(Duration::from_millis(200)); // it would have written by now
+        let written = Workspace { masks: Some(folder.path().join("first")), ..Workspace::default() };
+        written.save(&file).expect("saved");
+        drop(first);
+        let orders = window.next_outcome(&state);
+        assert!(matches!(orders[..], [WindowOrder::Note(Severity::Error, _)]), "it is refused");
+        assert_eq!(Workspace::load(&file).expect("a workspace").masks, written.masks);
     }
 
     #[test]
