@@ -7,7 +7,9 @@ use std::path::Path;
 use eframe::egui::accesskit::Role;
 use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use ssmprobe::app::jobs::ImageId;
 use ssmprobe::app::state::Severity;
+use ssmprobe::app::state::workspace::{SavedImage, Workspace};
 
 use crate::window::Window;
 
@@ -188,6 +190,48 @@ fn a_form_scrolls_to_what_has_the_keyboard_focus() {
         let place = place.unwrap_or_else(|| panic!("lost after {step} steps"));
         assert!(place.top() > 60.0 && place.bottom() < 460.0, "out of sight after {step} steps: {place:?}");
     }
+}
+
+#[test]
+fn tab_goes_on_to_the_rows_of_a_comparison_that_are_out_of_sight() {
+    let mut window = Window::ready();
+    window.harness.set_size(egui::vec2(1280.0, 640.0));
+    window.show("compare");
+    let drawn = |window: &Window, title: &str| {
+        window
+            .harness
+            .query_all_by_role_and_label(Role::Image, title)
+            .map(|node| node.rect())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(drawn(&window, "Evidence by position"), [], "far below");
+    window.harness.get_by_label("Export comparison…").focus();
+    window.harness.run();
+    let reaches = (0..60).any(|_| {
+        window.press(Modifiers::NONE, Key::Tab);
+        focused(&window).as_deref() == Some("Evidence by position")
+    });
+    assert!(reaches);
+    let place = drawn(&window, "Evidence by position")[0];
+    assert!(place.top() > 60.0 && place.top() < 600.0, "in sight: {place:?}");
+}
+
+#[test]
+fn tab_reaches_every_file_that_a_workspace_misses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("w.ssmprobe");
+    let image = |id| SavedImage { id: ImageId(id), place: folder.path().join(format!("{id}.png")).into() };
+    let workspace = Workspace { images: (11..=30).map(image).collect(), ..Workspace::default() };
+    workspace.save(&file).expect("saved");
+    let mut window = Window::new();
+    window.harness.state_mut().open_workspace(&file);
+    window.harness.run();
+    assert!(window.has("20 files are missing"));
+    let reaches = (0..60).any(|_| {
+        window.press(Modifiers::NONE, Key::Tab);
+        focused(&window).as_deref() == Some("Locate 30.png")
+    });
+    assert!(reaches);
 }
 
 #[test]

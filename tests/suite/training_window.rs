@@ -343,6 +343,19 @@ fn tokens_are_taken_before_curves_are_drawn() {
 }
 
 #[test]
+fn the_plan_scrolls_to_its_button_when_that_has_the_keyboard_focus() {
+    let mut pane = Pane::filled();
+    pane.0.harness.set_size(eframe::egui::vec2(853.0, 480.0));
+    let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
+    pane.train_event(plan, TrainEvent::Planned(Box::new(preflight())));
+    pane.deliver(Event::Finished(plan));
+    pane.0.harness.get_by_label("Start training").focus();
+    pane.0.harness.run();
+    let place = pane.0.harness.get_by_label("Start training").rect();
+    assert!(place.top() > 60.0 && place.bottom() < 460.0, "out of sight: {place:?}");
+}
+
+#[test]
 fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     let (mut pane, job) = Pane::running(&["gap", "sinkhorn"]);
     pane.report_steps(job, 0.5, Vec::new());

@@ -37,15 +37,15 @@ pub struct Canvas {
 
 impl Canvas {
     /// Paints `scene` into `rect`, as large as fits and centred, and frees the textures that it no longer
-    /// uses.
+    /// uses; one in each scope of `ui`.
     pub fn paint(&mut self, ui: &mut Ui, scene: &Scene, rect: Rect) -> Painted {
         let scale = (rect.width() / scene.width).min(rect.height() / scene.height);
         let scale = if scale.is_finite() { scale.max(0.0) } else { 0.0 };
         let size = Vec2::new(scene.width, scene.height) * scale;
         let place = Rect::from_center_size(rect.center(), size);
         self.last = Some(place);
-        let id = ui.scope_id().with(("scene", &scene.title, rect.min.x.to_bits(), rect.min.y.to_bits()));
-        let response = ui.interact(place, id, Sense::click());
+        // Whatever it shows and wherever it is scrolled, it keeps the focus and its menu.
+        let response = ui.interact(place, ui.scope_id().with("scene"), Sense::click());
         let enabled = ui.is_enabled();
         response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, enabled, &scene.title));
         self.textures.values_mut().for_each(|(_, used)| *used = false);

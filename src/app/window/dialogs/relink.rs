@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use eframe::egui;
-use egui::{Label, RichText, ScrollArea, Ui};
+use egui::style::ScrollAnimation;
+use egui::{Label, RichText, ScrollArea, Ui, Vec2};
 use indexmap::IndexSet;
 
 use super::dialog::{self, Answer};
@@ -102,7 +103,13 @@ fn row(ui: &mut Ui, entry: Entry, path: &Path) -> bool {
             let folder = path.parent().unwrap_or(Path::new("")).display().to_string();
             ui.add(Label::new(RichText::new(folder).small().weak()).truncate());
         });
-        clicked = ui.button("Locate…").accessible_name(format!("Locate {name}")).clicked();
+        let locate = ui.button("Locate…").accessible_name(format!("Locate {name}"));
+        // The next row is scrolled into view too, so that keyboard focus can move on to it.
+        if locate.gained_focus() {
+            let room = locate.rect.expand2(Vec2::new(0.0, ROW_PX));
+            ui.scroll_to_rect_animation(room, None, ScrollAnimation::none());
+        }
+        clicked = locate.clicked();
     });
     clicked
 }

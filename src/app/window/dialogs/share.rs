@@ -136,6 +136,7 @@ impl ShareDialog {
                     ui.checkbox(on, name).on_hover_text(path.display().to_string());
                 }
             });
+            widgets::follow_focus(ui);
         });
         ui.end_row();
         self.classes(ui, state);

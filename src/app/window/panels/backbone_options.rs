@@ -8,7 +8,7 @@ use crate::app::jobs::info::BackboneInfo;
 use crate::app::jobs::{BackboneId, BackboneOptions};
 use crate::app::state::Backbone;
 use crate::app::state::command::Command;
-use crate::app::window::widgets::menu_button;
+use crate::app::window::widgets::{follow_focus, menu_button};
 use crate::model::backbone::family;
 use crate::model::backbone::order::MaeOrder;
 use crate::viz::heading::capitalised;
@@ -182,6 +182,7 @@ fn list<T: Copy + PartialEq>(
                 ui.close();
             }
         }
+        follow_focus(ui);
     });
 }
 

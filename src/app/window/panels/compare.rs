@@ -15,7 +15,7 @@ use crate::app::jobs::ColumnId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{ColumnState, RevealTarget};
 use crate::app::window::style;
-use crate::app::window::widgets::{at_right, fit, menu_button};
+use crate::app::window::widgets::{at_right, fit, follow_focus, menu_button};
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::other_class;
@@ -98,12 +98,14 @@ impl Panel for Compare {
             }
             ui.spacing_mut().item_spacing = Vec2::splat(0.0);
             let head_height = HEAD_PX + if cx.state.dataset().is_some() { LINE_PX } else { 0.0 };
-            row(ui, &columns, width, head_height, |ui, id| column_head(ui, cx, id, width));
+            let size = Vec2::new(width, head_height);
+            row(ui, &columns, "head", size, |ui, id| column_head(ui, cx, id, width));
             let rows = &cx.state.views.rows;
             for figure in cx.state.figures().filter(|figure| rows.contains(figure.id())) {
-                let height = Self::row_height(cx, figure, width);
-                row(ui, &columns, width, height, |ui, id| self.figure_ui(ui, cx, figure, id));
+                let size = Vec2::new(width, Self::row_height(cx, figure, width));
+                row(ui, &columns, figure.id(), size, |ui, id| self.figure_ui(ui, cx, figure, id));
             }
+            follow_focus(ui);
         });
     }
 }
@@ -117,19 +119,23 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     });
 }
 
-/// Draws a row of cells, `width` by `height` each; those that are not visible are skipped.
-fn row(ui: &mut Ui, columns: &[ColumnId], width: f32, height: f32, mut add: impl FnMut(&mut Ui, ColumnId)) {
-    let whole = Vec2::new(columns.len() as f32 * (width + GAP_PX) + GAP_PX, height + GAP_PX);
+/// Draws a row of cells of this size. Those out of sight are skipped, but for their ids; not those that Tab may go on to.
+fn row(ui: &mut Ui, columns: &[ColumnId], name: &str, size: Vec2, mut add: impl FnMut(&mut Ui, ColumnId)) {
+    let whole = Vec2::new(columns.len() as f32 * (size.x + GAP_PX) + GAP_PX, size.y + GAP_PX);
     let (rect, _) = ui.allocate_exact_size(whole, Sense::hover());
+    let focused = ui.memory(|memory| memory.focused().is_some());
+    let near = if focused { 2.0 * ui.clip_rect().height() } else { 0.0 };
     for (at, id) in columns.iter().enumerate() {
-        let corner = rect.min + Vec2::new(GAP_PX + at as f32 * (width + GAP_PX), GAP_PX / 2.0);
-        let place = Rect::from_min_size(corner, Vec2::new(width, height));
-        if ui.is_rect_visible(place) {
-            // A child `Ui` does not move the cursor of the row.
-            let mut cell = ui.new_child(UiBuilder::new().max_rect(place).id_salt((id, at)));
-            cell.shrink_clip_rect(place.expand(2.0));
-            add(&mut cell, *id);
+        let corner = rect.min + Vec2::new(GAP_PX + at as f32 * (size.x + GAP_PX), GAP_PX / 2.0);
+        let place = Rect::from_min_size(corner, size);
+        if !ui.is_rect_visible(place.expand2(Vec2::new(0.0, near))) {
+            ui.skip_ahead_auto_ids(1);
+            continue;
         }
+        // A child `Ui` does not move the cursor of the row.
+        let mut cell = ui.new_child(UiBuilder::new().max_rect(place).id_salt((name, id)));
+        cell.shrink_clip_rect(place.expand(2.0));
+        add(&mut cell, *id);
     }
 }
 

@@ -6,9 +6,10 @@ use egui::{Align, Button, Layout, ProgressBar, RichText, ScrollArea, Ui};
 use crate::app::jobs::Progress;
 use crate::app::user_error::{ON_CPU, UserError};
 use crate::app::window::style;
+use crate::app::window::widgets::follow_focus;
 
-/// Maximum width of text in the middle of a panel.
-const MAX_LINE_PX: f32 = 440.0;
+/// Maximum width of text and progress bars in the middle of a panel.
+pub const MAX_LINE_PX: f32 = 440.0;
 
 /// Centres `add`, about `height` high, in the rest of `ui`.
 pub fn middle<R>(ui: &mut Ui, height: f32, add: impl FnOnce(&mut Ui) -> R) -> R {
@@ -100,6 +101,7 @@ pub fn failed(ui: &mut Ui, error: &UserError, again: Option<&str>) -> Option<Ret
             ui.add_space(2.0);
             copy_button(ui, error);
         });
+        follow_focus(ui);
     });
     retry
 }

@@ -120,11 +120,11 @@ impl Training {
         if room.width() < SIDE_BY_SIDE_PX {
             ScrollArea::vertical().id_salt("next").auto_shrink(false).show(ui, |ui| {
                 self.form.ui(ui, cx);
-                follow_focus(ui);
                 ui.add_space(12.0);
                 // A centred placeholder needs a height to be centred in.
                 let size = Vec2::new(ui.available_width(), PLAN_PX);
                 ui.allocate_ui(size, |ui| plan::ui(ui, cx));
+                follow_focus(ui);
             });
             return;
         }

@@ -13,6 +13,7 @@ use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command};
 use crate::app::window::panels::{PanelContext, placeholder};
 use crate::app::window::style;
+use crate::app::window::widgets::follow_focus;
 use crate::model::train::run::Selection;
 use crate::viz::heading::capitalised;
 
@@ -54,7 +55,10 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     match &training.preflight {
         PreflightState::Ready { preflight, estimate, timing } => {
             let area = ScrollArea::vertical().id_salt("plan").auto_shrink(false);
-            area.show(ui, |ui| ready(ui, cx, preflight, *estimate, timing.is_some()));
+            area.show(ui, |ui| {
+                ready(ui, cx, preflight, *estimate, timing.is_some());
+                follow_focus(ui);
+            });
         }
         PreflightState::Failed(error) => {
             if cx.failed_with(ui, error, Some("Try again")) {
