@@ -22,6 +22,7 @@ use ssmprobe::model::probe::head::{Dims, Group, HEADS};
 use ssmprobe::model::train::Epoch;
 use ssmprobe::model::train::run::{Metric, Selection};
 
+use crate::pictures::painted;
 use crate::state::progress;
 use crate::window::{Window, backbone};
 
@@ -364,6 +365,11 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     assert!(pane.0.has("61.5 ± 0.0"), "the spread over seeds");
     pane.0.click("sinkhorn");
     assert!(pane.0.has("Training loss of 1 head"), "a click on the name hides the curve");
+    let name = pane.0.harness.get_by_label("gap").rect().center();
+    pane.0.harness.hover_at(name);
+    (0..8).for_each(|_| pane.0.harness.step());
+    let said = painted(pane.0.harness.output());
+    assert!(said.iter().any(|(text, ..)| text == "gap\nClick to hide its curve"), "a name may be cut");
     let can_export =
         |pane: &Pane| !pane.0.harness.get_by_label("Export curves…").accesskit_node().is_disabled();
     assert!(can_export(&pane));

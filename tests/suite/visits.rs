@@ -94,6 +94,22 @@ fn a_click_on_a_probe_shows_it_and_its_own_button_compares_it() {
 }
 
 #[test]
+fn a_name_that_is_cut_is_told_whole_where_it_is_pointed_at() {
+    let name = "a-probe-with-a-name-that-no-list-above-the-panes-is-wide-enough-for";
+    let mut window = with_more(&[name]);
+    window.wants(Command::ShowProbe(window.probe(name)));
+    let is_whole = |window: &Window| {
+        let texts = painted(window.harness.output());
+        texts.iter().any(|(text, _, whole)| text == name && whole.width() > 300.0)
+    };
+    assert!(!is_whole(&window), "the list of probes is narrower");
+    let list = window.harness.get_by_role_and_label(Role::ComboBox, "Probe").rect().center();
+    window.harness.hover_at(list);
+    (0..8).for_each(|_| window.harness.step());
+    assert!(is_whole(&window));
+}
+
+#[test]
 fn a_probe_whose_opening_was_cancelled_is_opened_by_a_click_on_it() {
     let mut window = Window::ready();
     window.harness.state_mut().dispatch(Command::OpenProbes(vec!["softsort.safetensors".into()]));

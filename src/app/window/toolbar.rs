@@ -1,7 +1,7 @@
 //! The line above the panes: the image, the probe, its reading order and the class evidence is for.
 
 use eframe::egui;
-use egui::{ComboBox, Ui};
+use egui::{ComboBox, Response, Ui};
 
 use super::{MainWindow, widgets};
 use crate::app::format::count;
@@ -132,7 +132,7 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     });
 }
 
-/// A combo box of preferred width `width`, with its name before it if that fits too.
+/// A combo box of preferred width `width`, with its name before it if that fits too, and a tooltip where what is `shown` is cut.
 fn choice(
     ui: &mut Ui,
     name: &str,
@@ -141,15 +141,16 @@ fn choice(
     room: Room,
     shown: &str,
     list: impl FnOnce(&mut Ui),
-) -> egui::Response {
+) -> Response {
     let label = room.named.then(|| ui.label(name).id);
-    let shown = widgets::fit(ui, shown, width * room.share - 24.0);
-    let combo = combo.width(width * room.share).selected_text(shown);
+    let fitted = widgets::fit(ui, shown, width * room.share - 24.0);
+    let cut = fitted.elided.then_some(shown);
+    let combo = combo.width(width * room.share).selected_text(fitted);
     let shown = combo.show_ui(ui, |ui| {
         list(ui);
         widgets::follow_focus(ui);
     });
-    let response = shown.response;
+    let response = cut.into_iter().fold(shown.response, Response::on_hover_text);
     match label {
         Some(label) => response.labelled_by(label),
         None => response.accessible_name(name).on_hover_text(name),

@@ -6,12 +6,10 @@ use eframe::egui;
 use egui::containers::menu::{MenuButton, MenuConfig, MenuState};
 use egui::epaint::Mesh;
 use egui::style::ScrollAnimation;
-use egui::{Align, Layout, Rect, TextStyle, TextWrapMode, Ui, UiBuilder, Vec2, WidgetInfo, WidgetText};
-use egui::{
-    Button, Color32, ComboBox, FocusDirection, Frame, Galley, Key, Label, Margin, Modifiers, Popup, Pos2,
-    Response,
-};
-use egui::{PopupCloseBehavior, Role, ScrollArea, Sense, SetOpenCommand, Shape, Slider, Stroke, TextEdit};
+use egui::{Align, Button, Color32, ComboBox, FocusDirection, Frame, Galley, Key, Label, Layout, Margin};
+use egui::{Modifiers, Popup, PopupCloseBehavior, Pos2, Rect, Response, Role, ScrollArea, Sense};
+use egui::{SetOpenCommand, Shape, Slider, Stroke, TextEdit, TextStyle, TextWrapMode};
+use egui::{Ui, UiBuilder, Vec2, WidgetInfo, WidgetText};
 
 use super::style;
 use crate::viz::draw::{color32, font};
@@ -225,7 +223,7 @@ pub fn label_within(ui: &mut Ui, text: impl Into<WidgetText>, room: f32) -> Resp
     ui.add(Label::new(text).show_tooltip_when_elided(false))
 }
 
-/// A combo box `width` wide that says `shown` and opens what `list` draws, until an entry is chosen.
+/// A combo box `width` wide that says `shown`, with a tooltip where that is cut, and opens what `list` draws, until an entry is chosen.
 pub fn combo(
     ui: &mut Ui,
     salt: &str,
@@ -238,6 +236,8 @@ pub fn combo(
         let on_entry = ui.memory(|memory| memory.focused().is_some_and(|id| id != button));
         on_entry && closed_by_key(ui) // as in a menu
     };
+    let shown = shown.into();
+    let cut = matches!(&shown, WidgetText::Galley(galley) if galley.elided).then(|| shown.text().to_owned());
     let shown = ComboBox::from_id_salt(salt).width(width).selected_text(shown).show_ui(ui, |ui| {
         list(ui);
         follow_focus(ui);
@@ -246,7 +246,7 @@ pub fn combo(
             ui.memory_mut(|memory| memory.request_focus(button));
         }
     });
-    shown.response
+    cut.into_iter().fold(shown.response, Response::on_hover_text)
 }
 
 /// A combo box that chooses one of `all`.

@@ -84,7 +84,8 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hi
             let text = if shown { text } else { text.weak().strikethrough() };
             let text = fit(ui, text, NAME_PX - SWATCH_PX - 36.0);
             let about = if shown { "Click to hide its curve" } else { "Click to show its curve" };
-            if ui.selectable_label(false, text).on_hover_text(about).clicked() && !hidden.remove(name) {
+            let label = ui.selectable_label(false, text).on_hover_text(format!("{name}\n{about}"));
+            if label.clicked() && !hidden.remove(name) {
                 hidden.insert(name.clone());
             }
         });
