@@ -14,6 +14,7 @@ use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
+use ssmprobe::app::jobs::result_file::ResultFile;
 use ssmprobe::app::jobs::similarity;
 use ssmprobe::app::jobs::{Compute, Event, ExplainResult, Fetch, Files, Request, Unit};
 use ssmprobe::app::state::command::{Action, Command};
@@ -348,6 +349,40 @@ fn what_was_used_lately_is_in_the_menu() {
         asked.iter().any(|request| matches!(request, Request::Files(_, Files::OpenDataset { .. }))),
         "{asked:?}"
     );
+}
+
+#[test]
+fn what_has_a_long_name_leaves_menus_and_buttons_in_the_window() {
+    let long = "a-folder-of-many-letters/".repeat(12);
+    let mut window = Window::new();
+    window.harness.set_size(egui::vec2(800.0, 900.0));
+    let inside = |window: &Window, label: &str| {
+        let found: Vec<_> =
+            window.harness.query_all_by_label_contains(label).map(|node| node.rect()).collect();
+        assert!(!found.is_empty() && found.iter().all(|rect| rect.right() <= 800.0), "{label}: {found:?}");
+    };
+    window.harness.state_mut().state.settings.recent.datasets.push_back(format!("{long}table.csv").into());
+    window.click("File");
+    let used = window.harness.query_all_by_label_contains("Open recent").next().unwrap();
+    used.click();
+    window.harness.run();
+    inside(&window, "table.csv");
+    window.press(Modifiers::NONE, Key::Escape);
+    window.press(Modifiers::NONE, Key::Escape);
+    window.dispatch(Command::OpenProbes(vec![format!("{}.safetensors", "long-name-".repeat(20)).into()]));
+    let probe = *window.state().library.probes.keys().next().expect("a probe");
+    window.dispatch(Command::CloseProbes(vec![probe]));
+    window.click("Edit");
+    inside(&window, "Undo: close the probe long-name-");
+    window.press(Modifiers::NONE, Key::Escape);
+    window.take_requests();
+    let file = ResultFile { path: long.into(), bytes: Vec::new() };
+    window.dispatch(Command::SendFile(Box::new(file)));
+    let job = window.take_requests().iter().find_map(Request::job).expect("a job");
+    let progress = state::progress("Sending", [12_000_000, 48_000_000], Unit::Bytes, 10);
+    window.deliver([Event::Started(job), Event::Progress(job, progress)]);
+    window.show("jobs");
+    inside(&window, "Cancel");
 }
 
 #[test]

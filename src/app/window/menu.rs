@@ -11,6 +11,7 @@ use crate::app::state::command::{Action, Command, Menu, Shortcut};
 use crate::app::state::settings::ThemeChoice;
 use crate::app::window::panels::{PanelContext, PanelPlace, UiAction};
 use crate::viz;
+use crate::viz::draw::font;
 use crate::viz::figures::dataset;
 use crate::viz::heading::uncapitalised;
 
@@ -22,8 +23,13 @@ const BAR_PX: f32 = 60.0;
 const FIND_WITH_KEY_PX: f32 = 330.0;
 /// The gap between themes.
 const THEME_GAP_PX: f32 = 2.0;
+/// Largest width of the step that is undone or redone, which may name what has a long name.
+const STEP_PX: f32 = 420.0;
 /// Files of each kind in the menu Open recent.
 const RECENT: usize = 5;
+/// Size and largest width of their paths.
+const RECENT_SIZE: f32 = 13.5;
+const RECENT_PX: f32 = 560.0;
 
 pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     MenuBar::new().style(style::menu).config(widgets::menu()).ui(ui, |ui| {
@@ -74,12 +80,12 @@ fn entries(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, menu
 
 fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
     let key = action.shortcut().map(Shortcut::text).unwrap_or_default();
-    let text = match action {
-        Action::Undo => naming("Undo", cx.state.undo_text()),
-        Action::Redo => naming("Redo", cx.state.redo_text()),
-        _ => action.text().to_owned(),
+    let step = |what: &str, step| Button::new(widgets::fit(ui, naming(what, step), STEP_PX));
+    let button = match action {
+        Action::Undo => step("Undo", cx.state.undo_text()),
+        Action::Redo => step("Redo", cx.state.redo_text()),
+        _ => Button::new(action.text()),
     };
-    let button = Button::new(text);
     let button = match key.is_empty() {
         true => button, // no empty text on the right, which screen readers would read
         false => button.right_text(RichText::new(key).small().weak()),
@@ -128,7 +134,8 @@ fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 ui.separator();
             }
             for (text, command) in kind {
-                if ui.button(text).clicked() {
+                let shown = font::fit_middle(&text, RECENT_SIZE, RECENT_PX);
+                if ui.button(shown).accessible_name(&text).on_hover_text(&text).clicked() {
                     wanted = Some(command);
                     ui.close();
                 }

@@ -9,9 +9,12 @@ use crate::app::jobs::JobId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Job, JobKind, Severity};
 use crate::app::window::style;
-use crate::app::window::widgets::{at_right, follow_focus};
+use crate::app::window::widgets::{at_right, follow_focus, label_within};
 use crate::viz::draw::paint::color32;
 use crate::viz::{Info, TabGroup};
+
+/// Room for the button that cancels a job.
+const CANCEL_PX: f32 = 84.0;
 
 pub struct Jobs;
 
@@ -65,7 +68,7 @@ impl Panel for Jobs {
 
 fn job_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
     ui.horizontal(|ui| {
-        ui.label(&job.title);
+        label_within(ui, &job.title, 0.4 * ui.available_width()).on_hover_text(&job.title);
         if job.error.is_some() {
             ui.label(style::failure(ui, "Failed"));
             if ui.small_button("Dismiss").clicked() {
@@ -74,7 +77,11 @@ fn job_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
             return;
         }
         match &job.progress {
-            Some(progress) => placeholder::bar(ui, progress, &cx.state.amounts(id).unwrap_or_default()),
+            Some(progress) => {
+                let width = (ui.available_width() - CANCEL_PX).clamp(0.0, placeholder::MAX_LINE_PX);
+                let amounts = cx.state.amounts(id).unwrap_or_default();
+                placeholder::track(ui, progress.fraction().unwrap_or(0.0), &amounts, width);
+            }
             None if job.started => drop(ui.weak("Running…")),
             None => drop(ui.weak("Waiting…")),
         }
