@@ -168,7 +168,10 @@ impl Figure for OrderTest {
         let (from, to) = extent(range.into_iter().chain(cumulative(shown))).unwrap_or_default();
         let x = Axis::new(Scale::padded(from, to), axis_name(trace, shown, theme, f32::INFINITY), 5);
 
-        let parts = Box2 { y: below.bottom() - 3.0 * ROW_PT, h: 3.0 * ROW_PT, ..below };
+        // In a pane so low that they would leave no chart, the parts are left out.
+        let rows = 3.0 * ROW_PT;
+        let rows = if below.h < rows + AXIS_PT { 0.0 } else { rows };
+        let parts = Box2 { y: below.bottom() - rows, h: rows, ..below };
         let largest_bin = null.histogram.iter().copied().max().unwrap_or(0);
         let top = 1.05 * (f64::from(largest_bin) / null.draws.max(1) as f64).max(normal_share(0.0));
         let fit = |left: f32| {
@@ -199,7 +202,9 @@ impl Figure for OrderTest {
         scene.line(rule(shown.value), read);
         frame.axes(&mut scene, theme);
 
-        draw_parts(&mut scene, shown, &frame, parts, theme);
+        if rows > 0.0 {
+            draw_parts(&mut scene, shown, &frame, parts, theme);
+        }
         Ok(scene)
     }
 

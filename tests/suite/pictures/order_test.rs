@@ -3,7 +3,7 @@
 use ssmprobe::model::trace::{HISTOGRAM_BINS, OrderTest, Trace};
 use ssmprobe::viz::draw::table::Column;
 use ssmprobe::viz::draw::{Box2, Hover};
-use ssmprobe::viz::{Options, draw_column, find};
+use ssmprobe::viz::{Options, Size, draw_column, find};
 
 use super::lists::height;
 use super::marks::{Marks, near};
@@ -87,6 +87,20 @@ fn a_legend_of_three_lines_takes_no_height_from_the_chart() {
     let narrow = draw_column(figure, &small::planned(), &Options::default(), &theme, 198.0);
     let area = Marks::of(&narrow.expect("something to see"), &theme).axes(0).area;
     assert!(area.h > 45.0, "{area:?}");
+}
+
+#[test]
+fn a_low_pane_has_a_chart_without_the_parts() {
+    let (theme, figure) = (looks()[0].clone(), find("order_test").expect("a figure"));
+    for (height, has_parts) in [(80.0, false), (110.0, true)] {
+        let size = Size { width: 200.0, height };
+        let scene = figure.scene(&small::planned(), &Options::default(), &theme, size);
+        let marks = Marks::of(&scene.expect("something to see"), &theme);
+        assert_eq!(marks.has("Routing"), has_parts, "{height}");
+        let bars = marks.fills(marks.swatch("Orders drawn"));
+        let tallest = bars.iter().map(|bar| bar.h).fold(0.0, f32::max);
+        assert!(tallest > 10.0 && bars.iter().all(|bar| bar.h >= 0.0), "{height}: {bars:?}");
+    }
 }
 
 #[test]
