@@ -218,7 +218,7 @@ impl ShareDialog {
         now.chain(state.findings.iter().filter(|_| self.all).map(|(_, finding)| finding))
     }
 
-    /// The request, without the probes that were deselected; the figures of each finding are those of its panes.
+    /// The request, without the probes that were deselected.
     fn request(&self, state: &State) -> Share {
         let wanted = |path: &Path| self.probes.iter().all(|(probe, on)| *on || probe != path);
         let chosen = self.findings(state).cloned().map(|mut finding| {
@@ -226,14 +226,6 @@ impl ShareDialog {
                 let pinned = view.reference.and_then(|at| view.columns.get(at).cloned());
                 view.columns.retain(|column| wanted(&column.probe));
                 view.reference = pinned.and_then(|own| view.columns.iter().position(|column| *column == own));
-                if self.share.kind == ShareKind::Figures {
-                    let panes = layout::shown(&view.layout).into_iter().filter(|id| viz::find(id).is_some());
-                    let panes = panes.collect::<BTreeSet<String>>();
-                    // Where no pane of a figure is in front, the comparison is, or something that cannot be drawn of a finding.
-                    if !panes.is_empty() {
-                        (view.views.rows, view.views.difference) = (panes, false); // each shows one probe
-                    }
-                }
             }
             finding
         });
@@ -260,7 +252,10 @@ impl ShareDialog {
     fn size(&mut self, share: &Share, trace: &Arc<Trace>, count: usize) -> u64 {
         let key = (self.all, share.kind, share.theme, share.format);
         let known = self.size.filter(|(known, _)| *known == key).map(|(_, sizes)| sizes);
-        let sizes = known.unwrap_or_else(|| findings::estimate(share, trace));
+        let sizes = known.unwrap_or_else(|| {
+            let first = share.findings.first().cloned().into_iter().collect();
+            findings::estimate(&of_panes(Share { findings: first, ..share.clone() }), trace)
+        });
         self.size = Some((key, sizes));
         sizes[0] + count as u64 * sizes[1]
     }
@@ -297,6 +292,20 @@ impl ShareDialog {
     }
 }
 
+/// A request for figures with those of the panes of each finding, which take a while to read from many layouts.
+fn of_panes(mut share: Share) -> Share {
+    let views = share.findings.iter_mut().filter_map(|finding| finding.view.as_deref_mut());
+    for view in views.filter(|_| share.kind == ShareKind::Figures) {
+        let panes = layout::shown(&view.layout).into_iter().filter(|id| viz::find(id).is_some());
+        let panes = panes.collect::<BTreeSet<String>>();
+        // Where no pane of a figure is in front, the comparison is, or something that cannot be drawn of a finding.
+        if !panes.is_empty() {
+            (view.views.rows, view.views.difference) = (panes, false); // each shows one probe
+        }
+    }
+    share
+}
+
 impl MainWindow {
     /// Draws the dialog if it is open.
     pub(super) fn share_dialog(&mut self, ui: &Ui, state: &State) {
@@ -306,7 +315,7 @@ impl MainWindow {
             Answer::Given(ShareStep::Choose(request)) => self.pick(ui.ctx(), request),
             Answer::Given(ShareStep::Share(share)) => {
                 self.dialogs.share = None;
-                self.orders.push(WindowOrder::Command(Command::Share(share)));
+                self.orders.push(WindowOrder::Command(Command::Share(Box::new(of_panes(*share)))));
             }
         }
     }
