@@ -255,14 +255,16 @@ fn imagenet_with_the_devkit() {
     tree.image("train/n01440764/x.JPEG");
     let data = open(tree.path()).unwrap();
     assert_eq!(data.layout, "imagenet");
-    assert_eq!(data.classes, ["n01440764", "n02100735", "n02119789"]);
+    // With the devkit's words for them.
+    let [tench, setter, fox] = ["tench (n01440764)", "English setter (n02100735)", "kit fox (n02119789)"];
+    assert_eq!(data.classes, [tench, setter, fox]);
     assert_eq!(
         listing(&data),
         [
-            ("train/n01440764/x.JPEG".into(), "n01440764", Split::Train),
-            (image(1), "n01440764", Split::Val),
-            (image(2), "n02119789", Split::Val),
-            (image(3), "n02100735", Split::Val),
+            ("train/n01440764/x.JPEG".into(), tench, Split::Train),
+            (image(1), tench, Split::Val),
+            (image(2), fox, Split::Val),
+            (image(3), setter, Split::Val),
         ]
     );
     assert!(data.notes.iter().any(|note| note.contains("1 validation images")), "{:?}", data.notes);
@@ -296,8 +298,33 @@ fn imagenet_from_kaggle() {
     tree.image("ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_1.JPEG");
     let whole = open(tree.path()).unwrap();
     assert_eq!((whole.count(Split::Train), whole.count(Split::Val), whole.skipped), (1, 2, 0));
+    tree.write("LOC_synset_mapping.txt", "n01751748 sea snake\nn01440764 tench, Tinca tinca\n");
+    let named = open(tree.path()).unwrap();
+    assert_eq!(
+        named.classes,
+        ["tench (n01440764)", "sea snake (n01751748)", "n09193705"],
+        "one is not listed"
+    );
+    let classes = |data: &Dataset| data.samples.iter().map(|sample| sample.class).collect::<Vec<_>>();
+    assert_eq!(classes(&named), classes(&whole));
     tree.write("LOC_val_solution.csv", format!("{header}ILSVRC2012_val_00000002,tench\n"));
     assert!(why(tree.path()).contains("line 2"));
+}
+
+/// Tiny ImageNet has more words than classes, and tabs before them.
+#[test]
+fn wordnet_ids_get_the_words_of_a_list_in_the_folder() {
+    let tree = Tree::new();
+    tree.images(&["train/n02012849/0.png", "train/n03126707/0.png", "train/finch/0.png"]);
+    let classes = || open(tree.path()).map(|data| (data.classes, data.notes)).unwrap();
+    assert_eq!(classes().0, ["finch", "n02012849", "n03126707"]);
+    tree.write("words.txt", "n00001740\tentity\nn02012849\tcrane\r\nn03126707\tcrane, hoist\nfinch\n\n");
+    assert_eq!(classes().0, ["finch", "crane (n02012849)", "crane (n03126707)"]);
+    tree.write("words.txt", b"n02012849\tgr\xfcn".as_slice());
+    let (kept, notes) = classes();
+    assert_eq!(kept, ["finch", "n02012849", "n03126707"]);
+    let told = |note: &String| note.contains("words.txt") && note.contains("UTF-8");
+    assert!(notes.iter().any(told), "{notes:?}");
 }
 
 #[test]

@@ -668,6 +668,31 @@ fn of_classes_of_one_name_the_index_says_which_is_true_where_a_probe_has_the_sam
     assert_eq!(has(&[]), [true; 3], "by number");
 }
 
+/// A probe of before the list of words was there has the ids alone.
+#[test]
+fn classes_of_one_wordnet_id_are_one_class_with_a_word_or_without() {
+    let (mut state, _) = with_dataset();
+    let named = ["tench (n01440764)", "crane (n02012849)", "crane (n03126707)"].map(str::to_owned);
+    let dataset = data::Dataset { classes: named.clone().into(), ..(*part().dataset).clone() };
+    state.library.datasets[0].status = Status::Ready(Arc::new(EvalSplit::new(dataset, None)));
+    let is_second = |image: &&Image| image.label.is_some_and(|label| label.class == 2);
+    let image = state.library.images.values().find(is_second).expect("an image").clone();
+    let probes: Vec<_> = state.library.probes.keys().copied().collect();
+    let ids = ["n01440764", "n02012849", "n03126707"].map(str::to_owned);
+    for (probe, classes) in [(probes[0], &ids[..]), (probes[1], &named[..])] {
+        let info = ProbeInfo { classes: classes.into(), ..ProbeInfo::default() };
+        state.library.probes[&probe].status = Status::Ready(Arc::new(info));
+        let is_true = |class| state.library.is_true_class(&image, probe, class);
+        assert_eq!([0, 1, 2].map(is_true), [Some(false), Some(false), Some(true)], "{classes:?}");
+        for word in [&ids[2], &named[2]] {
+            assert!(state.library.has_class(probe, word), "{word} of {classes:?}");
+        }
+    }
+    assert_eq!(state.library.true_class_word(&image).as_ref(), Some(&named[2]));
+    let offered = state.library.classes();
+    assert_eq!(offered.iter().filter(|word| word.contains("n03126707")).count(), 1, "{offered:?}");
+}
+
 #[test]
 fn an_image_draws_by_its_index_in_the_whole_dataset() {
     let (mut state, part) = with_dataset();

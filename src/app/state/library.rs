@@ -13,7 +13,7 @@ use crate::app::jobs::evaluate::{EvalProbe, EvalSplit};
 use crate::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
 use crate::app::jobs::{BackboneId, BackboneOptions, DatasetId, ImageId, JobId, ProbeId};
 use crate::app::user_error::UserError;
-use crate::model::data::{ImageSource, Split};
+use crate::model::data::{ImageSource, Split, synsets};
 use crate::model::explain::intervention::Intervention;
 use crate::model::probe::{class_word, class_words, has_class};
 
@@ -312,14 +312,15 @@ impl Library {
         let (classes, own) = self.true_label(image)?;
         let (name, known) = (classes.get(own)?, &self.probes.get(&probe)?.status.ready()?.classes);
         // The lists, which are long, are compared last.
-        Some(known.get(class) == Some(name) && (class == own || known[..] != *classes))
+        let is_named = known.get(class).is_some_and(|known| synsets::id(known) == synsets::id(name));
+        Some(is_named && (class == own || !synsets::same(known, classes)))
     }
 
     /// The word that asks for the true class of an image; its name, unless a probe has the same classes.
     pub fn true_class_word(&self, image: &Image) -> Option<String> {
         let (classes, class) = self.true_label(image)?;
         let mut probes = self.probes.values().filter_map(|probe| probe.status.ready());
-        match probes.any(|probe| probe.classes[..] == *classes) {
+        match probes.any(|probe| synsets::same(&probe.classes, classes)) {
             true => class_word(classes, class),
             false => classes.get(class).cloned(),
         }
@@ -383,13 +384,15 @@ impl Library {
     pub fn classes(&self) -> Vec<String> {
         let ready = self.probes.values().filter_map(|probe| probe.status.ready());
         let mut known: Vec<Arc<[String]>> = Vec::new();
-        let mut names = indexmap::IndexSet::new();
+        let mut names = indexmap::IndexMap::new();
         for info in ready {
             if !known.contains(&info.classes) {
-                names.extend(class_words(&info.classes));
+                for word in class_words(&info.classes) {
+                    names.entry(synsets::id(&word).to_owned()).or_insert(word);
+                }
                 known.push(info.classes.clone());
             }
         }
-        names.into_iter().collect()
+        names.into_values().collect()
     }
 }

@@ -1,14 +1,15 @@
 //! ImageNet-1k (Russakovsky et al. 2015) with its validation images in one flat folder, as the
 //! archives unpack. Their classes come from the devkit (`ILSVRC2012_validation_ground_truth.txt`, one
 //! number a line, and `meta.mat`, which says whose number it is) or from Kaggle's
-//! `LOC_val_solution.csv`. Classes are the WordNet ids, sorted; the training images, if there, lie in
-//! folders named by them. With the validation images in such folders too it is a plain `folder`.
+//! `LOC_val_solution.csv`. Classes are the WordNet ids, sorted, with the devkit's words for them; the training images, if there,
+//! lie in folders named by the ids. With the validation images in such folders too it is a plain `folder`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::image::is_named_image;
 use super::mat::Value;
+use super::synsets::{self, Words, is_id};
 use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, Watch, cars, walk};
 
 const TRUTH: &str = "ILSVRC2012_validation_ground_truth.txt";
@@ -64,7 +65,10 @@ fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
     let (mut skipped, mut notes) = (0, Vec::new());
     let mut found: Vec<(String, Split, PathBuf)> = Vec::new();
     let images = walk::images(&folder, &mut skipped)?;
-    let labels = if walk::name(&list) == SOLUTION { solution(&list)? } else { ground_truth(root, &list)? };
+    let (labels, words) = match walk::name(&list) == SOLUTION {
+        true => (solution(&list)?, Words::new()),
+        false => ground_truth(root, &list)?,
+    };
     let mut unlabelled = 0;
     for image in images {
         match number(&image)
@@ -97,7 +101,9 @@ fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
     }
     // Classes of all labels are numbered, so that a subset of the images keeps the numbering.
     let labels: Vec<String> = labels.into_values().collect();
-    Ok(Dataset { skipped, notes, ..Dataset::from_images(root, LAYOUT.id, &labels, found) })
+    let mut dataset = Dataset::from_images(root, LAYOUT.id, &labels, found);
+    synsets::name_by(&words, &mut dataset.classes);
+    Ok(Dataset { skipped, notes, ..dataset })
 }
 
 /// WordNet id by image stem, from Kaggle's `ImageId,PredictionString`; the latter begins with the id.
@@ -109,15 +115,16 @@ fn solution(file: &Path) -> Result<BTreeMap<String, String>, DataError> {
         let pair = line.split_once(',').and_then(|(id, rest)| Some((id, rest.split_whitespace().next()?)));
         let expected = "an image id, a comma and a WordNet id such as n01440764";
         let (id, wnid) = pair
-            .filter(|(_, wnid)| is_wnid(wnid))
+            .filter(|(_, wnid)| is_id(wnid))
             .ok_or_else(|| DataError::line(file, at + 1, line, expected))?;
         labels.insert(id.to_owned(), wnid.to_owned());
     }
     Ok(labels)
 }
 
-/// WordNet id by image number, from the devkit: line `i` is the class of image `i`, as numbered in `meta.mat`.
-fn ground_truth(root: &Path, file: &Path) -> Result<BTreeMap<String, String>, DataError> {
+/// What the devkit says: the WordNet id by image number (line `i` is the class of image `i`, as numbered in `meta.mat`), and the
+/// words for each id.
+fn ground_truth(root: &Path, file: &Path) -> Result<(BTreeMap<String, String>, Words), DataError> {
     let beside = file.with_file_name("meta.mat");
     let meta = if beside.is_file() { Some(beside) } else { walk::find_named(root, DEPTH, "meta.mat") };
     let meta = meta.ok_or_else(|| {
@@ -129,15 +136,17 @@ fn ground_truth(root: &Path, file: &Path) -> Result<BTreeMap<String, String>, Da
     let Value::Structs(_, elements) = &synsets else {
         return Err(DataError::file(&meta, "`synsets` is not a structure array"));
     };
-    let mut wnids = BTreeMap::new();
+    let (mut wnids, mut words) = (BTreeMap::new(), Words::new());
     for i in 0..elements.len() {
         let id = synsets.field(i, "ILSVRC2012_ID").and_then(Value::number);
-        let wnid = synsets.field(i, "WNID").and_then(Value::text).filter(|wnid| is_wnid(wnid));
+        let wnid = synsets.field(i, "WNID").and_then(Value::text).filter(|wnid| is_id(wnid));
         let (Some(id), Some(wnid)) = (id, wnid) else {
             let why = format!("synset {} has no `ILSVRC2012_ID` and `WNID`", i + 1);
             return Err(DataError::file(&meta, why));
         };
         wnids.insert(id as u64, wnid.to_owned());
+        let text = synsets.field(i, "words").and_then(Value::text).unwrap_or_default();
+        words.insert(wnid.to_owned(), text.to_owned());
     }
     let mut labels = BTreeMap::new();
     for (at, line) in walk::text(file)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -145,10 +154,5 @@ fn ground_truth(root: &Path, file: &Path) -> Result<BTreeMap<String, String>, Da
         let wnid = wnid.ok_or_else(|| DataError::line(file, at + 1, line, "a class number of meta.mat"))?;
         labels.insert((at + 1).to_string(), wnid.clone());
     }
-    Ok(labels)
-}
-
-fn is_wnid(text: &str) -> bool {
-    text.strip_prefix('n')
-        .is_some_and(|digits| digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_digit()))
+    Ok((labels, words))
 }

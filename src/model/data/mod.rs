@@ -17,6 +17,7 @@ pub mod mat;
 mod parquet;
 mod report;
 pub mod scenes;
+pub mod synsets;
 mod table;
 pub mod token_cache;
 pub(in crate::model) mod walk;
@@ -356,6 +357,7 @@ pub fn open_watched(path: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataE
             }
         };
         let mut dataset = (layout.read)(root, watch)?;
+        dataset.notes.extend(synsets::name_by_list(root, &mut dataset.classes));
         dataset.samples.sort_by(|a, b| a.source.cmp(&b.source));
         if dataset.samples.is_empty() {
             let notes = dataset.notes.join("; ");

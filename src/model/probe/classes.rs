@@ -2,11 +2,12 @@
 //!
 //! Of a dataset: where both lists are equal, classes are matched by index, names that occur twice included
 //! (ImageNet has two cranes). Otherwise they are matched by name, and a name that both lists
-//! hold but one holds twice is refused, since it is ambiguous.
+//! hold but one holds twice is refused, since it is ambiguous. WordNet ids are names with or without [words](synsets) before them.
 
 use std::collections::HashMap;
 
 use super::{Probe, ProbeError};
+use crate::model::data::synsets;
 
 /// The word that asks [`Probe::class`] for a class: its name, with its number where others have that name, as `crane (134)`. `None`
 /// if there is no such class.
@@ -18,7 +19,7 @@ pub fn class_word(names: &[String], class: usize) -> Option<String> {
 /// The [word](class_word) of each class.
 pub fn class_words(names: &[String]) -> Vec<String> {
     let known = by_name(names);
-    (0..names.len()).map(|class| word(names, class, known[&*names[class]].1)).collect()
+    (0..names.len()).map(|class| word(names, class, known[synsets::id(&names[class])].1)).collect()
 }
 
 /// The word of a class of a name that `count` classes have.
@@ -31,11 +32,11 @@ fn named<'a>(names: &'a [String], name: &'a str) -> impl Iterator<Item = usize> 
     (0..names.len()).filter(move |class| names[*class] == name)
 }
 
-/// The first class of each name, and the number of classes that have it.
+/// The first class of each name, or of each WordNet id, and the number of classes that have it.
 fn by_name(names: &[String]) -> HashMap<&str, (usize, usize)> {
     let mut known = HashMap::new();
     for (class, name) in names.iter().enumerate() {
-        known.entry(name.as_str()).or_insert((class, 0)).1 += 1;
+        known.entry(synsets::id(name)).or_insert((class, 0)).1 += 1;
     }
     known
 }
@@ -56,15 +57,19 @@ pub fn has_class(names: &[String], word: &str) -> bool {
         || by_number(names, word).is_some()
 }
 
-/// The first class of a name: an exact match first, then ignoring ASCII case.
-fn find(names: &[String], word: &str) -> Option<usize> {
-    let exact = names.iter().position(|name| name == word);
-    exact.or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(word)))
+/// The first class of a name: an exact match first, then ignoring ASCII case, then by the WordNet id or the only one by its word.
+fn find(names: &[String], asked: &str) -> Option<usize> {
+    let first = |is: &dyn Fn(&str) -> bool| names.iter().position(|name| is(name));
+    let mut by_word = (0..names.len()).filter(|at| synsets::word(&names[*at]).eq_ignore_ascii_case(asked));
+    first(&|name| name == asked)
+        .or_else(|| first(&|name| name.eq_ignore_ascii_case(asked)))
+        .or_else(|| first(&|name| synsets::id(name) == synsets::id(asked)))
+        .or_else(|| by_word.next().filter(|_| by_word.next().is_none()))
 }
 
 impl Probe {
-    /// The index of a class by its name (an exact match first, then ignoring ASCII case), its number, or its
-    /// [word](class_word). A name that two classes share is refused: ImageNet has two cranes.
+    /// The index of a class by its name (an exact match first, then ignoring ASCII case), its WordNet id or the word before that, its
+    /// number, or its [word](class_word). A name that two classes share is refused: ImageNet has two cranes.
     pub fn class(&self, asked: &str) -> Result<usize, ProbeError> {
         let names = &self.meta.classes;
         if let Some(found) = find(names, asked) {
@@ -110,7 +115,7 @@ impl Probe {
             return Ok((0..classes.len()).map(Some).collect());
         }
         let (own, others) = (by_name(names), by_name(classes));
-        let number = |name: &String| match (own.get(name.as_str()), others[name.as_str()].1) {
+        let number = |name: &String| match (own.get(synsets::id(name)), others[synsets::id(name)].1) {
             (None, _) => Ok(None),
             (Some((number, 1)), 1) => Ok(Some(*number)),
             (Some((_, own)), other) => {
@@ -148,13 +153,19 @@ mod tests {
     use crate::model::io::array::Arrays;
     use crate::model::probe::head::Config;
 
-    fn numbers(probe: &[&str], count: usize, dataset: &[&str]) -> Result<Vec<Option<usize>>, String> {
-        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    fn list(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn probe(classes: &[&str], count: usize) -> Probe {
         let backbone = BackboneMeta { hidden_size: 1, ..BackboneMeta::default() };
-        let meta = Meta { classes: list(probe), ..Meta::new("gap", Config::default(), backbone) };
+        let meta = Meta { classes: list(classes), ..Meta::new("gap", Config::default(), backbone) };
         let classifier = Classifier { weight: vec![0.0; count], bias: vec![0.0; count] };
-        let probe = Probe::new(meta, Arrays::new(), classifier);
-        probe.numbers(&list(dataset)).map_err(|error| error.to_string())
+        Probe::new(meta, Arrays::new(), classifier)
+    }
+
+    fn numbers(classes: &[&str], count: usize, dataset: &[&str]) -> Result<Vec<Option<usize>>, String> {
+        probe(classes, count).numbers(&list(dataset)).map_err(|error| error.to_string())
     }
 
     const BIRDS: [&str; 3] = ["crane", "finch", "crane"];
@@ -167,9 +178,31 @@ mod tests {
             (&["finch"], 1, &BIRDS, &[None, Some(0), None]),
             (&["crane", "finch", "wren"], 3, &["wren", "crane", "finch"], &[Some(2), Some(0), Some(1)]),
             (&[], 2, &["a", "b"], &[Some(0), Some(1)]),
+            (
+                &["n01440764", "n02012849"],
+                2,
+                &["crane (n02012849)", "tench (n01440764)"],
+                &[Some(1), Some(0)],
+            ),
         ] {
             assert_eq!(numbers(probe, count, dataset).unwrap(), expected, "{probe:?}, {dataset:?}");
         }
+    }
+
+    #[test]
+    fn a_wordnet_id_or_the_only_word_asks_for_a_class() {
+        let probe = probe(&["tench (n01440764)", "crane (n02012849)", "crane (n03126707)"], 3);
+        for (asked, class) in [
+            ("tench (n01440764)", 0),
+            ("n02012849", 1),
+            ("hoist (n03126707)", 2), // the same id with another of its words
+            ("Tench", 0),
+            ("1", 1),
+        ] {
+            assert_eq!(probe.class(asked).unwrap(), class, "{asked}");
+        }
+        let error = probe.class("crane").unwrap_err().to_string();
+        assert!(error.contains("`crane (n02012849)`, `crane (n03126707)`"), "{error}");
     }
 
     #[test]

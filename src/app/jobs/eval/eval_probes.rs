@@ -10,7 +10,7 @@ use crate::app::jobs::open::DatasetMoved;
 use crate::app::jobs::train::{Parts, labelled};
 use crate::app::user_error::Usage;
 use crate::model::data::token_cache::TokenKey;
-use crate::model::data::{self, Dataset, Split};
+use crate::model::data::{self, Dataset, Split, synsets};
 use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::probe::Probe;
 use crate::model::train::Labelled;
@@ -132,7 +132,7 @@ impl Question {
             found.is_some() && same_image(image, &dataset.name_of_image(index))
         };
         if !truth.indices.iter().zip(&truth.classes).zip(&truth.images).all(same)
-            || dataset.classes != run.manifest.dataset.classes
+            || !synsets::same(&dataset.classes, &run.manifest.dataset.classes)
         {
             bail!(Usage(format!(
                 "{}: is no longer the dataset that {} was trained on; give the right one with --data",

@@ -14,7 +14,7 @@ use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, BackboneOptions, ColumnId, JobError, ProbeId, Reporter, fetch};
 use crate::app::report::Source;
 use crate::app::report::html::choose::IMAGES;
-use crate::model::data::{self, Dataset};
+use crate::model::data::{self, Dataset, synsets};
 use crate::model::explain::intervention::Intervention;
 use crate::model::probe::class_words;
 use crate::model::trace::Trace;
@@ -102,7 +102,8 @@ impl ExplainSpec<'_> {
         engine.open_backbone(spec, reporter)?;
         for (at, outcome) in (0..).zip(&self.probes) {
             let path = run.probe(&outcome.head, outcome.seed, ProbeCheckpoint::Best);
-            if *engine.open_probe(ProbeId(at), &path)?.classes != *dataset.classes {
+            let classes = engine.open_probe(ProbeId(at), &path)?.classes;
+            if !synsets::same(&classes, &dataset.classes) {
                 let path = path.display();
                 return Err(
                     anyhow::anyhow!("{path}: has other classes than its run; restore the file").into()

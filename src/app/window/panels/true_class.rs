@@ -8,6 +8,7 @@ use crate::app::jobs::{ClassChoice, ProbeId};
 use crate::app::state::command::Command;
 use crate::app::state::{Column, Image, State};
 use crate::app::window::style;
+use crate::model::data::synsets;
 use crate::model::trace::Trace;
 use crate::viz::draw::paint::color32;
 
@@ -80,7 +81,8 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let explained = || cx.state.compared().filter_map(|(_, column)| Some((column, column.shown.trace()?)));
     let shown: Vec<Option<String>> =
         explained().map(|(column, trace)| class_word(cx.state, column, trace)).collect();
-    if shown.iter().all(|class| *class == shown[0]) {
+    let id = |class: &Option<String>| class.as_deref().map(synsets::id).map(str::to_owned);
+    if shown.iter().all(|class| id(class) == id(&shown[0])) {
         return;
     }
     let own = cx.state.current_image().and_then(|image| cx.state.library.true_class_word(image));
@@ -91,7 +93,7 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         explained().all(|(column, _)| cx.state.library.has_class(column.probe, name))
     };
     let mut offers: Vec<_> = own.into_iter().chain(predicted).filter(is_shared).collect();
-    offers.dedup_by(|later, earlier| later.0 == earlier.0);
+    offers.dedup_by(|later, earlier| synsets::id(&later.0) == synsets::id(&earlier.0));
     let end = if offers.is_empty() { "" } else { ". Show one in all:" };
     ui.horizontal_wrapped(|ui| {
         ui.weak(format!("Columns show evidence for different classes{end}"));

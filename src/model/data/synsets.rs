@@ -1,0 +1,88 @@
+//! WordNet ids as names of classes, which ImageNet and its subsets have, with the words that they stand for: `tench (n01440764)`.
+//! Where one list has the words and another the ids alone, as in older probes, classes are the same by their ids.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::walk;
+
+/// The lists that say what ids stand for, in the dataset's folder: those of ImageNet at Kaggle, and of Tiny ImageNet. A line is an
+/// id, white space, and words for it with commas between them.
+const LISTS: [&str; 2] = ["LOC_synset_mapping.txt", "words.txt"];
+
+/// Words for WordNet ids, with commas between them.
+pub(super) type Words = HashMap<String, String>;
+
+/// Whether this is a WordNet id of a noun.
+pub(super) fn is_id(text: &str) -> bool {
+    let digits = text.strip_prefix('n').unwrap_or_default();
+    digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// The word and the WordNet id in the name of a class; `None` for any other name.
+fn parts(class: &str) -> Option<(&str, &str)> {
+    class.strip_suffix(')')?.rsplit_once(" (").filter(|(_, id)| is_id(id))
+}
+
+/// What tells a class from others: the WordNet id in its name, or any other name as it is.
+pub fn id(class: &str) -> &str {
+    parts(class).map_or(class, |(_, id)| id)
+}
+
+/// The name of a class without the WordNet id that follows its word.
+pub fn word(class: &str) -> &str {
+    parts(class).map_or(class, |(word, _)| word)
+}
+
+/// Whether two lists have the same classes in the same order.
+pub fn same(one: &[String], other: &[String]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| id(one) == id(other))
+}
+
+/// Puts the first of the words for each id before it; an id that `words` lacks stays alone.
+pub(super) fn name_by(words: &Words, classes: &mut [String]) {
+    for class in classes.iter_mut() {
+        let word = words.get(class).and_then(|words| words.split(',').next()).map_or("", str::trim);
+        if !word.is_empty() {
+            *class = format!("{word} ({class})");
+        }
+    }
+}
+
+/// [`name_by`] the list in the folder of a dataset, if its classes are ids and it has one; a note on a list that cannot be read.
+pub(super) fn name_by_list(root: &Path, classes: &mut [String]) -> Option<String> {
+    let list = LISTS.iter().map(|name| root.join(name)).find(|list| list.is_file());
+    let list = list.filter(|_| classes.iter().any(|class| is_id(class)))?;
+    let text = match walk::text(&list) {
+        Ok(text) => text,
+        Err(error) => return Some(format!("classes have their WordNet ids for names: {error}")),
+    };
+    let entries = text.lines().filter_map(|line| line.trim().split_once(char::is_whitespace));
+    name_by(&entries.map(|(id, words)| (id.to_owned(), words.to_owned())).collect(), classes);
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_told_by_its_id_with_a_word_or_without() {
+        for (class, own, short) in [
+            ("crane (n02012849)", "n02012849", "crane"),
+            ("n02012849", "n02012849", "n02012849"),
+            ("crane (134)", "crane (134)", "crane (134)"),
+            ("(n02012849)", "(n02012849)", "(n02012849)"),
+            ("crane (n0201284)", "crane (n0201284)", "crane (n0201284)"),
+            ("gr\u{fc}n (n0201284\u{fc})", "gr\u{fc}n (n0201284\u{fc})", "gr\u{fc}n (n0201284\u{fc})"),
+        ] {
+            assert_eq!((id(class), word(class)), (own, short));
+        }
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let birds = list(&["crane (n02012849)", "finch"]);
+        assert!(same(&birds, &list(&["n02012849", "finch"])));
+        for other in [&["n02012849"][..], &["n03126707", "finch"], &["finch", "n02012849"]] {
+            assert!(!same(&birds, &list(other)), "{other:?}");
+        }
+    }
+}
