@@ -55,8 +55,8 @@ impl Pretraining {
         restored.step = step;
         let params = restored.params.restore(&arrays(&tensors, PARAMS), device);
         restored.params = params.ok_or("its parameters are from a backbone of another size")?;
-        let adam = AdamW::from_arrays(&arrays(&tensors, ADAM), device);
-        let adam = adam.filter(|adam| adam.fits(&restored.params));
+        let adam = AdamW::from_arrays(&arrays(&tensors, ADAM), &restored.params, device);
+        let adam = adam.filter(|adam| adam.is_complete(&restored.params));
         let adam = adam.ok_or("its optimiser is from a backbone of another size")?;
         restored.adam = adam.with_decay(plan.recipe.weight_decay);
         Ok(restored)

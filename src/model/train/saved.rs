@@ -48,10 +48,10 @@ impl HeadTrainer {
         Saved { params, last_finite, adam, progress }: Saved,
         device: &Device,
     ) -> Option<Self> {
-        let own = self.model.params().clone();
+        let own = self.model.params();
         let restored = |arrays: &Arrays| own.clone().restore(arrays, device);
         let last_finite = if last_finite.is_empty() { None } else { Some(restored(&last_finite)?) };
-        let (params, optimizer) = (restored(&params)?, self.optimizer.restore(&adam, device)?);
+        let (params, optimizer) = (restored(&params)?, self.optimizer.restore(&adam, own, device)?);
         Some(Self { model: self.model.with_params(params), optimizer, progress, last_finite, ..self })
     }
 }

@@ -49,11 +49,12 @@ impl Optimizer {
         }
     }
 
-    /// This optimiser with the state of a checkpoint; `None` if the arrays are not a complete state of it.
-    pub fn restore(&self, arrays: &Arrays, device: &Device) -> Option<Self> {
+    /// This optimiser with the state of a checkpoint; `None` if the arrays are not a complete state of it, or that of other
+    /// parameters than `params`.
+    pub fn restore(&self, arrays: &Arrays, params: &Params, device: &Device) -> Option<Self> {
         Some(match self {
-            Self::AdamW(_) => Self::AdamW(AdamW::from_arrays(arrays, device)?),
-            Self::Momentum(momentum) => Self::Momentum(momentum.restore(arrays, device)?),
+            Self::AdamW(_) => Self::AdamW(AdamW::from_arrays(arrays, params, device)?),
+            Self::Momentum(momentum) => Self::Momentum(momentum.restore(arrays, params, device)?),
         })
     }
 }
@@ -87,6 +88,14 @@ fn update(
     let names: Vec<String> = trained.iter().map(|(spec, ..)| spec.name.clone()).collect();
     let mut moved: IndexMap<String, Tensor<1>> = names.into_iter().zip(step(trained)).collect();
     params.map(|spec, value| moved.swap_remove(&spec.name).unwrap_or(value)).project()
+}
+
+/// A parameter's moment from a checkpoint; `None` if `name` is no trained parameter, or has another length: a step would read
+/// past the moment's end.
+fn moment(params: &Params, name: &str, array: &Array, device: &Device) -> Option<Tensor<1>> {
+    let (spec, _) = params.iter().find(|(spec, _)| spec.name == name)?;
+    let fits = spec.constraint != Constraint::Fixed && spec.len() == array.data.len();
+    fits.then(|| Tensor::from_data(&array.data[..], device))
 }
 
 fn to_host(tensor: &Tensor<1>) -> Array {
@@ -178,18 +187,10 @@ impl AdamW {
         self.moments.iter().flat_map(|(name, both)| both.iter().zip(&other.moments[name]))
     }
 
-    /// Whether it has moments of exactly the trained ones of these parameters, or has not stepped yet.
-    pub fn fits(&self, params: &Params) -> bool {
-        let fits = |spec: &Spec| {
-            let moments = self.moments.get(&spec.name);
-            moments.is_some_and(|both| both.iter().all(|moment| moment.dims() == [spec.len()]))
-        };
-        let trained = params.iter().filter(|(spec, _)| spec.constraint != Constraint::Fixed);
-        let trained: Vec<bool> = trained.map(|(spec, _)| fits(spec)).collect();
-        match self.steps {
-            0 => self.moments.is_empty(),
-            _ => trained.len() == self.moments.len() && trained.into_iter().all(|fits| fits),
-        }
+    /// Whether it has moments of all trained ones of these parameters, or has not stepped yet.
+    pub fn is_complete(&self, params: &Params) -> bool {
+        let trained = params.iter().filter(|(spec, _)| spec.constraint != Constraint::Fixed).count();
+        self.moments.len() == if self.steps == 0 { 0 } else { trained }
     }
 
     /// Its state on the host, for a checkpoint: `<name>.mean`, `<name>.variance` and `steps`.
@@ -203,15 +204,16 @@ impl AdamW {
         arrays
     }
 
-    /// The optimiser of a checkpoint, without weight decay; `None` if the arrays are not a complete state.
-    pub fn from_arrays(arrays: &Arrays, device: &Device) -> Option<Self> {
-        let tensor = |array: &Array| Tensor::from_data(&array.data[..], device);
+    /// The optimiser of a checkpoint, without weight decay; `None` if the arrays are not a complete state, or that of other
+    /// parameters than `params`.
+    pub fn from_arrays(arrays: &Arrays, params: &Params, device: &Device) -> Option<Self> {
         let steps = *arrays.get("steps")?.data.first()? as u32;
         let mut moments = IndexMap::new();
         for (key, mean) in arrays {
             if let Some(name) = key.strip_suffix(".mean") {
+                let tensor = |array| moment(params, name, array, device);
                 let variance = arrays.get(&format!("{name}.variance"))?;
-                moments.insert(name.to_owned(), [tensor(mean), tensor(variance)]);
+                moments.insert(name.to_owned(), [tensor(mean)?, tensor(variance)?]);
             }
         }
         Some(Self { steps, moments, ..Self::default() })
@@ -251,6 +253,7 @@ fn plain_step([value, gradient, mean, variance]: [Tensor<1>; 4], update: &Update
 mod tests {
     use super::*;
     use crate::model::probe::params::{Init, Spec};
+    use crate::model::train::protocol::Protocol;
 
     /// Three steps on f(x) = sum x^4 / 4 beside PyTorch's in float64 (`tests/reference/optim.py`): `AdamW([x],
     /// lr=0.1, weight_decay=0)` under `CosineAnnealingLR(T_max=3)`.
@@ -307,6 +310,30 @@ mod tests {
         for (name, expected) in [("long", 0.090_902_8), ("short", 1.105_113e-3)] {
             let found = f64::from(params.to_arrays()[name].data[0]);
             assert!((found / expected - 1.0).abs() < 1e-4, "{name}: {found}");
+        }
+    }
+
+    /// A step would read past the end of a moment that is shorter than its parameter.
+    #[test]
+    fn moments_of_other_parameters_are_refused() {
+        let device = Device::flex();
+        let start = |name: &str, count: usize, constraint| {
+            let spec = Spec::new(name, [count], Init::Constant(1.0)).with(constraint);
+            Params::start(vec![spec], 0, "test", &device)
+        };
+        let own = start("x", 3, Constraint::Free);
+        let tracked = own.tracked();
+        let loss = tracked.get::<1>("x").square().sum();
+        let gradients = gradients(&tracked, &[&loss.backward()]);
+        for protocol in [Protocol::Paper, Protocol::Dinov2Linear] {
+            let mut optimizer = protocol.optimizer();
+            optimizer.step(own.clone(), gradients.clone(), 0.1);
+            let state = optimizer.to_arrays();
+            let fits = |params: &Params| optimizer.restore(&state, params, &device).is_some();
+            assert!(fits(&own));
+            assert!(!fits(&start("x", 4, Constraint::Free)), "another length");
+            assert!(!fits(&start("y", 3, Constraint::Free)), "another name");
+            assert!(!fits(&start("x", 3, Constraint::Fixed)), "no trained one");
         }
     }
 }

@@ -5,7 +5,7 @@
 use burn::tensor::{Device, Tensor};
 use indexmap::IndexMap;
 
-use super::{Trained, to_host, update};
+use super::{Trained, moment, to_host, update};
 use crate::model::io::array::{Array, Arrays};
 use crate::model::probe::params::Params;
 
@@ -56,10 +56,11 @@ impl Momentum {
             .collect()
     }
 
-    /// This optimiser with the state of a checkpoint; `None` if the arrays are those of another optimiser.
-    pub fn restore(&self, arrays: &Arrays, device: &Device) -> Option<Self> {
+    /// As [`Optimizer::restore`](super::Optimizer::restore).
+    pub fn restore(&self, arrays: &Arrays, params: &Params, device: &Device) -> Option<Self> {
         let velocity = |(key, array): (&String, &Array)| {
-            Some((key.strip_suffix(".velocity")?.to_owned(), Tensor::from_data(&array.data[..], device)))
+            let name = key.strip_suffix(".velocity")?;
+            Some((name.to_owned(), moment(params, name, array, device)?))
         };
         Some(Self { is_lars: self.is_lars, velocities: arrays.iter().map(velocity).collect::<Option<_>>()? })
     }
@@ -100,7 +101,8 @@ mod tests {
             let mut optimizer = protocol.optimizer();
             for (step, expected) in theirs[key].as_array().unwrap().iter().enumerate() {
                 if step == 3 {
-                    let again = protocol.optimizer().restore(&optimizer.to_arrays(), &device).unwrap();
+                    let again =
+                        protocol.optimizer().restore(&optimizer.to_arrays(), &params, &device).unwrap();
                     assert_eq!(again.to_arrays(), optimizer.to_arrays());
                     optimizer = again;
                 }
@@ -118,7 +120,7 @@ mod tests {
                 }
             }
             let other = Optimizer::AdamW(AdamW::default());
-            assert!(other.restore(&optimizer.to_arrays(), &device).is_none());
+            assert!(other.restore(&optimizer.to_arrays(), &params, &device).is_none());
         }
     }
 }
