@@ -6,6 +6,7 @@ use burn::tensor::{Int, Tensor, activation, module};
 use super::{Plan, fused};
 use crate::model::ops::bias::{Activation, biased};
 use crate::model::ops::matmul::PreciseMatmul as _;
+use crate::model::probe::head::linear::{norm_specs, tokenwise};
 use crate::model::probe::params::{Constraint, Init, Params, Spec};
 
 /// Encodes patches `[B * V, P]` to tokens `[B, 1 + V, d]`, CLS first. `indices` are the patches' token indices, `[B * V]`; if
@@ -63,11 +64,7 @@ pub(super) fn block(params: &Params, name: &str, x: Tensor<3>, heads: usize, fus
 
 /// `x W^T + b` of `[B, T, d]`, with the parameters `<name>.weight` `[o, d]` and `<name>.bias`; `[B, T, o]`.
 pub(super) fn linear(params: &Params, name: &str, x: Tensor<3>) -> Tensor<3> {
-    let [batch, tokens, d] = x.dims();
-    let weight = params.get::<2>(&format!("{name}.weight")); // [o, d]
-    let out = weight.dims()[0];
-    let y = x.reshape([batch * tokens, d]).precise_matmul(weight.transpose());
-    biased(y, params.get(&format!("{name}.bias")), Activation::None).reshape([batch, tokens, out])
+    tokenwise(params, name, x, Activation::None)
 }
 
 pub(super) fn norm(params: &Params, name: &str, x: Tensor<3>, fuses: bool) -> Tensor<3> {
@@ -126,13 +123,6 @@ pub(super) fn linear_specs(name: &str, from: usize, to: usize) -> [Spec; 2] {
     [
         Spec::new(format!("{name}.weight"), [to, from], Init::Uniform(bound)),
         Spec::new(format!("{name}.bias"), [to], Init::Constant(0.0)),
-    ]
-}
-
-pub(super) fn norm_specs(name: &str, d: usize) -> [Spec; 2] {
-    [
-        Spec::new(format!("{name}.weight"), [d], Init::Constant(1.0)),
-        Spec::new(format!("{name}.bias"), [d], Init::Constant(0.0)),
     ]
 }
 

@@ -4,7 +4,8 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
 
 use super::Plan;
-use super::encoder::{block, block_specs, encode, linear, linear_specs, norm, norm_specs, positions};
+use super::encoder::{block, block_specs, encode, linear, linear_specs, norm, positions};
+use crate::model::probe::head::linear::norm_specs;
 use crate::model::probe::params::{Init, Params, Spec};
 use crate::model::stats::shuffled;
 

@@ -39,14 +39,6 @@ struct AbMilp {
     self_attention: SelfAttention,
 }
 
-/// The linear layer `name` and an activation on tokens `[B, N, inputs]`; returns `[B, N, outputs]`.
-fn tokenwise(params: &Params, name: &str, x: &Tensor<3>, activation: Activation) -> Tensor<3> {
-    let [images, n, d] = x.dims();
-    let out = linear::activated(params, name, x.clone().reshape([images * n, d]), activation);
-    let [_, width] = out.dims();
-    out.reshape([images, n, width])
-}
-
 /// The weight of queries (0), keys (1) or values (2) of the self-attention, `[d, d]`.
 fn projection(params: &Params, which: usize) -> Tensor<2> {
     linear::projection(params, "self_attn.qkv.weight", which)
@@ -61,19 +53,19 @@ fn attend(params: &Params, tokens: &Tensor<3>) -> (Tensor<3>, Tensor<3>) {
     let logits = (project(0) * (d as f64).powf(-0.5)).precise_matmul(project(1).swap_dims(1, 2));
     let attention = softmax(logits, 1.0, None);
     let mixed = attention.clone().precise_matmul(project(2));
-    (attention, tokenwise(params, "self_attn.proj", &mixed, Activation::None))
+    (attention, linear::tokenwise(params, "self_attn.proj", mixed, Activation::None))
 }
 
 impl AbMilp {
     /// The weight of every token, `[B, 1, N]`. `read`: what the network reads, `[B, N, d]`.
     fn weights(&self, params: &Params, read: &Tensor<3>) -> Tensor<3> {
-        let mut hidden = tokenwise(params, "attention_predictor.0", read, Activation::Tanh); // [B, N, d]
+        let mut hidden = linear::tokenwise(params, "attention_predictor.0", read.clone(), Activation::Tanh); // [B, N, d]
         if self.gate {
-            hidden =
-                hidden * activation::sigmoid(tokenwise(params, "attention_gate", read, Activation::None));
+            let gate = linear::tokenwise(params, "attention_gate", read.clone(), Activation::None);
+            hidden = hidden * activation::sigmoid(gate);
         }
-        let logits = tokenwise(params, "attention_predictor.2", &hidden, Activation::None).swap_dims(1, 2); // [B, 1, N]
-        softmax(logits, 1.0, None)
+        let logits = linear::tokenwise(params, "attention_predictor.2", hidden, Activation::None);
+        softmax(logits.swap_dims(1, 2), 1.0, None)
     }
 
     fn has_self_attention(&self) -> bool {

@@ -28,6 +28,14 @@ pub fn activated(params: &Params, name: &str, x: Tensor<2>, activation: Activati
     biased(products, bias, activation)
 }
 
+/// [`activated`] on every token of `[B, N, inputs]`; returns `[B, N, outputs]`.
+pub fn tokenwise(params: &Params, name: &str, x: Tensor<3>, activation: Activation) -> Tensor<3> {
+    let [images, n, inputs] = x.dims();
+    let out = activated(params, name, x.reshape([images * n, inputs]), activation);
+    let [_, outputs] = out.dims();
+    out.reshape([images, n, outputs])
+}
+
 /// [`apply`] without adding the bias: `x W^T`, `[B, outputs]`, and the bias.
 pub fn products(params: &Params, name: &str, x: Tensor<2>) -> (Tensor<2>, Tensor<1>) {
     let weight = params.get::<2>(&format!("{name}.weight"));
