@@ -23,4 +23,15 @@ impl Tokens {
     pub fn patch(&self, i: usize) -> &[f32] {
         &self.patches[i * self.width..(i + 1) * self.width]
     }
+
+    /// The same with other patch tokens, without a copy of its own.
+    pub fn with_patches(&self, patches: Vec<f32>) -> Self {
+        let Self { grid, width, ref cls, ref registers, .. } = *self;
+        Self { grid, width, cls: cls.clone(), registers: registers.clone(), patches }
+    }
+
+    /// The same with the patch tokens `indices` alone, in their order.
+    pub fn picked(&self, indices: &[usize]) -> Self {
+        self.with_patches(indices.iter().flat_map(|&i| self.patch(i)).copied().collect())
+    }
 }

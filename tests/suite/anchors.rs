@@ -45,7 +45,7 @@ fn fit(method: LogReg, train: &Vectors, labels: &[usize], classes: usize) -> Res
 fn neighbours_vote_as_in_scikit_learn() {
     let case = Case::open();
     let (known, asked) = (case.vectors("train"), case.vectors("test"));
-    let found = Neighbours::new(&known, &case.labels("train_classes"), 5).predict(&asked);
+    let found = Neighbours::new(known, &case.labels("train_classes"), 5).predict(asked);
     assert!(!found.is_empty());
     assert_eq!(found, case.answers("knn"));
 }
@@ -55,7 +55,7 @@ fn neighbours_fewer_than_k_all_vote_and_a_zero_vector_harms_nobody() {
     let known = Vectors { width: 2, values: vec![1.0, 0.0, 0.0, 1.0, 0.0, 0.9] };
     let asked = Vectors { width: 2, values: vec![0.1, 1.0, 1.0, 0.1, 0.0, 0.0] };
     // The zero vector is equally far from all: two of three votes are class 1.
-    assert_eq!(Neighbours::new(&known, &[0, 1, 1], 2).predict(&asked), [1, 0, 1]);
+    assert_eq!(Neighbours::new(known, &[0, 1, 1], 2).predict(asked), [1, 0, 1]);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn neighbours_are_found_among_more_images_than_are_compared_at_once() {
     let values = of([1.0, 0.0], 4096).chain(of([0.0, 1.0], 20)).flatten().collect();
     let classes: Vec<usize> = (0..4096 + 20).map(|image| usize::from(image >= 4096)).collect();
     let asked = Vectors { width: 2, values: vec![0.1, 1.0, 1.0, 0.1] };
-    assert_eq!(Neighbours::new(&Vectors { width: 2, values }, &classes, 2).predict(&asked), [1, 0]);
+    assert_eq!(Neighbours::new(Vectors { width: 2, values }, &classes, 2).predict(asked), [1, 0]);
 }
 
 #[test]

@@ -262,11 +262,7 @@ impl Passes for PatchByPatch<'_> {
     }
 
     fn left(&mut self, left: &[&[usize]]) -> Result<Vec<Tokens>, Infallible> {
-        let one = |left: &&[usize]| Tokens {
-            grid: Grid::new(1, left.len()),
-            patches: left.iter().flat_map(|&i| self.tokens.patch(i)).copied().collect(),
-            ..self.tokens.clone()
-        };
+        let one = |left: &&[usize]| Tokens { grid: Grid::new(1, left.len()), ..self.tokens.picked(left) };
         Ok(left.iter().map(one).collect())
     }
 

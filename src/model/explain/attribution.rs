@@ -97,10 +97,8 @@ pub fn integrated(reading: &ImageReading<'_>, class: usize) -> Result<Integrated
     let patches = patches_f64(tokens);
     let mean = mean_row(patches.chunks_exact(tokens.width), tokens.width); // [d]
     let from_mean: Vec<f64> = patches.iter().zip(mean.iter().cycle()).map(|(t, mean)| t - mean).collect();
-    let narrow = |values: &mut dyn Iterator<Item = f64>| Tokens {
-        patches: values.map(|x| x as f32).collect(),
-        ..tokens.clone()
-    };
+    let narrow =
+        |values: &mut dyn Iterator<Item = f64>| tokens.with_patches(values.map(|x| x as f32).collect());
     let (token, logit_difference) = if reading.probe.head().chooses() {
         let ends = [tokens, &narrow(&mut mean.iter().copied().cycle().take(patches.len()))];
         let [end, start] = ends.map(|tokens| target.value(tokens));

@@ -158,7 +158,7 @@ impl Intervention {
             Form::Opaque { .. }
                 if matches!(self, Self::Random(_) | Self::Order(_)) && probe.head().is_recurrent() =>
             {
-                return Ok(probe.output(&permute_tokens(tokens, &pi), image)?);
+                return Ok(probe.output(&tokens.picked(&pi), image)?);
             }
             _ => return Err(InterventionError::NoOrder { head: probe.meta.head.clone() }),
         }
@@ -247,10 +247,4 @@ fn drop_early(direction: &mut Direction, n: usize, kept: usize) -> Option<()> {
     let left = kernel.len().saturating_sub(dropped);
     kernel[left..].fill(0.0);
     Some(())
-}
-
-/// The tokens permuted: token `pi[k]` at index `k`.
-fn permute_tokens(tokens: &Tokens, pi: &[usize]) -> Tokens {
-    let patches = pi.iter().flat_map(|&i| tokens.patch(i).iter().copied()).collect();
-    Tokens { patches, ..tokens.clone() }
 }

@@ -26,12 +26,12 @@ pub struct Neighbours<'a> {
 
 impl<'a> Neighbours<'a> {
     /// From `train` vectors with their `classes`, of which there are `count`.
-    pub fn new(train: &Vectors, classes: &'a [usize], count: usize) -> Self {
+    pub fn new(train: Vectors, classes: &'a [usize], count: usize) -> Self {
         Self { train: normalised(train), classes, count }
     }
 
     /// Predicted class of every vector of `test`.
-    pub fn predict(&self, test: &Vectors) -> Vec<u32> {
+    pub fn predict(&self, test: Vectors) -> Vec<u32> {
         let (train, test) = (&self.train, normalised(test));
         let train =
             ArrayView2::from_shape((train.count(), train.width), &train.values).expect("whole vectors");
@@ -73,12 +73,11 @@ fn vote(nearest: &[(f32, usize)], classes: &[usize], count: usize) -> u32 {
 }
 
 /// The vectors scaled to length 1; a zero vector stays as it is.
-fn normalised(vectors: &Vectors) -> Vectors {
-    let mut values = vectors.values.clone();
-    for row in values.chunks_exact_mut(vectors.width.max(1)) {
+fn normalised(mut vectors: Vectors) -> Vectors {
+    for row in vectors.values.chunks_exact_mut(vectors.width.max(1)) {
         let length = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
         let scale = if length > 0.0 { 1.0 / length } else { 0.0 };
         row.iter_mut().for_each(|x| *x = (f64::from(*x) * scale) as f32);
     }
-    Vectors { width: vectors.width, values }
+    vectors
 }

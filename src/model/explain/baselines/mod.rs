@@ -110,12 +110,12 @@ pub fn anchors<E>(
             Ok(Some(vectors))
         };
         let (Some(train_vectors), Some(test_vectors)) = (of(train)?, of(test)?) else { continue };
-        let neighbours = knn::Neighbours::new(&train_vectors, &train.classes, classes);
+        let neighbours = knn::Neighbours::new(train_vectors.clone(), &train.classes, classes);
         let mut predicted = Vec::with_capacity(test_vectors.count());
         for some in test_vectors.values.chunks(IMAGES_PER_REPORT * test_vectors.width.max(1)) {
             progress("Searching nearest neighbours", predicted.len(), test_vectors.count())?;
-            predicted
-                .extend(neighbours.predict(&Vectors { width: test_vectors.width, values: some.to_vec() }));
+            let some = Vectors { width: test_vectors.width, values: some.to_vec() };
+            predicted.extend(neighbours.predict(some));
         }
         drop(neighbours);
         found.push(Anchor {

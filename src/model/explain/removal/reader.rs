@@ -37,7 +37,7 @@ impl ImageReading<'_> {
             let d = self.tokens.width;
             let mut patches = vec![0.0; self.tokens.patches.len()];
             left.iter().for_each(|&i| patches[i * d..][..d].copy_from_slice(self.tokens.patch(i)));
-            self.read_out(output, &Tokens { patches, ..self.without_patches(self.tokens.grid) })
+            self.read_out(output, &self.tokens.with_patches(patches))
         };
         Ok(sets.par_iter().map(logits).collect())
     }
@@ -50,9 +50,8 @@ impl ImageReading<'_> {
             return Err(why.to_owned());
         }
         let logits = |left: &&Vec<usize>| {
-            let patches = left.iter().flat_map(|&i| self.tokens.patch(i)).copied().collect();
             let grid = Grid::new(1, left.len());
-            self.left(&Tokens { patches, ..self.without_patches(grid) }, left)
+            self.left(&Tokens { grid, ..self.tokens.picked(left) }, left)
         };
         Ok(sets.par_iter().map(logits).collect())
     }
@@ -104,9 +103,7 @@ impl ImageReading<'_> {
         };
         match layout {
             Some(order) => {
-                let order = restrict(&order, left);
-                let patches = order.iter().flat_map(|&i| tokens.patch(i)).copied().collect();
-                let moved = Tokens { patches, ..tokens.clone() };
+                let moved = tokens.picked(&restrict(&order, left));
                 self.read_out(&output(&moved), &moved)
             }
             None => {
@@ -123,11 +120,6 @@ impl ImageReading<'_> {
 
     fn read_out(&self, output: &HeadOutput, tokens: &Tokens) -> Vec<f64> {
         logits(output, tokens, &self.probe.classifier)
-    }
-
-    fn without_patches(&self, grid: Grid) -> Tokens {
-        let Tokens { width, cls, registers, .. } = self.tokens;
-        Tokens { grid, width: *width, cls: cls.clone(), registers: registers.clone(), patches: Vec::new() }
     }
 
     /// Kernels of `n` tokens, the last `n` steps of the whole image's: the gain depends only on the steps before the end.
