@@ -2,6 +2,7 @@
 //! finite scores at any temperature, and noise on L; costs an exponential per entry instead of a multiplication.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::transport::Domain;
 use crate::model::ops::simd::{Real, exp, vectorised};
@@ -13,17 +14,17 @@ pub(super) struct Logarithmic {
     positions: Vec<f64>,
     temperature: f64,
     /// Noise added to L, `[N, N]` row-major; empty for none.
-    noise: Vec<f32>,
+    noise: Arc<[f32]>,
 }
 
 impl Logarithmic {
     /// The kernel of these scores, with `noise` (`[N, N]` row-major, or empty) added to L.
-    pub fn new(scores: &[f64], temperature: f64, noise: &[f32]) -> Self {
+    pub fn new(scores: &[f64], temperature: f64, noise: Arc<[f32]>) -> Self {
         let n = scores.len();
         let last = n.saturating_sub(1).max(1) as f64;
         let slopes = scores.iter().map(|s| 2.0 * s / (temperature * last)).collect();
         let positions = (0..n).map(|k| k as f64).collect();
-        Self { slopes, positions, temperature, noise: noise.to_vec() }
+        Self { slopes, positions, temperature, noise }
     }
 
     /// The potentials of the positions plus the noise of row `token`.

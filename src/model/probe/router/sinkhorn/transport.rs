@@ -11,6 +11,8 @@
 //! step, cotangents propagate back by `f -= C g`, `g = -A^T f`, and to `L[i, k]` by `-C g_k` and
 //! `-A f_i`; `dL[i, k] / ds_i = 2 (p_k - s_i) / tau`.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use super::linear::{DOUBLE, Linear, SINGLE, products};
@@ -45,7 +47,7 @@ pub(super) struct Transport {
     scores: Vec<f64>,
     temperature: f64,
     /// Noise added to L, `[N, N]` row-major; empty for none.
-    noise: Vec<f32>,
+    noise: Arc<[f32]>,
     /// What the iterations ran with.
     numerics: Numerics,
     /// Potentials of the tokens after each iteration, `[iterations, N]`.
@@ -79,7 +81,7 @@ impl Transport {
         let mut transport = Self {
             scores: scores.to_vec(),
             temperature,
-            noise,
+            noise: noise.into(),
             numerics,
             rows: vec![0.0; iterations * n],
             columns: vec![0.0; (iterations + 1) * n],
@@ -110,7 +112,7 @@ impl Transport {
         }
         let (scores, temperature) = (&self.scores, self.temperature);
         match self.numerics {
-            Numerics::Logarithmic => Some(boxed(Logarithmic::new(scores, temperature, &self.noise))),
+            Numerics::Logarithmic => Some(boxed(Logarithmic::new(scores, temperature, self.noise.clone()))),
             _ if !self.noise.is_empty() => None,
             Numerics::Single => Linear::<f32>::new(scores, temperature, &SINGLE).map(boxed),
             Numerics::Double => Linear::<f64>::new(scores, temperature, &DOUBLE).map(boxed),
