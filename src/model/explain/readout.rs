@@ -6,8 +6,7 @@
 
 use rayon::prelude::*;
 
-use crate::model::ops::gemm;
-use crate::model::ops::simd::{self, vectorised};
+use crate::model::ops::{gemm, simd};
 use crate::model::probe::Classifier;
 use crate::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order, blocks};
 use crate::model::stats::mean_row;
@@ -104,18 +103,11 @@ pub(super) fn by_position(order: &Order, values: &[f64]) -> Vec<f64> {
         Order::Plan(plan) => {
             let parts = blocks(plan.n).into_par_iter().map(|tokens| {
                 let mut sums = vec![0.0; plan.n];
-                tokens.for_each(|i| add_scaled(values[i], plan.row(i), &mut sums));
+                tokens.for_each(|i| simd::add_rounded(values[i], plan.row(i), &mut sums));
                 sums
             });
             sum(parts.collect(), plan.n)
         }
-    }
-}
-
-vectorised! {
-    /// `into += factor * values`.
-    fn add_scaled<const FUSED: bool>(factor: f64, values: &[f64], into: &mut [f64]) {
-        into.iter_mut().zip(values).for_each(|(into, x)| *into += factor * x);
     }
 }
 

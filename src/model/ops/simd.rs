@@ -110,6 +110,13 @@ vectorised! {
 }
 
 vectorised! {
+    /// [`add_scaled`] whose products are rounded before they are added: to the same bits at every [`Level`].
+    pub(crate) fn add_rounded<const FUSED: bool>(factor: f64, values: &[f64], into: &mut [f64]) {
+        into.iter_mut().zip(values).for_each(|(into, x)| *into += factor * x);
+    }
+}
+
+vectorised! {
     /// `into += a b`.
     pub(crate) fn add_product<const FUSED: bool, T: Real>(a: &[T], b: &[T], into: &mut [T]) {
         for ((into, &a), &b) in into.iter_mut().zip(a).zip(b) {

@@ -9,7 +9,7 @@
 pub(super) mod gpu;
 
 use super::Routed;
-use crate::model::ops::simd::{dot, exp, vectorised};
+use crate::model::ops::simd::{add_rounded, dot, exp, vectorised};
 
 pub(super) enum Logits {
     /// `slopes[k] s_i - offsets[i]`.
@@ -66,8 +66,8 @@ impl Columns {
             match &self.logits {
                 Logits::Lines { slopes, .. } => {
                     grad_positions[k] = dot(&grad, &self.scores);
-                    add(slopes[k], &grad, &mut grad_scores);
-                    add(-1.0, &grad, &mut grad_offsets);
+                    add_rounded(slopes[k], &grad, &mut grad_scores);
+                    add_rounded(-1.0, &grad, &mut grad_offsets);
                 }
                 Logits::Distances { centres, temperature } => {
                     for (i, (grad, s)) in grad.iter().zip(&self.scores).enumerate() {
@@ -78,7 +78,7 @@ impl Columns {
                 }
             }
         }
-        add(1.0, &(self.score_grad)(&grad_positions, &grad_offsets), &mut grad_scores);
+        add_rounded(1.0, &(self.score_grad)(&grad_positions, &grad_offsets), &mut grad_scores);
         grad_scores
     }
 }
@@ -91,7 +91,7 @@ impl Routed for Columns {
         for k in 0..n {
             let total = self.column(k, &mut column);
             for (gains, weights) in gains.chunks(n).zip(weights.chunks_mut(n)) {
-                add(gains[k] / total, &column, weights);
+                add_rounded(gains[k] / total, &column, weights);
             }
         }
         weights
@@ -168,13 +168,6 @@ vectorised! {
         }
         rest.iter_mut().for_each(|x| *x = exp::<FUSED>(*x - top));
         sums.into_iter().sum::<f64>() + rest.iter().sum::<f64>()
-    }
-}
-
-vectorised! {
-    /// `into += factor values`.
-    fn add<const FUSED: bool>(factor: f64, values: &[f64], into: &mut [f64]) {
-        into.iter_mut().zip(values).for_each(|(into, x)| *into += factor * x);
     }
 }
 
