@@ -130,10 +130,12 @@ impl TryFrom<Stored> for Evaluation {
             return inconsistent("vectors do not have one number per token and image");
         }
         let fits = |maps: &ClassMaps| {
-            maps.counts.len() == classes && maps.values.len() == classes * stored.grid.len()
+            let total: u64 = maps.counts.iter().map(|&count| u64::from(count)).sum();
+            let of_classes = maps.counts.len() == classes && maps.values.len() == classes * stored.grid.len();
+            of_classes && total <= images as u64
         };
         if ![&stored.positions, &stored.weights].into_iter().flatten().all(fits) {
-            return inconsistent("there is not one map per class");
+            return inconsistent("there is not one map per class, of the evaluated images");
         }
         let Stored { dataset, split, classes, images, class, .. } = stored;
         Ok(Self {
@@ -224,6 +226,7 @@ mod tests {
             ("\"rank_coverage\":[0.6,0.7]", "\"rank_coverage\":[0.6]", "one measure per image"),
             ("\"rank_coverage\":[0.6,0.7]", "\"colour\":[0.6,0.7]", "unknown measure colour"),
             ("\"counts\":[1,0]", "\"counts\":[1]", "one map per class"),
+            ("\"counts\":[1,0]", "\"counts\":[4294967295,1]", "of the evaluated images"),
             ("AAAAPAA4ADQ=", "AAAAPAA4", "one number per token"),
             ("AAAAPAA4ADQ=", "no base64", "eval --evaluation"),
             ("\"routing\":{", "\"colour\":{", "eval --evaluation"),
