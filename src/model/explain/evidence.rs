@@ -128,7 +128,7 @@ pub fn proxy(output: &HeadOutput, tokens: &Tokens, row: &[f32], rho: Option<f64>
         let rho = rho.unwrap_or(radius);
         let decay: Vec<f64> = (0..n).map(|k| rho.powi((n - 1 - k) as i32)).collect();
         routed.push(multiply(by_position(&direction.order, &projected), &decay));
-        raster.push(projected.iter().zip(&decay).map(|(w, d)| w * d).collect());
+        raster.push(projected.iter().zip(&decay).map(|(w, d)| w * d).collect::<Vec<_>>());
     }
     Some(Proxy { routed: average(&routed), raster: average(&raster) })
 }

@@ -75,8 +75,8 @@ pub(super) fn dot<A: Copy + Into<f64>, B: Copy + Into<f64>>(row: &[A], values: &
 }
 
 /// Mean of equally long vectors.
-pub(super) fn average(parts: &[Vec<f64>]) -> Vec<f64> {
-    mean_row(parts.iter().map(Vec::as_slice), parts.first().map_or(0, Vec::len))
+pub(super) fn average(parts: &[impl AsRef<[f64]>]) -> Vec<f64> {
+    mean_row(parts.iter().map(AsRef::as_ref), parts.first().map_or(0, |part| part.as_ref().len()))
 }
 
 /// `P gain`, `[N]`: weight of every token, given the weight `gain[k]` of every position.

@@ -72,10 +72,10 @@ impl<'a> OrderTester<'a> {
                 }
                 Gain::Mix { .. } => unreachable!("refused above"),
             };
-            gains.push(gain.clone());
+            gains.push(gain);
             place_gains.push(place_gain);
         }
-        if !gains.iter().flatten().all(|gain| gain.abs() < MAX_GAIN) {
+        if !gains.iter().copied().flatten().all(|gain| gain.abs() < MAX_GAIN) {
             return Err("The weights of the positions are too large to compare orders by");
         }
         let is_learned = directions.iter().any(|direction| matches!(direction.order, Order::Plan(_)));
