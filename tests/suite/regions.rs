@@ -4,7 +4,8 @@
 use serde_json::Value;
 use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::explain::localization::truth;
+use ssmprobe::model::explain::localization::{TokenValues, truth};
+use ssmprobe::model::explain::readout::token_weight;
 use ssmprobe::model::explain::regions::{RegionMeasure, RegionMeasures};
 use ssmprobe::model::explain::{Question, explain};
 use ssmprobe::model::grid::Grid;
@@ -21,6 +22,11 @@ fn regions(covers: Vec<(String, Vec<f64>)>) -> Regions {
     let object = covers[0].1.clone();
     let region = |(number, (name, cover))| Region { number, name, cover };
     Regions { list: (0..).zip(covers).map(region).collect(), object, ..Regions::default() }
+}
+
+/// Weight and evidence of every token, as far as the head has them.
+fn values(read: &ImageReading<'_>, class: usize) -> (Option<Vec<f64>>, Option<Vec<f64>>) {
+    (token_weight(&read.output), read.evidence(class).ok().map(|exact| exact.token))
 }
 
 fn assert_reads(name: &str, found: &RegionMeasure, expected: &Value) {
@@ -51,7 +57,9 @@ fn regions_are_read_as_the_reference_reads_them() {
         let known = regions(covers.iter().map(|(name, cover)| (name.clone(), floats(cover))).collect());
         let class = number(&document["class"]) as usize;
         let read = reading(&probe, Intervention::None, &tokens, &output);
-        let found = RegionMeasures::of_reading(&read, class, &known);
+        let (weight, evidence) = values(&read, class);
+        let values = TokenValues { weight: weight.as_deref(), evidence: evidence.as_deref() };
+        let found = RegionMeasures::of_output(&output, values, &known);
         let expected = &document["expected"];
         for region in &found.regions {
             assert_reads(&format!("{name}, {}", region.name), region, &expected["regions"][&region.name]);
@@ -69,7 +77,7 @@ fn regions_are_read_as_the_reference_reads_them() {
         }
         sweeps += usize::from(document["directions"].as_array().is_some_and(|all| all.len() > 1));
         // The object is the first region, with the numbers that `eval` reports of it.
-        let eval = truth(&output, &tokens, &probe.classifier, class, &known.object);
+        let eval = truth(values, &known.object);
         let own = (found.object.weight_auc, found.object.evidence_auc);
         assert_eq!(own, (eval.weight_auc, eval.evidence_auc), "{name}");
     }
@@ -101,7 +109,9 @@ fn a_trace_says_of_regions_what_the_reading_says() {
             explain(probe, Intervention::None, tokens, Picture::default(), question).expect("explained");
         trace.regions = Some(known.clone());
         let class = trace.evidence.class;
-        let own = RegionMeasures::of_reading(&read, class, &known);
+        let (weight, evidence) = values(&read, class);
+        let values = TokenValues { weight: weight.as_deref(), evidence: evidence.as_deref() };
+        let own = RegionMeasures::of_output(&read.output, values, &known);
         let shown = RegionMeasures::of_trace(&trace).expect("regions");
         assert_eq!(shown.precedence.len(), own.precedence.len(), "{name}");
         let all = |found: &RegionMeasures| -> Vec<Option<f64>> {

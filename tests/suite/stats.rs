@@ -8,11 +8,13 @@ use burn::tensor::Tensor;
 use serde_json::Value;
 use ssmprobe::app::jobs::train::smallest_difference;
 use ssmprobe::model::explain::diagnostics::{MEASURES, kendall_tau, measure};
+use ssmprobe::model::explain::evidence::exact;
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::explain::localization::{truth, weight_auc};
+use ssmprobe::model::explain::localization::{TokenValues, truth, weight_auc};
 use ssmprobe::model::explain::null_model::{
     MeanNull, NullBands, Untrained, untrained, untrained_mean, untrained_scores,
 };
+use ssmprobe::model::explain::readout::token_weight;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::Classifier;
 use ssmprobe::model::probe::head_output::{Form, HeadOutput, Plan, PlanRows};
@@ -339,7 +341,10 @@ fn what_finds_an_object_is_judged_as_scikit_learn_judges_it() {
         let patches = floats32(&case["tokens"]);
         let tokens = Tokens { grid: Grid::new(3, 4), width: 3, cls: None, registers: Vec::new(), patches };
         let classifier = Classifier { weight: floats32(&case["row"]), bias: vec![0.5] };
-        let found = truth(&output, &tokens, &classifier, 0, &cover);
+        let (weight, exact) =
+            (token_weight(&output), exact(&output, &tokens, &classifier, 0).expect("a linear head"));
+        let values = TokenValues { weight: weight.as_deref(), evidence: Some(&exact.token) };
+        let found = truth(values, &cover);
         let parts = [
             ("weight_auc", found.weight_auc),
             ("evidence_auc", found.evidence_auc),

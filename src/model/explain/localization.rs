@@ -10,13 +10,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence;
 use super::readout;
-use crate::model::probe::Classifier;
 use crate::model::probe::head_output::HeadOutput;
 use crate::model::regions::members;
 use crate::model::stats::{self, roc_auc};
-use crate::model::tokens::Tokens;
+
+/// The numbers of every token, `[N]` each, that find an object or a region; each is absent if the head does not have it.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenValues<'a> {
+    /// Weight in the features.
+    pub weight: Option<&'a [f64]>,
+    /// Exact evidence for the image's own class.
+    pub evidence: Option<&'a [f64]>,
+}
 
 /// Localization measures of one image; each is absent if the head does not have the quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,24 +51,18 @@ pub(super) fn auc_of_weights(weight: &[f64], inside: &[bool]) -> Option<f64> {
     roc_auc(&magnitudes, inside)
 }
 
-/// All localization measures of one image, whose own class is `class`.
-pub fn truth(
-    output: &HeadOutput,
-    tokens: &Tokens,
-    classifier: &Classifier,
-    class: usize,
-    cover: &[f64],
-) -> Truth {
-    let exact = evidence::exact(output, tokens, classifier, class).ok().map(|exact| exact.token);
+/// All localization measures of one image.
+pub fn truth(TokenValues { weight, evidence }: TokenValues<'_>, cover: &[f64]) -> Truth {
+    let inside = members(cover);
     let share = |part: fn(f64) -> f64| {
-        let values: Vec<f64> = exact.as_ref()?.iter().map(|&e| part(e)).collect();
+        let values: Vec<f64> = evidence?.iter().map(|&e| part(e)).collect();
         let all: f64 = values.iter().sum();
         let covered: f64 = values.iter().zip(cover).map(|(e, c)| e * c).sum();
         (all > 0.0).then_some(covered / all)
     };
     Truth {
-        weight_auc: weight_auc(output, cover),
-        evidence_auc: exact.as_ref().and_then(|exact| roc_auc(exact, &members(cover))),
+        weight_auc: weight.and_then(|weight| auc_of_weights(weight, &inside)),
+        evidence_auc: evidence.and_then(|evidence| roc_auc(evidence, &inside)),
         absolute_share: share(f64::abs),
         positive_share: share(|e| e.max(0.0)),
         object_share: Some(cover.iter().sum::<f64>() / cover.len().max(1) as f64),
@@ -84,16 +84,9 @@ pub fn mean(images: &[Truth]) -> Truth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::grid::Grid;
-    use crate::model::probe::head_output::Form;
-
     #[test]
     fn a_mean_is_over_the_images_that_have_the_measure() {
-        let opaque = HeadOutput { scores: None, form: Form::Opaque { features: vec![1.0], why: "no" } };
-        let (grid, patches) = (Grid::new(1, 2), vec![1.0, -1.0]);
-        let tokens = Tokens { grid, width: 1, cls: None, registers: Vec::new(), patches };
-        let classifier = Classifier { weight: vec![2.0], bias: vec![0.0] };
-        let none = truth(&opaque, &tokens, &classifier, 0, &[1.0, 0.5]);
+        let none = truth(TokenValues { weight: None, evidence: None }, &[1.0, 0.5]);
         assert_eq!(none, Truth { object_share: Some(0.75), ..Truth::default() });
         assert_eq!(mean(&[Truth { weight_auc: Some(1.0), ..none }, none]).weight_auc, Some(1.0));
     }

@@ -10,14 +10,10 @@
 //!
 //! Both are averaged over sweeps; a head that ignores the order has neither.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 
-use super::image_reading::ImageReading;
-use super::localization::auc_of_weights;
-use super::readout;
-use crate::model::probe::head_output::{Order, Plan};
+use super::localization::{TokenValues, auc_of_weights};
+use crate::model::probe::head_output::{HeadOutput, Order, Plan};
 use crate::model::regions::{Regions, members};
 use crate::model::stats::{mean, roc_auc};
 use crate::model::trace::{Routing, Trace};
@@ -75,25 +71,16 @@ mod numbered {
     }
 }
 
-/// Orders of the sweeps, and weight and evidence of every token, from which the measures are computed.
-struct TokenValues<'a> {
-    sweeps: Vec<Cow<'a, Order>>,
-    weight: Option<Vec<f64>>,
-    evidence: Option<Vec<f64>>,
-}
-
 impl RegionMeasures {
-    /// Measures of an image; evidence is for `class`.
-    pub fn of_reading(reading: &ImageReading<'_>, class: usize, regions: &Regions) -> Self {
-        let sweeps = reading.output.directions().iter().map(|d| Cow::Borrowed(&d.order)).collect();
-        let weight = readout::token_weight(&reading.output);
-        let evidence = reading.evidence(class).ok().map(|exact| exact.token);
-        Self::new(&TokenValues { sweeps, weight, evidence }, regions)
+    /// Measures of an image as the head read it, with the `values` of its tokens.
+    pub fn of_output(output: &HeadOutput, values: TokenValues<'_>, regions: &Regions) -> Self {
+        let sweeps: Vec<_> = output.directions().iter().map(|direction| &direction.order).collect();
+        Self::new(&sweeps, values, regions)
     }
 
     /// Measures from a trace; `None` if the regions of its image are not known.
     pub fn of_trace(trace: &Trace) -> Option<Self> {
-        let to_f64 = |values: &Vec<f32>| values.iter().map(|&x| f64::from(x)).collect();
+        let to_f64 = |values: &Vec<f32>| -> Vec<f64> { values.iter().map(|&x| f64::from(x)).collect() };
         let sweeps = match &trace.routing {
             // Several sweeps without a kernel are those of a head that reads from both ends at once: no token comes first.
             Routing::Orders(orders) if trace.kernel.is_some() || orders.len() == 1 => orders
@@ -103,20 +90,18 @@ impl RegionMeasures {
             Routing::Plan(plan) => vec![Order::Plan(Plan { n: plan.rows, share: to_f64(&plan.data) })],
             Routing::None | Routing::Orders(_) => Vec::new(),
         };
-        let values = TokenValues {
-            sweeps: sweeps.into_iter().map(Cow::Owned).collect(),
-            weight: trace.token_weight.as_ref().map(to_f64),
-            evidence: trace.evidence.token.as_ref().map(to_f64),
-        };
-        Some(Self::new(&values, trace.regions.as_ref()?))
+        let weight = trace.token_weight.as_ref().map(to_f64);
+        let evidence = trace.evidence.token.as_ref().map(to_f64);
+        let values = TokenValues { weight: weight.as_deref(), evidence: evidence.as_deref() };
+        Some(Self::new(&sweeps.iter().collect::<Vec<_>>(), values, trace.regions.as_ref()?))
     }
 
-    fn new(values: &TokenValues<'_>, regions: &Regions) -> Self {
+    fn new(orders: &[&Order], values: TokenValues<'_>, regions: &Regions) -> Self {
         // By region and sweep, the distribution of its tokens over positions.
         let (mut measures, mut distributions) = (Vec::new(), Vec::<Vec<Vec<f64>>>::new());
         for region in &regions.list {
             let inside = members(&region.cover);
-            let sweeps: Vec<_> = values.sweeps.iter().map(|order| place(order, &inside)).collect();
+            let sweeps: Vec<_> = orders.iter().map(|order| place(order, &inside)).collect();
             let position = mean(sweeps.iter().map(|sweep| mean_position(sweep)));
             measures.push(RegionMeasure {
                 number: region.number,
@@ -143,16 +128,15 @@ impl RegionMeasures {
 
 impl TokenValues<'_> {
     /// The measures of a region that need no order.
-    fn without_order(&self, inside: &[bool]) -> RegionMeasure {
+    fn without_order(self, inside: &[bool]) -> RegionMeasure {
         let tokens = inside.iter().filter(|inside| **inside).count();
         if tokens == 0 {
             return RegionMeasure::default();
         }
-        let sum = |values: &Vec<f64>| -> f64 {
+        let sum = |values: &[f64]| -> f64 {
             values.iter().zip(inside).filter(|(_, inside)| **inside).map(|(value, _)| value).sum()
         };
-        let (weight, evidence) = (self.weight.as_ref(), self.evidence.as_ref());
-        let count = tokens as f64;
+        let (Self { weight, evidence }, count) = (self, tokens as f64);
         RegionMeasure {
             tokens,
             weight: weight.map(|weight| sum(weight) / count * inside.len() as f64),

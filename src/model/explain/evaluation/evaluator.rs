@@ -5,6 +5,7 @@
 //! `m_i` the expected position) and of its weight (`N w_i`). [`Metrics`], if requested, come from the same readings.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::{Intervention, InterventionError};
+use crate::model::explain::localization::{TokenValues, truth};
 use crate::model::explain::null_model::{Band, MeanNull, Null, NullBands, untrained_mean};
 use crate::model::explain::readout::token_weight;
 use crate::model::explain::regions::RegionMeasures;
@@ -179,20 +181,31 @@ impl<'a> Evaluator<'a> {
         let order = own.and_then(|class| orders::margin(&reading, class, self.nulls).map(Box::new));
         let stats = reading.plan_stats();
         let image_regions = self.metrics.as_ref().and_then(|spec| spec.regions.get(image)?.as_ref());
-        let regions = own
-            .zip(image_regions)
-            .map(|(class, regions)| Box::new(RegionMeasures::of_reading(&reading, class, regions)));
+        let weight = token_weight(&reading.output);
+        // Computed once, and only for what needs it.
+        let evidence = LazyCell::new(|| {
+            let own = own.ok_or("The probe has the class of none of the images");
+            own.and_then(|class| Ok(reading.evidence(class)?.token))
+        });
+        let evidence = || evidence.as_deref().map_err(|why: &&'static str| *why);
+        let values = || TokenValues { weight: weight.as_deref(), evidence: evidence().ok() };
+        let own_regions = image_regions.filter(|_| own.is_some());
+        let regions = own_regions
+            .map(|regions| Box::new(RegionMeasures::of_output(&reading.output, values(), regions)));
         let metrics = own.zip(self.metrics.as_ref()).map(|(class, spec)| {
-            let cover = image_regions.map(|regions| &regions.object[..]);
-            ImageMetrics::new(&reading, logits, class, spec, cover).map(Box::new)
+            let truth = own_regions.map(|regions| truth(values(), &regions.object));
+            ImageMetrics::new(&reading, logits, class, spec, truth).map(Box::new)
         });
         let without_encoder = self.removes().filter(|spec| !spec.needs_encoder());
         let removals =
             own.zip(without_encoder).map(|(class, spec)| removals::cached_heights(&reading, class, spec));
         let positions = reading.positions(stats.as_ref());
-        let times_n = |weight: Vec<f64>| weight.into_iter().map(|w| w * tokens.grid.len() as f64).collect();
-        let weights = token_weight(&reading.output).map(times_n);
-        let vectors = self.vectors.as_ref().map(|_| image_vectors(&reading, own, (&positions, &weights)));
+        let times_n = |weight: &Vec<f64>| weight.iter().map(|w| w * tokens.grid.len() as f64).collect();
+        let weights: Option<Vec<f64>> = weight.as_ref().map(times_n);
+        let vectors = self
+            .vectors
+            .as_ref()
+            .map(|_| image_vectors(positions.as_deref(), evidence(), weights.as_deref()));
         Ok(Some(Answer {
             predicted: self.dataset_class[best],
             confidence: probabilities[best] as f32,
@@ -329,18 +342,15 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// The vectors of an image of the class `own`, by kind, or why there are none.
+/// The vectors of an image, by kind, or why there are none.
 fn image_vectors(
-    reading: &ImageReading<'_>,
-    own: Option<usize>,
-    (positions, weights): (&Option<Vec<f64>>, &Option<Vec<f64>>),
+    positions: Option<&[f64]>,
+    evidence: Result<&[f64], &'static str>,
+    weights: Option<&[f64]>,
 ) -> ImageVectors {
-    let own = own.ok_or("The probe has the class of none of the images");
-    let evidence = own.and_then(|class| Ok(reading.evidence(class)?.token));
-    let positions = positions.as_deref().ok_or("This head has no single order in which it reads");
-    let weights = weights.as_deref().ok_or("A token has no single weight in this head");
-    [positions.and_then(to_f16), evidence.and_then(|token| to_f16(&token)), weights.and_then(to_f16)]
-        .map(|vector| vector.map_err(Cow::from))
+    let positions = positions.ok_or("This head has no single order in which it reads");
+    let weights = weights.ok_or("A token has no single weight in this head");
+    [positions, evidence, weights].map(|values| values.and_then(to_f16).map_err(Cow::from))
 }
 
 /// The dataset's class for every class of the probe, or [`OTHER`].

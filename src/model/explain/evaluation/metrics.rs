@@ -123,17 +123,15 @@ pub(super) struct ImageMetrics {
 }
 
 impl ImageMetrics {
-    /// Of an image of the probe's class `class`, with the logits `[C]` of the undisturbed `reading`. `cover` `[N]` is the
-    /// object's share of every token.
+    /// Of an image of the probe's class `class`, with the logits `[C]` of the undisturbed `reading`, and `truth` if its object is
+    /// known.
     pub(super) fn new(
         reading: &ImageReading<'_>,
         logits: Vec<f64>,
         class: usize,
         spec: &MetricsSpec<'_>,
-        cover: Option<&[f64]>,
+        truth: Option<Truth>,
     ) -> Result<Self, InterventionError> {
-        let ImageReading { probe, tokens, output, .. } = reading;
-        let truth = cover.map(|cover| localization::truth(output, tokens, &probe.classifier, class, cover));
         let last = |&tokens_kept: &usize| {
             let logits = reading.reordered(Intervention::Last(tokens_kept)).ok()?.logits();
             Some((tokens_kept, argmax(&logits) == class, logits[class]))
