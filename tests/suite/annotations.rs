@@ -320,6 +320,7 @@ fn a_broken_line_of_cub_is_named() {
         ("bounding_boxes.txt", "1 16.0 12.0 0.0 24.0", "an image, x, y, width and height"),
         ("bounding_boxes.txt", "1 16.0 12.0 24.0 24.0 7.0", "an image, x, y, width and height"),
         ("parts/part_locs.txt", "1 9 10.0 10.0 1", "a part of parts.txt"),
+        ("parts/part_locs.txt", "1 1.5 10.0 10.0 1", "a part of parts.txt"),
         ("parts/part_locs.txt", "1 1 10.0 NaN 1", "a part of parts.txt"),
         ("parts/part_locs.txt", "1 1 10.0 10.0 2", "1 (visible) or 0"),
         ("parts/part_locs.txt", "1.5 1 10.0 10.0 1", "an image"),

@@ -42,8 +42,8 @@ pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
     };
     if boxes.is_file() {
         rows(&boxes, "an image, x, y, width and height", |[image, x, y, width, height]| {
-            let rect = Rect { x, y, width, height };
-            (width > 0.0 && height > 0.0).then(|| add(image as u64, (0, Shape::Box(rect))))
+            let (image, rect) = (whole(image)?, Rect { x, y, width, height });
+            (width > 0.0 && height > 0.0).then(|| add(image, (0, Shape::Box(rect))))
         })?;
     }
     if part_locations.is_file() {
@@ -56,9 +56,9 @@ pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
             &part_locations,
             "an image, a part of parts.txt, x, y, and 1 (visible) or 0",
             |[image, part, x, y, seen]| {
-                let part = *index.get(&(part as u64))?;
+                let (image, part) = (whole(image)?, *index.get(&whole(part)?)?);
                 if seen == 1.0 {
-                    add(image as u64, (part, Shape::Point(x, y)));
+                    add(image, (part, Shape::Point(x, y)));
                 }
                 [0.0, 1.0].contains(&seen).then_some(())
             },
@@ -70,15 +70,18 @@ pub(super) fn read(root: &Path) -> Result<Option<Annotations>, DataError> {
     Ok(Some(Annotations { masks, names, marks, unlisted }))
 }
 
-/// Calls `take` for every line of five numbers, the first a non-negative integer; a line for which it returns `None` is an error
-/// that says what was `expected`.
+/// The number of an image or a part.
+fn whole(x: f64) -> Option<u64> {
+    (x >= 0.0 && x.fract() == 0.0).then_some(x as u64)
+}
+
+/// Calls `take` for every line of five numbers; a line for which it returns `None` is an error that says what was `expected`.
 fn rows(file: &Path, expected: &str, mut take: impl FnMut([f64; 5]) -> Option<()>) -> Result<(), DataError> {
     let text = walk::text(file)?;
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let numbers: Option<Vec<f64>> = line.split_whitespace().map(|word| word.parse().ok()).collect();
         let row = numbers.and_then(|numbers| <[f64; 5]>::try_from(numbers).ok());
-        let is_index = |x: f64| x >= 0.0 && x.fract() == 0.0;
-        let row = row.filter(|row| row.iter().all(|x| x.is_finite()) && is_index(row[0]));
+        let row = row.filter(|row| row.iter().all(|x| x.is_finite()));
         row.and_then(&mut take).ok_or_else(|| DataError::line(file, at + 1, line, expected))?;
     }
     Ok(())
