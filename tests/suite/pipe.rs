@@ -12,7 +12,7 @@ use half::f16;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ssmprobe::app::jobs::detached::{Detached, Said};
-use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
+use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit, verb as eval};
 use ssmprobe::app::jobs::folder::{Folder, FolderEntry};
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::history::{Failure, Steps};
@@ -27,7 +27,7 @@ use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainItem,
     ExplainResult, ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Progress, Request, Unit,
-    eval, extract, inspect,
+    extract, inspect,
 };
 use ssmprobe::app::remote::frame;
 use ssmprobe::app::remote::hello::Hello;

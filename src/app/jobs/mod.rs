@@ -4,10 +4,8 @@
 //! exactly one `Finished`, `Failed` or `Cancelled`. Only plain host data crosses, which serde can
 //! serialise: no tensor, no lock, no open file. Paths are those of the machine that computes.
 
-mod answer_file;
 pub mod detached;
 pub mod engine;
-pub mod eval;
 pub mod evaluate;
 pub mod explain;
 pub mod extract;
@@ -18,7 +16,6 @@ pub mod history;
 mod ids;
 pub mod info;
 pub mod inspect;
-pub mod known_evaluations;
 pub mod open;
 mod options;
 pub mod part;
@@ -33,7 +30,6 @@ mod reporter;
 pub mod result_file;
 pub mod run_metrics;
 pub mod similarity;
-mod split_tokens;
 pub mod stability;
 pub mod tasks;
 mod token_memory;
@@ -112,7 +108,7 @@ pub enum Compute {
     /// Run the verb `inspect`; its files are sent as events.
     Inspect(Box<inspect::InspectFlags>),
     /// Run the verb `eval`.
-    Eval(Box<eval::EvalFlags>),
+    Eval(Box<evaluate::verb::EvalFlags>),
     /// Run the verb `extract`.
     Extract(Box<extract::verb::ExtractFlags>),
 }
@@ -152,7 +148,8 @@ impl Compute {
                 return inspect::run(engine, flags, reporter, &|told| tell(Event::Inspected { job, told }));
             }
             Self::Eval(flags) => {
-                return eval::run(engine, flags, reporter, &|told| tell(Event::EvalTold { job, told }));
+                let tell = |told| tell(Event::EvalTold { job, told });
+                return evaluate::verb::run(engine, flags, reporter, &tell);
             }
             Self::Extract(flags) => {
                 let tell = |told| tell(Event::ExtractTold { job, told });
@@ -215,7 +212,7 @@ pub enum Event {
     /// An event of the verb `inspect`.
     Inspected { job: JobId, told: inspect::InspectEvent },
     /// An event of the verb `eval`.
-    EvalTold { job: JobId, told: eval::EvalEvent },
+    EvalTold { job: JobId, told: evaluate::verb::EvalEvent },
     /// An event of the verb `extract`.
     ExtractTold { job: JobId, told: extract::verb::ExtractEvent },
     /// The kinds of dropped files.

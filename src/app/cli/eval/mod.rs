@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::jobs;
 use super::on_flags::OnFlags;
 use crate::app::format::shell_path;
-use crate::app::jobs::eval::{EvalEvent, EvalFlags, EvaluatedProbe};
+use crate::app::jobs::evaluate::verb::{EvalEvent, EvalFlags, EvaluatedProbe};
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::{Compute, Event};
 use crate::app::paths::make_folder;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::app::jobs::eval::{EvaluatedProbe, Subject};
+use crate::app::jobs::evaluate::verb::{EvaluatedProbe, Subject};
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::model::explain::ablation::Ablation;

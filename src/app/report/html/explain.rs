@@ -7,7 +7,7 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 
 use crate::app::jobs::engine::{BackboneSpec, Engine};
-use crate::app::jobs::eval::{Question, dataset_of};
+use crate::app::jobs::evaluate::verb::{Question, dataset_of};
 use crate::app::jobs::explain::{self, ClassChoice, Explain, ExplainItem, ExplainSettings};
 use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::train::TrainSettings;

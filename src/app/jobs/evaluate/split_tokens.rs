@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use burn::tensor::Device;
 
-use super::engine::Engine;
-use super::evaluate::EvalRequest;
-use super::extract::{self, ExtractOptions, Extracted, Plan, TokenSettings};
-use super::known_evaluations::{self, digest};
-use super::regions::of_samples;
-use super::{BackboneId, JobError, Reporter, Unit};
+use super::EvalRequest;
+use super::known::{self, digest};
 use crate::app::format::counted;
+use crate::app::jobs::engine::Engine;
+use crate::app::jobs::extract::{self, ExtractOptions, Extracted, Plan, TokenSettings};
+use crate::app::jobs::regions::of_samples;
+use crate::app::jobs::{BackboneId, JobError, Reporter, Unit};
 use crate::app::user_error::UserError;
 use crate::model::annotations::RegionSet;
 use crate::model::data::Dataset;
@@ -136,7 +136,7 @@ impl SplitTokens {
         Some(self.loaded.as_ref()?.digests.as_ref()?.each_ref().map(String::as_str))
     }
 
-    /// The evaluation in a [file](known_evaluations::file), if it is on these tokens and regions.
+    /// The evaluation in a [file](known::file), if it is on these tokens and regions.
     pub fn known(
         &mut self,
         engine: &mut Engine,
@@ -154,15 +154,14 @@ impl SplitTokens {
             let Ok(Some(cache)) = cache else { return Ok(None) };
             self.load(engine, spec, (cache, Some(tokens)), reporter)?;
         }
-        let found =
-            self.digests().and_then(|digests| known_evaluations::read(file, digests, &spec.part.asked));
+        let found = self.digests().and_then(|digests| known::read(file, digests, &spec.part.asked));
         Ok(found.map(Arc::new))
     }
 
-    /// Stores an evaluation on these tokens and regions in its [file](known_evaluations::file).
+    /// Stores an evaluation on these tokens and regions in its [file](known::file).
     pub fn keep(&self, file: &Path, evaluation: &Evaluation, reporter: &mut dyn Reporter) {
         let Some(digests) = self.digests() else { return };
-        if let Err(error) = known_evaluations::keep(file, digests, evaluation) {
+        if let Err(error) = known::keep(file, digests, evaluation) {
             // The token caches may be another user's.
             let is_refused = error.downcast_ref().is_some_and(|error: &io::Error| is_refused(error.kind()));
             if !is_refused {

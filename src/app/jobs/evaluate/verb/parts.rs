@@ -10,9 +10,9 @@ use anyhow::{Context, bail};
 
 use super::EvalFlags;
 use crate::app::format::counted;
-use crate::app::jobs::answer_file;
 use crate::app::jobs::engine::Engine;
-use crate::app::jobs::evaluate::{Asking, ask_some, ask_to};
+use crate::app::jobs::evaluate::answer_file;
+use crate::app::jobs::evaluate::asking::{Asking, ask_some, ask_to};
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::{JobError, Reporter};
 use crate::model::explain::evaluation::EvalSet;

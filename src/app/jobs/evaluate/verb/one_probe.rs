@@ -10,7 +10,7 @@ use super::parts::{self, PartFile};
 use super::setup::Setup;
 use super::{EvalFlags, EvaluatedProbe, RowFormat, Subject, files};
 use crate::app::jobs::engine::Engine;
-use crate::app::jobs::evaluate::{Asking, ask_to};
+use crate::app::jobs::evaluate::asking::{Asking, ask_to};
 use crate::app::jobs::part::Part;
 use crate::app::jobs::removal::SubsetReader;
 use crate::app::jobs::result_file::ResultFile;

@@ -24,17 +24,17 @@ pub use self::flags::EvalFlags;
 use self::one_probe::Inputs;
 use self::run_results::RunResults;
 use self::setup::Setup;
-use super::engine::Engine;
-use super::evaluate::eval_set;
-use super::extract::{self, Extracted, Plan, describe};
-use super::inspect::sources::{distinct, stems};
-use super::regions::{RegionSource, of_samples};
-use super::removal::{Encoder, SubsetReader};
-use super::result_file::ResultFile;
-use super::tokens::{TokenReader, preprocessor};
-use super::train::readable;
-use super::{JobError, Reporter, Sink, Unit};
+use super::eval_set;
 use crate::app::format::{self, counted, noun};
+use crate::app::jobs::engine::Engine;
+use crate::app::jobs::extract::{self, Extracted, Plan, describe};
+use crate::app::jobs::inspect::sources::{distinct, stems};
+use crate::app::jobs::regions::{RegionSource, of_samples};
+use crate::app::jobs::removal::{Encoder, SubsetReader};
+use crate::app::jobs::result_file::ResultFile;
+use crate::app::jobs::tokens::{TokenReader, preprocessor};
+use crate::app::jobs::train::readable;
+use crate::app::jobs::{JobError, Reporter, Sink, Unit, fetch};
 use crate::app::user_error::{Usage, lines};
 use crate::model::explain::baselines::{Anchor, anchors};
 use crate::model::explain::evaluation::metrics::MetricsSpec;
@@ -85,7 +85,7 @@ pub fn run(
     reporter: &mut dyn Reporter,
     sink: &Sink<'_, EvalEvent>,
 ) -> Result<(), JobError> {
-    let probe = distinct(super::fetch::probes(&flags.probe, reporter)?);
+    let probe = distinct(fetch::probes(&flags.probe, reporter)?);
     let flags = &EvalFlags { probe, ..flags.clone() };
     Eval { flags, sink }.run(engine, reporter)
 }

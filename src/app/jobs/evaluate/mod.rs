@@ -1,22 +1,26 @@
 //! Evaluating probes on all images of a dataset: tokens from the cache on disk, then one probe after the other, a batch of images at a
 //! time. What was evaluated before is read from its file.
 
-use std::ops::Range;
+mod answer_file;
+mod asking;
+pub mod known;
+mod split_tokens;
+pub mod verb;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use self::asking::{Asking, ask_to};
+use self::split_tokens::SplitTokens;
 use super::engine::Engine;
-use super::known_evaluations;
 use super::regions::RegionSource;
 use super::removal::{Encoder, SubsetReader};
-use super::split_tokens::SplitTokens;
 use super::train::labelled;
-use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter, Unit};
+use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter};
 use crate::app::format::{count, counted, noun};
 use crate::app::user_error::UserError;
 use crate::model::data::{Dataset, Split};
-use crate::model::explain::evaluation::answer::Answer;
 use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::evaluation::metrics::MetricsSpec;
 use crate::model::explain::evaluation::{EvalSet, Evaluation};
@@ -24,11 +28,6 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::NullBands;
 use crate::model::explain::removal::{Mode, RemovalSpec};
 use crate::model::reading::Reading;
-
-/// Images of a batch.
-const BATCH: usize = 32;
-/// Images of a batch whose tokens are also removed, which takes hundreds of times as long.
-const REMOVED_BATCH: usize = 4;
 
 /// The images that probes are evaluated on: one split of a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -131,7 +130,7 @@ pub fn run(
     reporter: &mut dyn Reporter,
     tell: &mut dyn FnMut(EvalAnswer) -> anyhow::Result<()>,
 ) -> Result<(), JobError> {
-    let (mut tokens, request) = (None, known_evaluations::request(spec));
+    let (mut tokens, request) = (None, known::request(spec));
     let request = (spec, request.as_deref());
     let mut answer = |subject: &EvalProbe, result| tell(EvalAnswer { subject: subject.clone(), result });
     for subject in &spec.stored {
@@ -152,7 +151,7 @@ pub fn run(
         let tokens = of_backbone(&mut tokens, engine, spec, subject.backbone, reporter)?;
         tokens.complete(engine, spec, reporter)?;
         // Of the probe as it is now: while it is asked, another file may be opened in its place.
-        let file = known_evaluations::file(engine, request, subject);
+        let file = known::file(engine, request, subject);
         let result = JobError::answer(ask(engine, spec, at, tokens, reporter))?;
         answer(subject, result.clone())?;
         if let (Some(file), Ok(evaluation)) = (file, result) {
@@ -170,7 +169,7 @@ fn known(
     tokens: &mut Option<SplitTokens>,
     reporter: &mut dyn Reporter,
 ) -> Result<Option<Arc<Evaluation>>, JobError> {
-    let file = known_evaluations::file(engine, request, subject).filter(|file| file.exists());
+    let file = known::file(engine, request, subject).filter(|file| file.exists());
     let Some(file) = file else { return Ok(None) };
     let tokens = of_backbone(tokens, engine, request.0, subject.backbone, reporter)?;
     tokens.known(engine, request.0, &file, reporter)
@@ -231,76 +230,4 @@ fn ask(
     evaluation.change =
         Reading { change, tokens: changes, ..Reading::default() }.changes().unwrap_or_default();
     Ok(evaluation)
-}
-
-/// What is done, and by whom.
-#[derive(Clone, Copy)]
-pub struct Asking<'a> {
-    /// Its description in progress messages.
-    pub what: &'a str,
-    /// Encodes the remaining patches, for removal before the encoder.
-    pub left: Option<SubsetReader<'a>>,
-}
-
-/// Evaluates every image before `end` that has no answer yet.
-pub fn ask_to(
-    engine: &mut Engine,
-    evaluator: &mut Evaluator<'_>,
-    end: usize,
-    asking: Asking<'_>,
-    reporter: &mut dyn Reporter,
-) -> Result<(), JobError> {
-    let total = Some(evaluator.images() as u64);
-    reporter.begin(evaluator.done() as u64);
-    while evaluator.done() < end {
-        let images = evaluator.done()..(evaluator.done() + batch(evaluator)).min(end);
-        let answers = answers(engine, evaluator, images, asking, reporter)?;
-        evaluator.take(answers);
-        reporter.progress(asking.what, evaluator.done() as u64, total, Unit::Items);
-        reporter.pause(engine)?;
-    }
-    Ok(())
-}
-
-/// Evaluates those of `images` that `answers` lack and adds the results; calls `save` after each batch.
-pub fn ask_some(
-    engine: &mut Engine,
-    evaluator: &Evaluator<'_>,
-    images: Range<usize>,
-    found: &mut Vec<Option<Answer>>,
-    (asking, reporter): (Asking<'_>, &mut dyn Reporter),
-    save: &mut dyn FnMut(&[Option<Answer>]) -> anyhow::Result<()>,
-) -> Result<(), JobError> {
-    reporter.begin(found.len() as u64);
-    while found.len() < images.len() {
-        let next = images.start + found.len();
-        let some = next..(next + batch(evaluator)).min(images.end);
-        found.extend(answers(engine, evaluator, some, asking, reporter)?);
-        reporter.progress(asking.what, found.len() as u64, Some(images.len() as u64), Unit::Items);
-        save(found)?;
-        reporter.pause(engine)?;
-    }
-    Ok(())
-}
-
-/// Evaluates a batch of images in parallel.
-fn answers(
-    engine: &mut Engine,
-    evaluator: &Evaluator<'_>,
-    images: Range<usize>,
-    asking: Asking<'_>,
-    reporter: &mut dyn Reporter,
-) -> Result<Vec<Option<Answer>>, JobError> {
-    let mut found = evaluator.answers(images.clone())?;
-    for (image, answer) in images.zip(&mut found) {
-        if let (Some(left), Some(answer)) = (asking.left, answer) {
-            left.remove(engine, evaluator, (image, answer), reporter)?;
-        }
-    }
-    Ok(found)
-}
-
-/// Images between two pauses.
-fn batch(evaluator: &Evaluator<'_>) -> usize {
-    if evaluator.removes().is_some() { REMOVED_BATCH } else { BATCH }
 }

@@ -12,9 +12,8 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::answer_file;
-use super::engine::Engine;
-use super::evaluate::{EvalProbe, EvalRequest};
+use super::{EvalProbe, EvalRequest, answer_file};
+use crate::app::jobs::engine::Engine;
 use crate::model::explain::evaluation::{EvalSet, Evaluation};
 use crate::model::explain::intervention::Intervention;
 use crate::model::io::{sha256, temporary};

@@ -1,0 +1,86 @@
+//! Evaluating one probe batch by batch, for the window's job and for the verb `eval`.
+
+use std::ops::Range;
+
+use crate::app::jobs::engine::Engine;
+use crate::app::jobs::removal::SubsetReader;
+use crate::app::jobs::{JobError, Reporter, Unit};
+use crate::model::explain::evaluation::answer::Answer;
+use crate::model::explain::evaluation::evaluator::Evaluator;
+
+/// Images of a batch.
+const BATCH: usize = 32;
+/// Images of a batch whose tokens are also removed, which takes hundreds of times as long.
+const REMOVED_BATCH: usize = 4;
+
+/// What is done, and by whom.
+#[derive(Clone, Copy)]
+pub struct Asking<'a> {
+    /// Its description in progress messages.
+    pub what: &'a str,
+    /// Encodes the remaining patches, for removal before the encoder.
+    pub left: Option<SubsetReader<'a>>,
+}
+
+/// Evaluates every image before `end` that has no answer yet.
+pub fn ask_to(
+    engine: &mut Engine,
+    evaluator: &mut Evaluator<'_>,
+    end: usize,
+    asking: Asking<'_>,
+    reporter: &mut dyn Reporter,
+) -> Result<(), JobError> {
+    let total = Some(evaluator.images() as u64);
+    reporter.begin(evaluator.done() as u64);
+    while evaluator.done() < end {
+        let images = evaluator.done()..(evaluator.done() + batch(evaluator)).min(end);
+        let answers = answers(engine, evaluator, images, asking, reporter)?;
+        evaluator.take(answers);
+        reporter.progress(asking.what, evaluator.done() as u64, total, Unit::Items);
+        reporter.pause(engine)?;
+    }
+    Ok(())
+}
+
+/// Evaluates those of `images` that `answers` lack and adds the results; calls `save` after each batch.
+pub fn ask_some(
+    engine: &mut Engine,
+    evaluator: &Evaluator<'_>,
+    images: Range<usize>,
+    found: &mut Vec<Option<Answer>>,
+    (asking, reporter): (Asking<'_>, &mut dyn Reporter),
+    save: &mut dyn FnMut(&[Option<Answer>]) -> anyhow::Result<()>,
+) -> Result<(), JobError> {
+    reporter.begin(found.len() as u64);
+    while found.len() < images.len() {
+        let next = images.start + found.len();
+        let some = next..(next + batch(evaluator)).min(images.end);
+        found.extend(answers(engine, evaluator, some, asking, reporter)?);
+        reporter.progress(asking.what, found.len() as u64, Some(images.len() as u64), Unit::Items);
+        save(found)?;
+        reporter.pause(engine)?;
+    }
+    Ok(())
+}
+
+/// Evaluates a batch of images in parallel.
+fn answers(
+    engine: &mut Engine,
+    evaluator: &Evaluator<'_>,
+    images: Range<usize>,
+    asking: Asking<'_>,
+    reporter: &mut dyn Reporter,
+) -> Result<Vec<Option<Answer>>, JobError> {
+    let mut found = evaluator.answers(images.clone())?;
+    for (image, answer) in images.zip(&mut found) {
+        if let (Some(left), Some(answer)) = (asking.left, answer) {
+            left.remove(engine, evaluator, (image, answer), reporter)?;
+        }
+    }
+    Ok(found)
+}
+
+/// Images between two pauses.
+fn batch(evaluator: &Evaluator<'_>) -> usize {
+    if evaluator.removes().is_some() { REMOVED_BATCH } else { BATCH }
+}
