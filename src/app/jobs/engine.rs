@@ -94,6 +94,8 @@ pub(super) struct LoadedBackbone {
     pub(super) reader: TokenReader,
     /// Identifies backbone and options in the keys of cached tokens.
     pub(super) key: Arc<str>,
+    /// Name, hardware and driver of its device, which decide how numbers are rounded.
+    pub(super) hardware: [String; 3],
     device: Device,
     info: BackboneInfo,
 }
@@ -164,12 +166,13 @@ impl Engine {
         let TokenReader { backbone, preprocessor, layer, .. } = &reader;
         let output = preprocessor.output();
         output.map(|(height, width)| backbone.grid(height, width)).transpose()?;
+        let hardware = [&choice.found.name, &choice.found.adapter, &choice.found.driver].map(String::clone);
         let adapter = format!("{} ({})", choice.found.adapter, choice.why);
         let info = BackboneInfo::new(backbone, choice.found.name, adapter, output, *options);
         let (order, joined) = (options.mae_order, token_spec.joined());
         let (weights, config) = (backbone.fingerprint(), backbone.config().key());
         let key = format!("{weights} {config} {layer} {joined} {order:?} {}", preprocessor.key()).into();
-        let open = LoadedBackbone { spec, reader, key, device: choice.device, info: info.clone() };
+        let open = LoadedBackbone { spec, reader, key, hardware, device: choice.device, info: info.clone() };
         self.backbones.insert(entry, open);
         Ok(info)
     }

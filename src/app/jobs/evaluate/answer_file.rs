@@ -34,23 +34,19 @@ pub(super) fn read<A: DeserializeOwned>(path: &Path, max_bytes: u64) -> anyhow::
     if Sha256::digest(body).as_slice() != digest {
         bail!("{shown}: is damaged: its digest does not match its contents");
     }
-    let body: Body<String, A> =
-        ciborium::from_reader(body).with_context(|| format!("{shown}: contains no answers"))?;
-    Ok((body.asked, body.answers))
+    parse(body).with_context(|| format!("{shown}: contains no answers"))
 }
 
-/// Writes answers to the question with the digest `asked` in at most `max_bytes`; creates the folder.
-pub(super) fn write<A: Serialize + ?Sized>(
-    path: &Path,
-    asked: &str,
-    answers: &A,
-    max_bytes: u64,
-) -> anyhow::Result<()> {
+/// The digest of the question, and the answers, in the body of a file.
+pub fn parse<A: DeserializeOwned>(body: &[u8]) -> anyhow::Result<(String, A)> {
+    let Body { asked, answers } = ciborium::from_reader(body)?;
+    Ok((asked, answers))
+}
+
+/// Writes answers to the question with the digest `asked`; creates the folder.
+pub(super) fn write<A: Serialize + ?Sized>(path: &Path, asked: &str, answers: &A) -> anyhow::Result<()> {
     let mut bytes = vec![0; DIGEST];
     ciborium::into_writer(&Body { asked, answers }, &mut bytes)?;
-    if bytes.len() as u64 > max_bytes {
-        bail!("{}: would have {} bytes, expected at most {max_bytes}", path.display(), bytes.len());
-    }
     let digest = Sha256::digest(&bytes[DIGEST..]);
     bytes[..DIGEST].copy_from_slice(&digest);
     let folder = path.parent().unwrap_or(path);
@@ -63,14 +59,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_read_again_is_not_written() {
+    fn what_is_written_is_read_again_unless_it_is_damaged_or_too_large() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("answers");
-        write(&path, "all", &[1, 2, 3], 100).unwrap();
-        let length = path.metadata().unwrap().len();
+        let path = folder.path().join("new/answers");
+        write(&path, "all", &[1, 2, 3]).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let length = bytes.len() as u64;
         assert_eq!(read::<[u8; 3]>(&path, length).unwrap(), ("all".to_owned(), [1, 2, 3]));
-        let why = write(&path.with_extension("short"), "all", &[1, 2, 3], length - 1).unwrap_err();
-        assert!(why.to_string().contains(&format!("would have {length} bytes")), "{why}");
-        assert!(!path.with_extension("short").exists());
+        let refused = |max_bytes| format!("{:#}", read::<[u8; 3]>(&path, max_bytes).unwrap_err());
+        assert!(refused(length - 1).contains("larger than"), "{}", refused(length - 1));
+        for (damaged, words) in
+            [(&bytes[..DIGEST - 1], "expected more than 32"), (&bytes[..DIGEST + 3], "is damaged")]
+        {
+            atomic_file::write(&path, damaged).unwrap();
+            assert!(refused(length).contains(words), "{}", refused(length));
+        }
     }
 }

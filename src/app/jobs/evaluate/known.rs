@@ -1,7 +1,7 @@
 //! Finished evaluations as files beside the token caches: a request with the same inputs, also of a later window, is answered from
 //! them. A file is named by a hash of everything that decides its numbers and is in memory; the request is hashed as a whole, so that
 //! no field that is added is forgotten. What takes long to look at, tokens and regions, is part of the question that a file answers:
-//! it is compared where there is such a file.
+//! it is compared where there is such a file. As the caches are, each file is its writer's, and whoever may read it reads it.
 
 use std::cmp::Reverse;
 use std::fs::{self, File};
@@ -13,6 +13,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use super::{EvalProbe, EvalRequest, answer_file};
+use crate::app::jobs::ExplainSettings;
 use crate::app::jobs::engine::Engine;
 use crate::model::explain::evaluation::{EvalSet, Evaluation};
 use crate::model::explain::intervention::Intervention;
@@ -20,12 +21,10 @@ use crate::model::io::{sha256, temporary};
 
 /// Most bytes of all files together, and of one that is read: those not used for longest are removed.
 const MAX_BYTES: u64 = 4 << 30;
-/// Their folder, in that of all token caches.
-const FOLDER: &str = "evaluations";
 /// The extension of their names.
 const EXTENSION: &str = "evaluation";
 
-/// What decides the numbers of an evaluation, besides tokens and regions.
+/// What decides the numbers of an evaluation, besides tokens, regions and what its removal curves need.
 #[derive(Serialize)]
 struct Inputs<'a> {
     /// This build of the program, whose numbers may differ from those of another.
@@ -39,15 +38,15 @@ struct Inputs<'a> {
     change: &'a Intervention,
 }
 
-/// The digest of a request: images, classes, null bands, the source of regions and modes of removal curves. Without probes, whose
-/// ids mean nothing to another window, and attributions, which evaluations have none of.
+/// The digest of a request: images, classes, null bands and the source of regions. Without probes, whose ids mean nothing to another
+/// window, removal curves, which the file's name ends in, and what evaluations have none of.
 pub(super) fn request(spec: &EvalRequest) -> Option<String> {
-    let settings = spec.settings.without_attributions();
-    digest(&EvalRequest { subjects: Vec::new(), stored: Vec::new(), settings, ..spec.clone() })
+    let settings = ExplainSettings { rho: None, ..spec.settings.without_attributions() };
+    let (subjects, stored, removals) = (Vec::new(), Vec::new(), Vec::new());
+    digest(&EvalRequest { subjects, stored, removals, settings, ..spec.clone() })
 }
 
-/// The file of the evaluation of a probe, `request` being the digest of its [`request`]; `None` if one of the inputs is not known, or
-/// if removal curves need the encoder, whose numbers depend on the device.
+/// The file of the evaluation of a probe, `request` being the digest of its [`request`]; `None` if one of the inputs is not known.
 pub(super) fn file(
     engine: &Engine,
     (spec, request): (&EvalRequest, Option<&str>),
@@ -55,17 +54,26 @@ pub(super) fn file(
 ) -> Option<PathBuf> {
     let open = engine.backbone(subject.backbone).ok()?;
     let probe = engine.probe(subject.probe).ok()?;
-    if spec.removals.iter().any(|mode| mode.needs_encoder()) {
-        return None;
-    }
-    let name = digest(&Inputs {
+    let mut name = digest(&Inputs {
         build: engine.env.build?,
         request: request?,
         reader: &open.key,
         probe: (probe.name(), &probe.fingerprint),
         change: &subject.change,
     })?;
-    Some((engine.env.tokens)()?.join(FOLDER).join(name).with_extension(EXTENSION))
+    if !spec.removals.is_empty() {
+        // Images are told apart by the tokens' key. Another device rounds the encoder's products otherwise.
+        let encoder = spec.removals.iter().any(|mode| mode.needs_encoder()).then_some(&open.hardware);
+        name += &digest(&(&spec.removals, encoder))?;
+    }
+    Some((engine.env.tokens)()?.join(name).with_extension(EXTENSION))
+}
+
+/// The files that may answer in place of `file`, those used last first: with removal curves it alone, and without any with the same
+/// inputs, as curves only add columns.
+pub(super) fn candidates(file: &Path) -> Vec<PathBuf> {
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    by_use(file.parent().unwrap_or(file), &name).into_iter().map(|(.., path)| path).collect()
 }
 
 /// SHA-256 of plain data; `None` if it contains a path that is not Unicode.
@@ -80,14 +88,16 @@ fn question(path: &Path, [tokens, regions]: [&str; 2]) -> String {
     format!("{} {tokens} {regions}", path.file_stem().unwrap_or_default().display())
 }
 
-/// The evaluation in a file, which is named after its `images` too, marked as used now; `None` if it is damaged, or of tokens or
-/// regions with other digests.
+/// The evaluation in a file, marked as used now; `None` if it is damaged, or of other images, or of tokens or regions with other
+/// digests.
 pub(super) fn read(path: &Path, digests: [&str; 2], images: &Arc<EvalSet>) -> Option<Evaluation> {
     let (asked, found): (_, Evaluation) = answer_file::read(path, MAX_BYTES).ok()?;
-    let is_same = asked == question(path, digests);
-    // It fails where nothing can be written, and so nothing is removed.
+    if asked != question(path, digests) || found.asked != *images {
+        return None;
+    }
+    // It fails where the file is another user's.
     let _ = set_used(path, SystemTime::now());
-    is_same.then(|| Evaluation { asked: images.clone(), ..found })
+    Some(Evaluation { asked: images.clone(), ..found })
 }
 
 /// Sets when a file was used last. Opened to be written, without which Windows sets no time.
@@ -97,32 +107,38 @@ fn set_used(path: &Path, time: SystemTime) -> io::Result<()> {
 
 /// Writes an evaluation to its file, and removes others if all take more than [`MAX_BYTES`].
 pub(super) fn keep(path: &Path, digests: [&str; 2], evaluation: &Evaluation) -> anyhow::Result<()> {
-    answer_file::write(path, &question(path, digests), evaluation, MAX_BYTES)?;
+    answer_file::write(path, &question(path, digests), evaluation)?;
     remove_oldest(path.parent().unwrap_or(path), MAX_BYTES);
     Ok(())
 }
 
-/// Removes all evaluations below the folder of all token caches; how many bytes they took.
+/// Removes all evaluations in the folder of all token caches; how many bytes they took.
 pub fn clear(root: &Path) -> u64 {
-    remove_oldest(&root.join(FOLDER), 0)
+    remove_oldest(root, 0)
+}
+
+/// When each evaluation in a folder whose name begins so was used, its bytes and its path, those used last first.
+fn by_use(folder: &Path, begin: &str) -> Vec<(SystemTime, u64, PathBuf)> {
+    let file = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry.ok().filter(|entry| entry.file_name().to_string_lossy().starts_with(begin))?;
+        let path = entry.path();
+        let metadata =
+            path.extension().filter(|end| *end == EXTENSION).and_then(|_| entry.metadata().ok())?;
+        Some((metadata.modified().ok()?, metadata.len(), path))
+    };
+    let mut files: Vec<_> = fs::read_dir(folder).into_iter().flatten().filter_map(file).collect();
+    files.sort_by_key(|(used, ..)| Reverse(*used));
+    files
 }
 
 /// Removes the evaluations in a folder that were not used for longest, so that the rest takes at most `max_bytes`; how many bytes they
 /// took. Also removes what killed processes have left.
 fn remove_oldest(folder: &Path, max_bytes: u64) -> u64 {
     let _ = temporary::tidy(folder, temporary::LEFT_AFTER); // it fails in a folder that is not there, or another user's
-    let file = |entry: io::Result<fs::DirEntry>| {
-        let entry =
-            entry.ok().filter(|entry| entry.path().extension().is_some_and(|end| end == EXTENSION))?;
-        let metadata = entry.metadata().ok()?;
-        Some((metadata.modified().ok()?, metadata.len(), entry.path()))
-    };
-    let mut files: Vec<_> = fs::read_dir(folder).into_iter().flatten().filter_map(file).collect();
-    files.sort_by_key(|(used, ..)| Reverse(*used));
     let (mut total, mut freed) = (0, 0);
-    for (_, length, path) in files {
+    for (_, length, path) in by_use(folder, "") {
         total += length;
-        // It fails if another process has just removed it.
+        // It fails if another process has just removed it, or where it is another user's.
         if total > max_bytes && fs::remove_file(path).is_ok() {
             freed += length;
         }
@@ -167,6 +183,8 @@ mod tests {
         for digests in [["others", "regions"], ["tokens", "others"]] {
             assert_eq!(read(&own, digests, &images), None, "{digests:?}");
         }
+        let others = Arc::new(EvalSet { dataset: "fish".into(), ..EvalSet::default() });
+        assert_eq!(read(&own, ["tokens", "regions"], &others), None, "of other images");
         fs::copy(&own, &other).unwrap();
         assert_eq!(read(&other, ["tokens", "regions"], &images), None, "the file of another");
         let mut damaged = fs::read(&own).unwrap();

@@ -1,7 +1,7 @@
 //! Evaluating probes on all images of a dataset: tokens from the cache on disk, then one probe after the other, a batch of images at a
 //! time. What was evaluated before is read from its file.
 
-mod answer_file;
+pub mod answer_file;
 mod asking;
 pub mod known;
 mod split_tokens;
@@ -130,12 +130,14 @@ pub fn run(
     reporter: &mut dyn Reporter,
     tell: &mut dyn FnMut(EvalAnswer) -> anyhow::Result<()>,
 ) -> Result<(), JobError> {
-    let (mut tokens, request) = (None, known::request(spec));
-    let request = (spec, request.as_deref());
+    let (mut tokens, digest) = (None, known::request(spec));
+    let request = (spec, digest.as_deref());
+    // What is looked up has the removal curves that it has.
+    let lookup = EvalRequest { removals: Vec::new(), ..spec.clone() };
     let mut answer = |subject: &EvalProbe, result| tell(EvalAnswer { subject: subject.clone(), result });
     for subject in &spec.stored {
         reporter.pause(engine)?;
-        match known(engine, request, subject, &mut tokens, reporter) {
+        match known(engine, (&lookup, request.1), subject, &mut tokens, reporter) {
             Ok(Some(known)) => answer(subject, Ok(known))?,
             // Why it cannot be looked up is told once it is evaluated.
             Ok(None) | Err(JobError::Failed(_)) => {}
@@ -154,7 +156,9 @@ pub fn run(
         let file = known::file(engine, request, subject);
         let result = JobError::answer(ask(engine, spec, at, tokens, reporter))?;
         answer(subject, result.clone())?;
-        if let (Some(file), Ok(evaluation)) = (file, result) {
+        // An encoder that was opened on another device meanwhile has made some of the curves.
+        let is_of_one = spec.removals.is_empty() || known::file(engine, request, subject) == file;
+        if let (Some(file), Ok(evaluation)) = (file.filter(|_| is_of_one), result) {
             tokens.keep(&file, &evaluation, reporter);
         }
     }
@@ -169,10 +173,12 @@ fn known(
     tokens: &mut Option<SplitTokens>,
     reporter: &mut dyn Reporter,
 ) -> Result<Option<Arc<Evaluation>>, JobError> {
-    let file = known::file(engine, request, subject).filter(|file| file.exists());
-    let Some(file) = file else { return Ok(None) };
+    let files = known::file(engine, request, subject).map_or_else(Vec::new, |file| known::candidates(&file));
+    if files.is_empty() {
+        return Ok(None);
+    }
     let tokens = of_backbone(tokens, engine, request.0, subject.backbone, reporter)?;
-    tokens.known(engine, request.0, &file, reporter)
+    tokens.known(engine, request.0, &files, reporter)
 }
 
 /// The tokens through a backbone; those through another are dropped.

@@ -2,7 +2,7 @@
 //! from before.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use burn::tensor::Device;
@@ -136,12 +136,12 @@ impl SplitTokens {
         Some(self.loaded.as_ref()?.digests.as_ref()?.each_ref().map(String::as_str))
     }
 
-    /// The evaluation in a [file](known::file), if it is on these tokens and regions.
+    /// The evaluation in the first of these [files](known::candidates) that is on these tokens and regions.
     pub fn known(
         &mut self,
         engine: &mut Engine,
         spec: &EvalRequest,
-        file: &Path,
+        files: &[PathBuf],
         reporter: &mut dyn Reporter,
     ) -> Result<Option<Arc<Evaluation>>, JobError> {
         let is_cached = self.loaded.is_some() || self.plan.complete();
@@ -154,7 +154,8 @@ impl SplitTokens {
             let Ok(Some(cache)) = cache else { return Ok(None) };
             self.load(engine, spec, (cache, Some(tokens)), reporter)?;
         }
-        let found = self.digests().and_then(|digests| known::read(file, digests, &spec.part.asked));
+        let Some(digests) = self.digests() else { return Ok(None) };
+        let found = files.iter().find_map(|file| known::read(file, digests, &spec.part.asked));
         Ok(found.map(Arc::new))
     }
 

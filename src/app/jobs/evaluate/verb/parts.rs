@@ -121,7 +121,7 @@ impl PartFile {
 
     /// Writes all answers so far.
     fn write(&self, answers: &[Option<Answer>]) -> anyhow::Result<()> {
-        answer_file::write(&self.path, &self.question, answers, MAX_BYTES)
+        answer_file::write(&self.path, &self.question, answers)
     }
 }
 
