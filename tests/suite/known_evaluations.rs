@@ -16,16 +16,16 @@ use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::Settings;
 use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::worker::WorkerEnv;
-use ssmprobe::model::data;
 use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::explain::evaluation::vectors::{KeptVectors, VectorKind};
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::hand_order::HandOrder;
+use ssmprobe::model::{data, device};
 use tempfile::TempDir;
 
 use crate::evaluation::{answers, dataset, open_dataset_with, subject};
-use crate::run::fixture;
+use crate::run::{entries, fixture};
 use crate::worker::{DRAWS, Desk, settle};
 
 /// Whether anything was extracted or evaluated.
@@ -46,12 +46,20 @@ fn text(evaluation: &Evaluation) -> String {
     format!("{:?}", evaluation.clone())
 }
 
-/// The only evaluation that is stored below the folder of token caches.
+/// The only evaluation that is stored beside the token caches.
 fn stored(tokens: &Path) -> PathBuf {
-    let mut files = fs::read_dir(tokens.join("evaluations")).expect("a folder");
-    let file = files.next().expect("a file").expect("read");
-    assert!(files.next().is_none());
-    file.path()
+    let mut files = entries(tokens);
+    files.retain(|path| path.extension().is_some_and(|end| end == "evaluation"));
+    let [file] = &files[..] else { panic!("{files:?}") };
+    file.clone()
+}
+
+/// The numbers of probes that are evaluated and only looked up, if a request asks for an evaluation.
+fn asked(requests: &[Request]) -> Option<[usize; 2]> {
+    requests.iter().find_map(|request| match request {
+        Request::Compute(_, Compute::Evaluate(asked)) => Some([asked.subjects.len(), asked.stored.len()]),
+        _ => None,
+    })
 }
 
 /// Repaints the mask of an image.
@@ -97,7 +105,6 @@ fn an_evaluation_is_read_only_where_all_that_decides_its_numbers_is_the_same() {
         settings(ExplainSettings { seed: 1, ..request.settings }),
         settings(ExplainSettings { null_draws: DRAWS + 1, ..request.settings }),
         EvalRequest { regions: RegionSource::Nowhere, ..request.clone() },
-        EvalRequest { removals: vec![Mode::Frozen], ..request.clone() },
         other_part(&|dataset| dataset.classes[2] = "owl".into()),
         other_part(&|dataset| dataset.samples.last_mut().expect("one").class = 0),
         other_part(&|dataset| drop(dataset.samples.pop())),
@@ -112,8 +119,30 @@ fn an_evaluation_is_read_only_where_all_that_decides_its_numbers_is_the_same() {
         assert_eq!(evaluate(&mut desk, other), (false, found), "request {at}");
     }
     assert_eq!(evaluate(&mut desk, &request), (false, first.clone()), "it is not replaced");
-    let encodes = EvalRequest { removals: vec![Mode::Pixels], ..request.clone() };
-    assert!([0, 1].iter().all(|_| evaluate(&mut desk, &encodes).0), "its numbers depend on the device");
+    let unused = settings(ExplainSettings { rho: Some(0.5), ..request.settings });
+    assert_eq!(evaluate(&mut desk, &unused), (false, first.clone()), "no evidence is drawn of a dataset");
+    // Removal curves only add columns: those used last are read where none are asked for.
+    let with = |mode: Mode| EvalRequest { removals: vec![mode], ..request.clone() };
+    for mode in [Mode::Frozen, Mode::Pixels] {
+        let (is_computed, curves) = evaluate(&mut desk, &with(mode));
+        assert!(is_computed && curves != first, "{mode:?}");
+        for again in [&with(mode), &request] {
+            assert_eq!(evaluate(&mut desk, again), (false, curves.clone()), "{mode:?}");
+        }
+    }
+    let other_driver = WorkerEnv {
+        device: |name| {
+            device::choose(name).map(|mut choice| {
+                choice.found.driver = "another".into();
+                choice
+            })
+        },
+        ..env
+    };
+    let (mut other_desk, ..) = open_dataset_with(other_driver, folder.path());
+    open(&mut other_desk, "sinkhorn.safetensors");
+    assert!(!evaluate(&mut other_desk, &with(Mode::Frozen)).0, "the encoder is not needed");
+    assert!(evaluate(&mut other_desk, &with(Mode::Pixels)).0, "another driver rounds otherwise");
     for build in [Some("another"), None] {
         let (mut desk, ..) = open_dataset_with(WorkerEnv { build, ..env }, folder.path());
         open(&mut desk, "sinkhorn.safetensors");
@@ -150,8 +179,8 @@ fn an_evaluation_is_read_only_where_all_that_decides_its_numbers_is_the_same() {
     evaluate(&mut desk, &others[3]);
     fs::rename(stored(TOKENS.path()), &file).expect("renamed");
     assert_eq!(evaluate(&mut desk, &request), (true, repainted.clone()));
-    fs::remove_dir_all(TOKENS.path().join("evaluations")).expect("removed");
-    fs::write(TOKENS.path().join("evaluations"), "in the way").expect("a file");
+    fs::remove_file(&file).expect("removed");
+    fs::create_dir(&file).expect("a folder in the way");
     let events = desk.job(Request::Compute(JobId(90), Compute::Evaluate(request)));
     assert!(answers(&events)[0].result.is_ok());
     let told = events.iter().position(|event| matches!(event, Event::Evaluated { .. }));
@@ -190,8 +219,12 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
         let of = |id| Some(text(state.evaluation_of(id)?.expect("an evaluation")));
         state.columns.keys().map(|id| of(*id)).collect()
     };
+    let plain = shown(&before);
+    does(&mut before, Command::EvaluateRemovals(vec![Mode::Frozen]));
     let known = shown(&before);
-    assert!(known.len() == 4 && known.iter().all(Option::is_some));
+    assert!(
+        known.len() == 4 && known.iter().zip(&plain).all(|(known, plain)| known.is_some() && known != plain)
+    );
     let scrambled = *before.columns.keys().last().expect("a column");
     let evaluation = before.evaluation_of(scrambled).expect("evaluated").expect("an evaluation");
     assert!(
@@ -232,11 +265,32 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
     let found = again(&|workspace| workspace.columns[3].change = Intervention::Scrambled(2));
     assert!(found[..3] == known[..3] && found[3].is_none());
     assert!(again(&|workspace| workspace.explain.seed = 1).iter().all(Option::is_none));
-    let (_desk, mut state, _) = restored(&|workspace| drop(workspace.columns.remove(1)));
-    let requests = state.dispatch(Command::Evaluate { all: false });
-    let asked = requests.iter().find_map(|request| match request {
-        Request::Compute(_, Compute::Evaluate(asked)) => Some([asked.subjects.len(), asked.stored.len()]),
-        _ => None,
-    });
-    assert_eq!(asked, Some([3, 1]), "the probe that is not shown is still looked up");
+    // What is evaluated in place of the lookup, also with curves that no other probe has, looks up the rest.
+    let hides_one = |workspace: &mut Workspace| drop(workspace.columns.remove(1));
+    let (mut desk, mut now, _) = restored(&hides_one);
+    for command in [Command::Evaluate { all: false }, Command::EvaluateRemovals(vec![Mode::Rerouted])] {
+        let requests = now.dispatch(command);
+        assert_eq!(asked(&requests), Some([3, 1]));
+        desk.send_all(requests);
+    }
+    settle(&mut desk, &mut now);
+    let hidden = now.library.probe_at(&probes[1]).expect("open");
+    let found = now.evaluation(hidden, Intervention::None).expect("looked up").expect("an evaluation");
+    assert_eq!(Some(text(found)), known[1]);
+    // The same where it was asked for before all was open.
+    let mut workspace = before.workspace(Value::Null);
+    hides_one(&mut workspace);
+    let (mut desk, mut now) = (Desk::new(env()), state());
+    desk.send_all(now.restore(workspace));
+    let waiting = now.dispatch(Command::Evaluate { all: false });
+    assert_eq!(asked(&waiting), None);
+    desk.send_all(waiting);
+    let found = loop {
+        let requests = now.apply(desk.until(|_| true).remove(0));
+        if let Some(found) = asked(&requests) {
+            break found;
+        }
+        desk.send_all(requests);
+    };
+    assert_eq!(found, [3, 1]);
 }

@@ -32,8 +32,9 @@ pub struct Evaluations {
     error: Option<UserError>,
     /// The least recently shown come first.
     known: Vec<KnownEvaluation>,
-    /// The readings of the job under way without a result yet, each with its inputs at the time of the request.
-    requested: Vec<(EvalProbe, Key)>,
+    /// The readings of the job under way without a result yet, each with its inputs at the time of the request, and whether it is only
+    /// looked up.
+    requested: Vec<(EvalProbe, Key, bool)>,
     /// Inputs whose evaluation was cancelled or failed: they are not evaluated again automatically.
     abandoned: Vec<Key>,
     /// An evaluation to start once everything is open: of the shown columns (`false`), or of all probes (`true`).
@@ -74,7 +75,7 @@ impl Evaluations {
     /// Forgets the evaluations on a dataset, also those that are not done yet.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
         self.known.retain(|known| known.key.dataset != dataset);
-        self.requested.retain(|(_, key)| key.dataset != dataset);
+        self.requested.retain(|(_, key, _)| key.dataset != dataset);
         self.revision += 1;
     }
 }
@@ -146,12 +147,24 @@ impl State {
         if let Some(all) = self.evaluations.deferred.take() {
             return self.evaluate_probes(all);
         }
-        if self.library.is_opening() || !std::mem::take(&mut self.evaluations.is_restored) {
+        if self.library.is_opening() || !self.evaluations.is_restored {
             return Vec::new();
         }
-        let mut stored = self.eval_probes(self.readings(true));
-        stored.reverse(); // the columns come last: of the latest, also the numbers per token are kept
-        self.request_evaluation("Looking for evaluations of", Vec::new(), stored, Vec::new())
+        let requests = self.request_evaluation("Looking for evaluations of", Vec::new(), Vec::new());
+        self.evaluations.is_restored = false;
+        requests
+    }
+
+    /// What a restored session has not looked up yet, either because it has just been opened or because other work took its place.
+    fn to_look_up(&mut self, dataset: DatasetId) -> Vec<EvalProbe> {
+        if !std::mem::take(&mut self.evaluations.is_restored) {
+            let unanswered = self.evaluations.requested.drain(..);
+            let rest = unanswered.filter(|(_, key, is_lookup)| *is_lookup && key.dataset == dataset);
+            return rest.map(|(subject, ..)| subject).collect();
+        }
+        let mut all = self.eval_probes(self.readings(true));
+        all.reverse(); // the columns come last: of the latest, also the numbers per token are kept
+        all
     }
 
     /// The [`shown_readings`](Self::shown_readings); if `all`, also all other probes as trained.
@@ -234,7 +247,7 @@ impl State {
             );
             return Vec::new();
         }
-        self.request_evaluation("Evaluating", subjects, Vec::new(), removals)
+        self.request_evaluation("Evaluating", subjects, removals)
     }
 
     /// Those of these readings that an open backbone fits, grouped by backbone, so that its tokens are looked up once.
@@ -246,35 +259,34 @@ impl State {
         subjects
     }
 
-    /// Requests, in place of the evaluation under way, to evaluate `subjects` with removal curves in these modes, and to look up `stored`.
+    /// Requests, in place of the evaluation under way, to evaluate `subjects` with removal curves in these modes, and to look up what is
+    /// still [to be looked up](Self::to_look_up).
     fn request_evaluation(
         &mut self,
         verb: &str,
         subjects: Vec<EvalProbe>,
-        stored: Vec<EvalProbe>,
         removals: Vec<Mode>,
     ) -> Vec<Request> {
         let Some((dataset, part)) = self.dataset() else { return Vec::new() };
         let part = part.clone();
-        if subjects.is_empty() && stored.is_empty() {
+        let mut stored = self.to_look_up(dataset);
+        stored.retain(|subject| !subjects.contains(subject));
+        let shown = if subjects.is_empty() { &stored } else { &subjects };
+        if shown.is_empty() {
             return Vec::new();
         }
-        let probes = counted(subjects.len() + stored.len(), "probe", "probes");
+        let probes = counted(shown.len(), "probe", "probes");
         let title = format!("{verb} {probes} on {}", part.asked.dataset);
-        // What a lookup that this replaces has not found yet is still looked up.
-        let looks_up = self.evaluations.lookup.is_some();
-        let unanswered = self.evaluations.requested.drain(..).filter(|_| looks_up);
-        let rest = unanswered.filter(|(subject, key)| key.dataset == dataset && !subjects.contains(subject));
-        let stored: Vec<EvalProbe> = stored.into_iter().chain(rest.map(|(subject, _)| subject)).collect();
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Evaluate, title);
-        let with_key = |subject: &EvalProbe| {
+        let with_key = |(subject, is_lookup): (&EvalProbe, bool)| {
             let key = self.evaluation_key(dataset, subject.probe, subject.change.clone())?;
-            Some((subject.clone(), key))
+            Some((subject.clone(), key, is_lookup))
         };
-        self.evaluations.requested = subjects.iter().chain(&stored).filter_map(with_key).collect();
+        let evaluated = subjects.iter().map(|subject| (subject, false));
+        let requested = evaluated.chain(stored.iter().map(|subject| (subject, true)));
+        self.evaluations.requested = requested.filter_map(with_key).collect();
         self.evaluations.error = None;
-        self.evaluations.is_restored = false;
         let Evaluations { job: evaluates, lookup, .. } = &mut self.evaluations;
         let older = evaluates.take().or(lookup.take());
         *(if subjects.is_empty() { lookup } else { evaluates }) = Some(job);
@@ -289,12 +301,12 @@ impl State {
             return;
         }
         let EvalAnswer { subject, result } = answer;
-        let is_unchanged = |(own, then): &(EvalProbe, Key)| {
+        let is_unchanged = |(own, then, _): &(EvalProbe, Key, bool)| {
             *own == subject
                 && self.evaluation_key(then.dataset, own.probe, own.change.clone()).as_ref() == Some(then)
         };
         if let Some(at) = self.evaluations.requested.iter().position(is_unchanged) {
-            let (_, key) = self.evaluations.requested.swap_remove(at);
+            let (_, key, _) = self.evaluations.requested.swap_remove(at);
             self.keep_evaluation(KnownEvaluation { key, result });
         }
     }
@@ -331,7 +343,7 @@ impl State {
             (self.evaluations.job, self.evaluations.lookup) = (None, None);
             self.evaluations.error = error.cloned();
             let unanswered = std::mem::take(&mut self.evaluations.requested);
-            self.evaluations.abandoned.extend(unanswered.into_iter().map(|(_, key)| key));
+            self.evaluations.abandoned.extend(unanswered.into_iter().map(|(_, key, _)| key));
         }
     }
 
