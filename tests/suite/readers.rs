@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ssmprobe::app::demo;
+use ssmprobe::app::jobs::evaluate::answer_file;
 use ssmprobe::app::jobs::{Event, Request, history};
 use ssmprobe::app::remote::frame;
 use ssmprobe::app::remote::hello::Hello;
@@ -27,6 +28,7 @@ use ssmprobe::model::data::token_cache::{TokenCache, list};
 use ssmprobe::model::data::{self, mat};
 use ssmprobe::model::device;
 use ssmprobe::model::explain::evaluation::Evaluation;
+use ssmprobe::model::explain::evaluation::answer::Answer;
 use ssmprobe::model::explain::evaluation::similarity::Similarity;
 use ssmprobe::model::explain::evaluation::vectors::VectorKind;
 use ssmprobe::model::explain::removal::Removal;
@@ -142,6 +144,8 @@ pub const READERS: &[Reader] = &[
         5000,
         evaluation,
     ),
+    reader("stored-evaluation", ("", "body"), &["lists/evaluation.cbor"], 5000, stored_evaluation),
+    reader("part-answers", ("", "body"), &["lists/answers.cbor"], 10_000, part_answers),
     reader("removal", ("", "causal.json"), &["lists/removal.causal.json"], 10_000, removal),
     reader("stability", ("", "stability.json"), &["frozen/explained/24/*.stability.json"], 10_000, stability),
     reader("parquet", ("parquet/plain", "things.parquet"), PARQUET, 10_000, dataset),
@@ -396,7 +400,24 @@ fn trace(room: &Room) -> Outcome {
 }
 
 fn evaluation(room: &Room) -> Outcome {
-    let evaluation = Arc::new(Evaluation::from_json(&fs::read_to_string(&room.file)?)?);
+    draw_overviews(Evaluation::from_json(&fs::read_to_string(&room.file)?)?);
+    Ok(())
+}
+
+/// The body of an evaluation that the window stored: its digest would refuse any damage before it is parsed.
+fn stored_evaluation(room: &Room) -> Outcome {
+    draw_overviews(answer_file::parse(&fs::read(&room.file)?)?.1);
+    Ok(())
+}
+
+/// The same of the answers of a part of an evaluation.
+fn part_answers(room: &Room) -> Outcome {
+    answer_file::parse::<Vec<Option<Answer>>>(&fs::read(&room.file)?)?;
+    Ok(())
+}
+
+fn draw_overviews(evaluation: Evaluation) {
+    let evaluation = Arc::new(evaluation);
     for overview in OVERVIEWS {
         let (evaluation, other) = (evaluation.clone(), evaluation.clone());
         plotted(&EvaluationPlot {
@@ -416,7 +437,6 @@ fn evaluation(room: &Room) -> Outcome {
             plotted(&ImageMapPlot { evaluation: evaluation.clone(), space: Arc::new(space), view });
         }
     }
-    Ok(())
 }
 
 fn stability(room: &Room) -> Outcome {
