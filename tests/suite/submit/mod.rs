@@ -310,8 +310,11 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     let mask = desk.path("masks").join(known.strip_prefix(desk.data()).expect("below it"));
     fs::create_dir_all(mask.parent().expect("a folder")).expect("a folder");
     let side = ssmprobe::model::data::scenes::SIDE as u32;
-    let half: Vec<u8> = (0..side * side).map(|at| if at % side < side / 2 { 255 } else { 0 }).collect();
-    image::save_buffer(&mask, &half, side, side, image::ColorType::L8).expect("a mask");
+    let paint = |width: u32| {
+        let half: Vec<u8> = (0..side * side).map(|at| if at % side < width { 255 } else { 0 }).collect();
+        image::save_buffer(&mask, &half, side, side, image::ColorType::L8).expect("a mask");
+    };
+    paint(side / 2);
     for run in ["whole", "parts"] {
         done(&mut desk.train(run, 1, &["--heads", "cls,bi-gru", "--seeds", "1"]));
     }
@@ -324,7 +327,8 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     let log = || fs::read_to_string(home.join("tasks/log/join.txt")).expect("a log");
 
     // No more tasks than images.
-    let images = Run::open(&desk.path("parts")).and_then(|run| run.truth()).expect("a run").images.len();
+    let truth = Run::open(&desk.path("parts")).and_then(|run| run.truth()).expect("a run");
+    let images = truth.images.len();
     let script = done(&mut eval(&desk, "parts", &["--submit", "slurm", "--tasks", "2000000", "--dry-run"]));
     let parts = [format!("--part=$task/{images} &"), format!("--join={images} &")];
     assert!(parts.iter().all(|part| script.contains(part)), "{script}");
@@ -337,11 +341,27 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     assert!(evaluated(&desk, "parts") == evaluated(&desk, "whole"));
     assert!(!home.join("tasks/1").exists());
 
-    // By hand, with more parts than images: one damaged, one lost, one with other settings; each is reported and repeated.
+    // By hand, with more parts than images: one damaged, one lost, one with other settings, and one each of another mask and of
+    // another image; each is reported and repeated.
     fs::remove_file(desk.path("parts/evaluation.json")).expect("removed");
-    for part in 1..=20 {
+    let evaluate = |part: usize| {
         done(&mut eval(&desk, "parts", &[&masks[..], &["--part", &format!("{part}/20")]].concat()));
-    }
+    };
+    (1..=20).for_each(evaluate);
+    let part_of = |image: usize| (1..=20).find(|part| image < part * images / 20).expect("a part");
+    let is_known = |name: &String| known.ends_with(name);
+    let masked = part_of(truth.images.iter().position(is_known).expect("an image of the run"));
+    paint(side / 4);
+    evaluate(masked);
+    paint(side / 2);
+    let changed = part_of(images - 1);
+    let last = desk.data().join(truth.images.last().expect("an image"));
+    let (bytes, then) = (fs::read(&last), last.metadata().and_then(|metadata| metadata.modified()));
+    fs::copy(known, &last).expect("another image");
+    evaluate(changed);
+    fs::write(&last, bytes.expect("an image")).expect("as before");
+    let file = fs::File::options().append(true).open(&last).expect("an image");
+    file.set_modified(then.expect("its time")).expect("set");
     assert!(!desk.path("parts/evaluation.json").exists());
     let file = |part: usize| home.join(format!("tasks/{part}/sinkhorn-s0-best.answers"));
     let mut bytes = fs::read(file(3)).expect("a part");
@@ -350,7 +370,10 @@ fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
     fs::remove_file(file(5)).expect("lost");
     done(&mut eval(&desk, "parts", &[&masks[..], &["--part", "7/20", "--seed", "4"]].concat()));
     let (_, stderr) = succeeds(&mut eval(&desk, "parts", &[&masks[..], &["--join", "20"]].concat()));
-    for (part, words) in [(3, "is damaged"), (5, "cannot be read"), (7, "is from another evaluation")] {
+    let other = "is from another evaluation";
+    for (part, words) in
+        [(3, "is damaged"), (5, "cannot be read"), (7, other), (masked, other), (changed, other)]
+    {
         let name = file(part).display().to_string();
         let is_reported = stderr.lines().any(|line| line.contains(&name) && line.contains(words));
         assert!(is_reported, "{name} {words}: {stderr}");

@@ -36,6 +36,7 @@ use crate::app::jobs::tokens::{TokenReader, preprocessor};
 use crate::app::jobs::train::readable;
 use crate::app::jobs::{JobError, Reporter, Sink, Unit, fetch};
 use crate::app::user_error::{Usage, lines};
+use crate::model::data::token_cache::image_digests;
 use crate::model::explain::baselines::{Anchor, anchors};
 use crate::model::explain::evaluation::metrics::MetricsSpec;
 use crate::model::explain::evaluation::stability::Taus;
@@ -128,7 +129,10 @@ impl Eval<'_> {
         let preprocessor = preprocessor(&options.backbone, options.tokens.token_spec.size)?;
         let images = (dataset, &own_samples[..]);
         let regions = of_samples(engine, (&from, true), images, &preprocessor, cache.grid(), reporter)?;
-        let home = if flags.part.is_some() || flags.join.is_some() { flags.home()? } else { PathBuf::new() };
+        let (home, image_digests) = match flags.part.is_some() || flags.join.is_some() {
+            true => (flags.home()?, image_digests(&plan.root, &plan.source, plan.images)),
+            false => (PathBuf::new(), Vec::new()),
+        };
         let inputs = Inputs {
             flags,
             setup: &setup,
@@ -141,6 +145,7 @@ impl Eval<'_> {
                 last: &flags.keep_last,
                 regions: &regions.of,
             },
+            image_digests,
             subset_reader: encoder
                 .as_ref()
                 .map(|reader| SubsetReader::new(Encoder::Own(reader), dataset, samples)),

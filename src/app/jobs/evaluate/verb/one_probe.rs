@@ -30,6 +30,8 @@ pub(super) struct Inputs<'a> {
     pub set: Arc<EvalSet>,
     pub nulls: NullBands,
     pub metrics: MetricsSpec<'a>,
+    /// SHA-256 of the file of each image of the cache, where known; of no image if nothing is evaluated in parts.
+    pub image_digests: Vec<Option<String>>,
     /// Removes patches before the encoder.
     pub subset_reader: Option<SubsetReader<'a>>,
     /// Folder of the parts' answers.
@@ -69,7 +71,11 @@ impl Inputs<'_> {
                 let tokens = TokenKey { dataset: String::new(), ..plan.source.clone() }.key();
                 parts::question_digest(flags, (&file, &tokens), (set, image_seeds))
             });
-            PartFile::new(self.home, part, name, digest, samples.len())
+            let range = part.range(samples.len());
+            let regions = self.metrics.regions.get(range.clone()).unwrap_or_default();
+            let images = samples[range].iter().map(|&at| self.image_digests.get(at)).collect::<Vec<_>>();
+            let question = parts::question_of_part(digest, &images, regions);
+            PartFile::new(self.home, part, name, question, samples.len())
         };
         let done = match (flags.part, flags.join) {
             (Some(part), _) => part_of(part).evaluate(engine, &evaluator, asking, reporter),

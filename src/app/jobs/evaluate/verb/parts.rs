@@ -19,6 +19,7 @@ use crate::model::explain::evaluation::EvalSet;
 use crate::model::explain::evaluation::answer::Answer;
 use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::io::sha256;
+use crate::model::regions::Regions;
 
 /// Upper bound on the size of such a file in bytes.
 const MAX_BYTES: u64 = 1 << 36;
@@ -28,12 +29,12 @@ const SAVE_INTERVAL: Duration = Duration::from_mins(5);
 /// The stored answers of one probe for a part of the images.
 pub(super) struct PartFile {
     path: PathBuf,
-    /// [`question_digest`] of what the probe is evaluated on.
+    /// [`question_of_part`] of what the probe is evaluated on.
     question: String,
     images: Range<usize>,
 }
 
-/// SHA-256 of everything the answers depend on: the version, the probe's file, the tokens, the images and the flags.
+/// SHA-256 of what the answers of all parts depend on: the version, the probe's file, the tokens, the images' names and the flags.
 pub(super) fn question_digest(
     flags: &EvalFlags,
     (probe, tokens): (&str, &str),
@@ -46,11 +47,20 @@ pub(super) fn question_digest(
     sha256::of_bytes(&serde_json::to_vec(&all).expect("plain data serialises"))
 }
 
+/// SHA-256 of a part's question: that of all parts, and what is in the files of its own images and their masks.
+pub(super) fn question_of_part(
+    all: &str,
+    images: &[Option<&Option<String>>],
+    regions: &[Option<Regions>],
+) -> String {
+    sha256::of_bytes(&serde_json::to_vec(&(all, images, regions)).expect("plain data serialises"))
+}
+
 impl PartFile {
     /// The file of part `part` for the probe `name`, under the folder `home`; `images` is the number of all images.
-    pub(super) fn new(home: &Path, part: Part, name: &str, question: &str, images: usize) -> Self {
+    pub(super) fn new(home: &Path, part: Part, name: &str, question: String, images: usize) -> Self {
         let path = part_folder(home, part.index).join(format!("{name}.answers"));
-        Self { path, question: question.to_owned(), images: part.range(images) }
+        Self { path, question, images: part.range(images) }
     }
 
     /// Evaluates the images of this part, except those answered before an earlier stop or kill, and stores the answers.
@@ -114,7 +124,7 @@ impl PartFile {
         let (asked, answers): (_, Vec<Option<Answer>>) = answer_file::read(&self.path, MAX_BYTES)?;
         if asked != self.question || answers.len() > self.images.len() {
             let shown = self.path.display();
-            bail!("{shown}: is from another evaluation, with a different probe, dataset or flag");
+            bail!("{shown}: is from another evaluation, with a different probe, image, mask or flag");
         }
         Ok(answers)
     }
