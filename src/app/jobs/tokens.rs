@@ -42,21 +42,25 @@ pub fn preprocessor(folder: &Path, size: Option<usize>) -> Result<Preprocessor, 
     }
 }
 
-/// A warning if tokens of these weights, of this configuration, settings and preprocessing are not those that a probe was trained on.
+/// A warning if tokens of these weights, of this configuration, settings and preprocessing are not those that the probe in a file was
+/// trained on.
 pub fn token_warning(
-    probe: &Probe,
+    (path, probe): (&Path, &Probe),
     (weights, config): (&str, Option<&str>),
     token_spec: &TokenSpec,
     preprocessing: &str,
 ) -> Option<String> {
-    let trained = &probe.meta.backbone;
-    if let Some(what) = trained.replaced(weights, config) {
-        return Some(format!("was trained on {what} ({})", trained.id));
-    }
-    let own = Trained::from_training(probe.meta.training.as_ref())?;
-    let differences = own.differences(token_spec, preprocessing);
-    (!differences.is_empty())
-        .then(|| format!("was trained on other tokens ({})", describe_differences(&differences)))
+    let backbone = &probe.meta.backbone;
+    let trained_on = match backbone.replaced(weights, config) {
+        Some(what) => format!("{what} ({})", backbone.id),
+        None => {
+            let own = Trained::from_training(probe.meta.training.as_ref())?;
+            let differences = own.differences(token_spec, preprocessing);
+            (!differences.is_empty())
+                .then(|| format!("other tokens ({})", describe_differences(&differences)))?
+        }
+    };
+    Some(format!("probe {} was trained on {trained_on}; its numbers may mean little", path.display()))
 }
 
 impl TokenReader {

@@ -179,16 +179,18 @@ fn check_fit(
     let (cls, config) = (backbone.config().family.cls, backbone.config().key());
     // The grid is known beforehand where all images become one size.
     let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose()?;
-    for Loaded { path, probe, change, .. } in probes {
+    // Each file once, whatever number of readings and classes are asked for.
+    for of_file in probes.chunk_by(|one, other| one.path == other.path) {
+        let Loaded { path, probe, .. } = &of_file[0];
         let own = probe.arrays.get("order").map_or(2, |order| order.data.len());
         probe.fits(backbone.width(), grid.map_or(own, Grid::len), cls)?;
-        grid.map_or(Ok(()), |grid| change.fits(grid.len()))
+        of_file
+            .iter()
+            .try_for_each(|loaded| grid.map_or(Ok(()), |grid| loaded.change.fits(grid.len())))
             .map_err(|error| Usage(format!("--reading: {error}")))?;
-        if let Some(why) =
-            token_warning(probe, (backbone.fingerprint(), Some(&config)), &token_spec, &preprocessor.key())
-        {
-            reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
-        }
+        let weights = (backbone.fingerprint(), Some(config.as_str()));
+        let warning = token_warning((path.as_path(), probe), weights, &token_spec, &preprocessor.key());
+        warning.into_iter().for_each(|warning| reporter.warn(warning));
     }
     Ok(())
 }

@@ -147,9 +147,8 @@ impl Eval<'_> {
         let own = (weights.as_str(), plan.backbone.config.as_deref());
         let token_spec = plan.settled(&options.tokens.token_spec);
         for (path, probe) in self.flags.readable_probes() {
-            if let Some(why) = token_warning(&probe, own, &token_spec, preprocessing) {
-                reporter.warn(format!("probe {} {why}; its numbers may mean little", path.display()));
-            }
+            let warning = token_warning((path, &probe), own, &token_spec, preprocessing);
+            warning.into_iter().for_each(|warning| reporter.warn(warning));
         }
     }
 }
