@@ -155,8 +155,8 @@ impl State {
         requests
     }
 
-    /// What a restored session has not looked up yet, either because it has just been opened or because other work took its place.
-    fn to_look_up(&mut self, dataset: DatasetId) -> Vec<EvalProbe> {
+    /// Takes what a restored session has not looked up yet: it has just been opened, or other work takes the lookup's place.
+    fn take_lookups(&mut self, dataset: DatasetId) -> Vec<EvalProbe> {
         if !std::mem::take(&mut self.evaluations.is_restored) {
             let unanswered = self.evaluations.requested.drain(..);
             let rest = unanswered.filter(|(_, key, is_lookup)| *is_lookup && key.dataset == dataset);
@@ -259,8 +259,8 @@ impl State {
         subjects
     }
 
-    /// Requests, in place of the evaluation under way, to evaluate `subjects` with removal curves in these modes, and to look up what is
-    /// still [to be looked up](Self::to_look_up).
+    /// Requests, in place of the evaluation under way, to evaluate `subjects` with removal curves in these modes, and to look up what was
+    /// [not yet](Self::take_lookups).
     fn request_evaluation(
         &mut self,
         verb: &str,
@@ -269,7 +269,7 @@ impl State {
     ) -> Vec<Request> {
         let Some((dataset, part)) = self.dataset() else { return Vec::new() };
         let part = part.clone();
-        let mut stored = self.to_look_up(dataset);
+        let mut stored = self.take_lookups(dataset);
         stored.retain(|subject| !subjects.contains(subject));
         let shown = if subjects.is_empty() { &stored } else { &subjects };
         if shown.is_empty() {

@@ -43,7 +43,7 @@ struct Inputs<'a> {
 pub(super) fn request(spec: &EvalRequest) -> Option<String> {
     let settings = ExplainSettings { rho: None, ..spec.settings.without_attributions() };
     let (subjects, stored, removals) = (Vec::new(), Vec::new(), Vec::new());
-    digest(&EvalRequest { subjects, stored, removals, settings, ..spec.clone() })
+    digest(&EvalRequest { subjects, settings, removals, stored, ..spec.clone() })
 }
 
 /// The file of the evaluation of a probe, `request` being the digest of its [`request`]; `None` if one of the inputs is not known.
