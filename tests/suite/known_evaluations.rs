@@ -277,12 +277,12 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
     let hidden = now.library.probe_at(&probes[1]).expect("open");
     let found = now.evaluation(hidden, Intervention::None).expect("looked up").expect("an evaluation");
     assert_eq!(Some(text(found)), known[1]);
-    // The same where it was asked for before all was open.
+    // The same where it was asked for before all was open, which it waits for.
     let mut workspace = before.workspace(Value::Null);
     hides_one(&mut workspace);
     let (mut desk, mut now) = (Desk::new(env()), state());
     desk.send_all(now.restore(workspace));
-    let waiting = now.dispatch(Command::Evaluate { all: false });
+    let waiting = now.dispatch(Command::EvaluateRemovals(vec![Mode::Pixels]));
     assert_eq!(asked(&waiting), None);
     desk.send_all(waiting);
     let found = loop {

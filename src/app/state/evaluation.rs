@@ -37,8 +37,9 @@ pub struct Evaluations {
     requested: Vec<(EvalProbe, Key, bool)>,
     /// Inputs whose evaluation was cancelled or failed: they are not evaluated again automatically.
     abandoned: Vec<Key>,
-    /// An evaluation to start once everything is open: of the shown columns (`false`), or of all probes (`true`).
-    deferred: Option<bool>,
+    /// An evaluation to start once everything is open: of the shown columns (`false`), or of all probes (`true`), with removal curves in
+    /// these modes.
+    deferred: Option<(bool, Vec<Mode>)>,
     /// Whether the evaluations known from before are to be looked up once everything is open.
     pub(super) is_restored: bool,
     /// What a control that is dragged has reached: it is not evaluated before the control is let go.
@@ -144,8 +145,8 @@ impl State {
 
     /// Starts the deferred evaluation, or defers it again while something is being opened; looks up what was known in a restored workspace.
     pub(super) fn evaluate_waiting(&mut self) -> Vec<Request> {
-        if let Some(all) = self.evaluations.deferred.take() {
-            return self.evaluate_probes(all);
+        if let Some((all, removals)) = self.evaluations.deferred.take() {
+            return self.evaluate_probes(all, removals);
         }
         if self.library.is_opening() || !self.evaluations.is_restored {
             return Vec::new();
@@ -190,21 +191,15 @@ impl State {
         shown
     }
 
-    /// Evaluates the columns on the dataset in use, and computes removal curves of every image in these modes.
-    pub(super) fn evaluate_removals(&mut self, modes: Vec<Mode>) -> Vec<Request> {
-        self.evaluations.abandoned.clear();
-        self.start_evaluation(self.shown_readings(), modes)
-    }
-
-    /// Evaluates the columns, with their interventions, on the dataset in use, or also all other probes that fit. Deferred
-    /// while something is being opened.
-    pub(super) fn evaluate_probes(&mut self, all: bool) -> Vec<Request> {
+    /// Evaluates the columns, with their interventions, on the dataset in use, or also all other probes that fit, and computes removal
+    /// curves of every image in these modes. Deferred while something is being opened.
+    pub(super) fn evaluate_probes(&mut self, all: bool, removals: Vec<Mode>) -> Vec<Request> {
         if self.library.is_opening() {
-            self.evaluations.deferred = Some(all);
+            self.evaluations.deferred = Some((all, removals));
             return Vec::new();
         }
         self.evaluations.abandoned.clear();
-        self.start_evaluation(self.readings(all), Vec::new())
+        self.start_evaluation(self.readings(all), removals)
     }
 
     /// Evaluates columns with an intervention whose probe was evaluated without one, so that the change of the accuracy shows
