@@ -77,12 +77,12 @@ impl OnFlags {
         // After a cancellation the worker is waited for: it still sends what it finished.
         let cancel = reporter.cancel().clone();
         let _working = cancel.working();
-        remote.send(&Request::Compute(JOB, job))?;
+        remote.send(Request::Compute(JOB, job));
         let (mut cancel_sent, mut failure) = (false, None);
         loop {
             if (cancel.is_cancelled() || failure.is_some()) && !cancel_sent {
                 cancel_sent = true;
-                remote.send(&Request::Cancel(JOB))?;
+                remote.send(Request::Cancel(JOB));
             }
             let end = match remote.soon(POLL_INTERVAL)? {
                 Some(Event::Progress(_, progress)) => {

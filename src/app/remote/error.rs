@@ -1,9 +1,10 @@
 //! Failures of a connection to a worker: its address, the kind of failure with a remedy, and the last lines of its stderr.
 
 use std::fmt::{Display, Formatter};
+use std::io;
 
-use super::HELLO_PATIENCE;
 use super::hello::PROTOCOL;
+use super::{HELLO_PATIENCE, WorkerAddress};
 
 /// Why a worker could not be started, or the connection to it failed.
 #[derive(Debug)]
@@ -73,6 +74,15 @@ impl RemoteErrorKind {
     /// Whether a later attempt may succeed without anybody's help: a machine that reboots, a network that returns.
     pub(super) fn is_transient(&self) -> bool {
         matches!(self, Self::Unreachable | Self::Lost { .. } | Self::Damaged { .. })
+    }
+}
+
+impl RemoteError {
+    /// The error of a worker of which the process here, or a thread that speaks with it, cannot be started.
+    pub(super) fn not_started(place: &WorkerAddress, program: Option<&str>, error: &io::Error) -> Self {
+        let (program, why) = (place.executable(program), error.to_string());
+        let fault = RemoteErrorKind::NotStarted { program, why };
+        Self { place: place.to_string(), fault, said: Vec::new() }
     }
 }
 

@@ -6,6 +6,8 @@
 //! body                 one value as CBOR
 //! ```
 //!
+//! A length of 0 is a sign of life ([`silence`](super::silence)), and no message.
+//!
 //! CBOR (`ciborium`, already a dependency of burn) names its fields as JSON does. That is required: traces and evaluations
 //! omit empty fields and have untagged variants, which a format without field names (postcard) cannot read back.
 //! Pictures, matrices and files are one byte string each ([`block`](crate::model::io::block)).
@@ -73,6 +75,15 @@ pub fn write(to: &mut impl Write, value: &impl Serialize, compress: bool) -> Res
     Ok(to.write_all(&body)?)
 }
 
+/// Writes a sign of life, which [`read`] passes over.
+///
+/// # Errors
+/// If the pipe fails.
+pub fn write_sign(to: &mut impl Write) -> Result<(), FrameError> {
+    to.write_all(&[0; 5])?;
+    Ok(to.flush()?)
+}
+
 /// Compresses bytes; also returns whether that saves more than a quarter.
 fn deflate(bytes: &[u8]) -> io::Result<(Vec<u8>, bool)> {
     let mut deflated = Vec::new();
@@ -81,18 +92,23 @@ fn deflate(bytes: &[u8]) -> io::Result<(Vec<u8>, bool)> {
     Ok((deflated, pays))
 }
 
-/// Reads the next message; `None` if the other end closed the pipe after the last one. Memory grows with the bytes
-/// that arrive, not with the length that is announced.
+/// Reads the next message, after signs of life; `None` if the other end closed the pipe after the last one. Memory grows with the
+/// bytes that arrive, not with the length that is announced.
 ///
 /// # Errors
 /// If the pipe fails or ends within a message, or the bytes are no valid message.
 pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<Option<T>, FrameError> {
-    let mut head = Vec::new();
-    from.take(5).read_to_end(&mut head)?;
-    let [a, b, c, d, packing] = head[..] else {
-        return if head.is_empty() { Ok(None) } else { Err(FrameError::Torn) };
+    let (length, packing) = loop {
+        let mut head = Vec::new();
+        from.take(5).read_to_end(&mut head)?;
+        let [a, b, c, d, packing] = head[..] else {
+            return if head.is_empty() { Ok(None) } else { Err(FrameError::Torn) };
+        };
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        if length > 0 {
+            break (length, packing);
+        }
     };
-    let length = u32::from_le_bytes([a, b, c, d]) as usize;
     if length > LARGEST {
         return Err(FrameError::Large { found: length });
     }
@@ -140,7 +156,10 @@ mod tests {
 
     #[test]
     fn messages_come_one_after_the_other_and_end() {
-        let bytes = [written(&"one", false), written(&"two", true)].concat();
+        let mut sign = Vec::new();
+        write_sign(&mut sign).unwrap();
+        let [one, two] = [written(&"one", false), written(&"two", true)];
+        let bytes = [&sign[..], &one, &sign, &sign, &two, &sign].concat();
         let mut from = &bytes[..];
         let mut next = || read::<String>(&mut from).unwrap();
         assert_eq!([next(), next(), next()], [Some("one".into()), Some("two".into()), None]);

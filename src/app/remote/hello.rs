@@ -12,7 +12,7 @@ use crate::model::device::{self, Found};
 use crate::model::io::escape::shown;
 
 /// The protocol number, which both ends must share: incremented when the other end would misread a request or an event.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 const MAGIC: [u8; 8] = *b"ssmprobe";
 /// Bytes of another program's output that an error quotes.
 const MAX_QUOTED: usize = 80;

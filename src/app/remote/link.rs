@@ -12,7 +12,6 @@ use super::{Remote, RemoteError, RemoteErrorKind, WorkerAddress};
 use crate::app::jobs::{Event, Request};
 use crate::app::state::connection::{Connection, Host};
 use crate::app::worker::Waker;
-use crate::app::worker::task_queue::TaskQueue;
 
 /// The longest delay between two attempts to connect.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
@@ -40,7 +39,7 @@ enum Phase {
     /// A thread is connecting.
     Starting(Receiver<Result<Remote, RemoteError>>),
     /// Connected.
-    Up { remote: Box<Remote>, requests: TaskQueue<Request>, hello: String },
+    Up { remote: Box<Remote>, hello: String },
     /// Lost; a thread is finding out why.
     Ending(Receiver<RemoteError>),
     /// Not connected. The next attempt is at this time; absent if only the user starts one.
@@ -125,7 +124,7 @@ impl Link {
         let delivers = matches!(self.phase, Phase::Up { .. }) && !self.pending.deferring;
         self.pending.record(&request, delivers);
         match &mut self.phase {
-            Phase::Up { requests, .. } if delivers => requests.send(request),
+            Phase::Up { remote, .. } if delivers => remote.send(request),
             _ => self.local_events.extend(self.pending.take_ended()),
         }
     }
@@ -137,13 +136,12 @@ impl Link {
             if let Some(event) = self.local_events.pop_front() {
                 return Some(event);
             }
-            let Phase::Up { remote, requests, .. } = &mut self.phase else { return None };
-            requests.pump();
+            let Phase::Up { remote, .. } = &mut self.phase else { return None };
             match remote.receive(at_most) {
                 Ok(Some(event)) => {
                     let event = self.pending.receive(event);
                     self.attempts = attempts_after(event.as_ref(), self.attempts);
-                    self.pending.deferred_requests().into_iter().for_each(|request| requests.send(request));
+                    self.pending.deferred_requests().into_iter().for_each(|request| remote.send(request));
                     if event.is_some() {
                         return event;
                     }
@@ -179,27 +177,20 @@ impl Link {
     }
 
     /// Connected: sends what the new worker must be asked.
-    fn up(&mut self, mut remote: Box<Remote>) {
+    fn up(&mut self, remote: Box<Remote>) {
         let hello = remote.hello.as_ref().map(ToString::to_string).unwrap_or_default();
-        match remote.queue() {
-            Ok(requests) => {
-                let reopening = self.pending.reopen_requests();
-                let all = reopening.into_iter().chain(self.pending.deferred_requests());
-                all.for_each(|request| requests.send(request));
-                self.phase = Phase::Up { remote, requests, hello };
-                (self.was_connected, self.last_error) = (true, None);
-            }
-            Err(error) => self.down(self.not_started(&error)),
-        }
+        let reopening = self.pending.reopen_requests();
+        let all = reopening.into_iter().chain(self.pending.deferred_requests());
+        all.for_each(|request| remote.send(request));
+        self.phase = Phase::Up { remote, hello };
+        (self.was_connected, self.last_error) = (true, None);
     }
 
     /// The connection is lost: a thread runs `find_cause`, which may block.
     fn lost(&mut self, find_cause: impl FnOnce(&mut Remote) -> RemoteError + Send + 'static) {
-        let Phase::Up { mut remote, requests, .. } = std::mem::replace(&mut self.phase, Phase::Down(None))
-        else {
+        let Phase::Up { mut remote, .. } = std::mem::replace(&mut self.phase, Phase::Down(None)) else {
             return;
         };
-        drop(requests);
         self.log.extend(remote.log());
         self.local_events.extend(self.pending.lost());
         match spawn_task(&self.waker, "far end", move || find_cause(&mut remote)) {
@@ -229,17 +220,13 @@ impl Link {
     }
 
     fn not_started(&self, error: &io::Error) -> RemoteError {
-        let program = self.place.executable(self.host.program.as_deref());
-        self.error(RemoteErrorKind::NotStarted { program, why: error.to_string() })
+        RemoteError::not_started(&self.place, self.host.program.as_deref(), error)
     }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
-        let Phase::Up { remote, requests, .. } = std::mem::replace(&mut self.phase, Phase::Down(None)) else {
-            return;
-        };
-        drop(requests);
+        let Phase::Up { remote, .. } = std::mem::replace(&mut self.phase, Phase::Down(None)) else { return };
         // The worker ends when its input is closed, also by the end of this program; a thread waits for it, not the window.
         let _ = Builder::new().name("far end".into()).spawn(move || drop(remote));
     }

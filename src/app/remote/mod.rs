@@ -12,15 +12,17 @@ mod link;
 mod pending;
 mod process;
 pub mod serve;
+mod silence;
 mod ssh_config;
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin};
+use std::mem::discriminant;
+use std::process::Child;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::address::DEFAULT_PROGRAM;
 pub use self::address::WorkerAddress;
@@ -29,7 +31,8 @@ use self::frame::FrameError;
 use self::hello::Hello;
 pub use self::install::{INSTALLED, install};
 pub use self::link::Link;
-use self::process::{Heard, StderrTail, wait_or_kill};
+use self::process::{StderrTail, wait_or_kill};
+use self::silence::{TIMES, Times, Watched};
 pub use self::ssh_config::{hosts, user_config};
 use super::jobs::{Event, Request};
 use super::user_error::UserError;
@@ -40,9 +43,6 @@ use super::worker::task_queue::TaskQueue;
 const EVENT_CAPACITY: usize = 16;
 /// How long a worker may take to say hello: over ssh it logs in, starts from a shared disk and looks for devices.
 const HELLO_PATIENCE: Duration = Duration::from_mins(2);
-/// How long nothing may come of a worker that reports its memory, which it does at least once a minute. `ssh` notices a lost network
-/// sooner, but not where it shares a connection that another `ssh` of the user keeps.
-const MAX_SILENCE: Duration = Duration::from_mins(3);
 /// How long a worker may take to exit after its input is closed, before it is killed.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How long to wait for the rest of the standard error of a process that has ended.
@@ -58,18 +58,10 @@ pub struct Remote {
     place: WorkerAddress,
     program: String,
     child: Child,
-    /// Absent once it is closed, or a thread writes to it ([`queue`](Self::queue)).
-    requests: Option<ChildStdin>,
+    /// The queue to the thread that writes to the pipe; absent before the greeting, and once the pipe is closed.
+    requests: Option<TaskQueue<Request>>,
     events: Receiver<Result<Event, FrameError>>,
-    event_sender: SyncSender<Result<Event, FrameError>>,
     stderr: StderrTail,
-    /// When anything last came.
-    heard: Arc<Mutex<Instant>>,
-    /// Whether the worker reports its memory, which not every system tells it.
-    reports_memory: bool,
-    /// The first look at which nothing had come for long; `None` once something has.
-    doubted: Option<Instant>,
-    waker: Waker,
     /// The worker's hello; absent until it has arrived.
     pub hello: Option<Hello>,
 }
@@ -86,13 +78,20 @@ impl Remote {
 
     /// [`start`](Self::start); `waker` is called after every event and every line of standard error.
     fn with_waker(place: &WorkerAddress, program: Option<&str>, waker: Waker) -> Result<Self, RemoteError> {
-        let not_started = |error: std::io::Error| RemoteError {
-            place: place.to_string(),
-            fault: RemoteErrorKind::NotStarted { program: place.executable(program), why: error.to_string() },
-            said: Vec::new(),
-        };
-        let mut child =
-            place.command(program).and_then(|mut command| command.spawn()).map_err(not_started)?;
+        let spawned = place.command(program).and_then(|mut command| command.spawn());
+        let child = spawned.map_err(|error| RemoteError::not_started(place, program, &error))?;
+        Self::greet(place, program, child, TIMES, waker)
+    }
+
+    /// Greets the worker in a child process with three pipes.
+    fn greet(
+        place: &WorkerAddress,
+        program: Option<&str>,
+        mut child: Child,
+        times: Times,
+        waker: Waker,
+    ) -> Result<Self, RemoteError> {
+        let not_started = |error| RemoteError::not_started(place, program, &error);
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -100,10 +99,14 @@ impl Remote {
         };
         let (hello_sender, hello) = sync_channel(1);
         let (event_sender, events) = sync_channel(EVENT_CAPACITY);
+        let (last_event, last_waker) = (event_sender.clone(), waker.clone());
+        let stdout = Watched::new(stdout, times, move || {
+            let _ = last_event.send(Err(FrameError::Silent)); // fails if the connection was closed meanwhile
+            last_waker();
+        })
+        .map_err(not_started)?;
         let reading = Builder::new().name("far events".into());
         let (reader_events, reader_waker) = (event_sender.clone(), waker.clone());
-        let heard = Arc::new(Mutex::new(Instant::now()));
-        let stdout = Heard { from: stdout, last: heard.clone() };
         reading
             .spawn(move || read_events(BufReader::new(stdout), &hello_sender, &reader_events, &reader_waker))
             .map_err(not_started)?;
@@ -111,37 +114,35 @@ impl Remote {
             place: place.clone(),
             program: program.unwrap_or(DEFAULT_PROGRAM).to_owned(),
             child,
-            requests: Some(stdin),
+            requests: None,
             events,
-            event_sender,
             stderr: StderrTail::spawn(stderr, waker.clone()),
-            heard,
-            reports_memory: false,
-            doubted: None,
-            waker,
             hello: None,
         };
-        let hello = greeting(&hello, HELLO_PATIENCE).map_err(|error| remote.failed(error))?;
-        // From here on a closed pipe is a lost connection, no longer a failed start.
-        remote.hello = Some(hello);
-        let greeted = remote
-            .requests
-            .as_mut()
-            .map_or(Err(FrameError::Torn), |to| Hello::asking(place.compresses()).write(to));
+        let greeted = greeting(&hello, HELLO_PATIENCE).and_then(|hello| {
+            // From here on a closed pipe is a lost connection, no longer a failed start.
+            remote.hello = Some(hello);
+            let (mut to, compress) = (stdin, place.compresses());
+            Hello::asking(compress).write(&mut to)?;
+            let (queue, requests) = TaskQueue::new();
+            let writing = Builder::new().name("far requests".into());
+            writing
+                .spawn(move || write_requests(to, compress, times.sign, &requests, &event_sender, &waker))?;
+            remote.requests = Some(queue);
+            Ok(())
+        });
         greeted.map_err(|error| remote.failed(error))?;
         Ok(remote)
     }
 
-    /// Writes a request to the pipe.
-    ///
-    /// # Errors
-    /// If the connection is lost, or the request cannot be serialised.
-    pub fn send(&mut self, request: &Request) -> Result<(), RemoteError> {
-        let sent = self.requests.as_mut().map_or(Err(FrameError::Torn), |to| {
-            frame::write(to, request, self.place.compresses())?;
-            Ok(to.flush()?)
-        });
-        sent.map_err(|error| self.failed(error))
+    /// Sends a request; never blocks. One that cannot be serialised fails its job, and a lost connection the next look for an event.
+    pub fn send(&self, request: Request) {
+        // While the line stands still, only the newest of these lists waits for it.
+        let replaces = matches!(request, Request::Thumbnails { .. } | Request::Follow(_));
+        let kind = discriminant(&request);
+        if let Some(queue) = &self.requests {
+            queue.replace(request, |old| replaces && discriminant(old) == kind);
+        }
     }
 
     /// Waits up to `at_most` for the next event.
@@ -154,39 +155,14 @@ impl Remote {
 
     /// [`soon`](Self::soon) without the wait for the process to end, which finds the cause of a failure.
     fn receive(&mut self, at_most: Duration) -> Result<Option<Event>, FrameError> {
-        let received = self.events.recv_timeout(at_most);
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        match received {
-            Ok(event) => {
-                // A window that was hidden fetches what came long ago.
-                (*heard, self.doubted) = (Instant::now(), None);
-                self.reports_memory |= matches!(event, Ok(Event::Memory(_)));
-                event.map(Some)
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                let silent = self.reports_memory && heard.elapsed() > MAX_SILENCE;
-                // After a sleep this process has yet to read what came, and the network may be away for some seconds.
-                self.doubted = self.doubted.filter(|_| silent).or_else(|| silent.then(Instant::now));
-                let is_lost = self.doubted.is_some_and(|since| since.elapsed() > PATIENCE);
-                if is_lost { Err(FrameError::Silent) } else { Ok(None) }
-            }
+        if let Some(queue) = &self.requests {
+            queue.pump();
+        }
+        match self.events.recv_timeout(at_most) {
+            Ok(event) => event.map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(FrameError::Torn),
         }
-    }
-
-    /// Moves the writing of requests to a thread, so that sending never blocks. Dropping the queue closes the pipe.
-    fn queue(&mut self) -> std::io::Result<TaskQueue<Request>> {
-        let (queue, requests) = TaskQueue::new();
-        let (to, compress, events) =
-            (self.requests.take(), self.place.compresses(), self.event_sender.clone());
-        let writing = Builder::new().name("far requests".into());
-        let waker = self.waker.clone();
-        writing.spawn(move || {
-            if let Some(to) = to {
-                write_requests(to, compress, &requests, &events, &waker);
-            }
-        })?;
-        Ok(queue)
     }
 
     /// Takes the lines of standard error that were not taken before.
@@ -208,7 +184,7 @@ impl Remote {
         let status = status.map_or_else(|| "exit status unknown".into(), |status| status.to_string());
         let fault = match error {
             FrameError::Silent if self.hello.is_some() => {
-                let status = format!("nothing has come for {} s", MAX_SILENCE.as_secs());
+                let status = format!("nothing has come for {} s", TIMES.silence.as_secs());
                 RemoteErrorKind::Lost { status }
             }
             FrameError::Foreign { found } => RemoteErrorKind::Foreign { found },
@@ -244,19 +220,29 @@ fn refused_by_ssh(code: Option<i32>, said: &[String]) -> Option<RemoteErrorKind>
 impl Drop for Remote {
     fn drop(&mut self) {
         self.requests = None;
+        // A worker that is writing events ends by that: nobody takes them any more.
+        self.events = sync_channel(0).1;
         let _ = wait_or_kill(&mut self.child, PATIENCE);
     }
 }
 
-/// Writes requests until the queue is dropped or the pipe fails, which the reading thread reports.
+/// Writes requests, and a sign of life where none comes in `interval`, until the queue is dropped or the pipe fails, which the reading
+/// thread reports.
 fn write_requests(
-    mut to: ChildStdin,
+    mut to: impl Write,
     compress: bool,
+    interval: Duration,
     requests: &Receiver<Option<Request>>,
     events: &SyncSender<Result<Event, FrameError>>,
     waker: &Waker,
 ) {
-    for request in requests.iter().flatten() {
+    loop {
+        let request = match requests.recv_timeout(interval) {
+            Ok(Some(request)) => request,
+            Ok(None) => continue,
+            Err(RecvTimeoutError::Timeout) if frame::write_sign(&mut to).is_ok() => continue,
+            Err(_) => return,
+        };
         let written = frame::write(&mut to, &request, compress).and_then(|()| Ok(to.flush()?));
         match (written, request.job()) {
             (Err(FrameError::Unwritable { found }), Some(job)) => {
@@ -308,6 +294,7 @@ fn read_events(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::jobs::JobId;
 
     #[test]
     fn a_login_that_is_refused_is_told_from_a_machine_that_is_not_there() {
@@ -322,49 +309,82 @@ mod tests {
         assert_eq!(refused_by_ssh(Some(1), &[]), None);
     }
 
+    /// A client of a child process that greets, says `events`, and then does what the script says.
+    #[cfg(unix)]
+    fn remote(events: &[Event], script: &str, times: Times) -> Remote {
+        use std::process::{Command, Stdio};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("says");
+        let mut bytes = Vec::new();
+        Hello::asking(false).write(&mut bytes).unwrap();
+        events.iter().for_each(|event| frame::write(&mut bytes, event, false).unwrap());
+        crate::model::io::atomic_file::write(&path, &bytes).unwrap();
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("cat \"$0\"; {script}")).arg(&path);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        Remote::greet(&WorkerAddress::Local, None, child, times, Arc::new(|| {})).unwrap()
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_worker_of_which_nothing_comes_for_minutes_is_lost() {
-        use std::io::Read as _;
-        use std::process::{Command, Stdio};
-        let mut command = Command::new("cat");
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (event_sender, events) = sync_channel(1);
-        let mut remote = Remote {
-            place: WorkerAddress::Local,
-            program: "cat".to_owned(),
-            requests: child.stdin.take(),
-            stderr: StderrTail::spawn(child.stderr.take().unwrap(), Arc::new(|| {})),
-            child,
-            events,
-            event_sender,
-            heard: Arc::new(Mutex::new(Instant::now())),
-            reports_memory: false,
-            doubted: None,
-            waker: Arc::new(|| {}),
-            hello: Some(Hello::default()),
-        };
-        let long_ago = Instant::now().checked_sub(MAX_SILENCE + PATIENCE);
-        let receive = |remote: &mut Remote, event: Option<Event>| {
-            *remote.heard.lock().unwrap() = long_ago.unwrap();
-            event.into_iter().for_each(|event| remote.event_sender.send(Ok(event)).unwrap());
-            remote.receive(Duration::ZERO).map(|event| event.is_some())
-        };
-        // Not every worker reports its memory, and a window fetches late what came in time.
-        assert!(matches!(receive(&mut remote, None), Ok(false)));
-        assert!(matches!(receive(&mut remote, Some(Event::Memory(1))), Ok(true)));
-        assert!(matches!(remote.receive(Duration::ZERO), Ok(None)));
-        assert!(matches!(receive(&mut remote, None), Ok(false)));
-        assert!(matches!(receive(&mut remote, None), Ok(false)), "at the next look");
-        remote.doubted = long_ago;
-        let silent = receive(&mut remote, None).unwrap_err();
-        let lost = remote.failed(silent).fault;
+        let look = Duration::from_millis(100);
+        let times = Times { silence: 20 * look, look, ..TIMES };
+        let mut remote = remote(&[Event::Memory(1)], "exec sleep 600", times);
+        assert!(matches!(remote.soon(PATIENCE), Ok(Some(Event::Memory(1)))));
+        let lost = remote.soon(PATIENCE).unwrap_err().fault;
         assert!(matches!(&lost, RemoteErrorKind::Lost { status } if status.contains("180 s")), "{lost}");
-        // A byte is a sign of life.
-        let heard = Arc::new(Mutex::new(long_ago.unwrap()));
-        Heard { from: &b"x"[..], last: heard.clone() }.read_exact(&mut [0]).unwrap();
-        assert!(heard.lock().unwrap().elapsed() < PATIENCE);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_worker_whose_events_nobody_takes_any_more_is_not_waited_for() {
+        // More than its pipe holds.
+        let remote = remote(&vec![Event::Memory(1); 40_000], "exit", TIMES);
+        let begun = std::time::Instant::now();
+        drop(remote);
+        assert!(begun.elapsed() < PATIENCE);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn of_lists_that_wait_for_the_line_only_the_newest_is_sent() {
+        let mut remote = remote(&[], "exec cat > /dev/null", TIMES);
+        let (queue, requests) = TaskQueue::new();
+        let _open = remote.requests.replace(queue);
+        for run in 0..100 {
+            remote.send(Request::Follow(vec![run.to_string().into()]));
+            remote.send(Request::Cancel(JobId(run)));
+        }
+        let mut sent: Vec<Request> = Vec::new();
+        while let Ok(request) = requests.try_recv() {
+            sent.extend(request);
+            remote.receive(Duration::ZERO).unwrap();
+        }
+        let lists = sent.iter().filter(|request| matches!(request, Request::Follow(_))).count();
+        assert!(lists < 20 && sent.contains(&Request::Follow(vec!["99".into()])), "{lists}");
+        assert_eq!(sent.len() - lists, 100, "the others are all sent");
+    }
+
+    #[test]
+    fn who_asks_for_nothing_gives_signs_of_life() {
+        use std::io::Read as _;
+        let (queue, requests) = TaskQueue::new();
+        let ((mut from, to), (events, _received)) = (std::io::pipe().unwrap(), sync_channel(1));
+        let interval = Duration::from_millis(1);
+        let waker: Waker = Arc::new(|| {});
+        let mut written = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(move || write_requests(to, false, interval, &requests, &events, &waker));
+            std::thread::sleep(300 * interval);
+            queue.send(Request::Cancel(JobId(1)));
+            drop(queue);
+            from.read_to_end(&mut written).unwrap();
+        });
+        assert!(written.starts_with(&[0; 3 * 5]), "{written:?}");
+        let request = frame::read::<Request>(&mut &written[..]).unwrap();
+        assert_eq!(request, Some(Request::Cancel(JobId(1))));
     }
 
     #[test]

@@ -19,20 +19,6 @@ const MAX_LINE_BYTES: u64 = 2000;
 /// How often the child and the reading thread are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What is read from a child, and when anything last came.
-pub(super) struct Heard<R> {
-    pub(super) from: R,
-    pub(super) last: Arc<Mutex<Instant>>,
-}
-
-impl<R: Read> Read for Heard<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let count = self.from.read(buffer)?;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        Ok(count)
-    }
-}
-
 /// The last lines on a child's standard error, which a thread reads to its end.
 pub(super) struct StderrTail {
     shared: Arc<Mutex<TailLines>>,

@@ -1,18 +1,21 @@
 //! The worker's end of the pipe: requests come in on standard input, and nothing but events goes out on standard output.
-//! The end of the input ends the process, whatever jobs are running.
+//! The end of the input ends the process, whatever jobs are running, and so does its [`silence`](super::silence).
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::Builder;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use super::PATIENCE;
 use super::frame::{self, FrameError};
 use super::hello::{Hello, PROTOCOL};
+use super::silence::{TIMES, Watched};
 use crate::app::jobs::{Event, Request};
 use crate::app::process_memory;
+use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
 use crate::app::worker::{Worker, WorkerEnv};
 
@@ -22,9 +25,6 @@ const EVENT_CAPACITY: usize = 16;
 const MEMORY_PERIOD: Duration = Duration::from_secs(2);
 /// Changes of fewer bytes are not reported.
 const MEMORY_STEP: u64 = 1 << 20;
-/// The memory is reported at least this often: only a write tells the system that the client's machine is gone, and so ends
-/// this process.
-const MAX_SILENCE: Duration = Duration::from_mins(1);
 /// Capacity of the queue of requests and wake-ups.
 const INPUT_CAPACITY: usize = 64;
 
@@ -40,11 +40,20 @@ enum Input {
 /// Runs the worker until the input ends.
 ///
 /// # Errors
-/// If the client speaks another protocol or sends an invalid request, or closes the output before the input.
+/// If the client speaks another protocol or sends an invalid request, closes the output before the input, or is gone.
 pub fn serve() -> anyhow::Result<()> {
     let mut out = BufWriter::new(claim_stdout().context("standard output is not available")?);
     Hello::serving().write(&mut out).context("the other side has disconnected")?;
-    let compress = match Hello::read(&mut io::stdin().lock()) {
+    let (sender, inputs) = sync_channel(INPUT_CAPACITY);
+    let to_loop = sender.clone();
+    let from = Watched::new(io::stdin(), TIMES, move || {
+        // The loop may be in a write that does not end either.
+        let _ = to_loop.try_send(Input::End(Some(FrameError::Silent)));
+        sleep(PATIENCE);
+        interrupt::end();
+    });
+    let mut from = BufReader::new(from.context("cannot start the thread that notices a lost client")?);
+    let compress = match Hello::read(&mut from) {
         Ok(theirs) => theirs.packs,
         Err(FrameError::Protocol { found, version }) => bail!(
             "the other side speaks protocol {found} (version {version}), this program {PROTOCOL} (version {}); update the \
@@ -56,15 +65,26 @@ pub fn serve() -> anyhow::Result<()> {
                 .context("no client has connected; `ssmprobe` starts this command by itself"));
         }
     };
-    let (sender, inputs) = sync_channel(INPUT_CAPACITY);
+    answer(from, &mut out, compress, TIMES.sign, sender, &inputs)
+}
+
+/// Answers the requests that come `from` a client until they end, with signs of life to it every `interval` in which there are no events.
+fn answer(
+    from: impl BufRead + Send + 'static,
+    out: &mut impl Write,
+    compress: bool,
+    interval: Duration,
+    sender: SyncSender<Input>,
+    inputs: &Receiver<Input>,
+) -> anyhow::Result<()> {
     let wake = sender.clone();
     // A full queue needs no wake-up: events are fetched after every input.
     let waker = Arc::new(move || drop(wake.try_send(Input::Wake)));
     let mut worker = Worker::with_queue(WorkerEnv::default(), waker, EVENT_CAPACITY, compress)
         .context("cannot start the compute threads")?;
     let listening = Builder::new().name("requests".into());
-    listening.spawn(move || read_requests(&sender)).context("cannot start the listening thread")?;
-    let (mut memory, mut patience) = (MemoryReporter::default(), MEMORY_PERIOD);
+    listening.spawn(move || read_requests(from, &sender)).context("cannot start the listening thread")?;
+    let (mut memory, mut patience, mut signed) = (MemoryReporter::default(), MEMORY_PERIOD, Instant::now());
     loop {
         // All that has come in is looked at before the next event: over a slow line many of those wait, and a request may call off what
         // they are of.
@@ -80,41 +100,42 @@ pub fn serve() -> anyhow::Result<()> {
             Err(RecvTimeoutError::Timeout) => {}
         }
         if let Some(event) = worker.event() {
-            write_event(&mut out, &event, compress)?;
+            write_event(out, &event, compress)?;
             continue;
         }
         if let Some(bytes) = memory.changed() {
-            write_event(&mut out, &Event::Memory(bytes), compress)?;
+            write_event(out, &Event::Memory(bytes), compress)?;
+        }
+        if signed.elapsed() >= interval {
+            frame::write_sign(out)?;
+            signed = Instant::now();
         }
         out.flush()?;
         patience = MEMORY_PERIOD;
     }
 }
 
-/// The resident memory that was last reported, in bytes, and when; and when it was last measured.
+/// The resident memory that was last reported, in bytes, and when it was last measured.
 #[derive(Default)]
 struct MemoryReporter {
-    reported: Option<(u64, Instant)>,
+    reported: Option<u64>,
     measured: Option<Instant>,
 }
 
 impl MemoryReporter {
-    /// The resident bytes, if it is time to measure and they are to be reported.
+    /// The resident bytes, if it is time to measure and they differ by [`MEMORY_STEP`] or more from those last reported.
     fn changed(&mut self) -> Option<u64> {
         if self.measured.is_some_and(|measured| measured.elapsed() < MEMORY_PERIOD) {
             return None;
         }
         self.measured = Some(Instant::now());
         let bytes = process_memory::resident().filter(|bytes| self.is_due(*bytes))?;
-        self.reported = Some((bytes, Instant::now()));
+        self.reported = Some(bytes);
         Some(bytes)
     }
 
-    /// Whether these bytes differ by [`MEMORY_STEP`] or more from those last reported, or these are [`MAX_SILENCE`] old.
     fn is_due(&self, bytes: u64) -> bool {
-        self.reported.is_none_or(|(before, reported)| {
-            bytes.abs_diff(before) >= MEMORY_STEP || reported.elapsed() >= MAX_SILENCE
-        })
+        self.reported.is_none_or(|before| bytes.abs_diff(before) >= MEMORY_STEP)
     }
 }
 
@@ -134,8 +155,7 @@ fn write_event(out: &mut impl Write, event: &Event, compress: bool) -> Result<()
     }
 }
 
-fn read_requests(sender: &SyncSender<Input>) {
-    let mut from = io::stdin();
+fn read_requests(mut from: impl BufRead, sender: &SyncSender<Input>) {
     loop {
         let next = match frame::read(&mut from) {
             Ok(Some(request)) => Input::Request(request),
@@ -174,6 +194,7 @@ mod tests {
     use super::*;
     #[cfg(unix)]
     use crate::app::jobs::{JobId, history::disk::RunSnapshot};
+    use crate::app::remote::silence::Times;
 
     #[cfg(unix)]
     #[test]
@@ -199,12 +220,35 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_reported_when_it_changes_and_once_a_minute() {
+    fn memory_is_reported_when_it_changes() {
         let mut memory = MemoryReporter::default();
         assert!(memory.is_due(0));
-        memory.reported = Some((MEMORY_STEP, Instant::now()));
+        memory.reported = Some(MEMORY_STEP);
         assert!(!memory.is_due(MEMORY_STEP) && memory.is_due(0) && memory.is_due(2 * MEMORY_STEP));
-        memory.reported = Instant::now().checked_sub(MAX_SILENCE).map(|then| (MEMORY_STEP, then));
-        assert!(memory.is_due(MEMORY_STEP));
+    }
+
+    #[test]
+    fn a_client_that_is_silent_ends_the_worker_and_one_that_gives_signs_does_not() {
+        let times = Times { silence: MEMORY_PERIOD, look: Duration::from_millis(20), ..TIMES };
+        let (sender, inputs) = sync_channel(INPUT_CAPACITY);
+        let (to_loop, (from, mut to)) = (sender.clone(), io::pipe().unwrap());
+        let on_silence = move || drop(to_loop.try_send(Input::End(Some(FrameError::Silent))));
+        let from = BufReader::new(Watched::new(from, times, on_silence).unwrap());
+        let (mut out, begun, lasts) = (Vec::<u8>::new(), Instant::now(), 2 * times.silence);
+        let give_signs = move || {
+            while begun.elapsed() < lasts {
+                frame::write_sign(&mut to).unwrap();
+                sleep(times.look);
+            }
+            to // the pipe stays open
+        };
+        std::thread::scope(|scope| {
+            let _pipe = scope.spawn(give_signs);
+            let ended = answer(from, &mut out, false, Duration::ZERO, sender, &inputs).unwrap_err();
+            assert!(matches!(ended.downcast_ref(), Some(FrameError::Silent)), "{ended}");
+            assert!(begun.elapsed() > lasts);
+        });
+        // It gives signs, too: no message has as many zeros.
+        assert!(out.windows(5).any(|bytes| bytes == [0; 5]));
     }
 }

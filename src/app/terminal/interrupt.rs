@@ -130,8 +130,8 @@ fn in_time(patience: Duration, work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Removes temporary files and ends the process.
-fn end() -> ! {
+/// Removes temporary files and ends the process, whatever its threads do.
+pub fn end() -> ! {
     #[expect(clippy::disallowed_methods, reason = "no thread is waited for, and temporary files are gone")]
     fn exit() -> ! {
         std::process::exit(i32::from(CODE))

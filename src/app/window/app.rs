@@ -227,9 +227,8 @@ impl App {
             self.state.far_line(&line);
         }
         let now = self.engine.connection();
-        if now != Connection::Here {
-            let retries = matches!(now, Connection::Lost { retry: Some(_), .. }); // else it may be found lost
-            ctx.request_repaint_after(Duration::from_millis(if retries { 250 } else { 20_000 }));
+        if let Connection::Lost { retry: Some(_), .. } = now {
+            ctx.request_repaint_after(Duration::from_millis(250));
         }
         if now != self.state.connection {
             ctx.request_repaint();
