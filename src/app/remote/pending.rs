@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use indexmap::IndexMap;
 
-use crate::app::jobs::{BackboneId, Compute, Event, Fetch, ImageId, JobId, ProbeId, Request};
+use crate::app::jobs::{Compute, Event, Fetch, ImageId, JobId, Request};
 use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
 
@@ -23,14 +23,16 @@ struct Job {
     losses: u32,
     /// Whether its cancellation was requested.
     cancelled: bool,
+    /// Whether what it opens was closed meanwhile.
+    closed: bool,
 }
 
 /// Everything that the next worker must be sent.
 #[derive(Default)]
 pub(super) struct PendingRequests {
     jobs: IndexMap<JobId, Job>,
-    backbones: IndexMap<BackboneId, Request>,
-    probes: IndexMap<ProbeId, Request>,
+    /// The jobs that opened what is open.
+    open: IndexMap<JobId, Request>,
     thumbnails: Option<(Vec<(ImageId, ImageSource)>, u32)>,
     runs: Vec<PathBuf>,
     /// Jobs that open again what was open: the window got their end from an earlier worker.
@@ -50,23 +52,33 @@ impl Job {
     }
 }
 
+/// The request that closes what a request opens.
+fn closing(request: &Request) -> Option<Request> {
+    match request {
+        Request::Fetch(_, Fetch::OpenBackbone { entry, .. }) => Some(Request::CloseBackbone(*entry)),
+        Request::Compute(_, Compute::OpenProbe { entry, .. }) => Some(Request::CloseProbe(*entry)),
+        _ => None,
+    }
+}
+
 impl PendingRequests {
     /// Records a request; `delivered` says whether it is sent to a worker now.
     pub(super) fn record(&mut self, request: &Request, delivered: bool) {
-        if self.deferring && matches!(request, Request::CloseBackbone(_) | Request::CloseProbe(_)) {
-            self.closed.push(request.clone());
-        }
         match request {
             Request::Compute(job, _) | Request::Fetch(job, _) | Request::Files(job, _) => {
                 let request = request.clone();
-                let pending = Job { request, delivered, started: false, losses: 0, cancelled: false };
-                self.jobs.insert(*job, pending);
+                let (started, losses, cancelled, closed) = Default::default();
+                self.jobs.insert(*job, Job { request, delivered, started, losses, cancelled, closed });
             }
             Request::Cancel(job) => {
                 self.jobs.get_mut(job).into_iter().for_each(|job| job.cancelled = true);
             }
-            Request::CloseBackbone(id) => drop(self.backbones.shift_remove(id)),
-            Request::CloseProbe(id) => drop(self.probes.shift_remove(id)),
+            Request::CloseBackbone(_) | Request::CloseProbe(_) => {
+                let closes = |open: &Request| closing(open).as_ref() == Some(request);
+                self.open.retain(|_, open| !closes(open));
+                self.jobs.values_mut().for_each(|job| job.closed |= closes(&job.request));
+                self.closed.extend(self.deferring.then(|| request.clone()));
+            }
             Request::Thumbnails { wanted, side } => self.thumbnails = Some((wanted.clone(), *side)),
             Request::Follow(runs) => self.runs.clone_from(runs),
             Request::Pause(..) => {}
@@ -98,14 +110,10 @@ impl PendingRequests {
             Event::Started(job) => {
                 self.jobs.get_mut(job).into_iter().for_each(|job| job.started = true);
             }
-            Event::BackboneOpened { job, entry, .. } => {
-                if let Some(job) = self.jobs.get(job) {
-                    self.backbones.insert(*entry, job.request.clone());
-                }
-            }
-            Event::ProbeOpened { job, entry, .. } => {
-                if let Some(job) = self.jobs.get(job) {
-                    self.probes.insert(*entry, job.request.clone());
+            Event::BackboneOpened { job: id, .. } | Event::ProbeOpened { job: id, .. } => {
+                if let Some(job) = self.jobs.get(id).filter(|job| !job.closed) {
+                    self.open.retain(|_, open| closing(open) != closing(&job.request));
+                    self.open.insert(*id, job.request.clone());
                 }
             }
             Event::ThumbnailReady { image, .. } | Event::ThumbnailFailed { image, .. } => {
@@ -130,8 +138,7 @@ impl PendingRequests {
         self.attempts.retain(|job, attempts| {
             let opens = self.reopening.contains_key(job);
             if opens && *attempts >= MAX_LOSSES {
-                self.backbones.retain(|_, request| request.job() != Some(*job));
-                self.probes.retain(|_, request| request.job() != Some(*job));
+                self.open.shift_remove(job);
                 let why = format!("the connection was lost {MAX_LOSSES} times while it was opening");
                 let text = format!("Could not be reopened: {why}. It may be the cause: open it again to try");
                 ended.push(Event::Warning { job: *job, text });
@@ -165,16 +172,10 @@ impl PendingRequests {
     /// The first requests to a new worker: they open the backbones again, which every computation needs. The others follow
     /// once they are open ([`deferred_requests`](Self::deferred_requests)).
     pub(super) fn reopen_requests(&mut self) -> Vec<Request> {
-        let open = self.backbones.values().chain(self.probes.values());
-        self.reopening = open.filter_map(|request| Some((request.job()?, request.clone()))).collect();
         // An entry that a pending job opens is not opened as it was before.
-        let opens = |request: &Request| match request {
-            Request::Fetch(_, Fetch::OpenBackbone { entry, .. }) => Some((0, entry.0)),
-            Request::Compute(_, Compute::OpenProbe { entry, .. }) => Some((1, entry.0)),
-            _ => None,
-        };
-        let anew: Vec<_> = self.jobs.values().filter_map(|job| opens(&job.request)).collect();
-        self.reopening.retain(|_, old| opens(old).is_some_and(|old| !anew.contains(&old)));
+        let anew: Vec<_> = self.jobs.values().map(|job| closing(&job.request)).collect();
+        self.reopening.clone_from(&self.open);
+        self.reopening.retain(|_, old| !anew.contains(&closing(old)));
         self.deferring = true;
         self.reopening.values().filter(|request| matches!(request, Request::Fetch(..))).cloned().collect()
     }
@@ -211,7 +212,7 @@ mod tests {
     use crate::app::jobs::detached::Detached;
     use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
     use crate::app::jobs::tasks::TaskRequest;
-    use crate::app::jobs::{BackboneOptions, Files};
+    use crate::app::jobs::{BackboneId, BackboneOptions, Files, ProbeId};
 
     fn backbone(job: u64, entry: u64, source: &str) -> Request {
         let (entry, options) = (BackboneId(entry), BackboneOptions::default());
@@ -307,6 +308,11 @@ mod tests {
         let mut pending = open_both();
         pending.record(&Request::CloseProbe(ProbeId(10)), true);
         pending.record(&backbone(7, 10, "two"), true);
+        // One that is closed before it is open.
+        pending.record(&probe(8, 11), true);
+        pending.record(&Request::CloseProbe(ProbeId(11)), true);
+        let info = ProbeInfo::default();
+        opened(&mut pending, 8, Event::ProbeOpened { job: JobId(8), entry: ProbeId(11), info });
         pending.lost();
         assert_eq!(all_requests(&mut pending)[..2], [images(3), backbone(7, 10, "two")]);
     }
