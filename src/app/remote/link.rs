@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::pending::PendingRequests;
 use super::{Remote, RemoteError, RemoteErrorKind, WorkerAddress};
-use crate::app::jobs::{Event, Request};
+use crate::app::jobs::similarity::{self, SimilarityRequest};
+use crate::app::jobs::{Compute, Event, JobId, Request};
 use crate::app::state::connection::{Connection, Host};
+use crate::app::user_error::UserError;
 use crate::app::worker::Waker;
 
 /// The longest delay between two attempts to connect.
@@ -25,6 +27,8 @@ pub struct Link {
     pending: PendingRequests,
     /// Events made here in the worker's place, as for jobs cancelled while it is away.
     local_events: VecDeque<Event>,
+    /// Comparisons of images, which are made here, with their last events.
+    comparisons: Vec<(JobId, Receiver<Vec<Event>>)>,
     log: VecDeque<String>,
     /// Attempts in a row that failed, or whose connection was lost before a job finished other than one that opens again what was open.
     attempts: u32,
@@ -66,6 +70,7 @@ impl Link {
             phase: Phase::Down(None),
             pending: PendingRequests::default(),
             local_events: VecDeque::new(),
+            comparisons: Vec::new(),
             log: VecDeque::new(),
             attempts: 0,
             was_connected: false,
@@ -121,11 +126,34 @@ impl Link {
 
     /// Sends a request. While there is no connection, it is kept for the next worker.
     pub fn send(&mut self, request: Request) {
+        let request = match request {
+            Request::Compute(job, Compute::Similarity(spec)) => return self.compare(job, spec),
+            Request::Cancel(job) if self.comparisons.iter().any(|(compares, _)| *compares == job) => {
+                self.comparisons.retain(|(compares, _)| *compares != job);
+                return self.local_events.push_back(Event::Cancelled(job));
+            }
+            other => other,
+        };
         let delivers = matches!(self.phase, Phase::Up { .. }) && !self.pending.deferring;
         self.pending.record(&request, delivers);
         match &mut self.phase {
             Phase::Up { remote, .. } if delivers => remote.send(request),
             _ => self.local_events.extend(self.pending.take_ended()),
+        }
+    }
+
+    /// Compares images on a thread here: the vectors of 50,000 are here already, and take seconds to send and 0.2 s to compare.
+    fn compare(&mut self, job: JobId, spec: SimilarityRequest) {
+        let compare = move || match UserError::contain(|| anyhow::Ok(similarity::run(&spec))) {
+            Ok(space) => vec![Event::ImagesCompared(job, space), Event::Finished(job)],
+            Err(error) => vec![Event::Failed(job, error)],
+        };
+        match spawn_task(&self.waker, "similarity", compare) {
+            Ok(outcome) => {
+                self.local_events.push_back(Event::Started(job));
+                self.comparisons.push((job, outcome));
+            }
+            Err(error) => self.local_events.push_back(Event::Failed(job, UserError::from_error(error))),
         }
     }
 
@@ -152,8 +180,14 @@ impl Link {
         }
     }
 
-    /// Collects the outcome of a thread that connects or closes, and connects again when it is time.
+    /// Collects the outcome of a thread that compares, connects or closes, and connects again when it is time.
     fn advance(&mut self) {
+        for (job, outcome) in std::mem::take(&mut self.comparisons) {
+            match outcome.try_recv() {
+                Ok(ended) => self.local_events.extend(ended),
+                Err(_) => self.comparisons.push((job, outcome)),
+            }
+        }
         match &self.phase {
             Phase::Starting(outcome) => match outcome.try_recv() {
                 Ok(Ok(remote)) => self.up(Box::new(remote)),
@@ -263,13 +297,41 @@ fn spawn_task<T: Send + 'static>(
 mod tests {
     use std::sync::Arc;
 
+    use half::f16;
+
     use super::*;
-    use crate::app::jobs::JobId;
+    use crate::model::explain::evaluation::similarity::Similarity;
+    use crate::model::explain::evaluation::vectors::TokenVectors;
+    use crate::model::grid::Grid;
 
     /// A link that never connected.
     fn link() -> Link {
         let host = Host { place: "local".to_owned(), program: None };
         Link::new(host, WorkerAddress::Local, Arc::new(|| {}))
+    }
+
+    #[test]
+    fn images_are_compared_here_whoever_is_connected() {
+        let mut link = link();
+        let vectors = TokenVectors::new([1.0, 0.0, 0.0, 1.0].map(f16::from_f32).into());
+        let spec = SimilarityRequest { vectors, grid: Grid::new(1, 2), similarity: Similarity::Cosine };
+        let compare = |job: u64| Request::Compute(JobId(job), Compute::Similarity(spec.clone()));
+        link.send(compare(1));
+        link.send(compare(2));
+        link.send(Request::Cancel(JobId(2)));
+        let (mut events, begun) = (Vec::new(), Instant::now());
+        while !matches!(events.last(), Some(Event::Finished(_))) && begun.elapsed() < MAX_RETRY_DELAY {
+            events.extend(link.soon(Duration::ZERO));
+        }
+        let [Event::Started(JobId(1)), Event::Started(JobId(2)), rest @ ..] = &events[..] else {
+            panic!("{events:?}")
+        };
+        let [Event::Cancelled(JobId(2)), Event::ImagesCompared(JobId(1), space), Event::Finished(JobId(1))] =
+            rest
+        else {
+            panic!("{events:?}")
+        };
+        assert_eq!(**space, *similarity::run(&spec));
     }
 
     #[test]
