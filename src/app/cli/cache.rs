@@ -12,8 +12,9 @@ use serde_json::json;
 use crate::app::format::{self, counted};
 use crate::app::jobs::evaluate::known;
 use crate::app::jobs::extract::cache_root;
-use crate::app::terminal::error::{self, Usage};
+use crate::app::terminal::error;
 use crate::app::terminal::stdout::{self, say};
+use crate::app::user_error::Usage;
 use crate::model::data::token_cache::Names;
 use crate::model::data::token_cache::list::{self, About, Entry};
 

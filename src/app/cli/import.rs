@@ -8,8 +8,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use super::fetch;
 use super::scenes::is_free;
-use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout;
+use crate::app::user_error::Usage;
 use crate::app::value_parser::whole_number;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::original::project::{self, PROJECTS, Scale};

@@ -15,10 +15,10 @@ use crate::app::paths;
 use crate::app::submit::script::script;
 use crate::app::submit::status::{State, are_done, held, query_interval, states, summary, tail};
 use crate::app::submit::{Plan, SlurmError, Stage, SubmitFlags, SubmitTarget, Task, hand_in, join, local};
-use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
+use crate::app::user_error::Usage;
 
 /// Number of log lines shown of a failed task.
 const LOG_LINES: usize = 8;

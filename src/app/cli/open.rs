@@ -14,7 +14,7 @@ use crate::app::remote::WorkerAddress;
 use crate::app::state::command::Command;
 use crate::app::state::connection::Host;
 use crate::app::state::settings::{self, Settings};
-use crate::app::terminal::error::Usage;
+use crate::app::user_error::Usage;
 use crate::app::window::native;
 use crate::app::window::panels::{self, PanelPlace};
 use crate::app::worker::{Worker, WorkerEnv};

@@ -8,10 +8,10 @@ use clap::Args;
 use crate::app::format::{counted, watching};
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::pretrain::{self, Event, Manifest, Point, PretrainSettings, PretrainSpec};
-use crate::app::terminal::error::Usage;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::{self, say};
+use crate::app::user_error::Usage;
 use crate::model::pretrain::Objective;
 
 /// Pre-train a small vision transformer on images, as a masked autoencoder or supervised.

@@ -8,9 +8,9 @@ use clap::{Args, Subcommand};
 use crate::app::format::shell_word;
 use crate::app::jobs::{Progress, Unit};
 use crate::app::remote::{INSTALLED, WorkerAddress, install};
-use crate::app::terminal::error::Usage;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::{self, say};
+use crate::app::user_error::Usage;
 
 /// Install this program on another machine over ssh.
 #[derive(Args)]

@@ -7,8 +7,8 @@ use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
+use crate::app::user_error::Usage;
 use crate::app::value_parser::whole_number;
 use crate::model::data::scenes::folder::{MAX_SCENES, Set};
 use crate::model::io::{atomic_file, temporary};

@@ -9,7 +9,7 @@ use super::train::{TrainArgs, repeatable};
 use crate::app::jobs::detached::SWEEP;
 use crate::app::jobs::train::heads;
 use crate::app::jobs::train::sweep::{Axis, variants};
-use crate::app::terminal::error::Usage;
+use crate::app::user_error::Usage;
 use crate::model::train::run::Variant;
 
 /// Train one head over a grid of settings, all points together in one run.

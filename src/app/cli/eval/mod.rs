@@ -18,9 +18,9 @@ use crate::app::jobs::{Compute, Event};
 use crate::app::paths::make_folder;
 use crate::app::submit::plan::JOIN;
 use crate::app::submit::{Stage, SubmitFlags, SubmitTarget};
-use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
+use crate::app::user_error::Usage;
 use crate::model::explain::baselines::Anchor;
 use crate::model::io::atomic_file;
 

@@ -9,8 +9,8 @@ use clap::Args;
 
 use super::super::similar::SimilarityFlags;
 use super::{Figures, source};
-use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::say;
+use crate::app::user_error::Usage;
 use crate::app::value_parser::{choice_of, one_of};
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::removal::Removal;

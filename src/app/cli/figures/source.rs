@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::Arg;
 use serde_json::Value;
 
-use crate::app::terminal::error::Usage;
+use crate::app::user_error::Usage;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;

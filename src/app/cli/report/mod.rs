@@ -13,8 +13,8 @@ pub(super) use self::html::notes;
 use crate::app::format::{counted, shell_word};
 use crate::app::paths::{self, make_folder};
 use crate::app::report::{FORMATS, Format, PARQUET, TABLES, parquet, tables_of};
-use crate::app::terminal::error::Usage;
 use crate::app::terminal::stdout::{self, say};
+use crate::app::user_error::Usage;
 use crate::app::value_parser::{number, one_of};
 
 /// Make the paper's tables from runs, or an HTML page of tables and explained images.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use super::TrainArgs;
 use crate::app::jobs::train::Event;
 use crate::app::jobs::train::tensorboard::TensorBoard;
-use crate::app::terminal::error::{Usage, lines};
 use crate::app::terminal::progress::Display;
+use crate::app::user_error::{Usage, lines};
 
 /// The writer of event files; `None` without `--tensorboard`, or after an error.
 pub(super) struct Board(Option<TensorBoard>);

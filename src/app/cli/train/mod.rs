@@ -21,10 +21,10 @@ use crate::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec, 
 use crate::app::state::connection::Host;
 use crate::app::submit::plan::TRAIN;
 use crate::app::submit::{SubmitFlags, hand_in};
-use crate::app::terminal::error::Usage;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
+use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::train::TrainConfig;
 use crate::model::train::run::{Run, RunError, Variant};

@@ -11,7 +11,7 @@ use crate::app::jobs::extract::TokenSettings;
 use crate::app::jobs::train::{TrainPlan, TrainSettings, TrainSpec, preflight};
 use crate::app::submit::Stage;
 use crate::app::submit::plan::{JOIN, TRAIN};
-use crate::app::terminal::error::Usage;
+use crate::app::user_error::Usage;
 use crate::model::data::token_cache::SHARD;
 use crate::model::train::run::Variant;
 

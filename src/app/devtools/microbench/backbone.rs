@@ -14,7 +14,7 @@ use safetensors::tensor::{TensorView, serialize_to_file};
 
 use super::timing::{Work, median_seconds};
 use super::{Bench, Group, Measured, OnTurn, Sizes, check_memory, noise, unwritable};
-use crate::app::terminal::error::Usage;
+use crate::app::user_error::Usage;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::backbone::{self, Backbone, config::Config, keys};
