@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::table;
 use crate::app::devtools::microbench::backbone::Vit;
-use crate::app::devtools::microbench::{self, Bench, GROUPS, NamePatterns, Sizes, Stopped};
+use crate::app::devtools::microbench::{self, GROUPS, NamePatterns, Setup, Sizes, Stopped};
 use crate::app::jobs::train::{BATCHES, COUNTS, heads};
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::{interrupt, stdout};
@@ -83,10 +83,9 @@ impl Machine {
         }
         let choice = device::choose(&self.device)?;
         let found = &choice.found;
-        let on_host = found.api == "flex";
-        let bench = Bench { sizes: &sizes, device: &choice.device, on_host, wanted: &wanted };
+        let setup = Setup { sizes: &sizes, device: &choice.device, wanted: &wanted };
         let mut display = Display::new();
-        let measured = bench.run(&found.name, &mut |turn| {
+        let measured = setup.run(&found.name, &mut |turn| {
             display.turn(turn.work, turn.done, turn.total);
             interrupt::flow()
         });

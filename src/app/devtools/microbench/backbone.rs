@@ -13,7 +13,7 @@ use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize_to_file};
 
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, Sizes, check_memory, noise, unwritable};
+use super::{Group, Measured, OnTurn, Setup, Sizes, check_memory, noise, unwritable};
 use crate::app::user_error::Usage;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::preprocess::Pixels;
@@ -48,35 +48,35 @@ fn names(sizes: &Sizes) -> Vec<String> {
     ["forward", "rate"].map(|what| format!("backbone/{name}{precision}/{what}")).into()
 }
 
-fn check(bench: &Bench) -> anyhow::Result<()> {
-    let Sizes { photos, arithmetic, .. } = *bench.sizes;
-    match &bench.sizes.backbone {
+fn check(setup: &Setup) -> anyhow::Result<()> {
+    let Sizes { photos, arithmetic, .. } = *setup.sizes;
+    match &setup.sizes.backbone {
         Some(folder) if !folder.is_dir() => {
             bail!(Usage(format!("--backbone {}: no such folder; check the path", folder.display())));
         }
-        Some(folder) => _ = Backbone::check(folder, bench.device, arithmetic)?.grid_of(SIDE, SIDE)?,
-        None => arithmetic.check(bench.device)?,
+        Some(folder) => _ = Backbone::check(folder, setup.device, arithmetic)?.grid_of(SIDE, SIDE)?,
+        None => arithmetic.check(setup.device)?,
     }
     check_memory(4 * (photos * 3 * SIDE * SIDE) as u64, "--photos")
 }
 
-fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
-    let Sizes { photos, arithmetic, vit, .. } = *bench.sizes;
-    let model = match &bench.sizes.backbone {
-        Some(folder) => Backbone::open_in(folder, bench.device, arithmetic)?,
+fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
+    let Sizes { photos, arithmetic, vit, .. } = *setup.sizes;
+    let model = match &setup.sizes.backbone {
+        Some(folder) => Backbone::open_in(folder, setup.device, arithmetic)?,
         None => {
             let folder = temporary::folder().with_context(unwritable)?;
             write_vit(folder.path(), vit).with_context(unwritable)?;
-            Backbone::open_in(folder.path(), bench.device, arithmetic)?
+            Backbone::open_in(folder.path(), setup.device, arithmetic)?
         }
     };
     let images: Vec<Pixels> = (0..photos as u64).map(image).collect();
-    let [forward, rate] = names(bench.sizes).try_into().expect("two names");
+    let [forward, rate] = names(setup.sizes).try_into().expect("two names");
     let run = || {
         std::hint::black_box(model.forward(&images)?);
         Ok(())
     };
-    let seconds = median_seconds(&mut [Work::new(forward.clone(), run)], bench.sizes.rounds, on_turn)?[0];
+    let seconds = median_seconds(&mut [Work::new(forward.clone(), run)], setup.sizes.rounds, on_turn)?[0];
     Ok(vec![(forward, seconds, "s"), (rate, photos as f64 / seconds, "images/s")])
 }
 

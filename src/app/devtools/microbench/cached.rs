@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, Sizes, heads, noise, unwritable};
+use super::{Group, Measured, OnTurn, Setup, Sizes, heads, noise, unwritable};
 use crate::model::data::token_cache::{CacheError, Precision, TokenCache, TokenKey, Writer};
 use crate::model::io::temporary;
 use crate::model::tokens::Tokens;
@@ -30,18 +30,18 @@ fn names(sizes: &Sizes) -> Vec<String> {
     sizes.heads.iter().map(name).collect()
 }
 
-fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
-    let Sizes { images: batch, classes, rounds, heads: ref variants, .. } = *bench.sizes;
+fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
+    let Sizes { images: batch, classes, rounds, heads: ref variants, .. } = *setup.sizes;
     let images = STEPS * batch;
     let folder = temporary::folder().with_context(unwritable)?;
-    let caches = vec![write(bench.sizes, images, folder.path()).with_context(unwritable)?];
+    let caches = vec![write(setup.sizes, images, folder.path()).with_context(unwritable)?];
     let labelled = |images: usize| Labelled {
         images: (0..images).collect(),
         classes: (0..images).map(|image| image * 7 % classes).collect(),
     };
     let (train_on, test) = (labelled(images), labelled(1));
     let config = TrainConfig { epochs: rounds + 1, batch, ..TrainConfig::default() };
-    let (tokens, device) = (&caches, bench.device);
+    let (tokens, device) = (&caches, setup.device);
     let task = Task {
         tokens,
         train: &train_on,
@@ -56,14 +56,14 @@ fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
         Event::Epoch { .. } => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    let wanted: Vec<_> = variants.iter().filter(|head| bench.wanted.holds(&name(head))).collect();
+    let wanted: Vec<_> = variants.iter().filter(|head| setup.wanted.holds(&name(head))).collect();
     let mut works = Vec::new();
     for head in &wanted {
-        let mut trainers = [heads::trainer(head, bench.sizes.dims(), device)?];
+        let mut trainers = [heads::trainer(head, setup.sizes.dims(), device)?];
         let (task, mut position) = (&task, TrainCursor::default());
         works.push(Work::new(name(head), move || {
             position = train(task, &mut trainers, position, &mut { epoch })?;
-            bench.wait(&head.name)
+            setup.wait(&head.name)
         }));
     }
     let seconds = median_seconds(&mut works, rounds, on_turn)?;

@@ -12,7 +12,7 @@ use image::{Rgb, RgbImage};
 use rayon::prelude::*;
 
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, noise, unwritable};
+use super::{Group, Measured, OnTurn, Setup, noise, unwritable};
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::image::Photo;
 use crate::model::io::{atomic_file, temporary};
@@ -29,7 +29,7 @@ const PHOTOS: u64 = 16;
 /// Sine waves summed in each colour channel of a photograph, four parameters each.
 const WAVES: usize = 6;
 
-fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
+fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let folder = temporary::folder().with_context(unwritable)?;
     let paths = write(folder.path()).with_context(unwritable)?;
     let preprocessor = Preprocessor::open(folder.path())?;
@@ -39,7 +39,7 @@ fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
             Ok(())
         })
     };
-    let seconds = median_seconds(&mut [Work::new(RATE, run)], bench.sizes.rounds, on_turn)?[0];
+    let seconds = median_seconds(&mut [Work::new(RATE, run)], setup.sizes.rounds, on_turn)?[0];
     Ok(vec![(RATE.to_owned(), PHOTOS as f64 / seconds, "images/s")])
 }
 

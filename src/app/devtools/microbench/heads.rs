@@ -7,8 +7,9 @@
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, Sizes, check_memory, noise};
+use super::{Group, Measured, OnTurn, Setup, Sizes, check_memory, noise};
 use crate::app::process_memory;
+use crate::model::ops::cpu::on_cpu;
 use crate::model::probe::head::{self, Batch, Config, Dims};
 use crate::model::train::classifier::Model;
 use crate::model::train::run::Variant;
@@ -30,14 +31,14 @@ fn names(sizes: &Sizes) -> Vec<String> {
     names
 }
 
-fn check(bench: &Bench) -> anyhow::Result<()> {
-    let Sizes { images, grid, .. } = *bench.sizes;
-    check_memory(bench.sizes.bytes(images, grid.len()), "--batch, --tokens, --width and --classes")
+fn check(setup: &Setup) -> anyhow::Result<()> {
+    let Sizes { images, grid, .. } = *setup.sizes;
+    check_memory(setup.sizes.bytes(images, grid.len()), "--batch, --tokens, --width and --classes")
 }
 
 /// One batch with its labels, and the dimensions of the heads that train on it.
 pub struct Step<'a> {
-    bench: &'a Bench<'a>,
+    setup: &'a Setup<'a>,
     dims: Dims,
     batch: Batch,
     labels: Labels,
@@ -45,25 +46,25 @@ pub struct Step<'a> {
 
 impl<'a> Step<'a> {
     /// A step on `images` images whose tokens are seeded noise.
-    pub fn new(bench: &'a Bench, images: usize, dims: Dims) -> Self {
+    pub fn new(setup: &'a Setup, images: usize, dims: Dims) -> Self {
         let Dims { grid, width, classes } = dims;
         let n = grid.len();
         let patches = TensorData::new(noise(1, images * n * width), [images, n, width]);
         let cls = TensorData::new(noise(2, images * width), [images, width]);
         let batch = Batch {
-            patches: Tensor::<3>::from_data(patches, bench.device).autodiff(),
-            cls: Some(Tensor::<2>::from_data(cls, bench.device).autodiff()),
+            patches: Tensor::<3>::from_data(patches, setup.device).autodiff(),
+            cls: Some(Tensor::<2>::from_data(cls, setup.device).autodiff()),
             grid,
             image_seeds: (0..images as u64).collect(),
             training: true,
         };
         let answers: Vec<usize> = (0..images).map(|image| image * 7 % classes).collect();
-        Self { bench, dims, batch, labels: Labels::new(&answers, bench.device) }
+        Self { setup, dims, batch, labels: Labels::new(&answers, setup.device) }
     }
 
     /// A trainer of a head with its initial parameters.
     pub fn trainer(&self, head: &Variant) -> anyhow::Result<HeadTrainer> {
-        trainer(head, self.dims, self.bench.device)
+        trainer(head, self.dims, self.setup.device)
     }
 
     fn trainers(&self, heads: &[Variant]) -> anyhow::Result<Vec<HeadTrainer>> {
@@ -73,7 +74,7 @@ impl<'a> Step<'a> {
     /// One training step of all `trainers`, until the device has finished it.
     pub fn run(&self, trainers: &mut [HeadTrainer], work: &str) -> anyhow::Result<()> {
         step_all(trainers, &self.batch, &self.labels, |_| TrainConfig::default().rate);
-        self.bench.wait(work)
+        self.setup.wait(work)
     }
 }
 
@@ -88,15 +89,15 @@ pub fn peak(name: String) -> Option<(String, f64, &'static str)> {
     process_memory::peak().map(|peak| (name, peak as f64 / f64::from(1 << 20), "MiB"))
 }
 
-fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
-    let step = Step::new(bench, bench.sizes.images, bench.sizes.dims());
-    let heads = &bench.sizes.heads;
-    let wants = |head: &Variant, what| bench.wanted.holds(&name(head, what));
+fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
+    let step = Step::new(setup, setup.sizes.images, setup.sizes.dims());
+    let heads = &setup.sizes.heads;
+    let wants = |head: &Variant, what| setup.wanted.holds(&name(head, what));
     let mut measured = Measured::new();
 
     // Memory first: what the timed works leave behind in the allocator would count.
     let mut peaks = Vec::new();
-    for head in heads.iter().filter(|head| bench.on_host && wants(head, "memory")) {
+    for head in heads.iter().filter(|head| on_cpu(setup.device) && wants(head, "memory")) {
         let mut trainers = vec![step.trainer(head)?];
         if process_memory::forget_peak() {
             let mut works = [Work::new(name(head, "memory"), || step.run(&mut trainers, &head.name))];
@@ -118,11 +119,11 @@ fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
         .zip(alone.chunks_mut(1))
         .map(|(head, own)| Work::new(name(head, "step"), move || step.run(own, &head.name)));
     let mut works: Vec<Work> = works.collect();
-    if [JOINT, JOINT_RATE].iter().any(|name| bench.wanted.holds(name)) {
+    if [JOINT, JOINT_RATE].iter().any(|name| setup.wanted.holds(name)) {
         let mut together = step.trainers(heads)?;
         works.push(Work::new(JOINT, move || step.run(&mut together, JOINT)));
     }
-    let seconds = median_seconds(&mut works, bench.sizes.rounds, on_turn)?;
+    let seconds = median_seconds(&mut works, setup.sizes.rounds, on_turn)?;
     let of_gap = timed.iter().position(|head| *head == gap).map(|at| seconds[at]);
     for (head, &seconds) in timed.iter().zip(&seconds) {
         measured.push((name(head, "step"), seconds, "s"));

@@ -4,8 +4,9 @@
 
 use super::heads::{Step, peak};
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, Sizes, check_memory, grid_of};
+use super::{Group, Measured, OnTurn, Setup, Sizes, check_memory, grid_of};
 use crate::app::process_memory;
+use crate::model::ops::cpu::on_cpu;
 use crate::model::probe::head::{Config, Dims};
 use crate::model::train::run::Variant;
 
@@ -33,24 +34,24 @@ fn names(sizes: &Sizes) -> Vec<String> {
     lengths(sizes).into_iter().flat_map(|n| [step_name(n), memory_name(n)]).collect()
 }
 
-fn wanted(bench: &Bench) -> Vec<usize> {
-    let wanted = |n: &usize| [step_name(*n), memory_name(*n)].iter().any(|name| bench.wanted.holds(name));
-    lengths(bench.sizes).into_iter().filter(wanted).collect()
+fn wanted(setup: &Setup) -> Vec<usize> {
+    let wanted = |n: &usize| [step_name(*n), memory_name(*n)].iter().any(|name| setup.wanted.holds(name));
+    lengths(setup.sizes).into_iter().filter(wanted).collect()
 }
 
-fn check(bench: &Bench) -> anyhow::Result<()> {
-    let longest = wanted(bench).into_iter().max().unwrap_or(0);
-    check_memory(bench.sizes.bytes(IMAGES, longest), "--longest, --width and --classes")
+fn check(setup: &Setup) -> anyhow::Result<()> {
+    let longest = wanted(setup).into_iter().max().unwrap_or(0);
+    check_memory(setup.sizes.bytes(IMAGES, longest), "--longest, --width and --classes")
 }
 
-fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
+fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let mut measured = Measured::new();
     let head = Variant::new("sinkhorn", "sinkhorn", Config::default());
-    for n in wanted(bench) {
-        let step = Step::new(bench, IMAGES, Dims { grid: grid_of(n), ..bench.sizes.dims() });
+    for n in wanted(setup) {
+        let step = Step::new(setup, IMAGES, Dims { grid: grid_of(n), ..setup.sizes.dims() });
         let mut trainers = [step.trainer(&head)?];
-        let is_peak_reset = bench.on_host && process_memory::forget_peak();
-        let rounds = bench.sizes.rounds.min(3);
+        let is_peak_reset = on_cpu(setup.device) && process_memory::forget_peak();
+        let rounds = setup.sizes.rounds.min(3);
         let run = || step.run(&mut trainers, &head.name);
         let seconds = median_seconds(&mut [Work::new(step_name(n), run)], rounds, on_turn)?[0];
         measured.push((step_name(n), seconds, "s"));

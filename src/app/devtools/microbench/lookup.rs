@@ -8,7 +8,7 @@
 use rayon::prelude::*;
 
 use super::timing::{Work, median_seconds};
-use super::{Bench, Group, Measured, OnTurn, Sizes, check_memory, grid_of, long, noise};
+use super::{Group, Measured, OnTurn, Setup, Sizes, check_memory, grid_of, long, noise};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::explain::{Question, explain, prepare_nulls};
@@ -52,16 +52,16 @@ fn names(sizes: &Sizes) -> Vec<String> {
     [WARM, FIRST].map(str::to_owned).into_iter().chain(lengths).collect()
 }
 
-fn check(bench: &Bench) -> anyhow::Result<()> {
-    let usual = [WARM, FIRST].iter().any(|name| bench.wanted.holds(name)).then(|| bench.sizes.grid.len());
-    let lengths = long::lengths(bench.sizes).into_iter().filter(|n| bench.wanted.holds(&length_name(*n)));
+fn check(setup: &Setup) -> anyhow::Result<()> {
+    let usual = [WARM, FIRST].iter().any(|name| setup.wanted.holds(name)).then(|| setup.sizes.grid.len());
+    let lengths = long::lengths(setup.sizes).into_iter().filter(|n| setup.wanted.holds(&length_name(*n)));
     let longest = lengths.chain(usual).max().unwrap_or(0);
-    check_memory(bench.sizes.bytes(1, longest), "--tokens, --longest, --width and --classes")
+    check_memory(setup.sizes.bytes(1, longest), "--tokens, --longest, --width and --classes")
 }
 
-fn probe(head: &str, dims: Dims, bench: &Bench) -> anyhow::Result<Probe> {
+fn probe(head: &str, dims: Dims, setup: &Setup) -> anyhow::Result<Probe> {
     let kind = head::find(head).expect("the id of a head");
-    let model = Model::start(kind, &Config::default(), dims, 0, bench.device)?;
+    let model = Model::start(kind, &Config::default(), dims, 0, setup.device)?;
     let meta = BackboneMeta { hidden_size: dims.width, ..BackboneMeta::default() };
     Ok(model.to_probe(meta, Vec::new(), None))
 }
@@ -94,21 +94,21 @@ fn explain_all(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> 
     traces.collect()
 }
 
-fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
+fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let mut measured = Measured::new();
-    let rounds = bench.sizes.rounds;
-    if [WARM, FIRST].iter().any(|name| bench.wanted.holds(name)) {
-        let dims = bench.sizes.dims();
-        let probes = PROBES.iter().map(|head| probe(head, dims, bench)).collect::<Result<Vec<_>, _>>()?;
+    let rounds = setup.sizes.rounds;
+    if [WARM, FIRST].iter().any(|name| setup.wanted.holds(name)) {
+        let dims = setup.sizes.dims();
+        let probes = PROBES.iter().map(|head| probe(head, dims, setup)).collect::<Result<Vec<_>, _>>()?;
         let (tokens, nulls) = (tokens(dims), NullBands::new(DRAWS, 0));
         let mut works = Vec::new();
-        if bench.wanted.holds(FIRST) {
+        if setup.wanted.holds(FIRST) {
             works.push(Work::new(FIRST, || {
                 let copies = probes.clone(); // a clone has no cached kernels
                 explain_all(&copies, &tokens, Some(&NullBands::new(DRAWS, 0))).map(drop)
             }));
         }
-        if bench.wanted.holds(WARM) {
+        if setup.wanted.holds(WARM) {
             let mut tokens = tokens.clone();
             let (probes, nulls) = (&probes, &nulls);
             works.push(Work::new(WARM, move || {
@@ -119,9 +119,9 @@ fn measure(bench: &Bench, on_turn: OnTurn) -> anyhow::Result<Measured> {
         let seconds = median_seconds(&mut works, rounds, on_turn)?;
         measured.extend(works.iter().zip(seconds).map(|(work, s)| (work.name.clone(), s, "s")));
     }
-    for n in long::lengths(bench.sizes).into_iter().filter(|&n| bench.wanted.holds(&length_name(n))) {
-        let dims = Dims { grid: grid_of(n), ..bench.sizes.dims() };
-        let (probes, tokens) = ([probe("sinkhorn", dims, bench)?], tokens(dims));
+    for n in long::lengths(setup.sizes).into_iter().filter(|&n| setup.wanted.holds(&length_name(n))) {
+        let dims = Dims { grid: grid_of(n), ..setup.sizes.dims() };
+        let (probes, tokens) = ([probe("sinkhorn", dims, setup)?], tokens(dims));
         let run = || explain_all(&probes, &tokens, None).map(drop);
         let seconds = median_seconds(&mut [Work::new(length_name(n), run)], rounds.min(3), on_turn)?[0];
         measured.push((length_name(n), seconds, "s"));

@@ -120,11 +120,9 @@ impl NamePatterns {
 }
 
 /// Everything a measurement needs.
-pub struct Bench<'a> {
+pub struct Setup<'a> {
     pub sizes: &'a Sizes,
     pub device: &'a Device,
-    /// Whether `device` is the processor.
-    pub on_host: bool,
     pub wanted: &'a NamePatterns,
 }
 
@@ -136,16 +134,16 @@ pub struct Group {
     /// Names of all its figures.
     pub names: fn(&Sizes) -> Vec<String>,
     /// Refuses what cannot be measured: what does not fit in memory, or a backbone that does not open.
-    pub check: fn(&Bench) -> anyhow::Result<()>,
+    pub check: fn(&Setup) -> anyhow::Result<()>,
     /// Measures the wanted figures, and perhaps others.
-    pub measure: fn(&Bench, OnTurn) -> anyhow::Result<Measured>,
+    pub measure: fn(&Setup, OnTurn) -> anyhow::Result<Measured>,
 }
 
 /// Every group, in the order of the table.
 pub const GROUPS: &[Group] =
     &[heads::GROUP, cached::GROUP, backbone::GROUP, decode::GROUP, lookup::GROUP, long::GROUP];
 
-impl Bench<'_> {
+impl Setup<'_> {
     /// Measures every wanted figure; `device` is the device's name.
     pub fn run(&self, device: &str, on_turn: OnTurn) -> anyhow::Result<Vec<Figure>> {
         let mut figures = Vec::new();
