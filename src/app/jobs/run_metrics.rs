@@ -1,14 +1,12 @@
 //! Evaluations of a run's probes by `ssmprobe eval`: `evaluation.json` in the run's folder.
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::explain::baselines::Anchor;
 use crate::model::explain::evaluation::metrics::Metrics;
-use crate::model::io::atomic_file;
-use crate::model::io::sha256;
+use crate::model::io::{atomic_file, if_there, sha256};
 use crate::model::train::run::{ProbeCheckpoint, Run, RunError};
 
 /// The file's name in a run's folder.
@@ -139,11 +137,7 @@ impl RunMetrics {
 /// Reads the file in the run's folder; `None` if there is none.
 pub fn read(run: &Run) -> Result<Option<RunMetrics>, RunError> {
     let path = run.folder().join(FILE);
-    match atomic_file::read(&path, MAX_BYTES) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(RunError::Io { what: "read", path, source }),
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|error| RunError::Evaluation { path, found: error.to_string() }),
-    }
+    let bytes = if_there(atomic_file::read(&path, MAX_BYTES)).map_err(RunError::io("read", &path))?;
+    let metrics = bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose();
+    metrics.map_err(|error| RunError::Evaluation { path, found: error.to_string() })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use super::connection::Host;
 use crate::app::jobs::tasks::TrainPlaceSettings;
-use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{self, LockedFile, TryLock};
+use crate::model::io::{atomic_file, if_there};
 
 /// Most recently used entries of one kind.
 pub(super) const MAX_RECENT: usize = 12;
@@ -171,11 +171,11 @@ pub fn path() -> Option<PathBuf> {
 impl Settings {
     /// Reads the file `path`; the defaults if it does not exist, an error if it is no settings file.
     pub fn load(path: &Path) -> Result<Self, SettingsError> {
-        match atomic_file::read(path, FILE_LIMIT) {
-            Ok(bytes) => serde_json::from_slice::<Self>(&bytes)
+        match if_there(atomic_file::read(path, FILE_LIMIT)) {
+            Ok(Some(bytes)) => serde_json::from_slice::<Self>(&bytes)
                 .map(Self::bounded)
                 .map_err(|error| SettingsError::Json { path: path.to_owned(), why: error.to_string() }),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Ok(None) => Ok(Self::default()),
             Err(source) => Err(SettingsError::Io { path: path.to_owned(), what: "read", source }),
         }
     }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::atomic_file;
 use super::process::{Liveness, ProcessId, host_name};
+use super::{atomic_file, if_there};
 
 /// Shortest time between two heartbeats.
 const BEAT_INTERVAL: Duration = Duration::from_secs(15);
@@ -175,10 +175,8 @@ fn encode(owner: &ProcessId, beats: u64) -> Vec<u8> {
 
 /// The content of the file, and what it says if it is valid; `None` if there is no file.
 fn look(path: &Path) -> io::Result<Option<(Vec<u8>, Option<OwnerFile>)>> {
-    match atomic_file::read(path, MAX_BYTES) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        content => content.map(|content| Some((content.clone(), serde_json::from_slice(&content).ok()))),
-    }
+    let content = if_there(atomic_file::read(path, MAX_BYTES))?;
+    Ok(content.map(|content| (content.clone(), serde_json::from_slice(&content).ok())))
 }
 
 /// Finds out who holds the lock; watches the file if this machine does not know whether its owner lives.
@@ -224,9 +222,8 @@ fn create(path: &Path, owner: &ProcessId) -> io::Result<()> {
 /// Removes the file of a dead owner, whose content is `dead`, but not what another machine has replaced it with since.
 fn remove_stale(path: &Path, dead: &[u8]) -> io::Result<()> {
     let aside = path.with_extension(format!("dead-{}", std::process::id()));
-    match fs::rename(path, &aside) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()), // another was faster
-        renamed => renamed?,
+    if if_there(fs::rename(path, &aside))?.is_none() {
+        return Ok(()); // another was faster
     }
     let is_alive = atomic_file::read(&aside, MAX_BYTES).is_ok_and(|content| content != dead);
     if is_alive && fs::hard_link(&aside, path).is_err() && !path.exists() {

@@ -17,8 +17,18 @@ pub mod sha256;
 pub mod temporary;
 pub mod tfrecord;
 
+use std::io::{self, ErrorKind};
+
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What was read, or `None` if there is no such file or folder.
+pub fn if_there<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
 
 /// The first field of a JSON document, written as the number `N`: one with another number is refused before its other fields are
 /// read. With `#[serde(default)]` a document may lack it, as those did at first that it was added to.
@@ -60,6 +70,15 @@ mod tests {
         #[serde(default)]
         format: Format<3>,
         name: String,
+    }
+
+    #[test]
+    fn only_what_is_not_there_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |name| if_there(atomic_file::read(&folder.path().join(name), 9));
+        atomic_file::write(&folder.path().join("file"), b"x").unwrap();
+        assert_eq!((read("file").unwrap(), read("other").unwrap()), (Some(b"x".to_vec()), None));
+        assert_eq!(read(".").unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::app::value_parser::{number, whole_number};
 use crate::model::data::scenes;
 use crate::model::data::scenes::folder::Set;
 use crate::model::device;
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, if_there};
 use crate::model::pretrain::{Objective, Plan, Recipe};
 use crate::model::train::TrainConfig;
 
@@ -123,14 +123,11 @@ impl Build {
     fn check_out(&self) -> anyhow::Result<()> {
         atomic_file::can_write(&self.out)
             .with_context(|| format!("--out {}: cannot be written to", self.out.display()))?;
-        let mut entries = match std::fs::read_dir(&self.out) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => {
-                return Err(error).with_context(|| format!("{}: cannot be read", self.out.display()));
-            }
-        };
-        if entries.next().is_none() || self.out.join(DemoInfo::FILE).is_file() {
+        let entries = if_there(std::fs::read_dir(&self.out))
+            .with_context(|| format!("{}: cannot be read", self.out.display()))?;
+        if entries.is_none_or(|mut entries| entries.next().is_none())
+            || self.out.join(DemoInfo::FILE).is_file()
+        {
             return Ok(());
         }
         let (out, file) = (self.out.display(), DemoInfo::FILE);
@@ -199,10 +196,7 @@ fn table(about: &DemoInfo) -> String {
 
 /// Deletes a folder of an earlier demo, so that none of its files stay among the new ones.
 fn clear(folder: &Path) -> anyhow::Result<()> {
-    match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("{}: the earlier demo cannot be removed", folder.display()))
-        }
-        _ => Ok(()),
-    }
+    if_there(std::fs::remove_dir_all(folder))
+        .map(drop)
+        .with_context(|| format!("{}: the earlier demo cannot be removed", folder.display()))
 }

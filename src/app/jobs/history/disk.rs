@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{About, Failure, metrics_of};
 use crate::app::image_files::is_probe;
 use crate::app::jobs::tasks::{Tasks, part_folders, plan_file};
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, if_there};
 use crate::model::train::run::{Metric, Run, RunError, StepLosses};
 
 /// Identifies a state of a run's folder without reading a file: lengths and modification times of what a training
@@ -141,16 +141,13 @@ pub fn read_run(run: &Run) -> Result<RunSnapshot, RunError> {
 
 /// The lines of a run's `metrics.jsonl`; empty if there is no such file yet.
 pub fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
-    let bytes = match atomic_file::read(path, MAX_BYTES) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read.map_err(RunError::io("read", path))?,
-    };
+    let bytes = if_there(atomic_file::read(path, MAX_BYTES)).map_err(RunError::io("read", path))?;
     let parse = |(number, line)| {
         serde_json::from_str(line).map_err(|error| {
             RunError::damaged(path)(format!("line {} is not an epoch of a head ({error})", number + 1))
         })
     };
-    String::from_utf8_lossy(&bytes).lines().enumerate().map(parse).collect()
+    String::from_utf8_lossy(&bytes.unwrap_or_default()).lines().enumerate().map(parse).collect()
 }
 
 /// The probes of a run, sorted by path, with their modification times.

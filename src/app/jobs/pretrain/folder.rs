@@ -11,7 +11,7 @@
 //! Every file is written atomically, the checkpoint after the log lines it belongs to.
 
 use std::fs::DirEntry;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::PretrainSettings;
 use crate::app::jobs::train::resume::difference;
 use crate::app::user_error::Usage;
 use crate::model::data::{Dataset, Sample, Split};
-use crate::model::io::{atomic_file, format_of, sha256, temporary};
+use crate::model::io::{atomic_file, format_of, if_there, sha256, temporary};
 use crate::model::pretrain::Plan;
 use crate::model::train::run::{RunError, RunLock};
 
@@ -140,16 +140,16 @@ impl Folder {
         let is_temporary = |entry: io::Result<DirEntry>| {
             entry.is_ok_and(|entry| temporary::is_temporary(&entry.file_name().to_string_lossy()))
         };
-        match std::fs::read_dir(folder).map(|mut entries| entries.all(is_temporary)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| format!("{}: cannot be read", folder.display())),
-            Ok(is_new) if is_new || RunLock::is_all(folder) => Ok(None),
-            Ok(_) => bail!(Usage(format!(
-                "--out {}: the folder has files but no {MANIFEST}, so it is not an earlier pre-training; give a new or \
-                 empty one",
-                folder.display()
-            ))),
+        let entries = if_there(std::fs::read_dir(folder))
+            .with_context(|| format!("{}: cannot be read", folder.display()))?;
+        if entries.is_none_or(|mut entries| entries.all(is_temporary)) || RunLock::is_all(folder) {
+            return Ok(None);
         }
+        bail!(Usage(format!(
+            "--out {}: the folder has files but no {MANIFEST}, so it is not an earlier pre-training; give a new or \
+             empty one",
+            folder.display()
+        )))
     }
 
     /// Begins a pre-training in an empty folder, which is created if absent.
@@ -201,10 +201,7 @@ impl Folder {
     /// The bytes of the checkpoint to resume from; `None` before the first.
     pub fn checkpoint(&self) -> Result<Option<Vec<u8>>, RunError> {
         let path = self.checkpoint_path();
-        match atomic_file::read(&path, MAX_BYTES) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            read => read.map(Some).map_err(RunError::io("read", &path)),
-        }
+        if_there(atomic_file::read(&path, MAX_BYTES)).map_err(RunError::io("read", &path))
     }
 
     /// The path of the checkpoint.
@@ -215,12 +212,9 @@ impl Folder {
     /// The log lines of the first `steps` steps.
     pub fn log(&self, steps: usize) -> Result<Vec<Point>, RunError> {
         let path = self.0.join("metrics.jsonl");
-        let text = match atomic_file::text(&path, MAX_BYTES) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            text => text.map_err(RunError::io("read", &path))?,
-        };
+        let text = if_there(atomic_file::text(&path, MAX_BYTES)).map_err(RunError::io("read", &path))?;
         let read = |line: &str| serde_json::from_str(line).map_err(RunError::damaged(&path));
-        let mut points = text.lines().map(read).collect::<Result<Vec<Point>, _>>()?;
+        let mut points = text.unwrap_or_default().lines().map(read).collect::<Result<Vec<Point>, _>>()?;
         points.retain(|point| point.step <= steps);
         Ok(points)
     }

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 
 use crate::app::jobs::history::disk;
 use crate::app::user_error::Usage;
-use crate::model::io::{atomic_file, tfrecord};
+use crate::model::io::{atomic_file, if_there, tfrecord};
 use crate::model::train::TrainConfig;
 use crate::model::train::run::{Manifest, Metric, Run};
 
@@ -121,10 +121,7 @@ fn events(manifest: &Manifest, head: &str, epochs: &[Metric]) -> Vec<Vec<u8>> {
 /// How many of `events` the file at `path` begins with (wall times aside), the bytes they take, and whether the file ends
 /// after them.
 fn found(path: &Path, events: &[Vec<u8>]) -> std::io::Result<(usize, u64, bool)> {
-    let bytes = match atomic_file::read(path, MAX_BYTES) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((0, 0, true)),
-        other => other?,
-    };
+    let bytes = if_there(atomic_file::read(path, MAX_BYTES))?.unwrap_or_default();
     let there = tfrecord::records(&bytes);
     let pairs = there.iter().zip(events);
     let same = pairs.take_while(|(one, event)| one.get(TIME..) == event.get(TIME..)).count();

@@ -1,14 +1,13 @@
 //! `preprocessor_config.json` as transformers understands it: each processor class has defaults for
 //! fields that the file leaves out. Fields that no listed processor reads are ignored.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
 use super::{Filter, PreprocessError, Preprocessor, Size};
 use crate::model::backbone::config::Config;
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, if_there};
 
 /// Largest edge in a configuration, in pixels.
 const MAX_EDGE: u64 = 1 << 16;
@@ -116,9 +115,8 @@ impl Preprocessor {
 fn read(folder: &Path) -> Result<(PathBuf, Vec<u8>), PreprocessError> {
     let get = |name: &str| {
         let path = folder.join(name);
-        match atomic_file::read(&path, MAX_FILE_BYTES) {
-            Ok(text) => Ok(Some((path, text))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        match if_there(atomic_file::read(&path, MAX_FILE_BYTES)) {
+            Ok(text) => Ok(text.map(|text| (path, text))),
             Err(source) => Err(PreprocessError::Read { path, source }),
         }
     };

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{CacheError, MANIFEST, Names, SHARD, TokenKey, count, io_error, read_manifest};
 use crate::model::grid::Grid;
-use crate::model::io::temporary;
+use crate::model::io::{if_there, temporary};
 
 /// A cache on disk, complete or not. One that this user may not read has no bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,10 +44,7 @@ pub struct About {
 
 /// The caches in `root`, sorted by name; empty if there is no such folder.
 pub fn entries(root: &Path) -> Result<Vec<Entry>, CacheError> {
-    let mut listed = match inside(root) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.map_err(io_error("list it", root))?,
-    };
+    let mut listed = if_there(inside(root)).map_err(io_error("list it", root))?.unwrap_or_default();
     listed.retain(|(name, path)| is_name(name) && path.is_dir());
     let entries = listed.into_iter().map(|(name, folder)| entry(&folder, name));
     let mut entries = entries.collect::<Result<Vec<_>, _>>()?;

@@ -10,7 +10,6 @@
 //! every image it was made from. Before a process uses a cache for the first time, all its shards are
 //! read once and compared with their records ([`CacheScan::verify`]); one that differs is made again.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -18,7 +17,7 @@ use safetensors::tensor::Dtype;
 use serde::{Deserialize, Serialize};
 
 use crate::model::grid::Grid;
-use crate::model::io::{Format, atomic_file, sha256};
+use crate::model::io::{Format, atomic_file, if_there, sha256};
 
 mod cache;
 mod cache_scan;
@@ -152,13 +151,11 @@ fn count(images: usize, index: usize) -> usize {
 /// The manifest of a cache folder; `None` if there is none.
 fn read_manifest(folder: &Path) -> Result<Option<CacheManifest>, CacheError> {
     let path = folder.join(MANIFEST);
-    match atomic_file::read(&path, MAX_MANIFEST_BYTES) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(io_error("read it", &path)(error)),
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|error| CacheError::Damaged { path, found: error.to_string() }),
-    }
+    let bytes = if_there(atomic_file::read(&path, MAX_MANIFEST_BYTES)).map_err(io_error("read it", &path))?;
+    bytes
+        .map(|bytes| serde_json::from_slice(&bytes))
+        .transpose()
+        .map_err(|error| CacheError::Damaged { path, found: error.to_string() })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Run, RunError, write};
 use crate::model::io::array::{Array, Arrays, Tensor, to_safetensors};
-use crate::model::io::{atomic_file, block};
+use crate::model::io::{atomic_file, block, if_there};
 use crate::model::train::losses::Losses;
 use crate::model::train::{Epoch, HeadProgress, Running, Saved, Snapshot, TrainCursor};
 
@@ -54,9 +54,9 @@ impl Run {
     /// Reads the checkpoint; the state before the first step if there is none yet.
     pub fn checkpoint(&self) -> Result<Checkpoint, RunError> {
         let path = self.checkpoint_path();
-        match atomic_file::read(&path, MAX_CHECKPOINT_BYTES) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Checkpoint::default()),
-            read => parse(&read.map_err(RunError::io("read", &path))?).map_err(RunError::damaged(&path)),
+        match if_there(atomic_file::read(&path, MAX_CHECKPOINT_BYTES)).map_err(RunError::io("read", &path))? {
+            Some(bytes) => parse(&bytes).map_err(RunError::damaged(&path)),
+            None => Ok(Checkpoint::default()),
         }
     }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::checkpoint::{arrays, from_bytes, to_bytes};
 use super::{Run, RunError, write};
 use crate::model::io::array::Tensor;
-use crate::model::io::{atomic_file, block};
+use crate::model::io::{atomic_file, block, if_there};
 use crate::model::train::losses::parts;
 
 const KEY: &str = "ssmprobe-losses";
@@ -72,11 +72,9 @@ impl Run {
     /// Reads the losses of a seed; `None` if the run keeps none, or has not written them yet.
     pub fn losses(&self, seed: u64) -> Result<Option<StepLosses>, RunError> {
         let path = self.losses_path(seed);
-        match atomic_file::read(&path, MAX_LOSSES_BYTES) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(RunError::io("read", &path)(error)),
-            Ok(bytes) => parse(&bytes, seed).map(Some).map_err(RunError::damaged(&path)),
-        }
+        let bytes =
+            if_there(atomic_file::read(&path, MAX_LOSSES_BYTES)).map_err(RunError::io("read", &path))?;
+        bytes.map(|bytes| parse(&bytes, seed)).transpose().map_err(RunError::damaged(&path))
     }
 
     pub(super) fn losses_path(&self, seed: u64) -> std::path::PathBuf {
