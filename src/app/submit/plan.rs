@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 
 use super::flags::{SlurmFlags, SubmitTarget};
@@ -11,10 +11,8 @@ use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::tasks::plan_file;
 use crate::app::paths::{self, make_folder, program};
 use crate::app::user_error::Usage;
-use crate::model::io::{atomic_file, format_of};
+use crate::model::io::{Format, atomic_file};
 
-/// The version of the file format.
-const FORMAT: u64 = 1;
 /// Largest plan file, in bytes.
 const MAX_PLAN_BYTES: u64 = 1 << 24;
 /// Most tasks of a plan.
@@ -27,7 +25,7 @@ pub const JOIN: &str = "join";
 /// All tasks of one submitted command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    format: u64,
+    format: Format<1>,
     /// The folder of the results; `tasks` lies in it.
     #[serde(skip)]
     pub folder: PathBuf,
@@ -139,7 +137,7 @@ impl Plan {
             SubmitTarget::Slurm => slurm::largest_array(),
             SubmitTarget::Local => usize::MAX,
         };
-        let (format, handed_in) = (FORMAT, Vec::new());
+        let (format, handed_in) = (Format, Vec::new());
         let plan =
             Self { format, folder, program, directory, place, slurm, largest_array, stages, handed_in };
         let refused = |found| Usage(format!("{}: {found}; choose fewer with --tasks", plan.folder.display()));
@@ -167,14 +165,8 @@ impl Plan {
         }
         let bytes =
             atomic_file::read(&path, MAX_PLAN_BYTES).with_context(|| format!("{shown}: cannot be read"))?;
-        let other = || format!("{shown}: is not a task plan");
-        let format = format_of(&bytes).with_context(other)?;
-        if format != FORMAT {
-            bail!(
-                "{shown}: `format` is {format}; this program reads {FORMAT}; use the version that wrote it"
-            );
-        }
-        let plan: Self = serde_json::from_slice(&bytes).with_context(other)?;
+        let plan: Self = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{shown}: is not a task plan of this version"))?;
         let invalid = |found| anyhow!("{shown}: {found}; submit the work again, into another folder");
         plan.check().map_err(invalid)?;
         Ok(Self { folder: std::path::absolute(folder)?, program: program()?, ..plan })

@@ -22,12 +22,10 @@ use super::PretrainSettings;
 use crate::app::jobs::train::resume::difference;
 use crate::app::user_error::Usage;
 use crate::model::data::{Dataset, Sample, Split};
-use crate::model::io::{atomic_file, format_of, if_there, sha256, temporary};
+use crate::model::io::{Format, atomic_file, if_there, sha256, temporary};
 use crate::model::pretrain::Plan;
 use crate::model::train::run::{RunError, RunLock};
 
-/// The version of the folder's format.
-const FORMAT: u64 = 1;
 /// Upper bound on the size of a manifest, log or checkpoint in bytes.
 const MAX_BYTES: u64 = 1 << 34;
 pub(super) const MANIFEST: &str = "pretraining.json";
@@ -35,7 +33,7 @@ pub(super) const MANIFEST: &str = "pretraining.json";
 /// The settings, pictures and plan of a pre-training, fixed when it begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    format: u64,
+    format: Format<1>,
     /// The program and its version.
     pub program: String,
     /// The requested settings.
@@ -88,7 +86,7 @@ impl Manifest {
             return Err(Usage(format!("--data {}: {why}", odd.display())));
         }
         Ok(Self {
-            format: FORMAT,
+            format: Format,
             program: concat!("ssmprobe ", env!("CARGO_PKG_VERSION")).to_owned(),
             settings: settings.clone(),
             pictures: Pictures::new(dataset, samples, settings.split),
@@ -130,11 +128,6 @@ impl Folder {
         let path = folder.join(MANIFEST);
         if path.exists() {
             let bytes = atomic_file::read(&path, MAX_BYTES).map_err(RunError::io("read", &path))?;
-            let format = format_of(&bytes).map_err(RunError::damaged(&path))?;
-            if format != FORMAT {
-                let found = format!("its format is {format}; this program reads {FORMAT}");
-                return Err(RunError::damaged(&path)(found).into());
-            }
             return Ok(Some(serde_json::from_slice(&bytes).map_err(RunError::damaged(&path))?));
         }
         let is_temporary = |entry: io::Result<DirEntry>| {

@@ -13,12 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Run, RunError, write};
 use crate::model::io::array::{Array, Arrays, Tensor, to_safetensors};
-use crate::model::io::{atomic_file, block, if_there};
+use crate::model::io::{Format, atomic_file, block, if_there};
 use crate::model::train::losses::Losses;
 use crate::model::train::{Epoch, HeadProgress, Running, Saved, Snapshot, TrainCursor};
 
 const KEY: &str = "ssmprobe-state";
-const FORMAT: u64 = 1;
 /// Largest checkpoint, in bytes; those of all heads on the widest backbones have some gigabytes.
 const MAX_CHECKPOINT_BYTES: u64 = 1 << 36;
 
@@ -36,7 +35,7 @@ pub struct Checkpoint {
 /// The metadata of the file, as JSON.
 #[derive(Serialize, Deserialize)]
 struct Header {
-    format: u64,
+    format: Format<1>,
     seeds_done: usize,
     position: TrainCursor,
     #[serde(rename = "learners")]
@@ -108,7 +107,7 @@ fn serialise(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
         trainers.push(Entry { name: name.clone(), best: best.map(|best| best.epoch), failure });
     }
     let Checkpoint { seeds_done, position, .. } = *checkpoint;
-    let header = Header { format: FORMAT, seeds_done, position, trainers };
+    let header = Header { format: Format, seeds_done, position, trainers };
     to_bytes(&tensors, KEY, &header)
 }
 
@@ -137,9 +136,6 @@ pub(in crate::model) fn from_bytes<'a, H: DeserializeOwned>(
 
 fn parse(bytes: &[u8]) -> Result<Checkpoint, String> {
     let (tensors, header): (_, Header) = from_bytes(bytes, KEY, "it is not a checkpoint of a run")?;
-    if header.format != FORMAT {
-        return Err(format!("its format is {}; this program reads {FORMAT}", header.format));
-    }
     let trainers = header.trainers.into_iter().map(|entry| {
         let name = entry.name.clone();
         Ok((name, saved(&tensors, entry)?))

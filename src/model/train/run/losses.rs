@@ -11,11 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::checkpoint::{arrays, from_bytes, to_bytes};
 use super::{Run, RunError, write};
 use crate::model::io::array::Tensor;
-use crate::model::io::{atomic_file, block, if_there};
+use crate::model::io::{Format, atomic_file, block, if_there};
 use crate::model::train::losses::parts;
 
 const KEY: &str = "ssmprobe-losses";
-const FORMAT: u64 = 1;
 /// Largest file that is read, in bytes; enough for thousands of heads.
 const MAX_LOSSES_BYTES: u64 = 256 << 20;
 
@@ -41,7 +40,7 @@ fn null_as_not_a_number<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(Strin
 /// The metadata of the file, as JSON.
 #[derive(Serialize, Deserialize)]
 struct Header {
-    format: u64,
+    format: Format<1>,
     seed: u64,
     epochs: usize,
     steps: usize,
@@ -58,7 +57,7 @@ impl Run {
         let (config, path) = (&self.manifest.config, self.losses_path(seed));
         let steps = self.manifest.dataset.train.div_ceil(config.batch.max(1));
         let header =
-            Header { format: FORMAT, seed, epochs: config.epochs, steps, parts: parts(config.epochs, steps) };
+            Header { format: Format, seed, epochs: config.epochs, steps, parts: parts(config.epochs, steps) };
         let tensor = |(name, points): (&str, &[f32])| {
             (name.to_owned(), vec![points.len()], Dtype::F32, block::bytes(points))
         };
@@ -84,11 +83,9 @@ impl Run {
 
 fn parse(bytes: &[u8], seed: u64) -> Result<StepLosses, String> {
     let (tensors, header): (_, Header) = from_bytes(bytes, KEY, "it contains no losses of a run")?;
-    if (header.format, header.seed) != (FORMAT, seed) || header.parts == 0 {
-        let Header { format, seed: found, parts, .. } = header;
-        return Err(format!(
-            "it has format {format}, seed {found} and {parts} parts; expected {FORMAT}, {seed}, 1 or more"
-        ));
+    if header.seed != seed || header.parts == 0 {
+        let Header { seed: found, parts, .. } = header;
+        return Err(format!("it has seed {found} and {parts} parts; expected {seed}, 1 or more"));
     }
     let heads = arrays(&tensors, "").into_iter().map(|(name, array)| (name, array.data));
     Ok(StepLosses { seed, parts: header.parts, heads: heads.collect() })
