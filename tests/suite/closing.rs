@@ -161,15 +161,10 @@ fn groups(window: &Window) -> usize {
     tabs.into_iter().filter(|top| *top > 0).collect::<std::collections::BTreeSet<_>>().len()
 }
 
-fn resize(window: &mut Window, width: f32, height: f32) {
-    window.harness.set_size(egui::vec2(width, height));
-    window.harness.run();
-}
-
 #[test]
 fn the_first_layout_follows_the_room_after_a_restart_too() {
     let (mut small, mut next) = (Window::ready(), Window::ready());
-    resize(&mut small, 853.0, 480.0);
+    small.resize(853.0, 480.0);
     let restart = |small: &Window, next: &mut Window| {
         let session = small.harness.state().window.session(small.state());
         next.harness.state_mut().window.resume(&session);
@@ -199,12 +194,12 @@ fn the_first_layout_waits_for_its_room_and_keeps_the_chosen_tabs() {
     window.click_at(tab, PointerButton::Primary);
     assert_eq!([active(&window), active(&next)], [true, false]);
     let session = window.harness.state().window.session(window.state());
-    resize(&mut next, 853.0, 480.0);
+    next.resize(853.0, 480.0);
     next.harness.state_mut().window.resume(&session);
     next.harness.step();
-    resize(&mut next, 1440.0, 900.0);
+    next.resize(1440.0, 900.0);
     assert!(active(&next));
-    resize(&mut next, 853.0, 480.0);
+    next.resize(853.0, 480.0);
     assert_eq!(groups(&next), 1, "later it follows at once");
 }
 
@@ -231,14 +226,14 @@ fn findings_and_jobs_are_shown_after_a_restart_as_before() {
 fn the_first_layout_follows_the_room_until_a_person_has_one_of_their_own() {
     let mut window = Window::ready();
     assert_eq!(groups(&window), 2, "two rows of panes at 1440 x 900");
-    resize(&mut window, 853.0, 480.0);
+    window.resize(853.0, 480.0);
     assert_eq!(groups(&window), 1, "one row where two could not be read");
-    resize(&mut window, 1440.0, 900.0);
+    window.resize(1440.0, 900.0);
     assert_eq!(groups(&window), 2);
     let scores = window.tab("Scores").expect("a tab").center();
     window.click_at(scores, PointerButton::Middle);
     window.harness.run();
-    resize(&mut window, 853.0, 480.0);
+    window.resize(853.0, 480.0);
     assert_eq!(groups(&window), 2, "whoever has changed it keeps it");
     window.undo();
     assert_eq!(groups(&window), 1, "until they take that back");
@@ -246,7 +241,7 @@ fn the_first_layout_follows_the_room_until_a_person_has_one_of_their_own() {
     window.choose_action("reset layout");
     window.undo();
     window.redo();
-    resize(&mut window, 1440.0, 900.0);
+    window.resize(1440.0, 900.0);
     assert_eq!(groups(&window), 2, "as the one that was reset");
     assert!(window.idle());
 }
@@ -254,8 +249,7 @@ fn the_first_layout_follows_the_room_until_a_person_has_one_of_their_own() {
 #[test]
 fn the_tab_of_a_pane_that_is_asked_for_comes_into_sight() {
     let mut window = Window::ready();
-    window.harness.set_size(egui::vec2(853.0, 480.0));
-    window.harness.run();
+    window.resize(853.0, 480.0);
     let seen = |window: &Window| window.tab("Predictions").is_some_and(|tab| tab.right() <= 853.0);
     assert!(!seen(&window), "the last of many tabs is out of sight");
     window.choose_action("show pane predictions");

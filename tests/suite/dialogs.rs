@@ -178,8 +178,7 @@ fn a_figure_is_exported_by_keyboard() {
 #[test]
 fn a_form_scrolls_to_what_has_the_keyboard_focus() {
     let mut window = Window::ready();
-    window.harness.set_size(egui::vec2(853.0, 480.0));
-    window.harness.run();
+    window.resize(853.0, 480.0);
     window.show("training");
     window.harness.get_by_role_and_label(Role::ComboBox, "Backbone").focus();
     window.harness.run();
@@ -237,8 +236,7 @@ fn tab_reaches_every_file_that_a_workspace_misses() {
 #[test]
 fn a_dialog_fits_a_small_window_that_is_zoomed() {
     let mut window = Window::ready();
-    window.harness.set_size(egui::vec2(640.0, 360.0)); // 1280 x 720 at 200 %
-    window.harness.run();
+    window.resize(640.0, 360.0); // 1280 x 720 at 200 %
     for page in ["definitions", "keyboard shortcuts"] {
         window.choose_action(page);
         let (screen, close) =

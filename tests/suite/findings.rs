@@ -721,10 +721,8 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     window.click("File");
     window.click("Share…");
     window.click("This image, as shown");
-    window.click_role(Role::ComboBox, "As");
-    window.click("A folder of the figures that are shown");
-    window.click_role(Role::ComboBox, "Format");
-    window.click("PNG, pixels");
+    window.choose("As", "A folder of the figures that are shown");
+    window.choose("Format", "PNG, pixels");
     window.replace_text(Role::TextInput, "Share to", figures.display());
     window.click("Share");
     window.answer();

@@ -126,27 +126,18 @@ fn shown() -> Window {
     window
 }
 
-/// Chooses an item of a combo box.
-fn choose(window: &mut Window, list: &str, item: &str) {
-    window.click_role(egui::accesskit::Role::ComboBox, list);
-    let all = window.harness.query_all_by_label(item);
-    let lowest = all.max_by(|a, b| a.rect().bottom().total_cmp(&b.rect().bottom())).expect("an item");
-    lowest.click();
-    window.harness.run();
-}
-
 #[test]
 fn the_contact_sheet_lays_a_probe_over_every_image_and_sets_two_side_by_side() {
     let mut window = shown();
     assert!(window.has("Size"));
     assert!(sheet(&window.wire.borrow().requests).is_none(), "photographs ask nobody");
-    choose(&mut window, "Overlay", "Token weights");
+    window.choose("Overlay", "Token weights");
     let (_, asked) = sheet(&window.wire.borrow().requests).expect("the images in sight");
     assert!(asked.len() >= 9, "{asked:?}");
     window.answer();
     let written = painted(window.harness.output());
     assert!(written.iter().any(|(text, ..)| text == "Token weights"), "the choice is cut");
-    choose(&mut window, "Beside", "gap");
+    window.choose("Beside", "gap");
     let (_, asked) = sheet(&window.wire.borrow().requests).expect("the other probe");
     let columns: Vec<u64> = window.state().columns.keys().map(|id| id.0).collect();
     assert!(asked.iter().all(|(column, _)| *column == columns[1]), "the first is known: {asked:?}");
@@ -260,8 +251,7 @@ fn a_screen_reader_hears_class_verdict_and_accuracy() {
 fn the_accuracy_stands_above_a_figure_by_classes_but_once_at_the_confusion_matrix() {
     let mut window = shown();
     // So small that the panes of both are tabs of one group.
-    window.harness.set_size(egui::vec2(853.0, 480.0));
-    window.harness.run();
+    window.resize(853.0, 480.0);
     let right = |name| window.harness.query_all_by_label(name).map(|one| one.rect().right()).next();
     let ends = ["Filter", "Open folder of images…"].map(|name| right(name).expect("a button"));
     assert!((ends[0] - ends[1]).abs() < 2.0, "the filter's menu ends as the buttons above it do: {ends:?}");
@@ -354,8 +344,7 @@ fn sections_fold_and_resize_and_the_images_have_their_room() {
     let mut window = with_images(200);
     assert!(whole(&window) >= 9, "three rows at 1440 x 900: {}", whole(&window));
     // A screen of 1280 x 720 at 150 % scale.
-    window.harness.set_size(egui::vec2(853.0, 480.0));
-    window.harness.run();
+    window.resize(853.0, 480.0);
     assert!(whole(&window) >= 3, "a whole row: {}", whole(&window));
     assert!(window.has("Unfold backbones") && window.has("Fold probes"), "what is seldom needed is folded");
     let few = whole(&window);
@@ -364,8 +353,7 @@ fn sections_fold_and_resize_and_the_images_have_their_room() {
     let kept = &window.state().settings.library;
     assert_eq!(kept.folded.get("Probes"), Some(&true));
     window.click("Unfold probes");
-    window.harness.set_size(egui::vec2(1440.0, 900.0));
-    window.harness.run();
+    window.resize(1440.0, 900.0);
     let edge = window.harness.get_by_label("Resize probes").rect().center();
     window.drag(edge, edge - egui::vec2(0.0, 40.0));
     let after = window.harness.get_by_label("Resize probes").rect().center();

@@ -611,8 +611,7 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     window.drag(first, second);
     assert_eq!(order(&window)[..3], [0, 1, drawn[0]]);
     // The controls leave the figure its room on a small screen: they are in one line.
-    window.harness.set_size(egui::vec2(1280.0, 720.0));
-    window.harness.run();
+    window.resize(1280.0, 720.0);
     let [brush, more] = ["Brush", "More"].map(|name| window.place(name).center().y);
     assert!((brush - more).abs() < 12.0, "{brush} and {more}");
     choose_more(&mut window, "Read as trained");

@@ -51,6 +51,13 @@ pub fn end(mut child: Child) -> (Option<i32>, String) {
     (child.wait().expect("a child").code(), stderr)
 }
 
+/// Waits for a program that a signal stopped, and returns what it said.
+pub fn stopped(child: Child) -> String {
+    let (code, stderr) = end(child);
+    assert_eq!(code, Some(130), "{stderr}");
+    stderr
+}
+
 pub fn until(what: &str, mut there: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !there() {
@@ -86,8 +93,7 @@ fn a_silent_server_does_not_outlive_a_signal() {
     signal(&child, "-TERM");
     until("the end", || child.try_wait().expect("a child").is_some());
     let took = begun.elapsed();
-    let (code, stderr) = end(child);
-    assert_eq!(code, Some(130), "{stderr}");
+    let stderr = stopped(child);
     let patience = Duration::from_secs(2)..Duration::from_secs(30);
     assert!(patience.contains(&took), "it had other than two seconds: {took:?}, {stderr}");
     assert!(
@@ -135,8 +141,7 @@ fn no_temporary_file_is_left() {
     let child = start(inspect.arg("--out").arg(&out));
     until("the summary that is being written", || has_temporary(&out));
     signal_twice(&child);
-    let (code, stderr) = end(child);
-    assert_eq!(code, Some(130), "{stderr}");
+    let stderr = stopped(child);
     assert!(!has_temporary(&out) && !out.join("summary.csv").exists(), "{stderr}");
 
     // A verb that does not handle signals ends at the first.
@@ -162,8 +167,7 @@ fn a_training_that_nohup_started_outlives_its_terminal() {
     let before = epochs();
     until("later epochs", || epochs() > before + 10);
     signal(&child, "-TERM");
-    let (code, stderr) = end(child);
-    assert_eq!(code, Some(130), "{stderr}");
+    stopped(child);
 }
 
 #[test]
@@ -177,8 +181,7 @@ fn a_training_whose_starter_is_gone_is_saved() {
     until("a checkpoint", || desk.path("run/state/checkpoint.safetensors").exists());
     assert!(child.try_wait().expect("a child").is_none(), "its input has not ended");
     drop(input);
-    let (code, stderr) = end(child);
-    assert_eq!(code, Some(130), "{stderr}");
+    stopped(child);
 }
 
 #[cfg(target_os = "linux")]
@@ -191,8 +194,7 @@ fn a_training_that_is_ended_at_once_goes_on_to_the_same_bits() {
     let child = start(&mut super::preload::hold(&library, cut, "cut/state/checkpoint.safetensors"));
     until("a checkpoint", || desk.path("cut/state/checkpoint.safetensors").exists());
     signal_twice(&child);
-    let (code, stderr) = end(child);
-    assert_eq!(code, Some(130), "{stderr}");
+    stopped(child);
     for folder in ["", "probes", "answers", "losses", "state"] {
         assert!(!has_temporary(&desk.path("cut").join(folder)), "{folder}");
     }

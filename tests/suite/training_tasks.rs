@@ -31,11 +31,6 @@ fn place(pane: &Pane) -> TrainPlace {
     pane.0.state().train_place()
 }
 
-fn choose(pane: &mut Pane, name: &str) {
-    pane.0.click_role(Role::ComboBox, "Where");
-    pane.0.click(name);
-}
-
 fn stages() -> Vec<PlannedStage> {
     let stage = |name: &str, tasks: usize| PlannedStage {
         name: name.to_owned(),
@@ -61,9 +56,12 @@ fn read(pane: &mut Pane, all: Vec<TaskStatus>, epochs: usize) {
     pane.deliver(Event::RunRead { job: None, folder, snapshot: Ok(Arc::new(snapshot)) });
 }
 
-/// Chooses Slurm with a partition (the default one if empty), and asks for a plan.
-fn choose_slurm(pane: &mut Pane, partition: &str) {
-    let slurm = TaskForm { partition: partition.into(), ..TaskForm::default() };
+fn on_partition(partition: &str) -> TaskForm {
+    TaskForm { partition: partition.into(), ..TaskForm::default() }
+}
+
+/// Chooses Slurm with these options, and asks for a plan.
+fn choose_slurm(pane: &mut Pane, slurm: TaskForm) {
     let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
     pane.0.dispatch(Command::SetTrainPlace(Box::new(settings)));
 }
@@ -78,7 +76,7 @@ fn tell_plan(pane: &mut Pane) {
 /// A pane whose tasks were submitted.
 fn handed_in() -> Pane {
     let mut pane = planned(true);
-    choose_slurm(&mut pane, "gpu");
+    choose_slurm(&mut pane, on_partition("gpu"));
     tell_plan(&mut pane);
     pane.0.click("Submit tasks");
     let job = pane.job_of(|ask| matches!(ask, Fetch::HandIn(_)));
@@ -91,7 +89,7 @@ fn handed_in() -> Pane {
 fn where_it_is_computed_is_chosen_where_that_can_be_had_and_remembered() {
     let mut pane = planned(false);
     assert_eq!(place(&pane), TrainPlace::Here);
-    choose(&mut pane, "On this machine, detached");
+    pane.0.choose("Where", "On this machine, detached");
     assert_eq!(place(&pane), TrainPlace::Detached);
     let places = pane.0.state().train_places();
     assert_eq!(places, [TrainPlace::Here, TrainPlace::Detached]);
@@ -110,7 +108,7 @@ fn where_it_is_computed_is_chosen_where_that_can_be_had_and_remembered() {
 #[test]
 fn a_choice_that_cannot_be_had_is_kept_until_another_is_made() {
     let mut pane = planned(false);
-    choose_slurm(&mut pane, "");
+    choose_slurm(&mut pane, TaskForm::default());
     assert_eq!(place(&pane), TrainPlace::Here);
     assert!(pane.0.has("Start training") && !pane.0.has("Submit tasks"));
     assert_eq!(pane.0.state().settings.training.place, TrainPlace::Slurm);
@@ -119,11 +117,9 @@ fn a_choice_that_cannot_be_had_is_kept_until_another_is_made() {
 #[test]
 fn what_is_wrong_in_a_field_is_told_below_the_fields_which_are_alike_wide() {
     let mut pane = planned(true);
-    choose_slurm(&mut pane, "gpu");
+    choose_slurm(&mut pane, on_partition("gpu"));
     assert!(!pane.0.has("Time: expected minutes"));
-    let slurm = TaskForm { time: "4h".into(), ..TaskForm::default() };
-    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
-    pane.0.dispatch(Command::SetTrainPlace(Box::new(settings)));
+    choose_slurm(&mut pane, TaskForm { time: "4h".into(), ..TaskForm::default() });
     assert!(pane.0.has("Time: expected minutes"));
     let width = |name: &str| {
         let field = pane.0.harness.get_by_role_and_label(Role::TextInput, name);
@@ -136,7 +132,7 @@ fn what_is_wrong_in_a_field_is_told_below_the_fields_which_are_alike_wide() {
 #[test]
 fn tasks_are_shown_before_they_are_handed_in() {
     let mut pane = planned(true);
-    choose(&mut pane, "On Slurm");
+    pane.0.choose("Where", "On Slurm");
     assert_eq!(place(&pane), TrainPlace::Slurm);
     let asked = |pane: &Pane| pane.asked(pick!(Fetch::PlanTasks(asked) => asked.clone()));
     let first = asked(&pane);
@@ -144,9 +140,7 @@ fn tasks_are_shown_before_they_are_handed_in() {
     assert!(first[0].words.contains(&"--submit=slurm".to_owned()) && first[0].out == preflight().out);
     assert!(!Action::StartTraining.enabled(pane.0.state()));
     // The plan of earlier tasks is not shown for others.
-    let slurm = TaskForm { partition: "gpu".into(), gpus: "1".into(), ..TaskForm::default() };
-    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
-    pane.0.dispatch(Command::SetTrainPlace(Box::new(settings)));
+    choose_slurm(&mut pane, TaskForm { partition: "gpu".into(), gpus: "1".into(), ..TaskForm::default() });
     let second = asked(&pane);
     assert_eq!(second.len(), 2);
     assert!(second[1].words.ends_with(&["--partition=gpu".to_owned(), "--gpus=1".to_owned()]));
@@ -215,12 +209,12 @@ fn tasks_are_followed_cancelled_and_retried() {
 #[test]
 fn what_slurm_refuses_is_told_and_the_form_stays() {
     let mut pane = planned(true);
-    choose_slurm(&mut pane, "");
+    choose_slurm(&mut pane, TaskForm::default());
     let job = pane.job_of(|ask| matches!(ask, Fetch::PlanTasks(_)));
     pane.deliver(Event::Failed(job, UserError::new("invalid value 'many' for '--cpus <N>'")));
     assert!(pane.0.has("invalid value 'many' for '--cpus <N>'"));
     assert!(!pane.0.state().can_start_training());
-    choose_slurm(&mut pane, "nowhere");
+    choose_slurm(&mut pane, on_partition("nowhere"));
     tell_plan(&mut pane);
     pane.0.click("Submit tasks");
     assert!(pane.0.has("Submitting the tasks"));
@@ -236,14 +230,12 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     let before = plans(&pane);
     pane.0.click("Try again");
     assert_eq!(plans(&pane), before + 1);
-    choose_slurm(&mut pane, "gpu");
+    choose_slurm(&mut pane, on_partition("gpu"));
     assert_eq!(plans(&pane), before + 2);
     tell_plan(&mut pane);
     assert!(pane.0.state().can_start_training());
     // With a wrong field it would fail again.
-    let slurm = TaskForm { time: "4h".into(), ..TaskForm::default() };
-    let settings = TrainPlaceSettings { place: TrainPlace::Slurm, slurm };
-    pane.0.dispatch(Command::SetTrainPlace(Box::new(settings)));
+    choose_slurm(&mut pane, TaskForm { time: "4h".into(), ..TaskForm::default() });
     let job = pane.job_of(|ask| matches!(ask, Fetch::PlanTasks(_)));
     pane.deliver(Event::Failed(job, UserError::new("invalid value '4h' for '--time <TIME>'")));
     assert!(pane.0.has("invalid value '4h' for '--time <TIME>'") && !pane.0.has("Try again"));

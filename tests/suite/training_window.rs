@@ -91,8 +91,7 @@ impl Pane {
     fn new() -> Self {
         let mut window = Window::new();
         window.click("Training");
-        window.harness.set_size(eframe::egui::vec2(1440.0, 1000.0));
-        window.harness.run();
+        window.resize(1440.0, 1000.0);
         Self(window)
     }
 
@@ -382,8 +381,7 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     }
     assert!(pane.0.idle());
     for width in (600..=1440).step_by(30) {
-        pane.0.harness.set_size(eframe::egui::vec2(width as f32, 1000.0));
-        pane.0.harness.run();
+        pane.0.resize(width as f32, 1000.0);
         let tops = ["test", "selection", "train"].map(|split| pane.0.place(split).top());
         assert!(tops.iter().all(|top| (top - tops[0]).abs() < 1.0), "{tops:?}: one wraps alone at {width}");
     }
@@ -708,8 +706,7 @@ fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() 
     pane.0.hover(egui::pos2(loss.right() - 0.1 * loss.width(), loss.center().y));
     let texts = crate::pictures::painted(pane.0.harness.output());
     assert!(texts.into_iter().any(|(text, ..)| text.contains("gap · birds-tiny: 1.0500 ± 0.0707")));
-    pane.0.click_role(egui::accesskit::Role::ComboBox, "Band");
-    pane.0.click("95 % interval of the mean");
+    pane.0.choose("Band", "95 % interval of the mean");
     pane.0.hover(plot.center());
     assert!(said(&pane).contains("gap · birds-tiny: 62.5 ± 12.7 %"), "{}", said(&pane));
 }

@@ -154,6 +154,11 @@ impl Window {
         self.harness.run();
     }
 
+    pub fn resize(&mut self, width: f32, height: f32) {
+        self.harness.set_size(egui::vec2(width, height));
+        self.harness.run();
+    }
+
     /// Brings a pane to the front.
     pub fn show(&mut self, pane: &str) {
         self.harness.state_mut().window.show(pane);
@@ -171,6 +176,14 @@ impl Window {
 
     pub fn click_role(&mut self, role: Role, label: &str) {
         self.harness.get_by_role_and_label(role, label).click();
+        self.harness.run();
+    }
+
+    /// Chooses an item of a combo box: the lowest widget with its label, as the list is below.
+    pub fn choose(&mut self, list: &str, item: &str) {
+        self.click_role(Role::ComboBox, list);
+        let all = self.harness.query_all_by_label(item);
+        all.max_by(|a, b| a.rect().bottom().total_cmp(&b.rect().bottom())).expect("an item").click();
         self.harness.run();
     }
 
@@ -732,10 +745,9 @@ fn pasted_paths_are_opened_and_other_words_are_not() {
 fn a_window_that_is_resized_stays_on_its_page() {
     let mut window = Window::ready();
     window.click("Training");
-    for size in [[960.0, 600.0], [1440.0, 900.0]] {
-        window.harness.set_size(size.into());
-        window.harness.run();
-        assert!(window.has("New training"), "at {size:?}");
+    for (width, height) in [(960.0, 600.0), (1440.0, 900.0)] {
+        window.resize(width, height);
+        assert!(window.has("New training"), "at {width} x {height}");
     }
 }
 
@@ -864,7 +876,6 @@ fn layer_and_size_are_chosen_beside_the_backbones_name() {
     assert_eq!(state.backbone_options.layer, Some(1), "the first one stays as it is");
     // And in the training form.
     window.click("Training");
-    window.click_role(Role::ComboBox, "Tokens");
-    window.click("Layer 0");
+    window.choose("Tokens", "Layer 0");
     assert_eq!(window.state().training.form.tokens.token_spec.layer, Some(0));
 }

@@ -116,8 +116,7 @@ fn pixels_are_as_dense_as_the_dialog_says() {
     let (_outer, folder) = folder();
     let mut window = showing(&[small::planned()]);
     open_dialog(&mut window, "Predictions");
-    window.click_role(Role::ComboBox, "Format");
-    window.click("PNG, pixels");
+    window.choose("Format", "PNG, pixels");
     let (_, command) = export_both_ways(&mut window, &folder.join("classes.png"));
     assert!(command.ends_with(" --dpi 300"), "{command}");
     open_dialog(&mut window, "Picture and token weights");
@@ -156,8 +155,7 @@ fn a_figure_from_a_comparison_keeps_the_limits_it_was_shown_with() {
     double(&mut other.evidence.position);
     double(&mut other.evidence.proxy);
     let mut window = showing(&[small::planned(), other]);
-    window.harness.set_size(egui::vec2(1440.0, 1500.0));
-    window.harness.run();
+    window.resize(1440.0, 1500.0);
     window.click("Compare");
     open_dialog(&mut window, "Evidence by position");
     let (svg, command) = svg_both_ways(&mut window, &folder.join("evidence.svg"));
@@ -179,8 +177,7 @@ fn a_figure_from_a_comparison_keeps_the_limits_it_was_shown_with() {
 /// A window of this height that compares two traces and shows differences from the second.
 fn compared(traces: &[Trace; 2], height: f32) -> Window {
     let mut window = showing(traces);
-    window.harness.set_size(egui::vec2(1440.0, height));
-    window.harness.run();
+    window.resize(1440.0, height);
     window.click("Compare");
     let second = window.state().columns.keys().nth(1).copied();
     for command in [Command::Pin(second), Command::SetDifference(true)] {

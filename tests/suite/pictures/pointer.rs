@@ -278,8 +278,7 @@ fn in_the_window_a_position_lights_the_token_that_is_read_there() {
 #[test]
 fn headings_of_the_token_table_stay_apart_and_above_their_numbers() {
     let mut window = showing(&[small::planned()]);
-    window.harness.set_size(egui::vec2(700.0, 480.0));
-    window.harness.run();
+    window.resize(700.0, 480.0);
     window.show("tokens");
     let heading = |window: &Window, name: &str| {
         let texts = painted(window.harness.output());
