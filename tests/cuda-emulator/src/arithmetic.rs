@@ -6,46 +6,22 @@ pub type Function<const N: usize> = Box<dyn Fn([u64; N]) -> u64 + Send + Sync>;
 
 /// Instantiates an expression for each integer type.
 macro_rules! by_integer {
-    ($ty:expr, $t:ident => $make:expr) => {
+    (@$ty:expr, $t:ident => $make:expr; $($($name:ident)+: $int:ty),+) => {
         match $ty {
-            Ty::U8 | Ty::B8 => {
-                type $t = u8;
+            $($(Ty::$name)|+ => {
+                type $t = $int;
                 $make
-            }
-            Ty::S8 => {
-                type $t = i8;
-                $make
-            }
-            Ty::U16 | Ty::B16 => {
-                type $t = u16;
-                $make
-            }
-            Ty::S16 => {
-                type $t = i16;
-                $make
-            }
-            Ty::U32 | Ty::B32 => {
-                type $t = u32;
-                $make
-            }
-            Ty::S32 => {
-                type $t = i32;
-                $make
-            }
-            Ty::U64 | Ty::B64 => {
-                type $t = u64;
-                $make
-            }
-            Ty::S64 => {
-                type $t = i64;
-                $make
-            }
+            })+
             _ => return None,
         }
     };
+    ($ty:expr, $t:ident => $make:expr) => {
+        by_integer!(@$ty, $t => $make;
+            U8 B8: u8, S8: i8, U16 B16: u16, S16: i16, U32 B32: u32, S32: i32, U64 B64: u64, S64: i64)
+    };
 }
 
-fn packed<const N: usize>(ty: Ty, one: fn(Ty) -> Option<Function<N>>) -> Option<Function<N>> {
+fn packed<const N: usize>(ty: Ty, one: impl Fn(Ty) -> Option<Function<N>>) -> Option<Function<N>> {
     let half = if ty == Ty::F16x2 { Ty::F16 } else { Ty::BF16 };
     let one = one(half)?;
     Some(Box::new(move |x: [u64; N]| {
@@ -73,10 +49,7 @@ pub fn one(name: &str, mods: &[&str], ty: Ty) -> Option<Function<1>> {
     let ftz = mods.contains(&"ftz");
     if is_packed(ty) {
         return match name {
-            "neg" => packed(ty, |ty| one("neg", &[], ty)),
-            "abs" => packed(ty, |ty| one("abs", &[], ty)),
-            "ex2" => packed(ty, |ty| one("ex2", &[], ty)),
-            "tanh" => packed(ty, |ty| one("tanh", &[], ty)),
+            "neg" | "abs" | "ex2" | "tanh" => packed(ty, |half| one(name, &[], half)),
             _ => None,
         };
     }
@@ -127,14 +100,9 @@ pub fn two(name: &str, mods: &[&str], ty: Ty) -> Option<Function<2>> {
     let nan = mods.contains(&"NaN");
     let sat = mods.contains(&"sat");
     if is_packed(ty) {
+        let mods: &[&str] = if nan { &["NaN"] } else { &[] };
         return match name {
-            "add" => packed(ty, |ty| two("add", &[], ty)),
-            "sub" => packed(ty, |ty| two("sub", &[], ty)),
-            "mul" => packed(ty, |ty| two("mul", &[], ty)),
-            "max" if nan => packed(ty, |ty| two("max", &["NaN"], ty)),
-            "min" if nan => packed(ty, |ty| two("min", &["NaN"], ty)),
-            "max" => packed(ty, |ty| two("max", &[], ty)),
-            "min" => packed(ty, |ty| two("min", &[], ty)),
+            "add" | "sub" | "mul" | "max" | "min" => packed(ty, |half| two(name, mods, half)),
             _ => None,
         };
     }
