@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::{About, Failure, metrics_of};
-use crate::app::image_files::is_probe;
+use crate::app::jobs::open::probe_files;
 use crate::app::jobs::tasks::{Tasks, part_folders, plan_file};
 use crate::model::io::{atomic_file, if_there};
 use crate::model::train::run::{Metric, Run, RunError, StepLosses};
@@ -152,15 +152,11 @@ pub fn metrics(path: &Path) -> Result<Vec<Metric>, RunError> {
 
 /// The probes of a run, sorted by path, with their modification times.
 pub fn probes(folder: &Path) -> Vec<(PathBuf, SystemTime)> {
-    let entries = fs::read_dir(folder.join("probes")).into_iter().flatten().flatten();
-    let probe = |entry: fs::DirEntry| {
-        let path = entry.path();
-        let changed = entry.metadata().ok()?.modified().ok()?;
-        is_probe(&path).then_some((path, changed))
+    let probe = |path: PathBuf| {
+        let changed = path.metadata().ok()?.modified().ok()?;
+        Some((path, changed))
     };
-    let mut probes: Vec<_> = entries.filter_map(probe).collect();
-    probes.sort();
-    probes
+    probe_files(&folder.join("probes")).unwrap_or_default().into_iter().filter_map(probe).collect()
 }
 
 #[cfg(test)]
