@@ -128,29 +128,24 @@ fn address(word: &Word) -> Result<Address, String> {
     }
 }
 
-fn sinks(word: &Word) -> Result<Vec<Option<u32>>, String> {
+/// The words of a vector, or a single one.
+fn each<T>(word: &Word, one: impl Fn(&Word) -> Result<T, String>) -> Result<Vec<T>, String> {
     match word {
-        Word::Vector(words) => words
-            .iter()
-            .map(|word| if matches!(word, Word::Sink) { Ok(None) } else { reg(word).map(Some) })
-            .collect(),
-        Word::Sink => Ok(vec![None]),
-        word => Ok(vec![Some(reg(word)?)]),
+        Word::Vector(words) => words.iter().map(one).collect(),
+        word => Ok(vec![one(word)?]),
     }
+}
+
+fn sinks(word: &Word) -> Result<Vec<Option<u32>>, String> {
+    each(word, |word| if matches!(word, Word::Sink) { Ok(None) } else { reg(word).map(Some) })
 }
 
 fn sources(word: &Word) -> Result<Vec<Src>, String> {
-    match word {
-        Word::Vector(words) => words.iter().map(src).collect(),
-        word => Ok(vec![src(word)?]),
-    }
+    each(word, src)
 }
 
 fn regs(word: &Word) -> Result<Vec<u32>, String> {
-    match word {
-        Word::Vector(words) => words.iter().map(reg).collect(),
-        word => Ok(vec![reg(word)?]),
-    }
+    each(word, reg)
 }
 
 /// `m16n8k16`

@@ -2,58 +2,29 @@
 
 pub use half::{bf16, f16};
 
-/// The types of PTX.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ty {
-    Pred,
-    B8,
-    U8,
-    S8,
-    B16,
-    U16,
-    S16,
-    B32,
-    U32,
-    S32,
-    B64,
-    U64,
-    S64,
-    F16,
-    BF16,
-    F16x2,
-    BF16x2,
-    TF32,
-    F32,
-    F64,
+/// Declares the types by their names in PTX.
+macro_rules! types {
+    ($($name:ident $word:literal),*) => {
+        /// The types of PTX.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Ty { $($name),* }
+
+        impl Ty {
+            pub fn parse(word: &str) -> Option<Self> {
+                match word {
+                    $($word => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
 }
+types!(
+    Pred "pred", B8 "b8", U8 "u8", S8 "s8", B16 "b16", U16 "u16", S16 "s16", B32 "b32", U32 "u32", S32 "s32", B64 "b64",
+    U64 "u64", S64 "s64", F16 "f16", BF16 "bf16", F16x2 "f16x2", BF16x2 "bf16x2", TF32 "tf32", F32 "f32", F64 "f64"
+);
 
 impl Ty {
-    pub fn parse(word: &str) -> Option<Self> {
-        Some(match word {
-            "pred" => Self::Pred,
-            "b8" => Self::B8,
-            "u8" => Self::U8,
-            "s8" => Self::S8,
-            "b16" => Self::B16,
-            "u16" => Self::U16,
-            "s16" => Self::S16,
-            "b32" => Self::B32,
-            "u32" => Self::U32,
-            "s32" => Self::S32,
-            "b64" => Self::B64,
-            "u64" => Self::U64,
-            "s64" => Self::S64,
-            "f16" => Self::F16,
-            "bf16" => Self::BF16,
-            "f16x2" => Self::F16x2,
-            "bf16x2" => Self::BF16x2,
-            "tf32" => Self::TF32,
-            "f32" => Self::F32,
-            "f64" => Self::F64,
-            _ => return None,
-        })
-    }
-
     pub fn bytes(self) -> usize {
         match self {
             Self::Pred | Self::B8 | Self::U8 | Self::S8 => 1,
@@ -96,38 +67,16 @@ impl Lane for bool {
         u64::from(self)
     }
 }
-impl Lane for f32 {
-    fn read(bits: u64) -> Self {
-        f32::from_bits(bits as u32)
-    }
-    fn bits(self) -> u64 {
-        u64::from(self.to_bits())
-    }
+
+macro_rules! floats {
+    ($($float:ty as $bits:ty),*) => {$(
+        impl Lane for $float {
+            fn read(bits: u64) -> Self { Self::from_bits(bits as $bits) }
+            fn bits(self) -> u64 { self.to_bits() as u64 }
+        }
+    )*};
 }
-impl Lane for f64 {
-    fn read(bits: u64) -> Self {
-        f64::from_bits(bits)
-    }
-    fn bits(self) -> u64 {
-        self.to_bits()
-    }
-}
-impl Lane for f16 {
-    fn read(bits: u64) -> Self {
-        f16::from_bits(bits as u16)
-    }
-    fn bits(self) -> u64 {
-        u64::from(self.to_bits())
-    }
-}
-impl Lane for bf16 {
-    fn read(bits: u64) -> Self {
-        bf16::from_bits(bits as u16)
-    }
-    fn bits(self) -> u64 {
-        u64::from(self.to_bits())
-    }
-}
+floats!(f32 as u32, f64 as u64, f16 as u16, bf16 as u16);
 
 /// A float of any width as float64; [`float_bits`] is the inverse, with one rounding.
 pub fn float(ty: Ty, bits: u64) -> f64 {
