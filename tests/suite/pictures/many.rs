@@ -100,7 +100,6 @@ fn single_errors_are_seen_in_both_looks_and_more_of_them_better() {
         for (classes, choice) in CLASSES.into_iter().map(|n| (n, Choice::default())).chain([(200, all())]) {
             let plot = plot("confusion", classes, choice);
             let marks = plotted(&plot, &theme);
-            let confusion = plot.evaluation.confusion();
             let rows = if plot.choice == all() { classes } else { classes.min(40) };
             // Predictions of classes that are not drawn have a column of their own.
             let columns = [rows, rows + 1].into_iter().find(|n| !marks.rasters(*n, rows).is_empty());
@@ -131,7 +130,6 @@ fn single_errors_are_seen_in_both_looks_and_more_of_them_better() {
                 "every image of a class that is drawn lies in a cell"
             );
             assert!(most > least + 30.0, "{classes}: {most} to {least}");
-            assert_eq!(confusion.total(0), IMAGES_PER_CLASS as u32);
         }
     }
 }

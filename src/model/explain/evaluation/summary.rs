@@ -33,11 +33,6 @@ impl Confusion {
     pub fn count(&self, class: usize, predicted: usize) -> u32 {
         self.counts.get(&(class, predicted)).copied().unwrap_or(0)
     }
-
-    /// Number of readable images of a class.
-    pub fn total(&self, class: usize) -> u32 {
-        self.counts.range((class, 0)..=(class, self.classes)).map(|(_, count)| count).sum()
-    }
 }
 
 impl Evaluation {
@@ -127,7 +122,7 @@ mod tests {
         assert_eq!((better.accuracy(), evaluation.accuracy()), (100.0, 50.0), "each by its own columns");
         let confusion = evaluation.confusion();
         assert_eq!(confusion.counts, BTreeMap::from([((0, 0), 1), ((0, 1), 1), ((1, 1), 1), ((1, 2), 1)]));
-        assert_eq!((confusion.total(0), confusion.count(1, 2)), (2, 1));
+        assert_eq!((confusion.count(1, 0), confusion.count(1, 2)), (0, 1));
         let rows = evaluation.by_class(CONFIDENCE);
         assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [2, 2]);
         assert!((rows[0].quantiles[2] - 0.85).abs() < 1e-6 && (rows[0].mean - 0.85).abs() < 1e-6);
