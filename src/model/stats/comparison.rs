@@ -17,17 +17,47 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 pub fn mcnemar(first: &[bool], second: &[bool]) -> f64 {
     let only = |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|&(&x, &y)| x && !y).count();
     let (first_only, second_only) = (only(first, second), only(second, first));
-    let n = first_only + second_only;
-    let log_factorials: Vec<f64> = std::iter::once(0.0)
-        .chain((1..=n).scan(0.0, |sum, k| {
-            *sum += (k as f64).ln();
-            Some(*sum)
-        }))
-        .collect();
-    let probability = |k: usize| {
-        let choose = log_factorials[n] - log_factorials[k] - log_factorials[n - k];
-        (choose - n as f64 * std::f64::consts::LN_2).exp()
-    };
-    let tail: f64 = (0..=first_only.min(second_only)).map(probability).sum();
-    (2.0 * tail).min(1.0)
+    let (n, fewer) = (first_only + second_only, first_only.min(second_only));
+    // Binomial coefficients in units of the largest, from the middle down. Tail and total are sums of the same terms in the same
+    // order: p is exactly 1 where the tail is all of them.
+    let (mut half, mut tail, mut term) = (0.0, 0.0, 1.0);
+    for k in (0..=n / 2).rev() {
+        half += term;
+        tail += if k <= fewer { term } else { 0.0 };
+        term *= k as f64 / (n - k + 1) as f64;
+    }
+    let middle = if n.is_multiple_of(2) { 1.0 } else { 0.0 }; // the only term without a twin
+    (2.0 * tail / (2.0 * half - middle)).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// p for heads that `a` and `b` images are answered correctly by alone.
+    fn p(a: usize, b: usize) -> f64 {
+        let first: Vec<bool> = (0..a + b).map(|image| image < a).collect();
+        mcnemar(&first, &first.iter().map(|right| !right).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn p_of_mcnemar_is_that_of_whole_numbers() {
+        let mut row = vec![1u128]; // binomial coefficients
+        for n in 0..=124 {
+            for fewer in 0..=n / 2 {
+                let tail: u128 = row[..=fewer].iter().sum();
+                let exact = ((2 * tail) as f64 / (1u128 << n) as f64).min(1.0);
+                assert!((p(fewer, n - fewer) / exact - 1.0).abs() < 1e-13, "{fewer} of {n}");
+                assert_eq!(p(fewer, n - fewer), p(n - fewer, fewer));
+                assert!((exact < 1.0) == (p(fewer, n - fewer) < 1.0), "{fewer} of {n}");
+            }
+            let inner = row.windows(2).map(|pair| pair[0] + pair[1]);
+            row = std::iter::once(1).chain(inner).chain([1]).collect();
+        }
+        // Of as many images as data sets have.
+        for n in [999, 1000, 50_000, 50_001] {
+            assert_eq!(p(n / 2, n - n / 2), 1.0, "{n}");
+        }
+        assert!((p(0, 1000) / (2.0 * 0.5f64.powi(1000)) - 1.0).abs() < 1e-12);
+    }
 }
