@@ -8,6 +8,7 @@ use eframe::egui::accesskit::Role;
 use eframe::egui::{Key, Modifiers, vec2};
 use egui_kittest::kittest::Queryable as _;
 use serde_json::json;
+use ssmprobe::app::jobs::info::ProbeInfo;
 use ssmprobe::app::jobs::{
     Cancel, ClassChoice, Compute, Event, Explain, ExplainResult, ExplainSettings, JobId, Progress, Request,
 };
@@ -16,7 +17,7 @@ use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::{Settings, ThemeChoice};
 use ssmprobe::app::state::share::{Share, ShareKind, ShareTheme, Shared, SharedFinding};
 use ssmprobe::app::state::workspace::Workspace;
-use ssmprobe::app::state::{Finding, FindingId, FindingView, Image, Severity, State, Views};
+use ssmprobe::app::state::{Finding, FindingId, FindingView, Image, Severity, State, Status, Views};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::window::opener::Opener;
 use ssmprobe::model::explain::intervention::Intervention;
@@ -24,10 +25,11 @@ use ssmprobe::model::trace::{Attribution, Prediction, Trace};
 use ssmprobe::viz::Options;
 use ssmprobe::viz::draw::colormap::Map;
 
+use crate::evaluation::with_dataset;
 use crate::html::{between, figures, photograph, ssmprobe};
 use crate::pictures::screen::{SMOOTHED, blocks};
 use crate::run::{done, entries, root};
-use crate::state::{column, does, story};
+use crate::state::{column, does, probe, story};
 use crate::traces;
 use crate::window::{Window, succeed};
 
@@ -310,6 +312,29 @@ fn attributions_are_computed_only_for_figures_that_are_shared() {
         let asked: Vec<Attribution> = look.settings.attributions.iter().collect();
         assert_eq!(asked, computed, "{kind:?} {rows}");
     }
+}
+
+#[test]
+fn a_page_says_of_a_probe_without_the_true_class_what_the_window_says() {
+    let mut state = with_dataset().0;
+    // More classes than a trace names, the last of which is the true one, and another.
+    for (last, known) in ["church", "moth"].into_iter().zip(state.library.probes.values_mut()) {
+        let classes = (0..39).map(|class| format!("bird {class}")).chain([last.to_owned()]);
+        let info = ProbeInfo { classes: classes.collect(), class_count: 40, ..probe("a", 24) };
+        known.status = Status::Ready(Arc::new(info));
+    }
+    let image = state.library.datasets[0].images[0];
+    assert_eq!(state.library.true_class(&state.library.images[&image]), Some("church"));
+    state.dispatch(Command::SelectImage(image));
+    keep(&mut state, "");
+    let all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
+    let page = share(all, ShareKind::Page, Path::new("f.html"));
+    let (job, look) = explain_request(&state.dispatch(Command::Share(Box::new(page))));
+    assert_eq!(look.asked.len(), 2);
+    answers(job, &look).into_iter().for_each(|event| drop(state.apply(event)));
+    let html = findings::page(state.shared().expect("all of it").1).html();
+    let count = |words: &str| html.matches(words).count();
+    assert_eq!([count("✗ wrong"), count("; true class unknown to the probe")], [1, 1]);
 }
 
 #[test]

@@ -306,14 +306,16 @@ impl Library {
         classes.get(class).map(String::as_str)
     }
 
-    /// Whether a class of an open probe may be the true one of an image: it has its name, and its index, too, where the probe has the
-    /// classes of the image's dataset.
-    pub fn is_true_class(&self, image: &Image, probe: ProbeId, class: usize) -> Option<bool> {
+    /// The classes of an open probe that may be the true one of an image: those of its name or, where the probe has the classes of the
+    /// image's dataset, the one of its index. Empty if the probe lacks it; `None` where it is not known.
+    pub fn true_classes(&self, image: &Image, probe: ProbeId) -> Option<Vec<usize>> {
         let (classes, own) = self.true_label(image)?;
         let (name, known) = (classes.get(own)?, &self.probes.get(&probe)?.status.ready()?.classes);
+        let is_named = |class: &usize| synsets::id(&known[*class]) == synsets::id(name);
+        let named: Vec<usize> = (0..known.len()).filter(is_named).collect();
         // The lists, which are long, are compared last.
-        let is_named = known.get(class).is_some_and(|known| synsets::id(known) == synsets::id(name));
-        Some(is_named && (class == own || !synsets::same(known, classes)))
+        let is_same = named.len() > 1 && synsets::same(known, classes);
+        Some(if is_same { vec![own] } else { named })
     }
 
     /// The word that asks for the true class of an image; its name, unless a probe has the same classes.

@@ -70,6 +70,19 @@ pub struct SharedFinding {
     pub pinned: Vec<Arc<Trace>>,
 }
 
+/// The true class of an image, as a probe knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrueClass {
+    /// The image, as its traces name it.
+    pub image: String,
+    /// The file of the probe, as its traces name it.
+    pub probe: String,
+    /// The class.
+    pub name: String,
+    /// The classes of the probe that may be it, none if all are others; `None` if its classes are not known.
+    pub own: Option<Vec<usize>>,
+}
+
 /// Everything that is to be written.
 #[derive(Debug)]
 pub struct Shared {
@@ -77,8 +90,8 @@ pub struct Shared {
     pub share: Share,
     /// The findings that are included.
     pub findings: Vec<SharedFinding>,
-    /// The true classes of images, by the names in the traces.
-    pub truth: Vec<(String, String)>,
+    /// The true classes of images.
+    pub truth: Vec<TrueClass>,
     /// The provenance, as pairs of name and value.
     pub facts: Vec<(String, String)>,
 }
@@ -94,7 +107,7 @@ pub(super) struct Sharing {
     share: Share,
     /// The findings so far, the last of which may lack traces.
     findings: Vec<SharedFinding>,
-    truth: Vec<(String, String)>,
+    truth: Vec<TrueClass>,
     /// The names of the images.
     names: ShortNames,
     /// What is to be written, once all traces have arrived.
@@ -226,8 +239,11 @@ impl State {
             let name = sharing.names.name(&item.image.to_string());
             let trace = Trace { image: name, probe, ..Trace::clone(trace) };
             let image = self.library.images.at(&item.image).and_then(|id| self.library.images.get(&id));
-            let class = image.and_then(|image| self.library.true_class(image));
-            sharing.truth.extend(class.map(|class| (trace.image.clone(), class.to_owned())));
+            sharing.truth.extend(image.and_then(|image| {
+                let name = self.library.true_class(image)?.to_owned();
+                let own = self.library.true_classes(image, item.probe);
+                Some(TrueClass { image: trace.image.clone(), probe: trace.probe.clone(), name, own })
+            }));
             // The predicted class may be one of the further classes too: each is included once.
             if !traces[..earlier].iter().any(|known| is_same_trace(known, &trace)) {
                 let trace = Arc::new(trace);

@@ -16,6 +16,7 @@ use crate::app::paths::{self, make_folder};
 use crate::app::report::Source;
 use crate::app::report::html::{FIGURES, Page, Part, choose, explain};
 use crate::app::report::table::Table;
+use crate::app::state::share::TrueClass;
 use crate::app::terminal::reporter::TerminalReporter;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
@@ -123,14 +124,13 @@ impl HtmlFlags {
         let runs: String = sources.iter().map(|source| format!(" {}", shell_word(&source.name))).collect();
         let begun = format!("ssmprobe report{runs} --html {}", file_word(out));
         let flags = self.page_flags() + table_flags;
-        let classes = sources.first().map(true_classes).unwrap_or_default();
         let (mut images, mut probes) = (ShortNames::default(), ShortNames::default());
         // A page is sent to others: it must not name folders of this machine.
         let mut anonymised = |mut trace: Trace| {
-            let image = images.name(&trace.image);
-            let class = classes.iter().find(|(path, _)| *path == trace.image);
-            page.truth.extend(class.map(|(_, class)| (image.clone(), class.clone())));
-            (trace.image, trace.probe) = (image, probes.name(&trace.probe));
+            let known = sources.first().and_then(|source| true_class(source, &trace));
+            (trace.image, trace.probe) = (images.name(&trace.image), probes.name(&trace.probe));
+            let (image, probe) = (trace.image.clone(), trace.probe.clone());
+            page.truth.extend(known.map(|(name, own)| TrueClass { image, probe, name, own }));
             Arc::new(trace)
         };
         match sources {
@@ -210,11 +210,19 @@ pub(in crate::app::cli) fn notes(path: &Path) -> anyhow::Result<String> {
         .map_err(|error| source::read_error(format_args!("--notes {}", path.display()), error))
 }
 
-/// Every test image with the name of its class.
-fn true_classes(source: &Source) -> Vec<(String, String)> {
-    let classes = &source.run.manifest.dataset.classes;
-    let named = |(image, class): (&String, &usize)| Some((image.clone(), classes.get(*class)?.clone()));
-    source.truth.images.iter().zip(&source.truth.classes).filter_map(named).collect()
+/// The name of the true class of a trace's image, if that is a test image of the run, and the classes of its probe that may be it.
+/// Traces name their most probable classes alone: where these are not those of the run, the others are unknown.
+fn true_class(source: &Source, trace: &Trace) -> Option<(String, Option<Vec<usize>>)> {
+    let at = source.truth.images.iter().position(|image| *image == trace.image)?;
+    let (classes, class) = (&source.run.manifest.dataset.classes, *source.truth.classes.get(at)?);
+    let (name, top) = (classes.get(class)?, &trace.top);
+    let as_in_run = top.iter().all(|known| classes.get(known.index) == Some(&known.name));
+    if as_in_run && trace.logits.len() == classes.len() {
+        return Some((name.clone(), Some(vec![class])));
+    }
+    let named: Vec<usize> = top.iter().filter(|known| known.name == *name).map(|known| known.index).collect();
+    let is_known = !named.is_empty() || top.len() == trace.logits.len();
+    Some((name.clone(), is_known.then_some(named)))
 }
 
 /// The provenance of runs, as names and values; names no folder of this machine.

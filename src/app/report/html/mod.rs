@@ -19,6 +19,7 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 
 use super::table::Table;
+use crate::app::state::share::TrueClass;
 use crate::model::io::escape::shown_text;
 use crate::model::trace::Trace;
 use crate::viz::Figure;
@@ -41,8 +42,8 @@ pub struct Page {
     pub notes: Option<String>,
     /// Its parts, in order.
     pub parts: Vec<Part>,
-    /// True classes, as pairs of an image's name in its traces and its class.
-    pub truth: Vec<(String, String)>,
+    /// The true classes of images, as far as they are known.
+    pub truth: Vec<TrueClass>,
     /// The figures drawn of each trace.
     pub figures: Vec<&'static dyn Figure>,
     /// The run's tables.
@@ -70,7 +71,8 @@ struct Image<'a> {
     name: &'a str,
     /// The note of the part, if this is its first image.
     note: Option<&'a str>,
-    truth: Option<&'a str>,
+    /// Its true class, by probe.
+    truth: Vec<&'a TrueClass>,
     /// The classes with evidence, those of all probes first; if there are none of all, first `None`: each probe's first trace.
     classes: Vec<Option<String>>,
     /// The name of each probe, and its trace for each class.
@@ -104,12 +106,12 @@ impl Page {
 }
 
 impl Part {
-    fn images<'a>(&'a self, truth: &'a [(String, String)]) -> Vec<Image<'a>> {
+    fn images<'a>(&'a self, truth: &'a [TrueClass]) -> Vec<Image<'a>> {
         let names: IndexSet<&str> = self.traces.iter().map(|trace| trace.image.as_str()).collect();
         let images = names.into_iter().enumerate().map(|(number, name)| {
             let traces: Vec<&Arc<Trace>> = self.traces.iter().filter(|trace| trace.image == name).collect();
             let (classes, probes) = by_probe_and_class(&traces);
-            let truth = truth.iter().find(|(image, _)| image == name).map(|(_, class)| class.as_str());
+            let truth = truth.iter().filter(|known| known.image == name).collect();
             let note = self.note.as_deref().filter(|_| number == 0);
             Image { name, note, truth, classes, probes }
         });

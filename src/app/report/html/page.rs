@@ -116,13 +116,14 @@ fn image_section(
     pictures: &mut Pictures,
     commands: &mut Vec<String>,
 ) -> String {
+    let truth = image.truth.first().map(|known| known.name.as_str());
     let option = |(value, class): (usize, &Option<String>)| {
         let name = class.as_deref().unwrap_or("the class that each probe predicts");
-        let mark = if class.is_some() && class.as_deref() == image.truth { " (true)" } else { "" };
+        let mark = if class.is_some() && class.as_deref() == truth { " (true)" } else { "" };
         format!("<option value=\"{value}\">{}{mark}</option>", escape(name))
     };
     let options: String = image.classes.iter().enumerate().map(option).collect();
-    let truth = image.truth.map_or_else(String::new, |truth| format!(" <small>is {}</small>", escape(truth)));
+    let truth = truth.map_or_else(String::new, |truth| format!(" <small>is {}</small>", escape(truth)));
     let note = image.note.map(notes::html).filter(|note| !note.is_empty());
     let note = note.map_or_else(String::new, |note| format!("<div class=\"notes\">\n{note}</div>\n"));
     let columns: String = (0..image.probes.len())
@@ -157,7 +158,10 @@ fn probe_article(
             Some(false) => "<b class=\"wrong\">✗ wrong</b> ",
             None => "",
         };
-        format!("{verdict}{} <small>{:.1} %</small>", escape(&best.name), 100.0 * best.probability)
+        let lacks = own_classes(image, first_trace(traces)).is_some_and(<[usize]>::is_empty);
+        let unknown = if lacks { "; true class unknown to the probe" } else { "" };
+        let (name, percent) = (escape(&best.name), 100.0 * best.probability);
+        format!("{verdict}{name} <small>{percent:.1} %{unknown}</small>")
     });
     let mut figures = String::new();
     for figure in &page.figures {
@@ -230,12 +234,15 @@ fn first_trace<'a>(traces: &[Option<&'a Arc<Trace>>]) -> &'a Trace {
     traces.iter().flatten().next().expect("a probe stands here because of a trace")
 }
 
-/// Whether the probe's prediction is the true class of the image; `None` if that is unknown here, or to the probe: where the trace
-/// has all of its classes and they are others.
+/// The classes of the trace's probe that may be the true one of the image, none if it lacks that class; `None` if that is not known.
+fn own_classes<'a>(image: &Image<'a>, trace: &Trace) -> Option<&'a [usize]> {
+    image.truth.iter().find(|known| known.probe == trace.probe)?.own.as_deref()
+}
+
+/// Whether the probe's prediction is the true class of the image; `None` if that is unknown, here or to the probe.
 fn is_correct(image: &Image<'_>, trace: &Trace) -> Option<bool> {
-    let (best, truth) = (trace.top.first()?, image.truth?);
-    let has_truth = trace.top.len() < trace.logits.len() || trace.top.iter().any(|known| known.name == truth);
-    has_truth.then_some(best.name == truth)
+    let (best, own) = (trace.top.first()?, own_classes(image, trace)?);
+    (!own.is_empty()).then(|| own.contains(&best.index))
 }
 
 /// An image's name without its folders.
@@ -251,21 +258,24 @@ fn shell_quoted(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::state::share::TrueClass;
     use crate::model::trace::Prediction;
 
     #[test]
     fn a_probe_without_the_true_class_is_not_called_wrong() {
-        let image =
-            Image { name: "", note: None, truth: Some("owl"), classes: Vec::new(), probes: Vec::new() };
-        let said = |names: &[&str], classes: usize| {
-            let class =
-                |name: &&str| Prediction { index: 0, name: (*name).to_owned(), logit: 0.0, probability: 0.5 };
-            let top = names.iter().map(class).collect();
-            is_correct(&image, &Trace { top, logits: vec![0.0; classes], ..Trace::default() })
+        let best = Prediction { index: 7, name: "crane".to_owned(), logit: 0.0, probability: 0.5 };
+        let trace =
+            Trace { probe: "gap".to_owned(), top: vec![best], logits: vec![0.0; 50], ..Trace::default() };
+        let said = |probe: &str, own: Option<Vec<usize>>| {
+            let known =
+                TrueClass { image: String::new(), probe: probe.to_owned(), name: "crane".to_owned(), own };
+            let truth = vec![&known];
+            let image = Image { name: "", note: None, truth, classes: Vec::new(), probes: Vec::new() };
+            is_correct(&image, &trace)
         };
-        assert_eq!(said(&["owl", "wren"], 2), Some(true));
-        assert_eq!(said(&["wren", "owl"], 2), Some(false));
-        assert_eq!(said(&["wren", "crane"], 3), Some(false), "the third may be the owl");
-        assert_eq!(said(&["wren", "crane"], 2), None);
+        assert_eq!(said("gap", Some(vec![7])), Some(true));
+        assert_eq!(said("gap", Some(vec![8])), Some(false), "another class of the same name");
+        assert_eq!(said("gap", Some(Vec::new())), None, "it has no crane of the dataset");
+        assert_eq!([said("gap", None), said("cls", Some(vec![7]))], [None, None], "nothing is known");
     }
 }

@@ -58,8 +58,7 @@ pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
         return drop(ui.label("")); // the trace is of another image than the class
     }
     // Of classes that share the name, where nothing tells them apart, the one ranked first.
-    let is_own = |class: &usize| cx.state.library.is_true_class(image, column.probe, *class) == Some(true);
-    let same = (0..trace.logits.len()).filter(is_own);
+    let same = cx.state.library.true_classes(image, column.probe).into_iter().flatten();
     let found = same.filter_map(|class| rank(&trace.logits, class)).min_by_key(|(at, _)| *at);
     let text = verdict(own, found);
     let color = style::outcome(cx.theme, found.map(|(at, _)| at == 1));
