@@ -55,7 +55,7 @@ fn without_passwords(text: &str) -> String {
 }
 
 /// Names of files for readers on other machines: relative paths stay as they are, of other paths only the file name is left.
-/// If names collide, the later ones also name the folder: `1.png`, `1 · dog.png`.
+/// If names collide, the later ones also name the folder, of a probe that of its run: `1.png`, `1 · dog.png`.
 #[derive(Default)]
 pub struct ShortNames(BTreeMap<String, String>);
 
@@ -69,7 +69,8 @@ impl ShortNames {
         let file = parts.next().unwrap_or_default();
         let drops_folder = path.starts_with(['/', '\\', '~']) || path.contains(':') || path.contains("..");
         let mut name = if drops_folder { file } else { path.trim_start_matches("./") }.to_owned();
-        let mut suffixes = parts.map(str::to_owned).chain((2..).map(|number: usize| number.to_string()));
+        let folders = parts.filter(|part| *part != "probes");
+        let mut suffixes = folders.map(str::to_owned).chain((2..).map(|number: usize| number.to_string()));
         while self.0.values().any(|other| *other == name) {
             let suffix = suffixes.next().unwrap_or_default();
             name = match name.rsplit_once('.') {
@@ -94,6 +95,8 @@ mod tests {
         assert_eq!(two, ["1.png", "1 · dog.png", "1 · dog · old.png", "1.png"]);
         let others = all_names(["./1.png", "D:\\a\\t.parquet, row 3", "b/t.parquet, row 3", ""]);
         assert_eq!(others, ["1 · 2.png", "t.parquet, row 3", "b/t.parquet, row 3", ""]);
+        let of_runs = ["/a/probes/gap.pt", "/b/probes/gap.pt"].map(|path| names.name(path));
+        assert_eq!(of_runs, ["gap.pt", "gap · b.pt"]);
     }
 
     #[test]

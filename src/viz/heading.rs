@@ -2,7 +2,7 @@
 
 use crate::model::trace::{Reading, Trace};
 use crate::viz::draw::{Anchor, Scene, Theme, font, frame::title_height};
-use crate::viz::figures::plot::{own_path, stem};
+use crate::viz::figures::plot::{own_path, probe_name};
 use crate::viz::{Empty, Size};
 
 /// The heading of a trace: how it was read, where that is not as trained, and what it is a difference from.
@@ -22,7 +22,8 @@ pub fn of_difference(
     let path = own_path(image, std::iter::once(own_image));
     let image = if image == own_image { String::new() } else { format!(" on {path}") };
     let changes = reading.changes().map_or_else(String::new, |changes| format!(" ({changes})"));
-    let difference = format!("Difference (Δ) of {} from {}{changes}{image}", stem(own), stem(other));
+    let [minuend, probe] = [own, other].map(|path| probe_name(path, [own, other].into_iter()));
+    let difference = format!("Difference (Δ) of {minuend} from {probe}{changes}{image}");
     read.map_or_else(|| difference.clone(), |read| format!("{read}. {difference}"))
 }
 

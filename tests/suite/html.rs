@@ -216,6 +216,14 @@ fn classes_are_chosen_among_those_that_are_stored() {
 }
 
 #[test]
+fn probes_of_one_name_have_columns_of_their_own() {
+    let of_run = |run: &str| Trace { probe: format!("{run}/probes/gap.safetensors"), ..traces::gap_trace() };
+    let html = page(["mae", "dino"].map(of_run).to_vec()).html();
+    let names: Vec<&str> = html.split("<h3>").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
+    assert_eq!(names, ["gap · mae", "gap · dino"]);
+}
+
+#[test]
 fn probes_stand_in_their_order_and_are_judged_by_the_truth() {
     let seen = |image: &str, head: &str, best: &str| {
         let mut trace = traces::gap_trace();

@@ -107,7 +107,7 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
                 true => String::new(),
                 false => format!("-for-{}", file_safe(&class_name(trace))),
             };
-            format!("{folder}/{number}-{}{class}", file_safe(&probe_name(trace)))
+            format!("{folder}/{number}-{}{class}", file_safe(&probe_name(trace, std::iter::empty())))
         };
         let prefixes: Vec<String> = (1..).zip(traces).map(prefix).collect();
         for (trace, prefix) in traces.iter().zip(&prefixes) {

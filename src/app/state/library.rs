@@ -16,6 +16,7 @@ use crate::app::user_error::UserError;
 use crate::model::data::{ImageSource, Split, synsets};
 use crate::model::explain::intervention::Intervention;
 use crate::model::probe::{class_word, class_words, has_class};
+use crate::viz::figures::plot::probe_name;
 
 /// The state of an entry.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,16 +179,9 @@ impl Probe {
     }
 
     /// The name of the probe of a file, with its run or folder if another one of `all` has the same name.
-    pub fn name_among<'a>(path: &Path, mut all: impl Iterator<Item = &'a PathBuf>) -> String {
-        Self::named(path, all.any(|other| other != path && other.file_stem() == path.file_stem()))
-    }
-
-    /// The name of the probe of a file, with its run, or else its folder, if the name is `shared`.
-    fn named(path: &Path, shared: bool) -> String {
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let run = folder.parent().filter(|run| folder.ends_with("probes") && run.file_name().is_some());
-        let (name, home) = (Self::name_of(path), file_name(run.unwrap_or(folder)));
-        if shared { format!("{name} · {home}") } else { name }
+    pub fn name_among<'a>(path: &Path, all: impl Iterator<Item = &'a PathBuf>) -> String {
+        let same = all.filter(|other| other.file_stem() == path.file_stem());
+        probe_name(&path.to_string_lossy(), same.filter_map(|other| other.to_str()))
     }
 }
 
@@ -374,11 +368,14 @@ impl Library {
         Probe::name_among(&probe.path, self.probes.values().map(|other| &other.path))
     }
 
-    /// The [`probe_name`](Self::probe_name) of every probe, which looks at each of them once.
+    /// The [`probe_name`](Self::probe_name) of every probe, each compared only with those of its own name.
     pub fn probe_names(&self) -> HashMap<ProbeId, String> {
-        let mut count: HashMap<Option<&OsStr>, usize> = HashMap::new();
-        self.probes.values().for_each(|probe| *count.entry(probe.path.file_stem()).or_default() += 1);
-        let name = |probe: &Probe| Probe::named(&probe.path, count[&probe.path.file_stem()] > 1);
+        let mut same: HashMap<Option<&OsStr>, Vec<&PathBuf>> = HashMap::new();
+        for path in self.probes.values().map(|probe| &probe.path) {
+            same.entry(path.file_stem()).or_default().push(path);
+        }
+        let name =
+            |probe: &Probe| Probe::name_among(&probe.path, same[&probe.path.file_stem()].iter().copied());
         self.probes.iter().map(|(id, probe)| (*id, name(probe))).collect()
     }
 

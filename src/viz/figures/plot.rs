@@ -1,5 +1,6 @@
 //! Plots: figures that bring their own data, as they are exported and shown in a pane.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -263,6 +264,31 @@ pub fn own_path<'a, 'b>(path: &'a str, others: impl Iterator<Item = &'b str>) ->
     ends.find(|end| !others.iter().any(|other| ends_with(other, end))).unwrap_or(path)
 }
 
+/// The name of a probe's file without folder and ending; where another one of `all` has the same, with the run or else the folder
+/// that it lies in, and as many of the folders around that as tell them apart.
+pub fn probe_name<'a>(path: &str, all: impl Iterator<Item = &'a str>) -> String {
+    let (name, own) = (bare(path), folders(path));
+    let same = all.filter(|other| *other != path && bare(other) == name);
+    let others: Vec<Vec<&str>> = same.map(folders).collect();
+    if others.is_empty() || own.is_empty() {
+        return name.to_owned();
+    }
+    let is_own = |depth: &usize| !others.iter().any(|other| other.starts_with(&own[..*depth]));
+    let depth = (1..=own.len()).find(is_own).unwrap_or(1);
+    let home: Vec<&str> = own[..depth].iter().rev().copied().collect();
+    format!("{name} · {}", home.join("/"))
+}
+
+/// The folders of a probe's path, the innermost first, but for `probes` in a run.
+fn folders(path: &str) -> Vec<&str> {
+    let all = path.rsplit(FOLDERS).skip(1).filter(|folder| !folder.trim_matches('.').is_empty());
+    let mut all: Vec<&str> = all.collect();
+    if all.len() > 1 && all[0] == "probes" {
+        all.remove(0);
+    }
+    all
+}
+
 /// The parts of a file name that are not empty, joined by hyphens.
 pub(super) fn joined(parts: &[&str]) -> String {
     parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
@@ -273,9 +299,12 @@ const FOLDERS: [char; 2] = ['/', '\\'];
 
 /// The name of a file without its folder and its extension.
 pub fn stem(name: &str) -> String {
-    Path::new(name.rsplit(FOLDERS).next().unwrap_or(name))
-        .file_stem()
-        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+    bare(name).to_owned()
+}
+
+fn bare(name: &str) -> &str {
+    let file = Path::new(name.rsplit(FOLDERS).next().unwrap_or(name));
+    file.file_stem().and_then(OsStr::to_str).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -293,6 +322,25 @@ mod tests {
             made_from("val/crane/7.png", "hf:me/birds/gap"),
             "val/crane/7.png through hf:me/birds/gap"
         );
+    }
+
+    #[test]
+    fn probes_of_one_name_are_told_apart_by_their_run_or_folder() {
+        let named = |path, others: &[&'static str]| probe_name(path, others.iter().copied());
+        let [a, b, c] = ["runs/a/probes/gap.pt", "runs/b/probes/gap.pt", "mae/gap.pt"];
+        assert_eq!([a, b, c].map(|path| named(path, &[a, b, c])), ["gap · a", "gap · b", "gap · mae"]);
+        assert_eq!((named(a, &[a]), named(a, &["cls.pt"])), ("gap".to_owned(), "gap".to_owned()));
+        // Two runs of one name, in the folders of two backbones.
+        let [vit, dino] = ["/ann/vit/birds/probes/gap.pt", "/ann/dino/birds/probes/gap.pt"];
+        assert_eq!(
+            [vit, dino].map(|path| named(path, &[vit, dino])),
+            ["gap · vit/birds", "gap · dino/birds"]
+        );
+        assert_eq!(
+            (named("gap.pt", &[c]), named(c, &["gap.pt"])),
+            ("gap".to_owned(), "gap · mae".to_owned())
+        );
+        assert_eq!(named("x/gap.pt", &["x/probes/gap.pt"]), "gap · x");
     }
 
     #[test]

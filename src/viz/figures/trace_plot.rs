@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 
-use super::plot::{Caption, Plot, Source, joined, stem, subject};
+use super::plot::{Caption, Plot, Source, joined, probe_name, stem, subject};
 use crate::model::trace::{Routing, Trace};
 use crate::viz::draw::{Scene, Table, Theme, check::check};
 use crate::viz::figures::compare::{Comparison, Narrow};
@@ -163,9 +163,10 @@ impl Plot for TracePlot {
         let mut made_of = self.traces.iter().map(|trace| about(trace)).collect::<Vec<_>>().join("; ");
         if let Some(against) = &self.against {
             made_of += &format!("; differences from {}", about(against));
-            let own =
-                self.single().map_or_else(String::new, |(_, trace)| format!(" of {}", stem(&trace.probe)));
-            title = format!("{title}{own}, difference (Δ) from {}", stem(&against.probe));
+            let files = || self.traces.iter().chain([against]).map(|trace| &*trace.probe);
+            let own = self.single().map(|(_, trace)| format!(" of {}", probe_name(&trace.probe, files())));
+            let other = probe_name(&against.probe, files());
+            title = format!("{title}{}, difference (Δ) from {other}", own.unwrap_or_default());
         }
         Caption { title, file, about: made_of, command: self.command() }
     }

@@ -108,9 +108,10 @@ impl Page {
 impl Part {
     fn images<'a>(&'a self, truth: &'a [TrueClass]) -> Vec<Image<'a>> {
         let names: IndexSet<&str> = self.traces.iter().map(|trace| trace.image.as_str()).collect();
+        let files: IndexSet<&str> = self.traces.iter().map(|trace| trace.probe.as_str()).collect();
         let images = names.into_iter().enumerate().map(|(number, name)| {
             let traces: Vec<&Arc<Trace>> = self.traces.iter().filter(|trace| trace.image == name).collect();
-            let (classes, probes) = by_probe_and_class(&traces);
+            let (classes, probes) = by_probe_and_class(&traces, &files);
             let truth = truth.iter().filter(|known| known.image == name).collect();
             let note = self.note.as_deref().filter(|_| number == 0);
             Image { name, note, truth, classes, probes }
@@ -119,8 +120,11 @@ impl Part {
     }
 }
 
-/// The classes and the probes of an image with these traces, as in [`Image`].
-fn by_probe_and_class<'a>(traces: &[&'a Arc<Trace>]) -> (Vec<Option<String>>, Vec<(String, ByClass<'a>)>) {
+/// The classes and the probes of an image with these traces, as in [`Image`]; `files` are those of all probes of the page's part.
+fn by_probe_and_class<'a>(
+    traces: &[&'a Arc<Trace>],
+    files: &IndexSet<&str>,
+) -> (Vec<Option<String>>, Vec<(String, ByClass<'a>)>) {
     // Two classes of one probe may have one name: its number tells them apart.
     let is_shared = |name: &str| {
         let named: Vec<&Trace> =
@@ -130,7 +134,7 @@ fn by_probe_and_class<'a>(traces: &[&'a Arc<Trace>]) -> (Vec<Option<String>>, Ve
     let names = |trace: &&'a Arc<Trace>| {
         let name = class_name(trace);
         let class = if is_shared(&name) { format!("{name} ({})", trace.evidence.class) } else { name };
-        (probe_name(trace), class, *trace)
+        (probe_name(trace, files.iter().copied()), class, *trace)
     };
     let named: Vec<(String, String, &Arc<Trace>)> = traces.iter().map(names).collect();
     let find = |probe: &str, class: Option<&str>| {
@@ -153,11 +157,11 @@ fn by_probe_and_class<'a>(traces: &[&'a Arc<Trace>]) -> (Vec<Option<String>>, Ve
     (classes, probes)
 }
 
-/// The name of a trace's probe: the stem of its file name, and how it read the tokens if not as in training.
-pub(super) fn probe_name(trace: &Trace) -> String {
-    let name = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
-    let stem = crate::viz::figures::plot::stem(name);
-    trace.reading.changes().map_or_else(|| stem.clone(), |changes| format!("{stem}, {changes}"))
+/// The name of a trace's probe among those of these files, and how it read the tokens if not as in training.
+pub(super) fn probe_name<'a>(trace: &Trace, files: impl Iterator<Item = &'a str>) -> String {
+    let file = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
+    let name = crate::viz::figures::plot::probe_name(file, files);
+    trace.reading.changes().map_or_else(|| name.clone(), |changes| format!("{name}, {changes}"))
 }
 
 /// Escapes text for HTML, for attribute values in either quotes too.

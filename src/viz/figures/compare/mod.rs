@@ -206,13 +206,17 @@ impl<'a> Comparison<'a> {
 
     /// The parts of a trace's name: its probe, its backbone and image if these differ between traces, and changes to its reading.
     fn name_parts(&self, trace: &Trace) -> Vec<String> {
-        let name = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
         let differ = |of: fn(&Trace) -> &str| self.traces.iter().any(|other| of(other) != of(trace));
         let backbone = differ(|trace| &trace.backbone).then(|| trace.backbone.clone());
         let images = self.traces.iter().map(|other| &*other.image);
         let image =
             differ(|trace| &trace.image).then(|| figures::plot::own_path(&trace.image, images).to_owned());
-        let name = figures::plot::stem(name);
+        // Where backbones differ, they tell probes of one name apart.
+        let alike = self.traces.iter().filter(|other| other.backbone == trace.backbone);
+        let name = match trace.probe.is_empty() {
+            true => trace.head.clone(),
+            false => figures::plot::probe_name(&trace.probe, alike.map(|other| &*other.probe)),
+        };
         std::iter::once(name).chain(backbone).chain(image).chain(trace.reading.changes()).collect()
     }
 
