@@ -33,7 +33,7 @@ use ssmprobe::model::probe::head::{Config, Dims};
 use ssmprobe::model::trace::{OrderTest, Routing, Trace};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::export;
-use ssmprobe::viz::figures::dataset::{Choice, ClassFilter, OVERVIEWS, View};
+use ssmprobe::viz::figures::dataset::{Choice, ClassFilter, OVERVIEWS};
 use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use tempfile::TempDir;
 
@@ -742,8 +742,8 @@ fn plot_of(
     overview: &'static dyn ssmprobe::viz::figures::dataset::Overview,
     part: &EvalSplit,
 ) -> EvaluationPlot {
-    let (evaluation, other) = (evaluation(part, "sinkhorn"), evaluation(part, "gap"));
-    EvaluationPlot { overview, evaluation, other, choice: Choice::default(), selected: Some(1) }
+    let evaluations = ["sinkhorn", "gap"].map(|probe| evaluation(part, probe));
+    EvaluationPlot { selected: Some(1), ..EvaluationPlot::new(overview, evaluations, Choice::default()) }
 }
 
 #[test]
@@ -965,6 +965,17 @@ fn probes_of_one_name_are_told_apart_in_the_table() {
     let before = named(&window);
     window.show("asked");
     assert!(named(&window) > before);
+    // And above a figure by classes, beside the row of the library, where the accuracy follows.
+    let other = *window.state().library.probes.keys().last().expect("a probe");
+    window.dispatch(Command::ShowProbe(other));
+    window.harness.set_size(egui::vec2(853.0, 480.0)); // the panes of both are tabs of one group
+    window.harness.run();
+    let name = format!("gap · other, accuracy {:.1} %", evaluation(&part, "gap").accuracy());
+    let [classes, confusion] = ["class_diagnostics", "confusion"].map(|pane| {
+        window.show(pane);
+        window.harness.query_all_by_label(&name).count()
+    });
+    assert_eq!(classes, confusion + 1, "the title of the confusion matrix has the accuracy");
 }
 
 #[test]
@@ -1107,17 +1118,11 @@ fn the_confusion_of_very_many_classes_is_drawn_in_blocks() {
     let evaluation = Arc::new(evaluation);
     let choice =
         Choice { classes: ClassFilter { most: None, ..ClassFilter::default() }, ..Choice::default() };
-    let drawn = EvaluationPlot {
-        overview,
-        other: evaluation.clone(),
-        evaluation: evaluation.clone(),
-        choice: choice.clone(),
-        selected: None,
-    };
+    let drawn = EvaluationPlot::new(overview, [evaluation.clone(), evaluation], choice);
     let scene = Plot::draw_column(&drawn, &Theme::print(), 240.0).expect("a picture");
     assert!(export::svg(&scene, "").contains("<image"), "the matrix is a picture");
     // 22 classes a block, 993 blocks and the others.
-    let view = View { evaluation: &evaluation, other: &evaluation, choice: &choice, selected: None };
+    let view = drawn.view();
     let (name, images) = overview.item(view, 0);
     assert_eq!((name.as_str(), images), ("c0 … c21 predicted as c0 … c21", vec![0, 1, 2, 8]));
     assert_eq!(overview.item(view, 994).1, [3]);
@@ -1155,7 +1160,8 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
     }
     // `ssmprobe figures` draws the same from the exported files alone.
     for overview in OVERVIEWS {
-        let plot = EvaluationPlot { selected: None, ..plot_of(*overview, &part) };
+        let names = ["sinkhorn · run-2", "gap"].map(str::to_owned);
+        let plot = EvaluationPlot { selected: None, names, ..plot_of(*overview, &part) };
         let scene = Plot::draw_column(&plot, &Theme::print(), export::points(85.0)).expect("a picture");
         let [window, headless] = ["window", "headless"].map(|name| folder.path().join(format!("{name}.svg")));
         export::save(&window, &scene, &plot.table(), &plot.caption().about, 300.0).expect("written");
@@ -1169,7 +1175,28 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
         done(&mut command);
         let [a, b] = [window, headless].map(|path| std::fs::read_to_string(path).expect("a picture"));
         assert!(a == b, "{}", overview.id());
+        assert!(a.contains("sinkhorn · run-2 on 9 test images of birds"), "{}", overview.id());
     }
+    // Those of probes of one name are told apart, by their files where they read the same backbone.
+    let mut command = program();
+    command.args(["figures", "--figure", "scatter", "--out"]).arg(folder.path().join("runs.svg"));
+    let (mut own, mut dino) = ((*evaluation(&part, "gap")).clone(), (*evaluation(&part, "gap")).clone());
+    for (run, evaluation) in [("a", &own), ("b", &dino)] {
+        let file = folder.path().join(run).join("gap.json");
+        std::fs::create_dir(folder.path().join(run)).expect("a folder");
+        std::fs::write(&file, evaluation.to_json().expect("text")).expect("written");
+        command.arg("--evaluation").arg(file);
+    }
+    done(&mut command);
+    let said = || std::fs::read_to_string(folder.path().join("runs.svg")).expect("a picture");
+    assert!(said().contains("gap · a/gap.json on 9") && said().contains("gap · b/gap.json on 9"));
+    (own.backbone, dino.backbone) = ("vit".to_owned(), "dino".to_owned());
+    for (run, evaluation) in [("a", &own), ("b", &dino)] {
+        let file = folder.path().join(run).join("gap.json");
+        std::fs::write(file, evaluation.to_json().expect("text")).expect("written");
+    }
+    done(&mut command);
+    assert!(said().contains("gap · vit on 9") && said().contains("gap · dino on 9"));
     // Evaluations of two datasets with the same number of images cannot be combined.
     let mut other = (*evaluation(&part, "gap")).clone();
     let mut asked = (*part.asked).clone();

@@ -419,14 +419,8 @@ fn part_answers(room: &Room) -> Outcome {
 fn draw_overviews(evaluation: Evaluation) {
     let evaluation = Arc::new(evaluation);
     for overview in OVERVIEWS {
-        let (evaluation, other) = (evaluation.clone(), evaluation.clone());
-        plotted(&EvaluationPlot {
-            overview: *overview,
-            evaluation,
-            other,
-            choice: Choice::default(),
-            selected: None,
-        });
+        let evaluations = [evaluation.clone(), evaluation.clone()];
+        plotted(&EvaluationPlot::new(*overview, evaluations, Choice::default()));
     }
     for (vectors, similarity) in
         VectorKind::ALL.into_iter().flat_map(|kind| Similarity::ALL.map(|similarity| (kind, similarity)))
@@ -434,7 +428,8 @@ fn draw_overviews(evaluation: Evaluation) {
         if let Ok(space) = evaluation.space(vectors, similarity) {
             let _ = space.nearest(0, 3, true);
             let view = ImageMapView { vectors, similarity, ..ImageMapView::default() };
-            plotted(&ImageMapPlot { evaluation: evaluation.clone(), space: Arc::new(space), view });
+            let (evaluation, name) = (evaluation.clone(), evaluation.probe.clone());
+            plotted(&ImageMapPlot { evaluation, name, space: Arc::new(space), view });
         }
     }
 }

@@ -68,7 +68,9 @@ pub use self::thumbnails::{Thumbnail, Thumbnails};
 pub use self::training::{ActiveRun, PreflightState, Training};
 use self::undo::Undo;
 pub use self::watched_run::{Phase, WatchedRun};
-use super::jobs::{BackboneOptions, ClassChoice, ColumnId, ExplainSettings, ImageId, JobId, Request};
+use super::jobs::{
+    BackboneOptions, ClassChoice, ColumnId, ExplainSettings, ImageId, JobId, ProbeId, Request,
+};
 use crate::app::state::settings::Settings;
 use crate::app::user_error::UserError;
 use crate::model::trace::Trace;
@@ -264,16 +266,22 @@ impl State {
     /// The title of a column: probe, backbone if several are open, image if it is not the current one, and intervention.
     pub fn column_title(&self, id: ColumnId) -> String {
         let Some(column) = self.columns.get(&id) else { return String::new() };
-        let probe = self.library.probe_name(column.probe);
+        let probe = self.with_backbone(self.library.probe_name(column.probe), column.probe);
         let image = column.image.and_then(|image| self.library.images.get(&image)).map(Image::name);
         let change = (!column.change.is_none()).then(|| column.change.to_string());
-        // Probes of several backbones often share a name.
+        [Some(probe), image, change].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    }
+
+    /// The name of a probe with its backbone if several are open, as probes of several backbones often share a name.
+    pub fn with_backbone(&self, name: String, probe: ProbeId) -> String {
         let several = self.library.open_backbones().count() > 1;
-        let backbone = self.library.backbone_of(column.probe).filter(|_| several);
+        let backbone = several.then(|| self.library.backbone_of(probe)).flatten();
         let backbone = backbone.and_then(|(id, _)| Some(self.library.backbones.get(&id)?.name()));
         // Where the folder of a probe has the name of its backbone, it stands there already.
-        let backbone = backbone.filter(|name| !probe.ends_with(&format!(" · {name}")));
-        [Some(probe), backbone, image, change].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+        match backbone.filter(|backbone| !name.ends_with(&format!(" · {backbone}"))) {
+            Some(backbone) => format!("{name} · {backbone}"),
+            None => name,
+        }
     }
 
     /// All figures, except those of attribution methods that are not computed.

@@ -38,6 +38,8 @@ pub struct ImageMapView {
 pub struct ImageMapPlot {
     /// The results of the probe on the images.
     pub evaluation: Arc<Evaluation>,
+    /// The name of the probe among those that are open.
+    pub name: String,
     /// The vectors of the evaluation that `view` selects, and their projection.
     pub space: Arc<ImageSpace>,
     /// The settings.
@@ -47,12 +49,19 @@ pub struct ImageMapPlot {
 impl Plot for ImageMapPlot {
     fn caption(&self) -> Caption {
         let ImageMapView { vectors, similarity, color, .. } = self.view;
-        let Evaluation { asked, probe, change, .. } = &*self.evaluation;
+        let Evaluation { asked, change, .. } = &*self.evaluation;
         let color = (color != ColorBy::default()).then(|| format!(" --color {}", color.id()));
         Caption {
             title: INFO.title.to_owned(),
-            file: joined(&[&asked.dataset, probe, &slug(change), INFO.id, vectors.id(), similarity.id()]),
-            about: dataset::subject(&self.evaluation),
+            file: joined(&[
+                &asked.dataset,
+                &self.name,
+                &slug(change),
+                INFO.id,
+                vectors.id(),
+                similarity.id(),
+            ]),
+            about: dataset::subject(&self.evaluation, &self.name),
             command: format!(
                 "--figure {} --vectors {} --similarity {}{}",
                 INFO.id,
@@ -64,12 +73,11 @@ impl Plot for ImageMapPlot {
     }
 
     fn height(&self, width: f32) -> f32 {
-        width * 0.86 + heading::height(dataset::heading(&self.evaluation).as_deref(), width)
+        width * 0.86 + heading::height(self.heading().as_deref(), width)
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let text = dataset::heading(&self.evaluation);
-        heading::over(text.as_deref(), theme, size, |size| self.draw_map(theme, size))
+        heading::over(self.heading().as_deref(), theme, size, |size| self.draw_map(theme, size))
     }
 
     fn table(&self) -> Table {
@@ -81,11 +89,16 @@ impl Plot for ImageMapPlot {
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
-        vec![Source::Evaluation(&self.evaluation)]
+        vec![Source::Evaluation(&self.evaluation, &self.name)]
     }
 }
 
 impl ImageMapPlot {
+    /// How the probe reads, where that is not as trained.
+    fn heading(&self) -> Option<String> {
+        dataset::heading(&self.evaluation, &self.name)
+    }
+
     /// The points of all images; an error if there is no projection, or if it is of other images than the evaluation.
     fn projection(&self) -> Result<&Projection, Empty> {
         let projection = self.space.projection.as_ref().map_err(|why| Empty(why.clone()))?;

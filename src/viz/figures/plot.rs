@@ -100,8 +100,8 @@ pub enum Source<'a> {
     Trace(&'a Trace),
     /// The trace that is subtracted from the others.
     Against(&'a Trace),
-    /// The evaluation of a probe on a dataset.
-    Evaluation(&'a Evaluation),
+    /// The evaluation of a probe on a dataset, and the name of the probe.
+    Evaluation(&'a Evaluation, &'a str),
     /// The stability of an order.
     Stability(&'a Stability),
     /// Removal curves.
@@ -116,7 +116,7 @@ impl Source<'_> {
         match self {
             Self::Trace(_) => "trace",
             Self::Against(_) | Self::RemovalAgainst(_) => "against",
-            Self::Evaluation(_) => "evaluation",
+            Self::Evaluation(..) => "evaluation",
             Self::Stability(_) => "stability",
             Self::Removal(_) => "causal",
         }
@@ -126,7 +126,7 @@ impl Source<'_> {
     pub fn ending(self) -> &'static str {
         match self {
             Self::Trace(_) | Self::Against(_) => "trace.json",
-            Self::Evaluation(_) => evaluation::ENDING,
+            Self::Evaluation(..) => evaluation::ENDING,
             Self::Stability(_) => "stability.json",
             Self::Removal(_) | Self::RemovalAgainst(_) => "causal.json",
         }
@@ -136,7 +136,10 @@ impl Source<'_> {
     pub fn json(self) -> Result<String, String> {
         let json = match self {
             Self::Trace(trace) | Self::Against(trace) => serde_json::to_string(trace),
-            Self::Evaluation(evaluation) => return evaluation.to_json().map_err(|error| error.to_string()),
+            Self::Evaluation(evaluation, name) => {
+                let named = Evaluation { probe: name.to_owned(), ..evaluation.clone() };
+                return named.to_json().map_err(|error| error.to_string());
+            }
             Self::Stability(stability) => serde_json::to_string(stability),
             Self::Removal(removal) | Self::RemovalAgainst(removal) => serde_json::to_string(removal),
         };
@@ -153,6 +156,8 @@ pub struct EvaluationPlot {
     pub evaluation: Arc<Evaluation>,
     /// A second evaluation; the same as the first where there is none.
     pub other: Arc<Evaluation>,
+    /// The names of their probes among those that are open.
+    pub names: [String; 2],
     /// The settings of the overview.
     pub choice: Choice,
     /// The image to mark.
@@ -160,21 +165,34 @@ pub struct EvaluationPlot {
 }
 
 impl EvaluationPlot {
+    /// An overview of these evaluations, whose probes are called as their files are.
+    pub fn new(
+        overview: &'static dyn Overview,
+        [evaluation, other]: [Arc<Evaluation>; 2],
+        choice: Choice,
+    ) -> Self {
+        let names = [&evaluation, &other].map(|one| one.probe.clone());
+        Self { overview, evaluation, other, names, choice, selected: None }
+    }
+
     /// What the overview draws.
     pub fn view(&self) -> View<'_> {
-        let Self { evaluation, other, choice, selected, .. } = self;
-        View { evaluation, other, choice, selected: *selected }
+        let Self { evaluation, other, names, choice, selected, .. } = self;
+        View { evaluation, other, names: names.each_ref().map(String::as_str), choice, selected: *selected }
     }
 
     /// The heading: how its probes read, where that is not as trained.
     fn head(&self) -> Option<String> {
-        let all: Vec<String> = self.evaluations().filter_map(|shown| dataset::heading(shown)).collect();
+        let all: Vec<String> =
+            self.evaluations().filter_map(|(shown, name)| dataset::heading(shown, name)).collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// The one or two evaluations it shows.
-    fn evaluations(&self) -> impl Iterator<Item = &Arc<Evaluation>> {
-        std::iter::once(&self.evaluation).chain(self.is_of_two().then_some(&self.other))
+    /// The one or two evaluations it shows, with the names of their probes.
+    fn evaluations(&self) -> impl Iterator<Item = (&Evaluation, &str)> {
+        let [own, other] = &self.names;
+        let second = self.is_of_two().then_some((&*self.other, other.as_str()));
+        std::iter::once((&*self.evaluation, own.as_str())).chain(second)
     }
 
     /// Whether it shows two different evaluations.
@@ -204,15 +222,15 @@ impl EvaluationPlot {
 
 impl Plot for EvaluationPlot {
     fn caption(&self) -> Caption {
-        let other = self.is_of_two().then_some(&self.other.probe);
-        let subjects = self.evaluations().map(|shown| dataset::subject(shown));
+        let [own, other] = &self.names;
+        let subjects = self.evaluations().map(|(shown, name)| dataset::subject(shown, name));
         Caption {
             title: self.overview.info().title.to_owned(),
             file: joined(&[
                 &self.evaluation.asked.dataset,
-                &self.evaluation.probe,
+                own,
                 &slug(&self.evaluation.change),
-                other.map_or("", String::as_str),
+                if self.is_of_two() { other } else { "" },
                 self.overview.id(),
             ]),
             about: subjects.collect::<Vec<_>>().join("; "),
@@ -238,7 +256,7 @@ impl Plot for EvaluationPlot {
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
-        self.evaluations().map(|evaluation| Source::Evaluation(evaluation)).collect()
+        self.evaluations().map(|(evaluation, name)| Source::Evaluation(evaluation, name)).collect()
     }
 }
 

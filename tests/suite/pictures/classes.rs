@@ -8,6 +8,7 @@ use ssmprobe::model::explain::evaluation::{CONFIDENCE, EvalSet, Evaluation};
 use ssmprobe::viz::COLUMN;
 use ssmprobe::viz::draw::scene::{Identity, Point, Scene, Shape};
 use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::export;
 use ssmprobe::viz::figures::dataset::{self, Choice, MapOf, Overview};
 use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 
@@ -101,13 +102,8 @@ fn of_many_classes_both_ends_are_drawn() {
         ("rank_coverage", (0..45).map(|c| c as f32 / 100.0).collect()),
     ]);
     let evaluation = Arc::new(evaluation);
-    let plot = EvaluationPlot {
-        overview: find("class_diagnostics"),
-        other: evaluation.clone(),
-        evaluation,
-        choice: Choice::default(),
-        selected: None,
-    };
+    let evaluations = [evaluation.clone(), evaluation];
+    let plot = EvaluationPlot::new(find("class_diagnostics"), evaluations, Choice::default());
     let mut names: Vec<_> = plotted(&plot, &Theme::light())
         .words()
         .into_iter()
@@ -225,11 +221,7 @@ fn a_scatter_of_two_probes_has_the_chance_of_each_along_its_own_axis() {
     other.measures.insert("rank_coverage", COVERAGE.map(|v| v / 2.0).into());
     other.nulls.insert("rank_coverage", (0.21, 0.27));
     let choice = Choice { against: "rank_coverage".into(), ..Choice::default() };
-    let plot = EvaluationPlot {
-        other: Arc::new(other),
-        choice,
-        ..small::evaluated(find("scatter"), MapOf::Positions)
-    };
+    let plot = EvaluationPlot::new(find("scatter"), [small::evaluation(), Arc::new(other)], choice);
     for theme in looks() {
         let marks = plotted(&plot, &theme);
         let axes = marks.axes(0);
@@ -240,6 +232,30 @@ fn a_scatter_of_two_probes_has_the_chance_of_each_along_its_own_axis() {
         let upward = bands.iter().find(|band| near(band.w, axes.area.w)).expect("a band across");
         assert!(near(upward.bottom(), axes.y.at(0.21)) && near(upward.y, axes.y.at(0.27)), "{upward:?}");
     }
+}
+
+#[test]
+fn a_scatter_names_the_probes_as_they_are_told_apart_and_a_probe_that_is_read_in_two_ways() {
+    let other = Evaluation { change: "no routing".into(), ..Evaluation::clone(&small::evaluation()) };
+    let choice = Choice { against: "rank_coverage".into(), ..Choice::default() };
+    let plot = EvaluationPlot::new(find("scatter"), [small::evaluation(), Arc::new(other)], choice);
+    let named = |names: [&str; 2]| EvaluationPlot { names: names.map(str::to_owned), ..plot.clone() };
+    let axes = |plot: &EvaluationPlot| {
+        let axes = plotted(plot, &Theme::light()).axes(0);
+        [axes.x_name, axes.y_name]
+    };
+    assert_eq!(axes(&plot), ["Rank coverage, sinkhorn", "Rank coverage, sinkhorn (no routing)"]);
+    let runs = named(["sinkhorn · A", "sinkhorn · b"]);
+    assert_eq!(axes(&runs), ["Rank coverage, sinkhorn · A", "Rank coverage, sinkhorn · b"]);
+    let numbers = export::tsv(&runs.table());
+    assert!(numbers.contains("x: rank coverage, sinkhorn · A"), "{numbers}");
+    let caption = runs.caption();
+    assert!(
+        caption.file.contains("sinkhorn · A") && caption.file.contains("sinkhorn · b"),
+        "{}",
+        caption.file
+    );
+    assert!(caption.about.contains("sinkhorn · b (no routing) on "), "{}", caption.about);
 }
 
 #[test]

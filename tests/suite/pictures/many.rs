@@ -78,7 +78,7 @@ fn evaluation(classes: usize) -> Arc<Evaluation> {
 pub fn plot(id: &str, classes: usize, choice: Choice) -> EvaluationPlot {
     let evaluation = evaluation(classes);
     let overview = dataset::find(id).expect("an overview");
-    EvaluationPlot { overview, other: evaluation.clone(), evaluation, choice, selected: None }
+    EvaluationPlot::new(overview, [evaluation.clone(), evaluation], choice)
 }
 
 fn filtered(search: &str, sort: Option<ClassSort>, most: Option<usize>) -> Choice {

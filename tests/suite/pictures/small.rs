@@ -423,7 +423,8 @@ pub fn regions() -> Regions {
 pub fn evaluated(overview: &'static dyn Overview, maps: MapOf) -> EvaluationPlot {
     let evaluation = evaluation();
     let choice = Choice { maps, ..Choice::default() };
-    EvaluationPlot { overview, other: evaluation.clone(), evaluation, choice, selected: Some(2) }
+    let plot = EvaluationPlot::new(overview, [evaluation.clone(), evaluation], choice);
+    EvaluationPlot { selected: Some(2), ..plot }
 }
 
 /// The map of the same images, with image 2 selected.
@@ -431,7 +432,8 @@ pub fn image_map(color: ColorBy) -> ImageMapPlot {
     let evaluation = evaluation();
     let (vectors, similarity) = (VectorKind::Routing, Similarity::Spearman);
     let space = Arc::new(evaluation.space(vectors, similarity).expect("vectors"));
-    ImageMapPlot { evaluation, space, view: ImageMapView { vectors, similarity, color, selected: Some(2) } }
+    let view = ImageMapView { vectors, similarity, color, selected: Some(2) };
+    ImageMapPlot { name: evaluation.probe.clone(), evaluation, space, view }
 }
 
 /// The stability of an order under three kinds of change.

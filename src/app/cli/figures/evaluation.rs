@@ -1,5 +1,6 @@
 //! Figures of evaluations, and of an image's stability and removal curves, from files of `eval`, `inspect` and the window.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
 use crate::viz::figures::dataset::{self, Choice, ClassFilter, ClassSort, ColorBy, MapOf, OVERVIEWS};
 use crate::viz::figures::image_map::{self, ImageMapPlot, ImageMapView};
-use crate::viz::figures::plot::{EvaluationPlot, Plot};
+use crate::viz::figures::plot::{EvaluationPlot, Plot, own_path};
 use crate::viz::figures::removal::{self, Quantity, RemovalPlot, RemovalView};
 use crate::viz::figures::stability::{self, StabilityPlot};
 
@@ -151,7 +152,8 @@ impl EvaluationFlags {
         let SimilarityFlags { vectors, similarity } = self.similarity;
         let space = self.similarity.space(&evaluation, path)?;
         let view = ImageMapView { vectors, similarity, color: self.color, selected: None };
-        Ok(ImageMapPlot { evaluation: Arc::new(evaluation), space: Arc::new(space), view })
+        let name = evaluation.probe.clone();
+        Ok(ImageMapPlot { evaluation: Arc::new(evaluation), name, space: Arc::new(space), view })
     }
 }
 
@@ -168,6 +170,20 @@ fn measure(
         bail!(Usage(format!("{flag} {name}: {probe} has no such measure; expected one of {known}")));
     }
     Ok(name.clone())
+}
+
+/// Adds to the names of two probes, where they are the same, what tells them apart: the backbone, or else the file of the evaluation.
+/// One probe that is read in two ways has one name.
+fn tell_apart(plot: &mut EvaluationPlot, files: [Cow<'_, str>; 2]) {
+    let [one, two] = [&plot.evaluation, &plot.other];
+    if plot.names[0] != plot.names[1] || one.change != two.change {
+        return;
+    }
+    let parts = match one.backbone == two.backbone {
+        true => [0, 1].map(|at| own_path(&files[at], std::iter::once(&*files[1 - at])).to_owned()),
+        false => [one, two].map(|evaluation| evaluation.backbone.clone()),
+    };
+    plot.names = [0, 1].map(|at| format!("{} · {}", plot.names[at], parts[at]));
 }
 
 impl Figures {
@@ -239,6 +255,10 @@ impl Figures {
             },
             ..default
         };
-        Ok(EvaluationPlot { overview, evaluation, other, choice, selected: None })
+        let mut plot = EvaluationPlot::new(overview, [evaluation, other], choice);
+        if let [one, two] = &flags.evaluation[..] {
+            tell_apart(&mut plot, [one, two].map(|path| path.to_string_lossy()));
+        }
+        Ok(plot)
     }
 }

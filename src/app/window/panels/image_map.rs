@@ -23,8 +23,8 @@ const STEP_PX: f32 = 2.0;
 
 #[derive(Default)]
 pub struct ImageMapPane {
-    /// Keyed by the addresses of evaluation and space, and the view.
-    plot: PlotView<([usize; 2], ImageMapView), ImageMapPlot>,
+    /// Keyed by the addresses of evaluation and space, the view, and the name of the probe.
+    plot: PlotView<([usize; 2], ImageMapView, String), ImageMapPlot>,
     /// Corners of the lasso that is being drawn, on the screen.
     lasso: Vec<Pos2>,
 }
@@ -55,13 +55,14 @@ impl Panel for ImageMapPane {
         let choice = &cx.state.views.overview;
         let (vectors, similarity, color) = (choice.vectors, choice.similarity, choice.color);
         let view = ImageMapView { vectors, similarity, color, selected };
-        let key = ([Arc::as_ptr(&evaluation).addr(), Arc::as_ptr(&space).addr()], view);
+        let addresses = [Arc::as_ptr(&evaluation).addr(), Arc::as_ptr(&space).addr()];
         // The mark of the current image is not exported.
         let unmarked = |plot: &ImageMapPlot| ImageMapPlot {
             view: ImageMapView { selected: None, ..plot.view },
             ..plot.clone()
         };
-        let found = self.plot.fill(ui, cx, key, ImageMapPlot { evaluation, space, view }, unmarked);
+        let plot = ImageMapPlot { evaluation, name: cx.evaluated_name(cx.focus), space, view };
+        let found = self.plot.fill(ui, cx, (addresses, view, plot.name.clone()), plot, unmarked);
         if let Some((plot, image, response)) = found {
             let name = plot.item(image);
             let clicked = response.clicked();

@@ -228,6 +228,14 @@ impl<'a> PanelContext<'a> {
         self.state.evaluation_of(self.focus?)?.ok()
     }
 
+    /// The name of the probe of an evaluated column, among those that are open.
+    pub fn evaluated_name(&self, column: Option<ColumnId>) -> String {
+        let probe = column.and_then(|column| Some(self.state.columns.get(&column)?.probe));
+        probe.map_or_else(String::new, |probe| {
+            self.state.with_backbone(self.state.library.probe_name(probe), probe)
+        })
+    }
+
     /// The backbone whose tokens the focused column's probe reads; the first open one if there is none.
     pub fn backbone(&self) -> Option<(BackboneId, &'a Arc<BackboneInfo>)> {
         let read = self.column().and_then(|column| self.state.library.backbone_of(column.probe));

@@ -18,12 +18,12 @@ use crate::model::explain::evaluation::Evaluation;
 use crate::viz::Info;
 use crate::viz::figures::dataset::confusion::ConfusionMatrix;
 use crate::viz::figures::dataset::{
-    Choice, ClassFilter, ClassSort, Control, MapOf, Overview, View, label, measure,
+    Choice, ClassFilter, ClassSort, Control, MapOf, Overview, label, measure,
 };
 use crate::viz::figures::plot::EvaluationPlot;
 
-/// What a scene depends on: the addresses of both evaluations, the choices, and the marked image.
-type Key = ([usize; 2], Choice, Option<usize>);
+/// What a scene depends on: the addresses of both evaluations, the names of their probes, the choices, and the marked image.
+type Key = ([usize; 2], [String; 2], Choice, Option<usize>);
 
 /// Up to this many classes are all shown, without a choice.
 const FEW_CLASSES: usize = 12;
@@ -53,17 +53,19 @@ impl Panel for OverviewPane {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some((dataset, evaluation)) = evaluation(ui, cx) else { return };
-        let other =
-            cx.state.selection.against.and_then(|column| cx.state.evaluation_of(column)).and_then(Result::ok);
+        let against = cx.state.selection.against;
+        let other = against.and_then(|column| cx.state.evaluation_of(column)).and_then(Result::ok);
+        let names = [cx.focus, against.filter(|_| other.is_some()).or(cx.focus)];
+        let names = names.map(|column| cx.evaluated_name(column));
         let other = other.unwrap_or(&evaluation).clone();
-        ui.add_space(6.0);
-        self.controls(ui, cx, &evaluation, &other);
         let selected = cx.state.current_image().and_then(|image| image.label);
         let selected = selected.filter(|label| label.dataset == dataset).map(|label| label.at);
         // Only a scatter marks the current image; the others need not be laid out again for it.
         let selected = selected.filter(|_| self.overview.is_by_image());
         let choice = cx.state.views.overview.clone();
-        let plot = EvaluationPlot { overview: self.overview, evaluation, other, choice, selected };
+        let plot = EvaluationPlot { overview: self.overview, evaluation, other, names, choice, selected };
+        ui.add_space(6.0);
+        self.controls(ui, cx, &plot);
         self.draw(ui, cx, plot, dataset);
     }
 }
@@ -71,7 +73,7 @@ impl Panel for OverviewPane {
 impl OverviewPane {
     fn draw(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, plot: EvaluationPlot, dataset: DatasetId) {
         let evaluations = [Arc::as_ptr(&plot.evaluation).addr(), Arc::as_ptr(&plot.other).addr()];
-        let key = (evaluations, plot.choice.clone(), plot.selected);
+        let key = (evaluations, plot.names.clone(), plot.choice.clone(), plot.selected);
         // The mark of the current image is not exported.
         let export = |plot: &EvaluationPlot| EvaluationPlot { selected: None, ..plot.clone() };
         let Some((plot, item, response)) = self.plot.fill(ui, cx, key, plot, export) else { return };
@@ -90,21 +92,14 @@ impl OverviewPane {
     }
 
     /// Draws the overview's controls in a line above it.
-    fn controls(
-        &self,
-        ui: &mut Ui,
-        cx: &mut PanelContext<'_>,
-        evaluation: &Arc<Evaluation>,
-        other: &Arc<Evaluation>,
-    ) {
-        let before = &cx.state.views.overview;
+    fn controls(&self, ui: &mut Ui, cx: &mut PanelContext<'_>, plot: &EvaluationPlot) {
+        let EvaluationPlot { evaluation, other, names: [name, _], choice: before, .. } = plot;
         let mut choice = before.clone();
         inset(ui, |ui| {
             ui.horizontal_wrapped(|ui| {
                 let by_image = self.overview.is_by_image();
-                let view = View { evaluation, other, choice: before, selected: None };
                 let controls = self.overview.controls().iter();
-                for control in controls.filter(|control| self.overview.heeds(view, **control)) {
+                for control in controls.filter(|control| self.overview.heeds(plot.view(), **control)) {
                     match control {
                         Control::Measure => {
                             let name = if by_image { "x" } else { "Measure" };
@@ -121,8 +116,8 @@ impl OverviewPane {
                 }
                 if !by_image {
                     let text = match self.overview.id() == ConfusionMatrix.id() {
-                        true => evaluation.probe.clone(), // the accuracy is the title of the matrix
-                        false => format!("{}, accuracy {:.1} %", evaluation.probe, evaluation.accuracy()),
+                        true => name.clone(), // the accuracy is the title of the matrix
+                        false => format!("{name}, accuracy {:.1} %", evaluation.accuracy()),
                     };
                     ui.add(Label::new(RichText::new(text).weak()).extend()); // moves to the next line as a whole
                 }

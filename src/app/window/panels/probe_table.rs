@@ -198,7 +198,7 @@ fn rows(state: &State) -> Vec<Row> {
         if !change.is_none() && rows.iter().any(|row| (row.probe, &row.change) == (probe, &change)) {
             continue;
         }
-        let name = names[&probe].clone();
+        let name = state.with_backbone(names[&probe].clone(), probe);
         let name = if change.is_none() { name } else { format!("{name} · {change}") };
         rows.push(Row { probe, change, name, values });
     }

@@ -107,6 +107,8 @@ pub struct View<'a> {
     pub evaluation: &'a Evaluation,
     /// The evaluation of the y axis of a scatter plot: of another probe, or the same one as `evaluation`.
     pub other: &'a Evaluation,
+    /// The names of their probes among those that are open.
+    pub names: [&'a str; 2],
     /// The settings.
     pub choice: &'a Choice,
     /// The image to mark.
@@ -213,9 +215,9 @@ pub(super) fn image_table(evaluation: &Evaluation) -> Table {
         .words("predicted", predicted)
 }
 
-/// The changes to how the probe reads, with its name; `None` if it reads as trained.
-pub(super) fn heading(Evaluation { probe, change, .. }: &Evaluation) -> Option<String> {
-    (!change.is_empty()).then(|| format!("{probe}: {change}, not retrained"))
+/// The changes to how a probe of this name reads; `None` if it reads as trained.
+pub(super) fn heading(Evaluation { change, .. }: &Evaluation, name: &str) -> Option<String> {
+    (!change.is_empty()).then(|| format!("{name}: {change}, not retrained"))
 }
 
 /// The message if no class name matches the search.
@@ -223,16 +225,10 @@ fn no_class(choice: &Choice) -> String {
     format!("No class has \u{201c}{}\u{201d} in its name", choice.classes.search.trim())
 }
 
-/// One line on the evaluation: the probe, the changes to how it reads, the number of images, their split and dataset.
-pub fn subject(evaluation: &Evaluation) -> String {
+/// One line on the evaluation of a probe of this name: the changes to how it reads, the number of images, their split and dataset.
+pub fn subject(evaluation: &Evaluation, name: &str) -> String {
     let change =
         if evaluation.change.is_empty() { String::new() } else { format!(" ({})", evaluation.change) };
     let asked = &evaluation.asked;
-    format!(
-        "{}{change} on {} {} images of {}",
-        evaluation.probe,
-        evaluation.len(),
-        asked.split,
-        asked.dataset
-    )
+    format!("{name}{change} on {} {} images of {}", evaluation.len(), asked.split, asked.dataset)
 }

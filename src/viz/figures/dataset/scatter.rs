@@ -11,15 +11,23 @@ pub struct Scatter;
 /// The values of a measure, their name, and the null of a single image.
 type Column<'a> = (&'a [f32], String, Option<(f64, f64)>);
 
-/// The measures on the x and the y axis; their names include the probe if there are two.
-fn axes<'a>(view: View<'a>) -> [Column<'a>; 2] {
+/// The measures on the x and the y axis, as `label` calls them; their names include the probe if there are two, and the changes to
+/// how it reads if it is one, read in two ways.
+fn axes<'a>(view: View<'a>, label: fn(&str) -> String) -> [Column<'a>; 2] {
     let has_two_probes = !std::ptr::eq(view.evaluation, view.other);
-    let axis = |evaluation: &'a Evaluation, chosen: &str| {
+    let axis = |evaluation: &'a Evaluation, probe: &str, chosen: &str| {
         let id = measure(evaluation, chosen);
-        let name = if has_two_probes { format!("{}, {}", label(id), evaluation.probe) } else { label(id) };
+        let name = match &*evaluation.change {
+            _ if !has_two_probes => label(id),
+            change if view.names[0] == view.names[1] && !change.is_empty() => {
+                format!("{}, {probe} ({change})", label(id))
+            }
+            _ => format!("{}, {probe}", label(id)),
+        };
         (evaluation.values(id).unwrap_or_default(), name, evaluation.nulls.get(id).copied())
     };
-    [axis(view.evaluation, &view.choice.measure), axis(view.other, &view.choice.against)]
+    let [own, other] = view.names;
+    [axis(view.evaluation, own, &view.choice.measure), axis(view.other, other, &view.choice.against)]
 }
 
 fn scale(values: &[f32], null: Option<(f64, f64)>) -> Option<Scale> {
@@ -47,7 +55,7 @@ impl Overview for Scatter {
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let [x, y] = axes(view);
+        let [x, y] = axes(view, label);
         let none = || Empty("No image has both measures".to_owned());
         let (x_scale, y_scale) = (scale(x.0, x.2).ok_or_else(none)?, scale(y.0, y.2).ok_or_else(none)?);
         let mut scene = Scene::new(size.width, size.height, "Scatter of two measures", theme.background);
@@ -95,12 +103,11 @@ impl Overview for Scatter {
     }
 
     fn table(&self, view: View<'_>) -> Table {
-        let [x, y] = axes(view);
+        let [x, y] = axes(view, |measure| label(measure).to_lowercase());
         let to_f64 = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
-        let header = |axis: &str, name: &str| format!("{axis}: {}", name.to_lowercase());
         image_table(view.evaluation)
-            .numbers(&header("x", &x.1), to_f64(x.0))
-            .numbers(&header("y", &y.1), to_f64(y.0))
+            .numbers(&format!("x: {}", x.1), to_f64(x.0))
+            .numbers(&format!("y: {}", y.1), to_f64(y.0))
     }
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
@@ -110,7 +117,7 @@ impl Overview for Scatter {
             return (String::new(), Vec::new());
         }
         let name = &evaluation.asked.images[item];
-        let [x, y] = axes(view);
+        let [x, y] = axes(view, label);
         let line = |(values, name, _): Column<'_>| {
             let value = values.get(item).map_or(f64::NAN, |v| f64::from(*v));
             format!("\n{name}: {}", number(value))
