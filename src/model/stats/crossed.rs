@@ -120,6 +120,9 @@ impl CrossedMean {
     /// [`tail`](Self::tail) with given [`scales`](Self::scales).
     fn tail_over(&self, scales: &[(f64, f64)], distance: f64) -> f64 {
         let ((t_variance, df), normal_variance) = (self.t_part, self.normal_part);
+        if distance == 0.0 {
+            return 0.5; // the distribution is symmetric; the shares of the scales sum to 1 but for rounding
+        }
         if normal_variance == 0.0 {
             return student_tail(distance / t_variance.sqrt(), df);
         }
@@ -248,6 +251,7 @@ mod tests {
         let share = |rows: &[Vec<f64>]| CrossedMean::new(rows, 1.0 / 402.0);
         assert!((share(&[one_in(20)]).p_above(0.05) - 0.5).abs() < 1e-9);
         assert!(share(&[one_in(5)]).p_above(0.05) < 1e-9 && share(&[one_in(40)]).p_above(0.05) > 0.9);
+        assert_eq!(share(&[vec![1.0, -1.0], vec![-1.0, 1.0], vec![0.0; 2]]).p(), 1.0, "no difference at all");
         // Two trainings that disagree give less certainty than one.
         assert!(share(&[one_in(20), one_in(2)]).p_above(0.05) > 0.05);
         let all = share(&[one_in(1)]);
