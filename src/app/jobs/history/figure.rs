@@ -5,7 +5,7 @@ use super::{About, TrainHistory};
 use crate::app::format::{counted, shell_path, shell_word};
 use crate::viz::Info;
 use crate::viz::figures::curves::{Curves, Part, Series, TrainingPlot, average};
-use crate::viz::figures::plot::Caption;
+use crate::viz::figures::plot::{Caption, own_path};
 
 use super::curve::{Band, Curve, Measure};
 
@@ -19,7 +19,7 @@ impl TrainHistory {
         let chosen = all.enumerate().filter(|(_, (_, (_, name)))| is_chosen(name));
         let series = chosen.map(|(number, (run, (head, name)))| Series {
             number: Some(number),
-            ..run.series(head, run.name_among(name, runs.len()), band)
+            ..run.series(head, run.name_among(name, runs.iter().copied()), band)
         });
         let series = series.collect();
         let mut caption = Self::caption(runs, heads, &part.info());
@@ -59,9 +59,15 @@ impl TrainHistory {
         format!("{}: heads on {dataset} through {backbone}, {epochs}, {seeds}", self.about.name())
     }
 
-    /// The name of a head's curve among those of `runs` runs: with the run's name if there are several.
-    pub fn name_among(&self, head: &str, runs: usize) -> String {
-        if runs > 1 { format!("{head} · {}", self.about.name()) } else { head.to_owned() }
+    /// The name of a head's curve among those of several runs: with the run's name, and as much of its folder as tells it from the
+    /// others.
+    pub fn name_among<'a>(&self, head: &str, runs: impl Iterator<Item = &'a Self>) -> String {
+        let folder = |run: &Self| run.about.folder.components().as_path().display().to_string();
+        let folders: Vec<String> = runs.map(folder).collect();
+        match folders.len() {
+            0 | 1 => head.to_owned(),
+            _ => format!("{head} · {}", own_path(&folder(self), folders.iter().map(String::as_str))),
+        }
     }
 
     /// The curves of head `head` over steps; losses as they are, accuracy as a fraction.

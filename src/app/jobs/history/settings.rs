@@ -42,12 +42,12 @@ impl TrainHistory {
     }
 }
 
-/// Number of runs that have variants of a head.
-fn runs_with(head: &str, runs: &[&TrainHistory]) -> usize {
-    let has = |run: &&&TrainHistory| {
+/// The runs that have variants of a head.
+fn runs_with<'a>(head: &str, runs: &[&'a TrainHistory]) -> impl Iterator<Item = &'a TrainHistory> {
+    let has = move |run: &&TrainHistory| {
         run.about.heads.iter().any(|variant| parse(variant).is_some_and(|(own, ..)| own == head))
     };
-    runs.iter().filter(has).count()
+    runs.iter().copied().filter(has)
 }
 
 #[cfg(test)]
@@ -84,5 +84,14 @@ mod tests {
             ("temperature", "--run run --figure settings")
         );
         assert!(TrainHistory::settings_of(&[&history], &["raster".into()], &known).lines.is_empty());
+        // Runs of one name have lines of their own.
+        let [vit, dino] = ["vit/birds", "dino/birds"].map(|folder| {
+            let mut run = history.clone();
+            run.about.folder = folder.into();
+            run
+        });
+        let lines = TrainHistory::settings_of(&[&vit, &dino], &[], &known).lines;
+        let named: Vec<(&str, usize)> = lines.iter().map(|line| (&*line.name, line.points.len())).collect();
+        assert_eq!(named, [("softsort · vit/birds", 2), ("softsort · dino/birds", 2)]);
     }
 }

@@ -31,7 +31,7 @@ impl HeadCurves {
                     true => run.curve_of(at, measure, |points| smoothed(&points, smoothing)),
                     false => curve.clone(),
                 };
-                let named = Named { name: run.name_among(head, runs.len()), curve };
+                let named = Named { name: run.name_among(head, runs.iter().map(|run| &***run)), curve };
                 all.push(HeadCurve { head: head.clone(), smooth, named });
             }
         }
