@@ -29,7 +29,7 @@ use tempfile::TempDir;
 
 use crate::ablation::token_key;
 use crate::close::assert_close;
-use crate::run::{done, program};
+use crate::run::{assert_ends, done, program, succeeds};
 
 /// Test images of every run here: 20, of 4 classes in turn.
 const IMAGES: usize = 20;
@@ -252,6 +252,36 @@ fn the_table_of_removal_finds_its_reference_by_the_head_as_the_paired_one_does()
     let tables = ["causal", "paired"].map(|id| build(id, &sources).remove(0));
     let name = tables[0].columns[10].name();
     assert!(name.starts_with("Deletion less gap") && tables[1].title.contains("from gap"), "{name}");
+}
+
+#[test]
+fn the_table_of_removal_says_that_its_reference_has_no_curves_and_has_heads_of_several_rates() {
+    let (_folder, [mut source]) = main_source();
+    source.reference = Some("raster".into());
+    let note = |source: &Source| {
+        let table = build("causal", std::slice::from_ref(source)).remove(0);
+        table.notes.into_iter().find(|note| note.contains("no removal curves"))
+    };
+    let said = "`raster` has no removal curves here: the others are compared with Sinkhorn";
+    assert_eq!(note(&source).as_deref(), Some(said));
+    source.reference = Some("gap".into());
+    assert_eq!(note(&source), None);
+    // Of a head at several rates, the chosen one.
+    for (head, rate) in [("sinkhorn", "0.1"), ("softsort", "0.2")] {
+        let name = || format!("sinkhorn[rate={rate}]");
+        let variant = source.run.manifest.heads.iter_mut().find(|variant| variant.name == head).unwrap();
+        (variant.name, variant.head) = (name(), "sinkhorn".to_owned());
+        source
+            .outcomes
+            .iter_mut()
+            .filter(|outcome| outcome.head == head)
+            .for_each(|outcome| outcome.head = name());
+        let probes = source.evaluations.iter_mut().flat_map(|evaluations| &mut evaluations.probes);
+        probes.filter(|probe| probe.head == head).for_each(|probe| probe.head = name());
+    }
+    let table = build("causal", &[source]).remove(0);
+    let has = |name: &str| table.rows.iter().any(|row| row.cells[1] == Cell::text(name));
+    assert!(has("GAP") && has("Sinkhorn [rate=0.1]"), "{:?}", table.rows);
 }
 
 #[test]
@@ -624,6 +654,67 @@ fn heads_that_cannot_be_paired_are_named() {
 }
 
 #[test]
+fn where_all_heads_but_one_are_unfinished_they_are_named_in_place_of_the_paired_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let heads = manifest("mae", "birds", &["gap", "attention", "sinkhorn"], 1, Selection::Test);
+    run(folder.path(), heads, |_, _| 10);
+    for head in ["gap", "attention"] {
+        std::fs::remove_file(folder.path().join(format!("answers/{head}-s0.json"))).unwrap();
+    }
+    let report = |more: &[&str]| {
+        let mut command = program();
+        command.arg("report").arg(folder.path()).args(more);
+        command
+    };
+    let why = [
+        "no table `paired`: in no seed have both Sinkhorn and another head predicted every test image",
+        "not finished: GAP, Attention (`ssmprobe train --resume",
+    ];
+    assert_ends(&mut report(&["--table", "paired"]), 1, &why);
+    let (tables, said) = succeeds(&mut report(&[]));
+    assert!(why.iter().all(|why| said.contains(why)), "{said}");
+    assert!(tables.contains("trainings are missing or were stopped (gap, attention)"), "{tables}");
+    // Of a single head nothing is missing.
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), manifest("mae", "birds", &["sinkhorn"], 1, Selection::Test), |_, _| 10);
+    let (_, said) = succeeds(program().arg("report").arg(folder.path()));
+    assert!(!said.contains("paired"), "{said}");
+}
+
+#[test]
+fn runs_without_the_data_of_a_table_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    main_run(&at("a"));
+    for name in ["b", "c"] {
+        run(&at(name), manifest("mae", "birds", &["gap", "sinkhorn"], 1, Selection::Test), |_, _| 10);
+    }
+    for head in ["gap", "sinkhorn"] {
+        std::fs::remove_file(at("c").join(format!("answers/{head}-s0.json"))).unwrap();
+    }
+    let mut command = program();
+    command.arg("report").args(["a", "b", "c"].map(at)).args(["--table", "main,scramble,grid"]);
+    let (tables, said) = succeeds(&mut command);
+    for words in
+        ["b has no data for scramble; ", "c: no training has ended yet", "the runs have no data for grid; "]
+    {
+        assert!(said.contains(words), "{said}");
+    }
+    assert!(!said.contains("a has") && !said.contains("for main"), "{said}");
+    // Tables of one backbone and dataset say of which run they are.
+    for title in ["### Frozen mae on birds (a)\n", "### Frozen mae on birds (b)\n"] {
+        assert!(tables.contains(title), "{tables}");
+    }
+    let mut against = program();
+    against.arg("report").args(["a", "b"].map(at)).args(["--table", "paired", "--against", "softsort"]);
+    let (_, said) = succeeds(&mut against);
+    assert!(
+        said.contains("b: no table `paired`: `softsort`, which others are to be compared with"),
+        "{said}"
+    );
+}
+
+#[test]
 fn the_best_of_several_heads_is_compared_with_all_of_them() {
     let folder = tempfile::tempdir().unwrap();
     let heads = manifest("mae", "birds", &["gap", "attention", "raster"], 2, Selection::Test);
@@ -752,7 +843,7 @@ fn an_unfinished_run_says_so() {
     let notes = Source::open(folder.path()).unwrap().notes().join("\n");
     assert!(notes.contains("gap, seed 0, stopped early: the loss became NaN in epoch 2"), "{notes}");
     // The missing one and the stopped one; the failed one is listed already.
-    assert!(notes.contains("2 of 4 trainings are missing or were stopped"), "{notes}");
+    assert!(notes.contains("2 of 4 trainings are missing or were stopped (gap, sinkhorn)"), "{notes}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ type SeedRows = Vec<(u64, Vec<f64>)>;
 
 /// One table per run that was evaluated with `--causal`.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let variants = tiers::sorted(source.standalone());
+    let variants = tiers::sorted(source.compared().into_iter());
     let has_curves =
         |variant: &Variant| source.evaluated(&variant.name).any(|probe| !probe.metrics.removals.is_empty());
     let variants: Vec<&Variant> = variants.into_iter().filter(|variant| has_curves(variant)).collect();
@@ -48,7 +48,13 @@ pub fn tables(source: &Source) -> Vec<Table> {
                 method: minus that method on the same images, seeds and ranking. Intervals: Student's t over seeds and \
                 images, as for paired differences; with one seed, over images only; cut off at 0 and \
                 100 %, those of differences at -100 and 100";
-    vec![source.table("causal", "Does the evidence cause the class", columns, rows).with_note(note)]
+    let mut table =
+        source.table("causal", "Does the evidence cause the class", columns, rows).with_note(note);
+    let missed = source.reference.as_deref().filter(|name| find(name).is_none());
+    table.notes.extend(missed.map(|name| {
+        format!("`{name}` has no removal curves here: the others are compared with {}", title(reference))
+    }));
+    vec![table]
 }
 
 /// Heights of the deletion and insertion curves of a variant's probes, in percent.

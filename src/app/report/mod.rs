@@ -14,6 +14,7 @@ pub mod html;
 mod last;
 mod latex;
 mod markdown;
+mod notes;
 mod order;
 mod paired;
 mod rates;
@@ -28,18 +29,15 @@ mod tiers;
 use std::collections::HashSet;
 use std::path::Path;
 
-use indexmap::IndexSet;
-
 use self::Build::{All, Each};
 pub use self::csv::parquet;
 use self::run_metrics::{ProbeMetrics, RunMetrics};
 use self::table::{Cell, Column, Row, Table};
-use crate::app::format::{counted, distinct};
+use crate::app::format::distinct;
 use crate::app::jobs::history::TrainHistory;
 pub use crate::app::jobs::run_metrics;
 use crate::model::probe::head;
-use crate::model::train;
-use crate::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError, Selection, Truth, Variant};
+use crate::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError, Truth, Variant};
 use crate::viz::figures::rates::RateGrid;
 
 /// A run with its results.
@@ -60,6 +58,8 @@ pub struct Source {
     pub evaluations: Option<RunMetrics>,
     /// A note on each probe left out of `evaluations` because its file has changed since.
     pub stale: Vec<String>,
+    /// The kinds of table that [`tables_of`] made none of, and why, where it is more than that the run has no such data.
+    pub absent: Vec<(&'static str, Option<String>)>,
 }
 
 /// An entry of [`TABLES`].
@@ -70,6 +70,8 @@ pub struct TableKind {
     pub what: &'static str,
     /// The function that builds it.
     pub build: Build,
+    /// Why a run has no such table although it could have one; `None` if there is nothing to say.
+    pub why_none: fn(&Source) -> Option<String>,
 }
 
 /// The function that builds tables; it returns none if the runs lack the data.
@@ -85,7 +87,16 @@ impl TableKind {
     pub fn tables(&self, sources: &[Source]) -> Vec<Table> {
         match self.build {
             All(build) => build(sources),
-            Each(_) => sources.iter().flat_map(|source| self.of_run(source, sources.len() > 1)).collect(),
+            Each(_) => {
+                let of_run =
+                    |(at, source)| self.of_run(source, sources.len() > 1).into_iter().map(move |t| (at, t));
+                sources
+                    .iter()
+                    .enumerate()
+                    .flat_map(of_run)
+                    .map(|(at, table)| titled(sources, at, table))
+                    .collect()
+            }
         }
     }
 
@@ -97,6 +108,16 @@ impl TableKind {
             false => table,
         };
         build(source).into_iter().filter(|table| !table.rows.is_empty()).map(named).collect()
+    }
+}
+
+/// The table of the run at a place, with the run's name in its title if another one has the same backbone and dataset.
+fn titled(sources: &[Source], at: usize, table: Table) -> Table {
+    let source = &sources[at];
+    let is_alike = |(other, run): (usize, &Source)| other != at && run.setting() == source.setting();
+    match sources.iter().enumerate().any(is_alike) {
+        true => Table { title: format!("{} ({})", table.title, source.name), ..table },
+        false => table,
     }
 }
 
@@ -114,13 +135,18 @@ pub fn tables_of(
     let mut seen = HashSet::new();
     let mut is_new = |folder: &Path| folder.canonicalize().map_or(true, |path| seen.insert(path));
     let folders: Vec<&Path> = folders.iter().map(AsRef::as_ref).filter(|folder| is_new(folder)).collect();
-    let (mut sources, mut tables) = (Vec::<Source>::new(), vec![Vec::new(); kinds.len()]);
+    let (mut sources, mut tables_of_runs) = (Vec::<Source>::new(), vec![Vec::new(); kinds.len()]);
     for folder in &folders {
         let mut source = Source::open(folder)?;
         source.name = distinct(&source.name, |name| sources.iter().any(|other| other.name == name));
         prepare(&mut source);
-        for (kind, tables) in kinds.iter().zip(&mut tables) {
-            tables.extend(kind.of_run(&source, folders.len() > 1));
+        for (kind, tables) in kinds.iter().zip(&mut tables_of_runs) {
+            let own = kind.of_run(&source, folders.len() > 1);
+            if own.is_empty() && matches!(kind.build, Each(_)) {
+                let why = (kind.why_none)(&source);
+                source.absent.push((kind.id, why));
+            }
+            tables.extend(own.into_iter().map(|table| (sources.len(), table)));
         }
         if !sources.is_empty() {
             (source.truth, source.evaluations) = (Truth::default(), None);
@@ -130,25 +156,30 @@ pub fn tables_of(
         }
         sources.push(source);
     }
-    for (kind, tables) in kinds.iter().zip(&mut tables).filter(|(kind, _)| matches!(kind.build, All(_))) {
-        *tables = kind.tables(&sources);
-    }
-    Ok((tables.concat(), sources))
+    let all = kinds.iter().zip(tables_of_runs).flat_map(|(kind, tables)| match kind.build {
+        All(build) => build(&sources),
+        Each(_) => tables.into_iter().map(|(at, table)| titled(&sources, at, table)).collect(),
+    });
+    Ok((all.collect(), sources))
 }
 
 const fn each(id: &'static str, what: &'static str, build: fn(&Source) -> Vec<Table>) -> TableKind {
-    TableKind { id, what, build: Each(build) }
+    TableKind { id, what, build: Each(build), why_none: |_| None }
 }
 
 /// All kinds of table, in the order of a report.
 pub const TABLES: &[TableKind] = &[
     each("main", "all heads by tier, best and last", comparison::tables),
-    each("paired", "each head against one, image by image", paired::tables),
+    TableKind {
+        why_none: paired::why_none,
+        ..each("paired", "each head against one, image by image", paired::tables)
+    },
     each("routing", "routing mechanisms against pooling", routing::tables),
     TableKind {
         id: "fine-grained",
         what: "heads across backbones and datasets",
         build: All(fine_grained::tables),
+        why_none: |_| None,
     },
     each("scramble", "the order disturbed at evaluation", scramble::tables),
     each("last", "accuracy by number of last tokens kept", last::tables),
@@ -198,7 +229,8 @@ impl Source {
         let stale = evaluations.as_mut().map(|metrics| metrics.drop_stale(&run)).unwrap_or_default();
         let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = path.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
-        Ok(Self { run, name, reference: None, equivalence: None, outcomes, truth, evaluations, stale })
+        let (reference, equivalence, absent) = (None, None, Vec::new());
+        Ok(Self { run, name, reference, equivalence, outcomes, truth, evaluations, stale, absent })
     }
 
     /// Backbone and dataset as in titles: `BACKBONE on DATASET`.
@@ -258,90 +290,6 @@ impl Source {
     pub fn evaluated(&self, name: &str) -> impl Iterator<Item = &ProbeMetrics> {
         let all = self.evaluations.iter().flat_map(|evaluations| &evaluations.probes);
         all.filter(move |evaluated| evaluated.head == name && evaluated.which == ProbeCheckpoint::Best.name())
-    }
-
-    /// Notes on how the accuracies came about: data, training, how the best epoch was picked, settings that are not the
-    /// default, and trainings that failed, are unfinished or were evaluated before they changed.
-    pub fn notes(&self) -> Vec<String> {
-        let manifest = &self.run.manifest;
-        let (train::TrainConfig { epochs, batch, rate, protocol, augment, .. }, dataset) =
-            (&manifest.config, &manifest.dataset);
-        let seeds = manifest.seeds.len();
-        let rates = manifest.heads.iter().map(|variant| variant.rate.unwrap_or(*rate).to_string());
-        let rates = Vec::from_iter(rates.collect::<IndexSet<_>>());
-        let what = if rates.len() > 1 { "rates" } else { "rate" };
-        let training = protocol.describe(&format!("{what} {}", rates.join(", ")));
-        let augmentation = if augment.is_none() { String::new() } else { format!(", augment {augment}") };
-        let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
-        let mut notes = vec![
-            format!(
-                "{}, {} training and {} test images, {} classes; {} of {training}, \
-                 batch {batch}{augmentation}); {}{spread}",
-                self.setting(),
-                dataset.train,
-                dataset.test,
-                dataset.classes.len(),
-                counted(*epochs, "epoch", "epochs"),
-                counted(seeds, "seed", "seeds"),
-            ),
-            match manifest.selection {
-                Selection::Test => {
-                    "Best: the epoch with the highest accuracy on the test images themselves, as in the paper, which is \
-                     optimistic; last: after the last epoch, which is not"
-                        .to_owned()
-                }
-                Selection::Val => {
-                    format!(
-                        "Best: the epoch picked on {} validation images; last: after the last epoch",
-                        dataset.select
-                    )
-                }
-                Selection::PartOfTrain(share) => format!(
-                    "Best: the epoch picked on {:.0} % of the training images ({}), which were not trained on; \
-                     last: after the last epoch",
-                    100.0 * share,
-                    dataset.select
-                ),
-            },
-        ];
-        notes.extend(self.non_default_note());
-        for (outcome, why) in self.outcomes.iter().filter_map(|one| Some((one, one.failure.as_ref()?))) {
-            notes.push(format!("{}, seed {}, stopped early: {why}", outcome.head, outcome.seed));
-        }
-        if !self.stale.is_empty() {
-            notes.push(format!(
-                "Left out of the results of `ssmprobe eval` because they were trained further since: {}; \
-                 evaluate again",
-                self.stale.join("; ")
-            ));
-        }
-        let expected = manifest.heads.len() * seeds;
-        let stopped = self.outcomes.iter().filter(|o| o.failure.is_none() && o.epochs.len() < *epochs);
-        let unfinished = expected - self.outcomes.len().min(expected) + stopped.count();
-        if unfinished > 0 {
-            notes.push(format!(
-                "Not finished: {unfinished} of {expected} trainings are missing or were stopped"
-            ));
-        }
-        notes
-    }
-
-    fn non_default_note(&self) -> Option<String> {
-        let manifest = &self.run.manifest;
-        let mut parts = Vec::new();
-        if manifest.tokens.layer != "last" && manifest.layers().len() == 1 {
-            parts.push(format!("tokens of layer: {}", manifest.tokens.layer));
-        }
-        parts.extend(manifest.size.map(|size| format!("images of {size} px")));
-        for variant in self.standalone() {
-            let settings = variant.config.fields();
-            let pairs =
-                settings.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ");
-            if !pairs.is_empty() {
-                parts.push(format!("{}: {pairs}", variant.name));
-            }
-        }
-        (!parts.is_empty()).then(|| format!("Non-default settings: {}", parts.join("; ")))
     }
 }
 

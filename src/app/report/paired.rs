@@ -19,7 +19,13 @@ pub fn tables(source: &Source) -> Vec<Table> {
     table(source).into_iter().collect()
 }
 
-fn table(source: &Source) -> Option<Table> {
+/// Why a run with several heads has no table.
+pub fn why_none(source: &Source) -> Option<String> {
+    table(source).err().flatten()
+}
+
+/// The table, or why there is none; `None` if the run has one head alone, or nothing is trained yet.
+fn table(source: &Source) -> Result<Table, Option<String>> {
     let variants = tiers::sorted(source.compared().into_iter());
     let mean = |variant: &Variant| {
         let values = source.accuracies(&variant.name, ProbeCheckpoint::Best);
@@ -30,20 +36,29 @@ fn table(source: &Source) -> Option<Table> {
         means.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(variant, _)| variant)
     };
     let named = match &source.reference {
-        Some(name) => Some(source.called(name)?),
+        Some(name) => {
+            let lacks = || {
+                Some(format!("`{name}`, which others are to be compared with, is none of its trained heads"))
+            };
+            Some(source.called(name).ok_or_else(lacks)?)
+        }
         None => source.called(sinkhorn::SPEC.id),
     };
-    let reference = named.or_else(best)?;
-    let others = variants.iter().filter(|variant| variant.name != reference.name);
+    let Some(reference) = named.or_else(best) else { return Err(None) };
+    let untrained =
+        source.run.manifest.heads.iter().filter(|variant| {
+            !variant.name.contains('[') && source.outcomes_of(&variant.name).next().is_none()
+        });
+    let others = variants.iter().copied().chain(untrained).filter(|variant| variant.name != reference.name);
     let (mut compared, mut left_out) = (Vec::<(&Variant, Comparison)>::new(), Vec::new());
     for variant in others {
         match compare(source, variant, reference) {
-            Some(comparison) => compared.push((*variant, comparison)),
-            None => left_out.push(title(variant)),
+            Some(comparison) => compared.push((variant, comparison)),
+            None => left_out.push(variant),
         }
     }
     if compared.is_empty() {
-        return None;
+        return Err((!left_out.is_empty()).then(|| unfinished(source, reference, &left_out)));
     }
     let margin = source.equivalence;
     // The best of several heads is better than others by chance, too: it was found by comparing all pairs.
@@ -110,10 +125,32 @@ fn table(source: &Source) -> Option<Table> {
     table.notes.extend((!left_out.is_empty()).then(|| {
         format!(
             "Left out: {}; in no seed have both it and the reference predicted every test image",
-            left_out.join(", ")
+            titles(left_out.iter().copied())
         )
     }));
-    Some(table)
+    Ok(table)
+}
+
+fn titles<'a>(variants: impl Iterator<Item = &'a Variant>) -> String {
+    variants.map(title).collect::<Vec<_>>().join(", ")
+}
+
+/// Why none of the `others` could be compared with the reference.
+fn unfinished(source: &Source, reference: &Variant, others: &[&Variant]) -> String {
+    let has_answers = |outcome: &Outcome| right(source, outcome).is_some();
+    let lacks = |variant: &&Variant| !source.outcomes_of(&variant.name).any(has_answers);
+    let heads = titles(std::iter::once(reference).chain(others.iter().copied()).filter(lacks));
+    let finish = match heads.is_empty() {
+        true => String::new(),
+        false => format!("; not finished: {heads} (`ssmprobe train --resume --out RUN` goes on)"),
+    };
+    format!("in no seed have both {} and another head predicted every test image{finish}", title(reference))
+}
+
+/// Whether an outcome's predictions at the best epoch are right, image by image; `None` unless it has one of every test image.
+fn right(source: &Source, outcome: &Outcome) -> Option<Vec<bool>> {
+    let (right, images) = (outcome.right(&source.truth, ProbeCheckpoint::Best), source.truth.classes.len());
+    (right.len() == images && images > 0).then_some(right)
 }
 
 /// The comparison of a head with the reference.
@@ -147,16 +184,14 @@ impl Comparison {
 
 fn compare(source: &Source, variant: &Variant, reference: &Variant) -> Option<Comparison> {
     let images = source.truth.classes.len();
-    let right = |outcome: &Outcome| {
-        let right = outcome.right(&source.truth, ProbeCheckpoint::Best);
-        (right.len() == images && images > 0).then_some(right)
-    };
     let points = |right: &[bool]| right.iter().map(|&right| 100.0 * f64::from(right)).collect::<Vec<f64>>();
     let (mut own, mut other, mut tests) = (Vec::new(), Vec::new(), Vec::new());
     for outcome in source.outcomes_of(&variant.name) {
         let same_seed = |other: &&Outcome| other.seed == outcome.seed;
         let Some(reference) = source.outcomes_of(&reference.name).find(same_seed) else { continue };
-        let (Some(first), Some(second)) = (right(outcome), right(reference)) else { continue };
+        let (Some(first), Some(second)) = (right(source, outcome), right(source, reference)) else {
+            continue;
+        };
         tests.push(mcnemar(&first, &second));
         own.push(points(&first));
         other.push(points(&second));

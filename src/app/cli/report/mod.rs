@@ -12,7 +12,8 @@ use indexmap::IndexSet;
 pub(super) use self::html::notes;
 use crate::app::format::{counted, shell_word};
 use crate::app::paths::{self, make_folder};
-use crate::app::report::{FORMATS, Format, PARQUET, TABLES, parquet, tables_of};
+use crate::app::report::table::Table;
+use crate::app::report::{FORMATS, Format, PARQUET, Source, TABLES, parquet, tables_of};
 use crate::app::terminal::stdout::{self, say};
 use crate::app::user_error::Usage;
 use crate::app::value_parser::{number, one_of};
@@ -61,6 +62,13 @@ fn long() -> String {
     )
 }
 
+/// What is said of a run without an outcome.
+const UNTRAINED: &str = "no training has ended yet";
+
+fn lack(runs: &str, what: &str) -> String {
+    format!("{runs} no data for {what}; `ssmprobe report --help` says what each table needs")
+}
+
 /// A format: a text format, which can be printed, or `None` for Parquet.
 type FormatArg = Option<&'static Format>;
 
@@ -71,6 +79,33 @@ impl Report {
         let against = self.against.as_deref().map(|head| format!(" --against {}", shell_word(head)));
         let equivalence = self.equivalence.map(|points| format!(" --equivalence {points}"));
         [table, against, equivalence].into_iter().flatten().collect()
+    }
+
+    /// Why runs lack tables that were asked for, or that they could have.
+    fn absences(&self, sources: &[Source], tables: &[Table]) -> Vec<String> {
+        // A table's id begins with that of its kind.
+        let is_made = |id: &&str| tables.iter().any(|table| table.id.starts_with(*id));
+        let (mut all, mut told): (Vec<String>, Vec<&str>) = (Vec::new(), Vec::new());
+        for source in sources {
+            if source.outcomes.is_empty() {
+                all.push(format!("{}: {UNTRAINED}", source.name));
+                continue;
+            }
+            let whys = source.absent.iter().filter_map(|(id, why)| Some((*id, why.as_ref()?)));
+            for (id, why) in whys {
+                all.push(format!("{}: no table `{id}`: {why}", source.name));
+                told.push(id);
+            }
+            let is_asked = |id: &&'static str| self.table.contains(id) && is_made(id);
+            let others =
+                source.absent.iter().filter(|(_, why)| why.is_none()).map(|(id, _)| *id).filter(is_asked);
+            let others = others.collect::<Vec<_>>().join(", ");
+            all.extend((!others.is_empty()).then(|| lack(&format!("{} has", source.name), &others)));
+        }
+        let nowhere = self.table.iter().copied().filter(|id| !is_made(id) && !told.contains(id));
+        let nowhere = nowhere.collect::<Vec<_>>().join(", ");
+        all.extend((!nowhere.is_empty() && !sources.is_empty()).then(|| lack("the runs have", &nowhere)));
+        all
     }
 
     /// Makes the tables, or the page.
@@ -89,25 +124,20 @@ impl Report {
                 Usage(format!("--against {asked}: no run has such a head; choose one of {heads}")).into()
             );
         }
-        if self.html.html.is_some() {
-            return self.html.run(&sources, tables, &self.table_flags());
-        }
-        // A table's id begins with that of its kind.
-        let is_empty = |id: &str| !tables.iter().any(|table| table.id.starts_with(id));
-        let empty = self.table.iter().copied().filter(|id| is_empty(id)).collect::<Vec<_>>().join(", ");
-        let lack = |what: &str| {
-            format!("the runs have no data for {what}; `ssmprobe report --help` says what each table needs")
-        };
-        if tables.is_empty() {
+        let absences = self.absences(&sources, &tables);
+        if tables.is_empty() && self.html.html.is_none() {
             if sources.iter().all(|source| source.outcomes.is_empty()) {
                 bail!(
-                    "no training has ended yet, of which tables are made; `ssmprobe figures --run RUN` draws the curves so far"
+                    "{UNTRAINED}, of which tables are made; `ssmprobe figures --run RUN` draws the curves so far"
                 );
             }
-            bail!(lack(if empty.is_empty() { "any table" } else { &empty }));
+            bail!(if absences.is_empty() { lack("the runs have", "any table") } else { absences.join("\n") });
         }
-        if !empty.is_empty() {
-            say!("warning: {}", lack(&empty));
+        for absence in absences {
+            say!("warning: {absence}");
+        }
+        if self.html.html.is_some() {
+            return self.html.run(&sources, tables, &self.table_flags());
         }
         let Some(out) = &self.out else {
             let format = match self.format[..] {

@@ -1,0 +1,98 @@
+//! What stands below the tables of a run: how its accuracies came about, and what of it is not finished.
+
+use indexmap::IndexSet;
+
+use super::Source;
+use crate::app::format::counted;
+use crate::model::train;
+use crate::model::train::run::{Outcome, Selection};
+
+impl Source {
+    /// Notes on how the accuracies came about: data, training, how the best epoch was picked, settings that are not the
+    /// default, and trainings that failed, are unfinished or were evaluated before they changed.
+    pub fn notes(&self) -> Vec<String> {
+        let manifest = &self.run.manifest;
+        let (train::TrainConfig { epochs, batch, rate, protocol, augment, .. }, dataset) =
+            (&manifest.config, &manifest.dataset);
+        let seeds = manifest.seeds.len();
+        let rates = manifest.heads.iter().map(|variant| variant.rate.unwrap_or(*rate).to_string());
+        let rates = Vec::from_iter(rates.collect::<IndexSet<_>>());
+        let what = if rates.len() > 1 { "rates" } else { "rate" };
+        let training = protocol.describe(&format!("{what} {}", rates.join(", ")));
+        let augmentation = if augment.is_none() { String::new() } else { format!(", augment {augment}") };
+        let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
+        let mut notes = vec![
+            format!(
+                "{}, {} training and {} test images, {} classes; {} of {training}, \
+                 batch {batch}{augmentation}); {}{spread}",
+                self.setting(),
+                dataset.train,
+                dataset.test,
+                dataset.classes.len(),
+                counted(*epochs, "epoch", "epochs"),
+                counted(seeds, "seed", "seeds"),
+            ),
+            match manifest.selection {
+                Selection::Test => {
+                    "Best: the epoch with the highest accuracy on the test images themselves, as in the paper, which is \
+                     optimistic; last: after the last epoch, which is not"
+                        .to_owned()
+                }
+                Selection::Val => {
+                    format!(
+                        "Best: the epoch picked on {} validation images; last: after the last epoch",
+                        dataset.select
+                    )
+                }
+                Selection::PartOfTrain(share) => format!(
+                    "Best: the epoch picked on {:.0} % of the training images ({}), which were not trained on; \
+                     last: after the last epoch",
+                    100.0 * share,
+                    dataset.select
+                ),
+            },
+        ];
+        notes.extend(self.non_default_note());
+        for (outcome, why) in self.outcomes.iter().filter_map(|one| Some((one, one.failure.as_ref()?))) {
+            notes.push(format!("{}, seed {}, stopped early: {why}", outcome.head, outcome.seed));
+        }
+        if !self.stale.is_empty() {
+            notes.push(format!(
+                "Left out of the results of `ssmprobe eval` because they were trained further since: {}; \
+                 evaluate again",
+                self.stale.join("; ")
+            ));
+        }
+        let expected = manifest.heads.len() * seeds;
+        let is_stopped = |outcome: &&Outcome| outcome.failure.is_none() && outcome.epochs.len() < *epochs;
+        let stopped = self.outcomes.iter().filter(is_stopped).count();
+        let unfinished = expected - self.outcomes.len().min(expected) + stopped;
+        if unfinished > 0 {
+            let heads = manifest.heads.iter().map(|variant| variant.name.as_str());
+            let lacks = |head: &&str| self.outcomes_of(head).filter(|o| !is_stopped(o)).count() < seeds;
+            notes.push(format!(
+                "Not finished: {unfinished} of {expected} trainings are missing or were stopped ({})",
+                heads.filter(lacks).collect::<Vec<_>>().join(", ")
+            ));
+        }
+        notes
+    }
+
+    fn non_default_note(&self) -> Option<String> {
+        let manifest = &self.run.manifest;
+        let mut parts = Vec::new();
+        if manifest.tokens.layer != "last" && manifest.layers().len() == 1 {
+            parts.push(format!("tokens of layer: {}", manifest.tokens.layer));
+        }
+        parts.extend(manifest.size.map(|size| format!("images of {size} px")));
+        for variant in self.standalone() {
+            let settings = variant.config.fields();
+            let pairs =
+                settings.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ");
+            if !pairs.is_empty() {
+                parts.push(format!("{}: {pairs}", variant.name));
+            }
+        }
+        (!parts.is_empty()).then(|| format!("Non-default settings: {}", parts.join("; ")))
+    }
+}
