@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, EvalSet, Evaluation};
-use ssmprobe::viz::COLUMN;
 use ssmprobe::viz::draw::scene::{Identity, Point, Scene, Shape};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::export;
 use ssmprobe::viz::figures::dataset::{self, Choice, MapOf, Overview};
-use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
+use ssmprobe::viz::figures::plot::{self, EvaluationPlot, Plot};
+use ssmprobe::viz::{COLUMN, Size};
 
 use super::lists::height;
 use super::marks::{Marks, SHADE, apart, at, coloured, near, pixel};
@@ -247,6 +247,9 @@ fn a_scatter_names_the_probes_as_they_are_told_apart_and_a_probe_that_is_read_in
     assert_eq!(axes(&plot), ["Rank coverage, sinkhorn", "Rank coverage, sinkhorn (no routing)"]);
     let runs = named(["sinkhorn · A", "sinkhorn · b"]);
     assert_eq!(axes(&runs), ["Rank coverage, sinkhorn · A", "Rank coverage, sinkhorn · b"]);
+    let low = plot::draw(&runs, &Theme::light(), Size { width: 200.0, height: 110.0 }).expect("a picture");
+    let cut = Marks::of(&low, &Theme::light()).axes(0).y_name;
+    assert!(cut.contains('…') && cut.ends_with("· b"), "{cut}");
     let numbers = export::tsv(&runs.table());
     assert!(numbers.contains("x: rank coverage, sinkhorn · A"), "{numbers}");
     let caption = runs.caption();

@@ -3,7 +3,7 @@
 
 use super::{Control, Overview, View, dot_style, image_dot, image_table, label, mark_selected, measure};
 use crate::model::explain::evaluation::{Evaluation, spearman};
-use crate::viz::draw::{Axis, Box2, Frame, Mark, Scale, Scene, Table, Theme, extent, legend, number};
+use crate::viz::draw::{Axis, Box2, Frame, Mark, Scale, Scene, Table, Theme, extent, font, legend, number};
 use crate::viz::{Empty, Info, Size, TabGroup};
 
 pub struct Scatter;
@@ -71,7 +71,11 @@ impl Overview for Scatter {
             key.push((Mark::None, rank));
         }
         let below = legend::above(&mut scene, theme, size, &key);
-        let frame = Frame::fit(below, Axis::new(x_scale, x.1, 5), Axis::new(y_scale, y.1, 5), theme);
+        let mut frame = Frame::fit(below, Axis::new(x_scale, x.1, 5), Axis::new(y_scale, y.1, 5), theme);
+        if !std::ptr::eq(view.evaluation, view.other) {
+            // Names of two probes may differ at their end alone.
+            frame.y.label = font::fit_middle(&frame.y.label, theme.label, frame.area.h);
+        }
         let area = frame.area;
         if let Some(null) = x.2 {
             frame.band(&mut scene, null, theme.band.alpha(0.7));
