@@ -674,6 +674,13 @@ fn where_all_heads_but_one_are_unfinished_they_are_named_in_place_of_the_paired_
     let (tables, said) = succeeds(&mut report(&[]));
     assert!(why.iter().all(|why| said.contains(why)), "{said}");
     assert!(tables.contains("trainings are missing or were stopped (gap, attention)"), "{tables}");
+    // Likewise the second of two learned routers.
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), manifest("mae", "birds", &["sinkhorn", "softsort"], 1, Selection::Test), |_, _| 10);
+    std::fs::remove_file(folder.path().join("answers/softsort-s0.json")).unwrap();
+    let (_, said) = succeeds(program().arg("report").arg(folder.path()));
+    let why = "no table `routing`: it needs two learned routers; not finished: SoftSort (";
+    assert!(said.contains(why), "{said}");
     // Of a single head nothing is missing.
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), manifest("mae", "birds", &["sinkhorn"], 1, Selection::Test), |_, _| 10);
@@ -940,6 +947,12 @@ fn what_was_found_of_another_file_is_left_out() {
     assert_eq!((rows(&trained), trained.stale.len()), (1, 1));
     let notes = trained.notes().join("\n");
     assert!(notes.contains("trained further since: sinkhorn, seed 0 (best)"), "{notes}");
+    // Without any evaluation of the routers as they are, that is why they have no table.
+    std::fs::write(source.run.probe("sinkhorn", 1, ProbeCheckpoint::Best), "trained on").unwrap();
+    let mut report = program();
+    report.arg("report").arg(folder.path()).args(["--table", "diagnostics"]);
+    let why = ["the runs have no data for diagnostics; ", "trained further since: sinkhorn, seed 0 (best)"];
+    assert_ends(&mut report, 1, &why);
 }
 
 #[test]

@@ -174,7 +174,10 @@ pub const TABLES: &[TableKind] = &[
         why_none: paired::why_none,
         ..each("paired", "each head against one, image by image", paired::tables)
     },
-    each("routing", "routing mechanisms against pooling", routing::tables),
+    TableKind {
+        why_none: routing::why_none,
+        ..each("routing", "routing mechanisms against pooling", routing::tables)
+    },
     TableKind {
         id: "fine-grained",
         what: "heads across backbones and datasets",
@@ -270,6 +273,12 @@ impl Source {
         self.run.manifest.heads.iter().filter(move |v| !v.name.contains('[') && trained(&v.name))
     }
 
+    /// The variants without an outcome yet, but for points of a sweep or grid.
+    pub fn untrained(&self) -> impl Iterator<Item = &Variant> {
+        let trained = |name: &str| self.outcomes_of(name).next().is_some();
+        self.run.manifest.heads.iter().filter(move |v| !v.name.contains('[') && !trained(&v.name))
+    }
+
     /// The variants that are tested against one another: the [standalone](Self::standalone) ones and, of each head trained at
     /// several layers or learning rates, the one with the highest accuracy on the selection images.
     pub fn compared(&self) -> Vec<&Variant> {
@@ -306,6 +315,12 @@ fn called<'a>(variants: &[&'a Variant], name: &str) -> Option<&'a Variant> {
 fn marked_title(variant: &Variant) -> String {
     let mark = if head::find(&variant.head).is_some_and(|kind| kind.in_paper) { "" } else { " †" };
     title(variant) + mark
+}
+
+/// The [titles](title) of variants that are not finished, and what finishes them.
+fn not_finished<'a>(variants: impl Iterator<Item = &'a Variant>) -> String {
+    let titles = variants.map(title).collect::<Vec<_>>().join(", ");
+    format!("not finished: {titles} (`ssmprobe train --resume --out RUN` goes on)")
 }
 
 /// The name of a variant in tables: its head's display name, followed by what the variant's name adds to the head's id.

@@ -56,13 +56,7 @@ impl Source {
         for (outcome, why) in self.outcomes.iter().filter_map(|one| Some((one, one.failure.as_ref()?))) {
             notes.push(format!("{}, seed {}, stopped early: {why}", outcome.head, outcome.seed));
         }
-        if !self.stale.is_empty() {
-            notes.push(format!(
-                "Left out of the results of `ssmprobe eval` because they were trained further since: {}; \
-                 evaluate again",
-                self.stale.join("; ")
-            ));
-        }
+        notes.extend(self.stale_note());
         let expected = manifest.heads.len() * seeds;
         let is_stopped = |outcome: &&Outcome| outcome.failure.is_none() && outcome.epochs.len() < *epochs;
         let stopped = self.outcomes.iter().filter(is_stopped).count();
@@ -76,6 +70,17 @@ impl Source {
             ));
         }
         notes
+    }
+
+    /// Which evaluations are left out because their probes were trained further since.
+    pub fn stale_note(&self) -> Option<String> {
+        (!self.stale.is_empty()).then(|| {
+            format!(
+                "Left out of the results of `ssmprobe eval` because they were trained further since: {}; \
+                 evaluate again",
+                self.stale.join("; ")
+            )
+        })
     }
 
     fn non_default_note(&self) -> Option<String> {

@@ -6,7 +6,7 @@
 //! test generalise over both ([`CrossedMean`]); an exact McNemar test on the images compares the two probes of every seed.
 
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, tiers, title};
+use super::{Source, not_finished, tiers, title};
 use crate::model::probe::router::sinkhorn;
 use crate::model::stats::{CrossedMean, holm, mcnemar, mean_and_deviation, permutation};
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Variant};
@@ -45,11 +45,8 @@ fn table(source: &Source) -> Result<Table, Option<String>> {
         None => source.called(sinkhorn::SPEC.id),
     };
     let Some(reference) = named.or_else(best) else { return Err(None) };
-    let untrained =
-        source.run.manifest.heads.iter().filter(|variant| {
-            !variant.name.contains('[') && source.outcomes_of(&variant.name).next().is_none()
-        });
-    let others = variants.iter().copied().chain(untrained).filter(|variant| variant.name != reference.name);
+    let others = variants.iter().copied().chain(source.untrained());
+    let others = others.filter(|variant| variant.name != reference.name);
     let (mut compared, mut left_out) = (Vec::<(&Variant, Comparison)>::new(), Vec::new());
     for variant in others {
         match compare(source, variant, reference) {
@@ -125,25 +122,19 @@ fn table(source: &Source) -> Result<Table, Option<String>> {
     table.notes.extend((!left_out.is_empty()).then(|| {
         format!(
             "Left out: {}; in no seed have both it and the reference predicted every test image",
-            titles(left_out.iter().copied())
+            left_out.into_iter().map(title).collect::<Vec<_>>().join(", ")
         )
     }));
     Ok(table)
-}
-
-fn titles<'a>(variants: impl Iterator<Item = &'a Variant>) -> String {
-    variants.map(title).collect::<Vec<_>>().join(", ")
 }
 
 /// Why none of the `others` could be compared with the reference.
 fn unfinished(source: &Source, reference: &Variant, others: &[&Variant]) -> String {
     let has_answers = |outcome: &Outcome| right(source, outcome).is_some();
     let lacks = |variant: &&Variant| !source.outcomes_of(&variant.name).any(has_answers);
-    let heads = titles(std::iter::once(reference).chain(others.iter().copied()).filter(lacks));
-    let finish = match heads.is_empty() {
-        true => String::new(),
-        false => format!("; not finished: {heads} (`ssmprobe train --resume --out RUN` goes on)"),
-    };
+    let mut lacking = std::iter::once(reference).chain(others.iter().copied()).filter(lacks).peekable();
+    let finish =
+        if lacking.peek().is_some() { format!("; {}", not_finished(lacking)) } else { String::new() };
     format!("in no seed have both {} and another head predicted every test image{finish}", title(reference))
 }
 

@@ -2,9 +2,10 @@
 //! against the two poolings that ignore order.
 
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, title};
+use super::{Source, not_finished, title};
 use crate::model::probe::head::mean;
 use crate::model::probe::router::{self, ROUTERS};
+use crate::model::train::run::Variant;
 
 /// Head, mechanism and whether it ignores order, of two poolings and every learned router, in the paper's order.
 fn mechanisms() -> Vec<(&'static str, &'static str, bool)> {
@@ -14,9 +15,21 @@ fn mechanisms() -> Vec<(&'static str, &'static str, bool)> {
     poolings.into_iter().chain(routers.iter().map(|router| (router.id, router.mechanism, false))).collect()
 }
 
+/// Those of the variants that are learned routers.
+fn routers<'a>(variants: impl Iterator<Item = &'a Variant>) -> Vec<&'a Variant> {
+    variants.filter(|variant| router::find(&variant.head).is_some()).collect()
+}
+
+/// Why a run with several learned routers has no table.
+pub fn why_none(source: &Source) -> Option<String> {
+    let (trained, missing) = (routers(source.standalone()), routers(source.untrained()));
+    let could = trained.len() + missing.len() > 1 && !missing.is_empty();
+    could.then(|| format!("it needs two learned routers; {}", not_finished(missing.into_iter())))
+}
+
 /// One table per run with at least two learned routers.
 pub fn tables(source: &Source) -> Vec<Table> {
-    if source.standalone().filter(|variant| router::find(&variant.head).is_some()).count() < 2 {
+    if routers(source.standalone()).len() < 2 {
         return Vec::new();
     }
     let mut rows: Vec<Row> = Vec::new();

@@ -101,6 +101,9 @@ impl Report {
                 source.absent.iter().filter(|(_, why)| why.is_none()).map(|(id, _)| *id).filter(is_asked);
             let others = others.collect::<Vec<_>>().join(", ");
             all.extend((!others.is_empty()).then(|| lack(&format!("{} has", source.name), &others)));
+            if source.absent.iter().any(|(id, why)| why.is_none() && self.table.contains(id)) {
+                all.extend(source.stale_note().map(|note| format!("{}: {note}", source.name)));
+            }
         }
         let nowhere = self.table.iter().copied().filter(|id| !is_made(id) && !told.contains(id));
         let nowhere = nowhere.collect::<Vec<_>>().join(", ");
