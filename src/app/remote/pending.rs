@@ -21,9 +21,9 @@ struct Job {
     started: bool,
     /// How often the connection was lost while it was running.
     losses: u32,
-    /// Whether its cancellation was requested.
+    /// Whether its cancellation was requested, or what it opens was closed meanwhile.
     cancelled: bool,
-    /// Whether what it opens was closed meanwhile.
+    /// The latter: nothing is open, though it may still open it.
     closed: bool,
 }
 
@@ -76,7 +76,8 @@ impl PendingRequests {
             Request::CloseBackbone(_) | Request::CloseProbe(_) => {
                 let closes = |open: &Request| closing(open).as_ref() == Some(request);
                 self.open.retain(|_, open| !closes(open));
-                self.jobs.values_mut().for_each(|job| job.closed |= closes(&job.request));
+                let jobs = self.jobs.values_mut().filter(|job| closes(&job.request));
+                jobs.for_each(|job| (job.closed, job.cancelled) = (true, true));
                 self.closed.extend(self.deferring.then(|| request.clone()));
             }
             Request::Thumbnails { wanted, side } => self.thumbnails = Some((wanted.clone(), *side)),
@@ -308,12 +309,14 @@ mod tests {
         let mut pending = open_both();
         pending.record(&Request::CloseProbe(ProbeId(10)), true);
         pending.record(&backbone(7, 10, "two"), true);
-        // One that is closed before it is open.
-        pending.record(&probe(8, 11), true);
-        pending.record(&Request::CloseProbe(ProbeId(11)), true);
+        // Two that are closed before they are open: one opens all the same.
+        for (job, entry) in [(8, 11), (9, 12)] {
+            pending.record(&probe(job, entry), true);
+            pending.record(&Request::CloseProbe(ProbeId(entry)), true);
+        }
         let info = ProbeInfo::default();
         opened(&mut pending, 8, Event::ProbeOpened { job: JobId(8), entry: ProbeId(11), info });
-        pending.lost();
+        assert!(matches!(pending.lost()[..], [Event::Cancelled(JobId(9))]));
         assert_eq!(all_requests(&mut pending)[..2], [images(3), backbone(7, 10, "two")]);
     }
 
