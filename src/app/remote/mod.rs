@@ -17,7 +17,6 @@ mod ssh_config;
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
-use std::mem::discriminant;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -137,11 +136,12 @@ impl Remote {
 
     /// Sends a request; never blocks. One that cannot be serialised fails its job, and a lost connection the next look for an event.
     pub fn send(&self, request: Request) {
-        // While the line stands still, only the newest of these lists waits for it.
-        let replaces = matches!(request, Request::Thumbnails { .. } | Request::Follow(_));
-        let kind = discriminant(&request);
+        // While the line stands still, only the newest of these lists waits for it. Of lists of runs all are sent: a run that one of
+        // them leaves out is read anew for the next.
+        let is_list = |request: &Request| matches!(request, Request::Thumbnails { .. });
+        let replaces = is_list(&request);
         if let Some(queue) = &self.requests {
-            queue.replace(request, |old| replaces && discriminant(old) == kind);
+            queue.replace(request, |old| replaces && is_list(old));
         }
     }
 
@@ -349,22 +349,27 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn of_lists_that_wait_for_the_line_only_the_newest_is_sent() {
-        let mut remote = remote(&[], "exec cat > /dev/null", TIMES);
+    fn of_thumbnails_that_wait_for_the_line_only_the_newest_list_is_sent() {
+        // The shell keeps its output open as long as there is input.
+        let mut remote = remote(&[], "cat > /dev/null; exit", TIMES);
         let (queue, requests) = TaskQueue::new();
         let _open = remote.requests.replace(queue);
-        for run in 0..100 {
-            remote.send(Request::Follow(vec![run.to_string().into()]));
-            remote.send(Request::Cancel(JobId(run)));
+        let thumbnails = |side| Request::Thumbnails { wanted: Vec::new(), side };
+        // Every other list is empty: it makes the worker forget what it has read of the run.
+        let runs = |at: u32| Request::Follow(vec!["run".into(); at as usize % 2]);
+        for at in 0..100 {
+            remote.send(thumbnails(at));
+            remote.send(runs(at));
         }
         let mut sent: Vec<Request> = Vec::new();
         while let Ok(request) = requests.try_recv() {
             sent.extend(request);
             remote.receive(Duration::ZERO).unwrap();
         }
-        let lists = sent.iter().filter(|request| matches!(request, Request::Follow(_))).count();
-        assert!(lists < 20 && sent.contains(&Request::Follow(vec!["99".into()])), "{lists}");
-        assert_eq!(sent.len() - lists, 100, "the others are all sent");
+        let (lists, others): (Vec<_>, Vec<_>) =
+            sent.into_iter().partition(|request| matches!(request, Request::Thumbnails { .. }));
+        assert!(lists.len() < 20 && lists.last() == Some(&thumbnails(99)), "{lists:?}");
+        assert_eq!(others, (0..100).map(runs).collect::<Vec<_>>(), "the others are all sent");
     }
 
     #[test]
