@@ -379,17 +379,15 @@ mod tests {
         let ((mut from, to), (events, _received)) = (std::io::pipe().unwrap(), sync_channel(1));
         let interval = Duration::from_millis(1);
         let waker: Waker = Arc::new(|| {});
-        let mut written = Vec::new();
-        std::thread::scope(|scope| {
+        let mut signs = [1; 3 * 5];
+        let request = std::thread::scope(|scope| {
             scope.spawn(move || write_requests(to, false, interval, &requests, &events, &waker));
-            std::thread::sleep(300 * interval);
+            from.read_exact(&mut signs).unwrap();
             queue.send(Request::Cancel(JobId(1)));
             drop(queue);
-            from.read_to_end(&mut written).unwrap();
+            frame::read::<Request>(&mut from).unwrap()
         });
-        assert!(written.starts_with(&[0; 3 * 5]), "{written:?}");
-        let request = frame::read::<Request>(&mut &written[..]).unwrap();
-        assert_eq!(request, Some(Request::Cancel(JobId(1))));
+        assert_eq!((signs, request), ([0; 3 * 5], Some(Request::Cancel(JobId(1)))));
     }
 
     #[test]

@@ -229,13 +229,15 @@ mod tests {
 
     #[test]
     fn a_client_that_is_silent_ends_the_worker_and_one_that_gives_signs_does_not() {
-        let times = Times { silence: MEMORY_PERIOD, look: Duration::from_millis(20), ..TIMES };
+        let times = Times { silence: Duration::from_millis(800), look: Duration::from_millis(20), ..TIMES };
         let (sender, inputs) = sync_channel(INPUT_CAPACITY);
         let (to_loop, (from, mut to)) = (sender.clone(), io::pipe().unwrap());
         let on_silence = move || drop(to_loop.try_send(Input::End(Some(FrameError::Silent))));
         let from = BufReader::new(Watched::new(from, times, on_silence).unwrap());
-        let (mut out, begun, lasts) = (Vec::<u8>::new(), Instant::now(), 2 * times.silence);
+        let (mut out, begun, lasts) = (Vec::<u8>::new(), Instant::now(), times.silence * 3 / 2);
         let give_signs = move || {
+            // The worker looks whether it is time for a sign after every request.
+            frame::write(&mut to, &Request::Follow(Vec::new()), false).unwrap();
             while begun.elapsed() < lasts {
                 frame::write_sign(&mut to).unwrap();
                 sleep(times.look);

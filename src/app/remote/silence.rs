@@ -86,13 +86,15 @@ fn falls_silent(reader: &Weak<Waiting>, times: Times) -> bool {
 mod tests {
     use super::*;
 
-    /// What the watch of a reader says that has waited since then and is dropped after some looks, and when it says so.
-    fn watched(since: Option<Instant>, times: Times) -> (bool, Duration) {
+    /// What the watch of a reader says that has waited since then and is dropped after so many looks, and when it says so.
+    fn watched(since: Option<Instant>, times: Times, looks: u32) -> (bool, Duration) {
         let (waiting, begun) = (Arc::new(Mutex::new(since)), Instant::now());
         let reader = Arc::downgrade(&waiting);
         std::thread::scope(|scope| {
             let watch = scope.spawn(move || (falls_silent(&reader, times), begun.elapsed()));
-            sleep(10 * times.look);
+            while !watch.is_finished() && begun.elapsed() < looks * times.look {
+                sleep(times.look);
+            }
             drop(waiting);
             watch.join().unwrap()
         })
@@ -101,11 +103,11 @@ mod tests {
     #[test]
     fn only_a_read_that_waits_for_long_is_silence() {
         let times = Times { silence: Duration::ZERO, look: Duration::from_millis(20), ..TIMES };
-        let (is_silent, after) = watched(Some(Instant::now()), times);
+        let (is_silent, after) = watched(Some(Instant::now()), times, 1000);
         assert!(is_silent && after >= 2 * times.look, "what was asleep has until the second look to read");
-        assert!(!watched(Some(Instant::now()), Times { silence: TIMES.silence, ..times }).0);
+        assert!(!watched(Some(Instant::now()), Times { silence: TIMES.silence, ..times }, 10).0);
         // What came waits to be fetched, by a window that is hidden.
-        assert!(!watched(None, times).0);
+        assert!(!watched(None, times, 10).0);
     }
 
     #[test]
