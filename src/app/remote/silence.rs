@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 /// The times of a connection, the same at both ends; tests have shorter ones.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
-    /// The longest time between two writes.
+    /// The longest time between two writes. It is shorter than [`look`](Self::look): of two ends that were asleep together each gives
+    /// a sign before the other's second look, though the clock of Windows went on and no wait did.
     pub(super) sign: Duration,
     /// How long nothing may come.
     pub(super) silence: Duration,
@@ -24,7 +25,7 @@ pub(super) struct Times {
 
 /// The times of every connection.
 pub(super) const TIMES: Times =
-    Times { sign: Duration::from_mins(1), silence: Duration::from_mins(3), look: Duration::from_secs(15) };
+    Times { sign: Duration::from_secs(10), silence: Duration::from_mins(3), look: Duration::from_secs(15) };
 
 /// Since when a read has waited; `None` while what came is dealt with, however long that takes.
 type Waiting = Mutex<Option<Instant>>;
@@ -108,6 +109,11 @@ mod tests {
         assert!(!watched(Some(Instant::now()), Times { silence: TIMES.silence, ..times }, 10).0);
         // What came waits to be fetched, by a window that is hidden.
         assert!(!watched(None, times, 10).0);
+    }
+
+    #[test]
+    fn who_was_asleep_gives_a_sign_before_the_second_look() {
+        assert!(TIMES.sign < TIMES.look);
     }
 
     #[test]
