@@ -345,6 +345,9 @@ mod tests {
         for scale in [linear, log] {
             let (count, apart) = drawn(scale, 32.0);
             assert!(count > 1 && apart > theme.tick, "{count} numbers, {apart} points apart");
+        }
+        // 5 and 10, multiples of the step of a single number, lie outside the last one.
+        for scale in [linear, log, Scale::linear(5.9, 9.0)] {
             assert_eq!(drawn(scale, 22.0).0, 1, "no two fit");
         }
     }

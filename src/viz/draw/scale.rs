@@ -67,10 +67,11 @@ impl Scale {
         let n = n.max(1);
         if !self.log {
             let (lo, hi) = (self.lo.min(self.hi), self.lo.max(self.hi));
+            let within = |step: f64| (lo / step - 1e-6).ceil() as i64..=(hi / step + 1e-6).floor() as i64;
+            // Between two multiples of a step that is longer than the scale lies one of half of it.
             let step = round_step((hi - lo) / n as f64);
-            let first = (lo / step - 1e-6).ceil() as i64;
-            let last = (hi / step + 1e-6).floor() as i64;
-            return (first..=last).take(64).map(|i| i as f64 * step).collect();
+            let step = if within(step).is_empty() { round_step(step / 2.0) } else { step };
+            return within(step).take(64).map(|i| i as f64 * step).collect();
         }
         let (first, last) = (self.lo.log10().floor() as i32, self.hi.log10().ceil() as i32);
         let inside = |v: &f64| *v >= self.lo * 0.999 && *v <= self.hi * 1.001;
@@ -81,8 +82,8 @@ impl Scale {
         let mut ticks: Vec<f64> =
             whole.flat_map(|e| factors.iter().map(move |f| f * 10f64.powi(e))).filter(inside).collect();
         ticks.sort_by(f64::total_cmp);
-        // Between two neighbours of 1, 2, 5 and 10, the numbers are those of a linear scale.
-        if ticks.len() < n.min(2) { Self { log: false, ..self }.ticks(n) } else { ticks }
+        // Between two neighbours of 1, 2, 5 and 10, the numbers are those of a linear scale, which over decades may have a 0.
+        if decades < 2 && ticks.len() < n.min(2) { Self { log: false, ..self }.ticks(n) } else { ticks }
     }
 
     /// The numbers of `ticks` as text, with as many digits as it takes to tell each from its neighbours.
@@ -209,6 +210,13 @@ mod tests {
         // None of 0.5, 1 and 2 lies between.
         let narrow = Scale::log(0.54, 0.97, 6);
         assert_eq!(narrow.labels(&narrow.ticks(4)), ["0.6", "0.8"]);
+        // Of seven decades two ticks are too many: the only one is no 0, which lies far outside.
+        for scale in [Scale::log(3e-6, 30.0, 12), Scale::log(0.05, 70.0, 12), narrow] {
+            for ticks in (1..5).map(|n| scale.ticks(n)) {
+                let inside = |v: &f64| (-0.01..=1.01).contains(&scale.at(*v));
+                assert!(!ticks.is_empty() && ticks.iter().all(inside), "{scale:?}: {ticks:?}");
+            }
+        }
     }
 
     #[test]
