@@ -315,9 +315,12 @@ impl RemovalPlot {
         kept.iter().for_each(|&token| present[token] = true);
         let aspect = picture::aspect_of(seen, *grid);
         let rect = room.largest(1.0, aspect);
-        let left = format!(", {} of {} tokens left", kept.len(), grid.len());
-        let name = ranking_name(&self.view.ranking);
-        let text = font::fit(name, theme.tick, room.w - font::width(&left, theme.tick)) + &left;
+        let left = format!("{} of {} tokens left", kept.len(), grid.len());
+        let beside = room.w - font::width(&format!(", {left}"), theme.tick);
+        let name = font::fit(ranking_name(&self.view.ranking), theme.tick, beside);
+        // A narrow picture has no room for the name.
+        let text =
+            if name == "…" { font::fit(&left, theme.tick, room.w) } else { format!("{name}, {left}") };
         scene.text_mid([rect.x, room.y - LINE_PT / 2.0], text, theme.tick, theme.ink, Anchor::Start);
         picture::seen_of(scene, theme, (seen, *grid), rect, 0.0);
         picture::cover(scene, *grid, rect, |i| theme.ground.alpha(if present[i] { 0.0 } else { 0.88 }));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::Trace;
+use ssmprobe::viz::draw::font;
 use ssmprobe::viz::draw::scene::{Point, Shape};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::compare::Comparison;
@@ -117,6 +118,20 @@ fn removal_curves_are_not_flattened_by_a_small_pane() {
         let marks = Marks::of(&plot.scene(&theme, size).expect("curves"), &theme);
         let [top, corner, _] = marks.lines(theme.axis, 3)[0] else { panic!("no axes") };
         assert!(corner[1] - top[1] > 35.0, "{width} points wide: {top:?} to {corner:?}");
+    }
+}
+
+#[test]
+fn pictures_of_removal_curves_say_how_many_tokens_are_left_and_do_not_cover_each_others_words() {
+    let removed = small::removal();
+    let plot = RemovalPlot::with_view(removed.clone().into(), RemovalView::new(&removed));
+    for (theme, width) in looks().into_iter().flat_map(|theme| [130.0, 300.0].map(|w| (theme.clone(), w))) {
+        let size = Size { width, height: 200.0 };
+        let words = Marks::of(&plot.scene(&theme, size).expect("curves"), &theme).words();
+        let said = if width < 200.0 { "6 of 12" } else { "Evidence, 6 of 12 tokens left" };
+        let said: Vec<_> = words.iter().filter(|word| word.text.starts_with(said)).collect();
+        let [taken, back] = said[..] else { panic!("{width} points wide: {words:?}") };
+        assert!(taken.at[0] + font::width(&taken.text, taken.size) < back.at[0], "{width} points wide");
     }
 }
 
