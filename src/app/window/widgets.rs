@@ -116,7 +116,7 @@ pub fn scroll_to_row(ui: &Ui, height: f32, at: usize, first: usize) {
 }
 
 /// What has the keyboard focus, in a frame without a click: in such a frame reading what was not clicked takes the focus from it.
-fn focused(ui: &Ui) -> Option<Response> {
+pub fn focused(ui: &Ui) -> Option<Response> {
     let clicks = ui.input(|i| i.pointer.any_pressed() || i.pointer.any_released());
     let id = ui.memory(egui::Memory::focused).filter(|_| !clicks)?;
     ui.ctx().read_response(id)

@@ -15,7 +15,7 @@ use crate::app::jobs::ColumnId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{ColumnState, RevealTarget};
 use crate::app::window::style;
-use crate::app::window::widgets::{at_right, fit, follow_focus, menu_button};
+use crate::app::window::widgets::{at_right, fit, focused, follow_focus, menu_button};
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::other_class;
@@ -123,12 +123,14 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 fn row(ui: &mut Ui, columns: &[ColumnId], name: &str, size: Vec2, mut add: impl FnMut(&mut Ui, ColumnId)) {
     let whole = Vec2::new(columns.len() as f32 * (size.x + GAP_PX) + GAP_PX, size.y + GAP_PX);
     let (rect, _) = ui.allocate_exact_size(whole, Sense::hover());
-    let focused = ui.memory(|memory| memory.focused().is_some());
-    let near = if focused { 2.0 * ui.clip_rect().height() } else { 0.0 };
+    let sight = ui.clip_rect();
+    let down = if ui.memory(|memory| memory.focused().is_some()) { 2.0 * sight.height() } else { 0.0 };
+    // From the end of a row Tab goes on to the begin of the next.
+    let across = if focused(ui).is_some_and(|own| own.rect.intersects(sight)) { whole.x } else { 0.0 };
     for (at, id) in columns.iter().enumerate() {
         let corner = rect.min + Vec2::new(GAP_PX + at as f32 * (size.x + GAP_PX), GAP_PX / 2.0);
         let place = Rect::from_min_size(corner, size);
-        if !ui.is_rect_visible(place.expand2(Vec2::new(0.0, near))) {
+        if !ui.is_rect_visible(place.expand2(Vec2::new(across, down))) {
             ui.skip_ahead_auto_ids(1);
             continue;
         }
@@ -177,8 +179,8 @@ impl Compare {
         let figures: Vec<_> = cx.state.figures().filter(|figure| rows.contains(figure.id())).collect();
         let ready = !traces.is_empty() && !figures.is_empty();
         if ui.add_enabled(ready, egui::Button::new("Export comparison…")).clicked() {
-            let own = figures.iter().map(|figure| cx.state.views.figure_options(figure.id()));
-            let row_options: Vec<_> = own.collect();
+            let row_options: Vec<_> =
+                figures.iter().map(|figure| cx.state.views.figure_options(figure.id())).collect();
             let options = row_options.first().cloned().unwrap_or_default();
             // With the pinned column alone there is no difference to export.
             let other = |pinned: &&Arc<Trace>| traces.iter().any(|trace| !Arc::ptr_eq(trace, pinned));
@@ -270,8 +272,7 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
     ui.horizontal(|ui| {
         let text = RichText::new(&title).size(14.5).strong();
         let text = fit(ui, text, width - if pinned { 140.0 } else { 116.0 });
-        let name = ui.selectable_label(cx.focus == Some(id), text).on_hover_text(&title);
-        if name.clicked() {
+        if ui.selectable_label(cx.focus == Some(id), text).on_hover_text(&title).clicked() {
             cx.send(Command::Focus(id));
         }
         at_right(ui, |ui| {
@@ -335,8 +336,7 @@ fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String>
         return Some("Classes differ from the pinned column".to_owned());
     }
     let at = reference.evidence.class;
-    let change = trace.logits.get(at)? - reference.logits.get(at)?;
-    let change = minus(format!("{change:+.2}"));
+    let change = minus(format!("{:+.2}", trace.logits.get(at)? - reference.logits.get(at)?));
     Some(format!("Δ logit {change} for {}, from pinned", class_name(reference)))
 }
 
