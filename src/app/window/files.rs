@@ -144,13 +144,13 @@ impl MainWindow {
         let work = move || {
             let _ = earlier.map(JoinHandle::join); // its outcome is its own
             let name = path.display();
+            // Between the look at what the file holds and the write, no other window writes it.
+            let _lock = locked_folder(&path);
             // The dialog asked about overwriting the name as typed, not the one with its extension.
             if !is_whole && path.exists() {
                 let text = format!("{name} already exists: choose it by its full name to replace it");
                 return Outcome::Failed(text);
             }
-            // Between the look at what the file holds and the write, no other window writes it.
-            let _lock = locked_folder(&path);
             let expected = known(&fingerprint).clone().filter(|(known, _)| !is_chosen && *known == path);
             if let Some((_, sha256)) = expected
                 && content(&path).is_some_and(|now| now != sha256)
@@ -300,15 +300,19 @@ mod tests {
         let file = folder.path().join("w.ssmprobe");
         window.save(&ctx, Some(file.clone()), None, &state);
         window.next_outcome(&state);
-        let first = locked_folder(&file).expect("locked");
-        window.save(&ctx, None, None, &state);
-        sleep(Duration::from_millis(200)); // it would have written by now
-        let written = Workspace { masks: Some(folder.path().join("first")), ..Workspace::default() };
-        written.save(&file).expect("saved");
-        drop(first);
-        let orders = window.next_outcome(&state);
-        assert!(matches!(orders[..], [WindowOrder::Note(Severity::Error, _)]), "it is refused");
-        assert_eq!(Workspace::load(&file).expect("a workspace").masks, written.masks);
+        // Saved again, and under a new name that is typed without its extension.
+        for (typed, file) in [(None, file), (Some(folder.path().join("v")), folder.path().join("v.ssmprobe"))]
+        {
+            let first = locked_folder(&file).expect("locked");
+            window.save(&ctx, typed, None, &state);
+            sleep(Duration::from_millis(200)); // it would have written by now
+            let written = Workspace { masks: Some(folder.path().join("first")), ..Workspace::default() };
+            written.save(&file).expect("saved");
+            drop(first);
+            let orders = window.next_outcome(&state);
+            assert!(matches!(orders[..], [WindowOrder::Note(Severity::Error, _)]), "it is refused");
+            assert_eq!(Workspace::load(&file).expect("a workspace").masks, written.masks);
+        }
     }
 
     #[test]
