@@ -127,6 +127,18 @@ fn shown() -> Window {
 }
 
 #[test]
+fn below_an_image_stands_its_class_until_one_is_predicted() {
+    let count = |window: &mut Window, word: &str| {
+        window.harness.state_mut().window.show("gallery");
+        window.answer();
+        painted(window.harness.output()).iter().filter(|(text, ..)| text == word).count()
+    };
+    let named = part().dataset.classes[0].clone();
+    assert!(count(&mut with_part().0, &named) >= 2, "{named}");
+    assert_eq!(count(&mut shown(), &named), 0, "with its probability");
+}
+
+#[test]
 fn the_contact_sheet_lays_a_probe_over_every_image_and_sets_two_side_by_side() {
     let mut window = shown();
     assert!(window.has("Size"));

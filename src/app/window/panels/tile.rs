@@ -24,7 +24,7 @@ use crate::viz::draw::{Color, color32, font, minus};
 const MAX_TEXTURES: usize = 512;
 /// Gap between the two pictures of one image.
 const PAIR_PX: f32 = 2.0;
-/// Height of the line below a picture that says what was predicted.
+/// Height of the line below a picture that says what was predicted, or the true class until then.
 const LINE_PX: f32 = 20.0;
 /// Size of its letters.
 const LETTER_PX: f32 = 11.0;
@@ -152,11 +152,14 @@ impl Tile {
             let line = Rect::from_min_size(place.left_bottom(), Vec2::new(self.side, LINE_PX));
             match (&number, column.filter(|_| sheet.line(self.side) > 0.0)) {
                 (Some(number), _) if part == 0 => word(ui, line, number, cx.theme.ink),
-                (_, Some(column)) => {
-                    if let Some((text, right)) = predicted(cx, self.id, column) {
-                        word(ui, line, &text, style::outcome(cx.theme, right));
+                (_, Some(column)) => match predicted(cx, self.id, column) {
+                    Some((text, right)) => word(ui, line, &text, style::outcome(cx.theme, right)),
+                    None if part == 0 => {
+                        let class = cx.state.library.true_class(image).unwrap_or_default();
+                        word(ui, line, class, cx.theme.muted);
                     }
-                }
+                    None => {}
+                },
                 _ => {}
             }
         }
