@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::PretrainSettings;
 use crate::app::jobs::train::resume::difference;
 use crate::app::user_error::Usage;
-use crate::model::data::{Dataset, Sample, Split};
+use crate::model::data::{Dataset, Sample, Split, synsets};
 use crate::model::io::{Format, atomic_file, if_there, sha256, temporary};
 use crate::model::pretrain::Plan;
 use crate::model::train::run::{RunError, RunLock};
@@ -167,7 +167,9 @@ impl Folder {
     pub fn resume(folder: &Path, begun: &Manifest, requested: &Manifest) -> anyhow::Result<Self> {
         let free =
             ["program", "settings.data", "settings.device", "settings.checkpoint_every", "pictures.name"];
-        let may_differ = |field: &str| free.contains(&field);
+        // As of a run, its classes may have got words since.
+        let renamed = synsets::same(&begun.pictures.classes, &requested.pictures.classes);
+        let may_differ = |field: &str| free.contains(&field) || renamed && field == "pictures.classes";
         let [found, asked] = [begun, requested].map(serde_json::to_value);
         if let Some((field, found, asked)) = difference("", &found?, &asked?, &may_differ) {
             let why = match field.starts_with("pictures") {
@@ -227,12 +229,32 @@ impl Folder {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_on_where_its_classes_have_got_words_and_not_with_others() {
+        let settings = PretrainSettings::default();
+        let manifest = |class: &str| {
+            let dataset =
+                Dataset { classes: vec![class.to_owned(), "finch".to_owned()], ..Dataset::default() };
+            let pictures = Pictures::new(&dataset, &[], Split::Train);
+            let plan = settings.plan(100, 2).unwrap();
+            Manifest { format: FORMAT, program: String::new(), settings: settings.clone(), pictures, plan }
+        };
+        let resumed = |class| {
+            let (begun, requested) = (manifest("n02012849"), manifest(class));
+            Folder::resume(Path::new("folder"), &begun, &requested).map(drop).map_err(|why| why.to_string())
+        };
+        assert_eq!(resumed("crane (n02012849)"), Ok(()));
+        let refused = resumed("crane (n03126707)").unwrap_err();
+        assert!(refused.contains("`pictures.classes`"), "{refused}");
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_dataset_whose_path_is_no_text_is_named() {
         use std::os::unix::ffi::OsStringExt;
 
-        use super::*;
         let data = PathBuf::from(std::ffi::OsString::from_vec(b"caf\xe9".to_vec()));
         let settings = PretrainSettings { data: Some(data), ..PretrainSettings::default() };
         let refused = Manifest::new(&settings, &Dataset::default(), &[]).unwrap_err().to_string();

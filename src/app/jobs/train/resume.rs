@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::{TrainSettings, TrainingError};
 use crate::app::jobs::extract::TokenSettings;
 use crate::model::backbone::token_spec::TokenSpec;
+use crate::model::data::synsets;
 use crate::model::data::token_cache::{TokenCache, TokenKey};
 use crate::model::io::atomic_file;
 use crate::model::train::TrainConfig;
@@ -77,6 +78,9 @@ fn is_usable(cache: &Path, tokens: &TokenKey) -> bool {
 /// The [`FREE`] fields (device, paths, program version, ...) may differ, and seeds may be added; the image
 /// counts may differ only while `counted` is false, before unreadable images are known.
 pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), TrainingError> {
+    // A list of words for WordNet ids may have been put into the dataset's folder since.
+    let renamed =
+        synsets::same(&run.manifest.dataset.classes, &asked.dataset.classes).then_some("dataset.classes");
     let (found, mut asked) = (json(&run.manifest), json(asked));
     if let (Value::Array(old), Value::Array(new)) = (&found["seeds"], &mut asked["seeds"])
         && new.starts_with(old)
@@ -87,7 +91,9 @@ pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), 
     // Earlier versions did not record it.
     let unknown = found["backbone"]["config"].is_null().then_some("backbone.config");
     let free = |field: &str| {
-        FREE.contains(&field) || (!counted && counts.contains(&field)) || unknown == Some(field)
+        FREE.contains(&field)
+            || (!counted && counts.contains(&field))
+            || [unknown, renamed].contains(&Some(field))
     };
     refuse(run, difference("", &found, &asked, &free), |field| match field {
         "heads" => OTHER_HEADS,
@@ -195,6 +201,20 @@ mod tests {
         run.manifest.config.batch = 0;
         let error = super::TrainSettings::of_run(&run).unwrap_err().to_string();
         assert!(error.contains("run.json: `protocol.batch` is 0"), "{error}");
+    }
+
+    #[test]
+    fn a_run_goes_on_where_its_classes_have_got_words_and_not_with_others() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
+        let mut run = super::Run::open(&folder).unwrap();
+        let classes = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+        run.manifest.dataset.classes = classes(["n01440764", "n02012849"]);
+        let mut asked = run.manifest.clone();
+        asked.dataset.classes = classes(["tench (n01440764)", "crane (n02012849)"]);
+        super::compare(&run, &asked, true).unwrap();
+        asked.dataset.classes = classes(["tench (n01440764)", "crane (n03126707)"]);
+        let error = super::compare(&run, &asked, true).unwrap_err().to_string();
+        assert!(error.contains("`dataset.classes`"), "{error}");
     }
 
     #[cfg(unix)]
