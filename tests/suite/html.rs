@@ -213,6 +213,12 @@ fn classes_are_chosen_among_those_that_are_stored() {
     );
     let lonely = page(vec![named("a", 1, "cat"), named("b", 2, "dog")]).html();
     assert!(lonely.contains("<option value=\"0\">the class that each probe predicts</option>"));
+    // An older probe has the WordNet id alone.
+    let older = vec![named("a", 1, "n02012849"), named("b", 1, "crane (n02012849)")];
+    let truth = vec![(older[0].image.clone(), "n02012849".to_owned())];
+    let html = Page { truth, ..page(older) }.html();
+    let options = between(&html, "<select disabled>", "</select>");
+    assert_eq!(options, "<option value=\"0\">crane (n02012849) (true)</option>");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 
+use self::page::is_one;
 use super::table::Table;
 use crate::app::state::share::TrueClass;
 use crate::model::io::escape::shown_text;
@@ -138,11 +139,18 @@ fn by_probe_and_class<'a>(
     };
     let named: Vec<(String, String, &Arc<Trace>)> = traces.iter().map(names).collect();
     let find = |probe: &str, class: Option<&str>| {
-        let is_it = |own: &str, name: &str| own == probe && class.is_none_or(|class| name == class);
+        let is_it = |own: &str, name: &str| own == probe && class.is_none_or(|class| is_one(name, class));
         named.iter().find(|(own, name, _)| is_it(own, name)).map(|(.., trace)| *trace)
     };
     let probes: IndexSet<String> = named.iter().map(|(probe, ..)| probe.clone()).collect();
-    let classes: IndexSet<String> = named.iter().map(|(_, class, _)| class.clone()).collect();
+    let mut classes: Vec<String> = Vec::new();
+    for (_, class, _) in &named {
+        match classes.iter_mut().find(|known| is_one(known, class)) {
+            Some(known) if known.len() < class.len() => known.clone_from(class), // a word stands before the id
+            Some(_) => {}
+            None => classes.push(class.clone()),
+        }
+    }
     let (shared, others): (Vec<String>, Vec<String>) = classes
         .into_iter()
         .partition(|class| probes.iter().all(|probe| find(probe, Some(class.as_str())).is_some()));
