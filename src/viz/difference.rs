@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use crate::model::grid::Grid;
 use crate::model::trace::{
     Attributed, Attribution, Diagnostic, Matrix, OrderContrast, OrderTest, Prediction, Reassigned, Routing,
-    Trace,
+    Trace, class_id,
 };
 use crate::viz::draw::{Scale, check::check, number, order};
 use crate::viz::heading::uncapitalised;
@@ -99,8 +99,10 @@ fn diagnostics(trace: &Trace, reference: &Trace) -> IndexMap<String, Diagnostic>
 
 /// The top classes of both traces, those first whose probability differs most; empty where their classes differ.
 fn predictions(trace: &Trace, reference: &Trace) -> Vec<Prediction> {
-    let same_name = |a: &Prediction| reference.top.iter().all(|b| b.index != a.index || b.name == a.name);
-    if trace.logits.len() != reference.logits.len() || !trace.top.iter().all(same_name) {
+    let is_same = |a: &Prediction| {
+        reference.top.iter().all(|b| b.index != a.index || class_id(&b.name) == class_id(&a.name))
+    };
+    if trace.logits.len() != reference.logits.len() || !trace.top.iter().all(is_same) {
         return Vec::new();
     }
     let [own, other] = [trace, reference].map(probabilities);
@@ -311,5 +313,7 @@ mod tests {
         assert!((made[0].logit + 6f32.ln()).abs() < 1e-6 && (made[1].logit - 2f32.ln()).abs() < 1e-6);
         let renamed = known(&[(0, "booby")], [0.0; 3]);
         assert!(predictions(&a, &renamed).is_empty(), "other classes");
+        let [id, named] = ["n01440764", "tench (n01440764)"].map(|name| known(&[(0, name)], [0.0; 3]));
+        assert_eq!(predictions(&id, &named).len(), 1, "the same class with a word");
     }
 }

@@ -227,7 +227,7 @@ impl RemovalPlot {
 
     fn why_empty(&self) -> &'static str {
         match self.other() {
-            Some(other) if other.rival != self.removal.rival => "The two margins are over different classes",
+            Some(other) if !other.has_rival_of(&self.removal) => "The two margins are over different classes",
             _ => "The probe has only one class",
         }
     }

@@ -11,7 +11,7 @@ use crate::viz::difference::{check_same_grid, less};
 /// If the two are not of the same class, patch grid and steps.
 pub fn subtract(own: &Removal, other: &Removal) -> Result<Removal, Empty> {
     check_same_grid(own.grid, other.grid)?;
-    if own.class != other.class {
+    if !own.has_class_of(other) {
         let [a, b] = [own, other].map(|removal| &removal.class.1);
         return Err(Empty(format!("The curves are for {a} and for {b}; choose one class for both")));
     }
@@ -20,7 +20,7 @@ pub fn subtract(own: &Removal, other: &Removal) -> Result<Removal, Empty> {
         let steps = if a == b { format!("{a} different steps") } else { format!("{a} and {b} steps") };
         return Err(Empty(format!("The curves have {steps}; use the same steps for both")));
     }
-    let same_rival = own.rival == other.rival;
+    let same_rival = own.has_rival_of(other);
     let curve = |a: &Curve, b: &Curve| Curve {
         logit: less(&a.logit, &b.logit),
         margin: a.margin.as_ref().zip(b.margin.as_ref()).filter(|_| same_rival).map(|(a, b)| less(a, b)),

@@ -461,6 +461,15 @@ fn removal_curves_are_subtracted_step_by_step() {
     let why = |other: Removal| RemovalPlot::new(own.clone(), Some(other.into())).err().expect("none").0;
     let classed = Removal { class: (0, "wren".into()), ..small::removal() };
     assert_eq!(why(classed), "The curves are for heron and for wren; choose one class for both");
+    // An older probe has the WordNet ids alone.
+    let named = |[class, rival]: [&str; 2]| {
+        let (class, rival) = ((1, class.to_owned()), Some((0, rival.to_owned())));
+        Arc::new(Removal { class, rival, ..small::removal() })
+    };
+    let (before, now) = (["n02012849", "n01440764"], ["crane (n02012849)", "tench (n01440764)"]);
+    let mut words = RemovalPlot::new(named(before), Some(named(now))).expect("one class");
+    words.view.quantity = Quantity::Margin;
+    Plot::draw_column(&words, &Theme::light(), COLUMN).expect("margins");
     let shorter = Removal { fraction: vec![0.0, 1.0], ..small::removal() };
     assert_eq!(why(shorter), "The curves have 4 and 1 steps; use the same steps for both");
     let finer = Removal { grid: small::MAP_GRID, ..small::removal() };

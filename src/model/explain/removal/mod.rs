@@ -19,6 +19,7 @@ pub use self::measure::{Image, Passes, RemovalSpec, Subject, measure};
 pub use self::ranking::{Orders, RANDOM, RANKINGS};
 pub use self::schedule::{Curve, Curves, Schedule, Sets, counts};
 pub use crate::model::attribution::Found;
+use crate::model::data::synsets;
 use crate::model::grid::Grid;
 use crate::model::io::Format;
 use crate::model::reading::Reading;
@@ -110,4 +111,21 @@ pub struct Removal {
     pub rankings: IndexMap<String, Found<Ranked>>,
     /// For every mode requested, the curves by the ids of rankings, and `random`, `random_low` and `random_high`.
     pub modes: IndexMap<Mode, Found<Curves>>,
+}
+
+impl Removal {
+    /// Whether its class is that of another.
+    pub fn has_class_of(&self, other: &Self) -> bool {
+        identity(&self.class) == identity(&other.class)
+    }
+
+    /// Whether its rival is that of another, or neither has one.
+    pub fn has_rival_of(&self, other: &Self) -> bool {
+        self.rival.as_ref().map(identity) == other.rival.as_ref().map(identity)
+    }
+}
+
+/// What tells a class from others: its index, and its name whether or not a [word](synsets) stands before its WordNet id.
+fn identity((index, name): &(usize, String)) -> (usize, &str) {
+    (*index, synsets::id(name))
 }
