@@ -475,6 +475,23 @@ fn the_best_classes_of_an_image_have_the_names_by_which_the_probe_counts_them() 
     assert_eq!(evaluator.finish("p".into(), "b".into()).predicted, [2]);
 }
 
+/// A table's columns of the predicted class and of the best ones have one name for a class, also of a probe without the words.
+#[test]
+fn the_best_classes_of_an_image_have_the_words_of_the_dataset() {
+    let (_folder, cache) = cache(1);
+    let mut probe = with_constant_logits(probe("gap", Sharing::Shared), [3.0, 2.0, 1.0]);
+    probe.meta.classes = ["n02012849", "n01440764", "owl"].map(str::to_owned).to_vec();
+    let classes = ["tench (n01440764)", "crane (n02012849)", "finch"].map(str::to_owned).to_vec();
+    let asked = Arc::new(EvalSet { classes, ..EvalSet::clone(&eval_set(&[0], &[0])) });
+    let nulls = NullBands::new(2, 0);
+    let mut evaluator =
+        Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
+    evaluator.take(evaluator.answers(0..1).unwrap());
+    let names: Vec<String> = evaluator.top(0).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["crane (n02012849)", "tench (n01440764)", "owl"], "the dataset has no owl");
+    assert_eq!(evaluator.finish("p".into(), "b".into()).predicted_name(0), names[0]);
+}
+
 #[test]
 fn logits_that_are_not_finite_are_refused() {
     let (_folder, cache) = cache(1);

@@ -133,12 +133,13 @@ impl<'a> Evaluator<'a> {
         self.answers.len()
     }
 
-    /// The most probable classes of an image, at most [`TOP`], with their probabilities, best first; empty
-    /// for one that cannot be read or has not been evaluated.
+    /// The most probable classes of an image, at most [`TOP`], with their probabilities, best first, by the dataset's names for them
+    /// where it has them; empty for one that cannot be read or has not been evaluated.
     pub fn top(&self, image: usize) -> Vec<(String, f32)> {
         let answer = self.answers.get(image).and_then(Option::as_ref);
         let named = |&(class, probability): &(usize, f32)| {
-            let name = self.probe.meta.classes.get(class).or_else(|| self.asked.classes.get(class));
+            let own = self.dataset_class.get(class).and_then(|own| self.asked.classes.get(*own as usize));
+            let name = own.or_else(|| self.probe.meta.classes.get(class));
             (name.cloned().unwrap_or_else(|| class.to_string()), probability)
         };
         answer.map_or(Vec::new(), |answer| answer.top.iter().map(named).collect())

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use self::perturb::Perturbation;
 use super::image_reading::ImageReading;
 use super::intervention::{Intervention, InterventionError};
+use crate::model::data::synsets;
 use crate::model::io::Format;
 use crate::model::probe::settings::Config;
 use crate::model::probe::{Meta, Probe};
@@ -165,7 +166,7 @@ pub fn differ_in_seed(one: &Meta, other: &Meta) -> bool {
         && training == other_training
         && one.head == other.head
         && Config { seed: None, ..one.config.clone() } == Config { seed: None, ..other.config.clone() }
-        && one.classes == other.classes
+        && synsets::same(&one.classes, &other.classes)
         && one.backbone.fingerprint == other.backbone.fingerprint
         && one.backbone.id == other.backbone.id
 }
@@ -222,6 +223,13 @@ mod tests {
         assert!(!changed(|other| other.config.temperature = Some(0.5)));
         assert!(!changed(|other| other.head = "softsort".to_owned()));
         assert!(!changed(|other| other.classes.push("crane".to_owned())));
+        let of_class = |seed: u64, class: &str| Meta {
+            classes: vec![class.to_owned()],
+            ..meta(json!({"seed": seed, "protocol": {"epochs": 5}}))
+        };
+        let before = of_class(0, "n02012849");
+        assert!(differ_in_seed(&before, &of_class(1, "crane (n02012849)")), "its class has got a word since");
+        assert!(!differ_in_seed(&before, &of_class(1, "crane (n03126707)")));
         assert!(!changed(|other| other.backbone.id.push('2')));
     }
 }
