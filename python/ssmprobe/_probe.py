@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -94,14 +95,16 @@ class Probe:
         return _heads.read(self.head, self.config, self.tensors, tokens, token, grid, orders)
 
     def evidence(self, output: Output, label: int | str) -> Floats:
-        """[N]: what every token adds to the logit of a class (its index or name), exact. Of heads that are not linear in
-        their tokens there is none."""
+        """[N]: what every token adds to the logit of a class (its index, name or WordNet id), exact. Of heads that are not linear
+        in their tokens there is none."""
         if output.token_values is None:
             raise ValueError(f"the head `{self.head}` has no exact evidence by token here")
         weight = self.tensors["classifier.weight"]
         if self.classes.count(label) > 1:
             raise ValueError(f"label is {label!r}, the name of several classes; give the index of one")
         row = self.classes.index(label) if label in self.classes else label
+        if isinstance(row, str) and (ids := [_class_id(name) for name in self.classes]).count(_class_id(row)) == 1:
+            row = ids.index(_class_id(row))
         if isinstance(row, str) or not -len(weight) <= row < len(weight):
             known = f", one of {', '.join(self.classes)}" if self.classes else ""
             raise ValueError(f"label is {label!r}, expected an index below {len(weight)}{known}")
@@ -111,6 +114,12 @@ class Probe:
         """Writes it as a probe file."""
         known = {"head": self.head, "config": self.config, "backbone": self.backbone, "classes": self.classes}
         _save(path, {**self.rest, **known, "training": self.training}, self.tensors)
+
+
+def _class_id(name: str) -> str:
+    """The WordNet id in the name of a class, `crane (n02012849)`, or any other name as it is."""
+    found = re.fullmatch(r".* \((n[0-9]{8})\)", name, re.DOTALL)
+    return found[1] if found else name
 
 
 def save_probe(

@@ -53,6 +53,11 @@ def test_what_is_saved_here_is_read_alike_here_and_by_the_program(tmp_path: Path
     np.testing.assert_array_equal(probe.evidence(output, "owl"), probe.evidence(output, 2))
     with pytest.raises(ValueError, match="label is 'owls', expected an index below 3, one of tench, crane, owl"):
         probe.evidence(output, "owls")
+    named = replace(probe, classes=("tench (n01440764)", "crane (n02012849)", "crane (n03126707)"))
+    for label in ["n03126707", "hoist (n03126707)"]:
+        np.testing.assert_array_equal(named.evidence(output, label), probe.evidence(output, 2))
+    with pytest.raises(ValueError, match="label is 'crane', expected an index"):
+        named.evidence(output, "crane")
 
 
 class Module:
