@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::checkpoint::Checkpoint;
 use super::{Manifest, Outcome, ProbeCheckpoint, Run, RunError, RunLock, StepLosses, UNREADABLE, write};
+use crate::model::data::synsets;
 use crate::model::io::atomic_file;
 use crate::model::probe::{MAX_FILE_BYTES, Probe};
 
@@ -133,8 +134,12 @@ fn refuse_overlap(run: &Run, other: &Run) -> Result<(), RunError> {
 
 /// The first field in which two manifests differ though parts of one training must not.
 fn differing_field(first: &Manifest, part: &Manifest) -> Option<String> {
-    let [first, part] =
-        [first, part].map(|manifest| serde_json::to_value(manifest).expect("plain data serialises"));
+    let [first, part] = [first, part].map(|manifest| {
+        let mut manifest = manifest.clone();
+        // A list of words for WordNet ids may have been put into the dataset's folder while parts were trained.
+        manifest.dataset.classes.iter_mut().for_each(|class| *class = synsets::id(class).to_owned());
+        serde_json::to_value(manifest).expect("plain data serialises")
+    });
     let (Value::Object(first), Value::Object(part)) = (&first, &part) else { return None };
     let mut keys = first.keys().chain(part.keys()).filter(|key| !PART_FIELDS.contains(&key.as_str()));
     keys.find(|key| first.get(*key) != part.get(*key)).cloned()
@@ -143,4 +148,23 @@ fn differing_field(first: &Manifest, part: &Manifest) -> Option<String> {
 /// Copies the file `from` to `to`.
 fn copy(from: &Path, to: &Path) -> Result<(), RunError> {
     write(to, &atomic_file::read(from, super::MAX_JSON_BYTES).map_err(RunError::io("read", from))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_of_one_training_where_some_have_words_for_their_classes() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
+        let of_class = |class: &str| {
+            let mut manifest = Run::open(&folder).unwrap().manifest;
+            manifest.dataset.classes = vec![class.to_owned()];
+            manifest
+        };
+        let before = of_class("n02012849");
+        assert_eq!(differing_field(&before, &of_class("crane (n02012849)")), None);
+        let other = differing_field(&before, &of_class("crane (n03126707)"));
+        assert_eq!(other.as_deref(), Some("dataset"));
+    }
 }
