@@ -32,6 +32,7 @@ use crate::model::data::image::{FORMAT_NAMES, ImageError, Photo};
 pub use holdout::hold_out;
 pub use image_source::ImageSource;
 pub use parquet::Row;
+use report::first_names;
 pub use report::{Check, Report, describe, shared};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -385,13 +386,6 @@ pub fn open_watched(path: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataE
 /// it may hold unlabelled images.
 pub fn labelled(path: &Path) -> bool {
     LAYOUTS.iter().any(|layout| layout.id != folder::SPLIT_HERE.id && (layout.recognise)(path))
-}
-
-/// The first of many names, for a note.
-fn first_names(names: &[String]) -> String {
-    const MAX_NAMED: usize = 5;
-    let more = if names.len() > MAX_NAMED { ", ..." } else { "" };
-    names[..names.len().min(MAX_NAMED)].join(", ") + more
 }
 
 /// The dataset's name: that of its folder, or of its table without the extension.

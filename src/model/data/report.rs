@@ -162,3 +162,10 @@ impl fmt::Display for Report {
         Ok(())
     }
 }
+
+/// The first of many names, for a note.
+pub(super) fn first_names(names: &[String]) -> String {
+    const MAX_NAMED: usize = 5;
+    let more = if names.len() > MAX_NAMED { ", ..." } else { "" };
+    names[..names.len().min(MAX_NAMED)].join(", ") + more
+}

@@ -239,7 +239,7 @@ mod tests {
                 Dataset { classes: vec![class.to_owned(), "finch".to_owned()], ..Dataset::default() };
             let pictures = Pictures::new(&dataset, &[], Split::Train);
             let plan = settings.plan(100, 2).unwrap();
-            Manifest { format: FORMAT, program: String::new(), settings: settings.clone(), pictures, plan }
+            Manifest { format: Format, program: String::new(), settings: settings.clone(), pictures, plan }
         };
         let resumed = |class| {
             let (begun, requested) = (manifest("n02012849"), manifest(class));

@@ -10,7 +10,7 @@ use super::pictures::{Pictures, plot};
 use super::{Image, Page, WIDTH_MM, escape, notes, tables};
 use crate::model::data::synsets;
 use crate::model::io::escape::shown;
-use crate::model::trace::{Prediction, Trace};
+use crate::model::trace::Trace;
 use crate::viz::figures::plot::Plot;
 use crate::viz::{Options, export};
 
