@@ -21,14 +21,17 @@ from ssmprobe._program import write_png
 
 from .conftest import FIXTURES, FROZEN, ROOT
 
+IN_ITS_FOLDER = '#!/bin/sh\ncd "${0%/*}"\n'
+"""How a stand-in begins whose files lie beside it."""
+
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program that keeps what it was given, files and all, once there is no file `hold` beside it."""
     script = tmp_path / "ssmprobe"
-    copy = 'cp "$a" "$d/"' if sys.platform != "win32" else ""
-    hold = 'while [ -e "$d/hold" ]; do sleep 0.05; done'
-    script.write_text(f'#!/bin/sh\nd=$(dirname "$0")\n{hold}\nfor a; do [ ! -f "$a" ] || {copy}; done\necho "$*" > "$d/said"\n')
+    hold = "while [ -e hold ]; do sleep 0.05; done"
+    copy = 'for a; do [ ! -f "$a" ] || cp "$a" .; done'
+    script.write_text(IN_ITS_FOLDER + f"{hold}\n{copy}\nprintf '%s\\n' \"$@\" > said\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("SSMPROBE", str(script))
     return script
@@ -48,7 +51,7 @@ def test_the_window_is_given_what_is_in_memory(stand_in: Path) -> None:
     probe = ssmprobe.load_probe(FIXTURES / "heads" / "gap.safetensors")
     window = ssmprobe.open(image, probe, Path("b.png"), backbone="facebook/vit-mae-base", pane="evidence")
     assert window.wait(60) == 0
-    said = (stand_in.parent / "said").read_text().split()
+    said = (stand_in.parent / "said").read_text().splitlines()
     assert said[0] == "open"
     assert [Path(word).name for word in said[1:4]] == ["image-0.png", "gap-1.safetensors", "b.png"]
     assert said[4:] == ["--backbone", "facebook/vit-mae-base", "--pane", "evidence"]
@@ -81,7 +84,7 @@ def test_a_window_that_cannot_open_says_why(stand_in: Path, capsys: pytest.Captu
 @pytest.mark.usefixtures("ctrl_c")
 def test_the_program_saves_before_an_interrupt_is_raised(stand_in: Path) -> None:
     begun, saved = stand_in.with_name("begun"), stand_in.with_name("saved")
-    stand_in.write_text(f"#!/bin/sh\ntrap 'sleep 1; touch {saved}; exit 130' TERM\ntouch {begun}\nwhile :; do :; done\n")
+    stand_in.write_text(IN_ITS_FOLDER + "trap 'sleep 1; touch saved; exit 130' TERM\ntouch begun\nwhile :; do :; done\n")
 
     def interrupt() -> None:
         while not begun.exists():
@@ -133,7 +136,7 @@ def test_what_the_program_says_appears_at_once_and_its_results_are_returned(
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_whatever_ends_the_waiting_ends_the_program(stand_in: Path) -> None:
     saved = stand_in.with_name("saved")
-    stand_in.write_text(f"#!/bin/sh\ntrap 'touch {saved}; exit 130' TERM\nfor i in 1 2 3 4 5; do sleep 1; done\n")
+    stand_in.write_text(IN_ITS_FOLDER + "trap 'touch saved; exit 130' TERM\nfor i in 1 2 3 4 5; do sleep 1; done\n")
 
     def late(*_: object) -> None:
         raise TimeoutError
@@ -151,7 +154,7 @@ def test_whatever_ends_the_waiting_ends_the_program(stand_in: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_the_program_hears_that_python_was_killed(stand_in: Path) -> None:
     begun, heard = stand_in.with_name("begun"), stand_in.with_name("heard")
-    stand_in.write_text(f'#!/bin/sh\n[ "$1" = --ends-with-input ] && touch {begun}\ncat\ntouch {heard}\n')
+    stand_in.write_text(IN_ITS_FOLDER + '[ "$1" = --ends-with-input ] && touch begun\ncat\ntouch heard\n')
     paths = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     kernel = subprocess.Popen([sys.executable, "-c", "import ssmprobe; ssmprobe.run('train')"], env=paths)
 
@@ -170,14 +173,15 @@ def test_the_program_hears_that_python_was_killed(stand_in: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_no_interrupt_of_the_notebook_reaches_the_program_itself(stand_in: Path) -> None:
-    stand_in.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import os; print(os.getsid(0) == os.getpid())'\n")
+    stand_in.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c 'import os; print(os.getsid(0) == os.getpid())'\n")
     assert ssmprobe.run("train") == "True\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_numbers_are_arguments_as_words_are(stand_in: Path) -> None:
     ssmprobe.run("train", "--epochs", 20, "--lr", 1e-3, "--seeds", np.int64(2))
-    assert (stand_in.parent / "said").read_text() == "--ends-with-input train --epochs 20 --lr 0.001 --seeds 2\n"
+    said = (stand_in.parent / "said").read_text().splitlines()
+    assert said == ["--ends-with-input", "train", "--epochs", "20", "--lr", "0.001", "--seeds", "2"]
 
 
 def test_the_program_reads_the_images_that_are_written(tmp_path: Path, program: Path) -> None:
