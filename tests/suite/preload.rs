@@ -77,12 +77,19 @@ fn hold_file(library: &Path) -> PathBuf {
     library.with_extension("hold")
 }
 
+/// Loads the library into a command and what it starts. `LD_PRELOAD` ends a path at a space, so it names the file, and another
+/// variable its folder.
+pub fn load<'a>(command: &'a mut Command, library: &Path) -> &'a mut Command {
+    let (folder, name) = (library.parent().expect("a folder"), library.file_name().expect("a name"));
+    command.env("LD_PRELOAD", name).env("LD_LIBRARY_PATH", folder)
+}
+
 /// Holds a command, or a process that it starts, at the moment at which a file whose path ends with `name` is in its place,
 /// until [`release`]: however fast the machine is, it gets no further.
 pub fn hold(library: &Path, mut command: Command, name: &str) -> Command {
     let file = hold_file(library);
     fs::write(&file, "").expect("a file");
-    command.env("LD_PRELOAD", library).env("HOLD_AT", name).env("HOLD", file);
+    load(&mut command, library).env("HOLD_AT", name).env("HOLD", file);
     command
 }
 

@@ -119,6 +119,16 @@ pub fn program() -> Command {
     command
 }
 
+/// A command line as a shell runs it that finds the program on its path.
+pub fn shell(line: &str) -> Command {
+    let folder = Path::new(env!("CARGO_BIN_EXE_ssmprobe")).parent().expect("a folder").to_owned();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&others)));
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).env("PATH", path.expect("a path")).stdin(Stdio::null());
+    command
+}
+
 /// Gives a command the Hub that this machine serves at `port`, kept in `home`, whatever the variables of who runs the
 /// tests say of the Hub and of proxies.
 pub fn with_hub(command: &mut Command, home: &Path, port: u16) {

@@ -2,7 +2,6 @@
 //! has a space and an apostrophe in its name, and a shell runs the command.
 
 use std::path::Path;
-use std::process;
 
 use eframe::egui::accesskit::Role;
 use eframe::egui::{self, Key, Modifiers};
@@ -16,7 +15,7 @@ use ssmprobe::viz::{Options, Rows};
 use super::pointer::{self, showing};
 use super::small;
 use crate::evaluation;
-use crate::run::done;
+use crate::run::{done, shell};
 use crate::window::Window;
 
 /// The leftmost figure with this title; text with the same label is small.
@@ -42,20 +41,12 @@ fn export(window: &mut Window, path: &Path) -> String {
     copied.expect("a command on the clipboard")
 }
 
-/// Runs a command line as a shell does, with this program in its path.
-fn run(command: &str) {
-    let program = Path::new(env!("CARGO_BIN_EXE_ssmprobe")).parent().expect("a folder").to_owned();
-    let others = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths(std::iter::once(program).chain(std::env::split_paths(&others)));
-    done(process::Command::new("sh").args(["-c", command]).env("PATH", path.expect("a path")));
-}
-
 /// Exports, runs the copied command, and asserts that both files are equal; the file, and the command.
 fn export_both_ways(window: &mut Window, path: &Path) -> (Vec<u8>, String) {
     let command = export(window, path);
     let written = std::fs::read(path).expect("a file");
     std::fs::remove_file(path).expect("taken away");
-    run(&command);
+    done(&mut shell(&command));
     let again = std::fs::read(path).unwrap_or_else(|error| panic!("{error}: {command}"));
     assert!(written == again, "not the same bytes: {command}");
     (written, command)

@@ -64,7 +64,7 @@ impl Sshd {
             let port =
                 TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
             let config = format!(
-                "Port {port}\nListenAddress 127.0.0.1\nHostKey {within}/host\nAuthorizedKeysFile {within}/authorized\n\
+                "Port {port}\nListenAddress 127.0.0.1\nHostKey \"{within}/host\"\nAuthorizedKeysFile \"{within}/authorized\"\n\
                  PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
                  PermitRootLogin yes\nMaxStartups 100\nPermitUserEnvironment yes\n"
             );
@@ -88,8 +88,8 @@ impl Sshd {
             fs::write(at("known"), known("host")).expect("a file");
             fs::write(at("known_otherwise"), known("other")).expect("a file");
             let config = format!(
-                "Host *\n IdentityFile {within}/user\n IdentitiesOnly yes\n IdentityAgent none\n\
-                 UserKnownHostsFile {within}/known\n GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n"
+                "Host *\n IdentityFile \"{within}/user\"\n IdentitiesOnly yes\n IdentityAgent none\n\
+                 UserKnownHostsFile \"{within}/known\"\n GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n"
             );
             fs::write(at("ssh_config"), config).expect("a file");
             write_script(&at("ssh"), &format!("exec '{}' -F '{within}/ssh_config' \"$@\"", ssh.display()));
@@ -144,8 +144,12 @@ fn a_disk_that_is_full_at_the_other_end_is_named_and_what_was_taken_stays() {
     let (cache, room) = (desk.path("there"), here.values().map(Vec::len).sum::<usize>() / 2);
     let script = desk.path("full");
     let real = env!("CARGO_BIN_EXE_ssmprobe");
-    let environment =
-        format!("LD_PRELOAD='{}' FULL_BELOW='{}' FULL_AFTER={room}", library.display(), cache.display());
+    // As by `preload::load`.
+    let environment = format!(
+        "LD_PRELOAD=preload.so LD_LIBRARY_PATH='{}' FULL_BELOW='{}' FULL_AFTER={room}",
+        library.parent().expect("a folder").display(),
+        cache.display()
+    );
     write_script(&script, &format!("{environment} exec '{real}' \"$@\""));
     let mut there = extract(&desk, "there");
     sshd.on(&mut there, script.to_str().expect("text"));
@@ -179,10 +183,10 @@ fn what_sshd_and_its_shell_refuse_is_told_apart() {
     let (code, absent) = refusal("/no where/ssm'probe");
     assert!(code == 1 && absent.contains("it has no program `/no where/ssm'probe`"), "{absent}");
     assert!(refusal("/bin/false").1.contains("exits immediately"));
-    sshd.configure("/known\n", "/known_otherwise\n");
+    sshd.configure("/known\"", "/known_otherwise\"");
     assert!(refusal(real).1.contains("its host key is not the known one"));
-    sshd.configure("/known_otherwise\n", "/known\n");
-    sshd.configure("/user\n", "/other\n");
+    sshd.configure("/known_otherwise\"", "/known\"");
+    sshd.configure("/user\"", "/other\"");
     assert!(refusal(real).1.contains("it does not accept a login without a password"));
 }
 

@@ -8,9 +8,9 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use super::sshd::Sshd;
 use super::{children, end, is_alive, kill, signal, start, stopped, until};
 use crate::faults::tree;
-use crate::preload::{hold, library, release};
+use crate::preload::{hold, library, load, release};
 use crate::run::{
-    Desk, assert_ends, assert_same_training, backbone, done, files, json, program, run, succeeds,
+    Desk, assert_ends, assert_same_training, backbone, done, files, json, program, run, shell, succeeds,
 };
 
 const REAL: &str = env!("CARGO_BIN_EXE_ssmprobe");
@@ -83,7 +83,7 @@ fn ctrl_c_leaves_it_running_and_the_command_it_names_follows_it() {
     assert!(stderr.contains(&format!("save and stop it: kill {pid}")), "{stderr}");
     let look =
         stderr.lines().find_map(|line| line.split_once("Follow it again: ssmprobe ")).expect("a command").1;
-    follows(program().args(look.split(' ')), &library);
+    follows(&mut shell(&format!("exec ssmprobe {look}")), &library);
     assert_same(&desk, "there");
     until("the end of the training", || !is_alive(pid));
 }
@@ -122,7 +122,7 @@ fn a_training_whose_disk_is_full_says_so_and_goes_on_where_there_is_room() {
     let out = desk.path("there");
     let full = |after: &str| {
         let mut command = there(&desk, "there", 40);
-        command.env("LD_PRELOAD", &library).env("FULL_BELOW", &out).env("FULL_AFTER", after);
+        load(&mut command, &library).env("FULL_BELOW", &out).env("FULL_AFTER", after);
         command
     };
     // The disk is full at once, then in the middle.
@@ -142,7 +142,7 @@ fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
     let sign = desk.path("there/train.lock.owner.json");
     let there = || {
         let mut command = there(&desk, "there", 4);
-        command.env("LD_PRELOAD", &library).env("NO_LOCKS", "1");
+        load(&mut command, &library).env("NO_LOCKS", "1");
         command
     };
     done(&mut desk.train("here", 4, &[]));
@@ -169,7 +169,7 @@ fn who_trains_on_another_machine_is_left_to_it_where_locks_are_of_one_machine() 
     let there = |host: &str| {
         fs::write(desk.path(host), format!("{host}\n")).expect("a file");
         let mut command = there(&desk, "there", 100_000);
-        command.env("LD_PRELOAD", &library).env("HOST_FILE", desk.path(host));
+        load(&mut command, &library).env("HOST_FILE", desk.path(host));
         command
     };
     let client = start(&mut there("north"));

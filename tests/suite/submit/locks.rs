@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::{assert_same, jobs, process};
 use crate::interrupts::{end, send, signal, start, stopped, until};
-use crate::preload::{hold, library, release};
+use crate::preload::{hold, library, load, release};
 use crate::run::{Desk, assert_ends, done};
 
 #[test]
@@ -13,7 +13,7 @@ fn tasks_run_here_where_there_are_no_locks() {
     let desk = Desk::new(36, 12);
     let Some(library) = library(&desk.path("")) else { return };
     let on = |mut command: Command| {
-        command.env("LD_PRELOAD", &library).env("NO_LOCKS", "1");
+        load(&mut command, &library).env("NO_LOCKS", "1");
         command
     };
     let folder = desk.path("parts");
@@ -42,7 +42,7 @@ fn two_machines_that_share_a_folder_without_locks_leave_a_run_to_one() {
     let train = |host: &str| {
         fs::write(desk.path(host), format!("{host}\n")).expect("a file");
         let mut command = desk.train("run", 100_000, &["--resume"]);
-        command.env("LD_PRELOAD", &library).env("NO_LOCKS", "1").env("HOST_FILE", desk.path(host));
+        load(&mut command, &library).env("NO_LOCKS", "1").env("HOST_FILE", desk.path(host));
         command
     };
     let epochs = || fs::read_to_string(desk.path("run/metrics.jsonl")).map_or(0, |text| text.lines().count());

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use ssmprobe::app::format::shell_path;
 use ssmprobe::model::train::run::Run;
 
 use crate::faults::tree;
@@ -122,7 +123,8 @@ fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
         command.arg("jobs").current_dir(desk.path(home)).env("HOME", desk.path("whole"));
         command
     };
-    assert!(done(&mut all("")).ends_with("/parts: 9 of 9 tasks done\n"));
+    let list = format!("{}: 9 of 9 tasks done\n", shell_path(&desk.path("parts")));
+    assert!(done(&mut all("")).ends_with(&list));
     assert_ends(&mut all("whole"), 2, &["there are no tasks; name the folder that was passed as --out"]);
     assert_ends(all("").arg("--retry"), 2, &["required arguments were not provided", "RUN"]);
     // The result is a run like any other, to which seeds can be added.
@@ -222,7 +224,7 @@ fn ctrl_c_ends_the_wait_and_not_the_tasks() {
     let stderr = stopped(client);
     let look = format!(
         "the tasks keep running; `ssmprobe jobs {}` shows them, --wait waits for them",
-        folder.display()
+        shell_path(&folder)
     );
     assert!(stderr.contains(&look), "{stderr}");
     assert_eq!(process(words), Some(task));
