@@ -20,14 +20,14 @@ use crate::close::assert_close;
 use crate::pictures::small;
 use crate::{report, skip};
 
-/// A temporary folder with a dataset of drawn scenes, for caches and runs.
+/// A temporary folder with a dataset of drawn scenes, for caches and runs; its path has a space and a letter beyond ASCII.
 pub struct Desk {
     folder: TempDir,
 }
 
 impl Desk {
     pub fn new(train: u64, val: u64) -> Self {
-        let desk = Self { folder: TempDir::new().expect("a folder") };
+        let desk = Self { folder: TempDir::with_prefix("é b-").expect("a folder") };
         for index in 0..train + val {
             let scene = scenes::draw(3, index);
             let split = if index < train { "train" } else { "val" };
