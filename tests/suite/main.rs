@@ -86,6 +86,7 @@ mod state;
 mod stats;
 mod story;
 mod submit;
+mod surroundings;
 mod traces;
 mod training;
 mod training_tasks;

@@ -27,10 +27,11 @@ mod train;
 mod train_remote;
 
 use std::ffi::OsString;
+use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Command, CommandFactory, Parser, Subcommand};
+use clap::{ColorChoice, Command, CommandFactory, Parser, Subcommand};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -49,7 +50,7 @@ use crate::model::device;
 /// writes the demo's results to `demo-results`.
 #[derive(Parser)]
 #[command(version, about, after_help = "See `ssmprobe help COMMAND` for more information on a command.")]
-#[command(mut_subcommands(with_negative_numbers))]
+#[command(mut_subcommands(with_negative_numbers), color = colors())]
 pub(super) struct Cli {
     /// Take the end of standard input for Ctrl-C: whoever started this program, as the Python package, is gone.
     #[arg(long, hide = true)]
@@ -120,6 +121,11 @@ fn event(name: &str, document: impl Serialize) -> Value {
         all.extend(own);
     }
     all
+}
+
+/// None where standard error is no terminal, also where `CLICOLOR_FORCE` asks for them: the window and the Python package read errors.
+fn colors() -> ColorChoice {
+    if stderr().is_terminal() { ColorChoice::Auto } else { ColorChoice::Never }
 }
 
 /// Lets a flag take a value such as `-1`, so that its value parser says what is expected; clap alone takes it for a flag.
