@@ -39,7 +39,8 @@ fn alone_and_without_a_display_it_writes_the_demos_results() {
     let mut alone = program();
     alone.current_dir(folder.path()).env_remove("DISPLAY").env("WAYLAND_DISPLAY", "");
     let (_, said) = succeeds(&mut alone);
-    assert!(said.starts_with("no display found: writing"), "{said}");
+    let elsewhere = "`ssmprobe demo results --out DIR` writes them elsewhere\n";
+    assert!(said.starts_with("no display found: writing") && said.contains(elsewhere), "{said}");
     for backbone in ["mae", "vit"] {
         let figure = folder.path().join("demo-results").join(backbone).join("00000-compare.svg");
         assert!(std::fs::read_to_string(figure).unwrap().starts_with("<svg"));

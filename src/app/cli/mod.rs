@@ -107,7 +107,10 @@ impl Cli {
             Some(verb) => verb.run(),
             None if native::has_display() => open::Open::default().run(),
             None => {
-                say!("no display found: writing the results of the bundled demo to demo-results");
+                say!(
+                    "no display found: writing the results of the bundled demo to demo-results; `ssmprobe demo results --out DIR` writes them \
+                     elsewhere"
+                );
                 run(["ssmprobe", "demo", "results", "--out", "demo-results"])
             }
         }
