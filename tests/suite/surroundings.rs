@@ -1,7 +1,10 @@
 //! Hostile surroundings: variables and folders of whoever starts the program.
 #![cfg(unix)]
 
-use crate::run::{done, program, run};
+use tempfile::TempDir;
+
+use crate::faults::tree;
+use crate::run::{done, fixture, inspect, program, run};
 
 /// The window and the Python package read what a refused command line says.
 #[test]
@@ -12,4 +15,26 @@ fn a_refusal_in_a_pipe_has_no_colours_whatever_is_asked_for() {
     assert!(stdout.is_empty() && !stderr.contains('\u{1b}'), "{stderr:?}");
     let help = done(program().args(["train", "--help"]).env("CLICOLOR_FORCE", "1"));
     assert!(help.contains("Usage: ssmprobe train") && !help.contains('\u{1b}'), "{help:?}");
+}
+
+/// Neither kernels nor crash reports nor settings can be kept there.
+#[test]
+fn without_a_home_folder_that_can_be_written_the_same_is_computed() {
+    let desk = TempDir::with_prefix("é b-").expect("a folder");
+    let results = |name: &str, home: Option<&str>| {
+        let out = desk.path().join(name);
+        let mut command = inspect(2);
+        command.arg("--probe").arg(fixture("probes/gap.safetensors"));
+        command.arg("--image").arg(fixture("images/one.png")).arg("--out").arg(&out);
+        for variable in ["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"] {
+            command.env_remove(variable);
+        }
+        done(command.envs(home.map(|home| ("HOME", home))));
+        tree(&out)
+    };
+    let usual = results("usual", Some(desk.path().to_str().expect("text")));
+    assert_eq!(usual.len(), 3, "{:?}", usual.keys());
+    for (name, home) in [("read-only", Some("/proc")), ("absent", Some("/nowhere")), ("none", None)] {
+        assert!(results(name, home) == usual, "{name}: other results");
+    }
 }
