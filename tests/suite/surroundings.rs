@@ -17,6 +17,17 @@ fn a_refusal_in_a_pipe_has_no_colours_whatever_is_asked_for() {
     assert!(help.contains("Usage: ssmprobe train") && !help.contains('\u{1b}'), "{help:?}");
 }
 
+/// As after a lost connection of `ssh -X`.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_display_that_is_gone_is_named() {
+    let mut command = program();
+    command.args(["open", "--demo"]).env("DISPLAY", ":7777").env("WAYLAND_DISPLAY", "");
+    let (code, _, stderr) = run(&mut command);
+    assert!(code == 1 && stderr.contains("cannot open the window with DISPLAY=:7777; "), "{stderr}");
+    assert!(!stderr.contains(".rs:"), "{stderr}");
+}
+
 /// Neither kernels nor crash reports nor settings can be kept there.
 #[test]
 fn without_a_home_folder_that_can_be_written_the_same_is_computed() {

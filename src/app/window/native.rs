@@ -52,9 +52,20 @@ pub fn open<A: eframe::App + 'static>(
         let app = build(&cx.egui_ctx)?;
         Ok(Box::new(app) as Box<dyn eframe::App>)
     });
+    // winit's errors begin with the line of its source that they come from.
+    let reason = |error: String| match error.split_once(".rs:").and_then(|(_, rest)| rest.split_once(": ")) {
+        Some((_, why)) => anyhow::anyhow!("{why}"),
+        None => anyhow::anyhow!("{error}"),
+    };
     eframe::run_native("SSMProbe", options, create)
-        .map_err(|error| anyhow::anyhow!("{error}"))
-        .context("cannot open the window; `ssmprobe inspect` needs none")
+        .map_err(|error| reason(error.to_string()))
+        .with_context(|| match displays().join(", ") {
+            none if none.is_empty() => "cannot open the window; `ssmprobe inspect` needs none".to_owned(),
+            named => format!(
+                "cannot open the window with {named}; correct or unset what names a display that is gone, or use `ssmprobe inspect`, which \
+                 needs none"
+            ),
+        })
 }
 
 /// Whether a window of this size fits on the screen, with its title bar.
@@ -72,8 +83,14 @@ fn fallback_font(request: &FallbackRequest<'_>) -> Option<FontInsert> {
 
 /// Whether a window can be opened, as far as the environment says.
 pub fn has_display() -> bool {
-    let there = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    cfg!(not(all(unix, not(target_os = "macos")))) || there("DISPLAY") || there("WAYLAND_DISPLAY")
+    cfg!(not(all(unix, not(target_os = "macos")))) || !displays().is_empty()
+}
+
+/// The variables that name a display, `NAME=VALUE` each.
+fn displays() -> Vec<String> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let named = |name: &str| set(name).map(|value| format!("{name}={}", value.display()));
+    ["WAYLAND_DISPLAY", "DISPLAY"].into_iter().filter_map(named).collect()
 }
 
 #[cfg(test)]
