@@ -129,8 +129,10 @@ impl Plan {
             let why = "is not valid Unicode; submit from and into a folder whose path is";
             return Err(Usage(format!("{}: {why}", path.display())).into());
         }
-        if place == SubmitTarget::Slurm && folder.to_str().is_some_and(|path| path.contains('\\')) {
-            let why = "Slurm takes a backslash in the path of a log for an escape, and the tasks would fail; choose a folder without";
+        let is_odd = |c: char| c == '\\' || c.is_control();
+        if place == SubmitTarget::Slurm && folder.to_str().is_some_and(|path| path.contains(is_odd)) {
+            let why = "Slurm takes a backslash in the path of a log for an escape, and a line break or tab for its end, and the tasks \
+                       would fail; choose a folder without";
             return Err(Usage(format!("{}: {why}", folder.display())).into());
         }
         let largest_array = match place {

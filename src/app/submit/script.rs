@@ -15,15 +15,17 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     let mut line = |line: &str| {
         let _ = writeln!(text, "{line}"); // writing to a String cannot fail
     };
+    // What follows a line break would no longer be an option, but a command of the script.
+    let mut option_line = |text: &str| line(&format!("#SBATCH --{}", text.replace(char::is_control, " ")));
     let verb = stage.words.first().map_or("", String::as_str);
     let (program, home) = (shell_path(&plan.program), plan.home());
     let name = stage.id();
-    line(&format!("#SBATCH --job-name=ssmprobe-{name}"));
+    option_line(&format!("job-name=ssmprobe-{name}"));
     let is_split = plan.largest_array < stage.tasks();
     let log = match stage.parts {
         Some(parts) => {
             let limit = plan.slurm.array_limit.map_or(String::new(), |limit| format!("%{limit}"));
-            line(&format!("#SBATCH --array=1-{}{limit}", parts.min(plan.largest_array)));
+            option_line(&format!("array=1-{}{limit}", parts.min(plan.largest_array)));
             // In several arrays Slurm's task numbers repeat: the script redirects its output to the task's own log below.
             if is_split { "slurm-%A_%a.txt".to_owned() } else { format!("{name}-%a.txt") }
         }
@@ -31,12 +33,12 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     };
     let logs = home.join("log");
     let folder = logs.to_string_lossy().replace('%', "%%");
-    line(&format!("#SBATCH --output={}", option(&format!("{folder}/{log}"))));
-    line("#SBATCH --open-mode=append");
-    line("#SBATCH --requeue");
-    line(&format!("#SBATCH --signal=B:USR1@{WARNING_SECONDS}"));
+    option_line(&format!("output={}", option(&format!("{folder}/{log}"))));
+    option_line("open-mode=append");
+    option_line("requeue");
+    option_line(&format!("signal=B:USR1@{WARNING_SECONDS}"));
     for other in plan.slurm.options() {
-        line(&format!("#SBATCH --{}", option_pair(&other)));
+        option_line(&option_pair(&other));
     }
     line("");
     let state = home.join("state").join(&name);
@@ -80,7 +82,7 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
 
 /// The value of an option, quoted for an `#SBATCH` line.
 fn option(value: &str) -> Cow<'_, str> {
-    match value.contains([' ', '#', '\'', '"', '\\']) {
+    match value.contains(|c: char| c.is_whitespace() || c.is_control() || "#'\"\\".contains(c)) {
         true => format!("\"{}\"", value.replace('\\', r"\\").replace('"', "\\\"")).into(),
         false => value.into(),
     }

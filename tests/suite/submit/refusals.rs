@@ -35,7 +35,7 @@ fn what_sbatch_would_get_is_one_page_and_nothing_is_handed_in() {
     let mut train =
         desk.train("run", 3, &["--submit", "slurm", "--dry-run", "--tasks", "4", "--array-limit", "3"]);
     train.args("--partition gpu --account vision --time 2:00:00 --gpus 1 --cpus 8".split(' '));
-    train.args(["--memory", "32G", "--slurm", "comment=two words", "--slurm", "exclusive"]);
+    train.args(["--memory", "32G", "--slurm", "comment=two\nwords", "--slurm", "exclusive"]);
     let printed = done(&mut train);
     let (folder, root) = (desk.path(""), root());
     let program = fs::canonicalize(env!("CARGO_BIN_EXE_ssmprobe")).expect("a program");
@@ -391,9 +391,11 @@ fn what_could_not_be_read_again_is_not_handed_in() {
     let odd = desk.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
     fs::create_dir(&odd).expect("a folder");
     assert_ends(submit(&[]).current_dir(&odd), 2, &["is not valid Unicode"]);
-    let mut train = on(&bin, desk.train("a\\b", 1, &["--submit", "slurm"]));
-    assert_ends(&mut train, 2, &["Slurm takes a backslash"]);
-    assert!(!desk.path("run").exists() && !desk.path("a\\b").exists());
+    for odd in ["a\\b", "a\nb"] {
+        let mut train = on(&bin, desk.train(odd, 1, &["--submit", "slurm"]));
+        assert_ends(&mut train, 2, &["Slurm takes a backslash"]);
+        assert!(!desk.path("run").exists() && !desk.path(odd).exists());
+    }
     done(&mut submit(&[]));
     // A plan of somebody else gives no options to Slurm's commands.
     let text = fs::read_to_string(desk.path("run/tasks/plan.json")).expect("a plan");
