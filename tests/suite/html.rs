@@ -215,7 +215,7 @@ fn classes_are_chosen_among_those_that_are_stored() {
     assert!(lonely.contains("<option value=\"0\">the class that each probe predicts</option>"));
     // An older probe has the WordNet id alone.
     let older = vec![named("a", 1, "n02012849"), named("b", 1, "crane (n02012849)")];
-    let truth = vec![(older[0].image.clone(), "n02012849".to_owned())];
+    let truth = vec![true_class(&older[0].image, &older[0].probe, "n02012849", &[1])];
     let html = Page { truth, ..page(older) }.html();
     let options = between(&html, "<select disabled>", "</select>");
     assert_eq!(options, "<option value=\"0\">crane (n02012849) (true)</option>");
