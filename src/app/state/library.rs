@@ -305,8 +305,8 @@ impl Library {
     pub fn true_classes(&self, image: &Image, probe: ProbeId) -> Option<Vec<usize>> {
         let (classes, own) = self.true_label(image)?;
         let (name, known) = (classes.get(own)?, &self.probes.get(&probe)?.status.ready()?.classes);
-        let is_named = |class: &usize| synsets::id(&known[*class]) == synsets::id(name);
-        let named: Vec<usize> = (0..known.len()).filter(is_named).collect();
+        let id = synsets::id(name);
+        let named: Vec<usize> = (0..known.len()).filter(|class| synsets::id(&known[*class]) == id).collect();
         // The lists, which are long, are compared last.
         let is_same = named.len() > 1 && synsets::same(known, classes);
         Some(if is_same { vec![own] } else { named })

@@ -19,9 +19,12 @@ pub(super) fn is_id(text: &str) -> bool {
     digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// The word and the WordNet id in the name of a class; `None` for any other name.
+/// The word and the WordNet id in the name of a class; `None` for any other name. The end alone is looked at: the window asks this of
+/// all classes for each image in sight, in every frame.
 fn parts(class: &str) -> Option<(&str, &str)> {
-    class.strip_suffix(')')?.rsplit_once(" (").filter(|(_, id)| is_id(id))
+    let (word, end) = class.split_at_checked(class.len().checked_sub(" (n01440764)".len())?)?;
+    let id = end.strip_prefix(" (")?.strip_suffix(')')?;
+    is_id(id).then_some((word, id))
 }
 
 /// What tells a class from others: the WordNet id in its name, or any other name as it is.
