@@ -318,7 +318,7 @@ fn wordnet_ids_get_the_words_of_a_list_in_the_folder() {
     tree.images(&["train/n02012849/0.png", "train/n03126707/0.png", "train/finch/0.png"]);
     let classes = || open(tree.path()).map(|data| (data.classes, data.notes)).unwrap();
     assert_eq!(classes().0, ["finch", "n02012849", "n03126707"]);
-    tree.write("words.txt", "n00001740\tentity\nn02012849\tcrane\r\nn03126707\tcrane, hoist\nfinch\n\n");
+    tree.write("words.txt", "n00001740\tentity\nn02012849\tcrane\r\nn03126707\tcrane, hoist\nfinch bird\n\n");
     assert_eq!(classes().0, ["finch", "crane (n02012849)", "crane (n03126707)"]);
     tree.write("words.txt", b"n02012849\tgr\xfcn".as_slice());
     let (kept, notes) = classes();

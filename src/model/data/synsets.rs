@@ -61,6 +61,7 @@ pub(super) fn name_by_list(root: &Path, classes: &mut [String]) -> Option<String
         Err(error) => return Some(format!("classes have their WordNet ids for names: {error}")),
     };
     let entries = text.lines().filter_map(|line| line.trim().split_once(char::is_whitespace));
+    let entries = entries.filter(|(id, _)| is_id(id));
     name_by(&entries.map(|(id, words)| (id.to_owned(), words.to_owned())).collect(), classes);
     None
 }
