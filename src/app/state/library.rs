@@ -387,7 +387,10 @@ impl Library {
         for info in ready {
             if !known.contains(&info.classes) {
                 for word in class_words(&info.classes) {
-                    names.entry(synsets::id(&word).to_owned()).or_insert(word);
+                    let known: &mut String = names.entry(synsets::id(&word).to_owned()).or_default();
+                    if known.len() < word.len() {
+                        *known = word; // that of an older probe may be the WordNet id alone
+                    }
                 }
                 known.push(info.classes.clone());
             }
