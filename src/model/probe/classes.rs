@@ -51,9 +51,10 @@ fn by_number(names: &[String], word: &str) -> Option<usize> {
     number.parse().ok().filter(|class| names.get(*class).is_some_and(|own| own == name))
 }
 
-/// Whether a word asks for one class among these, as [`Probe::class`] would find it.
+/// Whether one class among these has this name, WordNet id or [word](class_word). One that [`Probe::class`] finds by the mere word
+/// before its id is not taken for it: the `tiger` of another dataset is not compared with `tiger (n02129604)`.
 pub fn has_class(names: &[String], word: &str) -> bool {
-    find(names, word).is_some_and(|found| named(names, &names[found]).count() == 1)
+    names.iter().filter(|name| synsets::id(name) == synsets::id(word)).count() == 1
         || by_number(names, word).is_some()
 }
 
@@ -203,6 +204,9 @@ mod tests {
         }
         let error = probe.class("crane").unwrap_err().to_string();
         assert!(error.contains("`crane (n02012849)`, `crane (n03126707)`"), "{error}");
+        let names = &probe.meta.classes;
+        let is_compared = |word| has_class(names, word);
+        assert_eq!(["n01440764", "tench (n01440764)", "tench"].map(is_compared), [true, true, false]);
     }
 
     #[test]
