@@ -337,6 +337,26 @@ fn a_page_says_of_a_probe_without_the_true_class_what_the_window_says() {
     assert_eq!([count("✗ wrong"), count("; true class unknown to the probe")], [1, 1]);
 }
 
+/// The folders around the runs, which tell them apart, are no folders of the files that the traces name.
+#[test]
+fn probes_of_runs_of_one_name_are_not_called_after_the_run_on_a_page() {
+    let mut state = story();
+    let files = ["/ann/vit/birds/probes/gap.safetensors", "/ann/dino/birds/probes/gap.safetensors"];
+    for (file, known) in files.into_iter().zip(state.library.probes.values_mut()) {
+        known.path = file.into();
+    }
+    keep(&mut state, "");
+    let all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
+    let page = share(all, ShareKind::Page, Path::new("f.html"));
+    let (job, look) = explain_request(&state.dispatch(Command::Share(Box::new(page))));
+    assert_eq!(look.asked.len(), 2);
+    answers(job, &look).into_iter().for_each(|event| drop(state.apply(event)));
+    let html = findings::page(state.shared().expect("all of it").1).html();
+    for name in ["gap · vit-birds", "gap · dino-birds"] {
+        assert_eq!(html.matches(&format!("<h3>{name}</h3>")).count(), 1, "{name}");
+    }
+}
+
 #[test]
 fn further_classes_of_a_finding_are_asked_for_one_after_the_other() {
     let desk = tempfile::tempdir().expect("a folder");

@@ -234,8 +234,8 @@ impl State {
                     continue;
                 }
             };
-            // Shared files must not reveal folders of this machine.
-            let probe = format!("{}.safetensors", self.library.probe_name(item.probe));
+            // Shared files must not reveal folders of this machine. What tells probes apart is part of the file's name here.
+            let probe = self.library.probe_name(item.probe).replace('/', "-") + ".safetensors";
             let name = sharing.names.name(&item.image.to_string());
             let trace = Trace { image: name, probe, ..Trace::clone(trace) };
             let image = self.library.images.at(&item.image).and_then(|id| self.library.images.get(&id));
