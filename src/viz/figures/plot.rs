@@ -285,26 +285,23 @@ pub fn own_path<'a, 'b>(path: &'a str, others: impl Iterator<Item = &'b str>) ->
 /// The name of a probe's file without folder and ending; where another one of `all` has the same, with the run or else the folder
 /// that it lies in, and as many of the folders around that as tell them apart.
 pub fn probe_name<'a>(path: &str, all: impl Iterator<Item = &'a str>) -> String {
-    let (name, own) = (bare(path), folders(path));
+    let (name, own) = (bare(path), folders(path).collect::<Vec<_>>());
     let same = all.filter(|other| *other != path && bare(other) == name);
-    let others: Vec<Vec<&str>> = same.map(folders).collect();
-    if others.is_empty() || own.is_empty() {
-        return name.to_owned();
-    }
-    let is_own = |depth: &usize| !others.iter().any(|other| other.starts_with(&own[..*depth]));
-    let depth = (1..=own.len()).find(is_own).unwrap_or(1);
+    // How far out to name folders: to the first that the other has not, unless it lies in all of these, below others.
+    let depth = |other| match folders(other).zip(&own).take_while(|(folder, own)| folder == *own).count() {
+        shared if shared < own.len() => shared + 1,
+        _ => 1,
+    };
+    let Some(depth) = same.map(depth).max().filter(|_| !own.is_empty()) else { return name.to_owned() };
     let home: Vec<&str> = own[..depth].iter().rev().copied().collect();
     format!("{name} · {}", home.join("/"))
 }
 
 /// The folders of a probe's path, the innermost first, but for `probes` in a run.
-fn folders(path: &str) -> Vec<&str> {
+fn folders(path: &str) -> impl Iterator<Item = &str> {
     let all = path.rsplit(FOLDERS).skip(1).filter(|folder| !folder.trim_matches('.').is_empty());
-    let mut all: Vec<&str> = all.collect();
-    if all.len() > 1 && all[0] == "probes" {
-        all.remove(0);
-    }
-    all
+    let in_run = all.clone().next() == Some("probes") && all.clone().nth(1).is_some();
+    all.skip(usize::from(in_run))
 }
 
 /// The parts of a file name that are not empty, joined by hyphens.
@@ -359,6 +356,10 @@ mod tests {
             ("gap".to_owned(), "gap · mae".to_owned())
         );
         assert_eq!(named("x/gap.pt", &["x/probes/gap.pt"]), "gap · x");
+        // Two that lie in folders of one name, each with another one below more folders.
+        let all = ["b/x/gap.pt", "c/b/x/gap.pt", "d/x/gap.pt", "e/d/x/gap.pt"];
+        let names = ["gap · b/x", "gap · c/b/x", "gap · d/x", "gap · e/d/x"];
+        assert_eq!(all.map(|path| named(path, &all)), names);
     }
 
     #[test]
