@@ -686,6 +686,10 @@ fn where_all_heads_but_one_are_unfinished_they_are_named_in_place_of_the_paired_
     run(folder.path(), manifest("mae", "birds", &["sinkhorn"], 1, Selection::Test), |_, _| 10);
     let (_, said) = succeeds(program().arg("report").arg(folder.path()));
     assert!(!said.contains("paired"), "{said}");
+    // But beside another run it is said that it has none either.
+    let second = folder.path().to_str().unwrap();
+    let said = ["no table `paired`: in no seed have both", " has no data for paired; "];
+    assert_ends(&mut report(&[second, "--table", "paired"]), 1, &said);
 }
 
 #[test]

@@ -85,7 +85,10 @@ impl Report {
     fn absences(&self, sources: &[Source], tables: &[Table]) -> Vec<String> {
         // A table's id begins with that of its kind.
         let is_made = |id: &&str| tables.iter().any(|table| table.id.starts_with(*id));
-        let (mut all, mut told): (Vec<String>, Vec<&str>) = (Vec::new(), Vec::new());
+        let is_told = |id: &&str| {
+            sources.iter().flat_map(|source| &source.absent).any(|(own, why)| own == id && why.is_some())
+        };
+        let mut all = Vec::new();
         for source in sources {
             if source.outcomes.is_empty() {
                 all.push(format!("{}: {UNTRAINED}", source.name));
@@ -94,9 +97,8 @@ impl Report {
             let whys = source.absent.iter().filter_map(|(id, why)| Some((*id, why.as_ref()?)));
             for (id, why) in whys {
                 all.push(format!("{}: no table `{id}`: {why}", source.name));
-                told.push(id);
             }
-            let is_asked = |id: &&'static str| self.table.contains(id) && is_made(id);
+            let is_asked = |id: &&'static str| self.table.contains(id) && (is_made(id) || is_told(id));
             let others =
                 source.absent.iter().filter(|(_, why)| why.is_none()).map(|(id, _)| *id).filter(is_asked);
             let others = others.collect::<Vec<_>>().join(", ");
@@ -105,7 +107,7 @@ impl Report {
                 all.extend(source.stale_note().map(|note| format!("{}: {note}", source.name)));
             }
         }
-        let nowhere = self.table.iter().copied().filter(|id| !is_made(id) && !told.contains(id));
+        let nowhere = self.table.iter().copied().filter(|id| !is_made(id) && !is_told(id));
         let nowhere = nowhere.collect::<Vec<_>>().join(", ");
         all.extend((!nowhere.is_empty() && !sources.is_empty()).then(|| lack("the runs have", &nowhere)));
         all
