@@ -1197,6 +1197,16 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
     }
     done(&mut command);
     assert!(said().contains("gap · vit on 9") && said().contains("gap · dino on 9"));
+    // Also where one of them reads in another way; of one backbone, that may be the same probe.
+    for (backbone, words) in [
+        ("vit", ["gap · vit (no routing) on 9", "gap · dino on 9"]),
+        ("dino", ["gap (no routing) on 9", "gap on 9"]),
+    ] {
+        (own.backbone, own.change) = (backbone.to_owned(), "no routing".to_owned());
+        std::fs::write(folder.path().join("a/gap.json"), own.to_json().expect("text")).expect("written");
+        done(&mut command);
+        assert!(words.iter().all(|words| said().contains(words)), "{backbone}");
+    }
     // Evaluations of two datasets with the same number of images cannot be combined.
     let mut other = (*evaluation(&part, "gap")).clone();
     let mut asked = (*part.asked).clone();

@@ -173,13 +173,14 @@ fn measure(
 }
 
 /// Adds to the names of two probes, where they are the same, what tells them apart: the backbone, or else the file of the evaluation.
-/// One probe that is read in two ways has one name.
+/// What may be one probe that is read in two ways has one name.
 fn tell_apart(plot: &mut EvaluationPlot, files: [Cow<'_, str>; 2]) {
     let [one, two] = [&plot.evaluation, &plot.other];
-    if plot.names[0] != plot.names[1] || one.change != two.change {
+    let is_alike = one.backbone == two.backbone;
+    if plot.names[0] != plot.names[1] || is_alike && one.change != two.change {
         return;
     }
-    let parts = match one.backbone == two.backbone {
+    let parts = match is_alike {
         true => [0, 1].map(|at| own_path(&files[at], std::iter::once(&*files[1 - at])).to_owned()),
         false => [one, two].map(|evaluation| evaluation.backbone.clone()),
     };
