@@ -653,7 +653,12 @@ fn of_classes_of_one_name_the_index_says_which_is_true_where_a_probe_has_the_sam
     let mut of = |classes: Vec<String>| {
         let info = ProbeInfo { classes: classes.into(), ..ProbeInfo::default() };
         state.library.probes[&probe].status = Status::Ready(Arc::new(info));
-        state.library.true_classes(&image, probe).expect("both are open")
+        let own = state.library.true_classes(&image, probe).expect("both are open");
+        for class in 0..5 {
+            let is_true = (!own.is_empty()).then(|| own.contains(&class));
+            assert_eq!(state.library.is_true_class(&image, probe, class), is_true, "{class}");
+        }
+        own
     };
     assert_eq!(of(cranes.to_vec()), [2]);
     let others = [&cranes[1..], &cranes[..1]].concat();

@@ -287,41 +287,6 @@ impl Library {
         index.or_else(|| self.images.loose_index(image)).unwrap_or(0) as u64
     }
 
-    /// The classes of an image's dataset, and the index of its true class.
-    fn true_label(&self, image: &Image) -> Option<(&[String], usize)> {
-        let label = image.label?;
-        let part = self.datasets.get(&label.dataset)?.status.ready()?;
-        Some((&part.asked.classes, label.class as usize))
-    }
-
-    /// The name of an image's true class.
-    pub fn true_class(&self, image: &Image) -> Option<&str> {
-        let (classes, class) = self.true_label(image)?;
-        classes.get(class).map(String::as_str)
-    }
-
-    /// The classes of an open probe that may be the true one of an image: those of its name or, where the probe has the classes of the
-    /// image's dataset, the one of its index. Empty if the probe lacks it; `None` where it is not known.
-    pub fn true_classes(&self, image: &Image, probe: ProbeId) -> Option<Vec<usize>> {
-        let (classes, own) = self.true_label(image)?;
-        let (name, known) = (classes.get(own)?, &self.probes.get(&probe)?.status.ready()?.classes);
-        let id = synsets::id(name);
-        let named: Vec<usize> = (0..known.len()).filter(|class| synsets::id(&known[*class]) == id).collect();
-        // The lists, which are long, are compared last.
-        let is_same = named.len() > 1 && synsets::same(known, classes);
-        Some(if is_same { vec![own] } else { named })
-    }
-
-    /// The word that asks for the true class of an image; its name, unless a probe has the same classes.
-    pub fn true_class_word(&self, image: &Image) -> Option<String> {
-        let (classes, class) = self.true_label(image)?;
-        let mut probes = self.probes.values().filter_map(|probe| probe.status.ready());
-        match probes.any(|probe| synsets::same(&probe.classes, classes)) {
-            true => class_word(classes, class),
-            false => classes.get(class).cloned(),
-        }
-    }
-
     /// The word that asks for a class of a probe.
     pub fn class_word(&self, probe: ProbeId, class: usize) -> Option<String> {
         class_word(&self.probes.get(&probe)?.status.ready()?.classes, class)

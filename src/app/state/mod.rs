@@ -35,6 +35,7 @@ mod stability;
 mod tasks;
 mod thumbnails;
 mod training;
+mod true_class;
 mod undo;
 mod unsaved;
 mod watched_run;

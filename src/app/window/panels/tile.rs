@@ -303,9 +303,7 @@ fn predicted(cx: &PanelContext<'_>, id: ImageId, column: ColumnId) -> Option<(St
     }
     let best = cx.state.image_map(column, id)?.ok()?.best.as_ref()?;
     let probe = cx.state.columns.get(&column)?.probe;
-    // Of a probe that lacks the true class nothing is said.
-    let own = cx.state.library.true_classes(image, probe).filter(|own| !own.is_empty());
-    let right = own.map(|own| own.contains(&best.index));
+    let right = cx.state.library.is_true_class(image, probe, best.index);
     Some((format!("{}, {:.1} %", best.name, 100.0 * best.probability), right))
 }
 

@@ -1,0 +1,56 @@
+//! The true class of an image of a dataset, and which classes of a probe are that one.
+
+use super::library::{Image, Library};
+use crate::app::jobs::ProbeId;
+use crate::model::data::synsets;
+use crate::model::probe::class_word;
+
+impl Library {
+    /// The classes of an image's dataset, and the index of its true class.
+    fn true_label(&self, image: &Image) -> Option<(&[String], usize)> {
+        let label = image.label?;
+        let part = self.datasets.get(&label.dataset)?.status.ready()?;
+        Some((&part.asked.classes, label.class as usize))
+    }
+
+    /// The name of an image's true class.
+    pub fn true_class(&self, image: &Image) -> Option<&str> {
+        let (classes, class) = self.true_label(image)?;
+        classes.get(class).map(String::as_str)
+    }
+
+    /// The classes of an open probe that may be the true one of an image: those of its name or, where the probe has the classes of the
+    /// image's dataset, the one of its index. Empty if the probe lacks it; `None` where it is not known.
+    pub fn true_classes(&self, image: &Image, probe: ProbeId) -> Option<Vec<usize>> {
+        let (classes, own) = self.true_label(image)?;
+        let (name, known) = (classes.get(own)?, &self.probes.get(&probe)?.status.ready()?.classes);
+        let id = synsets::id(name);
+        let named: Vec<usize> = (0..known.len()).filter(|class| synsets::id(&known[*class]) == id).collect();
+        // The lists, which are long, are compared last.
+        let is_same = named.len() > 1 && synsets::same(known, classes);
+        Some(if is_same { vec![own] } else { named })
+    }
+
+    /// Whether a class of an open probe is one of the [true classes](Self::true_classes) of an image; `None` if the probe lacks them, or
+    /// where it is not known. Lists of classes, which are long, are gone through only where the probe has other ones than the dataset:
+    /// a gallery asks of every tile in every frame.
+    pub fn is_true_class(&self, image: &Image, probe: ProbeId, class: usize) -> Option<bool> {
+        let (classes, own) = self.true_label(image)?;
+        let (id, known) = (synsets::id(classes.get(own)?), &self.probes.get(&probe)?.status.ready()?.classes);
+        let is_named = |class: usize| known.get(class).is_some_and(|known| synsets::id(known) == id);
+        match is_named(class) {
+            true => Some(class == own || !synsets::same(known, classes)),
+            false => (is_named(own) || (0..known.len()).any(is_named)).then_some(false),
+        }
+    }
+
+    /// The word that asks for the true class of an image; its name, unless a probe has the same classes.
+    pub fn true_class_word(&self, image: &Image) -> Option<String> {
+        let (classes, class) = self.true_label(image)?;
+        let mut probes = self.probes.values().filter_map(|probe| probe.status.ready());
+        match probes.any(|probe| synsets::same(&probe.classes, classes)) {
+            true => class_word(classes, class),
+            false => classes.get(class).cloned(),
+        }
+    }
+}
