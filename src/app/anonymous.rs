@@ -55,7 +55,8 @@ fn without_passwords(text: &str) -> String {
 }
 
 /// Names of files for readers on other machines: relative paths stay as they are, of other paths only the file name is left.
-/// If names collide, the later ones also name the folder, of a probe that of its run: `1.png`, `1 · dog.png`.
+/// If names collide, the later ones also name the folder, of a probe that of its run: `1.png`, `1 · dog.png`, but for the name
+/// of the user.
 #[derive(Default)]
 pub struct ShortNames(BTreeMap<String, String>);
 
@@ -70,7 +71,7 @@ impl ShortNames {
         let drops_folder = path.starts_with(['/', '\\', '~']) || path.contains(':') || path.contains("..");
         let mut name = if drops_folder { file } else { path.trim_start_matches("./") }.to_owned();
         let folders = parts.filter(|part| *part != "probes");
-        let mut suffixes = folders.map(str::to_owned).chain((2..).map(|number: usize| number.to_string()));
+        let mut suffixes = folders.map(anonymous).chain((2..).map(|number: usize| number.to_string()));
         while self.0.values().any(|other| *other == name) {
             let suffix = suffixes.next().unwrap_or_default();
             name = match name.rsplit_once('.') {

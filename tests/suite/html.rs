@@ -230,6 +230,19 @@ fn probes_of_one_name_have_columns_of_their_own() {
 }
 
 #[test]
+fn probes_of_one_name_are_told_apart_without_the_name_of_who_made_the_page() {
+    let desk = tempfile::tempdir().unwrap();
+    for (file, folder) in [("1.trace.json", "/data"), ("2.trace.json", "/home/ann")] {
+        let trace = Trace { probe: format!("{folder}/gap.safetensors"), ..traces::gap_trace() };
+        fs::write(desk.path().join(file), serde_json::to_vec(&trace).unwrap()).unwrap();
+    }
+    let asked = ["report", "--html", "page.html", "--trace", "1.trace.json", "2.trace.json"];
+    done(ssmprobe(desk.path(), &asked).env("USER", "ann"));
+    let html = fs::read_to_string(desk.path().join("page.html")).unwrap();
+    assert!(html.contains("<h3>gap</h3>") && html.contains("<h3>gap · USER</h3>"));
+}
+
+#[test]
 fn probes_stand_in_their_order_and_are_judged_by_the_truth() {
     let seen = |image: &str, head: &str, best: &str| {
         let mut trace = traces::gap_trace();

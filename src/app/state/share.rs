@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::jobs::{JobKind, Severity};
 use super::library::Probe;
 use super::{Finding, FindingView, State};
-use crate::app::anonymous::ShortNames;
+use crate::app::anonymous::{ShortNames, anonymous};
 use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{
     ClassChoice, ColumnId, Compute, Explain, ExplainItem, ExplainResult, JobId, Progress, Request, Unit,
@@ -235,7 +235,7 @@ impl State {
                 }
             };
             // Shared files must not reveal folders of this machine. What tells probes apart is part of the file's name here.
-            let probe = self.library.probe_name(item.probe).replace('/', "-") + ".safetensors";
+            let probe = anonymous(&self.library.probe_name(item.probe)).replace('/', "-") + ".safetensors";
             let name = sharing.names.name(&item.image.to_string());
             let trace = Trace { image: name, probe, ..Trace::clone(trace) };
             let image = self.library.images.at(&item.image).and_then(|id| self.library.images.get(&id));
