@@ -237,7 +237,7 @@ fn tab_goes_on_to_the_columns_of_a_comparison_that_are_out_of_sight_and_back_to_
     window.show("compare");
     let titles: Vec<String> =
         window.state().compared().map(|(id, _)| window.state().column_title(id)).collect();
-    window.harness.get_by_label("Export comparison…").focus();
+    window.harness.get_by_role_and_label(Role::CheckBox, "Shared scales").focus();
     window.harness.run();
     let met = tab_until(&mut window, 40, |window| focused(window) == titles.last().cloned());
     assert!(titles.len() == 8 && met.len() < 40, "{titles:?}: {met:?}");

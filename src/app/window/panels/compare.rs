@@ -123,10 +123,10 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 fn row(ui: &mut Ui, columns: &[ColumnId], name: &str, size: Vec2, mut add: impl FnMut(&mut Ui, ColumnId)) {
     let whole = Vec2::new(columns.len() as f32 * (size.x + GAP_PX) + GAP_PX, size.y + GAP_PX);
     let (rect, _) = ui.allocate_exact_size(whole, Sense::hover());
-    let sight = ui.clip_rect();
-    let down = if ui.memory(|memory| memory.focused().is_some()) { 2.0 * sight.height() } else { 0.0 };
-    // From the end of a row Tab goes on to the begin of the next.
-    let across = if focused(ui).is_some_and(|own| own.rect.intersects(sight)) { whole.x } else { 0.0 };
+    let (sight, tab) = (ui.clip_rect(), ui.input(|i| i.key_pressed(egui::Key::Tab)));
+    // When Tab is pressed what had the focus has lost it already. From the end of a row it goes on to the begin of the next.
+    let down = if tab || ui.memory(|memory| memory.focused().is_some()) { 2.0 * sight.height() } else { 0.0 };
+    let across = if tab || focused(ui).is_some_and(|own| own.rect.intersects(sight)) { whole.x } else { 0.0 };
     for (at, id) in columns.iter().enumerate() {
         let corner = rect.min + Vec2::new(GAP_PX + at as f32 * (size.x + GAP_PX), GAP_PX / 2.0);
         let place = Rect::from_min_size(corner, size);
