@@ -95,8 +95,8 @@ class Probe:
         return _heads.read(self.head, self.config, self.tensors, tokens, token, grid, orders)
 
     def evidence(self, output: Output, label: int | str) -> Floats:
-        """[N]: what every token adds to the logit of a class (its index, name or WordNet id), exact. Of heads that are not linear
-        in their tokens there is none."""
+        """[N]: what every token adds to the logit of a class (its index, name or WordNet id), exact. Of heads that are not
+        linear in their tokens there is none."""
         if output.token_values is None:
             raise ValueError(f"the head `{self.head}` has no exact evidence by token here")
         weight = self.tensors["classifier.weight"]

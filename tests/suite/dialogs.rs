@@ -9,7 +9,6 @@ use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use ssmprobe::app::jobs::ImageId;
 use ssmprobe::app::state::Severity;
-use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::workspace::{SavedImage, Workspace};
 
 use crate::window::Window;
@@ -224,34 +223,6 @@ fn tab_goes_on_to_the_rows_of_a_comparison_that_are_out_of_sight() {
     assert!(met.len() < 60, "{met:?}");
     let place = drawn(&window, "Evidence by position")[0];
     assert!(place.top() > 60.0 && place.top() < 600.0, "in sight: {place:?}");
-}
-
-#[test]
-fn tab_goes_on_to_the_columns_of_a_comparison_that_are_out_of_sight_and_back_to_the_first() {
-    let mut window = Window::ready();
-    window.harness.set_size(egui::vec2(1280.0, 640.0));
-    window.dispatch(Command::OpenProbes((0..6).map(|at| format!("wide-{at}.safetensors").into()).collect()));
-    window.answer();
-    window.dispatch(Command::CompareOnly(window.state().library.probes.keys().copied().collect()));
-    window.answer();
-    window.show("compare");
-    let titles: Vec<String> =
-        window.state().compared().map(|(id, _)| window.state().column_title(id)).collect();
-    window.harness.get_by_role_and_label(Role::CheckBox, "Shared scales").focus();
-    window.harness.run();
-    let met = tab_until(&mut window, 40, |window| focused(window) == titles.last().cloned());
-    assert!(titles.len() == 8 && met.len() < 40, "{titles:?}: {met:?}");
-    // The row below begins with its first column, which was scrolled out of sight.
-    let picture = |window: &Window| {
-        let all = window.harness.query_all_by_role(Role::Image);
-        all.filter(egui_kittest::Node::is_focused).map(|node| node.rect()).next()
-    };
-    let met = tab_until(&mut window, 40, |window| picture(window).is_some());
-    assert!(met.len() < 40, "{met:?}");
-    let (own, title) = (picture(&window).expect("a picture"), focused(&window).expect("a title"));
-    let all = window.harness.query_all_by_role_and_label(Role::Image, &title);
-    let first = all.map(|node| node.rect().left()).fold(f32::INFINITY, f32::min);
-    assert!(own.left() == first && first > 200.0, "{title} at {own:?}, the first at {first}");
 }
 
 #[test]
