@@ -35,9 +35,8 @@ impl<'a> PendingStep<'a> {
             Some(recorded) => recorded.replay(trainer, rate),
             None => {
                 let mut step = Step::new(trainer);
-                step.forward_and_backward(batch, labels, None);
-                let loss_and_right = step.take_loss_and_right();
-                step.update(None, rate);
+                let (loss_and_right, backward) = step.forward_and_backward(batch, labels, None);
+                step.update(backward, None, rate);
                 loss_and_right
             }
         };

@@ -78,9 +78,8 @@ impl RecordedStep {
         let step = || {
             let mut copy = HeadTrainer::new("", model.clone()).with(Optimizer::AdamW(optimizer.clone()));
             let mut step = Step::new(&mut copy);
-            step.forward_and_backward(batch, labels, None);
-            let loss_and_right = step.take_loss_and_right();
-            step.update(None, 0.0);
+            let (loss_and_right, backward) = step.forward_and_backward(batch, labels, None);
+            step.update(backward, None, 0.0);
             let Optimizer::AdamW(moved) = &copy.optimizer else { unreachable!() };
             let (loss, kept) = (cube(loss_and_right.clone()), pairs(model.params(), &previous));
             let moments = moved.zip_moments(&optimizer).map(pair);

@@ -74,35 +74,39 @@ fn step_on_cpu<'a>(
     let begun = Instant::now();
     let wide = (readers > 0).then(|| batch.in_float32());
     let widening = begun.elapsed().as_secs_f64() / readers.max(1) as f64;
-    let mut cotangents = vec![];
+    let (mut computed, mut cotangents) = (vec![], vec![]);
     for step in &mut steps {
-        let pooled = step.pooling.is_some().then(|| pooled.next().expect("an answer to every ask"));
+        let pools = step.pooling.is_some().then(|| pooled.next().expect("an answer to every request"));
         let wide = wide.as_ref().filter(|_| reads_float32(step));
         step.trainer.progress.seconds += wide.map_or(0.0, |_| widening);
-        let cotangent = step.timed(|step| {
-            step.forward_and_backward(wide.unwrap_or(batch), labels, pooled);
-            step.read_loss()
-        });
-        if step.pooling.is_some() {
-            cotangents.push(cotangent);
-        }
+        computed.push(step.timed(|step| {
+            let batch = wide.unwrap_or(batch);
+            let answer = step.pooling.as_ref().zip(pools);
+            let pools = answer.map(|(own, pools)| own.tensor(pools, &batch.patches).require_grad());
+            let (loss_and_right, backward) = step.forward_and_backward(batch, labels, pools.clone());
+            let outcome = on_host(loss_and_right.into_data());
+            if let Some(pools) = pools {
+                let cotangent = pools.grad(&backward.gradients).filter(|_| outcome.0.is_finite());
+                cotangents.push(cotangent.map(cpu::host));
+            }
+            (outcome, backward)
+        }));
     }
 
     let begun = Instant::now();
     let mut gradients = pass.backward(&cotangents).into_iter();
     shared += begun.elapsed().as_secs_f64();
 
-    for mut step in steps {
+    for (mut step, (outcome, backward)) in steps.into_iter().zip(computed) {
         let gradient = step.pooling.is_some().then(|| gradients.next().flatten()).flatten();
         if step.pooling.is_some() {
             step.trainer.progress.seconds += shared / pooling_heads as f64;
         }
         let rate = rate(step.trainer);
         step.timed(|step| {
-            if step.is_finite() {
-                step.update(gradient, rate);
+            if outcome.0.is_finite() {
+                step.update(backward, gradient, rate);
             }
-            let outcome = step.outcome.expect("a loss is read before it is counted");
             step.trainer.count(outcome, labels);
         });
     }
@@ -191,31 +195,20 @@ pub(super) struct Step<'a> {
     tracked: Model,
     /// Its request to the pass shared with other heads.
     pooling: Option<Pooling>,
-    /// Its features before normalisation, detached from the graph, `[B, F]`.
-    raw: Option<Tensor<2>>,
-    /// Its pools from the pass, `[B, M, d]` or `[B, M, d + 1]`.
-    pooled: Option<Tensor<3>>,
-    /// Gradients of the graph from its pools, or else from its parameters, to the loss.
-    gradients: Option<Gradients>,
-    /// Its loss and the number of correct images, `[2]`, on the device.
-    loss_and_right: Option<Tensor<1>>,
-    /// The same on the host, once read.
-    outcome: Option<(f64, usize)>,
+}
+
+/// What an update needs of the step's forward and backward pass.
+pub(super) struct BackwardPass {
+    /// The features before normalisation, detached from the graph, `[B, F]`.
+    raw: Tensor<2>,
+    /// Gradients of the graph from the pools, or else from the parameters, to the loss.
+    gradients: Gradients,
 }
 
 impl<'a> Step<'a> {
     pub(super) fn new(trainer: &'a mut HeadTrainer) -> Self {
         let tracked = trainer.model.clone().with_params(trainer.model.params().tracked());
-        Self {
-            trainer,
-            tracked,
-            pooling: None,
-            raw: None,
-            pooled: None,
-            gradients: None,
-            loss_and_right: None,
-            outcome: None,
-        }
+        Self { trainer, tracked, pooling: None }
     }
 
     /// Runs `work` and adds its time to the head's.
@@ -226,49 +219,33 @@ impl<'a> Step<'a> {
         result
     }
 
-    /// Computes the loss and its gradients, from `pooled` if the head shares a pass. Does not wait for the device.
-    pub(super) fn forward_and_backward(&mut self, batch: &Batch, labels: &Labels, pooled: Option<Vec<f32>>) {
-        self.pooled = pooled.map(|pooled| {
-            let pooling = self.pooling.as_ref().expect("only who requests gets an answer");
-            pooling.tensor(pooled, &batch.patches).require_grad()
-        });
-        let raw = match self.pooled.clone() {
-            Some(pooled) => self.tracked.raw_features_of(pooled, batch),
+    /// The loss with the number of correct images, `[2]`, and the gradients, from its `pools`, `[B, M, d]` or `[B, M, d + 1]`, if the
+    /// head shares a pass. Does not wait for the device.
+    pub(super) fn forward_and_backward(
+        &self,
+        batch: &Batch,
+        labels: &Labels,
+        pools: Option<Tensor<3>>,
+    ) -> (Tensor<1>, BackwardPass) {
+        let features = match pools {
+            Some(pools) => self.tracked.raw_features_of(pools, batch),
             None => self.tracked.raw_features(batch),
         }; // [B, F]
-        self.raw = Some(raw.clone().inner());
-        let (products, bias) = self.tracked.training_products(raw);
+        let raw = features.clone().inner();
+        let (products, bias) = self.tracked.training_products(features);
         let (loss_and_right, gradients) = loss_and_gradients(products, bias, labels);
-        (self.loss_and_right, self.gradients) = (Some(loss_and_right), Some(gradients));
-    }
-
-    /// Takes its loss and the number of correct images, `[2]`, on the device.
-    pub(super) fn take_loss_and_right(&mut self) -> Tensor<1> {
-        self.loss_and_right.take().expect("a step begins with a forward pass")
-    }
-
-    /// Waits for its loss, and returns the cotangent of its pools, if it has any and the loss is finite.
-    fn read_loss(&mut self) -> Option<Vec<f32>> {
-        self.outcome = Some(on_host(self.take_loss_and_right().into_data()));
-        let gradients = self.gradients.as_ref().filter(|_| self.is_finite())?;
-        self.pooled.take()?.grad(gradients).map(cpu::host)
-    }
-
-    /// Whether its loss has been read and is finite.
-    fn is_finite(&self) -> bool {
-        self.outcome.is_some_and(|(loss, _)| loss.is_finite())
+        (loss_and_right, BackwardPass { raw, gradients })
     }
 
     /// Updates the parameters, given the gradient of its pooling request. Does not wait for the device.
-    pub(super) fn update(&mut self, gradient: Option<Gradient>, rate: f64) {
+    pub(super) fn update(&mut self, backward: BackwardPass, gradient: Option<Gradient>, rate: f64) {
         let trainer = &mut *self.trainer;
-        let loss_gradients = self.gradients.take().expect("gradients come before an update");
+        let BackwardPass { raw, gradients: loss_gradients } = backward;
         let request = self.pooling.as_ref().zip(gradient).and_then(|(pooling, grad)| pooling.carry(grad));
         let request_gradients = request.map(|request| request.backward());
         let graphs: Vec<_> = std::iter::once(&loss_gradients).chain(request_gradients.as_ref()).collect();
         trainer.last_finite = Some(trainer.model.params().clone());
         // Buffers are updated from the features before the step, as PyTorch's are.
-        let raw = self.raw.take().expect("features come before a loss");
         let observed = trainer.model.clone().observe(raw);
         let params = observed.params().clone();
         let moved = trainer.optimizer.step(params, gradients(self.tracked.params(), &graphs), rate);
