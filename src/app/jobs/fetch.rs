@@ -12,7 +12,7 @@ use super::tasks::TaskRequest;
 use super::{BackboneId, BackboneOptions, Reporter, Unit, train};
 use crate::model::backbone::hub::{self, Hub, HubError};
 
-/// Jobs that need a backbone, which may have to be downloaded.
+/// Jobs that begin on a thread of their own: the backbone that they need may have to be downloaded, or other processes do the work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Fetch {
     /// Load a backbone beside those that are open; one with the same id is closed first.
@@ -52,18 +52,6 @@ pub enum Fetch {
 }
 
 impl Fetch {
-    /// Whether other processes do the work, so that the engine computes nothing.
-    pub fn is_apart(&self) -> bool {
-        match self {
-            Self::Detached(_)
-            | Self::PlanTasks(_)
-            | Self::HandIn(_)
-            | Self::RetryTasks(_)
-            | Self::EndTasks(_) => true,
-            Self::OpenBackbone { .. } | Self::Plan(_) | Self::Begin(_) | Self::Resume { .. } => false,
-        }
-    }
-
     /// The request as it is repeated after a lost connection: what other processes do by now is not begun a second time.
     pub fn repeated(&self) -> Self {
         match self.clone() {

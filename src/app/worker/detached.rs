@@ -48,16 +48,11 @@ const REFUSED: i32 = 2;
 /// How the message of a failed verb begins.
 const ERROR_PREFIX: &str = "error: ";
 
-/// Starts a training, unless it runs, and follows it. `cancel` stops the training, which saves; `closing` only the following.
+/// Starts a training, unless it runs, and follows it. Its cancellation stops the training, which saves; `closing` only the following.
 ///
 /// # Errors
 /// If it cannot be started, another one runs in its folder, or it ends before it has finished.
-pub(super) fn run(
-    request: &Detached,
-    events: &mut JobEvents,
-    cancel: &Cancel,
-    closing: &Cancel,
-) -> anyhow::Result<()> {
+pub(super) fn run(request: &Detached, events: &mut JobEvents, closing: &Cancel) -> anyhow::Result<()> {
     if cfg!(windows) {
         // There a lock belongs to the process that took it, and ends with it.
         bail!(Usage(
@@ -70,7 +65,7 @@ pub(super) fn run(
         events.warn(watching(&host, &format!("trained last in {}", out.display())));
     }
     let exit = match claim(&out)? {
-        Some(_) if cancel.is_cancelled() || closing.is_cancelled() => return Ok(()), // while it was watched
+        Some(_) if events.cancel().is_cancelled() || closing.is_cancelled() => return Ok(()), // while it was watched
         Some(held)
             if request.again && read_started(&out).is_some_and(|known| known.words == request.words) =>
         {
@@ -119,7 +114,7 @@ pub(super) fn run(
             break;
         }
         // A worker that shuts down sets `closing` before it cancels every job: that must not stop the training.
-        if cancel.is_cancelled() && !closing.is_cancelled() && !stopped {
+        if events.cancel().is_cancelled() && !closing.is_cancelled() && !stopped {
             // As of now: whoever had just started it may have been about to replace what an earlier training left.
             stop(&out, read_started(&out).as_ref().unwrap_or(&started))?;
             stopped = true;

@@ -14,7 +14,7 @@ use crate::app::jobs::engine::BackboneSpec;
 use crate::app::jobs::extract::TRIED;
 use crate::app::jobs::train::{self, TimeSpec, TrainPlan, TrainSettings, TrainSpec, TrainingError};
 use crate::app::jobs::training::TrainEvent;
-use crate::app::jobs::{Cancel, Event, Fetch, JobId, fetch};
+use crate::app::jobs::{Cancel, Event, Fetch, JobId, Reporter as _, fetch};
 use crate::app::paths;
 use crate::app::submit::{Plan, hand_in};
 use crate::app::user_error::UserError;
@@ -52,7 +52,8 @@ fn turn(cancel: &Cancel) -> Option<Turn> {
     }
 }
 
-/// Prepares a request for the compute thread, where the job continues; runs those of other processes to their end.
+/// Carries out a request: what the engine computes is prepared for the compute thread, where the job continues; what other processes do
+/// is followed to its end.
 pub(super) fn fetch(
     sender: &EventSender,
     to_compute: &TaskQueue<Task>,
@@ -61,85 +62,95 @@ pub(super) fn fetch(
     cancel: Cancel,
     closing: &Cancel,
 ) {
-    if kind.is_apart() {
-        let done = sender.run_job(id, &cancel, |mut events| {
-            run_apart(&kind, &mut events, &cancel, closing)?;
-            cancel.check()
-        });
-        return done.err().into_iter().for_each(|error| sender.fail(id, error));
-    }
-    let mut events = JobEvents::new(sender, id, &cancel);
-    match UserError::contain(|| prepare(&mut events, kind, &cancel)) {
-        _ if cancel.is_cancelled() => sender.send(Event::Cancelled(id)),
-        Ok(kind) => to_compute.send_blocking(Task::Run(Job { id, kind, cancel })),
-        Err(error) => sender.fail(id, error),
-    }
-}
-
-/// Runs a request that other processes carry out.
-fn run_apart(kind: &Fetch, events: &mut JobEvents, cancel: &Cancel, closing: &Cancel) -> anyhow::Result<()> {
-    let news = match kind {
-        Fetch::PlanTasks(request) => match turn(cancel) {
-            Some(_turn) => TrainEvent::TasksPlanned(tasks::plan(request)?),
-            None => return Ok(()),
-        },
-        Fetch::HandIn(request) => TrainEvent::HandedIn(tasks::begin(request)?),
-        Fetch::RetryTasks(folder) => TrainEvent::Retried(hand_in::again(&mut Plan::open(folder)?)?),
-        Fetch::EndTasks(folder) => return hand_in::end(&Plan::open(folder)?),
-        Fetch::Detached(request) => return detached::run(request, events, cancel, closing),
-        Fetch::OpenBackbone { .. } | Fetch::Plan(_) | Fetch::Begin(_) | Fetch::Resume { .. } => {
-            unreachable!("it is computed here")
-        }
-    };
-    events.training(news);
-    Ok(())
-}
-
-/// Downloads and checks what a request needs before it is computed.
-fn prepare(events: &mut JobEvents, kind: Fetch, cancel: &Cancel) -> anyhow::Result<Kind> {
-    Ok(match kind {
-        Fetch::OpenBackbone { entry, source, device, options } => {
+    let job = FetchJob { sender, to_compute, id, cancel };
+    match kind {
+        Fetch::OpenBackbone { entry, source, device, options } => job.prepare(|events| {
             let folder = fetch::backbone(&source, events)?;
             // An invalid folder is refused here, before the backbone in use is dropped for it.
             Config::open(&folder)?;
             Preprocessor::open(&folder)?;
-            Kind::OpenBackbone(BackboneSpec { entry, folder, device, options })
-        }
-        Fetch::Plan(settings) => {
-            let backbone = fetch::backbone(&settings.backbone, events)?;
-            let plan = TrainPlan::new(*settings, backbone)?;
-            plan.settings.out.as_deref().map_or(Ok(()), hand_in::check_free)?;
-            let _turn = turn(cancel).context("another plan is wanted by now")?;
-            let (preflight, tokens, dataset) = train::preflight(&plan)?;
-            if !cancel.is_cancelled() {
-                events.training(TrainEvent::Planned(Box::new(preflight.clone())));
-            }
-            let tried = if tokens.complete() { 0 } else { TRIED };
-            let samples = dataset.samples.into_iter().take(tried).collect();
-            Kind::Time(Box::new(TimeSpec { plan, preflight, tokens, samples }))
-        }
-        Fetch::Begin(settings) => {
+            Ok(Kind::OpenBackbone(BackboneSpec { entry, folder, device, options }))
+        }),
+        Fetch::Plan(settings) => job.prepare(|events| plan(*settings, events)),
+        Fetch::Begin(settings) => job.prepare(|events| {
             let backbone = fetch::backbone(&settings.backbone, events)?;
             let plan = TrainPlan::new(*settings, backbone)?;
             let out = plan.settings.out.clone().or_else(|| paths::run("run")).ok_or(TrainingError::NoOut)?;
             hand_in::check_free(&out)?;
-            Kind::Train(Box::new(TrainSpec { plan, out, resume: false }))
-        }
-        Fetch::Detached(_)
-        | Fetch::PlanTasks(_)
-        | Fetch::HandIn(_)
-        | Fetch::RetryTasks(_)
-        | Fetch::EndTasks(_) => unreachable!("it computes nothing here"),
-        Fetch::Resume { folder: out, device, cache } => {
+            Ok(Kind::Train(Box::new(TrainSpec { plan, out, resume: false })))
+        }),
+        Fetch::Resume { folder: out, device, cache } => job.prepare(|events| {
             let run = Run::open(&out)?;
             let mut settings = TrainSettings::of_run(&run)?;
             settings.tokens.cache = settings.tokens.cache.or(cache);
             settings.device = device.unwrap_or(settings.device);
             let backbone = fetch::backbone(&settings.backbone, events)?;
             let plan = TrainPlan { settings, backbone, heads: run.manifest.heads };
-            Kind::Train(Box::new(TrainSpec { plan, out, resume: true }))
+            Ok(Kind::Train(Box::new(TrainSpec { plan, out, resume: true })))
+        }),
+        Fetch::PlanTasks(request) => job.follow(|events| {
+            if let Some(_turn) = turn(events.cancel()) {
+                events.training(TrainEvent::TasksPlanned(tasks::plan(&request)?));
+            }
+            Ok(())
+        }),
+        Fetch::HandIn(request) => job.follow(|events| {
+            events.training(TrainEvent::HandedIn(tasks::begin(&request)?));
+            Ok(())
+        }),
+        Fetch::RetryTasks(folder) => job.follow(|events| {
+            events.training(TrainEvent::Retried(hand_in::again(&mut Plan::open(&folder)?)?));
+            Ok(())
+        }),
+        Fetch::EndTasks(folder) => job.follow(|_| hand_in::end(&Plan::open(&folder)?)),
+        Fetch::Detached(request) => job.follow(|events| detached::run(&request, events, closing)),
+    }
+}
+
+/// A request that is carried out.
+struct FetchJob<'a> {
+    sender: &'a EventSender,
+    to_compute: &'a TaskQueue<Task>,
+    id: JobId,
+    cancel: Cancel,
+}
+
+impl FetchJob<'_> {
+    /// Downloads and checks what is needed before the engine computes.
+    fn prepare(self, work: impl FnOnce(&mut JobEvents) -> anyhow::Result<Kind>) {
+        let Self { sender, to_compute, id, cancel } = self;
+        let mut events = JobEvents::new(sender, id, &cancel);
+        match UserError::contain(|| work(&mut events)) {
+            _ if cancel.is_cancelled() => sender.send(Event::Cancelled(id)),
+            Ok(kind) => to_compute.send_blocking(Task::Run(Job { id, kind, cancel })),
+            Err(error) => sender.fail(id, error),
         }
-    })
+    }
+
+    /// Runs what other processes do, so that the engine computes nothing.
+    fn follow(self, work: impl FnOnce(&mut JobEvents) -> anyhow::Result<()>) {
+        let Self { sender, id, cancel, .. } = self;
+        let done = sender.run_job(id, &cancel, |mut events| {
+            work(&mut events)?;
+            cancel.check()
+        });
+        done.err().into_iter().for_each(|error| sender.fail(id, error));
+    }
+}
+
+/// Plans a training and tells what it costs, as far as that is known before its steps are timed.
+fn plan(settings: TrainSettings, events: &mut JobEvents) -> anyhow::Result<Kind> {
+    let backbone = fetch::backbone(&settings.backbone, events)?;
+    let plan = TrainPlan::new(settings, backbone)?;
+    plan.settings.out.as_deref().map_or(Ok(()), hand_in::check_free)?;
+    let _turn = turn(events.cancel()).context("another plan is wanted by now")?;
+    let (preflight, tokens, dataset) = train::preflight(&plan)?;
+    if !events.cancel().is_cancelled() {
+        events.training(TrainEvent::Planned(Box::new(preflight.clone())));
+    }
+    let tried = if tokens.complete() { 0 } else { TRIED };
+    let samples = dataset.samples.into_iter().take(tried).collect();
+    Ok(Kind::Time(Box::new(TimeSpec { plan, preflight, tokens, samples })))
 }
 
 #[cfg(test)]
