@@ -28,4 +28,4 @@ mod value_parser;
 pub mod window;
 pub mod worker;
 
-pub use window::{App, Engine};
+pub use window::App;

@@ -13,14 +13,15 @@ use eframe::egui::accesskit::Role;
 use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
+use ssmprobe::app::App;
 use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
 use ssmprobe::app::jobs::result_file::ResultFile;
 use ssmprobe::app::jobs::similarity;
 use ssmprobe::app::jobs::{Compute, Event, ExplainResult, Fetch, Files, Request, Unit};
+use ssmprobe::app::remote::AnyWorker;
 use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::{ColumnState, RevealTarget, State};
 use ssmprobe::app::user_error::{ON_CPU, UserError};
-use ssmprobe::app::{App, Engine};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::trace::{Picture, Trace};
 use ssmprobe::viz::{FIGURES, shared};
@@ -35,10 +36,10 @@ pub struct Wire {
     pub events: VecDeque<Event>,
 }
 
-/// An [`Engine`] in place of the worker: it records requests and delivers the events of its [`Wire`].
+/// A test double of the worker: it records requests and delivers the events of its [`Wire`].
 pub struct FakeWorker(pub Rc<RefCell<Wire>>);
 
-impl Engine for FakeWorker {
+impl AnyWorker for FakeWorker {
     fn send(&mut self, request: Request) {
         self.0.borrow_mut().requests.push(request);
     }

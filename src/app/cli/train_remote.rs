@@ -11,7 +11,7 @@ use crate::app::format::{shell_path, shell_word};
 use crate::app::jobs::detached::{Detached, LAST_OUTPUT, LOGS};
 use crate::app::jobs::training::TrainEvent;
 use crate::app::jobs::{Event, Fetch, Request};
-use crate::app::remote::Link;
+use crate::app::remote::{AnyWorker as _, Link};
 use crate::app::state::connection::{Connection, Host};
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;

@@ -8,7 +8,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use super::pending::PendingRequests;
-use super::{Remote, RemoteError, RemoteErrorKind, WorkerAddress};
+use super::{AnyWorker, Remote, RemoteError, RemoteErrorKind, WorkerAddress};
 use crate::app::jobs::similarity::{self, SimilarityRequest};
 use crate::app::jobs::{Compute, Event, JobId, Request};
 use crate::app::state::connection::{Connection, Host};
@@ -78,70 +78,6 @@ impl Link {
         }
     }
 
-    /// Starts an attempt to connect at once, unless connected or connecting.
-    pub fn connect(&mut self) {
-        if !matches!(self.phase, Phase::Down(_)) {
-            return;
-        }
-        let (place, program, waker) = (self.place.clone(), self.host.program.clone(), self.waker.clone());
-        let start = move || Remote::with_waker(&place, program.as_deref(), waker);
-        self.phase = match spawn_task(&self.waker, "connect", start) {
-            Ok(outcome) => Phase::Starting(outcome),
-            Err(error) => return self.down(self.not_started(&error)),
-        };
-    }
-
-    /// The state of the connection, as the window shows it.
-    pub fn connection(&mut self) -> Connection {
-        self.advance();
-        let host = self.host.clone();
-        let lost = |why: &str, retry| Connection::Lost {
-            host,
-            why: why.to_owned(),
-            stood: self.was_connected,
-            retry,
-        };
-        match (&self.phase, &self.last_error) {
-            (Phase::Up { hello, .. }, _) => {
-                Connection::Connected { host: self.host.clone(), hello: hello.clone() }
-            }
-            (Phase::Starting(_), None) => Connection::Connecting(self.host.clone()),
-            (Phase::Starting(_), Some(why)) => lost(why, Some(Duration::ZERO)),
-            (Phase::Ending(_), why) => lost(why.as_deref().unwrap_or_default(), Some(Duration::ZERO)),
-            (Phase::Down(at), why) => {
-                // In whole seconds, so that the text changes once a second.
-                let left = at.map(|at| at.saturating_duration_since(Instant::now()).as_secs_f64().ceil());
-                lost(why.as_deref().unwrap_or_default(), left.map(|left| Duration::from_secs(left as u64)))
-            }
-        }
-    }
-
-    /// The next unread line of the worker's standard error.
-    pub fn log(&mut self) -> Option<String> {
-        if let Phase::Up { remote, .. } = &self.phase {
-            self.log.extend(remote.log());
-        }
-        self.log.pop_front()
-    }
-
-    /// Sends a request. While there is no connection, it is kept for the next worker.
-    pub fn send(&mut self, request: Request) {
-        let request = match request {
-            Request::Compute(job, Compute::Similarity(spec)) => return self.compare(job, spec),
-            Request::Cancel(job) if self.comparisons.iter().any(|(compares, _)| *compares == job) => {
-                self.comparisons.retain(|(compares, _)| *compares != job);
-                return self.local_events.push_back(Event::Cancelled(job));
-            }
-            other => other,
-        };
-        let delivers = matches!(self.phase, Phase::Up { .. }) && !self.pending.deferring;
-        self.pending.record(&request, delivers);
-        match &mut self.phase {
-            Phase::Up { remote, .. } if delivers => remote.send(request),
-            _ => self.local_events.extend(self.pending.take_ended()),
-        }
-    }
-
     /// Compares images on a thread here: the vectors of 50,000 are here already, and take seconds to send and 0.2 s to compare.
     fn compare(&mut self, job: JobId, spec: SimilarityRequest) {
         let compare = move || match UserError::contain(|| anyhow::Ok(similarity::run(&spec))) {
@@ -154,29 +90,6 @@ impl Link {
                 self.comparisons.push((job, outcome));
             }
             Err(error) => self.local_events.push_back(Event::Failed(job, UserError::from_error(error))),
-        }
-    }
-
-    /// Waits up to `at_most` for the next event.
-    pub fn soon(&mut self, at_most: Duration) -> Option<Event> {
-        self.advance();
-        loop {
-            if let Some(event) = self.local_events.pop_front() {
-                return Some(event);
-            }
-            let Phase::Up { remote, .. } = &mut self.phase else { return None };
-            match remote.receive(at_most) {
-                Ok(Some(event)) => {
-                    let event = self.pending.receive(event);
-                    self.attempts = attempts_after(event.as_ref(), self.attempts);
-                    self.pending.deferred_requests().into_iter().for_each(|request| remote.send(request));
-                    if event.is_some() {
-                        return event;
-                    }
-                }
-                Ok(None) => return None,
-                Err(error) => self.lost(|remote| remote.failed(error)),
-            }
         }
     }
 
@@ -255,6 +168,91 @@ impl Link {
 
     fn not_started(&self, error: &io::Error) -> RemoteError {
         RemoteError::not_started(&self.place, self.host.program.as_deref(), error)
+    }
+}
+
+impl AnyWorker for Link {
+    /// While there is no connection, it is kept for the next worker.
+    fn send(&mut self, request: Request) {
+        let request = match request {
+            Request::Compute(job, Compute::Similarity(spec)) => return self.compare(job, spec),
+            Request::Cancel(job) if self.comparisons.iter().any(|(compares, _)| *compares == job) => {
+                self.comparisons.retain(|(compares, _)| *compares != job);
+                return self.local_events.push_back(Event::Cancelled(job));
+            }
+            other => other,
+        };
+        let delivers = matches!(self.phase, Phase::Up { .. }) && !self.pending.deferring;
+        self.pending.record(&request, delivers);
+        match &mut self.phase {
+            Phase::Up { remote, .. } if delivers => remote.send(request),
+            _ => self.local_events.extend(self.pending.take_ended()),
+        }
+    }
+
+    fn soon(&mut self, at_most: Duration) -> Option<Event> {
+        self.advance();
+        loop {
+            if let Some(event) = self.local_events.pop_front() {
+                return Some(event);
+            }
+            let Phase::Up { remote, .. } = &mut self.phase else { return None };
+            match remote.receive(at_most) {
+                Ok(Some(event)) => {
+                    let event = self.pending.receive(event);
+                    self.attempts = attempts_after(event.as_ref(), self.attempts);
+                    self.pending.deferred_requests().into_iter().for_each(|request| remote.send(request));
+                    if event.is_some() {
+                        return event;
+                    }
+                }
+                Ok(None) => return None,
+                Err(error) => self.lost(|remote| remote.failed(error)),
+            }
+        }
+    }
+
+    fn connection(&mut self) -> Connection {
+        self.advance();
+        let host = self.host.clone();
+        let lost = |why: &str, retry| Connection::Lost {
+            host,
+            why: why.to_owned(),
+            stood: self.was_connected,
+            retry,
+        };
+        match (&self.phase, &self.last_error) {
+            (Phase::Up { hello, .. }, _) => {
+                Connection::Connected { host: self.host.clone(), hello: hello.clone() }
+            }
+            (Phase::Starting(_), None) => Connection::Connecting(self.host.clone()),
+            (Phase::Starting(_), Some(why)) => lost(why, Some(Duration::ZERO)),
+            (Phase::Ending(_), why) => lost(why.as_deref().unwrap_or_default(), Some(Duration::ZERO)),
+            (Phase::Down(at), why) => {
+                // In whole seconds, so that the text changes once a second.
+                let left = at.map(|at| at.saturating_duration_since(Instant::now()).as_secs_f64().ceil());
+                lost(why.as_deref().unwrap_or_default(), left.map(|left| Duration::from_secs(left as u64)))
+            }
+        }
+    }
+
+    fn connect(&mut self) {
+        if !matches!(self.phase, Phase::Down(_)) {
+            return;
+        }
+        let (place, program, waker) = (self.place.clone(), self.host.program.clone(), self.waker.clone());
+        let start = move || Remote::with_waker(&place, program.as_deref(), waker);
+        self.phase = match spawn_task(&self.waker, "connect", start) {
+            Ok(outcome) => Phase::Starting(outcome),
+            Err(error) => return self.down(self.not_started(&error)),
+        };
+    }
+
+    fn log(&mut self) -> Option<String> {
+        if let Phase::Up { remote, .. } = &self.phase {
+            self.log.extend(remote.log());
+        }
+        self.log.pop_front()
     }
 }
 

@@ -3,6 +3,7 @@
 //! never blocks and reconnects on its own.
 
 mod address;
+mod any_worker;
 mod check;
 mod error;
 pub mod frame;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use self::address::DEFAULT_PROGRAM;
 pub use self::address::WorkerAddress;
+pub use self::any_worker::{AnyWorker, start};
 pub use self::error::{RemoteError, RemoteErrorKind};
 use self::frame::FrameError;
 use self::hello::Hello;

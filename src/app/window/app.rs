@@ -1,4 +1,4 @@
-//! The eframe app: `logic` drains the engine's events into the state, `ui` draws the state; nothing else.
+//! The eframe app: `logic` drains the worker's events into the state, `ui` draws the state; nothing else.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use eframe::egui;
 
 use super::dialogs::relink::Relink;
-use super::engine::{self, Engine};
 use super::style;
 use super::title::Title;
 use super::{MainWindow, WindowOrder};
@@ -15,6 +14,7 @@ use crate::app::demo;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{Compute, Event, Request};
 use crate::app::log;
+use crate::app::remote::{self, AnyWorker};
 use crate::app::session::Session;
 use crate::app::state::command::Command;
 use crate::app::state::connection::{Connection, Host};
@@ -45,7 +45,7 @@ pub struct App {
     /// Layout, focus and dialogs.
     pub window: MainWindow,
     title: Title,
-    engine: Box<dyn Engine>,
+    worker: Box<dyn AnyWorker>,
     ctx: egui::Context,
     /// The settings' file; `None` where settings are not kept.
     settings: Option<SettingsFile>,
@@ -63,8 +63,8 @@ pub struct App {
 }
 
 impl App {
-    /// A window on `ctx` whose requests `engine` answers. Settings are kept in the file `settings`, if any.
-    pub fn new(ctx: &egui::Context, engine: Box<dyn Engine>, settings: Option<&Path>) -> Self {
+    /// A window on `ctx` whose requests `worker` answers. Settings are kept in the file `settings`, if any.
+    pub fn new(ctx: &egui::Context, worker: Box<dyn AnyWorker>, settings: Option<&Path>) -> Self {
         style::install(ctx);
         let loaded = settings.map_or_else(|| Ok(Settings::default()), Settings::load);
         let (remembered, error) = loaded.map_or_else(|e| (Settings::default(), Some(e)), |s| (s, None));
@@ -83,7 +83,7 @@ impl App {
             state,
             window: MainWindow::default(),
             title: Title::default(),
-            engine,
+            worker,
             ctx: ctx.clone(),
             settings: kept,
             unsaved_settings: None,
@@ -104,7 +104,7 @@ impl App {
         let requests = self.state.dispatch(command);
         let explains =
             requests.iter().any(|request| matches!(request, Request::Compute(_, Compute::Explain(_))));
-        requests.into_iter().for_each(|request| self.engine.send(request));
+        requests.into_iter().for_each(|request| self.worker.send(request));
         if explains {
             self.await_explanation();
         }
@@ -124,7 +124,7 @@ impl App {
         let begun = Instant::now();
         while self.state.is_explaining() {
             let left = EXPLAIN_WAIT.saturating_sub(begun.elapsed());
-            let Some(event) = self.engine.soon(left) else { return };
+            let Some(event) = self.worker.soon(left) else { return };
             self.apply(event);
         }
     }
@@ -135,7 +135,7 @@ impl App {
             self.changed.get_or_insert_with(Instant::now);
         }
         let requests = self.state.apply(event);
-        requests.into_iter().for_each(|request| self.engine.send(request));
+        requests.into_iter().for_each(|request| self.worker.send(request));
     }
 
     /// Replaces everything that is open by the workspace in the file `path`, before the window is first drawn.
@@ -178,14 +178,14 @@ impl App {
             }
             WindowOrder::Demo => self.start_demo(),
             WindowOrder::Connect(host) => self.connect(host),
-            WindowOrder::ConnectNow => self.engine.connect(),
+            WindowOrder::ConnectNow => self.worker.connect(),
         }
     }
 
     /// Connects to the worker at `host`, or to this program's own, with nothing open: paths are of one machine.
     pub fn connect(&mut self, host: Option<Host>) {
         if self.state.connection.host() == host.as_ref() {
-            return self.engine.connect();
+            return self.worker.connect();
         }
         if self.attach(host) {
             self.window.forget_workspace();
@@ -193,8 +193,8 @@ impl App {
         }
     }
 
-    /// Keeps what is open as an earlier session, and replaces the engine unless `host` is the current one.
-    /// False, with a note, where a training runs in this process or the new engine cannot start.
+    /// Keeps what is open as an earlier session, and replaces the worker unless `host` is the current one.
+    /// False, with a note, where a training runs in this process or the new worker cannot start.
     fn attach(&mut self, host: Option<Host>) -> bool {
         if self.state.connection.host() == host.as_ref() {
             self.put_aside();
@@ -204,12 +204,12 @@ impl App {
         let busy = self.state.training.active.as_ref().is_some_and(|run| !run.detached);
         let started = match busy {
             true => Err("A training is running: stop it before switching where to compute".to_owned()),
-            false => engine::start(host.as_ref(), Arc::new(move || wake.request_repaint())),
+            false => remote::start(host.as_ref(), Arc::new(move || wake.request_repaint())),
         };
-        let attached = started.map(|engine| {
+        let attached = started.map(|worker| {
             self.put_aside();
             self.state.let_training_go();
-            std::mem::replace(&mut self.engine, engine).end();
+            std::mem::replace(&mut self.worker, worker).end();
             self.state.set_connection(host.map_or(Connection::Here, Connection::Connecting));
         });
         attached.map_err(|why| self.state.note(Severity::Error, why)).is_ok()
@@ -223,10 +223,10 @@ impl App {
 
     /// Takes over the state of the connection, and the log lines of a remote worker.
     fn poll_connection(&mut self, ctx: &egui::Context) {
-        while let Some(line) = self.engine.log() {
+        while let Some(line) = self.worker.log() {
             self.state.far_line(&line);
         }
-        let now = self.engine.connection();
+        let now = self.worker.connection();
         if let Connection::Lost { retry: Some(_), .. } = now {
             ctx.request_repaint_after(Duration::from_millis(250));
         }
@@ -249,7 +249,7 @@ impl App {
     fn restore(&mut self, workspace: Workspace) {
         self.changed = Some(Instant::now());
         let requests = self.state.restore(workspace);
-        requests.into_iter().for_each(|request| self.engine.send(request));
+        requests.into_iter().for_each(|request| self.worker.send(request));
     }
 
     /// Replaces everything that is open by the bundled demo, which is small enough to be evaluated at once.
@@ -265,7 +265,7 @@ impl App {
         let opening = demo::opening();
         let evaluate = (!opening.is_empty()).then_some(Command::Evaluate { all: false });
         let requests = self.state.open_demo(opening.into_iter().chain(evaluate).collect());
-        requests.into_iter().for_each(|request| self.engine.send(request));
+        requests.into_iter().for_each(|request| self.worker.send(request));
     }
 
     /// Gives egui the theme and the zoom factor of the settings, if they changed. The keys that egui itself zooms by, Ctrl+= and
@@ -339,9 +339,9 @@ impl App {
         Ok(())
     }
 
-    /// Runs before every frame: applies the engine's events and the window's pending orders.
+    /// Runs before every frame: applies the worker's events and the window's pending orders.
     pub fn advance(&mut self, ctx: &egui::Context) {
-        while let Some(event) = self.engine.event() {
+        while let Some(event) = self.worker.event() {
             self.apply(event);
         }
         self.poll_connection(ctx);

@@ -10,7 +10,6 @@ pub mod clipboard;
 mod connection_bar;
 mod dialogs;
 mod drop_overlay;
-mod engine;
 mod exporter;
 mod files;
 mod icon;
@@ -37,7 +36,6 @@ mod widgets;
 mod window_order;
 
 pub use self::app::App;
-pub use self::engine::Engine;
 pub use self::window_order::WindowOrder;
 
 use std::path::PathBuf;

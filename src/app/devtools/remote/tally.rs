@@ -6,9 +6,8 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use crate::app::jobs::{Event, Request};
-use crate::app::remote::{Link, frame};
+use crate::app::remote::{AnyWorker, Link, frame};
 use crate::app::state::connection::Connection;
-use crate::app::window::Engine;
 
 /// Most messages that wait to be counted.
 const MAX_WAITING: usize = 1 << 16;
@@ -30,7 +29,7 @@ pub struct CountingLink {
     pub messages: SyncSender<Message>,
 }
 
-impl Engine for CountingLink {
+impl AnyWorker for CountingLink {
     fn send(&mut self, request: Request) {
         let _ = self.messages.try_send(Message::Request(request.clone())); // fails if counting did: its table is empty then
         self.link.send(request);

@@ -1,15 +1,15 @@
-//! What answers a window's requests: the threads of this program, a remote worker, or a test double.
+//! The worker of a window, wherever it is: the threads of this program, one in another process, or a test double.
 
 use std::thread::Builder;
 use std::time::Duration;
 
+use super::Link;
 use crate::app::jobs::{Event, Request};
-use crate::app::remote::Link;
 use crate::app::state::connection::{Connection, Host};
 use crate::app::worker::{Waker, Worker, WorkerEnv};
 
 /// Answers requests with events. No call blocks except [`soon`](Self::soon), for at most the time given.
-pub trait Engine {
+pub trait AnyWorker {
     /// Enqueues a request.
     fn send(&mut self, request: Request);
 
@@ -38,7 +38,7 @@ pub trait Engine {
     fn end(self: Box<Self>) {}
 }
 
-impl Engine for Worker {
+impl AnyWorker for Worker {
     fn send(&mut self, request: Request) {
         Self::send(self, request);
     }
@@ -53,33 +53,11 @@ impl Engine for Worker {
     }
 }
 
-impl Engine for Link {
-    fn send(&mut self, request: Request) {
-        Self::send(self, request);
-    }
-
-    fn soon(&mut self, at_most: Duration) -> Option<Event> {
-        Self::soon(self, at_most)
-    }
-
-    fn connection(&mut self) -> Connection {
-        Self::connection(self)
-    }
-
-    fn connect(&mut self) {
-        Self::connect(self);
-    }
-
-    fn log(&mut self) -> Option<String> {
-        Self::log(self)
-    }
-}
-
-/// Starts the engine at `host`, or in this program if that is `None`; `waker` requests a frame of the window.
+/// Starts the worker at `host`, or in this program if that is `None`; `waker` requests a frame of the window.
 ///
 /// # Errors
 /// If the host's address cannot be parsed, or no thread can be started.
-pub fn start(host: Option<&Host>, waker: Waker) -> Result<Box<dyn Engine>, String> {
+pub fn start(host: Option<&Host>, waker: Waker) -> Result<Box<dyn AnyWorker>, String> {
     Ok(match host {
         Some(host) => Box::new(Link::start(host.clone(), waker)?),
         None => Box::new(
