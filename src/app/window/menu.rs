@@ -90,9 +90,7 @@ fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
         true => button, // no empty text on the right, which screen readers would read
         false => button.right_text(RichText::new(key).small().weak()),
     };
-    let item = ui.add_enabled(action.enabled(cx.state), button).on_hover_text(action.tooltip());
-    if item.on_disabled_hover_text(action.missing()).clicked() {
-        cx.choose(action);
+    if cx.button(ui, button, action) {
         ui.close(); // egui closes it at a click alone, not by keyboard
     }
 }

@@ -105,7 +105,8 @@ fn finding(ui: &mut Ui, cx: &mut PanelContext<'_>, image: &Image, room: Room) {
         cx.choose(Action::StarImage);
     }
     let Some((id, finding)) = cx.state.findings.of_image(image).last() else {
-        return cx.button(ui, egui::Button::new("Keep…"), Action::KeepFinding);
+        cx.button(ui, egui::Button::new("Keep…"), Action::KeepFinding);
+        return;
     };
     let head = finding.head(1);
     let first = head.lines().next().map_or("Finding", |line| line.trim_start_matches(['#', ' ']));

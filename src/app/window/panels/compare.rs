@@ -163,18 +163,11 @@ impl Compare {
             cx.state.compared().filter_map(|(_, c)| c.shown.trace().cloned()).collect();
         ui.add_space(10.0);
         let mut shared = cx.state.views.shared;
-        let about = "The same colour means the same value everywhere";
-        if ui.checkbox(&mut shared, "Shared scales").on_hover_text(about).clicked() {
-            cx.send(Command::SetShared(shared));
-        }
+        cx.button(ui, egui::Checkbox::new(&mut shared, "Shared scales"), Action::ToggleShared);
         ui.add_space(8.0);
         let mut difference = cx.state.views.difference;
         let checkbox = egui::Checkbox::new(&mut difference, "Differences from pinned");
-        let action = Action::ToggleDifference;
-        let checkbox = ui.add_enabled(action.enabled(cx.state), checkbox).on_hover_text(action.tooltip());
-        if checkbox.on_disabled_hover_text(action.missing()).clicked() {
-            cx.send(Command::SetDifference(difference));
-        }
+        cx.button(ui, checkbox, Action::ToggleDifference);
         ui.add_space(10.0);
         let figures: Vec<_> = cx.state.figures().filter(|figure| rows.contains(figure.id())).collect();
         let ready = !traces.is_empty() && !figures.is_empty();

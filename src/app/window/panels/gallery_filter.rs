@@ -198,7 +198,7 @@ pub fn similar_to(ui: &mut Ui, cx: &mut PanelContext<'_>, image: ImageId) {
         match evaluated {
             Some(Ok(_)) => {}
             _ if cx.state.evaluations.job.is_some() => drop(ui.weak("Evaluating the dataset…")),
-            _ => cx.button(ui, egui::Button::new("Evaluate first"), Action::EvaluateShown),
+            _ => _ = cx.button(ui, egui::Button::new("Evaluate first"), Action::EvaluateShown),
         }
     });
     match similarity::space(cx, label.dataset) {

@@ -39,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Button, Label, Rect, RichText, Ui};
+use egui::{Label, Rect, RichText, Ui, Widget};
 
 pub use self::change::{interventions, temperature_of_column};
 pub use self::compare::COMPARE;
@@ -203,12 +203,15 @@ impl<'a> PanelContext<'a> {
         self.actions.push(UiAction::chosen(action, self.state));
     }
 
-    /// Draws a button of an action, with its tooltip, which chooses it; disabled while it has no effect.
-    pub fn button(&mut self, ui: &mut Ui, button: Button<'_>, action: Action) {
+    /// Draws the button or checkbox of an action, with its tooltip, which chooses it; disabled while it has no effect. Whether it was
+    /// clicked.
+    pub fn button(&mut self, ui: &mut Ui, button: impl Widget, action: Action) -> bool {
         let button = ui.add_enabled(action.enabled(self.state), button).on_hover_text(action.tooltip());
-        if button.on_disabled_hover_text(action.missing()).clicked() {
+        let clicked = button.on_disabled_hover_text(action.missing()).clicked();
+        if clicked {
             self.choose(action);
         }
+        clicked
     }
 
     /// Draws a hint on what to do while there is nothing to show, with the button of an action that does it.
