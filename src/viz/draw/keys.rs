@@ -67,6 +67,11 @@ impl Keys {
         if self.are_shared() { 0.0 } else { legend::bar_room(theme, axis) }
     }
 
+    /// Width that a colour bar leaves to pictures in a figure `width` wide, in points; in a row, which draws the bar, at most `most`.
+    pub fn picture_room(self, theme: &Theme, bar: &Axis, width: f32, most: f32) -> f32 {
+        if self.are_shared() { width.min(most) } else { width - legend::bar_room(theme, bar) }
+    }
+
     /// [`legend::color_bar`], here or in the row.
     pub fn color_bar(
         self,

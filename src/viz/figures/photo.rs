@@ -33,8 +33,7 @@ fn is_signed(trace: &Trace, lo: f64) -> bool {
 
 /// Width of a picture if two stand side by side, and if one stands above the other.
 fn picture_widths(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> [f32; 2] {
-    let room = width - keys.bar_room(theme, bar);
-    let room = if keys.are_shared() { room.min(2.0 * MAX_SIDE_PT) } else { room };
+    let room = keys.picture_room(theme, bar, width, 2.0 * MAX_SIDE_PT);
     [(room - 2.0 * theme.gap) / 2.0, room]
 }
 

@@ -61,9 +61,8 @@ const PAGE_PT: f32 = 240.0;
 
 /// Width of one panel in points, if height is no limit.
 fn panel_width(theme: &Theme, width: f32, columns: usize, bar: &Axis, keys: Keys) -> f32 {
-    let bar = keys.bar_room(theme, bar);
-    let width = if keys.are_shared() { width.min(MAX_SIDE_PT) } else { width };
-    (width - bar - (columns - 1) as f32 * 2.0 * theme.gap) / columns as f32
+    let room = keys.picture_room(theme, bar, width, MAX_SIDE_PT);
+    (room - (columns - 1) as f32 * 2.0 * theme.gap) / columns as f32
 }
 
 /// Height of the figure with panels as wide as possible, up to `max_width`, in points.

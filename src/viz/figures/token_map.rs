@@ -101,12 +101,6 @@ impl TokenMap {
 /// Largest width of the picture on a page, in points; in a window's pane it grows with the pane.
 const PAGE_PT: f32 = 240.0;
 
-/// Width of the picture in points, if height is no limit.
-fn picture_width(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> f32 {
-    let room = width - keys.bar_room(theme, bar);
-    if keys.are_shared() { room.min(MAX_SIDE_PT) } else { room }
-}
-
 impl Figure for TokenMap {
     fn info(&self) -> Info {
         let (id, title) =
@@ -160,13 +154,13 @@ impl Figure for TokenMap {
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let theme = Theme::light();
         let bar = self.bar_axis(trace, options);
-        let picture = picture_width(&theme, width, &bar, options.keys).min(PAGE_PT);
+        let picture = options.keys.picture_room(&theme, &bar, width, MAX_SIDE_PT).min(PAGE_PT);
         self.figure_height(trace, picture, width, options.keys)
     }
 
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let bar = self.bar_axis(trace, options);
-        let picture = picture_width(&Theme::light(), width, &bar, options.keys);
+        let picture = options.keys.picture_room(&Theme::light(), &bar, width, MAX_SIDE_PT);
         self.figure_height(trace, picture, width, options.keys)
     }
 
@@ -186,7 +180,7 @@ impl Figure for TokenMap {
         let line = keys.title_room(theme);
         let axis = keys.bar_axis(theme, self.bar_axis(trace, options), size.height);
         let foot = self.foot_height(trace, theme, size.width, keys);
-        let width = picture_width(theme, size.width, &axis, keys);
+        let width = keys.picture_room(theme, &axis, size.width, MAX_SIDE_PT);
         let room = Box2::new(0.0, line, width, size.height - line - foot);
         let rect = room.largest(1.0, picture::aspect(trace));
         let (title, short) = match method {
