@@ -233,6 +233,20 @@ fn answers(job: JobId, look: &Explain) -> [Event; 2] {
     [Event::Explained { job, seen: seen.collect() }, Event::Finished(job)]
 }
 
+/// The findings of a state, in order.
+fn kept(state: &State) -> Vec<Finding> {
+    state.findings.iter().map(|(_, finding)| finding.clone()).collect()
+}
+
+/// The page of the findings of a state, which explains two readings.
+fn page_of_two(state: &mut State) -> String {
+    let page = share(kept(state), ShareKind::Page, Path::new("f.html"));
+    let (job, look) = explain_request(&state.dispatch(Command::Share(Box::new(page))));
+    assert_eq!(look.asked.len(), 2);
+    answers(job, &look).into_iter().for_each(|event| drop(state.apply(event)));
+    findings::page(state.shared().expect("all of it").1).html()
+}
+
 /// The job and content of the only request, which must explain images.
 fn explain_request(requests: &[Request]) -> (JobId, Explain) {
     match requests {
@@ -248,7 +262,7 @@ fn sharing_asks_for_one_finding_after_the_other_beside_the_look() {
     does(&mut state, Command::SetClass(ClassChoice::Predicted));
     keep(&mut state, "second");
     let gone = PathBuf::from("gone.safetensors");
-    let mut all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
+    let mut all = kept(&state);
     all[1].view.as_mut().expect("a view").columns[0].probe = gone;
     all[1].image = PathBuf::from("dog/y.png").into();
     let requests =
@@ -306,7 +320,7 @@ fn attributions_are_computed_only_for_figures_that_are_shared() {
         does(&mut state, Command::SetExplainSettings(settings));
         does(&mut state, Command::SetRows([rows.to_owned()].into()));
         keep(&mut state, "");
-        let all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
+        let all = kept(&state);
         let requests = state.dispatch(Command::Share(Box::new(share(all, kind, Path::new("f")))));
         let (_, look) = explain_request(&requests);
         let asked: Vec<Attribution> = look.settings.attributions.iter().collect();
@@ -327,12 +341,7 @@ fn a_page_says_of_a_probe_without_the_true_class_what_the_window_says() {
     assert_eq!(state.library.true_class(&state.library.images[&image]), Some("church"));
     state.dispatch(Command::SelectImage(image));
     keep(&mut state, "");
-    let all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
-    let page = share(all, ShareKind::Page, Path::new("f.html"));
-    let (job, look) = explain_request(&state.dispatch(Command::Share(Box::new(page))));
-    assert_eq!(look.asked.len(), 2);
-    answers(job, &look).into_iter().for_each(|event| drop(state.apply(event)));
-    let html = findings::page(state.shared().expect("all of it").1).html();
+    let html = page_of_two(&mut state);
     let count = |words: &str| html.matches(words).count();
     assert_eq!([count("✗ wrong"), count("; true class unknown to the probe")], [1, 1]);
 }
@@ -348,12 +357,7 @@ fn probes_of_runs_of_one_name_are_not_called_after_the_run_on_a_page() {
         known.path = format!("/data/{folder}/birds/probes/gap.safetensors").into();
     }
     keep(&mut state, "");
-    let all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
-    let page = share(all, ShareKind::Page, Path::new("f.html"));
-    let (job, look) = explain_request(&state.dispatch(Command::Share(Box::new(page))));
-    assert_eq!(look.asked.len(), 2);
-    answers(job, &look).into_iter().for_each(|event| drop(state.apply(event)));
-    let html = findings::page(state.shared().expect("all of it").1).html();
+    let html = page_of_two(&mut state);
     for folder in [said, "dino"] {
         assert_eq!(html.matches(&format!("<h3>gap · {folder}-birds</h3>")).count(), 1, "{folder}");
     }
@@ -367,7 +371,7 @@ fn further_classes_of_a_finding_are_asked_for_one_after_the_other() {
     let named = |name: &str| ClassChoice::Named(name.into());
     does(&mut state, Command::SetClass(named("dog")));
     keep(&mut state, "second");
-    let all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
+    let all = kept(&state);
     let classes = vec!["dog".to_owned(), "cat".to_owned()];
     let wanted = Share { classes, ..share(all, ShareKind::Page, Path::new("f.html")) };
     let mut requests = state.dispatch(Command::Share(Box::new(wanted.clone())));
@@ -414,7 +418,7 @@ fn further_classes_of_a_finding_are_asked_for_one_after_the_other() {
 fn sharing_is_called_off_and_says_what_failed() {
     let mut state = story();
     keep(&mut state, "");
-    let all: Vec<Finding> = state.findings.iter().map(|(_, finding)| finding.clone()).collect();
+    let all = kept(&state);
     let begin = |state: &mut State| {
         let page = share(all.clone(), ShareKind::Page, Path::new("f.html"));
         let requests = state.dispatch(Command::Share(Box::new(page)));
