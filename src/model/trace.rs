@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use super::attribution::{Attributed, Attribution, AttributionSet, Found};
-pub use super::data::synsets::id as class_id;
+pub use super::data::synsets::same_class;
 use super::grid::Grid;
 use super::io::{Format, block};
 pub use super::reading::{Reading, slug};

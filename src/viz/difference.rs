@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use crate::model::grid::Grid;
 use crate::model::trace::{
     Attributed, Attribution, Diagnostic, Matrix, OrderContrast, OrderTest, Prediction, Reassigned, Routing,
-    Trace, class_id,
+    Trace, same_class,
 };
 use crate::viz::draw::{Scale, check::check, number, order};
 use crate::viz::heading::uncapitalised;
@@ -99,9 +99,8 @@ fn diagnostics(trace: &Trace, reference: &Trace) -> IndexMap<String, Diagnostic>
 
 /// The top classes of both traces, those first whose probability differs most; empty where their classes differ.
 fn predictions(trace: &Trace, reference: &Trace) -> Vec<Prediction> {
-    let is_same = |a: &Prediction| {
-        reference.top.iter().all(|b| b.index != a.index || class_id(&b.name) == class_id(&a.name))
-    };
+    let is_same =
+        |a: &Prediction| reference.top.iter().all(|b| b.index != a.index || same_class(&b.name, &a.name));
     if trace.logits.len() != reference.logits.len() || !trace.top.iter().all(is_same) {
         return Vec::new();
     }

@@ -24,8 +24,8 @@ impl Library {
     pub fn true_classes(&self, image: &Image, probe: ProbeId) -> Option<Vec<usize>> {
         let (classes, own) = self.true_label(image)?;
         let (name, known) = (classes.get(own)?, &self.probes.get(&probe)?.status.ready()?.classes);
-        let id = synsets::id(name);
-        let named: Vec<usize> = (0..known.len()).filter(|class| synsets::id(&known[*class]) == id).collect();
+        let named: Vec<usize> =
+            (0..known.len()).filter(|class| synsets::same_class(&known[*class], name)).collect();
         // The lists, which are long, are compared last.
         let is_same = named.len() > 1 && synsets::same(known, classes);
         Some(if is_same { vec![own] } else { named })
@@ -36,8 +36,8 @@ impl Library {
     /// a gallery asks of every tile in every frame.
     pub fn is_true_class(&self, image: &Image, probe: ProbeId, class: usize) -> Option<bool> {
         let (classes, own) = self.true_label(image)?;
-        let (id, known) = (synsets::id(classes.get(own)?), &self.probes.get(&probe)?.status.ready()?.classes);
-        let is_named = |class: usize| known.get(class).is_some_and(|known| synsets::id(known) == id);
+        let (name, known) = (classes.get(own)?, &self.probes.get(&probe)?.status.ready()?.classes);
+        let is_named = |class: usize| known.get(class).is_some_and(|known| synsets::same_class(known, name));
         match is_named(class) {
             true => Some(class == own || !synsets::same(known, classes)),
             false => (is_named(own) || (0..known.len()).any(is_named)).then_some(false),

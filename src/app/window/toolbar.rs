@@ -10,6 +10,7 @@ use crate::app::state::Image;
 use crate::app::state::command::{Action, Command};
 use crate::app::window::panels::{PanelContext, UiAction, interventions, temperature_of_column};
 use crate::model::data::ImageSource;
+use crate::model::data::synsets::same_class;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Routing;
 use crate::viz::draw::font;
@@ -207,23 +208,22 @@ fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: 
 fn classes(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     ui.set_min_width(240.0);
     let chosen = &cx.state.selection.class;
+    let is_chosen = |name: &str| matches!(chosen, ClassChoice::Named(own) if same_class(own, name));
     let mut wanted = None;
     if ui.selectable_label(*chosen == ClassChoice::Predicted, "The predicted class").clicked() {
         wanted = Some(ClassChoice::Predicted);
     }
     if let Some(own) = cx.state.current_image().and_then(|image| cx.state.library.true_class_word(image)) {
         let text = format!("The true class: {own}");
-        let own_choice = ClassChoice::Named(own);
-        if ui.selectable_label(*chosen == own_choice, text).clicked() {
-            wanted = Some(own_choice);
+        if ui.selectable_label(is_chosen(&own), text).clicked() {
+            wanted = Some(ClassChoice::Named(own));
         }
     }
     let classes = cx.state.library.classes();
     if !classes.is_empty() {
         widgets::class_list(ui, &classes, &mut window.class_filter, 280.0, |ui, name| {
-            let choice = ClassChoice::Named(name.clone());
-            if ui.selectable_label(*chosen == choice, name).clicked() {
-                wanted = Some(choice);
+            if ui.selectable_label(is_chosen(name), name).clicked() {
+                wanted = Some(ClassChoice::Named(name.clone()));
             }
         });
     }

@@ -37,9 +37,14 @@ pub fn word(class: &str) -> &str {
     parts(class).map_or(class, |(word, _)| word)
 }
 
+/// Whether two names are of one class.
+pub fn same_class(one: &str, other: &str) -> bool {
+    id(one) == id(other)
+}
+
 /// Whether two lists have the same classes in the same order.
 pub fn same(one: &[String], other: &[String]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| id(one) == id(other))
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same_class(one, other))
 }
 
 /// Puts the first of the words for each id before it; an id that `words` lacks stays alone.

@@ -54,7 +54,7 @@ fn by_number(names: &[String], word: &str) -> Option<usize> {
 /// Whether one class among these has this name, WordNet id or [word](class_word). One that [`Probe::class`] finds by the mere word
 /// before its id is not taken for it: the `tiger` of another dataset is not compared with `tiger (n02129604)`.
 pub fn has_class(names: &[String], word: &str) -> bool {
-    names.iter().filter(|name| synsets::id(name) == synsets::id(word)).count() == 1
+    names.iter().filter(|name| synsets::same_class(name, word)).count() == 1
         || by_number(names, word).is_some()
 }
 
@@ -64,7 +64,7 @@ fn find(names: &[String], asked: &str) -> Option<usize> {
     let mut by_word = (0..names.len()).filter(|at| synsets::word(&names[*at]).eq_ignore_ascii_case(asked));
     first(&|name| name == asked)
         .or_else(|| first(&|name| name.eq_ignore_ascii_case(asked)))
-        .or_else(|| first(&|name| synsets::id(name) == synsets::id(asked)))
+        .or_else(|| first(&|name| synsets::same_class(name, asked)))
         .or_else(|| by_word.next().filter(|_| by_word.next().is_none()))
 }
 

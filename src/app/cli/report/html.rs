@@ -22,7 +22,7 @@ use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
 use crate::app::user_error::Usage;
 use crate::app::value_parser::{names, one_of};
-use crate::model::data::synsets;
+use crate::model::data::synsets::same_class;
 use crate::model::io::atomic_file;
 use crate::model::probe::Probe;
 use crate::model::trace::{Prediction, Trace};
@@ -217,13 +217,13 @@ fn true_class(source: &Source, trace: &Trace) -> Option<(String, Option<Vec<usiz
     let at = source.truth.images.iter().position(|image| *image == trace.image)?;
     let (classes, class) = (&source.run.manifest.dataset.classes, *source.truth.classes.get(at)?);
     let (name, top) = (classes.get(class)?, &trace.top);
-    let is_one = |one: &str, other: &str| synsets::id(one) == synsets::id(other);
-    let in_run = |known: &Prediction| classes.get(known.index).is_some_and(|own| is_one(own, &known.name));
+    let in_run =
+        |known: &Prediction| classes.get(known.index).is_some_and(|own| same_class(own, &known.name));
     let as_in_run = top.iter().all(in_run);
     if as_in_run && trace.logits.len() == classes.len() {
         return Some((name.clone(), Some(vec![class])));
     }
-    let named = top.iter().filter(|known| is_one(&known.name, name));
+    let named = top.iter().filter(|known| same_class(&known.name, name));
     let named: Vec<usize> = named.map(|known| known.index).collect();
     let is_known = !named.is_empty() || top.len() == trace.logits.len();
     Some((name.clone(), is_known.then_some(named)))

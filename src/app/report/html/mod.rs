@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 
-use self::page::is_one;
 use super::table::Table;
 use crate::app::state::share::TrueClass;
+use crate::model::data::synsets::same_class;
 use crate::model::io::escape::shown_text;
 use crate::model::trace::Trace;
 use crate::viz::Figure;
@@ -139,13 +139,13 @@ fn by_probe_and_class<'a>(
     };
     let named: Vec<(String, String, &Arc<Trace>)> = traces.iter().map(names).collect();
     let find = |probe: &str, class: Option<&str>| {
-        let is_it = |own: &str, name: &str| own == probe && class.is_none_or(|class| is_one(name, class));
+        let is_it = |own: &str, name: &str| own == probe && class.is_none_or(|class| same_class(name, class));
         named.iter().find(|(own, name, _)| is_it(own, name)).map(|(.., trace)| *trace)
     };
     let probes: IndexSet<String> = named.iter().map(|(probe, ..)| probe.clone()).collect();
     let mut classes: Vec<String> = Vec::new();
     for (_, class, _) in &named {
-        match classes.iter_mut().find(|known| is_one(known, class)) {
+        match classes.iter_mut().find(|known| same_class(known, class)) {
             Some(known) if known.len() < class.len() => known.clone_from(class), // a word stands before the id
             Some(_) => {}
             None => classes.push(class.clone()),

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::pictures::{Pictures, plot};
 use super::{Image, Page, WIDTH_MM, escape, notes, tables};
-use crate::model::data::synsets;
+use crate::model::data::synsets::same_class;
 use crate::model::io::escape::shown;
 use crate::model::trace::Trace;
 use crate::viz::figures::plot::Plot;
@@ -120,7 +120,7 @@ fn image_section(
     let truth = image.truth.first().map(|known| known.name.as_str());
     let option = |(value, class): (usize, &Option<String>)| {
         let name = class.as_deref().unwrap_or("the class that each probe predicts");
-        let is_true = class.as_deref().zip(truth).is_some_and(|(class, truth)| is_one(class, truth));
+        let is_true = class.as_deref().zip(truth).is_some_and(|(class, truth)| same_class(class, truth));
         let mark = if is_true { " (true)" } else { "" };
         format!("<option value=\"{value}\">{}{mark}</option>", escape(name))
     };
@@ -245,11 +245,6 @@ fn own_classes<'a>(image: &Image<'a>, trace: &Trace) -> Option<&'a [usize]> {
 fn is_correct(image: &Image<'_>, trace: &Trace) -> Option<bool> {
     let (best, own) = (trace.top.first()?, own_classes(image, trace)?);
     (!own.is_empty()).then(|| own.contains(&best.index))
-}
-
-/// Whether two names are of one class, of which an older probe may have the WordNet id alone.
-pub(super) fn is_one(class: &str, other: &str) -> bool {
-    synsets::id(class) == synsets::id(other)
 }
 
 /// An image's name without its folders.

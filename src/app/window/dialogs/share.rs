@@ -21,6 +21,7 @@ use crate::app::user_error::UserError;
 use crate::app::window::exporter::Outcome;
 use crate::app::window::on_disk::{Found, OnDisk};
 use crate::app::window::{MainWindow, WindowOrder, layout, style, widgets};
+use crate::model::data::synsets::same_class;
 use crate::model::trace::Trace;
 use crate::viz;
 
@@ -201,9 +202,9 @@ impl ShareDialog {
         let response = combo.show_ui(ui, |ui| {
             let chosen = &mut self.share.classes;
             widgets::class_list(ui, &state.library.classes(), &mut self.class_filter, 200.0, |ui, name| {
-                let mut on = chosen.contains(name);
+                let mut on = chosen.iter().any(|other| same_class(other, name));
                 if ui.checkbox(&mut on, name).changed() {
-                    chosen.retain(|other| other != name);
+                    chosen.retain(|other| !same_class(other, name));
                     chosen.extend(on.then(|| name.clone()));
                 }
             });

@@ -92,7 +92,7 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         explained().all(|(column, _)| cx.state.library.has_class(column.probe, name))
     };
     let mut offers: Vec<_> = own.into_iter().chain(predicted).filter(is_shared).collect();
-    offers.dedup_by(|later, earlier| synsets::id(&later.0) == synsets::id(&earlier.0));
+    offers.dedup_by(|later, earlier| synsets::same_class(&later.0, &earlier.0));
     let end = if offers.is_empty() { "" } else { ". Show one in all:" };
     ui.horizontal_wrapped(|ui| {
         ui.weak(format!("Columns show evidence for different classes{end}"));
