@@ -693,9 +693,14 @@ fn classes_of_one_wordnet_id_are_one_class_with_a_word_or_without() {
         }
     }
     assert_eq!(state.library.true_class_word(&image).as_ref(), Some(&named[2]));
-    let offered = state.library.classes();
-    let offered: Vec<_> = offered.iter().filter(|word| word.contains("n03126707")).collect();
-    assert_eq!(offered, [&named[2]], "once, with its word");
+    let offered = |state: &State| {
+        let classes = state.library.classes().into_iter();
+        classes.filter(|word| word.contains("n03126707")).collect::<Vec<_>>()
+    };
+    assert_eq!(offered(&state), [&*named[2]], "once, with its word");
+    let info = ProbeInfo { classes: ids.into(), ..ProbeInfo::default() };
+    state.library.probes[&probes[1]].status = Status::Ready(Arc::new(info));
+    assert_eq!(offered(&state), [&*named[2]], "with that of the dataset");
 }
 
 #[test]

@@ -344,7 +344,8 @@ impl Library {
         self.probes.iter().map(|(id, probe)| (*id, name(probe))).collect()
     }
 
-    /// The words that ask for the classes of all open probes, each once, in order of first occurrence.
+    /// The words that ask for the classes of all open probes, each once, in order of first occurrence; a WordNet id has the word that
+    /// an open probe or dataset has for it.
     pub fn classes(&self) -> Vec<String> {
         let ready = self.probes.values().filter_map(|probe| probe.status.ready());
         let mut known: Vec<Arc<[String]>> = Vec::new();
@@ -358,6 +359,12 @@ impl Library {
                     }
                 }
                 known.push(info.classes.clone());
+            }
+        }
+        let datasets = self.datasets.values().filter_map(|dataset| dataset.status.ready());
+        for word in datasets.flat_map(|dataset| &dataset.asked.classes) {
+            if let Some(known) = names.get_mut(synsets::id(word)).filter(|known| known.len() < word.len()) {
+                known.clone_from(word);
             }
         }
         names.into_values().collect()
