@@ -313,7 +313,7 @@ fn imagenet_from_kaggle() {
 
 /// Tiny ImageNet has more words than classes, and tabs before them.
 #[test]
-fn wordnet_ids_get_the_words_of_a_list_in_the_folder() {
+fn wordnet_ids_get_the_words_of_a_list_in_the_folder_or_above_it() {
     let tree = Tree::new();
     tree.images(&["train/n02012849/0.png", "train/n03126707/0.png", "train/finch/0.png"]);
     let classes = || open(tree.path()).map(|data| (data.classes, data.notes)).unwrap();
@@ -325,6 +325,13 @@ fn wordnet_ids_get_the_words_of_a_list_in_the_folder() {
     assert_eq!(kept, ["finch", "n02012849", "n03126707"]);
     let told = |note: &String| note.contains("words.txt") && note.contains("UTF-8");
     assert!(notes.iter().any(told), "{notes:?}");
+    // Of ImageNet-A and its like, and of a table below such a list.
+    tree.write("README.txt", "Natural adversarial examples\n\nn02012849 crane\nn03126707 hoist\n");
+    assert_eq!(classes().0, ["finch", "crane (n02012849)", "hoist (n03126707)"]);
+    std::fs::remove_file(tree.path().join("words.txt")).unwrap();
+    tree.write("lists/of/few.csv", "path,label\na.png,n02012849\nb.png,n02012849\n");
+    let table = open(tree.path().join("lists/of/few.csv")).unwrap();
+    assert_eq!(table.classes, ["crane (n02012849)"]);
 }
 
 #[test]

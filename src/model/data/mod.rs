@@ -358,7 +358,7 @@ pub fn open_watched(path: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataE
             }
         };
         let mut dataset = (layout.read)(root, watch)?;
-        dataset.notes.extend(synsets::name_by_list(root, &mut dataset.classes));
+        dataset.notes.extend(synsets::name_by_list(&dataset.root, &mut dataset.classes));
         dataset.samples.sort_by(|a, b| a.source.cmp(&b.source));
         if dataset.samples.is_empty() {
             let notes = dataset.notes.join("; ");

@@ -6,9 +6,11 @@ use std::path::Path;
 
 use super::walk;
 
-/// The lists that say what ids stand for, in the dataset's folder: those of ImageNet at Kaggle, and of Tiny ImageNet. A line is an
-/// id, white space, and words for it with commas between them.
-const LISTS: [&str; 2] = ["LOC_synset_mapping.txt", "words.txt"];
+/// The lists that say what ids stand for: those of ImageNet at Kaggle, of Tiny ImageNet, and of ImageNet-A and ImageNet-R. A line is an
+/// id, white space, and words for it with commas between them; other lines say nothing.
+const LISTS: [&str; 3] = ["LOC_synset_mapping.txt", "words.txt", "README.txt"];
+/// How far above a dataset's folder its list may be: Kaggle's is four above `ILSVRC/Data/CLS-LOC/train`.
+const ABOVE: usize = 4;
 
 /// Words for WordNet ids, with commas between them.
 pub(super) type Words = HashMap<String, String>;
@@ -57,18 +59,29 @@ pub(super) fn name_by(words: &Words, classes: &mut [String]) {
     }
 }
 
-/// [`name_by`] the list in the folder of a dataset, if its classes are ids and it has one; a note on a list that cannot be read.
-pub(super) fn name_by_list(root: &Path, classes: &mut [String]) -> Option<String> {
-    let list = LISTS.iter().map(|name| root.join(name)).find(|list| list.is_file());
-    let list = list.filter(|_| classes.iter().any(|class| is_id(class)))?;
-    let text = match walk::text(&list) {
-        Ok(text) => text,
-        Err(error) => return Some(format!("classes have their WordNet ids for names: {error}")),
-    };
-    let entries = text.lines().filter_map(|line| line.trim().split_once(char::is_whitespace));
-    let entries = entries.filter(|(id, _)| is_id(id));
-    name_by(&entries.map(|(id, words)| (id.to_owned(), words.to_owned())).collect(), classes);
-    None
+/// [`name_by`] the lists in the folder of a dataset, or else in the nearest one above it, as long as classes are ids alone; a note on a
+/// list that cannot be read.
+pub(super) fn name_by_list(folder: &Path, classes: &mut [String]) -> Option<String> {
+    let mut failed = None;
+    // That of a table in the current folder has no name.
+    let folder = Path::new(".").join(folder).canonicalize().unwrap_or_else(|_| folder.into());
+    for list in folder.ancestors().take(1 + ABOVE).flat_map(|folder| LISTS.map(|name| folder.join(name))) {
+        if !classes.iter().any(|class| is_id(class)) {
+            return None;
+        }
+        if !list.is_file() {
+            continue;
+        }
+        match walk::text(&list) {
+            Ok(text) => {
+                let entries = text.lines().filter_map(|line| line.trim().split_once(char::is_whitespace));
+                let entries = entries.filter(|(id, _)| is_id(id));
+                name_by(&entries.map(|(id, words)| (id.to_owned(), words.to_owned())).collect(), classes);
+            }
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    failed.map(|error| format!("classes have their WordNet ids for names: {error}"))
 }
 
 #[cfg(test)]
