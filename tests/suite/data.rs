@@ -307,8 +307,68 @@ fn imagenet_from_kaggle() {
     );
     let classes = |data: &Dataset| data.samples.iter().map(|sample| sample.class).collect::<Vec<_>>();
     assert_eq!(classes(&named), classes(&whole));
+    // In the folders below, whose list of words and labels is above them.
+    for inner in ["ILSVRC", "ILSVRC/Data", "ILSVRC/Data/CLS-LOC"] {
+        let part = open(tree.path().join(inner)).unwrap();
+        assert_eq!((part.layout, &part.classes), ("imagenet", &named.classes), "{inner}");
+        assert_eq!(classes(&part), classes(&named), "{inner}");
+    }
+    let val = open(tree.path().join("ILSVRC/Data/CLS-LOC/val")).unwrap();
+    assert_eq!((val.count(Split::Train), val.count(Split::Val)), (0, 2));
+    assert_eq!(val.classes, ["sea snake (n01751748)", "n09193705"]);
+    tree.images(&[
+        "ILSVRC/Data/CLS-LOC/train/n01751748/a.JPEG",
+        "ILSVRC/Data/CLS-LOC/train/n01440764/a.JPEG",
+    ]);
+    let train = open(tree.path().join("ILSVRC/Data/CLS-LOC/train")).unwrap();
+    assert_eq!((train.layout, &train.classes[..]), ("classes", &named.classes[..2]));
     tree.write("LOC_val_solution.csv", format!("{header}ILSVRC2012_val_00000002,tench\n"));
     assert!(why(tree.path()).contains("line 2"));
+    // Sorted into folders as the training images are, beside boxes that are, too.
+    tree.write("ILSVRC/Annotations/CLS-LOC/val/n01751748/ILSVRC2012_val_00000002.xml", "<annotation>");
+    for (i, class) in [(1, "n09193705"), (2, "n01751748")] {
+        let sorted = format!("ILSVRC/Data/CLS-LOC/val/{class}");
+        std::fs::create_dir_all(tree.path().join(&sorted)).unwrap();
+        let to = tree.path().join(format!("{sorted}/ILSVRC2012_val_{i:08}.JPEG"));
+        std::fs::rename(tree.path().join(image(i)), to).unwrap();
+    }
+    for inner in ["", "ILSVRC", "ILSVRC/Data", "ILSVRC/Data/CLS-LOC"] {
+        let sorted = open(tree.path().join(inner)).unwrap();
+        assert_eq!((sorted.layout, &sorted.classes), ("folder", &named.classes), "{inner}");
+        assert_eq!((sorted.count(Split::Train), sorted.count(Split::Val)), (3, 2), "{inner}");
+    }
+}
+
+#[test]
+fn tiny_imagenet() {
+    let tree = Tree::new();
+    tree.images(&[
+        "train/n02012849/images/n02012849_0.JPEG",
+        "val/images/val_1.JPEG",
+        "val/images/val_0.JPEG",
+    ]);
+    tree.images(&["val/images/val_2.JPEG", "test/images/test_0.JPEG"]);
+    tree.write(
+        "val/val_annotations.txt",
+        "val_0.JPEG\tn03126707\t0\t32\t44\t62\nval_1.JPEG\tn02012849\t1\t1\t2\t2\n",
+    );
+    tree.write("words.txt", "n02012849\tcrane\nn03126707\tcrane, hoist\n");
+    let data = open(tree.path()).unwrap();
+    let [bird, hoist] = ["crane (n02012849)", "crane (n03126707)"];
+    assert_eq!((data.layout, &data.classes[..]), ("imagenet", &[bird, hoist].map(str::to_owned)[..]));
+    let expected = [
+        ("train/n02012849/images/n02012849_0.JPEG".into(), bird, Split::Train),
+        ("val/images/val_0.JPEG".into(), hoist, Split::Val),
+        ("val/images/val_1.JPEG".into(), bird, Split::Val),
+    ];
+    assert_eq!(listing(&data), expected);
+    assert!(data.notes.iter().any(|note| note.contains("1 validation images")), "{:?}", data.notes);
+    tree.write("val/val_annotations.txt", "val_0.JPEG\ttench\n");
+    assert!(why(tree.path()).contains("val_annotations.txt, line 1"), "{}", why(tree.path()));
+    // Once its images are sorted, as many scripts do, it is a plain folder.
+    std::fs::remove_dir_all(tree.path().join("val/images")).unwrap();
+    tree.image("val/n02012849/val_1.JPEG");
+    assert_eq!(open(tree.path()).unwrap().layout, "folder");
 }
 
 /// Tiny ImageNet has more words than classes, and tabs before them.

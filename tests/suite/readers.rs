@@ -155,6 +155,7 @@ pub const READERS: &[Reader] = &[
     reader("imagenet", ("lists/imagenet", "ILSVRC2012_validation_ground_truth.txt"), &[], 5000, dataset),
     reader("imagenet-classes", ("lists/imagenet", "meta.mat"), &[], 5000, dataset),
     reader("imagenet-kaggle", ("lists/kaggle", "LOC_val_solution.csv"), &[], 5000, dataset),
+    reader("imagenet-tiny", ("lists/tiny", "val/val_annotations.txt"), &[], 5000, dataset),
     reader("imagenet-words", ("lists/kaggle", "LOC_synset_mapping.txt"), &[], 5000, dataset),
     reader("birds", ("lists/birds", "images.txt"), &[], 5000, dataset),
     reader("birds-labels", ("lists/birds", "image_class_labels.txt"), &[], 5000, dataset),

@@ -1,7 +1,7 @@
-//! ImageNet-1k (Russakovsky et al. 2015) with its validation images in one flat folder, as the
+//! ImageNet-1k (Russakovsky et al. 2015), or Tiny ImageNet, with its validation images in one flat folder, as the
 //! archives unpack. Their classes come from the devkit (`ILSVRC2012_validation_ground_truth.txt`, one
-//! number a line, and `meta.mat`, which says whose number it is) or from Kaggle's
-//! `LOC_val_solution.csv`. Classes are the WordNet ids, sorted, with the devkit's words for them; the training images, if there,
+//! number a line, and `meta.mat`, which says whose number it is), from Kaggle's `LOC_val_solution.csv` or from Tiny ImageNet's
+//! `val_annotations.txt`. Classes are the WordNet ids, sorted, with the devkit's words for them; the training images, if there,
 //! lie in folders named by the ids. With the validation images in such folders too it is a plain `folder`.
 
 use std::collections::BTreeMap;
@@ -14,32 +14,54 @@ use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, Watch, cars, walk};
 
 const TRUTH: &str = "ILSVRC2012_validation_ground_truth.txt";
 const SOLUTION: &str = "LOC_val_solution.csv";
+const TINY: &str = "val_annotations.txt";
 /// Depth to which folders are searched for the lists and the images: Kaggle has ILSVRC/Data/CLS-LOC/val.
 const DEPTH: usize = 3;
+/// How far above the folder of the images Kaggle's list is.
+const ABOVE: usize = 4;
+/// The folder of the splits at Kaggle, in that of the whole archive and in the one below; the boxes beside it have splits, too.
+pub(super) const AT_KAGGLE: [&str; 2] = ["ILSVRC/Data/CLS-LOC", "Data/CLS-LOC"];
 /// Most folders of classes that are searched for an image to tell that a folder is that of the training images.
 const MAX_TRIED: usize = 10;
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "imagenet",
     what: "ImageNet-1k: a flat val/ with the devkit's ILSVRC2012_validation_ground_truth.txt and meta.mat or \
-           Kaggle's LOC_val_solution.csv, optionally train/WNID/IMAGE",
-    recognise: |path| list(path).is_some() && flat(path).is_some(),
+           Kaggle's LOC_val_solution.csv, or Tiny ImageNet's with val_annotations.txt, optionally train/WNID/IMAGE",
+    recognise: |path| list_and_images(path).is_some(),
     read,
     official: true,
     splits: "training images are in train/WNID, the others in val",
 };
 
-/// The list of labels of the validation images: Kaggle's or the devkit's.
-fn list(root: &Path) -> Option<PathBuf> {
-    walk::find(root, DEPTH, &|path| walk::name(path) == SOLUTION || walk::name(path) == TRUTH)
+/// The list of labels of the validation images and their flat folder. Kaggle's list lies above the folder where that is opened alone.
+fn list_and_images(root: &Path) -> Option<(PathBuf, PathBuf)> {
+    let above = || {
+        let root = root.canonicalize().ok()?;
+        let mut lists = root.ancestors().skip(1).take(ABOVE).map(|folder| folder.join(SOLUTION));
+        lists.find(|list| list.is_file())
+    };
+    let list = walk::find(root, DEPTH, &|path| [SOLUTION, TRUTH, TINY].contains(&walk::name(path).as_str()));
+    let list = list.or_else(above)?;
+    let images = match walk::name(&list) == TINY {
+        true => {
+            let images = list.with_file_name("images");
+            walk::find(&images, 0, &is_named_image).is_some().then_some(images)
+        }
+        false => flat(root),
+    };
+    Some((list, images?))
 }
 
-/// Number and stem of a validation image, from a name such as `ILSVRC2012_val_00000001.JPEG`.
-fn number(path: &Path) -> Option<(usize, String)> {
+/// The name of an image without what follows the first dot.
+fn stem(path: &Path) -> String {
     let name = walk::name(path);
-    let (stem, _) = name.split_once('.')?;
-    let digits = stem.strip_prefix("ILSVRC2012_val_")?;
-    Some((digits.parse().ok()?, stem.to_owned()))
+    name.split_once('.').map_or(name.clone(), |(stem, _)| stem.to_owned())
+}
+
+/// The number of a validation image, from a name such as `ILSVRC2012_val_00000001.JPEG`.
+fn number(path: &Path) -> Option<usize> {
+    stem(path).strip_prefix("ILSVRC2012_val_")?.parse().ok()
 }
 
 /// The flat folder of the validation images.
@@ -59,21 +81,18 @@ fn flat(root: &Path) -> Option<PathBuf> {
 }
 
 fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
-    let (Some(list), Some(folder)) = (list(root), flat(root)) else {
-        return Err(DataError::Layout { path: root.into() });
-    };
+    let (list, folder) = list_and_images(root).ok_or_else(|| DataError::Layout { path: root.into() })?;
     let (mut skipped, mut notes) = (0, Vec::new());
     let mut found: Vec<(String, Split, PathBuf)> = Vec::new();
     let images = walk::images(&folder, &mut skipped)?;
-    let (labels, words) = match walk::name(&list) == SOLUTION {
-        true => (solution(&list)?, Words::new()),
-        false => ground_truth(root, &list)?,
+    let (labels, words) = match walk::name(&list).as_str() {
+        SOLUTION => (table(&list, 1, ',')?, Words::new()),
+        TINY => (table(&list, 0, '\t')?, Words::new()),
+        _ => ground_truth(root, &list)?,
     };
     let mut unlabelled = 0;
     for image in images {
-        match number(&image)
-            .and_then(|(number, stem)| labels.get(&stem).or_else(|| labels.get(&number.to_string())))
-        {
+        match labels.get(&stem(&image)).or_else(|| labels.get(&number(&image)?.to_string())) {
             Some(wnid) => found.push((wnid.clone(), Split::Val, image)),
             None => unlabelled += 1,
         }
@@ -84,7 +103,8 @@ fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
             list.display()
         ));
     }
-    let holds_image = |class: &PathBuf| walk::find(class, 0, &is_named_image).is_some();
+    // Those of Tiny ImageNet lie a folder deeper, in `images`.
+    let holds_image = |class: &PathBuf| walk::find(class, 1, &is_named_image).is_some();
     let train = |path: &Path| {
         ["train", "ILSVRC2012_img_train"].contains(&walk::name(path).as_str())
             && walk::folders(path).is_ok_and(|classes| classes.iter().take(MAX_TRIED).any(holds_image))
@@ -106,18 +126,20 @@ fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
     Ok(Dataset { skipped, notes, ..dataset })
 }
 
-/// WordNet id by image stem, from Kaggle's `ImageId,PredictionString`; the latter begins with the id.
-fn solution(file: &Path) -> Result<BTreeMap<String, String>, DataError> {
+/// WordNet id by image stem, from lines below a `header` that have an image, a separator and what begins with the id, as Kaggle's
+/// `ImageId,PredictionString`.
+fn table(file: &Path, header: usize, separator: char) -> Result<BTreeMap<String, String>, DataError> {
     let mut labels = BTreeMap::new();
     for (at, line) in
-        walk::text(file)?.lines().enumerate().skip(1).filter(|(_, line)| !line.trim().is_empty())
+        walk::text(file)?.lines().enumerate().skip(header).filter(|(_, line)| !line.trim().is_empty())
     {
-        let pair = line.split_once(',').and_then(|(id, rest)| Some((id, rest.split_whitespace().next()?)));
-        let expected = "an image id, a comma and a WordNet id such as n01440764";
-        let (id, wnid) = pair
+        let pair = line.split_once(separator);
+        let pair = pair.and_then(|(image, rest)| Some((image, rest.split_whitespace().next()?)));
+        let expected = format!("an image, {separator:?} and a WordNet id such as n01440764");
+        let (image, wnid) = pair
             .filter(|(_, wnid)| is_id(wnid))
             .ok_or_else(|| DataError::line(file, at + 1, line, expected))?;
-        labels.insert(id.to_owned(), wnid.to_owned());
+        labels.insert(stem(Path::new(image)), wnid.to_owned());
     }
     Ok(labels)
 }

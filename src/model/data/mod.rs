@@ -345,6 +345,8 @@ pub fn open_watched(path: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataE
     if nested.len() > MAX_NESTING {
         nested.clear();
     }
+    nested
+        .extend(imagenet::AT_KAGGLE.map(|inner| path.join(inner)).into_iter().filter(|inner| inner.is_dir()));
     for layout in LAYOUTS {
         let root = if (layout.recognise)(path) {
             path
