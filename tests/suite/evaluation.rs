@@ -664,6 +664,18 @@ fn of_classes_of_one_name_the_index_says_which_is_true_where_a_probe_has_the_sam
     let others = [&cranes[1..], &cranes[..1]].concat();
     assert_eq!(of(others), [1, 2], "nothing tells them apart");
     assert!(of(vec!["owl".to_owned()]).is_empty());
+    // Of ImageNet V2, whose folders are numbers.
+    let numbers = ["0", "2", "1"].map(str::to_owned);
+    let dataset = data::Dataset { classes: numbers.into(), ..(*part().dataset).clone() };
+    state.library.datasets[0].status = Status::Ready(Arc::new(EvalSplit::new(dataset, None)));
+    let ids = ["n01440764", "n02012849", "n03126707"].map(str::to_owned);
+    let info = ProbeInfo { classes: ids.into(), ..ProbeInfo::default() };
+    state.library.probes[&probe].status = Status::Ready(Arc::new(info));
+    assert_eq!(state.library.true_classes(&image, probe), Some(vec![1]));
+    assert_eq!(
+        [1, 2].map(|class| state.library.is_true_class(&image, probe, class)),
+        [Some(true), Some(false)]
+    );
     let mut has = |classes: &[String]| {
         let info = ProbeInfo { classes: classes.into(), ..ProbeInfo::default() };
         state.library.probes[&probe].status = Status::Ready(Arc::new(info));

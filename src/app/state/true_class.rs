@@ -3,7 +3,7 @@
 use super::library::{Image, Library};
 use crate::app::jobs::ProbeId;
 use crate::model::data::synsets;
-use crate::model::probe::class_word;
+use crate::model::probe::{by_place, class_word};
 
 impl Library {
     /// The classes of an image's dataset, and the index of its true class.
@@ -20,7 +20,7 @@ impl Library {
     }
 
     /// The classes of an open probe that may be the true one of an image: those of its name or, where the probe has the classes of the
-    /// image's dataset, the one of its index. Empty if the probe lacks it; `None` where it is not known.
+    /// image's dataset, the one of its index; or that of its [number](by_place). Empty if the probe lacks it; `None` where it is not known.
     pub fn true_classes(&self, image: &Image, probe: ProbeId) -> Option<Vec<usize>> {
         let (classes, own) = self.true_label(image)?;
         let (name, known) = (classes.get(own)?, &self.probes.get(&probe)?.status.ready()?.classes);
@@ -28,7 +28,11 @@ impl Library {
             (0..known.len()).filter(|class| synsets::same_class(&known[*class], name)).collect();
         // The lists, which are long, are compared last.
         let is_same = named.len() > 1 && synsets::same(known, classes);
-        Some(if is_same { vec![own] } else { named })
+        Some(match &named[..] {
+            [] => by_place(known, classes).map(|places| places[own]).into_iter().collect(),
+            _ if is_same => vec![own],
+            _ => named,
+        })
     }
 
     /// Whether a class of an open probe is one of the [true classes](Self::true_classes) of an image; `None` if the probe lacks them, or
@@ -40,7 +44,8 @@ impl Library {
         let is_named = |class: usize| known.get(class).is_some_and(|known| synsets::same_class(known, name));
         match is_named(class) {
             true => Some(class == own || !synsets::same(known, classes)),
-            false => (is_named(own) || (0..known.len()).any(is_named)).then_some(false),
+            false if is_named(own) || (0..known.len()).any(is_named) => Some(false),
+            false => by_place(known, classes).map(|places| places[own] == class),
         }
     }
 

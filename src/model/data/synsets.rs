@@ -16,7 +16,7 @@ const ABOVE: usize = 4;
 pub(super) type Words = HashMap<String, String>;
 
 /// Whether this is a WordNet id of a noun.
-pub(super) fn is_id(text: &str) -> bool {
+pub(in crate::model) fn is_id(text: &str) -> bool {
     let digits = text.strip_prefix('n').unwrap_or_default();
     digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_digit())
 }

@@ -3,6 +3,8 @@
 //! Of a dataset: where both lists are equal, classes are matched by index, names that occur twice included
 //! (ImageNet has two cranes). Otherwise they are matched by name, and a name that both lists
 //! hold but one holds twice is refused, since it is ambiguous. WordNet ids are names with or without [words](synsets) before them.
+//! Names of a dataset that are the numbers from 0 on, as the folders of ImageNet V2, are the places of classes in a probe that has
+//! WordNet ids in their order.
 
 use std::collections::HashMap;
 
@@ -39,6 +41,24 @@ fn by_name(names: &[String]) -> HashMap<&str, (usize, usize)> {
         known.entry(synsets::id(name)).or_insert((class, 0)).1 += 1;
     }
     known
+}
+
+/// The number that each name is, if they are those from 0 on, in any order: that of text is 0, 1, 10, 2.
+fn counted(names: &[String]) -> Option<Vec<usize>> {
+    let numbers: Vec<usize> = names.iter().map(|name| name.parse().ok()).collect::<Option<_>>()?;
+    let mut found = vec![false; names.len()];
+    numbers.iter().for_each(|number| found.get_mut(*number).into_iter().for_each(|found| *found = true));
+    found.iter().all(|found| *found).then_some(numbers)
+}
+
+/// The index in a probe of each of a dataset's `classes`, where the probe's names are WordNet ids in their order and the dataset's the
+/// numbers of these, as those of ImageNet V2; `None` for other names.
+pub fn by_place(names: &[String], classes: &[String]) -> Option<Vec<usize>> {
+    let is_of_ids = || {
+        let ids = names.iter().map(|name| synsets::id(name));
+        ids.clone().all(synsets::is_id) && ids.is_sorted()
+    };
+    counted(classes).filter(|_| names.len() == classes.len() && is_of_ids())
 }
 
 fn numbered(names: &[String], class: usize) -> String {
@@ -113,7 +133,18 @@ impl Probe {
             return Err(ProbeError::Unnamed { file, expected, found });
         }
         if names.is_empty() || names == classes {
-            return Ok((0..classes.len()).map(Some).collect());
+            // Of more than ten folders: whether the probe's third class is `2` or `10`, nothing tells.
+            let numbers = counted(classes).filter(|_| names.is_empty()).unwrap_or_default();
+            return match (0..numbers.len()).find(|place| numbers[*place] != *place) {
+                Some(place) => {
+                    let (file, name) = (self.file.clone(), classes[place].clone());
+                    Err(ProbeError::Unordered { file, place, name })
+                }
+                None => Ok((0..classes.len()).map(Some).collect()),
+            };
+        }
+        if let Some(places) = by_place(names, classes) {
+            return Ok(places.into_iter().map(Some).collect());
         }
         let (own, others) = (by_name(names), by_name(classes));
         let number = |name: &String| match (own.get(synsets::id(name)), others[synsets::id(name)].1) {
@@ -179,6 +210,12 @@ mod tests {
             (&["finch"], 1, &BIRDS, &[None, Some(0), None]),
             (&["crane", "finch", "wren"], 3, &["wren", "crane", "finch"], &[Some(2), Some(0), Some(1)]),
             (&[], 2, &["a", "b"], &[Some(0), Some(1)]),
+            (&[], 3, &["0", "1", "2"], &[Some(0), Some(1), Some(2)]),
+            (&["n01440764", "crane (n02012849)"], 2, &["1", "0"], &[Some(1), Some(0)]),
+            (&["n02012849", "n01440764"], 2, &["0", "1"], &[None, None]), // not in the order of ImageNet's numbers
+            (&["n01440764", "n02012849", "n03126707"], 3, &["0", "1"], &[None, None]),
+            (&["cat", "dog"], 2, &["0", "1"], &[None, None]),
+            (&["n01440764", "n02012849"], 2, &["1", "2"], &[None, None]),
             (
                 &["n01440764", "n02012849"],
                 2,
@@ -216,5 +253,11 @@ mod tests {
             assert!(error.contains("`crane`") && error.contains("is ambiguous"), "{error}");
         }
         assert!(numbers(&[], 3, &["a", "b"]).unwrap_err().contains("has 3 unnamed classes"));
+        let folders: Vec<String> = (0..11).map(|number| number.to_string()).collect();
+        let mut folders: Vec<&str> = folders.iter().map(String::as_str).collect();
+        assert!(numbers(&[], 11, &folders).is_ok(), "in the order of numbers");
+        folders.sort_unstable();
+        let error = numbers(&[], 11, &folders).unwrap_err();
+        assert!(error.contains("class 2 is called `10`"), "{error}");
     }
 }

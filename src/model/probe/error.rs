@@ -62,6 +62,11 @@ pub enum ProbeError {
     )]
     Unnamed { file: String, expected: usize, found: usize },
     #[error(
+        "{file} has unnamed classes, and class {place} is called `{name}` in the dataset, whose names are in the order of text; name \
+         the probe's classes, or list the images in a table (path, label), where numbers are in their own order"
+    )]
+    Unordered { file: String, place: usize, name: String },
+    #[error(
         "{file}: the class name `{name}` is ambiguous (occurs {own}x in the probe, {other}x in the dataset, and their \
          class lists differ); make class names unique, in the probe too"
     )]

@@ -18,7 +18,7 @@ pub mod settings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use self::classes::{class_word, class_words, has_class};
+pub use self::classes::{by_place, class_word, class_words, has_class};
 pub use self::error::ProbeError;
 pub use self::file::MAX_FILE_BYTES;
 use self::head::s4_layer::Kernel;
