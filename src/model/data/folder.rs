@@ -1,6 +1,7 @@
 //! The layout of torchvision's ImageFolder: one folder per class, named after it, either under
 //! `train`, `val` and `test`, or directly in the dataset's folder; then the split is made here.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{DataError, Dataset, Layout, MASKS, Split, UNTRAINABLE, Watch, first_names, walk};
@@ -57,9 +58,25 @@ fn read_splits(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError>
         }
     }
     if dataset.count(Split::Train) == 0 {
-        dataset.notes.push(format!("there are no training images: {UNTRAINABLE}"));
+        let is_split = |path: &PathBuf| Split::from_word(&walk::name(path)).is_some();
+        let others: Vec<String> =
+            walk::folders(root)?.iter().filter(|path| !is_split(path)).map(|path| walk::name(path)).collect();
+        let others = match &others[..] {
+            [] => String::new(),
+            others => format!(", which lie in `train` (other folders: {})", first_names(others)),
+        };
+        dataset.notes.push(format!("there are no training images{others}: {UNTRAINABLE}"));
     }
     Ok(dataset)
+}
+
+/// The names of the folders in the folder of a class that hold `images` of it.
+fn inner(class: &Path, images: &[PathBuf]) -> BTreeSet<String> {
+    let inner = |image: &PathBuf| {
+        let above = image.strip_prefix(class).ok()?.parent()?;
+        above.components().next().map(|first| first.as_os_str().to_string_lossy().into_owned())
+    };
+    images.iter().filter_map(inner).collect()
 }
 
 /// Whether a folder among those of the classes holds the masks of their images, in folders of the same names.
@@ -87,6 +104,8 @@ fn gather(
     watch: &mut Watch<'_>,
 ) -> Result<Dataset, DataError> {
     let (mut skipped, mut found, mut empty) = (0, Vec::new(), Vec::new());
+    // The folders that every class so far has.
+    let mut shared: Option<BTreeSet<String>> = None;
     for (split, folder) in splits {
         for class in walk::folders(folder)? {
             walk::tell(watch, found.len(), root)?;
@@ -101,6 +120,9 @@ fn gather(
             }
             if images.is_empty() {
                 empty.push(class.display().to_string());
+            } else if shared.as_ref().is_none_or(|shared| shared.len() > 1) {
+                let own = inner(&class, &images);
+                shared = Some(shared.map_or_else(|| own.clone(), |shared| &shared & &own));
             }
             found.extend(images.into_iter().map(|image| (walk::name(&class), *split, image)));
         }
@@ -110,7 +132,16 @@ fn gather(
         let (count, names) = (empty.len(), first_names(&empty));
         notes.push(format!("folders without images were left out: {count} ({names})"));
     }
-    Ok(Dataset { skipped, notes, ..Dataset::from_images(root, layout, &[], found) })
+    let dataset = Dataset::from_images(root, layout, &[], found);
+    let shared: Vec<String> = shared.into_iter().flatten().collect();
+    // Of severities, as in ImageNet-C, of domains, or of images and annotations.
+    if dataset.classes.len() > 1 && shared.len() > 1 {
+        let (classes, names) = (first_names(&dataset.classes), first_names(&shared));
+        notes.push(format!(
+            "every class ({classes}) has folders of the same names ({names}); if these are the classes, open one of the folders above them"
+        ));
+    }
+    Ok(Dataset { skipped, notes, ..dataset })
 }
 
 #[cfg(test)]
@@ -138,6 +169,33 @@ mod tests {
         for unlabelled in [&["train", "test"][..], &["train", "masks"], &["test", "bus", "car"]] {
             assert!(matches!(classes(unlabelled), Err(DataError::Layout { .. })), "{unlabelled:?}");
         }
+    }
+
+    #[test]
+    fn folders_that_are_no_classes_or_splits_are_told() {
+        let notes = |images: &[&str]| {
+            let root = tempfile::tempdir().unwrap();
+            for image in images.iter().map(|image| root.path().join(image)) {
+                create_dir_all(image.parent().unwrap()).unwrap();
+                File::create(image).unwrap();
+            }
+            open(root.path()).unwrap().notes.join("; ")
+        };
+        let severities = notes(&["1/cat/0.png", "1/dog/0.png", "1/owl/0.png", "3/cat/0.png", "3/dog/0.png"]);
+        assert!(
+            severities.contains("every class (1, 3) has folders of the same names (cat, dog)"),
+            "{severities}"
+        );
+        for classes in [
+            &["a/images/0.png", "b/images/0.png"][..], // of Tiny ImageNet
+            &["a/left/0.png", "a/right/0.png", "b/0.png"],
+            &["train/all/left/0.png", "train/all/right/0.png"],
+        ] {
+            assert!(!notes(classes).contains("same names"), "{classes:?}");
+        }
+        let unsplit = notes(&["train_mini/a/0.png", "val/a/0.png"]);
+        assert!(unsplit.contains("which lie in `train` (other folders: train_mini): probes"), "{unsplit}");
+        assert!(notes(&["val/a/0.png"]).contains("no training images: probes"));
     }
 
     #[test]
