@@ -453,7 +453,13 @@ fn tables() {
     assert_eq!(data.name_of_image(2), "im/d.png");
     assert!(data.notes.iter().any(|note| note.contains("more than once: 1")), "{:?}", data.notes);
     // Two tables in one folder are ambiguous.
-    assert!(why(tree.path()).contains("known layout"));
+    assert!(
+        why(tree.path()).contains("known layout")
+            && why(tree.path()).contains("other files: list.csv, more.tsv)")
+    );
+    // As the Hub has them.
+    tree.write("hub/metadata.csv", "file_name,label\nd.png,cat\n").image("hub/d.png");
+    assert_eq!(listing(&open(tree.path().join("hub")).unwrap()), [("d.png".into(), "cat", Split::Train)]);
     for (text, says) in [
         ("file,class\na,b\n", ["line 1", "the columns path and label"]),
         ("path,label,split\na.png,b,later\n", ["line 2", "train, val or test"]),
@@ -536,7 +542,7 @@ fn what_is_no_dataset_is_told_what_would_be() {
     assert!(why(&tree.path().join("absent")).contains("absent: cannot be read"));
     assert!(why(&tree.path().join("readme.txt")).contains("known layout (it is a file)"));
     tree.image("only/one.png");
-    let alone = "known layout (images directly in it: 0, folders: 1)";
+    let alone = "known layout (images directly in it: 0, folders: 1, other files: readme.txt)";
     assert!(why(tree.path()).contains(alone), "one class is nothing to learn");
     assert!(why(&tree.path().join("only")).contains("images directly in it: 1, folders: 0"));
     tree.write("train/empty/readme.txt", "");

@@ -1,5 +1,5 @@
-//! A table of images: CSV or TSV with a header that names the columns `path`, `label` and perhaps
-//! `split` (train, val or test). Paths are relative to the table's folder, or absolute. Columns are separated by commas, by
+//! A table of images: CSV or TSV with a header that names the columns `path` (or `file_name`, as in a `metadata.csv` of the Hub), `label`
+//! and perhaps `split` (train, val or test). Paths are relative to the table's folder, or absolute. Columns are separated by commas, by
 //! semicolons (as Excel writes them where the decimal sign is a comma) or by tabs: by whichever comes first in the header.
 
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ fn columns(file: &Path) -> Result<Columns, DataError> {
     let mut reader = reader(first.clone());
     let header = reader.headers().map_err(|error| DataError::file(file, error.to_string()))?;
     let find = |name: &str| header.iter().position(|column| column.eq_ignore_ascii_case(name));
-    match (find("path"), find("label")) {
+    match (find("path").or_else(|| find("file_name")), find("label")) {
         (Some(path), Some(label)) => Ok(Columns { path, label, split: find("split") }),
         _ => Err(DataError::line(file, 1, &first, "a header with the columns path and label")),
     }

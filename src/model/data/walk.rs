@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use super::{DataError, Watch};
+use super::{DataError, Watch, first_names};
 use crate::model::data::image::{is_named_image, looks_like_image};
 use crate::model::io::atomic_file;
 
@@ -61,8 +61,11 @@ pub(super) fn contents(path: &Path) -> String {
     }
     let (folders, files): (Vec<_>, Vec<_>) =
         listed(path).unwrap_or_default().into_iter().partition(|(_, is_folder)| *is_folder);
-    let images = files.iter().filter(|(path, _)| is_named_image(path)).count();
-    format!("images directly in it: {images}, folders: {}", folders.len())
+    let (images, others): (Vec<_>, Vec<_>) = files.iter().partition(|(path, _)| is_named_image(path));
+    let others: Vec<String> = others.iter().map(|(path, _)| name(path)).collect();
+    let others =
+        if others.is_empty() { String::new() } else { format!(", other files: {}", first_names(&others)) };
+    format!("images directly in it: {}, folders: {}{others}", images.len(), folders.len())
 }
 
 /// The last part of a path.
