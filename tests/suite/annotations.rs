@@ -224,6 +224,20 @@ fn labels_of_a_mask_are_regions() {
     assert_eq!((none.empty.join(", "), tokens(&none, "object")), ("object".to_owned(), vec![]));
     let soft = read(&annotations, &images.join("soft.png"));
     assert_close("half", region(&soft, "object").cover[0], 128.0 / 255.0, 1e-9);
+    // Shares among labels are told, as ADE20K's masks with a label above 50 are read so without names.
+    let files = ["palette", "soft"].map(|name| images.join(format!("{name}.png")));
+    let mut mixed = RegionSet::default();
+    mixed.read(&annotations, &files.each_ref().map(|file| Some(file.as_path())), &preprocessor(), GRID);
+    let said = mixed.warnings(false).concat();
+    assert!(
+        said.ends_with("soft.png; if its greys are labels, name them in `names.txt` beside the masks"),
+        "{said}"
+    );
+    // Greys above 50 are labels where all of them have names.
+    write(masks.join("names.txt"), "3 head\n128 river\n");
+    let named = Annotations::open(&masks).expect("masks");
+    let river = read(&named, &images.join("soft.png"));
+    assert_eq!(tokens(&river, "river"), [0, 1, 4, 5, 8, 9, 12, 13]);
     deep("soft.png", 4);
     let why = annotations.of_image(&images.join("soft.png"), &preprocessor(), GRID).expect_err("no label");
     assert!(why.contains("soft.png: has 16 bits per pixel and greys up to 1020; expected labels"), "{why}");

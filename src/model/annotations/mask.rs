@@ -1,7 +1,7 @@
 //! A mask of an image: a PNG of the image's size. With a palette every index is the label of a region, except 0 (background) and
 //! 255 (void, an undecided border). In grey the brightness is the share of the pixel that is the object; but if there are greys
-//! besides 0 and 255, and these are at most 50, they are labels too, with 8 or 16 bits per pixel. `names.txt` beside the masks
-//! (number, name) gives the names of labels.
+//! besides 0 and 255, and these are at most 50 or all have names, they are labels too, with 8 or 16 bits per pixel. `names.txt`
+//! beside the masks (number, name) gives the names of labels: ADE20K has 150.
 
 use std::collections::HashMap;
 use std::io::Cursor;
@@ -68,7 +68,7 @@ pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String
     if !deep.is_empty() && deep.iter().all(|&grey| grey <= 255 || grey == u16::MAX) {
         photo.picture.rgb = deep.iter().flat_map(|&grey| [grey as u8; 3]).collect();
     } else if deep.iter().any(|grey| !grey.is_multiple_of(257))
-        && matches!(greys(&photo.picture), Greys::Labels(_))
+        && matches!(greys(&photo.picture, names), Greys::Labels(_))
     {
         return Err(format!(
             "{shown}: has 16 bits per pixel and greys up to {}; expected labels from 1 to {MAX_LABEL}, or \
@@ -76,7 +76,7 @@ pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String
             deep.iter().filter(|grey| **grey != u16::MAX).max().unwrap_or(&0)
         ));
     }
-    let labels = match (indices(&bytes), greys(&photo.picture)) {
+    let labels = match (indices(&bytes), greys(&photo.picture, names)) {
         (Some(indices), _) => indices,
         (None, Greys::Labels(labels)) => labels,
         (None, Greys::Shares) => {
@@ -135,13 +135,15 @@ enum Greys {
     Coloured,
 }
 
-fn greys(mask: &Picture) -> Greys {
+fn greys(mask: &Picture, names: &HashMap<u8, String>) -> Greys {
     let grey = |p: &[u8]| (p[0] == p[1] && p[1] == p[2]).then_some(p[0]);
     let Some(greys) = mask.rgb.chunks_exact(3).map(grey).collect::<Option<Vec<u8>>>() else {
         return Greys::Coloured;
     };
     let between = || greys.iter().filter(|grey| ![0, VOID].contains(grey));
-    match between().next().is_some() && between().all(|&grey| grey <= MAX_LABEL) {
+    let are_labels =
+        between().all(|&grey| grey <= MAX_LABEL) || between().all(|grey| names.contains_key(grey));
+    match between().next().is_some() && are_labels {
         true => Greys::Labels(greys),
         false => Greys::Shares,
     }

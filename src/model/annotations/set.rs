@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-use super::Annotations;
+use super::{Annotations, FIRST_NUMBER, OBJECT_NUMBER};
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::grid::Grid;
 use crate::model::regions::Regions;
@@ -18,6 +18,9 @@ pub struct RegionSet {
     broken: Warning,
     empty: Warning,
     cropped: Warning,
+    /// Masks of one object, and the number of those of labels.
+    whole: Warning,
+    labelled: usize,
 }
 
 /// A kind of warning: how often it occurred, and its first case.
@@ -72,6 +75,13 @@ impl RegionSet {
                     if !regions.cropped.is_empty() {
                         self.cropped.add(|| all(&regions.cropped));
                     }
+                    match &regions.list[..] {
+                        [one] if one.number == OBJECT_NUMBER && regions.empty.is_empty() => {
+                            self.whole.add(name);
+                        }
+                        [first, ..] if first.number >= FIRST_NUMBER => self.labelled += 1,
+                        _ => {}
+                    }
                 }
                 Err(why) => self.broken.add(|| why.clone()),
             }
@@ -96,6 +106,13 @@ impl RegionSet {
             self.cropped
                 .line("a region lies beyond the crop", "images have regions that lie beyond the crop"),
         ];
-        missing.into_iter().chain(rest.into_iter().flatten()).collect()
+        // As of a list of labels above 50: where a mask has one, its greys are shares.
+        let mixed =
+            self.whole.line("a mask has no labels, unlike others", "masks have no labels, unlike others");
+        let mixed = mixed.filter(|_| self.labelled > 0);
+        let mixed = mixed.map(|line| {
+            format!("{line}; if its greys are labels, name them in `names.txt` beside the masks")
+        });
+        missing.into_iter().chain(rest.into_iter().flatten()).chain(mixed).collect()
     }
 }
