@@ -91,6 +91,26 @@ fn labels_may_be_text_or_bare_numbers() {
     assert_eq!(found(&plain), rows(&["plain/things.parquet"], |label| Some(label.to_string())));
 }
 
+/// As the Hub converts a large dataset of two configurations.
+#[test]
+fn a_part_of_a_split_counts_as_it_and_other_configurations_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for split in ["full/partial-train", "full/test", "tiny/train"] {
+        let split = folder.path().join(split);
+        std::fs::create_dir_all(&split).unwrap();
+        std::fs::copy(fixture("text/validation/0000.parquet"), split.join("0000.parquet")).unwrap();
+    }
+    let dataset = open(folder.path()).unwrap();
+    assert_eq!((dataset.count(Split::Train), dataset.count(Split::Test)), (18, 18));
+    let told = |note: &String| {
+        note == "other folders with Parquet files were left out: tiny; open one of them to read it"
+    };
+    assert!(dataset.notes.iter().any(told), "{:?}", dataset.notes);
+    let own = open(folder.path().join("full")).unwrap();
+    assert_eq!(own.samples, dataset.samples);
+    assert!(!own.notes.concat().contains("other folders"), "{:?}", own.notes);
+}
+
 fn refused(path: &Path) -> String {
     open(path).unwrap_err().to_string()
 }

@@ -40,6 +40,11 @@ fn holds_images(path: &Path) -> bool {
     is_parquet(path) && !shard::is_table(path)
 }
 
+/// The split that a folder's name means; of large datasets the Hub converts only a part, in `partial-train`.
+fn split_of(folder: &str) -> Option<Split> {
+    Split::from_word(folder.strip_prefix("partial-").unwrap_or(folder))
+}
+
 /// What a file's name says: its split, and which part of it the file is.
 #[derive(Debug, PartialEq, Eq)]
 struct Name {
@@ -54,7 +59,7 @@ impl Name {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let word = stem.split(['-', '_', '.']).next().unwrap_or_default();
         let folder = path.parent().map(walk::name).unwrap_or_default();
-        let split = Split::from_word(word).or_else(|| Split::from_word(&folder));
+        let split = Split::from_word(word).or_else(|| split_of(&folder));
         let parts: Vec<&str> = stem.split('-').collect();
         let part = parts.windows(3).find(|part| part[1] == "of").and_then(|part| {
             let (number, all) = (part[0].parse().ok()?, part[2].parse().ok()?);
@@ -79,8 +84,14 @@ impl File {
 }
 
 fn read(root: &Path) -> Result<Dataset, DataError> {
-    let mut files = files(root)?;
+    let (mut files, others) = files(root)?;
     let mut notes = Vec::new();
+    if !others.is_empty() {
+        let names = first_names(&others);
+        notes.push(format!(
+            "other folders with Parquet files were left out: {names}; open one of them to read it"
+        ));
+    }
     let known = files.iter().filter(|file| file.name.split.is_some()).count();
     if known > 0 && known < files.len() {
         let unknown = files.iter().filter(|file| file.name.split.is_none());
@@ -157,29 +168,36 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     Ok(Dataset::new(root, LAYOUT.id, classes, samples, notes))
 }
 
-/// All files of the dataset, opened, in the order of their paths; they lie in one folder, or in folders named after splits.
-fn files(root: &Path) -> Result<Vec<File>, DataError> {
+/// All files of the dataset, opened, in the order of their paths; they lie in one folder, or in folders named after splits. The names
+/// of the folders beside it that have others, as each configuration of a dataset has.
+fn files(root: &Path) -> Result<(Vec<File>, Vec<String>), DataError> {
     if root.is_file() {
-        return Ok(vec![File::open(root.into())]);
+        return Ok((vec![File::open(root.into())], Vec::new()));
     }
     let first =
         walk::find(root, DEPTH, &holds_images).ok_or_else(|| DataError::Layout { path: root.into() })?;
     let folder = first.parent().unwrap_or(root);
-    let folders = match (Split::from_word(&walk::name(folder)), folder.parent()) {
+    let (own, folders) = match (split_of(&walk::name(folder)), folder.parent()) {
         (Some(_), Some(above)) if folder != root => {
             let mut beside = walk::folders(above)?;
-            beside.retain(|path| Split::from_word(&walk::name(path)).is_some());
-            beside
+            beside.retain(|path| split_of(&walk::name(path)).is_some());
+            (above, beside)
         }
-        _ => vec![folder.into()],
+        _ => (folder, vec![folder.into()]),
     };
+    let mut others = match own.parent() {
+        Some(above) if own != root => walk::folders(above)?,
+        _ => Vec::new(),
+    };
+    others.retain(|path| path != own && walk::find(path, 1, &holds_images).is_some());
+    let others = others.iter().map(|path| walk::name(path)).collect();
     let mut found = Vec::new();
     for folder in folders {
         found.extend(walk::entries(&folder)?.into_iter().filter(|path| is_parquet(path)).map(File::open));
     }
     // Of files that hold images the metadata is not read a second time.
     found.retain(|file| file.shard.is_ok() || holds_images(&file.path));
-    Ok(found)
+    Ok((found, others))
 }
 
 /// A note on files that are missing according to the names of the others; `None` if none is.
@@ -225,6 +243,7 @@ mod tests {
         assert_eq!(place("data/train-00001-of-00042.parquet"), (Some(Split::Train), Some((1, 42))));
         assert_eq!(place("validation-00000-of-00001-9ab3.parquet"), (Some(Split::Val), Some((0, 1))));
         assert_eq!(place("default/test/0000.parquet"), (Some(Split::Test), None));
+        assert_eq!(place("default/partial-train/0003.parquet"), (Some(Split::Train), None));
         assert_eq!(place("test.parquet"), (Some(Split::Test), None));
         assert_eq!(place("things.parquet"), (None, None));
         assert_eq!(place("train-00007-of-00002.parquet"), (Some(Split::Train), None));
