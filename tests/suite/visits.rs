@@ -2,15 +2,18 @@
 //! empty search, files that do not open, help and tour, and the session that is restored.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use eframe::egui::accesskit::Toggled;
 use eframe::egui::{self, Key, Modifiers, Role};
-use egui_kittest::kittest::Queryable as _;
-use ssmprobe::app::jobs::{Compute, Event, Fetch, JobId, ProbeId, Request};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use ssmprobe::app::jobs::info::ProbeInfo;
+use ssmprobe::app::jobs::{ClassChoice, Compute, Event, Fetch, JobId, ProbeId, Request};
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::connection::Host;
 use ssmprobe::app::state::workspace::{SavedProbe, Workspace};
-use ssmprobe::app::state::{ActiveRun, Finding};
+use ssmprobe::app::state::{ActiveRun, Finding, Status};
 
 use crate::pictures::painted;
 use crate::window::{Window, succeed};
@@ -232,6 +235,22 @@ fn a_menu_says_why_an_entry_cannot_be_chosen() {
 #[test]
 fn a_class_for_the_evidence_is_offered_once_a_probe_is_shown() {
     assert!(!Window::new().has("Evidence for") && Window::ready().has("Evidence for"));
+}
+
+/// As a finding kept before words were there asks for it.
+#[test]
+fn the_list_of_classes_marks_the_chosen_one_also_where_its_wordnet_id_alone_is_asked_for() {
+    let mut window = Window::ready();
+    let probe = window.probe("gap");
+    let probes = &mut window.harness.state_mut().state.library.probes;
+    let classes = ["tench (n01440764)", "hoist (n03126707)"];
+    let known = (**probes[&probe].status.ready().expect("an open probe")).clone();
+    let info = ProbeInfo { classes: classes.map(str::to_owned).into(), ..known };
+    probes[&probe].status = Status::Ready(Arc::new(info));
+    window.dispatch(Command::SetClass(ClassChoice::Named("n03126707".into())));
+    window.click_role(Role::ComboBox, "Evidence for");
+    let marked = |class| window.harness.get_by_label(class).accesskit_node().toggled();
+    assert_eq!(classes.map(marked), [Some(Toggled::False), Some(Toggled::True)]);
 }
 
 #[test]
