@@ -9,6 +9,7 @@ use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use ssmprobe::app::jobs::ImageId;
 use ssmprobe::app::state::Severity;
+use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::workspace::{SavedImage, Workspace};
 
 use crate::window::Window;
@@ -223,6 +224,30 @@ fn tab_goes_on_to_the_rows_of_a_comparison_that_are_out_of_sight() {
     assert!(met.len() < 60, "{met:?}");
     let place = drawn(&window, "Evidence by position")[0];
     assert!(place.top() > 60.0 && place.top() < 600.0, "in sight: {place:?}");
+}
+
+#[test]
+fn tab_goes_on_to_the_columns_of_a_comparison_that_are_out_of_sight_and_back_to_the_first() {
+    let mut window = Window::ready();
+    window.harness.set_size(egui::vec2(1280.0, 640.0));
+    window.dispatch(Command::OpenProbes((0..6).map(|at| format!("wide-{at}.safetensors").into()).collect()));
+    window.answer();
+    window.dispatch(Command::CompareOnly(window.state().library.probes.keys().copied().collect()));
+    window.answer();
+    window.show("compare");
+    let titles: Vec<String> =
+        window.state().compared().map(|(id, _)| window.state().column_title(id)).collect();
+    assert_eq!(titles.len(), 8, "{titles:?}");
+    // First to the last column, then from there to the first, which was scrolled out of sight.
+    for wanted in [titles.last(), titles.first()] {
+        window.harness.get_by_label("Export comparison…").focus();
+        window.harness.run();
+        let met = tab_until(&mut window, 40, |window| focused(window).as_ref() == wanted);
+        assert!(met.len() < 40, "{wanted:?}: {met:?}");
+        let all = window.harness.query_all_by_label_contains("");
+        let place = all.filter(egui_kittest::Node::is_focused).map(|node| node.rect()).next();
+        assert!(place.is_some_and(|at| at.left() > 200.0 && at.right() < 1280.0), "{wanted:?} at {place:?}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod dialogs;
 mod drop_overlay;
 mod exporter;
 mod files;
+mod focus;
 mod icon;
 mod layout;
 mod menu;

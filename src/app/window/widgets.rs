@@ -5,12 +5,12 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::containers::menu::{MenuButton, MenuConfig, MenuState};
 use egui::epaint::Mesh;
-use egui::style::ScrollAnimation;
-use egui::{Align, Button, Color32, ComboBox, FocusDirection, Frame, Galley, Key, Label, Layout, Margin};
+use egui::{Align, Button, Color32, ComboBox, Frame, Galley, Key, Label, Layout, Margin};
 use egui::{Modifiers, Popup, PopupCloseBehavior, Pos2, Rect, Response, Role, ScrollArea, Sense};
 use egui::{SetOpenCommand, Shape, Slider, Stroke, TextEdit, TextStyle, TextWrapMode};
 use egui::{Ui, UiBuilder, Vec2, WidgetInfo, WidgetText};
 
+pub use super::focus::{focused, follow_focus, in_reach, page_keys, scroll_to_row, skip_edges};
 use super::style;
 use crate::viz::draw::{color32, font};
 use crate::viz::figures::dataset::folded;
@@ -92,56 +92,6 @@ pub fn list_height(ui: &Ui, height: f32) -> f32 {
 pub fn scrolled(ui: &Ui, height: f32) -> ScrollArea {
     let height = list_height(ui, height);
     ScrollArea::vertical().max_height(height).min_scrolled_height(height).auto_shrink(false)
-}
-
-/// Scrolls until what was just given the keyboard focus can be seen, which egui does not: for the end of what a scrolled area
-/// draws.
-pub fn follow_focus(ui: &Ui) {
-    let focused = focused(ui);
-    let own =
-        |focused: &Response| focused.layer_id == ui.layer_id() && ui.min_rect().contains_rect(focused.rect);
-    if let Some(focused) = focused.filter(|focused| focused.gained_focus() && own(focused)) {
-        // With some of what follows: only what is drawn can be given the focus next.
-        let room = focused.rect.expand2(Vec2::new(0.0, 0.6 * focused.rect.height()));
-        ui.scroll_to_rect_animation(room, None, ScrollAnimation::none());
-    }
-}
-
-/// Scrolls to row `at` of rows that are all `height` high: for the begin of what `ScrollArea::show_rows` draws, from row `first` on.
-pub fn scroll_to_row(ui: &Ui, height: f32, at: usize, first: usize) {
-    let down = (at as f32 - first as f32) * (height + ui.spacing().item_spacing.y);
-    let size = Vec2::new(ui.available_width(), height);
-    let row = Rect::from_min_size(ui.max_rect().min + Vec2::new(0.0, down), size);
-    ui.scroll_to_rect_animation(row, None, ScrollAnimation::none());
-}
-
-/// What has the keyboard focus, in a frame without a click: in such a frame reading what was not clicked takes the focus from it.
-pub fn focused(ui: &Ui) -> Option<Response> {
-    let clicks = ui.input(|i| i.pointer.any_pressed() || i.pointer.any_released());
-    let id = ui.memory(egui::Memory::focused).filter(|_| !clicks)?;
-    ui.ctx().read_response(id)
-}
-
-/// Moves the keyboard focus on from the edge of a panel or a pane, of which egui makes a stop of the Tab key, though no key moves
-/// it: for the begin of a frame.
-pub fn skip_edges(ui: &Ui) {
-    let thick = 2.0 * ui.style().interaction.resize_grab_radius_side + 0.5;
-    let is_edge = |edge: &Response| edge.sense.senses_drag() && edge.rect.size().min_elem() <= thick;
-    if focused(ui).is_some_and(|focused| is_edge(&focused)) {
-        let back = ui.input(|i| i.modifiers.shift);
-        let direction = if back { FocusDirection::Previous } else { FocusDirection::Next };
-        ui.memory_mut(|memory| memory.move_focus(direction));
-        ui.request_repaint();
-    }
-}
-
-/// Scrolls by PageUp and PageDown: for what a scrolled area draws without any control that Tab could move to.
-pub fn page_keys(ui: &Ui) {
-    let pressed = |key| ui.input(|i| i.key_pressed(key));
-    let pages = f32::from(i8::from(pressed(Key::PageUp)) - i8::from(pressed(Key::PageDown)));
-    if pages != 0.0 {
-        ui.scroll_with_delta(Vec2::new(0.0, 0.9 * pages * ui.clip_rect().height()));
-    }
 }
 
 /// The settings of a menu that closes once an entry is chosen.

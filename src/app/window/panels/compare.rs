@@ -15,7 +15,7 @@ use crate::app::jobs::ColumnId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{ColumnState, RevealTarget};
 use crate::app::window::style;
-use crate::app::window::widgets::{at_right, fit, focused, follow_focus, menu_button};
+use crate::app::window::widgets::{at_right, fit, follow_focus, in_reach, menu_button};
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::other_class;
@@ -119,18 +119,14 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     });
 }
 
-/// Draws a row of cells of this size. Those out of sight are skipped, but for their ids; not those that Tab may go on to.
+/// Draws a row of cells of this size. Those out of reach are skipped, but for their ids.
 fn row(ui: &mut Ui, columns: &[ColumnId], name: &str, size: Vec2, mut add: impl FnMut(&mut Ui, ColumnId)) {
     let whole = Vec2::new(columns.len() as f32 * (size.x + GAP_PX) + GAP_PX, size.y + GAP_PX);
     let (rect, _) = ui.allocate_exact_size(whole, Sense::hover());
-    let (sight, tab) = (ui.clip_rect(), ui.input(|i| i.key_pressed(egui::Key::Tab)));
-    // When Tab is pressed what had the focus has lost it already. From the end of a row it goes on to the begin of the next.
-    let down = if tab || ui.memory(|memory| memory.focused().is_some()) { 2.0 * sight.height() } else { 0.0 };
-    let across = if tab || focused(ui).is_some_and(|own| own.rect.intersects(sight)) { whole.x } else { 0.0 };
     for (at, id) in columns.iter().enumerate() {
         let corner = rect.min + Vec2::new(GAP_PX + at as f32 * (size.x + GAP_PX), GAP_PX / 2.0);
         let place = Rect::from_min_size(corner, size);
-        if !ui.is_rect_visible(place.expand2(Vec2::new(across, down))) {
+        if !in_reach(ui, place) {
             ui.skip_ahead_auto_ids(1);
             continue;
         }

@@ -11,7 +11,7 @@ use super::{Panel, PanelContext, overview};
 use crate::app::jobs::ProbeId;
 use crate::app::state::command::{CTRL, Command};
 use crate::app::state::{RevealTarget, State};
-use crate::app::window::widgets::{follow_focus, paint_sort};
+use crate::app::window::widgets::{follow_focus, in_reach, paint_sort};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::{Table, number};
@@ -89,12 +89,13 @@ impl Panel for ProbeTable {
                 grid.show(ui, |ui| {
                     let shown = shown(&rows);
                     self.head(ui, &shown);
-                    let near = ui.clip_rect().y_range().expand(2.0 * ROW_PX);
-                    // Of the rows out of sight, the longest keeps the width of the names, and the last the height of all.
+                    // Of the rows out of reach, the longest keeps the width of the names, and the last the height of all.
                     let longest = (0..rows.len()).max_by_key(|at| rows[*at].name.len());
                     for (at, row) in rows.iter().enumerate() {
                         let keeps_size = Some(at) == longest || at + 1 == rows.len();
-                        if keeps_size || near.contains(ui.cursor().top()) {
+                        let top = ui.cursor().top();
+                        let place = ui.clip_rect().with_min_y(top).with_max_y(top + ROW_PX);
+                        if keeps_size || in_reach(ui, place) {
                             row_ui(ui, cx, row, &shown);
                         } else {
                             ui.skip_ahead_auto_ids(1 + shown.len()); // of the widgets of a row
