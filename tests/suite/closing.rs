@@ -179,17 +179,36 @@ fn the_first_layout_follows_the_room_after_a_restart_too() {
     assert_eq!(restart(&small, &mut next), 1, "whoever has changed it keeps it");
 }
 
+/// Whether a pane is the active one of its tabs.
+fn is_active(window: &Window, pane: &str) -> bool {
+    let layout = window.harness.state().window.session(window.state()).layout;
+    let tiles = layout["tiles"]["tiles"].as_object().expect("tiles").clone();
+    let (pane, _) = tiles.iter().find(|(_, tile)| tile["Pane"] == pane).expect("the pane");
+    let pane: u64 = pane.parse().expect("a number");
+    tiles.values().any(|tile| tile["Container"]["Tabs"]["active"] == pane)
+}
+
+#[test]
+fn a_tab_without_content_comes_back_once_it_has_some_unless_another_was_chosen_since() {
+    let mut window = Window::ready();
+    let [sinkhorn, gap] = [0, 1].map(|at| *window.state().library.probes.get_index(at).expect("a probe").0);
+    for (chosen, wanted) in [(None, "kernel"), (Some("Scores"), "scores")] {
+        for tab in ["Memory kernel"].into_iter().chain(chosen) {
+            let at = window.tab(tab).expect("a tab").center();
+            window.click_at(at, PointerButton::Primary);
+            window.dispatch(Command::ShowProbe(gap));
+        }
+        assert!(!is_active(&window, "kernel"), "it has no kernel");
+        window.dispatch(Command::ShowProbe(sinkhorn));
+        assert!(is_active(&window, wanted), "{wanted}");
+    }
+}
+
 /// A window opens at the size that it has when it is not maximised.
 #[test]
 fn the_first_layout_waits_for_its_room_and_keeps_the_chosen_tabs() {
     let (mut window, mut next) = (Window::ready(), Window::ready());
-    let active = |window: &Window| {
-        let layout = window.harness.state().window.session(window.state()).layout;
-        let tiles = layout["tiles"]["tiles"].as_object().expect("tiles").clone();
-        let (pane, _) = tiles.iter().find(|(_, tile)| tile["Pane"] == "kernel").expect("the pane");
-        let pane: u64 = pane.parse().expect("a number");
-        tiles.values().any(|tile| tile["Container"]["Tabs"]["active"] == pane)
-    };
+    let active = |window: &Window| is_active(window, "kernel");
     let tab = window.tab("Memory kernel").expect("a tab").center();
     window.click_at(tab, PointerButton::Primary);
     assert_eq!([active(&window), active(&next)], [true, false]);

@@ -15,8 +15,8 @@ pub struct AutoTabs {
     shows: Vec<(&'static str, bool)>,
     /// The panel that a person opened: it is visible, empty or not.
     requested: Option<String>,
-    /// By group, the empty tab that was active before another was activated in its place.
-    displaced: HashMap<TileId, TileId>,
+    /// By group, the empty tab that was active, and the one that was activated in its place.
+    displaced: HashMap<TileId, (TileId, TileId)>,
 }
 
 impl AutoTabs {
@@ -86,14 +86,17 @@ impl AutoTabs {
             |tile: TileId| panes.iter().any(|(t, id)| *t == tile && self.has_content(id) == Some(true));
         let Some(Tile::Container(Container::Tabs(tabs))) = tiles.get_mut(group) else { return };
         let Some(active) = tabs.active else { return };
-        if let Some(back) = self.displaced.get(&group).copied().filter(|back| shows(*back)) {
+        // A tab that a person has chosen since stays.
+        let displaced = self.displaced.get(&group).filter(|(_, instead)| *instead == active);
+        let back = displaced.map(|(back, _)| *back);
+        if let Some(back) = back.filter(|back| shows(*back)) {
             tabs.set_active(back);
             self.displaced.remove(&group);
         } else if !shows(active)
             && let Some((other, _)) = panes.iter().find(|(tile, _)| shows(*tile))
         {
             tabs.set_active(*other);
-            self.displaced.entry(group).or_insert(active);
+            self.displaced.insert(group, (back.unwrap_or(active), *other));
         }
     }
 }
