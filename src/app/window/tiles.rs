@@ -11,8 +11,6 @@ use serde::{Deserialize, Serialize};
 use crate::app::window::panels::{Panel, PanelContext, PanelPlace};
 use crate::app::window::{style, tab};
 use crate::viz::draw::paint::color32;
-use crate::viz::figures::dataset::Overview as _;
-use crate::viz::figures::dataset::scatter::Scatter;
 use crate::viz::figures::evidence::Evidence;
 use crate::viz::{Figure as _, TabGroup, find};
 
@@ -176,17 +174,37 @@ pub fn close(tree: &mut Tree<Pane>, id: &str) {
     }
 }
 
-/// Whether a tile is or contains a pane of the page with a probe's evaluation on a dataset.
-fn is_of_dataset(tiles: &Tiles<Pane>, tile: TileId) -> bool {
-    any_pane(tiles, tile, &|pane| pane == Scatter.id())
+/// The title of a tile, and what it says of itself: of several panes those of one probe or of a dataset, where most are such.
+fn title(panels: &[Box<dyn Panel>], tiles: &Tiles<Pane>, tile: TileId) -> (String, String) {
+    let panel = |id: &str| panels.iter().find(|panel| panel.id() == id);
+    let own: Vec<_> = pane_ids(tiles, tile).into_iter().filter_map(panel).collect();
+    let of_dataset = |group: TabGroup| DATASET_PAGE.as_flattened().contains(&group);
+    let most = |is: &dyn Fn(TabGroup) -> bool| {
+        own.len() > 1 && 2 * own.iter().filter(|panel| is(panel.info().tab.group)).count() > own.len()
+    };
+    if most(&of_dataset) {
+        ("Dataset".to_owned(), "What the chosen probe makes of a whole dataset".to_owned())
+    } else if most(&|group| group != TabGroup::Page && !of_dataset(group)) {
+        ("One probe".to_owned(), "The figures of the chosen probe".to_owned())
+    } else {
+        let about: Vec<&str> = own.iter().map(|panel| panel.about()).collect();
+        (own.iter().map(|panel| panel.title()).collect::<Vec<_>>().join(", "), about.join("\n"))
+    }
 }
 
 /// Whether a tile is or contains a pane for which `is` returns true.
 fn any_pane(tiles: &Tiles<Pane>, tile: TileId, is: &dyn Fn(&str) -> bool) -> bool {
+    pane_ids(tiles, tile).into_iter().any(is)
+}
+
+/// The ids of the panes of a tile, the first tab's first.
+fn pane_ids(tiles: &Tiles<Pane>, tile: TileId) -> Vec<&str> {
     match tiles.get(tile) {
-        Some(Tile::Pane(pane)) => is(&pane.0),
-        Some(Tile::Container(container)) => container.children().any(|child| any_pane(tiles, *child, is)),
-        None => false,
+        Some(Tile::Pane(pane)) => vec![&pane.0],
+        Some(Tile::Container(container)) => {
+            container.children().flat_map(|child| pane_ids(tiles, *child)).collect()
+        }
+        None => Vec::new(),
     }
 }
 
@@ -218,12 +236,7 @@ impl Behavior<Pane> for Panes<'_, '_> {
     }
 
     fn tab_title_for_tile(&mut self, tiles: &Tiles<Pane>, tile: TileId) -> WidgetText {
-        match tiles.get(tile) {
-            Some(Tile::Pane(pane)) => self.tab_title_for_pane(pane),
-            Some(Tile::Container(_)) if is_of_dataset(tiles, tile) => "Dataset".into(),
-            Some(Tile::Container(_)) => "One probe".into(),
-            None => "".into(),
-        }
+        title(self.panels, tiles, tile).0.into()
     }
 
     fn tab_ui(
@@ -274,12 +287,7 @@ impl Behavior<Pane> for Panes<'_, '_> {
         tile: TileId,
         button: egui::Response,
     ) -> egui::Response {
-        let about = match tiles.get(tile) {
-            Some(Tile::Pane(pane)) => self.panels.iter().find(|p| p.id() == pane.0).map(|p| p.about()),
-            _ if is_of_dataset(tiles, tile) => Some("What the chosen probe makes of a whole dataset"),
-            _ => Some("The figures of the chosen probe"),
-        };
-        button.on_hover_text(about.unwrap_or_default())
+        button.on_hover_text(title(self.panels, tiles, tile).1)
     }
 
     fn tab_bar_height(&self, _style: &egui::Style) -> f32 {
@@ -312,6 +320,21 @@ impl Behavior<Pane> for Panes<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::viz::figures::dataset::Overview as _;
+    use crate::viz::figures::dataset::scatter::Scatter;
+
+    #[test]
+    fn a_page_is_named_after_what_most_of_its_panes_show_or_after_them() {
+        let panels = crate::app::window::panels::all();
+        let mut tree = initial(Room::Ample);
+        close(&mut tree, Scatter.id());
+        let named = |tree: &Tree<Pane>, page: usize| title(&panels, &tree.tiles, pages(tree)[page]).0;
+        let last = pages(&tree).len() - 1;
+        assert_eq!([0, 1, last].map(|page| named(&tree, page)), ["One probe", "Compare", "Dataset"]);
+        let beside = ["gallery", "tokens"].map(|id| tree.tiles.insert_pane(Pane(id.to_owned())));
+        let split = tree.tiles.insert_horizontal_tile(beside.into());
+        assert_eq!(title(&panels, &tree.tiles, split).0, "Gallery, Token table");
+    }
 
     #[test]
     fn every_pane_stands_somewhere_at_first_but_those_that_are_asked_for() {
