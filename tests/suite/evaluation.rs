@@ -18,7 +18,8 @@ use ssmprobe::app::jobs::{
 };
 use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::Settings;
-use ssmprobe::app::state::{GalleryFilter, Image, Outcome, Sort, State, Status};
+use ssmprobe::app::state::workspace::Workspace;
+use ssmprobe::app::state::{GalleryFilter, Image, Outcome, Scope, Sort, State, Status};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::worker::WorkerEnv;
 use ssmprobe::model::data::{self, ImageSource};
@@ -1114,15 +1115,24 @@ fn a_workspace_leaves_images_to_their_dataset() {
     let saved = state.workspace(serde_json::Value::Null);
     let kept: Vec<ImageId> = saved.images.iter().map(|image| image.id).collect();
     assert_eq!(kept, [all[0], all[1], all[2], all[4], all[6]]);
-    let mut again = State::new(Settings::default());
-    let requests = again.restore(saved);
-    let (job, entry) = requests
-        .iter()
-        .find_map(pick!(Request::Files(job, Files::OpenDataset { entry, .. }) => (*job, *entry)))
-        .unwrap();
-    again.apply(Event::DatasetOpened { job, entry, part });
-    assert_eq!(again.library.images.len(), all.len());
+    let restored = |saved: Workspace| {
+        let mut again = State::new(Settings::default());
+        let requests = again.restore(saved);
+        let (job, entry) = requests
+            .iter()
+            .find_map(pick!(Request::Files(job, Files::OpenDataset { entry, .. }) => (*job, *entry)))
+            .unwrap();
+        again.apply(Event::DatasetOpened { job, entry, part: part.clone() });
+        assert_eq!(again.library.images.len(), all.len());
+        again
+    };
+    let again = restored(saved);
     assert_eq!(again.selection.image, Some(all[6]));
+    assert!(matches!(again.gallery_filter.scope, Scope::Dataset(_)));
+    // The gallery shows a current image that is of no dataset, too.
+    state.dispatch(Command::SelectImage(all[1]));
+    let again = restored(state.workspace(serde_json::Value::Null));
+    assert_eq!((again.selection.image, again.gallery_filter.scope), (Some(all[1]), Scope::Loose));
 }
 
 #[test]

@@ -217,6 +217,16 @@ impl State {
         if show {
             self.look_at_dataset(id);
         }
+        // The gallery of a restored session shows the current image: once all datasets are open it is known to be of none.
+        let opening = self.library.datasets.values().any(|dataset| dataset.status.is_opening());
+        let loose =
+            |image: &ImageId| self.library.images.get(image).is_some_and(|image| image.label.is_none());
+        if self.evaluations.is_restored
+            && !opening
+            && let Some(image) = self.selection.image.filter(loose)
+        {
+            self.bring_into_gallery(image);
+        }
         self.explain_columns()
     }
 
