@@ -344,6 +344,7 @@ fn what_cannot_be_read_is_not_counted_as_open() {
     window.press(Modifiers::COMMAND, Key::R);
     window.answer();
     assert_eq!(window.state().readable_images(), 3);
+    assert!(window.has("2 probes"));
 }
 
 #[test]

@@ -199,7 +199,8 @@ impl State {
         self.compute_instead(older, job, Compute::Explain(Explain { asked: items, class, settings, regions }))
     }
 
-    /// Requests the failed columns again, and thumbnails and maps of a contact sheet once they are visible.
+    /// Requests again what could not be opened and the failed columns, and thumbnails and maps of a contact sheet once they are
+    /// visible.
     pub(super) fn retry(&mut self) -> Vec<Request> {
         self.sheet.forget_failures();
         self.thumbnails.forget_failures();
@@ -208,7 +209,9 @@ impl State {
         {
             (column.shown, column.key) = (ColumnState::Nothing, None);
         }
-        self.explain_columns()
+        let mut requests = self.reopen_failed();
+        requests.extend(self.explain_columns());
+        requests
     }
 
     /// Applies an event of the explanation job under way; results of older jobs are ignored.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::jobs::{JobKind, Severity};
-use super::library::{Backbone, Dataset, Probe, Status};
+use super::library::{Backbone, Dataset, Library, Probe, Status};
 use super::recent::{self, RecentItem};
 use super::run_choice::MAX_AUTO_COLUMNS;
 use super::{GalleryFilter, Scope, Selection, State};
@@ -108,6 +108,19 @@ impl State {
         let job = self.begin(JobKind::Open, title);
         self.library.probes[&id].status = Status::Opening(job);
         vec![Request::Compute(job, Compute::OpenProbe { entry: id, path })]
+    }
+
+    /// Requests that the worker opens again what could not be opened.
+    pub(super) fn reopen_failed(&mut self) -> Vec<Request> {
+        let Library { backbones, probes, datasets, .. } = &self.library;
+        let backbones = failed(backbones.iter().map(|(id, backbone)| (*id, &backbone.status)));
+        let probes = failed(probes.iter().map(|(id, probe)| (*id, &probe.status)));
+        let datasets = failed(datasets.iter().map(|(id, dataset)| ((*id, dataset.split), &dataset.status)));
+        let mut requests: Vec<Request> =
+            backbones.into_iter().flat_map(|id| self.load_backbone(id)).collect();
+        requests.extend(probes.into_iter().flat_map(|id| self.load_probe(id)));
+        requests.extend(datasets.into_iter().flat_map(|(id, split)| self.load_dataset(id, split)));
+        requests
     }
 
     pub(super) fn open_run(&mut self, folder: PathBuf) -> Vec<Request> {
@@ -263,4 +276,9 @@ impl State {
         }
         requests
     }
+}
+
+/// Those of the entries that could not be opened.
+fn failed<'a, Id, Info: 'a>(entries: impl Iterator<Item = (Id, &'a Status<Info>)>) -> Vec<Id> {
+    entries.filter(|(_, status)| matches!(status, Status::Failed(_))).map(|(id, _)| id).collect()
 }
