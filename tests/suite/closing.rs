@@ -273,6 +273,11 @@ fn the_tab_of_a_pane_that_is_asked_for_comes_into_sight() {
     assert!(!seen(&window), "the last of many tabs is out of sight");
     window.choose_action("show pane predictions");
     assert!(seen(&window));
+    window.choose_action("show pane evidence by position");
+    assert!(!seen(&window), "the first one is in sight");
+    window.harness.get_all_by_role_and_label(Role::Button, "Predictions").next().expect("a tab").focus();
+    window.harness.run();
+    assert!(seen(&window), "so is one that has the keyboard focus");
     // What is scrolled half out leaves no cross without its title.
     let edge = window.harness.get_by_label("Scroll tabs left").rect().right();
     for title in ["Evidence by position", "Memory kernel", "Scores", "Removal curves", "Diagnostics"] {

@@ -254,7 +254,7 @@ impl Behavior<Pane> for Panes<'_, '_> {
         let tab = tab::Tab { title: &title, state, ground, line: color32(line) };
         let (response, closed) = tab.show(ui, id);
         let is_asked = self.reveal.as_ref().is_some_and(|pane| tiles.find_pane(pane) == Some(tile));
-        if is_asked || response.clicked() {
+        if is_asked || response.clicked() || response.gained_focus() {
             ui.scroll_to_rect_animation(response.rect, None, ScrollAnimation::none());
         }
         if closed {
