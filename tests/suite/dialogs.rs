@@ -307,6 +307,23 @@ fn what_had_the_focus_gets_it_back_from_a_dialog() {
 }
 
 #[test]
+fn the_button_of_a_list_or_a_menu_has_the_focus_again_once_a_key_closes_that() {
+    let mut window = Window::ready();
+    for (role, name) in [(Role::ComboBox, "Probe"), (Role::ComboBox, "Evidence for"), (Role::Button, "Help")]
+    {
+        let chooses = (role == Role::ComboBox).then_some(&[Key::Tab, Key::Enter][..]);
+        for keys in chooses.into_iter().chain([&[Key::Escape][..], &[Key::Tab, Key::Escape]]) {
+            window.harness.get_by_role_and_label(role, name).focus();
+            window.harness.run();
+            for key in [Key::Enter].iter().chain(keys) {
+                window.press(Modifiers::NONE, *key);
+            }
+            assert_eq!(focused(&window).as_deref(), Some(name), "after {keys:?}");
+        }
+    }
+}
+
+#[test]
 fn a_menu_that_is_higher_than_the_window_scrolls() {
     let mut window = Window::ready();
     for size in [egui::vec2(1440.0, 900.0), egui::vec2(640.0, 360.0)] {

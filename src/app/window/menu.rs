@@ -35,12 +35,14 @@ pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     MenuBar::new().style(style::menu).config(widgets::menu()).ui(ui, |ui| {
         let most = ui.ctx().content_rect().height() - BAR_PX;
         for menu in Menu::ALL {
-            ui.menu_button(menu.name(), |ui| {
+            let button = ui.menu_button(menu.name(), |ui| {
                 // In a small or zoomed window it is scrolled, by a bar beside the keys.
                 ui.spacing_mut().scroll.floating_allocated_width = 6.0;
                 let area = ScrollArea::vertical().max_height(most).min_scrolled_height(most);
                 area.show(ui, |ui| entries(window, ui, cx, menu));
+                widgets::closed_by_key(ui)
             });
+            widgets::give_back(&button.response, button.inner);
         }
         let room = ui.available_width();
         widgets::at_right(ui, |ui| {

@@ -148,11 +148,8 @@ fn choice(
     let fitted = widgets::fit(ui, shown, width * room.share - 24.0);
     let cut = fitted.elided.then_some(shown);
     let combo = combo.width(width * room.share).selected_text(fitted);
-    let shown = combo.show_ui(ui, |ui| {
-        list(ui);
-        widgets::follow_focus(ui);
-    });
-    let response = cut.into_iter().fold(shown.response, Response::on_hover_text);
+    let response = widgets::combo_of(ui, combo, list);
+    let response = cut.into_iter().fold(response, Response::on_hover_text);
     match label {
         Some(label) => response.labelled_by(label),
         None => response.accessible_name(name).on_hover_text(name),

@@ -99,17 +99,21 @@ pub fn menu() -> MenuConfig {
     MenuConfig::new().style(style::menu)
 }
 
-/// The settings of a menu that stays open while things are chosen in it.
-pub fn lasting_menu() -> MenuConfig {
-    menu().close_behavior(PopupCloseBehavior::CloseOnClickOutside)
+/// A button with a menu that stays open while things are chosen in it.
+pub fn lasting_menu_button(ui: &mut Ui, button: Button<'_>, entries: impl FnOnce(&mut Ui)) -> Response {
+    let config = menu().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
+    let (button, menu) = MenuButton::from_button(button).config(config).ui(ui, |ui| {
+        entries(ui);
+        closed_by_key(ui)
+    });
+    give_back(&button, menu.map(|menu| menu.inner));
+    button
 }
 
 /// A button with a menu of entries.
 pub fn menu_button(ui: &mut Ui, button: Button<'_>, entries: impl FnOnce(&mut Ui)) -> Response {
     let (button, menu) = MenuButton::from_button(button).config(menu()).ui(ui, |ui| closing(ui, entries));
-    if menu.is_some_and(|menu| menu.inner) {
-        button.request_focus();
-    }
+    give_back(&button, menu.map(|menu| menu.inner));
     button
 }
 
@@ -121,27 +125,45 @@ pub fn context_menu(widget: &Response, entries: impl FnOnce(&mut Ui)) {
     } else if !widget.secondary_clicked() && Popup::position_of_id(&widget.ctx, popup.get_id()).is_none() {
         popup = popup.at_position(widget.rect.center()); // it was opened by the keys
     }
-    if popup.show(|ui| closing(ui, entries)).is_some_and(|menu| menu.inner) {
-        widget.request_focus();
-    }
+    give_back(widget, popup.show(|ui| closing(ui, entries)).map(|menu| menu.inner));
 }
 
-/// Draws the entries of a menu, which closes once one is chosen by keyboard; whether it did. egui closes it at a click alone,
-/// and leaves the focus to an entry that is gone.
+/// Draws the entries of a menu, which closes once one is chosen by keyboard, as egui closes it at a click alone; whether a key
+/// closes it.
 fn closing(ui: &mut Ui, entries: impl FnOnce(&mut Ui)) -> bool {
     entries(ui);
-    let focused = focused(ui);
     let enters = MenuState::from_ui(ui, |state, _| state.open_item.is_some()); // a menu within it
-    let closes = !enters && focused.is_some_and(|entry| entry.layer_id == ui.layer_id()) && closed_by_key(ui);
-    if closes {
+    if !enters && chosen_by_key(ui) {
         ui.close();
     }
-    closes
+    closed_by_key(ui)
 }
 
-/// Whether a key was pressed that chooses the entry that has the focus, or none.
-fn closed_by_key(ui: &Ui) -> bool {
-    ui.input(|i| [Key::Enter, Key::Space, Key::Escape].into_iter().any(|key| i.key_pressed(key)))
+/// Whether the focus is in the popup of `ui`.
+fn on_entry(ui: &Ui) -> bool {
+    focused(ui).is_some_and(|entry| entry.layer_id == ui.layer_id())
+}
+
+/// Whether a key was pressed that chooses the entry that has the focus.
+fn chosen_by_key(ui: &Ui) -> bool {
+    on_entry(ui) && ui.input(|i| i.key_pressed(Key::Enter) || i.key_pressed(Key::Space))
+}
+
+/// Whether a key closes the popup of `ui`, for its end: then [`give_back`].
+pub fn closed_by_key(ui: &Ui) -> bool {
+    let (id, now) = (ui.layer_id().id.with("on entry"), on_entry(ui));
+    let before = ui.data_mut(|data| std::mem::replace(data.get_temp_mut_or_default(id), now));
+    // Escape has taken the focus from the entry already.
+    before && ui.input(|i| i.key_pressed(Key::Escape)) || chosen_by_key(ui) && ui.will_parent_close()
+}
+
+/// Gives the focus back to the `button` of a popup that a key closes: egui leaves it to an entry that is gone, or to nothing at
+/// Escape. `by_key`: whether a key closes the popup, `None` where there is none.
+pub fn give_back(button: &Response, by_key: Option<bool>) {
+    let escaped = || button.lost_focus() && button.ctx.input(|i| i.key_pressed(Key::Escape));
+    if by_key.is_some_and(|by_key| by_key || escaped()) {
+        button.request_focus();
+    }
 }
 
 /// A field that filters `classes` by `text`, and below it a list of those that pass, at most `height` high; `row` draws one.
@@ -181,22 +203,27 @@ pub fn combo(
     shown: impl Into<WidgetText>,
     list: impl FnOnce(&mut Ui),
 ) -> Response {
-    let button = ui.make_persistent_id(egui::IdSalt::new(salt)); // as ComboBox derives it
-    let by_key = |ui: &Ui| {
-        let on_entry = ui.memory(|memory| memory.focused().is_some_and(|id| id != button));
-        on_entry && closed_by_key(ui) // as in a menu
-    };
     let shown = shown.into();
     let cut = matches!(&shown, WidgetText::Galley(galley) if galley.elided).then(|| shown.text().to_owned());
-    let shown = ComboBox::from_id_salt(salt).width(width).selected_text(shown).show_ui(ui, |ui| {
+    let combo = ComboBox::from_id_salt(salt).width(width).selected_text(shown);
+    let response = combo_of(ui, combo, |ui| {
         list(ui);
-        follow_focus(ui);
-        if by_key(ui) {
-            ui.close();
-            ui.memory_mut(|memory| memory.request_focus(button));
+        if chosen_by_key(ui) {
+            ui.close(); // as a menu
         }
     });
-    cut.into_iter().fold(shown.response, Response::on_hover_text)
+    cut.into_iter().fold(response, Response::on_hover_text)
+}
+
+/// Shows a combo box, with what `list` draws in it.
+pub fn combo_of(ui: &mut Ui, combo: ComboBox<'_>, list: impl FnOnce(&mut Ui)) -> Response {
+    let shown = combo.show_ui(ui, |ui| {
+        list(ui);
+        follow_focus(ui);
+        closed_by_key(ui)
+    });
+    give_back(&shown.response, shown.inner);
+    shown.response
 }
 
 /// A combo box that chooses one of `all`.

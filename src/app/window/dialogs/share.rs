@@ -199,7 +199,7 @@ impl ShareDialog {
             .width(CLASSES_PX)
             .selected_text(widgets::fit(ui, shown, room))
             .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
-        let response = combo.show_ui(ui, |ui| {
+        let response = widgets::combo_of(ui, combo, |ui| {
             let chosen = &mut self.share.classes;
             widgets::class_list(ui, &state.library.classes(), &mut self.class_filter, 200.0, |ui, name| {
                 let mut on = chosen.iter().any(|other| same_class(other, name));
@@ -210,7 +210,7 @@ impl ShareDialog {
             });
         });
         let tooltip = "What evidence is for; readers of the page choose among them";
-        response.response.labelled_by(label).on_hover_text(tooltip);
+        response.labelled_by(label).on_hover_text(tooltip);
         ui.end_row();
     }
 

@@ -2,13 +2,12 @@
 
 use eframe::egui;
 use egui::Ui;
-use egui::containers::menu::MenuButton;
 
 use super::PanelContext;
 use super::removal::choose_modes;
 use crate::app::format::counted;
 use crate::app::state::command::{Action, Command};
-use crate::app::window::widgets::lasting_menu;
+use crate::app::window::widgets::lasting_menu_button;
 use crate::model::explain::removal::{Mode, RANKINGS, RemovalSpec};
 
 /// The chosen removal modes.
@@ -26,8 +25,7 @@ impl EvalRemovals {
         let tooltip = "Removal curves: every image's tokens are removed and put back, the most important \
                        first; the mean heights of the curves are measures of every image";
         // The menu stays open while modes are chosen.
-        let button = MenuButton::from_button(egui::Button::new("…").small()).config(lasting_menu());
-        let (menu, _) = button.ui(ui, |ui| {
+        let menu = lasting_menu_button(ui, egui::Button::new("…").small(), |ui| {
             choose_modes(ui, &mut self.0.modes);
             ui.weak(self.cost(cx));
             let button = egui::Button::new("Evaluate shown with removal curves");

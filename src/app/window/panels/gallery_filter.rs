@@ -9,7 +9,7 @@ use crate::app::state::command::{Action, Command};
 use crate::app::state::{Dataset, GalleryFilter, Image, Outcome, Scope, Sort};
 use crate::app::window::style;
 use crate::app::window::widgets::{
-    choice, choice_frame, combo, field, fit, label_within, lasting_menu, star,
+    choice, choice_frame, combo, field, fit, label_within, lasting_menu_button, star,
 };
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
@@ -45,7 +45,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool) {
             filter.starred = !filter.starred;
         }
         if menu {
-            egui::containers::menu::MenuButton::new("Filter").config(lasting_menu()).ui(ui, |ui| {
+            lasting_menu_button(ui, egui::Button::new("Filter"), |ui| {
                 ui.set_width(MENU_WIDTH_PX);
                 choices(ui, cx, &mut filter);
             });

@@ -17,7 +17,7 @@ use crate::app::jobs::info::BackboneInfo;
 use crate::app::state::Status;
 use crate::app::state::command::{Action, Command};
 use crate::app::window::style;
-use crate::app::window::widgets::{context_menu, scroll_to_row};
+use crate::app::window::widgets::{closed_by_key, context_menu, give_back, scroll_to_row};
 use crate::model::data::Split;
 use crate::viz::draw::paint::color32;
 use crate::viz::{Info, TabGroup};
@@ -230,10 +230,14 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
         cx.send(Command::UseBackbone(*id));
     }
     if let Some(info) = backbone.status.ready() {
-        egui::Popup::menu(&done.response)
+        let menu = egui::Popup::menu(&done.response)
             .style(style::menu)
             .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside)
-            .show(|ui| backbone_options::menu(ui, cx, *id, backbone, info));
+            .show(|ui| {
+                backbone_options::menu(ui, cx, *id, backbone, info);
+                closed_by_key(ui)
+            });
+        give_back(&done.response, menu.map(|menu| menu.inner));
     }
     done.response.on_hover_ui(|ui| {
         ui.strong(&name);

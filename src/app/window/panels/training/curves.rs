@@ -18,7 +18,7 @@ use crate::app::jobs::history::{Band, Curve, Measure, TrainHistory};
 use crate::app::state::State;
 use crate::app::window::panels::plot_view::PlotView;
 use crate::app::window::panels::{PanelContext, UiAction, placeholder};
-use crate::app::window::widgets::{fitted_choice, lasting_menu};
+use crate::app::window::widgets::{fitted_choice, lasting_menu_button};
 use crate::viz::draw::{Scale, Theme, color32, font, number};
 use crate::viz::figures::curves::{ACCURACY, Dash, LOSS, NO_STEP, Part, TrainingPlot, band};
 use crate::viz::figures::rates::{RateGrid, RatesPlot};
@@ -125,8 +125,7 @@ impl Curves {
         }
         let count = self.runs(state, history).len() - 1;
         let text = if count == 0 { "Other runs".to_owned() } else { format!("Other runs ({count})") };
-        let menu = egui::containers::menu::MenuButton::new(text).config(lasting_menu());
-        let shown = menu.ui(ui, |ui| {
+        let menu = lasting_menu_button(ui, egui::Button::new(text), |ui| {
             for folder in others {
                 let name = state.training.runs[folder].history.about.name();
                 let mut on = self.beside.contains(folder);
@@ -137,7 +136,7 @@ impl Curves {
                 }
             }
         });
-        shown.0.on_hover_text("Draws the curves of other open runs on the same plots");
+        menu.on_hover_text("Draws the curves of other open runs on the same plots");
         ui.add_space(8.0);
     }
 
