@@ -395,3 +395,16 @@ fn a_narrow_status_bar_keeps_its_texts_apart() {
         }
     }
 }
+
+#[test]
+fn the_list_of_the_probe_beside_stays_on_the_line_of_its_label() {
+    let mut window = Window::ready();
+    for width in (500..1000).step_by(40) {
+        window.resize(width as f32, 700.0);
+        window.show("gallery");
+        let lines = window.harness.query_all_by_label("Beside").map(|node| node.rect().center().y);
+        let lines: Vec<f32> = lines.collect();
+        let line = lines[0];
+        assert!(lines.len() > 1 && lines.iter().all(|y| (y - line).abs() < 6.0), "{width}: {lines:?}");
+    }
+}

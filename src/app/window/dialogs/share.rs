@@ -128,6 +128,7 @@ impl ShareDialog {
             }
         }
         ui.label("Probes");
+        ui.spacing_mut().scroll.floating_allocated_width = 6.0; // its bar is beside the names
         let list = ScrollArea::vertical().id_salt("probes").min_scrolled_height(PROBES_PX);
         list.max_height(PROBES_PX).show(ui, |ui| {
             ui.vertical(|ui| {

@@ -5,6 +5,7 @@ use eframe::egui;
 use egui::{Margin, Slider, Ui};
 
 use super::gallery::Gallery;
+use super::overview::on_one_line;
 use super::tile::Sheet;
 use super::{Panel, PanelContext};
 use crate::app::jobs::ColumnId;
@@ -54,10 +55,12 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>, beside: Option<ColumnId>) {
         let names = Overlay::ALL.map(|overlay| (overlay, overlay.name()));
         let list = fitted_choice(ui, "overlay", &mut view.overlay, names).accessible_name("Overlay");
         list.on_hover_text("What is overlaid on each picture, each on its own scale");
-        let chosen = cx.other_column(ui, "Beside", "no other probe", beside, |_| true);
-        if chosen != beside {
-            cx.send(Command::SetBeside(chosen));
-        }
+        on_one_line(ui, |ui| {
+            let chosen = cx.other_column(ui, "Beside", "no other probe", beside, |_| true);
+            if chosen != beside {
+                cx.send(Command::SetBeside(chosen));
+            }
+        });
         disagreements(ui, cx, beside);
     }
     if view != before {

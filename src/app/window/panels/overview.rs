@@ -130,7 +130,7 @@ impl OverviewPane {
 }
 
 /// Draws a label and its list in a wrapped line, or in the next one where they do not both fit.
-fn on_one_line(ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
+pub fn on_one_line(ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
     if ui.available_size_before_wrap().x < LABELLED_PX {
         ui.end_row();
     }
