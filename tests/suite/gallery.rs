@@ -408,3 +408,18 @@ fn the_list_of_the_probe_beside_stays_on_the_line_of_its_label() {
         assert!(lines.len() > 1 && lines.iter().all(|y| (y - line).abs() < 6.0), "{width}: {lines:?}");
     }
 }
+
+#[test]
+fn long_names_of_probes_that_differ_at_their_end_are_told_apart() {
+    let mut window = Window::ready();
+    let path =
+        |seed: usize| format!("{}-s{seed}-best.safetensors", "sinkhorn-of-many-settings".repeat(4)).into();
+    window.dispatch(Command::OpenProbes([0, 1].map(path).into()));
+    window.answer();
+    window.show("compare");
+    let texts = painted(window.harness.output());
+    for end in ["-s0-best", "-s1-best"] {
+        let drawn = texts.iter().filter(|(text, ..)| text.contains('…') && text.ends_with(end)).count();
+        assert!(drawn >= 2, "in the library and in Compare: {end}: {texts:?}");
+    }
+}

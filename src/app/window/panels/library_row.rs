@@ -78,13 +78,14 @@ impl<'a> Entry<'a> {
         let room = rect.width() - LEFT_PX - right(over, marked);
         let middle = rect.center().y;
         ui.painter().circle_filled(Pos2::new(rect.left() + 12.0, middle - 8.0), 4.0, self.dot);
-        let line = |size: f32, y: f32, text: &str, color| {
-            let text = font::fit(text, size, room);
+        let line = |size: f32, y: f32, text: String, color| {
             let at = Pos2::new(rect.left() + LEFT_PX, y);
             ui.painter().text(at, Align2::LEFT_CENTER, text, FontId::proportional(size), color32(color));
         };
-        line(13.5, middle - 8.5, self.name, theme.ink);
-        line(11.5, middle + 9.0, self.about, if self.selected { theme.ink } else { theme.muted });
+        // Names of files of a run often differ at their end.
+        line(13.5, middle - 8.5, font::fit_middle(self.name, 13.5, room), theme.ink);
+        let color = if self.selected { theme.ink } else { theme.muted };
+        line(11.5, middle + 9.0, font::fit(self.about, 11.5, room), color);
         if response.has_focus() {
             style::focus(ui, rect, 5.0);
         }
