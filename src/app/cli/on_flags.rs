@@ -20,8 +20,9 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Args, Default)]
 pub struct OnFlags {
     /// Compute on another machine that `ssh` reaches without asking for a password and that has this program. Paths
-    /// are on that machine. Results of `inspect` and `eval` are written here; tokens (`extract`) and runs (`train`,
-    /// `sweep`) stay there. local: in a separate process on this machine.
+    /// are on that machine: relative ones, and '~/...' in quotes, begin in the home folder there. Results of `inspect`
+    /// and `eval` are written here; tokens (`extract`) and runs (`train`, `sweep`) stay there. local: in a separate
+    /// process on this machine.
     // Required as a group: clap drops the requirement of a flag where that flag conflicts with another one.
     #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|local", group = "place")]
     on: Option<WorkerAddress>,

@@ -8,6 +8,7 @@ mod check;
 mod error;
 pub mod frame;
 pub mod hello;
+mod home;
 mod install;
 mod link;
 mod pending;

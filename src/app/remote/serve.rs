@@ -13,6 +13,7 @@ use super::PATIENCE;
 use super::frame::{self, FrameError};
 use super::hello::{Hello, PROTOCOL};
 use super::silence::{TIMES, Watched};
+use super::home::at_home;
 use crate::app::jobs::{Event, Request};
 use crate::app::process_memory;
 use crate::app::terminal::interrupt;
@@ -158,7 +159,7 @@ fn write_event(out: &mut impl Write, event: &Event, compress: bool) -> Result<()
 fn read_requests(mut from: impl BufRead, sender: &SyncSender<Input>) {
     loop {
         let next = match frame::read(&mut from) {
-            Ok(Some(request)) => Input::Request(request),
+            Ok(Some(request)) => Input::Request(at_home(request)),
             Ok(None) => Input::End(None),
             Err(error) => Input::End(Some(error)),
         };
