@@ -26,7 +26,7 @@ pub struct OnFlags {
     // Required as a group: clap drops the requirement of a flag where that flag conflicts with another one.
     #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|local", group = "place")]
     on: Option<WorkerAddress>,
-    /// Path of the program on that machine, if it is not on the PATH there.
+    /// Path of the program on that machine, if it is neither in ~/.local/bin nor on the PATH there.
     #[arg(long, value_name = "PATH", requires = "place")]
     remote_program: Option<String>,
 }
@@ -56,7 +56,8 @@ impl OnFlags {
         };
         let is_disconnected = |error: &anyhow::Error| {
             let fault = error.downcast_ref::<RemoteError>().map(|error| &error.fault);
-            matches!(fault, Some(RemoteErrorKind::Lost { .. } | RemoteErrorKind::Damaged { .. }))
+            use RemoteErrorKind::{Damaged, Killed, Lost};
+            matches!(fault, Some(Lost { .. } | Killed { .. } | Damaged { .. }))
         };
         if matches!(&ended, Err(JobError::Failed(error)) if is_disconnected(error)) {
             reporter.display.say("results so far are kept; run the same command again");

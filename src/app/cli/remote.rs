@@ -5,11 +5,10 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 
-use crate::app::format::shell_word;
 use crate::app::jobs::{Progress, Unit};
 use crate::app::remote::{INSTALLED, WorkerAddress, install};
 use crate::app::terminal::progress::Display;
-use crate::app::terminal::stdout::{self, say};
+use crate::app::terminal::stdout;
 use crate::app::user_error::Usage;
 
 /// Install this program on another machine over ssh.
@@ -40,12 +39,7 @@ impl RemoteVerb {
             display.count(&Progress { what, done, total, unit: Unit::Bytes, elapsed, left: None });
         });
         display.clear();
-        let (version, on_path) = installed?;
-        stdout::line(format_args!("{version} is installed on {place} as {INSTALLED}"))?;
-        if !on_path {
-            let program = shell_word(INSTALLED); // quoted: this machine's shell would make its own home of the `~`
-            say!("~/.local/bin is not on the PATH of ssh commands there: pass --remote-program {program}");
-        }
+        stdout::line(format_args!("{} is installed on {place} as {INSTALLED}", installed?))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -2,9 +2,17 @@
 
 use std::fmt::{Display, Formatter};
 use std::io;
+use std::process::ExitStatus;
 
 use super::hello::PROTOCOL;
 use super::{HELLO_PATIENCE, WorkerAddress};
+
+/// The exit code of ssh for failures of its own.
+const SSH_FAILED: i32 = 255;
+/// The exit code of a shell whose program was ended by a signal is this and the signal's number.
+const SIGNALLED: i32 = 128;
+/// The exit code of this program where it was asked to stop, or ended by itself as no sign of life came.
+const STOPPED: i32 = 130;
 
 /// Why a worker could not be started, or the connection to it failed.
 #[derive(Debug)]
@@ -66,14 +74,47 @@ pub enum RemoteErrorKind {
     Protocol { found: u32, version: String },
     #[error("the connection was lost ({status})")]
     Lost { status: String },
+    #[error(
+        "its program was killed ({status}); 137 or SIGKILL usually means that memory ran out: free some there, or take \
+         smaller batches"
+    )]
+    Killed { status: String },
     #[error("{found}. The connection is closed")]
     Damaged { found: String },
 }
 
+/// Why ssh failed, by its messages; `None` if the exit code is that of the remote command.
+pub(super) fn refused_by_ssh(code: Option<i32>, said: &[String]) -> Option<RemoteErrorKind> {
+    let says = |text: &str| said.iter().any(|line| line.contains(text));
+    (code == Some(SSH_FAILED)).then(|| match () {
+        () if says("Host key for") && says("has changed") => RemoteErrorKind::ChangedHostKey,
+        () if says("Host key verification failed") => RemoteErrorKind::NewHostKey,
+        () if says("Permission denied") || says("Too many authentication failures") => {
+            RemoteErrorKind::Denied
+        }
+        () => RemoteErrorKind::Unreachable,
+    })
+}
+
+/// How the worker, or ssh, ended, if the system told it.
+pub(super) fn described(ended: Option<ExitStatus>) -> String {
+    ended.map_or_else(|| "exit status unknown".into(), |status| status.to_string())
+}
+
 impl RemoteErrorKind {
+    /// Why a connection ended that stood, by how the worker, or `ssh`, did.
+    pub(super) fn lost(ended: Option<ExitStatus>, is_ssh: bool) -> Self {
+        let by_signal = |code: i32| code > SIGNALLED && ![SSH_FAILED, STOPPED].contains(&code);
+        let status = described(ended);
+        match ended.is_some_and(|ended| ended.code().map_or(!is_ssh, by_signal)) {
+            true => Self::Killed { status },
+            false => Self::Lost { status },
+        }
+    }
+
     /// Whether a later attempt may succeed without anybody's help: a machine that reboots, a network that returns.
     pub(super) fn is_transient(&self) -> bool {
-        matches!(self, Self::Unreachable | Self::Lost { .. } | Self::Damaged { .. })
+        matches!(self, Self::Unreachable | Self::Lost { .. } | Self::Killed { .. } | Self::Damaged { .. })
     }
 }
 
@@ -97,3 +138,36 @@ impl Display for RemoteError {
 }
 
 impl std::error::Error for RemoteError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_that_is_refused_is_told_from_a_machine_that_is_not_there() {
+        let fault = |said: &str| refused_by_ssh(Some(SSH_FAILED), &[said.to_owned()]);
+        let refused = [
+            "me@gpu1: Permission denied (publickey).",
+            "Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures",
+        ];
+        assert!(refused.iter().all(|said| fault(said) == Some(RemoteErrorKind::Denied)));
+        let absent = fault("ssh: connect to host gpu1 port 22: Connection timed out");
+        assert_eq!(absent, Some(RemoteErrorKind::Unreachable));
+        assert_eq!(refused_by_ssh(Some(1), &[]), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_program_that_is_killed_is_told_from_a_lost_connection() {
+        use std::os::unix::process::ExitStatusExt;
+        let is_killed = |raw: i32, is_ssh: bool| {
+            let fault = RemoteErrorKind::lost(Some(ExitStatus::from_raw(raw)), is_ssh);
+            matches!(fault, RemoteErrorKind::Killed { .. })
+        };
+        let exit = |code: i32| code << 8;
+        assert!(is_killed(exit(137), true) && is_killed(9, false));
+        // The client's own ssh is killed, or says that the connection is lost; a program that ends by itself.
+        assert!(!is_killed(9, true) && !is_killed(exit(SSH_FAILED), true) && !is_killed(exit(0), true));
+        assert!(!is_killed(exit(1), false) && !is_killed(exit(STOPPED), true));
+    }
+}

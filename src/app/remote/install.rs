@@ -32,12 +32,12 @@ struct Machine {
     glibc: Option<u32>,
 }
 
-/// Copies this program to a machine, and returns its `--version` there, and whether `ssmprobe` is on the remote PATH. `progress` is
-/// told how many bytes of how many are copied.
+/// Copies this program to a machine, where `--on` finds it, and returns its `--version` there. `progress` is told how many bytes of how
+/// many are copied.
 ///
 /// # Errors
 /// If the machine is not reached or is of another platform, or the copy fails or does not run.
-pub fn install(place: &WorkerAddress, progress: &mut dyn FnMut(u64, u64)) -> anyhow::Result<(String, bool)> {
+pub fn install(place: &WorkerAddress, progress: &mut dyn FnMut(u64, u64)) -> anyhow::Result<String> {
     let own = paths::program()?;
     let there =
         parse_machine(&remote_output(place, "uname -sm; getconf GNU_LIBC_VERSION 2>/dev/null || true")?)?;
@@ -57,8 +57,7 @@ pub fn install(place: &WorkerAddress, progress: &mut dyn FnMut(u64, u64)) -> any
     );
     remote_fed(place, "copy", &script, program, &mut |done| progress(done, bytes))?;
     let version = remote_output(place, &format!("{INSTALLED} --version"))?;
-    let on_path = remote_output(place, "command -v ssmprobe || true")?;
-    Ok((version.trim().to_owned(), !on_path.trim().is_empty()))
+    Ok(version.trim().to_owned())
 }
 
 /// How a command ended whose standard input is `from`, and what it printed: at most [`MAX_PRINTED`] bytes, and the last lines of its

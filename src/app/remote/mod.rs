@@ -29,6 +29,7 @@ use self::address::DEFAULT_PROGRAM;
 pub use self::address::WorkerAddress;
 pub use self::any_worker::{AnyWorker, start};
 pub use self::error::{RemoteError, RemoteErrorKind};
+use self::error::{described, refused_by_ssh};
 use self::frame::FrameError;
 use self::hello::Hello;
 pub use self::install::{INSTALLED, install};
@@ -49,8 +50,6 @@ const HELLO_PATIENCE: Duration = Duration::from_mins(2);
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How long to wait for the rest of the standard error of a process that has ended.
 const STDERR_PATIENCE: Duration = Duration::from_secs(1);
-/// The exit code of ssh for failures of its own.
-const SSH_FAILED: i32 = 255;
 /// The exit codes of a shell that did not find the program, or may not execute it.
 const NO_PROGRAM: [i32; 2] = [127, 126];
 
@@ -179,12 +178,11 @@ impl Remote {
         // Another program, or one that hangs, may not exit when its input is closed.
         let exits = !matches!(error, FrameError::Foreign { .. } | FrameError::Silent);
         let patience = if exits { PATIENCE } else { Duration::ZERO };
-        let status = wait_or_kill(&mut self.child, patience);
+        let ended = wait_or_kill(&mut self.child, patience);
         let said = self.stderr.lines(STDERR_PATIENCE);
-        let code = status.and_then(|status| status.code());
+        let code = ended.and_then(|status| status.code());
         let program = self.program.clone();
         let is_ssh = self.place != WorkerAddress::Local;
-        let status = status.map_or_else(|| "exit status unknown".into(), |status| status.to_string());
         let fault = match error {
             FrameError::Silent if self.hello.is_some() => {
                 let status = format!("nothing has come for {} s", TIMES.silence.as_secs());
@@ -196,28 +194,17 @@ impl Remote {
             FrameError::Large { .. } | FrameError::Damaged { .. } | FrameError::Unwritable { .. } => {
                 RemoteErrorKind::Damaged { found: error.to_string() }
             }
-            FrameError::Io(_) | FrameError::Torn if self.hello.is_some() => RemoteErrorKind::Lost { status },
+            FrameError::Io(_) | FrameError::Torn if self.hello.is_some() => {
+                RemoteErrorKind::lost(ended, is_ssh)
+            }
             _ if is_ssh && let Some(fault) = refused_by_ssh(code, &said) => fault,
             _ if code.is_some_and(|code| NO_PROGRAM.contains(&code)) => {
                 RemoteErrorKind::NoProgram { program }
             }
-            _ => RemoteErrorKind::Ended { program, status },
+            _ => RemoteErrorKind::Ended { program, status: described(ended) },
         };
         RemoteError { place: self.place.to_string(), fault, said }
     }
-}
-
-/// Why ssh failed, by its messages; `None` if the exit code is that of the remote command.
-fn refused_by_ssh(code: Option<i32>, said: &[String]) -> Option<RemoteErrorKind> {
-    let says = |text: &str| said.iter().any(|line| line.contains(text));
-    (code == Some(SSH_FAILED)).then(|| match () {
-        () if says("Host key for") && says("has changed") => RemoteErrorKind::ChangedHostKey,
-        () if says("Host key verification failed") => RemoteErrorKind::NewHostKey,
-        () if says("Permission denied") || says("Too many authentication failures") => {
-            RemoteErrorKind::Denied
-        }
-        () => RemoteErrorKind::Unreachable,
-    })
 }
 
 impl Drop for Remote {
@@ -298,19 +285,6 @@ fn read_events(
 mod tests {
     use super::*;
     use crate::app::jobs::JobId;
-
-    #[test]
-    fn a_login_that_is_refused_is_told_from_a_machine_that_is_not_there() {
-        let fault = |said: &str| refused_by_ssh(Some(SSH_FAILED), &[said.to_owned()]);
-        let refused = [
-            "me@gpu1: Permission denied (publickey).",
-            "Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures",
-        ];
-        assert!(refused.iter().all(|said| fault(said) == Some(RemoteErrorKind::Denied)));
-        let absent = fault("ssh: connect to host gpu1 port 22: Connection timed out");
-        assert_eq!(absent, Some(RemoteErrorKind::Unreachable));
-        assert_eq!(refused_by_ssh(Some(1), &[]), None);
-    }
 
     /// A client of a child process that greets, says `events`, and then does what the script says.
     #[cfg(unix)]

@@ -96,7 +96,15 @@ fn a_place_that_ssh_would_take_for_a_flag_starts_nothing() {
     let words: Vec<&str> = words.lines().collect();
     assert_eq!(
         words[words.len() - 7..],
-        ["-p", "2222", "-l", "me", "--", "gpu1", "exec sh -c 'exec ssmprobe serve --stdio'"]
+        [
+            "-p",
+            "2222",
+            "-l",
+            "me",
+            "--",
+            "gpu1",
+            "exec sh -c 'PATH=~/.local/bin:$PATH; ssmprobe serve --stdio; exit $?'"
+        ]
     );
     assert!(["BatchMode=yes", "-a", "-x"].iter().all(|word| words.contains(word)), "{words:?}");
 }

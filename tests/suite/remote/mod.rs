@@ -251,7 +251,7 @@ fn a_worker_that_is_killed_is_told_of() {
     let (client, server, out) = start_local_job(&desk);
     kill(server);
     let (code, stderr) = end(client);
-    assert!(code == Some(1) && stderr.contains("the connection was lost (signal: 9"), "{code:?} {stderr}");
+    assert!(code == Some(1) && stderr.contains("its program was killed (signal: 9"), "{code:?} {stderr}");
     assert!(stderr.contains("the worker on this machine") && stderr.contains("the same command"), "{stderr}");
     assert!(!has_temporary(&out) && !out.join("summary.csv").exists());
 }

@@ -213,7 +213,8 @@ fn whichever_end_is_killed_nothing_is_left_behind() {
     kill(server);
     let (code, stderr) = end(client);
     assert!(
-        code == Some(1) && stderr.contains("the connection was lost") && stderr.contains(&sshd.place()),
+        code == Some(1)
+            && stderr.contains(&format!("{}: its program was killed (exit status: 137)", sshd.place())),
         "{stderr}"
     );
     assert!(!has_temporary(&out));
@@ -250,11 +251,15 @@ fn this_very_program_is_installed_where_it_runs() {
     let installed = home.join(".local/bin/ssmprobe");
     let same = |path: &Path| fs::read(path).expect("a program");
     assert!(same(&installed) == same(Path::new(env!("CARGO_BIN_EXE_ssmprobe"))));
-    assert!(stderr.contains("--remote-program '~/.local/bin/ssmprobe'"), "{stderr}");
     assert_eq!(fs::read_dir(installed.parent().expect("a folder")).expect("a folder").count(), 1);
     // The folder cannot be created.
     fs::remove_dir_all(home.join(".local")).expect("a folder");
     fs::write(home.join(".local"), "no folder").expect("a file");
+    // It is found there, and a quoted home folder is the one there.
+    let mut found = inspect(&home.join("out"), &["--on", &sshd.place(), "--probe", "~/any.safetensors"]);
+    found.env("PATH", format!("{}:/usr/bin:/bin", sshd.folder.path().display()));
+    let absent = format!("--probe {}/any.safetensors: no such file", home.display());
+    assert_ends(&mut found, 2, &[&absent]);
     let (code, _, stderr) = install(&sshd.place());
     assert!(code == 1 && stderr.contains("failed there") && stderr.contains("mkdir"), "{stderr}");
     let (code, _, stderr) = install("127.0.0.1:1");

@@ -165,7 +165,7 @@ fn a_worker_that_is_killed_is_followed_by_another_that_does_the_rest() {
     sitting.wants(Command::OpenProbes(vec![fixture("probes/gap.safetensors")]));
     kill(first);
     sitting.until("a lost connection", |s| s.says("Connection lost"));
-    assert!(sitting.says("the connection was lost (signal: 9"));
+    assert!(sitting.says("its program was killed (signal: 9"));
     sitting.until("another connection", Sitting::stands);
     assert_ne!(read_pid(&pid), first);
     sitting.until("what was asked", |s| s.is_shown() && s.state().columns.len() == 2);
