@@ -49,7 +49,8 @@ impl FromStr for WorkerAddress {
         let port = port.map(|port: Option<u16>| port.ok_or("expected a port from 1 to 65535")).transpose()?;
         for name in [Some(host), user].into_iter().flatten() {
             // Other characters could make ssh read a flag, or a shell more than one word.
-            let plain = |c: char| c.is_alphanumeric() || "-_.:%+\\".contains(c);
+            // A directory's user names may have a domain: me@lab.org.
+            let plain = |c: char| c.is_alphanumeric() || "-_.:%+\\@".contains(c);
             if name.is_empty() || name.starts_with('-') || !name.chars().all(plain) {
                 return Err(format!("`{name}` is not a host or user name; {}", expected()));
             }
@@ -125,24 +126,21 @@ impl WorkerAddress {
         let mut command = Command::new("ssh");
         // No password prompt: keys, agents and jump hosts are those of the user's configuration. A machine that does not answer
         // is given up within a minute, and a lost network is noticed within 40 s, whatever that configuration says. Neither the
-        // agent (-a) nor the screen (-x) is forwarded: a workspace may name the machine.
-        command.args([
-            "-T",
-            "-a",
-            "-x",
-            "-o",
+        // agent (-a) nor the screen (-x) is forwarded: a workspace may name the machine. A command that it has for logins by hand would
+        // be refused beside this one (RemoteCommand, as a tmux), or print between the messages (LocalCommand).
+        command.args(["-T", "-a", "-x"]);
+        for option in [
             "BatchMode=yes",
-            "-o",
             "ClearAllForwardings=yes",
-            "-o",
+            "RemoteCommand=none",
+            "PermitLocalCommand=no",
             "ServerAliveInterval=10",
-            "-o",
             "ServerAliveCountMax=3",
-            "-o",
             "ConnectTimeout=60",
-            "-o",
             option,
-        ]);
+        ] {
+            command.args(["-o", option]);
+        }
         if let Some(port) = port {
             command.args(["-p", &port.to_string()]);
         }
@@ -187,6 +185,7 @@ mod tests {
         for (text, place) in [
             ("ssh://gpu1", ssh(None, "gpu1", None)),
             ("ssh://me@gpu1.lab.org:2222", ssh(Some("me"), "gpu1.lab.org", Some(2222))),
+            ("ssh://me@lab.org@gpu1", ssh(Some("me@lab.org"), "gpu1", None)),
             ("ssh://[fe80::1%eth0]:22", ssh(None, "fe80::1%eth0", Some(22))),
             ("ssh://[::1]", ssh(None, "::1", None)),
         ] {

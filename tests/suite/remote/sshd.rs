@@ -122,6 +122,9 @@ fn what_is_explained_through_ssh_has_the_same_bytes() {
     let Some(sshd) = Sshd::start() else { return };
     let desk = TempDir::new().expect("a folder");
     let out = desk.path().join("out");
+    // Commands for logins by hand neither replace the worker nor print between its messages.
+    let own = "RemoteCommand tmux new -A -s main\n RequestTTY yes\n PermitLocalCommand yes\n LocalCommand echo hello";
+    sshd.configure("IdentitiesOnly yes", &format!("IdentitiesOnly yes\n {own}"));
     let there = |command: &mut Command| sshd.on(command, env!("CARGO_BIN_EXE_ssmprobe"));
     same_elsewhere(&|| everything(&out), &there, &out);
 }
@@ -252,14 +255,14 @@ fn this_very_program_is_installed_where_it_runs() {
     let same = |path: &Path| fs::read(path).expect("a program");
     assert!(same(&installed) == same(Path::new(env!("CARGO_BIN_EXE_ssmprobe"))));
     assert_eq!(fs::read_dir(installed.parent().expect("a folder")).expect("a folder").count(), 1);
-    // The folder cannot be created.
-    fs::remove_dir_all(home.join(".local")).expect("a folder");
-    fs::write(home.join(".local"), "no folder").expect("a file");
     // It is found there, and a quoted home folder is the one there.
     let mut found = inspect(&home.join("out"), &["--on", &sshd.place(), "--probe", "~/any.safetensors"]);
     found.env("PATH", format!("{}:/usr/bin:/bin", sshd.folder.path().display()));
     let absent = format!("--probe {}/any.safetensors: no such file", home.display());
     assert_ends(&mut found, 2, &[&absent]);
+    // The folder cannot be created.
+    fs::remove_dir_all(home.join(".local")).expect("a folder");
+    fs::write(home.join(".local"), "no folder").expect("a file");
     let (code, _, stderr) = install(&sshd.place());
     assert!(code == 1 && stderr.contains("failed there") && stderr.contains("mkdir"), "{stderr}");
     let (code, _, stderr) = install("127.0.0.1:1");
