@@ -2,6 +2,7 @@
 //! The end of the input ends the process, whatever jobs are running, and so does its [`silence`](super::silence).
 
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{Builder, sleep};
@@ -12,13 +13,16 @@ use anyhow::{Context, bail};
 use super::PATIENCE;
 use super::frame::{self, FrameError};
 use super::hello::{Hello, PROTOCOL};
-use super::silence::{TIMES, Watched};
 use super::home::at_home;
+use super::silence::{TIMES, Watched};
+use crate::app::format::counted;
 use crate::app::jobs::{Event, Request};
 use crate::app::process_memory;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
+use crate::app::user_error::UserError;
 use crate::app::worker::{Worker, WorkerEnv};
+use crate::model::data::Source;
 
 /// Capacity of the event queue, beyond which the worker waits; small, as an event may hold a whole file.
 const EVENT_CAPACITY: usize = 16;
@@ -140,19 +144,51 @@ impl MemoryReporter {
     }
 }
 
-/// Writes an event; in place of one that cannot be serialised, a warning of its job. One of no job is left out: the next worker would
-/// be asked for the same, and end as this one.
+/// Writes an event; in place of one that cannot be serialised, a warning of its job and those images of a list that can be sent, or the
+/// failure to open a dataset. One of no job is left out: the next worker would be asked for the same, and end as this one.
 fn write_event(out: &mut impl Write, event: &Event, compress: bool) -> Result<(), FrameError> {
     match (frame::write(out, event, compress), event.job()) {
         (Err(FrameError::Unwritable { found }), Some(job)) => {
-            let text = format!("A message cannot be sent: {found}");
-            frame::write(out, &Event::Warning { job, text }, compress)
+            if let Event::ImagesListed { paths, .. } = event {
+                let paths = paths.iter().filter(|path| path.to_str().is_some()).cloned().collect();
+                frame::write(out, &Event::ImagesListed { job, paths }, compress)?;
+            }
+            let text = match &not_unicode(event)[..] {
+                [] => format!("A message cannot be sent: {found}"),
+                [first, others @ ..] => {
+                    let images = counted(1 + others.len(), "image", "images");
+                    format!("{images} cannot be sent, as {}: {found}", first.display())
+                }
+            };
+            let told = match event {
+                // With a warning alone it would be opening for ever.
+                Event::DatasetOpened { .. } => Event::Failed(job, UserError::new(text)),
+                _ => Event::Warning { job, text },
+            };
+            frame::write(out, &told, compress)
         }
         (Err(FrameError::Unwritable { found }), None) => {
             say!("a message cannot be sent: {found}");
             Ok(())
         }
         (written, _) => written,
+    }
+}
+
+/// Images of a list whose paths are no text.
+fn not_unicode(event: &Event) -> Vec<&Path> {
+    let is_no_text = |path: &&Path| path.to_str().is_none();
+    match event {
+        Event::ImagesListed { paths, .. } => paths.iter().map(PathBuf::as_path).filter(is_no_text).collect(),
+        Event::DatasetOpened { part, .. } => {
+            let sources = part.dataset.samples.iter().map(|sample| &sample.source);
+            let files = sources.filter_map(|source| match source {
+                Source::File(path) => Some(path.as_path()),
+                Source::Row(_) => None,
+            });
+            files.filter(is_no_text).collect()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -190,12 +226,17 @@ fn claim_stdout() -> io::Result<io::Stdout> {
 #[cfg(test)]
 mod tests {
     #[cfg(unix)]
-    use std::{ffi::OsString, path::PathBuf, time::SystemTime};
+    use std::{ffi::OsString, time::SystemTime};
 
     use super::*;
     #[cfg(unix)]
     use crate::app::jobs::{JobId, history::disk::RunSnapshot};
     use crate::app::remote::silence::Times;
+    #[cfg(target_os = "linux")]
+    use crate::{
+        app::jobs::{DatasetId, evaluate::EvalSplit},
+        model::data,
+    };
 
     #[cfg(unix)]
     #[test]
@@ -214,10 +255,48 @@ mod tests {
         )
         .unwrap();
         assert!(out.is_empty());
-        write_event(&mut out, &Event::RunRead { job: Some(JobId(7)), folder, snapshot }, false).unwrap();
+        let job = JobId(7);
+        write_event(&mut out, &Event::RunRead { job: Some(job), folder: folder.clone(), snapshot }, false)
+            .unwrap();
         let said: Option<Event> = frame::read(&mut &out[..]).unwrap();
         let names = |text: &str| text.contains("path") && text.contains("rename");
         assert!(matches!(&said, Some(Event::Warning { job: JobId(7), text }) if names(text)), "{said:?}");
+        // Of images only those are left out, and one of them is named.
+        out.clear();
+        let paths = vec!["a.png".into(), folder.join("b.png"), "c.png".into()];
+        write_event(&mut out, &Event::ImagesListed { job, paths }, false).unwrap();
+        let mut from = &out[..];
+        let [listed, said]: [Event; 2] = [(); 2].map(|()| frame::read(&mut from).unwrap().unwrap());
+        let sent = |paths: &[PathBuf]| paths == [PathBuf::from("a.png"), "c.png".into()];
+        assert!(matches!(&listed, Event::ImagesListed { paths, .. } if sent(paths)), "{listed:?}");
+        let begins = "1 image cannot be sent, as caf\u{fffd}/b.png: ";
+        assert!(
+            matches!(&said, Event::Warning { text, .. } if text.starts_with(begins) && names(text)),
+            "{said:?}"
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_dataset_that_cannot_be_sent_is_not_opened_and_names_the_file() {
+        use std::os::unix::ffi::OsStringExt;
+        let folder = tempfile::tempdir().unwrap();
+        for place in ["train/a", "train/b", "val/a", "val/b"].map(|place| folder.path().join(place)) {
+            crate::model::io::atomic_file::make_folder(&place).unwrap();
+            for name in [b"1.png".to_vec(), b"caf\xe9.png".to_vec()] {
+                crate::model::io::atomic_file::write(&place.join(OsString::from_vec(name)), b"").unwrap();
+            }
+        }
+        let part = Arc::new(EvalSplit::new(data::open(folder.path()).unwrap(), None));
+        let mut out = Vec::new();
+        write_event(&mut out, &Event::DatasetOpened { job: JobId(7), entry: DatasetId(1), part }, false)
+            .unwrap();
+        let said: Option<Event> = frame::read(&mut &out[..]).unwrap();
+        let names = |error: &UserError| {
+            let text = error.to_string();
+            text.contains("4 images cannot be sent, as ") && text.contains("a/caf\u{fffd}.png: ")
+        };
+        assert!(matches!(&said, Some(Event::Failed(JobId(7), error)) if names(error)), "{said:?}");
     }
 
     #[test]
