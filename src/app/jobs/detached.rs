@@ -37,6 +37,9 @@ pub const SWEEP: &str = "sweep";
 /// Log files of standard error and standard output, in the run's folder.
 pub const LOGS: [&str; 2] = ["train.log", "train.out"];
 
+/// What the progress counts of a training that is followed through its files.
+pub const EPOCHS: &str = "Epochs of all heads";
+
 /// How the cause begins that quotes the log of a training that ended early, which has been sent line by line before.
 pub const LAST_OUTPUT: &str = "its last output:";
 

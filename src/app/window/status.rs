@@ -5,7 +5,8 @@ use egui::{Align, Layout, RichText, Ui};
 
 use super::pinned::PinnedToken;
 use crate::app::format::{self, counted};
-use crate::app::jobs::Unit;
+use crate::app::jobs::detached::EPOCHS;
+use crate::app::jobs::{Progress, Unit};
 use crate::app::process_memory;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::connection::Connection;
@@ -137,9 +138,8 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         cx.send(Command::Cancel(*id));
     }
     if let Some((progress, amounts)) = job.progress.as_ref().zip(cx.state.amounts(*id)) {
-        let of = if trains && progress.unit == Unit::Items { "Image " } else { "" };
         let width = 240.0f32.min(ui.available_width());
-        let text = format!("{of}{amounts}");
+        let text = if trains { of_training(progress, amounts) } else { amounts };
         let shown = fit(ui, RichText::new(&text).small(), width - 16.0);
         let bar = egui::ProgressBar::new(progress.fraction().unwrap_or(0.0)).text(shown);
         ui.add(bar.desired_width(width).desired_height(16.0)).on_hover_text(text);
@@ -147,5 +147,35 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let room = ui.available_width().min(320.0);
     if room > MIN_TITLE_PX {
         label_within(ui, RichText::new(&job.title).small(), room).on_hover_text(&job.title);
+    }
+}
+
+/// The `amounts` of a training's progress, and what they count.
+fn of_training(progress: &Progress, amounts: String) -> String {
+    match (progress.unit, progress.total) {
+        // What a process of its own prints before its first epoch.
+        (Unit::Items, None) => progress.what.clone(),
+        (Unit::Items, Some(_)) if progress.what == EPOCHS => format!("Epochs {amounts}"),
+        (Unit::Items, Some(_)) => format!("Image {amounts}"),
+        (Unit::Bytes, _) => amounts,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_number_of_a_training_says_what_it_counts() {
+        let text = |what: &str, total| {
+            let (what, elapsed) = (what.to_owned(), Duration::ZERO);
+            let progress = Progress { what, done: 7, total, unit: Unit::Items, elapsed, left: None };
+            of_training(&progress, progress.amounts())
+        };
+        assert_eq!(text("Seed 0, epoch 1 of 9", Some(9000)), "Image 7 of 9,000");
+        assert_eq!(text(EPOCHS, Some(90)), "Epochs 7 of 90");
+        assert_eq!(text("tokens: 40 images", None), "tokens: 40 images");
     }
 }

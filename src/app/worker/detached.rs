@@ -18,7 +18,9 @@ use anyhow::{Context, anyhow, bail};
 use super::event_sender::JobEvents;
 use super::tasks::{absolute, refusal};
 use crate::app::format::watching;
-use crate::app::jobs::detached::{Detached, LAST_OUTPUT, LOGS, OWNER_FILE, SWEEP, Said, Started, lock};
+use crate::app::jobs::detached::{
+    Detached, EPOCHS, LAST_OUTPUT, LOGS, OWNER_FILE, SWEEP, Said, Started, lock,
+};
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
 use crate::app::jobs::training::{RunSnapshot, TrainEvent};
@@ -104,7 +106,10 @@ pub(super) fn run(request: &Detached, events: &mut JobEvents, closing: &Cancel) 
                 (known, due) = (Some(stamp), Some(Instant::now() + events.sender.rest(&snapshot)));
                 let snapshot = Arc::new(snapshot);
                 let (done, total) = history(&snapshot).done();
-                events.progress("Epochs of all heads", done as u64, Some(total as u64), Unit::Items);
+                if last.is_none() {
+                    events.begin(done as u64); // they took none of the time since this began to follow
+                }
+                events.progress(EPOCHS, done as u64, Some(total as u64), Unit::Items);
                 events.training(TrainEvent::Begun(snapshot.clone()));
                 events.training(TrainEvent::Probes(snapshot.probes.clone()));
                 last = Some(snapshot);

@@ -6,6 +6,7 @@ use egui::{Button, Label, RichText, Ui};
 use super::curves::Curves;
 use super::{legend, tasks};
 use crate::app::format::{self, counted};
+use crate::app::jobs::detached::EPOCHS;
 use crate::app::jobs::tasks::Tasks;
 use crate::app::state::command::Command;
 use crate::app::state::{ActiveRun, Phase, WatchedRun};
@@ -146,11 +147,14 @@ fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &WatchedRun, live: Option<&
     let known = live.and_then(|live| cx.state.jobs.get(&live.job)?.progress.as_ref());
     let (fraction, text) = match (live, known) {
         (Some(live), Some(progress)) => {
-            let rest = match !live.paused && live.rate > 0.0 {
+            let rest = match live.rate > 0.0 {
+                true if live.paused => String::new(),
                 true => {
                     let rate = format::count(live.rate.round() as usize);
                     format!(", {rate} images/s, {} left", format::clock(live.left))
                 }
+                // Of a process of its own only the epochs are known.
+                false if progress.what == EPOCHS => format!(": {}", progress.amounts()),
                 false => String::new(),
             };
             (progress.fraction().unwrap_or(0.0), format!("{}{rest}", progress.what))
