@@ -50,14 +50,18 @@ pub fn install(place: &WorkerAddress, progress: &mut dyn FnMut(u64, u64)) -> any
     check_platform(&place.word(), &here, needs, &there)?;
     let program = File::open(&own).with_context(unread)?;
     let bytes = program.metadata().with_context(unread)?.len();
-    // The input also ends where the connection is lost: half a program must not replace a whole one.
-    let script = format!(
-        "mkdir -p ~/.local/bin && cd ~/.local/bin && cat > .ssmprobe-new && test $(wc -c < .ssmprobe-new) -eq {bytes} && \
-         chmod 755 .ssmprobe-new && mv .ssmprobe-new ssmprobe"
-    );
-    remote_fed(place, "copy", &script, program, &mut |done| progress(done, bytes))?;
+    remote_fed(place, "copy", &copying(bytes), program, &mut |done| progress(done, bytes))?;
     let version = remote_output(place, &format!("{INSTALLED} --version"))?;
     Ok(version.trim().to_owned())
+}
+
+/// The script that installs a program of so many bytes from its input. That also ends where the connection is lost: half a program must
+/// not replace a whole one, nor fill a home folder that has little room.
+fn copying(bytes: u64) -> String {
+    format!(
+        "mkdir -p ~/.local/bin && cd ~/.local/bin && {{ cat > .ssmprobe-new && test $(wc -c < .ssmprobe-new) -eq {bytes} && \
+         chmod 755 .ssmprobe-new && mv .ssmprobe-new ssmprobe || {{ rm -f .ssmprobe-new; exit 1; }}; }}"
+    )
 }
 
 /// How a command ended whose standard input is `from`, and what it printed: at most [`MAX_PRINTED`] bytes, and the last lines of its
@@ -209,6 +213,23 @@ mod tests {
         assert_eq!(fed("cat > /dev/null; exec yes y").0.len() as u64, MAX_PRINTED - 1);
         let last = fed("cat > /dev/null; seq 1000 >&2").3;
         assert!(last.len() < 100 && last.last().is_some_and(|line| line == "1000"), "{last:?}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn of_half_a_program_nothing_is_left() {
+        let home = tempfile::tempdir().unwrap();
+        let copy = |program: &[u8]| {
+            let mut command = Command::new("sh");
+            command.args(["-c", &copying(5)]).env("HOME", home.path());
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let ended = feed(command, program, &mut |_| {}).unwrap().0.unwrap();
+            let files = std::fs::read_dir(home.path().join(".local/bin")).unwrap();
+            (ended.code(), files.map(|file| file.unwrap().file_name()).collect::<Vec<_>>())
+        };
+        assert_eq!(copy(b"whol"), (Some(1), Vec::new()));
+        assert_eq!(copy(b"whole"), (Some(0), vec!["ssmprobe".into()]));
+        assert_eq!(copy(b"whol"), (Some(1), vec!["ssmprobe".into()]));
     }
 
     #[test]
