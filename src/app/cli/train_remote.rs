@@ -82,7 +82,8 @@ impl RemoteTraining {
                 display.say("connection lost; the training keeps running there; reconnecting automatically");
             }
             (Connection::Lost { why: old, .. }, Connection::Lost { why, .. }) if old != why => {
-                display.say(&format!("{}: {why}", now.text().to_lowercase()));
+                let text = format!("{}: {why}", now.text().to_lowercase());
+                text.lines().for_each(|line| display.say(line)); // of ssh, too
             }
             _ => {}
         }

@@ -241,6 +241,9 @@ fn a_training_never_notices_that_ssh_or_a_worker_is_killed() {
     done(&mut desk.train("here", 300, &[]));
     let mut train = desk.train("there", 300, &[]);
     sshd.on(&mut train, REAL);
+    let script = sshd.folder.path().join("ssh");
+    let text = fs::read_to_string(&script).expect("a script");
+    fs::write(&script, text.replace("exec ", "echo 'a word of ssh' >&2\nexec ")).expect("a file");
     let client = start(&mut train);
     let ssh = || children(client.id()).first().copied();
     until("an epoch", || epochs(&desk, "there") > 0);
@@ -251,6 +254,7 @@ fn a_training_never_notices_that_ssh_or_a_worker_is_killed() {
     let (code, stderr) = end(client);
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("connection lost; the training keeps running there"), "{stderr}");
+    assert!(stderr.contains("(signal: 9 (SIGKILL))\nits last output:\n  a word of ssh\n"), "{stderr}");
     assert!(
         stderr.matches("started as process").count() == 1 && stderr.contains("the run is in "),
         "{stderr}"
