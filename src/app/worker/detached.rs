@@ -137,13 +137,15 @@ pub(super) fn run(request: &Detached, events: &mut JobEvents, closing: &Cancel) 
         events.training(TrainEvent::Ended { finished, failures });
         return Ok(());
     }
-    let code = exit.and_then(|exit| exit.recv_timeout(PERIOD).ok()?.ok()?.code());
-    if code == Some(REFUSED) {
+    let status = exit.and_then(|exit| exit.recv_timeout(PERIOD).ok()?.ok());
+    if status.and_then(|status| status.code()) == Some(REFUSED) {
         bail!(Usage(refusal(&log, "exit code 2")));
     }
     let lines: Vec<&str> = log.lines().collect();
     let lines = lines[lines.len().saturating_sub(MAX_LINES)..].join("\n  ");
-    Err(anyhow!("{LAST_OUTPUT}\n  {lines}").context(format!("the training in {} ended early", out.display())))
+    let killed = |status| format!("was killed ({status}), as where memory runs out: free some and resume it");
+    let how = status.filter(|status| status.code().is_none()).map_or("ended early".to_owned(), killed);
+    Err(anyhow!("{LAST_OUTPUT}\n  {lines}").context(format!("the training in {} {how}", out.display())))
 }
 
 /// Whether the log's last message is an error of a verb, whose causes are indented: libraries print errors of their own before.

@@ -187,7 +187,8 @@ fn who_trains_on_another_machine_is_left_to_it_where_locks_are_of_one_machine() 
     assert!(stderr.contains(&format!("kill {pid}, on north")), "{stderr}");
     assert!(log().starts_with(&before) && training_pid(&desk, "there") == pid);
     kill(pid);
-    assert_eq!(end(client).0, Some(1));
+    let (code, stderr) = end(client);
+    assert!(code == Some(1) && stderr.contains("was killed (signal: 9"), "{stderr}");
 }
 
 #[test]
