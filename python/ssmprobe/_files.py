@@ -231,10 +231,10 @@ def table(rows: Iterable[Mapping[str, Any]], names: Iterable[str], text: Iterabl
     return Table(columns)
 
 
-def read_csv(path: PathLike, text: Iterable[str]) -> Table:
+def read_csv(path: PathLike, text: str | Iterable[str] = ()) -> Table:
     """A CSV as ssmprobe writes it, numbers but for the columns `text`: lines before it that begin with `#` are comments, and
     a word that a spreadsheet would take for a formula has an apostrophe before it, which is taken off."""
-    text = set(text)
+    text = {text} if isinstance(text, str) else set(text)
     lines = dropwhile(lambda line: line.startswith("#"), io.StringIO(read_text(path), newline=""))
     try:
         names, *rows = list(csv.reader(lines)) or [[]]
@@ -244,10 +244,15 @@ def read_csv(path: PathLike, text: Iterable[str]) -> Table:
         if len(row) != len(names):
             raise FileError(path, f"row {number}", f"{len(row)} cells", f"{len(names)}, as the first row names them")
     plain = [[cell[1:] if cell[:1] == "'" and cell.lstrip("'")[:1] in GUARDED else cell for cell in row] for row in rows]
-    try:
-        return table((dict(zip(names, row, strict=True)) for row in plain), names, text)
-    except (ValueError, OverflowError) as error:
-        raise FileError(path, "a cell", str(error), "a number") from None
+    named = [dict(zip(names, row, strict=True)) for row in plain]
+    columns: dict[str, Array] = {}
+    for name in names:
+        try:
+            columns |= table(named, [name], text)
+        except (ValueError, OverflowError) as error:
+            expected = "a number, or words where `text` names the column"
+            raise FileError(path, f"a cell of `{name}`", str(error), expected) from None
+    return Table(columns)
 
 
 def read_npz(path: PathLike) -> dict[str, Array]:

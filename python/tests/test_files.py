@@ -396,9 +396,10 @@ def test_a_csv_is_read_as_it_was_meant(tmp_path: Path) -> None:
     file.write_text("a,b\n1\n")
     with pytest.raises(ssmprobe.FileError, match="row 2 is 1 cells, expected 2"):
         read_csv(file, ())
-    file.write_text("a\nx\n")
-    with pytest.raises(ssmprobe.FileError, match="a cell is could not convert"):
-        read_csv(file, ())
+    file.write_text("a,word\n1,x\n")
+    with pytest.raises(ssmprobe.FileError, match=r"a cell of `word` is could not convert .*: 'x', expected .* `text` names"):
+        ssmprobe.read_csv(file)
+    assert list(ssmprobe.read_csv(file, "word")["word"]) == ["x"], "a word is no list of letters"
 
 
 def test_a_table_goes_to_pandas_and_polars(monkeypatch: pytest.MonkeyPatch) -> None:
