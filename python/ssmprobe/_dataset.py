@@ -69,20 +69,26 @@ class Evaluation:
     """How it read marked regions, as the file has it (section 15)."""
 
     def __repr__(self) -> str:
-        return f"Evaluation of {self.probe} on {self.dataset}: {self.accuracy:.2f} % of {len(self.images)} images"
+        read = np.count_nonzero(np.isfinite(self.correct))
+        return f"Evaluation of {self.probe} on {self.dataset}: {self.accuracy:.2f} % of {read} images"
+
+    @property
+    def correct(self) -> Array:
+        """[M]: 1 where the prediction is the image's class, else 0; NaN of an image that could not be read."""
+        return np.where(np.isfinite(self.measures["confidence"]), self.predicted == self.labels, np.nan)
 
     @property
     def accuracy(self) -> float:
         """Top-1 accuracy in percent, over the images that could be read; NaN where there is none."""
-        read = np.isfinite(self.measures["confidence"])
-        return float(100 * (self.predicted == self.labels)[read].mean()) if read.any() else float("nan")
+        correct = self.correct[np.isfinite(self.correct)]
+        return float(100 * correct.mean()) if correct.size else float("nan")
 
     def table(self) -> Table:
-        """One row an image: its name, class, prediction (empty where the image could not be read) and every measure."""
+        """One row an image: its name, class, prediction (empty where the image could not be read), `correct`, and measures."""
         names = np.array([*self.classes, "another class"], dtype=object)
         columns = {"image": np.array(self.images, dtype=object), "class": names[self.labels]}
-        predictions = np.where(np.isfinite(self.measures["confidence"]), names[self.predicted], "")
-        return Table(columns | {"prediction": predictions} | dict(self.measures))
+        predictions = np.where(np.isfinite(self.correct), names[self.predicted], "")
+        return Table(columns | {"prediction": predictions, "correct": self.correct} | dict(self.measures))
 
 
 def read_evaluation(file: PathLike) -> Evaluation:

@@ -63,7 +63,7 @@ def test_an_evaluation_is_columns() -> None:
         columns = found.table()
         for name in ("image", "class", "prediction"):
             assert list(columns[name]) == list(rows[name]), file
-        for name in found.measures.keys() & rows.keys():
+        for name in (*found.measures.keys() & rows.keys(), "correct"):
             np.testing.assert_allclose(columns[name], rows[name], rtol=1e-6)
         assert found.accuracy == pytest.approx(100 * rows["correct"].mean())
         assert found.positions is None or found.positions.shape == (3, 16)
@@ -84,6 +84,8 @@ def test_vectors_of_an_evaluation_are_kept(tmp_path: Path) -> None:
     assert (list(found.predicted[:2]), list(found.table()["prediction"][:2])) == ([-1, -1], ["another class", ""])
     right = (found.predicted == found.labels).sum()
     assert found.accuracy == pytest.approx(100 * right / 11), "of the images that could be read"
+    assert repr(found).endswith(f" {100 * right / 11:.2f} % of 11 images")
+    np.testing.assert_array_equal(found.table()["correct"][:2], [0, np.nan])
     value["vectors"] = {"weight": {"float16": "AAAA"}}
     file.write_text(json.dumps(value))
     with pytest.raises(ssmprobe.FileError, match=r"vectors of `weight` is .*, expected float16 in base64, \[12, 16\]"):
