@@ -157,18 +157,31 @@ def _save(path: PathLike, known: Mapping[str, Any], tensors: Mapping[str, Any]) 
         if np.iscomplexobj(array):
             raise FileError(path, f"the type of `{name}`", array.dtype, "real numbers: effective values")
         arrays[name] = array if array.dtype.kind in "iu" else array.astype("f4")  # as the file will have it
-    meta: dict[str, Any] = {"format": FORMAT, **known, "config": dict(known["config"]), "backbone": dict(known["backbone"])}
+    config = _settings(known["config"])
+    meta: dict[str, Any] = {"format": FORMAT, **known, "config": config, "backbone": dict(known["backbone"])}
     meta["classes"] = list(known["classes"])
     meta["backbone"].setdefault("hidden_size", _width(meta["head"], meta["config"], arrays))
     if known["training"] is None:
         del meta["training"]
     _check(path, meta, arrays)
     try:
-        text = json.dumps(meta, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(meta, ensure_ascii=False, allow_nan=False, default=_plain)
         text.encode()
     except (TypeError, ValueError) as error:
         raise FileError(path, "the description", f"no JSON ({error})", "words, finite numbers, lists and dicts") from None
     write_safetensors(path, arrays, {"ssmprobe": text})
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as a file has them: `None` stands for the head's default, as it does to the program."""
+    return {name: _plain(v) if isinstance(v, np.generic) else v for name, v in config.items() if v is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of NumPy as those of Python."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is none of JSON's types")
 
 
 def _on_host(values: Any) -> Array:
@@ -191,7 +204,7 @@ def load_probe(path: PathLike) -> Probe:
     format_of(meta, FORMAT)
     known = {
         "head": meta.get("head", str),
-        "config": meta.get("config", dict, {}),
+        "config": _settings(meta.get("config", dict, {})),
         "classes": meta.get("classes", list, []),
     }
     _check(path, known | {"backbone": meta.child("backbone").value}, tensors)

@@ -120,6 +120,23 @@ def test_the_hidden_size_of_joined_layers_is_found(tmp_path: Path) -> None:
     assert ssmprobe.load_probe(tmp_path / "a.safetensors").backbone == {"hidden_size": D}
 
 
+def test_numbers_of_numpy_are_numbers_and_none_is_the_default(tmp_path: Path, program: Path) -> None:
+    file, at = tmp_path / "a.safetensors", FIXTURES / "inspect"
+    config = {"state_dim": np.int64(8), "temperature": np.float32(0.25), "iterations": None}
+    save(file, config=config, training={"loss": np.float32(0.5), "curve": np.arange(2)})
+    probe = ssmprobe.load_probe(file)
+    assert (probe.config, probe.training) == ({"state_dim": 8, "temperature": 0.25}, {"loss": 0.5, "curve": [0, 1]})
+    found, metadata = read_safetensors(file)
+    meta = json.loads(metadata["ssmprobe"])
+    meta["config"]["iterations"] = None
+    write_safetensors(file, found, {"ssmprobe": json.dumps(meta)})
+    patches = np.random.default_rng(0).standard_normal((16, D))
+    np.testing.assert_array_equal(ssmprobe.load_probe(file)(patches).logits, probe(patches).logits)
+    flags: list[str | Path] = ["--image", at / "images" / "one.png", "--device", "cpu", "--out", tmp_path / "out"]
+    # The program takes a setting that is null for its default, too.
+    assert "one.png" in ssmprobe.run("inspect", "--backbone", at / "backbone", "--probe", file, *flags)
+
+
 def test_an_order_that_misses_a_token_is_refused(tmp_path: Path) -> None:
     probe = ssmprobe.load_probe(FIXTURES / "heads" / "random-fixed.safetensors")
     probe = replace(probe, tensors={**probe.tensors, "order": np.zeros(9)})
@@ -217,7 +234,7 @@ def test_a_probe_that_does_not_fit_is_not_written(tmp_path: Path) -> None:
         save(tmp_path / "a.safetensors", tensors=tensors() | {"s4.0.C": np.ones(8) * 1j})
     with pytest.raises(ssmprobe.FileError, match="setting in `config` is 'tau', expected one of temperature, gamma"):
         save(tmp_path / "a.safetensors", config={"state_dim": 8, "tau": 0.2})
-    for training in ({"loss": float("nan")}, {"loss": np.float32(1)}, {"of": "\udcff"}):
+    for training in ({"loss": float("nan")}, {"loss": np.float32("nan")}, {"from": Path("a")}, {"of": "\udcff"}):
         with pytest.raises(ssmprobe.FileError, match="the description is no JSON"):
             save(tmp_path / "a.safetensors", training=training)
     for classes in (range(3), np.arange(3)):
