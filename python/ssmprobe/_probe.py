@@ -77,7 +77,7 @@ class Probe:
         and columns of the patches (a square unless given). `orders` [directions, N] are what a fixed order reads instead of
         its own; `random-dynamic`, `hilbert` and `spiral` need them (`inspect` writes them).
         """
-        tokens = np.asarray(_on_host(patches), dtype="f8")
+        tokens = np.asarray(on_host(patches), dtype="f8")
         d = int(self.backbone["hidden_size"])
         if tokens.ndim != 2 or tokens.shape[1] != d or not len(tokens):
             raise ValueError(f"patches are {list(tokens.shape)}, expected [N, {d}] as the probe's backbone has them")
@@ -89,7 +89,7 @@ class Probe:
                 raise ValueError(f"grid is None and {len(tokens)} patches are no square, {what}")
         if grid[0] * grid[1] != len(tokens):
             raise ValueError(f"grid is {grid[0]} x {grid[1]}, expected {len(tokens)} patches")
-        token = None if cls is None else np.asarray(_on_host(cls), dtype="f8")
+        token = None if cls is None else np.asarray(on_host(cls), dtype="f8")
         if token is not None and token.shape != (d,):
             raise ValueError(f"cls is {list(token.shape)}, expected [{d}]")
         return _heads.read(self.head, self.config, self.tensors, tokens, token, grid, orders)
@@ -153,7 +153,7 @@ def save_probe(
 def _save(path: PathLike, known: Mapping[str, Any], tensors: Mapping[str, Any]) -> None:
     arrays: dict[str, Array] = {}
     for name, values in tensors.items():
-        array = _on_host(values)
+        array = on_host(values)
         if np.iscomplexobj(array):
             raise FileError(path, f"the type of `{name}`", array.dtype, "real numbers: effective values")
         arrays[name] = array if array.dtype.kind in "iu" else array.astype("f4")  # as the file will have it
@@ -184,7 +184,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is none of JSON's types")
 
 
-def _on_host(values: Any) -> Array:
+def on_host(values: Any) -> Array:
     """A PyTorch tensor, wherever it lies, or what else makes an array; bfloat16, which NumPy lacks, as float32."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()

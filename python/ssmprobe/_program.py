@@ -18,12 +18,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ._files import Array, PathLike, write_atomically
-from ._probe import Probe
+from ._probe import Probe, on_host
 
 VARIABLE = "SSMPROBE"
 _CHECKOUT = Path(__file__).resolve().parents[2]
@@ -168,6 +168,22 @@ def figures(trace: PathLike, figure: str, *flags: PathLike) -> dict[str, bytes]:
         return {file.stem: file.read_bytes() for file in Path(folder).iterdir()}
 
 
+@runtime_checkable
+class HasArray(Protocol):
+    """A PyTorch tensor, or anything else that makes an array."""
+
+    def __array__(self) -> Array:
+        """Its values."""
+
+
+@runtime_checkable
+class Picture(Protocol):
+    """An image of Pillow, whatever its colours mean."""
+
+    def convert(self, mode: str) -> Any:
+        """The same in other colours."""
+
+
 class Window:
     """A window of the program; what it was given in memory lies in a temporary folder until it is closed."""
 
@@ -200,7 +216,7 @@ class Window:
 
 
 def open(
-    *what: PathLike | Probe | Array,
+    *what: PathLike | Probe | HasArray | Picture,
     backbone: PathLike | None = None,
     data: PathLike | None = None,
     pane: str | None = None,
@@ -208,18 +224,18 @@ def open(
 ) -> Window:
     """Opens the window, and returns at once.
 
-    `what` are images as arrays ([height, width, 3] or [height, width], uint8), probes, and paths of whatever the window
-    opens: probe files, images, folders, workspaces. Arrays and probes are written to a temporary folder that is gone when the
-    window is closed; until then Python does not end. `backbone` is a folder or an id of the Hub, `data` a labelled dataset,
-    `pane` the pane to show first, `device` where to compute.
+    `what` are images as arrays or tensors ([height, width, 3] or [height, width], uint8) or of Pillow, probes, and paths of
+    whatever the window opens: probe files, images, folders, workspaces. Images and probes are written to a temporary folder
+    that is gone when the window is closed; until then Python does not end. `backbone` is a folder or an id of the Hub, `data`
+    a labelled dataset, `pane` the pane to show first, `device` where to compute.
     """
     folder = tempfile.TemporaryDirectory(prefix="ssmprobe-")
     arguments: list[str] = []
     try:
         for number, thing in enumerate(what):
-            if isinstance(thing, np.ndarray):
+            if isinstance(thing, (HasArray, Picture)):
                 arguments.append(str(Path(folder.name, f"image-{number}.png")))
-                write_png(arguments[-1], thing)
+                write_png(arguments[-1], on_host(thing.convert("RGB") if isinstance(thing, Picture) else thing))
             elif isinstance(thing, Probe):
                 arguments.append(str(Path(folder.name, f"{thing.head}-{number}.safetensors")))
                 thing.save(arguments[-1])

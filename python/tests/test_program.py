@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,6 +59,35 @@ def test_the_window_is_given_what_is_in_memory(stand_in: Path) -> None:
     kept = ssmprobe.load_probe(stand_in.parent / "gap-1.safetensors")
     assert (kept.head, kept.classes) == (probe.head, probe.classes)
     assert not Path(said[1]).parent.exists(), "what was in memory goes with the window"
+
+
+class Picture:
+    """As much of an image of Pillow as is needed: one with a palette, whose own numbers are no colours."""
+
+    def __init__(self, pixels: Any) -> None:
+        self.pixels = pixels
+
+    def convert(self, mode: str) -> Any:
+        assert mode == "RGB"
+        return self.pixels
+
+
+class Tensor:
+    """As much of a tensor of PyTorch as is needed."""
+
+    def __init__(self, pixels: Any) -> None:
+        self.pixels = pixels
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.pixels
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+def test_the_window_is_given_images_of_pillow_and_tensors(stand_in: Path) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    assert ssmprobe.open(image, Picture(image), Tensor(image)).wait(60) == 0
+    (written,) = {(stand_in.parent / f"image-{number}.png").read_bytes() for number in range(3)}
+    assert written.startswith(b"\x89PNG")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
