@@ -27,6 +27,7 @@ from ._files import (
     read_text,
     table,
 )
+from ._program import Word, svg
 
 OTHER = (1 << 32) - 1  # the class of an image taken for something the dataset does not know
 SHARD = 64  # images in a shard of a token cache
@@ -67,6 +68,8 @@ class Evaluation:
     """[M, N] float16 each: `routing`, `evidence`, `weight`, as far as they were kept (docs/definitions.md, section 14)."""
     regions: Mapping[str, Any] | None
     """How it read marked regions, as the file has it (section 15)."""
+    file: Path
+    """The file, which figures are drawn of."""
 
     def __repr__(self) -> str:
         read = np.count_nonzero(np.isfinite(self.correct))
@@ -82,6 +85,10 @@ class Evaluation:
         """Top-1 accuracy in percent, over the images that could be read; NaN where there is none."""
         correct = self.correct[np.isfinite(self.correct)]
         return float(100 * correct.mean()) if correct.size else float("nan")
+
+    def svg(self, figure: str, *flags: Word) -> str:
+        """One of its figures as the program draws it, as of a trace: `evaluation.svg("confusion")`."""
+        return svg("evaluation", self.file, figure, *flags)
 
     def table(self) -> Table:
         """One row an image: its name, class, prediction (empty where the image could not be read), `correct`, and measures."""
@@ -131,6 +138,7 @@ def read_evaluation(file: PathLike) -> Evaluation:
         weights=maps("weights"),
         vectors=vectors,
         regions=value.get("regions", (dict, type(None)), None),
+        file=Path(file).absolute(),
     )
 
 
@@ -165,6 +173,10 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run in {self.folder}: {len(self.probes)} probes, {len(self.images)} test images, results: {self.results!r}"
+
+    def svg(self, figure: str, *flags: Word) -> str:
+        """One of its figures as the program draws it, as of a trace: `run.svg("training", "--heads", "gap")`."""
+        return svg("run", self.folder, figure, *flags)
 
 
 def read_run(folder: PathLike) -> Run:

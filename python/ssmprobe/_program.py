@@ -25,6 +25,8 @@ import numpy as np
 from ._files import Array, PathLike, write_atomically
 from ._probe import Probe, on_host
 
+Word = PathLike | float | np.number[Any]
+"""What may be an argument of the program."""
 VARIABLE = "SSMPROBE"
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _AGAIN = "install the wheel again: pip install --force-reinstall WHEEL"
@@ -92,7 +94,7 @@ def _check_installed(place: Path) -> None:
 _OF_ERROR = (" ", "\n", "Usage: ", "For more information")
 
 
-def run(*arguments: PathLike | float | np.number[Any]) -> str:
+def run(*arguments: Word) -> str:
     """Runs `ssmprobe ARGUMENTS...` to its end and returns what it printed; an error with what it said where it failed.
     Every word is an argument of its own: `run("train", "--epochs", 20, ...)`.
 
@@ -102,7 +104,7 @@ def run(*arguments: PathLike | float | np.number[Any]) -> str:
     return _run(arguments, loud=True)
 
 
-def _run(arguments: Iterable[PathLike | float | np.number[Any]], loud: bool) -> str:
+def _run(arguments: Iterable[Word], loud: bool) -> str:
     words = [str(word) if isinstance(word, (int, float, np.number)) else os.fspath(word) for word in arguments]
     said: deque[str] = deque(maxlen=50)  # the last lines
     held: list[str] = []  # an error with its causes and advice, which the exception says if the program failed
@@ -161,11 +163,18 @@ def _end(process: subprocess.Popen[str], reader: threading.Thread) -> None:
         raise
 
 
-def figures(trace: PathLike, figure: str, *flags: PathLike) -> dict[str, bytes]:
-    """A figure of a trace file as SVG, called "f"; of the figure `all` those that it has, called "f-NAME"."""
+def figures(kind: str, file: PathLike, figure: str, *flags: Word) -> dict[str, bytes]:
+    """A figure of a trace, run or evaluation as SVG, called "f"; of the figure `all` those that it has, called "f-NAME"."""
     with tempfile.TemporaryDirectory(prefix="ssmprobe-") as folder:
-        _run(["figures", "--trace", trace, "--figure", figure, "--out", Path(folder, "f.svg"), *flags], loud=False)
+        _run(["figures", f"--{kind}", file, "--figure", figure, "--out", Path(folder, "f.svg"), *flags], loud=False)
         return {file.stem: file.read_bytes() for file in Path(folder).iterdir()}
+
+
+def svg(kind: str, file: PathLike, figure: str, *flags: Word) -> str:
+    """One of the figures."""
+    if figure == "all":
+        raise ValueError("figure is 'all', expected the name of one: `ssmprobe figures --list`")
+    return figures(kind, file, figure, *flags)["f"].decode()
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._files import Array, FileError, Json, PathLike, Table, format_of, of_kind, read_csv, read_json, read_npz
-from ._program import ProgramError, figures
+from ._program import ProgramError, Word, figures, svg
 
 SHOWN = ("photo", "token_map", "scan_path", "evidence")
 """Figures that a notebook shows: picture, weights, order, evidence."""
@@ -121,7 +121,7 @@ class Trace:
         said = f"{best.name} ({best.probability:.1%})" if best else "no class"
         return f"{Path(self.image).name} through {Path(self.probe).name}: {said}"
 
-    def svg(self, figure: str, *flags: PathLike) -> str:
+    def svg(self, figure: str, *flags: Word) -> str:
         """One of its figures as the program draws it, for `IPython.display.SVG` or a file.
 
         `ssmprobe figures --list` names them; `flags` are further ones of that command: on a dark page
@@ -129,16 +129,14 @@ class Trace:
         """
         if self.file is None:
             raise ValueError(f"{self} has no trace file: `inspect --save-traces` keeps what figures are drawn of")
-        if figure == "all":
-            raise ValueError("figure is 'all', expected the name of one: `ssmprobe figures --list`")
-        return figures(self.file, figure, *flags)["f"].decode()
+        return svg("trace", self.file, figure, *flags)
 
     def _repr_html_(self) -> str:
         title = html.escape(repr(self))
         if self.file is None:
             return f"<p>{title}</p><p>No figures: `inspect --save-traces` keeps what they are drawn of.</p>"
         try:
-            drawn = figures(self.file, "all")
+            drawn = figures("trace", self.file, "all")
         except (OSError, ProgramError) as error:
             return f"<p>{title}</p><p>No figures: {html.escape(str(error))}</p>"
         images = "".join(

@@ -267,6 +267,17 @@ def test_a_notebook_shows_the_programs_own_figures(inspected: ssmprobe.Inspectio
     assert "scan_path" not in inspected.traces["00011", "cls"]._repr_html_()
 
 
+def test_runs_and_evaluations_are_drawn_as_the_program_draws_them(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FROZEN)
+    run, evaluation = ssmprobe.read_run("run"), ssmprobe.read_evaluation("surveys/gap-s0-best.survey.json")
+    monkeypatch.chdir("/")
+    assert "vmamba" in run.svg("training", "--width", 174)
+    assert "vmamba" not in run.svg("training", "--heads", "gap")
+    assert evaluation.svg("confusion").startswith("<svg")
+    with pytest.raises(ValueError, match="expected the name of one"):
+        run.svg("all")
+
+
 def test_names_in_a_notebook_are_escaped_and_a_missing_program_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSMPROBE", "/nowhere/<b>")
     trace = ssmprobe.read_trace(FROZEN / "explained" / "24" / "sinkhorn-s0-best.trace.json")
