@@ -80,7 +80,8 @@ class Trace:
     backbone: str
     """Name of the backbone."""
     reading: Any
-    """What was changed in how the probe read: words, or an object as a trace file has it; "as trained" for nothing."""
+    """What was changed in how the probe read, and the class whose evidence was asked for: words, or an object as a trace file
+    has it; "as trained" for nothing."""
     grid: tuple[int, int]
     """Rows and columns of the patches."""
     predictions: tuple[Prediction, ...]
@@ -107,6 +108,13 @@ class Trace:
     """[N]: what every token counts."""
     attributions: Mapping[str, Array] = field(default_factory=dict)
     """[N] each: `gradient`, `integrated`, `rollout`, as far as they were asked for."""
+    removal: Mapping[str, Array] = field(default_factory=dict)
+    """Removal curves, of `inspect --causal`, by their names in docs/definitions.md, section 12. They, stability and regions
+    are in the folder of `inspect`, and not in a trace file."""
+    stability: Mapping[str, Any] | None = None
+    """How stable the order is, of `inspect --stability`: `groups` of changes with their `taus`, and `null` (section 8)."""
+    regions: Mapping[str, Any] | None = None
+    """How marked regions are read, of `inspect --masks`: `object`, `list` and `precedence` (section 15)."""
     tokens: Array | None = None
     """[N, d], of `inspect --save-tokens`."""
     cls: Array | None = None
@@ -193,7 +201,10 @@ def _read_pair(folder: Path, probe: str) -> Trace:
     label, kernel = verdict.child("class"), arrays.get("kernel")
     if "logits" not in arrays:
         raise FileError(folder / f"{probe}.npz", "`logits`", "absent", "an array [C]")
-    trace = folder / f"{probe}.trace.json"
+    trace, removal, stability = (folder / f"{probe}.{kind}" for kind in ("trace.json", "causal.npz", "stability.json"))
+    stable = read_json(stability) if stability.is_file() else None
+    if stable is not None:
+        format_of(stable, 1, default=1)
     evidence = Evidence(
         label.get("index", int),
         verdict.get("bias", (float, int)),
@@ -211,6 +222,9 @@ def _read_pair(folder: Path, probe: str) -> Trace:
         kernels=arrays.get("kernels", None if kernel is None else kernel[None]),
         token_weight=arrays.get("token_weight"),
         attributions={name: arrays[name] for name in ("gradient", "integrated", "rollout") if name in arrays},
+        removal=read_npz(removal) if removal.is_file() else {},
+        stability=None if stable is None else stable.value,
+        regions=verdict.get("regions", (dict, type(None)), None),
         tokens=arrays.get("tokens"),
         cls=arrays.get("cls"),
         file=trace if trace.is_file() else None,

@@ -122,6 +122,24 @@ def test_what_inspect_wrote_earlier_is_read() -> None:
     assert coverage.null[0] <= coverage.null[1] <= 1
 
 
+def test_removal_stability_and_regions_are_read_with_their_trace(tmp_path: Path) -> None:
+    shutil.copytree(FROZEN / "explained", tmp_path / "out")
+    verdict = tmp_path / "out" / "24" / "sinkhorn-s0-best.json"
+    regions: dict[str, object] = {"object": {}, "list": [], "precedence": []}
+    verdict.write_text(json.dumps(json.loads(verdict.read_text()) | {"regions": regions}))
+    stable = ssmprobe.read_inspect(tmp_path / "out").traces["24", "sinkhorn-s0-best"]
+    assert stable.stability is not None
+    assert stable.stability["groups"][0]["name"] == "Flipped horizontally"
+    assert (stable.regions, dict(stable.removal)) == (regions, {})
+    removed = ssmprobe.read_inspect(FROZEN / "attributed").traces["24", "sinkhorn-s0-best"]
+    assert removed.removal["rerouted_deletion_evidence_probability"].shape == removed.removal["fraction"].shape
+    assert (removed.stability, removed.regions) == (None, None)
+    file = tmp_path / "out" / "24" / "sinkhorn-s0-best.stability.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 2}))
+    with pytest.raises(ssmprobe.FileError, match=r"stability.json: `format` is 2, expected 1"):
+        ssmprobe.read_inspect(tmp_path / "out").traces["24", "sinkhorn-s0-best"]
+
+
 def test_the_only_cache_of_a_folder_is_opened(tmp_path: Path) -> None:
     shutil.copytree(FROZEN / "tokens", tmp_path / "tokens")
     (folder,) = (tmp_path / "tokens").iterdir()
