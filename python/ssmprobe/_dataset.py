@@ -180,8 +180,11 @@ class Run:
 
 
 def read_run(folder: PathLike) -> Run:
-    """Reads the folder of a run."""
+    """Reads the folder of a run, finished or not."""
     folder = Path(folder).absolute()
+    if (folder / "tasks" / "plan.json").is_file() and not (folder / "run.json").is_file():
+        remedy = "`ssmprobe jobs` shows its tasks until they are joined, and where their runs are"
+        raise FileError(folder / "run.json", "the file", "absent", f"a run; {remedy}")
     manifest = read_json(folder / "run.json")
     format_of(manifest, 1)
     rows = []

@@ -267,6 +267,15 @@ def test_a_run_of_a_newer_format_is_refused(tmp_path: Path) -> None:
         ssmprobe.read_run(folder)
 
 
+def test_a_run_of_tasks_that_are_not_joined_says_where_its_parts_are(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "plan.json").touch()
+    with pytest.raises(ssmprobe.FileError, match=r"run.json: the file is absent, expected a run; `ssmprobe jobs` shows"):
+        ssmprobe.read_run(tmp_path)
+    shutil.copytree(FROZEN / "run", tmp_path, dirs_exist_ok=True)
+    assert ssmprobe.read_run(tmp_path).results.rows == 12
+
+
 def test_a_damaged_trace_says_which_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     value = json.loads((FROZEN / "explained" / "24" / "sinkhorn-s0-best.trace.json").read_text())
     file = tmp_path / "a.trace.json"
