@@ -170,9 +170,13 @@ class Run:
     """By head and seed: [epochs, parts of an epoch] mean training loss, NaN where it is not known."""
     probes: Mapping[tuple[str, int, str], Path]
     """By head, seed and `best` or `last`: the probe's file."""
+    failures: Mapping[tuple[str, int], str]
+    """By head and seed: why its training stopped early, of those whose did; their results are of the epochs before."""
 
     def __repr__(self) -> str:
-        return f"Run in {self.folder}: {len(self.probes)} probes, {len(self.images)} test images, results: {self.results!r}"
+        stopped = f", {len(self.failures)} stopped early" if self.failures else ""
+        files = f"{len(self.probes)} probes{stopped}, {len(self.images)} test images"
+        return f"Run in {self.folder}: {files}, results: {self.results!r}"
 
     def svg(self, figure: str, *flags: Word) -> str:
         """One of its figures as the program draws it, as of a trace: `run.svg("training", "--heads", "gap")`."""
@@ -199,7 +203,7 @@ def read_run(folder: PathLike) -> Run:
     columns = ("head", "seed", "best", "last", "best_epoch", "parameters", "seconds")
     truth = read_json(folder / "answers" / "truth.json")
     images = truth.texts("images")
-    predictions, probes = {}, {}
+    predictions, probes, failures = {}, {}, {}
     losses: dict[tuple[str, int], Array] = {}
     for seed in manifest.get("seeds", list):
         losses |= _losses(folder / "losses" / f"s{seed}.safetensors", seed)
@@ -209,6 +213,8 @@ def read_run(folder: PathLike) -> Run:
             if answers.is_file():
                 found = read_json(answers)
                 predictions[head, seed] = {which: found.array(which, dtype="i8") for which in ("best", "last")}
+                if why := found.get("failure", (str, type(None)), None):
+                    failures[head, seed] = why
             for which in ("best", "last"):
                 probe = folder / "probes" / f"{head}-s{seed}-{which}.safetensors"
                 if probe.is_file():
@@ -223,6 +229,7 @@ def read_run(folder: PathLike) -> Run:
         predictions,
         losses,
         probes,
+        failures,
     )
 
 

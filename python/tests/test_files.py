@@ -267,6 +267,15 @@ def test_a_run_of_a_newer_format_is_refused(tmp_path: Path) -> None:
         ssmprobe.read_run(folder)
 
 
+def test_a_head_whose_training_stopped_early_is_told(tmp_path: Path) -> None:
+    shutil.copytree(FROZEN / "run", tmp_path / "run")
+    file, why = tmp_path / "run" / "answers" / "sinkhorn-s0.json", "the loss became NaN in epoch 2"
+    assert (ssmprobe.read_run(tmp_path / "run").failures, "early" in repr(ssmprobe.read_run(tmp_path / "run"))) == ({}, False)
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"failure": why}))
+    run = ssmprobe.read_run(tmp_path / "run")
+    assert (run.failures, "probes, 1 stopped early, " in repr(run)) == ({("sinkhorn", 0): why}, True)
+
+
 def test_a_run_of_tasks_that_are_not_joined_says_where_its_parts_are(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "plan.json").touch()
