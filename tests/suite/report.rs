@@ -817,6 +817,54 @@ fn runs_side_by_side() {
 }
 
 #[test]
+fn of_a_head_at_several_rates_every_table_of_heads_has_the_one_that_the_selection_images_choose() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str, dataset: &str, heads: &[&str], right: &dyn Fn(usize) -> usize| {
+        let folder = folder.path().join(name);
+        run(&folder, manifest("mae", dataset, heads, 1, Selection::PartOfTrain(0.1)), |head, _| right(head));
+        Source::open(&folder).unwrap()
+    };
+    let heads =
+        ["gap[rate=0.1]", "gap[rate=0.2]", "sinkhorn[rate=0.1]", "sinkhorn[rate=0.2]", "softsort[rate=0.1]"];
+    let sweep =
+        ["sinkhorn[temperature=1.0,rate=0.1]", "sinkhorn[temperature=1.0,rate=0.2]", "softsort[rate=0.2]"];
+    let heads = [&heads[..], &sweep[..]].concat();
+    let sources = [
+        open("a", "birds", &heads, &|head| [4, 8, 12, 6, 9, 17, 18, 2][head]),
+        open("b", "cars", &["gap", "sinkhorn[rate=0.1]", "sinkhorn[rate=0.2]"], &|head| 10 + head),
+    ];
+    let rows = |table: &Table| {
+        let words = |cell: &Cell| match cell {
+            Cell::Text(text) => text.clone(),
+            cell => number(cell).map_or("-".to_owned(), |number| number.to_string()),
+        };
+        table
+            .rows
+            .iter()
+            .map(|row| row.cells.iter().map(words).collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>()
+    };
+    let of = |id: &str| build(id, &sources).remove(0);
+    let chosen = ["GAP [rate=0.2]", "Sinkhorn [rate=0.1]", "SoftSort [rate=0.1]"];
+    let main = of("main");
+    assert_eq!(rows(&main).len(), 3, "no point of the sweep: {:?}", rows(&main));
+    assert!(rows(&main)[0].ends_with(&format!("{} 40 35", chosen[0])), "{:?}", rows(&main));
+    let note = format!("in the choice. Chosen: {}", chosen.join(", "));
+    assert!(main.notes.iter().any(|own| own.ends_with(&note)), "{:?}", main.notes);
+    assert!(rows(&of("routing")).iter().any(|row| row.starts_with(chosen[2])));
+    // Each run has a choice of its own, and costs do not depend on it.
+    let across = of("fine-grained");
+    assert_eq!(rows(&across), ["GAP 40 50", "Sinkhorn 60 60", "SoftSort 45 -"]);
+    let own = |note: &String| note.starts_with("b: ") && note.ends_with("Chosen: Sinkhorn [rate=0.2]");
+    assert!(across.notes.iter().any(own), "{:?}", across.notes);
+    for id in ["cost", "conventions"] {
+        let methods: Vec<String> =
+            rows(&of(id)).into_iter().map(|row| row.split(' ').next().unwrap().to_owned()).collect();
+        assert_eq!(methods, ["GAP", "Sinkhorn", "SoftSort"], "{id}");
+    }
+}
+
+#[test]
 fn sweeps_become_grids_and_lists() {
     let folder = tempfile::tempdir().unwrap();
     let heads = [

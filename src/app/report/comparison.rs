@@ -1,6 +1,7 @@
 //! The main comparison (paper, "Frozen MAE probing"): every head by tier, at its best epoch and after
 //! the last, the anchors in the floor tier, and agreement with the objects' masks if the dataset has masks.
 
+use super::rates::choice_note;
 use super::table::{Cell, Column, Row, Table};
 use super::{NOT_IN_PAPER_NOTE, Source, marked_title, tiers};
 use crate::model::explain::baselines::Anchor;
@@ -9,7 +10,7 @@ use crate::model::probe::head::Tier;
 
 /// One table per run with a trained head.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let variants = tiers::sorted(source.standalone());
+    let variants = tiers::sorted(source.reported().into_iter());
     if variants.is_empty() {
         return Vec::new();
     }
@@ -37,6 +38,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let title = format!("Frozen {}", source.setting());
     let mut table = Table { id: "main".to_owned(), title, columns, rows, notes: source.notes() };
     table.notes.extend(any_marked.then(|| NOT_IN_PAPER_NOTE.to_owned()));
+    table.notes.extend(choice_note(&variants));
     table.notes.extend(truth_note(source));
     table.notes.extend(anchor_notes(source));
     table.mark_largest(2..8);

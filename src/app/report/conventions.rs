@@ -3,7 +3,7 @@
 
 use super::cost::PAPER;
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, tiers, title};
+use super::{Source, tiers, title, without_choice};
 use crate::model::probe::head;
 use crate::model::probe::head::cost::{self, Counts};
 use crate::model::train::run::Variant;
@@ -16,7 +16,8 @@ const CONVENTIONS: [&str; 4] = ["multiply-adds", "2 x multiply-adds", "hooks", "
 
 /// One table per run with a trained head.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let rows: Vec<Row> = tiers::sorted(source.standalone()).into_iter().filter_map(row).collect();
+    let variants = tiers::sorted(source.reported().into_iter());
+    let rows: Vec<Row> = variants.into_iter().filter_map(row).collect();
     let paper = "The paper's figure (M)";
     let mut columns = vec![Column::words("Method")];
     columns.extend(Column::group("Counted (M)", CONVENTIONS));
@@ -49,7 +50,7 @@ fn row(variant: &Variant) -> Option<Row> {
             CONVENTIONS.into_iter().zip(counted).filter(equal).map(|(name, _)| name).collect();
         if found.is_empty() { "none of them".to_owned() } else { found.join(", ") }
     };
-    let mut cells = vec![Cell::text(title(variant))];
+    let mut cells = vec![Cell::text(title(&without_choice(variant)))];
     cells.extend(counted.map(|count| Cell::number(count, 2)));
     cells.push(Cell::maybe(printed, 2));
     cells.push(printed.map_or(Cell::None, |printed| Cell::text(matching(printed))));

@@ -2,7 +2,7 @@
 //! of the paper, beside the paper's own figures.
 
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, tiers, title};
+use super::{Source, tiers, title, without_choice};
 use crate::model::grid::Grid;
 use crate::model::probe::head::cost;
 use crate::model::probe::head::{self, Dims};
@@ -19,7 +19,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
         grid: manifest.grid,
         classes: manifest.dataset.classes.len(),
     };
-    let variants = tiers::sorted(source.standalone());
+    let variants = tiers::sorted(source.reported().into_iter());
     let rows: Vec<Row> = variants.iter().filter_map(|variant| row(variant, &dims)).collect();
     let mut columns = vec![Column::words("Method")];
     columns.extend(Column::group("Here", ["parameters", "MFLOPs"]));
@@ -48,7 +48,7 @@ fn row(variant: &Variant, dims: &Dims) -> Option<Row> {
     Some(Row {
         ruled: false,
         cells: vec![
-            Cell::text(title(variant)),
+            Cell::text(title(&without_choice(variant))),
             Cell::number(cost::parameters(&*head, dims) as f64, 0),
             Cell::number(cost::flops(&*head, dims) as f64 / 1e6, 2),
             Cell::number(cost::parameters(&*head, &PAPER) as f64 / 1e6, 2),

@@ -1,8 +1,9 @@
 //! Heads across backbones and datasets (paper, "Fine-grained classification"): one column per run,
 //! grouped by backbone.
 
+use super::rates::choice_note;
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, tiers, title};
+use super::{Source, tiers, title, without_choice};
 use crate::model::train::run::{ProbeCheckpoint, Variant};
 
 /// One table of all runs; none of a single run.
@@ -17,8 +18,10 @@ pub fn tables(sources: &[Source]) -> Vec<Table> {
         let at = ordered.iter().rposition(|other| other.run.manifest.backbone.id == *backbone);
         ordered.insert(at.map_or(ordered.len(), |at| at + 1), source);
     }
-    let mut variants: Vec<&Variant> = Vec::new();
-    for variant in ordered.iter().flat_map(|source| source.standalone()) {
+    let reported = ordered.iter().map(|source| source.reported()).collect::<Vec<_>>();
+    // Each run has a layer and a rate of its own for a head.
+    let mut variants: Vec<Variant> = Vec::new();
+    for variant in reported.iter().flatten().map(|variant| without_choice(variant)) {
         if !variants.iter().any(|known| known.name == variant.name) {
             variants.push(variant);
         }
@@ -40,16 +43,18 @@ pub fn tables(sources: &[Source]) -> Vec<Table> {
     let mut rows = Vec::new();
     for variant in variants {
         let own_tier = tiers::tier_and_rank(&variant.head).0;
-        let mut cells = vec![Cell::text(title(variant))];
-        cells.extend(
-            ordered.iter().map(|s| Cell::over(&s.accuracies(&variant.name, ProbeCheckpoint::Best), 2)),
-        );
+        let mut cells = vec![Cell::text(title(&variant))];
+        cells.extend(ordered.iter().zip(&reported).map(|(source, reported)| {
+            let own = reported.iter().find(|own| without_choice(own).name == variant.name);
+            let accuracies = own.map(|own| source.accuracies(&own.name, ProbeCheckpoint::Best));
+            Cell::over(&accuracies.unwrap_or_default(), 2)
+        }));
         rows.push(Row { ruled: own_tier != tier, cells });
         tier = own_tier;
     }
-    let notes = ordered
-        .iter()
-        .flat_map(|source| source.notes().into_iter().map(|note| format!("{}: {note}", source.name)));
+    let notes = ordered.iter().zip(&reported).flat_map(|(source, reported)| {
+        source.notes().into_iter().chain(choice_note(reported)).map(|note| format!("{}: {note}", source.name))
+    });
     let title = "Top-1 accuracy (%) at the best epoch, across backbones and datasets".to_owned();
     let mut table = Table { id: "fine-grained".into(), title, notes: notes.collect(), columns, rows };
     table.mark_largest(1..=ordered.len());

@@ -282,12 +282,21 @@ impl Source {
     /// The variants that are tested against one another: the [standalone](Self::standalone) ones and, of each head trained at
     /// several layers or learning rates, the one with the highest accuracy on the selection images.
     pub fn compared(&self) -> Vec<&Variant> {
-        let grids = TrainHistory::of_outcomes(&self.run, &self.outcomes).grids();
-        let chosen = |variant: &&Variant| {
-            let is_chosen = |grid: &RateGrid| Some(grid.cells[grid.chosen()?].as_ref()?.name == variant.name);
-            grids.iter().any(|grid| is_chosen(grid) == Some(true))
-        };
-        self.standalone().chain(self.run.manifest.heads.iter().filter(chosen)).collect()
+        self.standalone().chain(self.chosen(|_| true)).collect()
+    }
+
+    /// Those of the [compared](Self::compared) variants that are no points of a sweep: one of every head.
+    pub fn reported(&self) -> Vec<&Variant> {
+        self.standalone().chain(self.chosen(|head| !head.contains('['))).collect()
+    }
+
+    /// Of each head trained at several layers or learning rates that `is_wanted`, the variant with the highest accuracy on the
+    /// selection images.
+    fn chosen(&self, is_wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = &Variant> {
+        let grids = TrainHistory::of_outcomes(&self.run, &self.outcomes).grids().into_iter();
+        let name = |grid: RateGrid| Some(grid.cells[grid.chosen()?].as_ref()?.name.clone());
+        let chosen: HashSet<String> = grids.filter(|grid| is_wanted(&grid.head)).filter_map(name).collect();
+        self.run.manifest.heads.iter().filter(move |variant| chosen.contains(&variant.name))
     }
 
     /// The [compared](Self::compared) variant called `name`, else the first one of the head `name`.
@@ -321,6 +330,12 @@ fn marked_title(variant: &Variant) -> String {
 fn not_finished<'a>(variants: impl Iterator<Item = &'a Variant>) -> String {
     let titles = variants.map(title).collect::<Vec<_>>().join(", ");
     format!("not finished: {titles} (`ssmprobe train --resume --out RUN` goes on)")
+}
+
+/// A variant under the name that it has without the layer and learning rate chosen for it.
+fn without_choice(variant: &Variant) -> Variant {
+    let name = variant.name.split_once('[').map_or(variant.name.as_str(), |(name, _)| name);
+    Variant { name: name.to_owned(), ..variant.clone() }
 }
 
 /// The name of a variant in tables: its head's display name, followed by what the variant's name adds to the head's id.

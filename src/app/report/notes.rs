@@ -2,7 +2,7 @@
 
 use indexmap::IndexSet;
 
-use super::Source;
+use super::{Source, without_choice};
 use crate::app::format::counted;
 use crate::model::train;
 use crate::model::train::run::{Outcome, Selection};
@@ -90,12 +90,12 @@ impl Source {
             parts.push(format!("tokens of layer: {}", manifest.tokens.layer));
         }
         parts.extend(manifest.size.map(|size| format!("images of {size} px")));
-        for variant in self.standalone() {
+        for variant in self.reported() {
             let settings = variant.config.fields();
             let pairs =
                 settings.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ");
             if !pairs.is_empty() {
-                parts.push(format!("{}: {pairs}", variant.name));
+                parts.push(format!("{}: {pairs}", without_choice(variant).name));
             }
         }
         (!parts.is_empty()).then(|| format!("Non-default settings: {}", parts.join("; ")))

@@ -1,10 +1,10 @@
 //! Layers by learning rates: of every head the cell with the highest accuracy on the selection images, with its accuracy on
 //! the test images; then one table per head with all cells.
 
-use super::Source;
 use super::table::{Cell, Column, Number, Row, Table};
+use super::{Source, title};
 use crate::app::jobs::history::TrainHistory;
-use crate::model::train::run::ProbeCheckpoint;
+use crate::model::train::run::{ProbeCheckpoint, Variant};
 use crate::viz::figures::rates::{RateCell, RateGrid};
 
 /// The table of the chosen cells, then one per head; none for a run without layers or rates to compare.
@@ -45,6 +45,13 @@ fn chosen_table(source: &Source, grids: &[RateGrid]) -> Table {
 
 const CHOICE_NOTE: &str = "Layer and rate: those with the highest mean accuracy over seeds on the selection images, each at \
  its best epoch; the first in case of ties. The test images play no part in the choice";
+
+/// How layers and rates were chosen, and which, for a table that has variants for which they were.
+pub fn choice_note(variants: &[&Variant]) -> Option<String> {
+    let chosen = variants.iter().filter(|variant| variant.name.contains('['));
+    let chosen = chosen.map(|variant| title(variant)).collect::<Vec<_>>().join(", ");
+    (!chosen.is_empty()).then(|| format!("{CHOICE_NOTE}. Chosen: {chosen}"))
+}
 
 /// All cells of one head, the chosen one marked; `at` is the index of its grid.
 fn head_table(source: &Source, grid: &RateGrid, at: usize) -> Table {

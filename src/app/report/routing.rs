@@ -1,6 +1,7 @@
 //! Routing mechanisms (paper, "Ablation of differentiable routing mechanisms"): the learned routers
 //! against the two poolings that ignore order.
 
+use super::rates::choice_note;
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, not_finished, title};
 use crate::model::probe::head::mean;
@@ -22,20 +23,21 @@ fn routers<'a>(variants: impl Iterator<Item = &'a Variant>) -> Vec<&'a Variant> 
 
 /// Why a run with several learned routers has no table.
 pub fn why_none(source: &Source) -> Option<String> {
-    let (trained, missing) = (routers(source.standalone()), routers(source.untrained()));
+    let (trained, missing) = (routers(source.reported().into_iter()), routers(source.untrained()));
     let could = trained.len() + missing.len() > 1 && !missing.is_empty();
     could.then(|| format!("it needs two learned routers; {}", not_finished(missing.into_iter())))
 }
 
 /// One table per run with at least two learned routers.
 pub fn tables(source: &Source) -> Vec<Table> {
-    if routers(source.standalone()).len() < 2 {
+    let variants = source.reported();
+    if routers(variants.iter().copied()).len() < 2 {
         return Vec::new();
     }
     let mut rows: Vec<Row> = Vec::new();
     let mut pooled = true;
     for (head, method, invariant) in mechanisms() {
-        for variant in source.standalone().filter(|variant| variant.head == head) {
+        for variant in variants.iter().filter(|variant| variant.head == head) {
             let ignores = if invariant { "yes" } else { "no" };
             let mut cells = vec![Cell::text(title(variant)), Cell::text(method), Cell::text(ignores)];
             cells.extend(source.accuracy_cells(&variant.name));
@@ -46,6 +48,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let mut columns = ["Routing mechanism", "Method type", "Ignores order"].map(Column::words).to_vec();
     columns.extend(Column::accuracies());
     let mut table = source.table("routing", "Routing mechanisms", columns, rows);
+    table.notes.extend(choice_note(&variants));
     table.mark_largest([3, 4]);
     vec![table]
 }
