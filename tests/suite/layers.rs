@@ -1,6 +1,7 @@
 //! Layers and learning rates as axes of a training: one backbone pass for all of them, every cell equal to the bit to a
 //! run of its own, resumption, division into tasks, and the choice by the selection images.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -9,12 +10,14 @@ use std::process::Command;
 use serde_json::Value;
 use ssmprobe::app::jobs::extract::{self, ExtractOptions, Plan, TokenSettings};
 use ssmprobe::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec, TrainingError};
+use ssmprobe::app::report::Source;
+use ssmprobe::app::report::html::choose;
 use ssmprobe::model::backbone::token_spec::{Layer, TokenSpec};
 use ssmprobe::model::data;
 use ssmprobe::model::data::token_cache::TokenSource as _;
 use ssmprobe::model::device;
 use ssmprobe::model::probe::Probe;
-use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
+use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run, Variant};
 
 use crate::faults::tree;
 use crate::run::{Desk, assert_ends, backbone, done, files, json, lines, program, succeeds};
@@ -424,6 +427,52 @@ fn the_selection_images_choose_and_all_say_the_same() {
     done(figure.arg("--out").arg(desk.path("curves.csv")));
     let table = fs::read_to_string(desk.path("curves.csv")).expect("a table");
     assert!(table.contains(&name) && !table.contains("sinkhorn"), "{table}");
+}
+
+#[test]
+fn a_page_reads_every_probe_on_the_tokens_of_its_own_layer() {
+    let desk = desk();
+    done(&mut grid(&desk, "run", &["--seeds", "1"]));
+    let run = Run::open(&desk.path("run")).expect("a run");
+    let truth = run.truth().expect("test images");
+    let page = |probes: &[&str], traces: &str| -> Vec<Value> {
+        let mut report = program();
+        report.arg("report").arg(desk.path("run")).arg("--html").arg(desk.path("page.html"));
+        report.args(["--device", "cpu", "--class", "0", "--image", &truth.images[0], "--probe"]).args(probes);
+        done(report.arg("--save-traces").arg(desk.path(traces)));
+        files(&desk.path(traces))
+            .values()
+            .map(|trace| serde_json::from_slice(trace).expect("a trace"))
+            .collect()
+    };
+    let names = ["1", "last"].map(|layer| format!("sinkhorn[layer={layer},rate=0.01]"));
+    let found = page(&[&names[0], &names[1]], "both");
+    assert_eq!(found.len(), 2);
+    let image =
+        data::open(desk.data()).expect("a dataset").samples[truth.indices[0]].source.file().to_owned();
+    for (name, found) in names.iter().zip(&found) {
+        let out = desk.path(name);
+        let mut inspect = program();
+        inspect
+            .args(["inspect", "--device", "cpu", "--save-traces", "--class", "0", "--backbone"])
+            .arg(backbone());
+        inspect.arg("--probe").arg(run.probe(name, 0, ProbeCheckpoint::Best)).arg("--image").arg(&image);
+        done(inspect.arg("--out").arg(&out));
+        let stem = image.file_stem().expect("a name");
+        let expected: Value = json(out.join(stem).join(format!("{name}-s0-best.trace.json")));
+        assert_eq!(found["logits"], expected["logits"], "{name}");
+    }
+    assert_ne!(found[0]["logits"], found[1]["logits"]);
+    // By its head alone, the probe that the selection images choose; nothing else is shown unasked.
+    let chosen = page(&["sinkhorn"], "chosen");
+    assert!(
+        names.iter().any(|name| chosen[0]["probe"].as_str().is_some_and(|probe| probe.starts_with(name)))
+    );
+    let source = Source::open(&desk.path("run")).expect("a run");
+    let heads =
+        |variants: &[&Variant]| variants.iter().map(|variant| variant.name.clone()).collect::<BTreeSet<_>>();
+    let shown = choose::probes(&source, &[]).expect("probes").into_iter().map(|outcome| outcome.head.clone());
+    assert_eq!(shown.collect::<BTreeSet<_>>(), heads(&source.reported()));
 }
 
 #[test]

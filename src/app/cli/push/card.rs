@@ -65,7 +65,7 @@ impl Card<'_> {
         text += &format!(
             "Tokens: layer {}, {}{size}, a grid of {} x {}; SHA-256 of the backbone's weights {}. Trained by {} on {}.\n\n\
              ![Loss and accuracy by epoch]({FIGURE})\n\n",
-            tokens.layer,
+            manifest.layers().join(", "),
             format!("{:?}", tokens.precision).to_lowercase(),
             manifest.grid.rows,
             manifest.grid.cols,

@@ -237,7 +237,10 @@ fn provenance(sources: &[Source]) -> Vec<(String, String)> {
         let dataset = &manifest.dataset;
         let tokens = format!(
             "{} x {} of {} values, after layer: {}",
-            manifest.grid.rows, manifest.grid.cols, manifest.backbone.hidden_size, manifest.tokens.layer
+            manifest.grid.rows,
+            manifest.grid.cols,
+            manifest.backbone.hidden_size,
+            manifest.layers().join(", ")
         );
         let images = format!(
             "{}: {} to train, {} to test, {}",

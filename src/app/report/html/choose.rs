@@ -3,7 +3,7 @@
 use crate::app::image_files::image_named;
 use crate::app::report::Source;
 use crate::model::probe::head::{self, Group};
-use crate::model::train::run::Outcome;
+use crate::model::train::run::{Outcome, Variant};
 
 /// Default number of probes.
 pub const PROBES: usize = 4;
@@ -28,7 +28,9 @@ pub fn probes<'a>(source: &'a Source, asked: &[String]) -> Result<Vec<&'a Outcom
                 let (head, seed) = name.rsplit_once("-s")?;
                 source.outcomes_of(head).find(|outcome| outcome.seed.to_string() == seed)
             };
-            let found = best.iter().copied().find(|outcome| outcome.head == *name).or_else(seed);
+            let chosen = || best_of(source.outcomes_of(&source.called(name)?.name));
+            let found =
+                best.iter().copied().find(|outcome| outcome.head == *name).or_else(seed).or_else(chosen);
             let known = || best.iter().map(|outcome| outcome.head.as_str()).collect::<Vec<_>>().join(", ");
             found.ok_or_else(|| {
                 format!(
@@ -39,6 +41,14 @@ pub fn probes<'a>(source: &'a Source, asked: &[String]) -> Result<Vec<&'a Outcom
         };
         return asked.iter().map(named).collect();
     }
+    // Of a head at several layers or rates, the chosen one alone.
+    let compared = source.compared();
+    let is_cell = |variant: &Variant| variant.layer.is_some() || variant.rate.is_some();
+    let is_chosen = |variant: &Variant| compared.iter().any(|chosen| chosen.name == variant.name);
+    best.retain(|outcome| {
+        let variant = heads.iter().find(|variant| variant.name == outcome.head);
+        variant.is_none_or(|variant| !is_cell(variant) || is_chosen(variant))
+    });
     best.sort_by(|a, b| b.best_accuracy().unwrap_or(0.0).total_cmp(&a.best_accuracy().unwrap_or(0.0)));
     let group = |outcome: &Outcome| {
         let head = heads.iter().find(|variant| variant.name == outcome.head).map(|variant| &variant.head);

@@ -14,6 +14,7 @@ use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, BackboneOptions, ColumnId, JobError, ProbeId, Reporter, fetch};
 use crate::app::report::Source;
 use crate::app::report::html::choose::IMAGES;
+use crate::model::backbone::token_spec::Layer;
 use crate::model::data::{self, Dataset, synsets};
 use crate::model::explain::intervention::Intervention;
 use crate::model::probe::class_words;
@@ -23,7 +24,6 @@ use crate::model::train::run::{Outcome, ProbeCheckpoint};
 /// Most classes per image that evidence is stored for: its own, and those that probes predict. The second number is for more
 /// images than the default [`IMAGES`]: a page should be small enough to be mailed.
 const MAX_CLASSES: [usize; 2] = [3, 2];
-const BACKBONE: BackboneId = BackboneId(1);
 
 /// The images and probes to explain.
 pub struct ExplainSpec<'a> {
@@ -87,7 +87,18 @@ impl ExplainSpec<'_> {
         Ok(found.into_iter().map(|(_, _, trace)| trace).collect())
     }
 
-    /// Opens the backbone and the probes in the engine. Returns the dataset; an error if it changed since the training.
+    /// The layer whose tokens a probe reads, if not the run's.
+    fn layer(&self, probe: &Outcome) -> Option<Layer> {
+        let mut heads = self.source.run.manifest.heads.iter();
+        heads.find(|variant| variant.name == probe.head)?.layer
+    }
+
+    /// The layers whose tokens the probes read: the backbones in the engine, by their ids.
+    fn layers(&self) -> IndexSet<Option<Layer>> {
+        self.probes.iter().map(|probe| self.layer(probe)).collect()
+    }
+
+    /// Opens the backbone, once for each layer, and the probes in the engine. Returns the dataset; an error if it changed since the training.
     fn open(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> Result<Dataset, JobError> {
         let run = &self.source.run;
         let settings = TrainSettings::of_run(run)?;
@@ -97,9 +108,13 @@ impl ExplainSpec<'_> {
         };
         Question::of_run(run, &dataset, settings.selection)?;
         let folder = fetch::backbone(&settings.backbone, reporter)?;
-        let options = BackboneOptions::from_spec(settings.tokens.token_spec);
-        let spec = BackboneSpec { entry: BACKBONE, folder, device: self.device.clone(), options };
-        engine.open_backbone(spec, reporter)?;
+        for (at, layer) in (0..).zip(self.layers()) {
+            let mut token_spec = settings.tokens.token_spec;
+            token_spec.layer = layer.map_or(token_spec.layer, |Layer(layer)| layer);
+            let (folder, options) = (folder.clone(), BackboneOptions::from_spec(token_spec));
+            let spec = BackboneSpec { entry: BackboneId(at), folder, device: self.device.clone(), options };
+            engine.open_backbone(spec, reporter)?;
+        }
         for (at, outcome) in (0..).zip(&self.probes) {
             let path = run.probe(&outcome.head, outcome.seed, ProbeCheckpoint::Best);
             let classes = engine.open_probe(ProbeId(at), &path)?.classes;
@@ -121,13 +136,14 @@ impl ExplainSpec<'_> {
         (images, class): (&[usize], ClassChoice),
         reporter: &mut dyn Reporter,
     ) -> Result<Vec<(usize, usize, Arc<Trace>)>, JobError> {
-        let truth = &self.source.truth;
+        let (truth, layers) = (&self.source.truth, self.layers());
+        let backbone = |probe: usize| layers.get_index_of(&self.layer(self.probes[probe])).unwrap_or(0);
         let pairs = images.iter().flat_map(|&image| (0..self.probes.len()).map(move |probe| (image, probe)));
         let pairs: Vec<(usize, usize)> = pairs.collect();
         let item = |&(image, probe): &(usize, usize)| ExplainItem {
             column: ColumnId(probe as u64),
             image: dataset.samples[truth.indices[image]].source.place(),
-            backbone: BACKBONE,
+            backbone: BackboneId(backbone(probe) as u64),
             probe: ProbeId(probe as u64),
             change: Intervention::default(),
             draw: truth.indices[image] as u64,
