@@ -1,5 +1,7 @@
 //! A table as plain data: the input of every renderer.
 
+use crate::viz::figures::rates::TIE;
+
 /// A table with its title and notes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
@@ -214,7 +216,7 @@ fn mark_largest<'a>(cells: impl Iterator<Item = &'a mut Cell>) {
     let number = |cell: &'a mut Cell| if let Cell::Number(number) = cell { Some(number) } else { None };
     let mut numbers: Vec<&mut Number> = cells.filter_map(number).collect();
     let largest = numbers.iter().map(|number| number.value).fold(f64::NEG_INFINITY, f64::max);
-    numbers.iter_mut().for_each(|number| number.best = number.value == largest);
+    numbers.iter_mut().for_each(|number| number.best = number.value >= largest - TIE);
 }
 
 /// Adds the rows of a group, with a line above the first one unless the table begins with it.
@@ -223,5 +225,21 @@ pub fn push_group(rows: &mut Vec<Row>, group: impl IntoIterator<Item = Row>) {
     rows.extend(group);
     if let Some(row) = rows.get_mut(first) {
         row.ruled = first > 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_differ_by_rounding_alone_are_all_the_best_of_their_column() {
+        let row = |seeds: [f64; 3]| Row { ruled: false, cells: vec![Cell::over(&seeds, 2)] };
+        let rows =
+            vec![row([33.333333333; 3]), row([25.0, 25.0, 50.0]), row([33.333333333, 33.333333333, 33.0])];
+        let mut table = Table { rows, ..Table::default() };
+        table.mark_largest([0]);
+        let best = |row: &Row| matches!(&row.cells[0], Cell::Number(number) if number.best);
+        assert_eq!(table.rows.iter().map(best).collect::<Vec<_>>(), [true, true, false]);
     }
 }

@@ -16,6 +16,10 @@ pub const INFO: Info = Info {
     tab: TabGroup::Page.tab(),
 };
 
+/// Accuracies that are closer, in points, are equal: they differ by how their means and the numbers in files, of nine decimals,
+/// were rounded. One image of a million in one of ten seeds is a thousand times as much.
+pub const TIE: f64 = 1e-8;
+
 /// The accuracies of one variant in percent, means over seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateCell {
@@ -46,7 +50,7 @@ impl RateGrid {
     /// Index of the cell with the best accuracy on the selection images, the first on ties; `None` before any epoch is done.
     pub fn chosen(&self) -> Option<usize> {
         let known = self.cells.iter().enumerate().filter_map(|(at, cell)| Some((at, cell.as_ref()?.select)));
-        known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(at, _)| at)
+        known.reduce(|best, next| if next.1 > best.1 + TIE { next } else { best }).map(|(at, _)| at)
     }
 
     /// Layer and rate of a cell in words.
@@ -196,5 +200,29 @@ fn heat_map(scene: &mut Scene, theme: &Theme, area: Box2, grid: &RateGrid, scale
     if let Some(at) = grid.chosen() {
         scene.outline(place(at), Stroke::new(2.4, theme.ground));
         scene.outline(place(at), Stroke::new(1.2, theme.ink));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_cells_that_got_as_many_images_right_the_first_is_chosen() {
+        // 4 + 4 + 4 and 3 + 3 + 6 images of 12, as files have them: the second mean is larger by 3e-10.
+        let means = [[33.333333333; 3], [25.0, 25.0, 50.0]].map(|seeds| seeds.iter().sum::<f64>() / 3.0);
+        assert!(means[1] > means[0]);
+        let mut grid = RateGrid {
+            head: "gap".into(),
+            layers: vec![String::new()],
+            rates: vec!["0.001".into(), "0.1".into()],
+            cells: means
+                .map(|select| Some(RateCell { name: "gap".into(), select, test: 0.0, last: 0.0 }))
+                .into(),
+        };
+        assert_eq!(grid.chosen(), Some(0));
+        // One image more, in one of ten seeds on a million images.
+        grid.cells[1].as_mut().expect("a cell").select = means[0] + 1e-5;
+        assert_eq!(grid.chosen(), Some(1));
     }
 }
