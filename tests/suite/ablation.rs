@@ -578,6 +578,12 @@ fn an_evaluation_sums_up_its_images() {
     let spec = MetricsSpec { ablations: None, ..spec };
     let (_, plain) = evaluation(&probe, Intervention::None, &cache, all, &images.classes, spec);
     assert_eq!((plain.accuracy, plain.ablations.len()), (found.accuracy, 0));
+    // An image whose mask is empty counts as one without a mask.
+    let empty = Regions { object: vec![0.0; GRID.len()], ..Regions::default() };
+    let regions: Vec<_> = regions.iter().map(|known| known.clone().or_else(|| Some(empty.clone()))).collect();
+    let spec = MetricsSpec { regions: &regions, ..spec };
+    let (_, same) = evaluation(&probe, Intervention::None, &cache, all, &images.classes, spec);
+    assert_eq!((same.masks, same.truth), (found.masks, found.truth));
 }
 
 /// The curve heights of an evaluation are those of the removal curves of its images, computed one by one.

@@ -173,7 +173,7 @@ impl Report {
                 if self.json {
                     return Ok(());
                 }
-                stdout::text(output::table(&title, &results.probes, &results.anchors, masks))
+                stdout::text(output::table(&title, &results.probes, &results.anchors))
             }
             EvalEvent::Kept(file) => {
                 let Results { images, masks, ref probes, .. } = *results;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::app::format::noun;
 use crate::app::jobs::evaluate::verb::{EvaluatedProbe, Subject};
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
@@ -28,8 +29,8 @@ pub fn document(subject: &Subject, reading: &Intervention, metrics: &Metrics) ->
     })
 }
 
-/// The table of all results in Markdown: a row for each probe, then one for each anchor. `masks` counts images with one.
-pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor], masks: usize) -> String {
+/// The table of all results in Markdown: a row for each probe, then one for each anchor.
+pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor]) -> String {
     let mut columns = vec![Column::words("Probe"), Column::numbers("Accuracy (%)")];
     columns.extend(Ablation::ALL[1..].iter().map(|ablation| Column::numbers(ablation.name())));
     columns.extend(Column::group("AUC", ["token weights", "evidence"]));
@@ -54,10 +55,11 @@ pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor], masks: 
     if probes.iter().any(|probe| !probe.metrics.ablations.is_empty()) {
         notes.push("Disturbed orders: at evaluation only, nothing was retrained".to_owned());
     }
-    let share = probes.iter().find_map(|probe| probe.metrics.truth?.object_share);
-    if let Some(share) = share {
+    let known = |probe: &EvaluatedProbe| Some((probe.metrics.masks, probe.metrics.truth?.object_share?));
+    if let Some((masks, share)) = probes.iter().find_map(known) {
+        let noun = noun(masks, "image", "images");
         notes.push(format!(
-            "{masks} images with a known object, which covers {:.1} % on average",
+            "{masks} {noun} with a known object, which covers {:.1} % on average",
             100.0 * share
         ));
     }

@@ -31,6 +31,7 @@ use crate::model::explain::regions::RegionMeasures;
 use crate::model::io::Format;
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::{Probe, ProbeError};
+use crate::model::regions::Regions;
 use crate::model::stats::mean;
 use crate::model::tokens::Tokens;
 use crate::model::trace::OrderContrast;
@@ -194,7 +195,9 @@ impl<'a> Evaluator<'a> {
         let regions = own_regions
             .map(|regions| Box::new(RegionMeasures::of_output(&reading.output, values(), regions)));
         let metrics = own.zip(self.metrics.as_ref()).map(|(class, spec)| {
-            let truth = own_regions.map(|regions| truth(values(), &regions.object));
+            // An object that covers no patch, of an empty mask or outside the crop, could not be found.
+            let covers = |regions: &&Regions| regions.object.iter().any(|&cover| cover > 0.0);
+            let truth = own_regions.filter(covers).map(|regions| truth(values(), &regions.object));
             ImageMetrics::new(&reading, logits, class, spec, truth).map(Box::new)
         });
         let without_encoder = self.removes().filter(|spec| !spec.needs_encoder());

@@ -73,9 +73,9 @@ pub struct Metrics {
     /// Stability of its orders under small changes and other seeds; empty if not requested, and in files of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stability: Vec<StabilitySummary>,
-    /// Localization measures, means over the images with a known object.
+    /// Localization measures, means over the images in which a known object covers a patch.
     pub truth: Option<Truth>,
-    /// Number of images with a known object.
+    /// Number of these images.
     pub masks: usize,
     /// Region measures, if regions of some image are known. Absent in files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]

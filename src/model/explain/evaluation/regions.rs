@@ -47,11 +47,12 @@ pub struct RegionMeans {
 }
 
 impl RegionSummary {
-    /// Summary of all images; `None` for an image without known regions. Returns `None` if there is no region.
+    /// Summary of all images; `None` for an image without known regions. A region that has a token in no image is left out, such as
+    /// the object of an empty mask among masks of parts. Returns `None` if there is no region.
     pub fn new(images: &[Option<&RegionMeasures>]) -> Option<Self> {
         let known = || images.iter().copied().flatten();
         let mut all: BTreeMap<(u32, &str), usize> = BTreeMap::new();
-        for region in known().flat_map(|image| &image.regions) {
+        for region in known().flat_map(|image| &image.regions).filter(|region| region.tokens > 0) {
             all.insert((region.number, &region.name), 0);
         }
         all.values_mut().enumerate().for_each(|(at, index)| *index = at);
@@ -188,5 +189,10 @@ mod tests {
         assert!((high - mean - 4.302_652_7 * 0.125 / 3f64.sqrt()).abs() < 1e-5, "{high}");
         assert!(found.holds(4) && !found.holds(3));
         assert_eq!(RegionSummary::new(&[None, None]), None);
+        let empty = image(&[(0, "object", 0, 0.0)], &[none]);
+        let found = RegionSummary::new(&[Some(&all[0]), Some(&empty)]).expect("regions");
+        let names: Vec<_> = found.regions.iter().map(|r| (r.name.as_str(), r.positions.len())).collect();
+        assert_eq!(names, [("beak", 2), ("tail", 2)]);
+        assert_eq!(RegionSummary::new(&[Some(&empty)]), None);
     }
 }
