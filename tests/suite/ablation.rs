@@ -329,7 +329,7 @@ fn margin(
 }
 
 /// Every number of a dataset's order tests equals that of tests of its images one by one, each for its true class; so do the
-/// shares of significant tests over four untrained scorers and four random orders per image.
+/// shares of significant tests over four untrained scorers and four random orders, others for every image.
 #[test]
 fn order_tests_of_a_dataset_are_those_of_its_images() {
     let (_folder, cache) = cache(40);
@@ -379,7 +379,8 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
             let tokens = cache.tokens(place);
             let output = probe.output(&tokens, draw).unwrap();
             if let (Some(router), Form::Scan(directions)) = (probe.head().router(), &output.form) {
-                for scores in untrained_scores(&tokens, 4, 0) {
+                let scorers = 4 * draw as usize..4 * draw as usize + 4;
+                for scores in untrained_scores(&tokens, scorers, 0) {
                     let routed = |direction: &Direction| Direction {
                         order: Order::Plan(router.plan(&scores)),
                         ..direction.clone()

@@ -167,7 +167,7 @@ fn an_untrained_scorer_reads_the_tokens() {
     let patches = |salt: usize| (0..20 * 3).map(|i| ((i * i + salt * i) % 17) as f32).collect();
     let tokens = |salt| Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches: patches(salt) };
     let untrained = |tokens: &Tokens, scorers: usize, seed: u64| {
-        untrained(&router, &Intervention::None, grid, &untrained_scores(tokens, scorers, seed))
+        untrained(&router, &Intervention::None, grid, &untrained_scores(tokens, 0..scorers, seed))
     };
     let values = untrained(&tokens(3), 9, 0);
     assert_eq!(values, untrained(&tokens(3), 9, 0));

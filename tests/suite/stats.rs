@@ -260,7 +260,7 @@ fn an_untrained_band_is_the_5th_to_95th_percentile_of_untrained_scorers() {
     let (grid, router) = (Grid::new(5, 4), RecordingSinkhorn::new());
     let patches = |salt: usize| (0..20 * 3).map(|i| ((i * i + salt * i) % 17) as f32).collect();
     let tokens = |salt| Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches: patches(salt) };
-    let scores = untrained_scores(&tokens(3), 21, 5);
+    let scores = untrained_scores(&tokens(3), 0..21, 5);
     let found = untrained(&router, &Intervention::None, grid, &scores);
     let sorted = router.sorted(grid);
     let bands: Vec<[f64; 2]> = found.iter().map(|one| [one.band.0, one.band.1]).collect();
@@ -269,9 +269,13 @@ fn an_untrained_band_is_the_5th_to_95th_percentile_of_untrained_scorers() {
     assert_close("means", found.iter().map(|one| one.mean).collect::<Vec<_>>(), means, 1e-9);
     // The band of every scorer's mean over two images: with the same image twice, the band of that image.
     let image: Arc<[Untrained]> = found.into();
-    let other: Arc<[Untrained]> =
-        untrained(&RecordingSinkhorn::new(), &Intervention::None, grid, &untrained_scores(&tokens(4), 21, 5))
-            .into();
+    let other: Arc<[Untrained]> = untrained(
+        &RecordingSinkhorn::new(),
+        &Intervention::None,
+        grid,
+        &untrained_scores(&tokens(4), 0..21, 5),
+    )
+    .into();
     for at in 0..MEASURES.len() {
         let twice = untrained_mean(&[image.clone(), image.clone()], at);
         assert_close("one image twice", [twice.0, twice.1], [bands[at][0], bands[at][1]], 1e-12);
@@ -284,7 +288,7 @@ fn an_untrained_band_is_the_5th_to_95th_percentile_of_untrained_scorers() {
     let first = |scores: &[Vec<f64>]| scores.iter().map(|one| one[0].to_bits()).collect::<HashSet<_>>();
     let own = first(&scores);
     assert_eq!(own.len(), 21, "two scorers that are the same");
-    for other in [untrained_scores(&tokens(3), 21, 6), untrained_scores(&tokens(4), 21, 5)] {
+    for other in [untrained_scores(&tokens(3), 0..21, 6), untrained_scores(&tokens(4), 0..21, 5)] {
         assert!(own.is_disjoint(&first(&other)), "scores that ignore seed or image");
     }
 }

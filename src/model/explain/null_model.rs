@@ -4,6 +4,7 @@
 //! read the image's own tokens, so their scores vary over it as smoothly as those of any linear map:
 //! against them a diagnostic shows what training did.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rand::SeedableRng;
@@ -133,9 +134,9 @@ impl NullBands {
         let bits = |value: f32| u64::from(value.to_bits());
         let image = (tokens.grid, mark(tokens.width as u64, &tokens.patches, bits));
         self.untrained.get((key(router, change), image), || {
-            let scores = self
-                .scores
-                .get(image, || untrained_scores(tokens, self.scorers(tokens.grid.len()), self.seed).into());
+            let scores = self.scores.get(image, || {
+                untrained_scores(tokens, 0..self.scorers(tokens.grid.len()), self.seed).into()
+            });
             untrained(router, change, tokens.grid, &scores).into()
         })
     }
@@ -179,8 +180,8 @@ fn band(router: &dyn Router, change: &Intervention, grid: Grid, draws: usize, se
     drawn.iter().map(null).collect()
 }
 
-/// Standardised scores `[N]` of an image by each of `scorers` scorers at their random initialisation.
-pub fn untrained_scores(tokens: &Tokens, scorers: usize, seed: u64) -> Vec<Vec<f64>> {
+/// Standardised scores `[N]` of an image by each of these draws of a scorer at its random initialisation.
+pub fn untrained_scores(tokens: &Tokens, draws: Range<usize>, seed: u64) -> Vec<Vec<f64>> {
     let spec = scorer::spec(tokens.width);
     let scores = |draw: usize| {
         let scope = if draw == 0 { "untrained".to_owned() } else { format!("untrained {draw}") };
@@ -188,7 +189,7 @@ pub fn untrained_scores(tokens: &Tokens, scorers: usize, seed: u64) -> Vec<Vec<f
         let score = |i| super::readout::dot(tokens.patch(i), &weight);
         standardise(&(0..tokens.grid.len()).map(score).collect::<Vec<_>>())
     };
-    (0..scorers).into_par_iter().map(scores).collect()
+    draws.into_par_iter().map(scores).collect()
 }
 
 /// Diagnostics of an image under untrained scorers, in the order of [`MEASURES`], from the scores `[N]` of at least one.
