@@ -407,6 +407,21 @@ fn textures_are_kept_while_shown_and_given_back_after() {
     assert_eq!(harness.state().canvas.textures(), 0);
 }
 
+#[test]
+fn many_dots_are_painted_as_one_picture_and_few_one_by_one() {
+    let painted = |count: usize| {
+        let mut scene = Scene::new(200.0, 150.0, "dots", None);
+        for at in 0..count {
+            scene.dot([5.0 + (at % 190) as f32, 5.0 + (at / 190) as f32], 1.0, Theme::light().ink, None);
+        }
+        let harness = window(scene);
+        (harness.output().shapes.len(), harness.state().canvas.textures())
+    };
+    let (none, _) = painted(0);
+    assert_eq!(painted(100), (none + 100, 0));
+    assert_eq!(painted(5000), (none + 1, 1), "of 50,000 images the triangles are 48 MB in every frame");
+}
+
 /// All text of a scene, concatenated.
 fn written(items: &[Item]) -> String {
     let text = |item: &Item| match &item.shape {

@@ -4,6 +4,7 @@
 pub(crate) mod bars;
 pub(crate) mod check;
 pub mod colormap;
+mod dots;
 pub mod font;
 pub mod frame;
 pub mod hover;

@@ -6,12 +6,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use eframe::egui;
+use egui::emath::GuiRounding as _;
 use egui::epaint::{CircleShape, PathShape, PathStroke, RectShape, TextShape};
 use egui::{
     Color32, ColorImage, CornerRadius, FontId, Painter, Pos2, Rect, Response, Sense, Shape as EguiShape,
     StrokeKind, TextureHandle, TextureOptions, Ui, Vec2,
 };
 
+use super::dots;
 use super::polygon::triangles;
 use super::scene::{Anchor, Box2, Hover, Item, Point, Raster, Scene, Shape, Stroke};
 use super::theme::{Color, Theme};
@@ -24,15 +26,19 @@ pub struct Painted {
     pub hover: Option<Hover>,
 }
 
+/// All of a texture.
+const WHOLE: Rect = Rect::from_min_max(Pos2::ZERO, Pos2::new(1.0, 1.0));
+
 /// Values cached by the content they were made from, each with whether the scene being painted uses it.
 type FrameCache<K, V> = HashMap<K, (V, bool)>;
 
-/// Paints scenes, caching the textures and the triangulations of the last one.
+/// Paints scenes, caching the textures, the triangulations and the pictures of many dots of the last one.
 #[derive(Default)]
 pub struct Canvas {
     last: Option<Rect>,
     textures: FrameCache<(u64, bool, [usize; 2]), TextureHandle>,
     triangulations: FrameCache<u64, Vec<[Point; 3]>>,
+    dots: FrameCache<u64, (Point, Arc<Raster>)>,
 }
 
 impl Canvas {
@@ -50,6 +56,7 @@ impl Canvas {
         response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, enabled, &scene.title));
         self.textures.values_mut().for_each(|(_, used)| *used = false);
         self.triangulations.values_mut().for_each(|(_, used)| *used = false);
+        self.dots.values_mut().for_each(|(_, used)| *used = false);
         if ui.is_rect_visible(place) {
             let view = View { painter: ui.painter_at(place), origin: place.min, scale };
             if let Some(color) = scene.background {
@@ -58,6 +65,7 @@ impl Canvas {
             self.items(&view, &scene.items);
             self.textures.retain(|_, (_, used)| *used);
             self.triangulations.retain(|_, (_, used)| *used);
+            self.dots.retain(|_, (_, used)| *used);
         }
         let hover = response.hover_pos().filter(|_| scale > 0.0).and_then(|p| {
             let at = (p - place.min) / scale;
@@ -112,9 +120,26 @@ impl Canvas {
     }
 
     fn items(&mut self, view: &View, items: &[Item]) {
-        for item in items {
-            self.shape(view, &item.shape);
+        for run in items.chunk_by(|one, next| dots::is_dot(one) && dots::is_dot(next)) {
+            match run.len() {
+                dots::MANY.. => self.dots(view, run),
+                _ => run.iter().for_each(|item| self.shape(view, &item.shape)),
+            }
         }
+    }
+
+    /// Many dots as one picture, on whole pixels of the screen.
+    fn dots(&mut self, view: &View, dots: &[Item]) {
+        let to_point = view.painter.ctx().pixels_per_point();
+        let pixels = view.scale * to_point;
+        let entry = self.dots.entry(dots::key(dots, pixels));
+        let ((corner, raster), used) = entry.or_insert_with(|| (dots::picture(dots, pixels), true));
+        *used = true;
+        let (corner, raster) = (Vec2::from(*corner), raster.clone());
+        let size = Vec2::new(raster.width as f32, raster.height as f32);
+        let place = (view.origin + corner / to_point).round_to_pixels(to_point);
+        let texture = self.texture(&view.painter, &raster, false, [raster.width, raster.height]);
+        view.painter.image(texture, Rect::from_min_size(place, size / to_point), WHOLE, Color32::WHITE);
     }
 
     fn shape(&mut self, view: &View, shape: &Shape) {
@@ -154,8 +179,7 @@ impl Canvas {
                     false => raster.cells_on(pixels.x, pixels.y),
                 };
                 let texture = self.texture(&view.painter, raster, *smooth, cells);
-                let uv = Rect::from_min_max(Pos2::ZERO, Pos2::new(1.0, 1.0));
-                view.painter.image(texture, view.rect(*rect), uv, Color32::WHITE);
+                view.painter.image(texture, view.rect(*rect), WHOLE, Color32::WHITE);
             }
             Shape::Group { offset, clip, items } => {
                 let origin = view.pos(*offset);
