@@ -319,6 +319,9 @@ fn the_class_filter_and_the_labels_are_those_of_the_images_own_dataset() {
     let class = GalleryFilter { class: Some(1), ..state.gallery_filter.clone() };
     wants!(state, Command::SetGalleryFilter(Box::new(class)));
     assert_eq!(gallery(&state), ["birds/1.png", "birds/3.png"]);
+    let named = GalleryFilter { text: "Birds B".to_owned(), class: None, ..state.gallery_filter.clone() };
+    wants!(state, Command::SetGalleryFilter(Box::new(named)));
+    assert_eq!(gallery(&state), ["birds/1.png", "birds/3.png"], "a class among many is found by its name");
     wants!(state, Command::OpenDataset("cars".into(), None));
     assert_eq!(
         (state.gallery_filter.class, gallery(&state).len()),

@@ -62,7 +62,7 @@ pub enum Sort {
 pub struct GalleryFilter {
     /// The part of the library.
     pub scope: Scope,
-    /// A part of the image's name, its folder or a finding's note, in any case.
+    /// A part of the name of the image, its folder or its class, or of a finding's note, in any case.
     pub text: String,
     /// Only images of this class of the gallery's dataset.
     pub class: Option<u32>,
@@ -187,6 +187,14 @@ impl State {
         let has_text = |words: &str| folded(words).contains(&text);
         let noted = self.findings.iter().filter(|(_, finding)| has_text(&finding.note));
         let noted: HashSet<&ImageSource> = noted.map(|(_, finding)| &finding.image).collect();
+        let classes = self.library.datasets.iter().filter_map(|(id, dataset)| {
+            let classes = &dataset.status.ready()?.asked.classes;
+            Some((*id, classes.iter().map(|class| has_text(class)).collect()))
+        });
+        let classes: HashMap<DatasetId, Vec<bool>> = classes.collect();
+        let has_class = |Label { dataset, class, .. }: Label| {
+            classes.get(&dataset).and_then(|classes| classes.get(class as usize)).is_some_and(|has| *has)
+        };
         let passes = |id: &ImageId, image: &Image| {
             self.in_scope(image)
                 && only.as_ref().is_none_or(|only| only.contains(id))
@@ -194,6 +202,7 @@ impl State {
                 && (text.is_empty()
                     || has_text(&image.name())
                     || has_text(&image.folder())
+                    || image.label.is_some_and(has_class)
                     || noted.contains(&image.place))
                 && filter.class.is_none_or(|wanted| class(image) == Some(wanted))
                 && has_outcome(filter.outcome, image.label, own(image.label))

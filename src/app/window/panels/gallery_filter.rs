@@ -37,7 +37,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool) {
             _ => 0.0,
         };
         let width = ui.available_width() - 28.0 - beside;
-        let hint = "Filter by name, folder or note";
+        let hint = "Filter by name, folder, class or note";
         let edit = TextEdit::singleline(&mut filter.text).hint_text(hint).desired_width(width);
         field(ui, "Filter images", edit);
         let star = star(ui, filter.starred, "Starred images only");
