@@ -119,8 +119,11 @@ fn a_fit_can_be_ended_while_it_goes_on() {
     let (_folder, cache) = ablation::cache(3);
     let all = Labelled { images: vec![0, 1, 2], classes: vec![0, 1, 2] };
     let mut fits = 0;
-    let end = anchors(&cache, (&all, &all), 3, &mut |what: &str, _, _| {
-        fits += usize::from(what == "Fitting logistic regression");
+    let end = anchors(&cache, (&all, &all), 3, &mut |what: &str, done, all| {
+        if what.starts_with("Fitting logistic regression") {
+            assert_eq!((done, all), (fits, LogReg::default().iterations), "it is seen to go on");
+            fits += 1;
+        }
         if fits == 3 { Err("cancelled") } else { Ok(()) }
     });
     assert_eq!((end, fits), (Err("cancelled"), 3));

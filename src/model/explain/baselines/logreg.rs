@@ -143,10 +143,12 @@ impl Fitted {
 
     /// The most probable class of every vector.
     pub fn predict(&self, vectors: &Vectors) -> Vec<u32> {
-        self.probabilities(vectors)
-            .chunks_exact(self.bias.len().max(1))
-            .map(|row| argmax(row) as u32)
-            .collect()
+        let (width, classes) = (vectors.width.max(1), self.bias.len().max(1));
+        let of_block = |block: &[f32]| {
+            let probabilities = self.probabilities(&Vectors { width, values: block.to_vec() });
+            probabilities.chunks_exact(classes).map(|row| argmax(row) as u32).collect::<Vec<_>>()
+        };
+        vectors.values.par_chunks(BLOCK * width).flat_map_iter(of_block).collect()
     }
 }
 

@@ -86,7 +86,8 @@ pub struct Anchor {
 /// Images read or classified between two reports of progress: enough for all cores of a large machine.
 const IMAGES_PER_REPORT: usize = 8192;
 
-/// Every anchor, fitted on `train` and tested on `test`. `progress` is told what is done, and for how many of how many images.
+/// Every anchor, fitted on `train` and tested on `test`. `progress` is told what is done, and for how many of how many
+/// images or steps.
 ///
 /// # Errors
 /// Those of `progress`, which end it.
@@ -110,35 +111,39 @@ pub fn anchors<E>(
             Ok(Some(vectors))
         };
         let (Some(train_vectors), Some(test_vectors)) = (of(train)?, of(test)?) else { continue };
-        let neighbours = knn::Neighbours::new(train_vectors.clone(), &train.classes, classes);
+        let method = LogReg::default();
+        let mut steps = 0..;
+        let mut watch = || {
+            let step = steps.next().unwrap_or(0).min(method.iterations);
+            progress("Fitting logistic regression, steps at most", step, method.iterations)
+        };
+        let settings = format!("standardised channels, L2 with C {}", method.c);
+        let mut regression = Anchor { method: Method::LogReg, view, settings, accuracy: None, note: None };
+        match method.fit(&train_vectors, &train.classes, classes, &mut watch)? {
+            Err(error) => regression.note = Some(format!("left out: {error}")),
+            Ok(fitted) => {
+                regression.accuracy = Some(accuracy(&fitted.predict(&test_vectors), &test.classes));
+                if !fitted.converged {
+                    regression.note = Some(format!("not converged after {} iterations", fitted.iterations));
+                }
+            }
+        }
+        // Last, as it takes the training vectors, which may fill much of the memory.
+        let neighbours = knn::Neighbours::new(train_vectors, &train.classes, classes);
         let mut predicted = Vec::with_capacity(test_vectors.count());
         for some in test_vectors.values.chunks(IMAGES_PER_REPORT * test_vectors.width.max(1)) {
             progress("Searching nearest neighbours", predicted.len(), test_vectors.count())?;
             let some = Vectors { width: test_vectors.width, values: some.to_vec() };
             predicted.extend(neighbours.predict(some));
         }
-        drop(neighbours);
-        found.push(Anchor {
+        let nearest = Anchor {
             method: Method::Knn,
             view,
             settings: format!("cosine, k {}, weights exp(similarity / {})", knn::K, knn::TEMPERATURE),
             accuracy: Some(accuracy(&predicted, &test.classes)),
             note: None,
-        });
-        let mut watch = || progress("Fitting logistic regression", 0, train_vectors.count());
-        let method = LogReg::default();
-        let settings = format!("standardised channels, L2 with C {}", method.c);
-        let mut anchor = Anchor { method: Method::LogReg, view, settings, accuracy: None, note: None };
-        match method.fit(&train_vectors, &train.classes, classes, &mut watch)? {
-            Err(error) => anchor.note = Some(format!("left out: {error}")),
-            Ok(fitted) => {
-                anchor.accuracy = Some(accuracy(&fitted.predict(&test_vectors), &test.classes));
-                if !fitted.converged {
-                    anchor.note = Some(format!("not converged after {} iterations", fitted.iterations));
-                }
-            }
-        }
-        found.push(anchor);
+        };
+        found.extend([nearest, regression]);
     }
     Ok(found)
 }
