@@ -69,7 +69,7 @@ fn about(heads: &[&str], epochs: usize) -> About {
         batch: 256,
         seeds: vec![0, 1],
         train: 12_000,
-        test: 500,
+        test: 1_500,
     }
 }
 
@@ -425,6 +425,7 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     let again = pane.job_of(|ask| matches!(ask, Fetch::Resume { device: None, .. }));
     pane.train_event(again, TrainEvent::Begun(snapshot(&["gap", "sinkhorn"])));
     assert!(pane.0.has("Training loss of 2 heads"), "the curves go on where they were");
+    assert!(pane.0.has("12,000 images to train on, 1,500 to test on"));
     pane.train_event(again, probes(SystemTime::UNIX_EPOCH + Duration::from_secs(9)));
     assert_eq!(opened(&pane), 1, "what was asked before is answered; it is opened again");
 }

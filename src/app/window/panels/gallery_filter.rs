@@ -4,6 +4,7 @@ use eframe::egui;
 use egui::{Label, RichText, TextEdit, Ui};
 
 use super::{PanelContext, similarity};
+use crate::app::format::count;
 use crate::app::jobs::ImageId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Dataset, GalleryFilter, Image, Outcome, Scope, Sort};
@@ -67,7 +68,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool) {
             let (shown, all) = (cx.shown.ids.len(), cx.shown.in_scope);
             let what = if shown < all { "filtered" } else { "sorted" };
             let what = filter.only.as_ref().map_or(what, |(what, _)| what.as_str());
-            let text = format!("{shown} of {all}: {what}");
+            let text = format!("{} of {}: {what}", count(shown), count(all));
             label_within(ui, RichText::new(&text).weak(), ui.available_width() - 84.0).on_hover_text(text);
             if ui.small_button("Show all").on_hover_text("No filter, in the order they were opened").clicked()
             {

@@ -9,7 +9,7 @@ use egui::{Label, RichText, TextEdit, Ui};
 use super::controls::colors;
 use super::plot_view::PlotView;
 use super::{Panel, PanelContext};
-use crate::app::format::{counted, noun};
+use crate::app::format::{count, counted, noun};
 use crate::app::jobs::DatasetId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Scope, Status};
@@ -83,7 +83,7 @@ impl OverviewPane {
             ui.label(&what);
             match images.len() {
                 1 => drop(ui.weak("Click to show it")),
-                many => drop(ui.weak(format!("{many} images; click to see them in the gallery"))),
+                many => drop(ui.weak(format!("{} images; click to see them in the gallery", count(many)))),
             }
         });
         if clicked {
@@ -160,8 +160,8 @@ fn pick(ui: &mut Ui, text: &str, evaluation: &Evaluation, chosen: &mut String) {
 }
 
 /// Chooses which classes are drawn and in which order; nothing for up to [`FEW_CLASSES`].
-fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
-    if count <= FEW_CLASSES {
+fn classes(ui: &mut Ui, all: usize, filter: &mut ClassFilter) {
+    if all <= FEW_CLASSES {
         return;
     }
     let search = TextEdit::singleline(&mut filter.search).hint_text("Search classes").desired_width(110.0);
@@ -170,11 +170,11 @@ fn classes(ui: &mut Ui, count: usize, filter: &mut ClassFilter) {
     let orders = orders.map(|sort| (sort, sort.map_or("Default order", ClassSort::name)));
     choice(ui, "class order", 110.0, &mut filter.sort, orders).accessible_name("Order of the classes");
     let text = |most: Option<usize>| match most {
-        Some(most) if most < count => format!("{most} of {count} classes"),
-        _ => format!("All {}", counted(count, "class", "classes")),
+        Some(most) if most < all => format!("{most} of {} classes", count(all)),
+        _ => format!("All {}", counted(all, "class", "classes")),
     };
     let list = combo(ui, "most classes", 130.0, text(filter.most), |ui| {
-        for most in [Some(20), Some(40), Some(100)].into_iter().filter(|most| *most < Some(count)) {
+        for most in [Some(20), Some(40), Some(100)].into_iter().filter(|most| *most < Some(all)) {
             ui.selectable_value(&mut filter.most, most, text(most));
         }
         ui.selectable_value(&mut filter.most, None, text(None));
@@ -226,7 +226,7 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
         None => {
             let hint = format!(
                 "Not evaluated yet on the {} {} {} of {}",
-                part.samples.len(),
+                count(part.samples.len()),
                 part.asked.split,
                 noun(part.samples.len(), "image", "images"),
                 part.asked.dataset

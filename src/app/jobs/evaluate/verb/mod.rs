@@ -212,7 +212,8 @@ impl Eval<'_> {
         let (images, change) = (evaluated.images.len(), &flags.reading);
         let reading = if change.is_none() { String::new() } else { format!(", {change}") };
         let noun = noun(images, "image", "images");
-        let title = format!("{images} {} {noun} of {}{reading}", question.split, dataset.name);
+        let title =
+            format!("{} {} {noun} of {}{reading}", format::count(images), question.split, dataset.name);
         sink(EvalEvent::Found { title, images, masks: regions.known() })?;
         results.set_anchors(anchors);
         sink(EvalEvent::Kept(results.store()?))?;

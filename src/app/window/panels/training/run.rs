@@ -51,7 +51,7 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
         about.backbone,
         about.device,
         counted(about.train, "image", "images"),
-        about.test,
+        format::count(about.test),
         counted(about.heads.len(), "head", "heads"),
         counted(about.epochs, "epoch", "epochs"),
         counted(about.seeds.len(), "seed", "seeds"),
