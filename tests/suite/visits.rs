@@ -409,6 +409,39 @@ fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
 }
 
 #[test]
+fn what_is_removed_with_the_window_does_not_come_back_unless_something_was_found_in_it() {
+    let folder = desk();
+    let [session, given] = ["session.ssmprobe", "given"].map(|name| folder.path().join(name));
+    let opened = || {
+        let mut window = Window::kept_in(folder.path());
+        window.harness.state_mut().state.temporary = Some(given.clone());
+        window.wants(Command::OpenBackbone(folder.path().join("tiny").display().to_string()));
+        window.wants(Command::OpenProbes(vec![given.join("mine.safetensors")]));
+        window
+    };
+    let mut window = opened();
+    std::thread::sleep(Duration::from_millis(2300));
+    window.harness.run();
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!session.exists());
+    let recent = &window.state().settings.recent;
+    assert_eq!((recent.backbones.len(), recent.probes.len()), (1, 0));
+    // With something that stays in its place it is a window like any other.
+    window.harness.state_mut().start_demo();
+    window.answer();
+    window.wants(Command::OpenProbes(vec![folder.path().join("gap.safetensors")]));
+    window.until("a session", |_| session.exists());
+    assert_eq!(window.state().settings.recent.probes.len(), 1);
+    drop(window);
+    std::fs::remove_file(&session).expect("removed");
+    let mut window = opened();
+    window.wants(Command::OpenImages(vec!["birds".into()]));
+    let image = *window.state().library.images.keys().next().expect("an image");
+    window.wants(Command::Star(image, true));
+    window.until("a session", |_| session.exists());
+}
+
+#[test]
 fn a_named_workspace_that_lacks_something_is_asked_about_before_it_closes() {
     let folder = desk();
     let file = folder.path().join("work.ssmprobe");

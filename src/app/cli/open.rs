@@ -52,6 +52,9 @@ pub struct Open {
     /// compare, tokens, training or gallery
     #[arg(long, value_name = "ID", value_parser = pane)]
     pane: Option<String>,
+    /// Folder that whoever opens this window, as the Python package, removes once it is closed.
+    #[arg(long, value_name = "DIR", hide = true)]
+    temporary: Option<PathBuf>,
 }
 
 impl Open {
@@ -68,6 +71,7 @@ impl Open {
             let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
                 .context("cannot start the worker threads")?;
             let mut app = App::new(ctx, Box::new(worker), file.as_deref());
+            app.state.temporary = self.temporary;
             let data = match host {
                 None => self.data.map(std::path::absolute).transpose()?,
                 Some(_) => self.data,

@@ -102,6 +102,8 @@ pub struct State {
     pub backbone_options: BackboneOptions,
     /// Settings that are kept between sessions.
     pub settings: Settings,
+    /// A folder that is removed with the window: its files are neither remembered nor opened again.
+    pub temporary: Option<PathBuf>,
     /// The connection to the worker.
     pub connection: Connection,
     /// The resident memory in bytes that a remote worker reported last.

@@ -26,14 +26,20 @@ impl State {
         }
     }
 
-    /// Remembers entries, the first as the latest; not those of another machine.
+    /// Remembers entries, the first as the latest; not those of another machine, or removed with the window.
     pub(super) fn remember_used(&mut self, what: Vec<RecentItem>) {
         if self.connection.host().is_some() {
             return; // it lies on another machine
         }
-        let recent = &mut self.settings.recent;
+        let (recent, temporary) = (&mut self.settings.recent, self.temporary.as_deref());
+        let is_removed = |path: &Path| temporary.is_some_and(|folder| path.starts_with(folder));
         for what in what.into_iter().rev() {
             match what {
+                RecentItem::Probe(path)
+                | RecentItem::Run(path)
+                | RecentItem::Image(path)
+                | RecentItem::Dataset(path)
+                    if is_removed(&path) => {}
                 RecentItem::Backbone(source) => remember(&mut recent.backbones, source),
                 RecentItem::Probe(path) => remember_path(&mut recent.probes, path),
                 RecentItem::Run(path) => remember_path(&mut recent.runs, path),

@@ -1,6 +1,6 @@
 //! Whether closing a workspace without saving it would lose something.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -18,12 +18,23 @@ impl State {
 
     /// Whether the library lies in `folder`, as the demo does, and there is no undo step, run, finding or star.
     pub fn is_untouched(&self, folder: &Path) -> bool {
+        let is_within = self.paths().all(|path| path.starts_with(folder));
+        is_within && self.undo_text().is_none() && self.has_no_results()
+    }
+
+    /// Whether some of the library is removed with the window, and there is no run, finding or star.
+    pub fn is_temporary(&self) -> bool {
+        let is_removed = |folder: &PathBuf| self.paths().any(|path| path.starts_with(folder));
+        self.temporary.as_ref().is_some_and(is_removed) && self.has_no_results()
+    }
+
+    /// The paths in the library.
+    fn paths(&self) -> impl Iterator<Item = &Path> {
         let Library { backbones, probes, images, datasets } = &self.library;
         let paths = backbones.values().map(|backbone| Path::new(&backbone.source));
         let paths = paths.chain(probes.values().map(|probe| &*probe.path));
         let paths = paths.chain(images.values().map(|image| &*image.place.path));
-        let mut paths = paths.chain(datasets.values().map(|dataset| &*dataset.path));
-        paths.all(|path| path.starts_with(folder)) && self.undo_text().is_none() && self.has_no_results()
+        paths.chain(datasets.values().map(|dataset| &*dataset.path))
     }
 
     /// Whether no run is open, and there is neither finding nor star.

@@ -47,9 +47,10 @@ impl App {
         last.into_iter().for_each(|path| self.state.remember_workspace(path));
     }
 
-    /// Whether what is open is empty, or the untouched demo.
+    /// Whether what is open is empty, the untouched demo, or removed with the window.
     fn shows_nothing(&self) -> bool {
-        self.state.is_empty() || demo::demo().is_ok_and(|demo| self.state.is_untouched(&demo))
+        let is_nothing = self.state.is_empty() || self.state.is_temporary();
+        is_nothing || demo::demo().is_ok_and(|demo| self.state.is_untouched(&demo))
     }
 
     /// Leaves what is open as an earlier session, unless it is empty, the untouched demo, or saved in a file.
