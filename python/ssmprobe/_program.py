@@ -235,8 +235,9 @@ def open(
 
     `what` are images as arrays or tensors ([height, width, 3] or [height, width], uint8) or of Pillow, probes, and paths of
     whatever the window opens: probe files, images, folders, workspaces. Images and probes are written to a temporary folder
-    that is gone when the window is closed; until then Python does not end. `backbone` is a folder or an id of the Hub, `data`
-    a labelled dataset, `pane` the pane to show first, `device` where to compute.
+    that is gone when the window is closed, and its next start shows what was open before; until then Python does not end.
+    `backbone` is a folder or an id of the Hub, `data` a labelled dataset, `pane` the pane to show first, `device` where to
+    compute.
     """
     folder = tempfile.TemporaryDirectory(prefix="ssmprobe-")
     arguments: list[str] = []
@@ -251,6 +252,8 @@ def open(
             else:
                 arguments.append(os.fspath(thing))
         flags = {"--backbone": backbone, "--data": data, "--pane": pane, "--device": device}
+        if os.listdir(folder.name):  # which the program's next start is not to open again
+            flags["--temporary"] = folder.name
         arguments += [word for flag, value in flags.items() if value is not None for word in (flag, os.fspath(value))]
         return Window(["open", *arguments], folder)
     except BaseException:

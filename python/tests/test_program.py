@@ -55,7 +55,8 @@ def test_the_window_is_given_what_is_in_memory(stand_in: Path) -> None:
     said = (stand_in.parent / "said").read_text().splitlines()
     assert said[0] == "open"
     assert [Path(word).name for word in said[1:4]] == ["image-0.png", "gap-1.safetensors", "b.png"]
-    assert said[4:] == ["--backbone", "facebook/vit-mae-base", "--pane", "evidence"]
+    assert said[4:-1] == ["--backbone", "facebook/vit-mae-base", "--pane", "evidence", "--temporary"]
+    assert said[-1] == str(Path(said[1]).parent)
     kept = ssmprobe.load_probe(stand_in.parent / "gap-1.safetensors")
     assert (kept.head, kept.classes) == (probe.head, probe.classes)
     assert not Path(said[1]).parent.exists(), "what was in memory goes with the window"
