@@ -160,6 +160,8 @@ class Run:
     """head, seed, best and last (accuracy in percent), best_epoch (from 1), parameters, seconds: once a seed is done."""
     metrics: Table
     """head, seed, epoch (from 1), loss, and accuracies in percent on train, select and test: a row an epoch."""
+    steps: Table
+    """The same within epochs, with `step`, the training steps so far: a row an evaluation of `train --evaluate-every`."""
     images: tuple[str, ...]
     """Names of the test images."""
     labels: Array
@@ -195,10 +197,12 @@ def read_run(folder: PathLike) -> Run:
     if (folder / "metrics.jsonl").is_file():
         lines = enumerate(read_text(folder / "metrics.jsonl").splitlines(), start=1)
         rows = [read_json(f"{folder / 'metrics.jsonl'}:{number}", line) for number, line in lines]
-        rows = [row for row in rows if "step" not in row.value]  # evaluations within epochs
-    names = ("head", "seed", "epoch", "loss", "train", "select", "test")
-    numbers = {name: (int, float, type(None)) for name in names[1:]}
-    metrics = [{"head": row.get("head", str)} | {name: row.get(name, kind) for name, kind in numbers.items()} for row in rows]
+
+    def evaluations(names: tuple[str, ...], within: bool) -> Table:
+        own = [row for row in rows if ("step" in row.value) == within]
+        kinds = {"head": str} | dict.fromkeys(names[1:], (int, float, type(None)))
+        return table([{name: row.get(name, kinds[name]) for name in names} for row in own], names, ("head",))
+
     results = folder / "results.csv"
     columns = ("head", "seed", "best", "last", "best_epoch", "parameters", "seconds")
     truth = read_json(folder / "answers" / "truth.json")
@@ -223,7 +227,8 @@ def read_run(folder: PathLike) -> Run:
         folder,
         manifest.value,
         read_csv(results, ("head",)) if results.is_file() else table([], columns, ("head",)),
-        table(metrics, names, ("head",)),
+        evaluations(("head", "seed", "epoch", "loss", "train", "select", "test"), within=False),
+        evaluations(("head", "seed", "epoch", "step", "loss", "train", "select", "test"), within=True),
         images,
         truth.array("classes", (len(images),), "i8"),
         predictions,

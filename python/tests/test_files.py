@@ -261,7 +261,9 @@ def test_a_run_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     within = json.dumps(json.loads(lines[0]) | {"step": 1})
     (folder / "metrics.jsonl").write_text("\n".join([within, *lines]))
-    assert ssmprobe.read_run(folder).metrics.rows == len(lines), "an evaluation within an epoch is no epoch"
+    run = ssmprobe.read_run(folder)
+    assert run.metrics.rows == len(lines), "an evaluation within an epoch is no epoch"
+    assert (run.steps.rows, run.steps["step"].tolist(), run.steps["loss"][0]) == (1, [1], run.metrics["loss"][0])
     (folder / "metrics.jsonl").write_text("\n".join([lines[0], lines[1].replace('"loss"', '"los"')]))
     with pytest.raises(ssmprobe.FileError, match=r"metrics.jsonl:2: `loss` of the file is absent, expected"):
         ssmprobe.read_run(folder)
