@@ -243,7 +243,7 @@ def open(
     arguments: list[str] = []
     try:
         for number, thing in enumerate(what):
-            if isinstance(thing, (HasArray, Picture)):
+            if isinstance(thing, (HasArray, Picture)) and not isinstance(thing, str):  # as a word of NumPy is
                 arguments.append(str(Path(folder.name, f"image-{number}.png")))
                 write_png(arguments[-1], on_host(thing.convert("RGB") if isinstance(thing, Picture) else thing))
             elif isinstance(thing, Probe):

@@ -86,7 +86,8 @@ class Tensor:
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_the_window_is_given_images_of_pillow_and_tensors(stand_in: Path) -> None:
     image = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
-    assert ssmprobe.open(image, Picture(image), Tensor(image)).wait(60) == 0
+    assert ssmprobe.open(image, Picture(image), Tensor(image), np.str_("b.png")).wait(60) == 0
+    assert (stand_in.parent / "said").read_text().splitlines()[4] == "b.png", "a path, whatever makes an array of it"
     (written,) = {(stand_in.parent / f"image-{number}.png").read_bytes() for number in range(3)}
     assert written.startswith(b"\x89PNG")
 
