@@ -18,6 +18,20 @@ pub struct ClassRow {
     pub quantiles: [f64; 5],
 }
 
+impl ClassRow {
+    /// Of the values of a class's images; `None` if no image has any.
+    pub fn new(class: usize, values: impl IntoIterator<Item = f32>) -> Option<Self> {
+        let values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).map(f64::from).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        (!values.is_empty()).then(|| Self {
+            class,
+            count: values.len(),
+            mean,
+            quantiles: quantiles(&values, [0.05, 0.25, 0.5, 0.75, 0.95]),
+        })
+    }
+}
+
 /// Confusion matrix, sparse.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Confusion {
@@ -39,16 +53,11 @@ impl Evaluation {
     /// Mean and quantiles of a measure over the images of every class that has any, in the order of classes.
     pub fn by_class(&self, measure: &str) -> Vec<ClassRow> {
         let Some(values) = self.values(measure) else { return Vec::new() };
-        let mut by_class: Vec<Vec<f64>> = vec![Vec::new(); self.asked.classes.len()];
-        for (&class, &value) in self.asked.class.iter().zip(values).filter(|(_, v)| v.is_finite()) {
-            by_class[class as usize].push(f64::from(value));
+        let mut by_class: Vec<Vec<f32>> = vec![Vec::new(); self.asked.classes.len()];
+        for (&class, &value) in self.asked.class.iter().zip(values) {
+            by_class[class as usize].push(value);
         }
-        let row = |(class, values): (usize, Vec<f64>)| {
-            let quantiles = quantiles(&values, [0.05, 0.25, 0.5, 0.75, 0.95]);
-            let mean = values.iter().sum::<f64>() / values.len() as f64;
-            ClassRow { class, count: values.len(), mean, quantiles }
-        };
-        by_class.into_iter().enumerate().filter(|(_, values)| !values.is_empty()).map(row).collect()
+        by_class.into_iter().enumerate().filter_map(|(class, values)| ClassRow::new(class, values)).collect()
     }
 
     /// The confusion matrix of the readable images.
@@ -125,6 +134,8 @@ mod tests {
         assert_eq!((confusion.count(1, 0), confusion.count(1, 2)), (0, 1));
         let rows = evaluation.by_class(CONFIDENCE);
         assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(ClassRow::new(1, [0.7, f32::NAN, 0.6]).as_ref(), rows.get(1));
+        assert_eq!(ClassRow::new(1, [f32::NAN]), None);
         assert!((rows[0].quantiles[2] - 0.85).abs() < 1e-6 && (rows[0].mean - 0.85).abs() < 1e-6);
         assert_eq!(evaluation.predicted_name(3), "another class");
         assert_eq!((evaluation.right(4), evaluation.predicted_name(4)), (None, ""));

@@ -163,9 +163,11 @@ impl Overview for ClassDiagnostics {
 
     fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
         let (evaluation, asked) = (view.evaluation, &view.evaluation.asked);
-        let images = (0..evaluation.len()).filter(|at| asked.class[*at] as usize == item).collect();
+        let of = |at: &usize| asked.class[*at] as usize == item;
+        let images: Vec<usize> = (0..evaluation.len()).filter(of).collect();
         let name = measure(evaluation, &view.choice.measure);
-        let row = evaluation.by_class(name).into_iter().find(|row| row.class == item);
+        let values = evaluation.values(name).unwrap_or_default();
+        let row = ClassRow::new(item, images.iter().filter_map(|at| values.get(*at).copied()));
         let numbers = row.map_or_else(String::new, |row| {
             let [low, .., high] = row.quantiles.map(number);
             format!("\n{}: mean {}, 5 to 95 % of images {low} to {high}", label(name), number(row.mean))
