@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Align, Grid, Layout, Pos2, Rect, Response, Tooltip, Ui, Vec2};
+use egui::{Grid, Pos2, Rect, Response, Tooltip, Ui, Vec2};
 
 use super::plot_view::{PaintedPlot, PlotArea, PlotView, menu};
 use super::{PanelContext, placeholder};
 use crate::model::trace::Trace;
-use crate::viz::draw::{Hover, Readout, Theme, order, playhead};
+use crate::viz::draw::{Hover, Readout, Theme, font, order, playhead};
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{Control, Figure, Options};
@@ -139,8 +139,12 @@ impl FigureView {
     }
 }
 
-/// Width of the tooltip with a readout.
+/// Most width of the tooltip with a readout.
 const READOUT_PX: f32 = 300.0;
+/// The gap between names and numbers in it.
+const GAP_PX: f32 = 16.0;
+/// The size of its text.
+const SIZE: f32 = 13.5;
 
 /// Shows a readout beside the pointer, without the delay of tooltips: a person who moves over a figure looks for numbers.
 fn show_readout(response: &Response, readout: &Readout) {
@@ -151,10 +155,20 @@ fn show_readout(response: &Response, readout: &Readout) {
         ui.spacing_mut().item_spacing.y = 3.0;
         ui.strong(&readout.title);
         if !readout.lines.is_empty() {
-            Grid::new("readout").num_columns(2).spacing([16.0, 1.0]).min_row_height(0.0).show(ui, |ui| {
+            // Numbers end below one another, in a column as wide as they are: one that takes all room on its left takes that of the
+            // readout before it.
+            let widest = |texts: &mut dyn Iterator<Item = &String>| font::widest(texts, SIZE);
+            let room = READOUT_PX - GAP_PX - widest(&mut readout.lines.iter().map(|(name, _)| name));
+            let column = widest(&mut readout.lines.iter().map(|(_, value)| value)).min(room);
+            Grid::new("readout").num_columns(2).spacing([GAP_PX, 1.0]).min_row_height(0.0).show(ui, |ui| {
+                ui.spacing_mut().interact_size.y = 0.0; // lines of text, no higher than that
                 for (name, value) in &readout.lines {
                     ui.weak(name);
-                    ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(value));
+                    ui.horizontal(|ui| {
+                        ui.spacing_mut().item_spacing.x = 0.0;
+                        ui.add_space((column - font::width(value, SIZE)).max(0.0));
+                        ui.label(value);
+                    });
                     ui.end_row();
                 }
             });
@@ -191,5 +205,40 @@ impl Positions {
 
     fn position(&mut self, trace: &Trace, token: usize) -> Option<usize> {
         self.known(trace).1.get(&token).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+
+    #[test]
+    fn numbers_of_a_readout_lie_beside_their_names_in_lines_of_one_height() {
+        let readout = |lines: &[[&str; 2]]| {
+            let lines = lines.iter().map(|[name, value]| ((*name).to_owned(), (*value).to_owned()));
+            Readout { lines: lines.collect(), ..Readout::titled("Drawn orders") }
+        };
+        let show = |ui: &mut Ui, readout: &mut Readout| {
+            let figure = ui.allocate_response(Vec2::new(300.0, 200.0), egui::Sense::hover());
+            show_readout(&figure, readout);
+        };
+        let mut harness = Harness::builder()
+            .with_size(Vec2::new(640.0, 400.0))
+            .with_max_steps(30)
+            .build_ui_state(show, readout(&[["Rank by mean position", "8"]]));
+        let wide = [["From", "−0.128"], ["To", "−0.0559"], ["Orders", "734 of 9999"]];
+        for lines in [None, Some(readout(&wide))] {
+            lines.into_iter().for_each(|lines| *harness.state_mut() = lines);
+            harness.hover_at(Pos2::new(100.0, 100.0));
+            harness.run();
+        }
+        let places = wide.map(|texts| texts.map(|text| harness.get_by_label(text).rect()));
+        assert!(places.iter().all(|[name, value]| name.right() < value.left()), "{places:?}");
+        assert!(places[2][1].left() - places[2][0].right() < 2.0 * GAP_PX, "{places:?}");
+        let [first, second, third] = places.map(|[name, _]| name.top());
+        assert!((third - second - (second - first)).abs() < 1.0, "{places:?}");
     }
 }
