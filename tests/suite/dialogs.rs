@@ -152,6 +152,16 @@ fn a_long_note_takes_little_room() {
 }
 
 #[test]
+fn the_jobs_keep_their_height_while_there_are_none() {
+    let mut window = Window::new();
+    window.show("jobs");
+    window.harness.run();
+    let (top, nothing) =
+        (window.place("Hide").top(), window.place("Nothing is running, and nothing has failed"));
+    assert!(900.0 - top > 180.0 && nothing.top() - top > 60.0, "from {top}, {nothing:?}");
+}
+
+#[test]
 fn a_menu_closes_once_an_entry_is_chosen_by_keyboard() {
     let mut window = Window::ready();
     window.harness.get_by_label("Help").focus();

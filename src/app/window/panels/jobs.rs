@@ -33,6 +33,7 @@ impl Panel for Jobs {
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
+        ui.set_min_height(ui.available_height()); // also without anything to list, or it would stay as low as that
         ui.add_space(4.0);
         ui.horizontal(|ui| {
             ui.label(RichText::new("Jobs and log").size(14.5).strong());
