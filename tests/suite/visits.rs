@@ -520,6 +520,8 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     open(&mut window, &other);
     is_open(&window, 0, Some(&other));
     assert!(window.state().settings.recent.workspaces.contains(&earlier));
+    let where_it_is = "File > Open recent has it as session.ssmprobe";
+    assert!(window.state().log.iter().any(|entry| entry.text.contains(where_it_is)));
     // The earlier session still has no file: it is kept again.
     open(&mut window, &earlier);
     is_open(&window, 1, None);

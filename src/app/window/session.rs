@@ -7,6 +7,7 @@ use eframe::egui;
 
 use super::App;
 use crate::app::demo;
+use crate::app::format::file_name;
 use crate::app::session::{Last, Session};
 use crate::app::state::Severity;
 use crate::app::state::command::Command;
@@ -59,7 +60,12 @@ impl App {
         let kept = self.shows_nothing() || named && !self.window.is_unsaved(&self.state);
         let Some(session) = self.session.as_mut().filter(|_| !kept) else { return };
         match session.put_aside(&self.window.session(&self.state)) {
-            Ok(path) => self.state.remember_workspace(path),
+            Ok(path) => {
+                let name = file_name(&path);
+                let text = format!("What was open is kept: File > Open recent has it as {name}");
+                self.state.note(Severity::Info, text);
+                self.state.remember_workspace(path);
+            }
             Err(error) => self.state.note(Severity::Warning, error.to_string()),
         }
     }
