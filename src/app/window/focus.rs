@@ -96,7 +96,8 @@ mod tests {
                 follow_focus(ui);
             });
         };
-        let mut harness = Harness::builder().with_size(Vec2::new(260.0, 140.0)).build_ui(rows);
+        let builder = Harness::builder().with_size(Vec2::new(260.0, 140.0)).with_max_steps(30);
+        let mut harness = builder.build_ui(rows);
         harness.event(egui::Event::PointerMoved(Pos2::new(100.0, 60.0)));
         harness.run();
         harness.event(egui::Event::MouseWheel {
