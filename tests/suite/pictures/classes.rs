@@ -226,6 +226,7 @@ fn a_scatter_of_two_probes_has_the_chance_of_each_along_its_own_axis() {
         let marks = plotted(&plot, &theme);
         let axes = marks.axes(0);
         assert_eq!((&*axes.x_name, &*axes.y_name), ("Rank coverage, sinkhorn", "Rank coverage, softsort"));
+        assert!(marks.has("Right on x") && marks.has("Wrong on x"), "whose predictions the colours are of");
         let bands = marks.fills(theme.band.alpha(0.7));
         let across = bands.iter().find(|band| near(band.h, axes.area.h)).expect("a band upwards");
         assert!(near(across.x, axes.x.at(CHANCE.0)) && near(across.right(), axes.x.at(CHANCE.1)));

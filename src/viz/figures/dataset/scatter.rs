@@ -1,5 +1,6 @@
-//! Two measures against each other, one dot per image: both of one probe, or one of each of two probes. Bands behind the dots
-//! show the null of a single image (5th to 95th percentile), for measures that have one.
+//! Two measures against each other, one dot per image: both of one probe, or one of each of two probes; the colour then says
+//! whether that of the x axis is right. Bands behind the dots show the null of a single image (5th to 95th percentile), for
+//! measures that have one.
 
 use super::{Control, Overview, View, dot_style, image_dot, image_table, label, mark_selected, measure};
 use crate::model::explain::evaluation::{Evaluation, spearman};
@@ -60,7 +61,9 @@ impl Overview for Scatter {
         let (x_scale, y_scale) = (scale(x.0, x.2).ok_or_else(none)?, scale(y.0, y.2).ok_or_else(none)?);
         let mut scene = Scene::new(size.width, size.height, "Scatter of two measures", theme.background);
         let (right, wrong) = (theme.series(0), theme.series(1));
-        let mut key = vec![(Mark::Dot(right), "Right"), (Mark::Ring(wrong, theme.ink), "Wrong")];
+        let has_two_probes = !std::ptr::eq(view.evaluation, view.other);
+        let words = if has_two_probes { ["Right on x", "Wrong on x"] } else { ["Right", "Wrong"] };
+        let mut key = vec![(Mark::Dot(right), words[0]), (Mark::Ring(wrong, theme.ink), words[1])];
         if x.2.is_some() || y.2.is_some() {
             key.push((Mark::Patch(theme.band), "Chance for one image"));
         }
@@ -72,7 +75,7 @@ impl Overview for Scatter {
         }
         let below = legend::above(&mut scene, theme, size, &key);
         let mut frame = Frame::fit(below, Axis::new(x_scale, x.1, 5), Axis::new(y_scale, y.1, 5), theme);
-        if !std::ptr::eq(view.evaluation, view.other) {
+        if has_two_probes {
             // Names of two probes may differ at their end alone.
             frame.y.label = font::fit_middle(&frame.y.label, theme.label, frame.area.h);
         }
