@@ -152,6 +152,12 @@ fn an_evaluation_says_of_every_image_what_a_look_says() {
         events.iter().any(|event| matches!(event, Event::Progress(_, p) if p.what.contains(what)))
     };
     assert!(has_progress(&events, "Extracting tokens"));
+    let told = events.iter().filter_map(|event| match event {
+        Event::Progress(_, p) if p.what.starts_with("Evaluating") => Some((p.done, p.total)),
+        _ => None,
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, [(9, Some(18)), (18, Some(18))], "the time left is that of both probes");
     assert!(
         events
             .iter()

@@ -18,6 +18,8 @@ const REMOVED_BATCH: usize = 4;
 pub struct Asking<'a> {
     /// Its description in progress messages.
     pub what: &'a str,
+    /// How many probes were evaluated before, and of how many: progress is that of all.
+    pub probe: [usize; 2],
     /// Encodes the remaining patches, for removal before the encoder.
     pub left: Option<SubsetReader<'a>>,
 }
@@ -30,13 +32,14 @@ pub fn ask_to(
     asking: Asking<'_>,
     reporter: &mut dyn Reporter,
 ) -> Result<(), JobError> {
-    let total = Some(evaluator.images() as u64);
-    reporter.begin(evaluator.done() as u64);
+    let [before, probes] = asking.probe.map(|probes| (probes * evaluator.images()) as u64);
+    reporter.begin(before + evaluator.done() as u64);
     while evaluator.done() < end {
         let images = evaluator.done()..(evaluator.done() + batch(evaluator)).min(end);
         let answers = answers(engine, evaluator, images, asking, reporter)?;
         evaluator.take(answers);
-        reporter.progress(asking.what, evaluator.done() as u64, total, Unit::Items);
+        let done = before + evaluator.done() as u64;
+        reporter.progress(asking.what, done, Some(probes), Unit::Items);
         reporter.pause(engine)?;
     }
     Ok(())

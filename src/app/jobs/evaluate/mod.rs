@@ -230,7 +230,8 @@ fn ask(
         count => format!("Evaluating {name}, {} of {count} probes", at + 1),
     };
     let left = SubsetReader::new(Encoder::Open(backbone, key), &spec.part.dataset, &spec.part.samples);
-    let asking = Asking { what: &what, left: removals.needs_encoder().then_some(left) };
+    let left = removals.needs_encoder().then_some(left);
+    let asking = Asking { what: &what, probe: [at, spec.subjects.len()], left };
     ask_to(engine, &mut evaluator, places.len(), asking, reporter)?;
     let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());
     evaluation.change =

@@ -63,7 +63,7 @@ impl Inputs<'_> {
         if files {
             evaluator.keep_vectors();
         }
-        let asking = Asking { what: &subject.name(), left: self.subset_reader };
+        let asking = Asking { what: &subject.name(), probe: [0, 1], left: self.subset_reader };
         let digest = OnceCell::new(); // covers the names of all images: computed once for all parts
         let part_of = |part: Part| {
             let digest = digest.get_or_init(|| {
