@@ -817,6 +817,41 @@ fn runs_side_by_side() {
 }
 
 #[test]
+fn runs_that_differ_in_their_heads_alone_share_their_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let train = |name: &str, manifest: Manifest| run(&at(name), manifest, |head, _| 10 + head);
+    let of = |heads: &[&str], seeds| manifest("mae", "birds", heads, seeds, Selection::Test);
+    train("a", of(&["gap", "attention"], 2));
+    evaluate(&train("b", of(&["sinkhorn", "raster"], 2)));
+    train("seeds", of(&["cls"], 1));
+    train("again", of(&["gap", "cls"], 2));
+    let longer = TrainConfig { epochs: 3, ..of(&["cls"], 2).config };
+    train("longer", Manifest { config: longer, ..of(&["cls"], 2) });
+    let kinds: Vec<_> = TABLES.iter().collect();
+    let tables = |names: &[&str]| {
+        let folders: Vec<_> = names.iter().map(|name| at(name)).collect();
+        tables_of(&kinds, &folders, |_| {}).unwrap()
+    };
+    let (found, sources) = tables(&["a", "b"]);
+    let [source] = &sources[..] else { panic!("{} runs", sources.len()) };
+    let table = |id: &str| found.iter().find(|table| table.id == id).unwrap_or_else(|| panic!("no {id}"));
+    let has = |id: &str, name: &str| table(id).rows.iter().any(|row| row.cells.contains(&Cell::text(name)));
+    assert!(["GAP", "Attention", "Sinkhorn", "Raster"].iter().all(|name| has("main", name)));
+    // Heads of one are tested against one of the other, and what was evaluated of either is known.
+    assert!(
+        table("paired").title.contains("from Sinkhorn") && has("paired", "GAP") && has("order", "Sinkhorn")
+    );
+    let note = "Heads are of several runs, which agree in all else: sinkhorn, raster of b; the others of a";
+    assert!(table("main").notes.iter().any(|own| own == note), "{:?}", table("main").notes);
+    // Each head's probes are where they were trained.
+    assert_eq!([source.run_of("gap"), source.run_of("raster")].map(Run::folder), [at("a"), at("b")]);
+    for other in ["seeds", "again", "longer"] {
+        assert_eq!(tables(&["a", other]).1.len(), 2, "{other}");
+    }
+}
+
+#[test]
 fn of_a_head_at_several_rates_every_table_of_heads_has_the_one_that_the_selection_images_choose() {
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &str, dataset: &str, heads: &[&str], right: &dyn Fn(usize) -> usize| {

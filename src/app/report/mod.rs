@@ -36,6 +36,7 @@ use self::table::{Cell, Column, Row, Table};
 use crate::app::format::distinct;
 use crate::app::jobs::history::TrainHistory;
 pub use crate::app::jobs::run_metrics;
+use crate::app::jobs::train::resume::have_other_heads_alone;
 use crate::model::probe::head;
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError, Truth, Variant};
 use crate::viz::figures::rates::RateGrid;
@@ -44,6 +45,8 @@ use crate::viz::figures::rates::RateGrid;
 pub struct Source {
     /// The run.
     pub run: Run,
+    /// Names and runs of others of the same training, whose heads, outcomes and evaluations stand beside its own.
+    pub joined: Vec<(String, Run)>,
     /// Name of its folder; [`tables_of`] appends a number if an earlier run has the same.
     pub name: String,
     /// The reference head of the tables `paired` and `causal`; by default Sinkhorn, else the best (`paired`) or first (`causal`).
@@ -122,8 +125,9 @@ fn titled(sources: &[Source], at: usize, table: Table) -> Table {
 }
 
 /// The tables of `kinds`, in their order, of the runs in `folders` (each folder once), and these runs, each changed by `prepare`
-/// first. Runs are read one after the other, and what they hold of every image is dropped once the tables of a run are made, but
-/// that of the first run: a hundred runs of ImageNet hold gigabytes.
+/// first. Runs that [have other heads alone](have_other_heads_alone) are one. Runs are read one after the other, and what they
+/// hold of every image is dropped once the tables of a run are made, but that of the first run: a hundred runs of ImageNet hold
+/// gigabytes.
 ///
 /// # Errors
 /// As [`Source::open`].
@@ -135,13 +139,29 @@ pub fn tables_of(
     let mut seen = HashSet::new();
     let mut is_new = |folder: &Path| folder.canonicalize().map_or(true, |path| seen.insert(path));
     let folders: Vec<&Path> = folders.iter().map(AsRef::as_ref).filter(|folder| is_new(folder)).collect();
+    let mut groups: Vec<Vec<Run>> = Vec::new();
+    for folder in folders {
+        let run = Run::open(folder)?;
+        let is_own = |group: &&mut Vec<Run>| group.iter().all(|other| have_other_heads_alone(other, &run));
+        match groups.iter_mut().find(is_own) {
+            Some(group) => group.push(run),
+            None => groups.push(vec![run]),
+        }
+    }
     let (mut sources, mut tables_of_runs) = (Vec::<Source>::new(), vec![Vec::new(); kinds.len()]);
-    for folder in &folders {
-        let mut source = Source::open(folder)?;
-        source.name = distinct(&source.name, |name| sources.iter().any(|other| other.name == name));
+    let mut names = HashSet::new();
+    for group in &groups {
+        let mut runs = group.iter().map(|run| {
+            let mut source = Source::open(run.folder())?;
+            source.name = distinct(&source.name, |name| names.contains(name));
+            names.insert(source.name.clone());
+            Ok::<_, RunError>(source)
+        });
+        let Some(mut source) = runs.next().transpose()? else { continue };
+        runs.try_for_each(|other| other.map(|other| source.join(other)))?;
         prepare(&mut source);
         for (kind, tables) in kinds.iter().zip(&mut tables_of_runs) {
-            let own = kind.of_run(&source, folders.len() > 1);
+            let own = kind.of_run(&source, groups.len() > 1);
             if own.is_empty() && matches!(kind.build, Each(_)) {
                 let why = (kind.why_none)(&source);
                 source.absent.push((kind.id, why));
@@ -232,8 +252,30 @@ impl Source {
         let stale = evaluations.as_mut().map(|metrics| metrics.drop_stale(&run)).unwrap_or_default();
         let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = path.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
-        let (reference, equivalence, absent) = (None, None, Vec::new());
-        Ok(Self { run, name, reference, equivalence, outcomes, truth, evaluations, stale, absent })
+        let (reference, equivalence, absent, joined) = (None, None, Vec::new(), Vec::new());
+        Ok(Self { run, joined, name, reference, equivalence, outcomes, truth, evaluations, stale, absent })
+    }
+
+    /// Adds a run that [has other heads alone](have_other_heads_alone).
+    fn join(&mut self, other: Self) {
+        self.run.manifest.heads.extend(other.run.manifest.heads.iter().cloned());
+        self.outcomes.extend(other.outcomes);
+        self.stale.extend(other.stale);
+        if let Some(evaluations) = other.evaluations {
+            self.evaluations.get_or_insert_default().merge(evaluations);
+        }
+        self.joined.push((other.name, other.run));
+    }
+
+    /// The run whose folder holds the probes of a head.
+    pub fn run_of(&self, head: &str) -> &Run {
+        let has = |run: &&Run| run.manifest.heads.iter().any(|variant| variant.name == head);
+        self.joined.iter().map(|(_, run)| run).find(has).unwrap_or(&self.run)
+    }
+
+    /// The names of its folder and of those of the joined runs.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.name).chain(self.joined.iter().map(|(name, _)| &**name))
     }
 
     /// Backbone and dataset as in titles: `BACKBONE on DATASET`.

@@ -5,7 +5,7 @@ use indexmap::IndexSet;
 use super::{Source, without_choice};
 use crate::app::format::counted;
 use crate::model::train;
-use crate::model::train::run::{Outcome, Selection};
+use crate::model::train::run::{Outcome, Run, Selection};
 
 impl Source {
     /// Notes on how the accuracies came about: data, training, how the best epoch was picked, settings that are not the
@@ -52,6 +52,7 @@ impl Source {
                 ),
             },
         ];
+        notes.extend(self.joined_note());
         notes.extend(self.non_default_note());
         for (outcome, why) in self.outcomes.iter().filter_map(|one| Some((one, one.failure.as_ref()?))) {
             notes.push(format!("{}, seed {}, stopped early: {why}", outcome.head, outcome.seed));
@@ -79,6 +80,21 @@ impl Source {
                 "Left out of the results of `ssmprobe eval` because they were trained further since: {}; \
                  evaluate again",
                 self.stale.join("; ")
+            )
+        })
+    }
+
+    /// Which heads are of which run, where several are joined.
+    fn joined_note(&self) -> Option<String> {
+        let heads = |run: &Run| {
+            run.manifest.heads.iter().map(|variant| &*variant.name).collect::<Vec<_>>().join(", ")
+        };
+        let others = self.joined.iter().map(|(name, run)| format!("{} of {name}", heads(run)));
+        let others = others.collect::<Vec<_>>().join("; ");
+        (!others.is_empty()).then(|| {
+            format!(
+                "Heads are of several runs, which agree in all else: {others}; the others of {}",
+                self.name
             )
         })
     }

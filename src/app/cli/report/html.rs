@@ -122,7 +122,8 @@ impl HtmlFlags {
             (None, [source, ..]) => source.setting(),
             (None, []) => "Probes side by side".to_owned(),
         };
-        let runs: String = sources.iter().map(|source| format!(" {}", shell_word(&source.name))).collect();
+        let runs: String =
+            sources.iter().flat_map(Source::names).map(|name| format!(" {}", shell_word(name))).collect();
         let begun = format!("ssmprobe report{runs} --html {}", file_word(out));
         let flags = self.page_flags() + table_flags;
         let (mut images, mut probes) = (ShortNames::default(), ShortNames::default());
@@ -180,7 +181,8 @@ impl HtmlFlags {
         let images = choose::images(source, &probes, &self.image).map_err(Usage)?;
         let classes = match (&self.class, probes.first()) {
             (Some(asked), Some(first)) => {
-                let file = source.run.probe(&first.head, first.seed, ProbeCheckpoint::Best);
+                let run = source.run_of(&first.head);
+                let file = run.probe(&first.head, first.seed, ProbeCheckpoint::Best);
                 Some(flags::classes(&Probe::load(file)?, asked)?)
             }
             _ => None,
@@ -259,7 +261,7 @@ fn provenance(sources: &[Source]) -> Vec<(String, String)> {
         );
         let weights = manifest.backbone.fingerprint.clone().unwrap_or_else(|| "unknown".to_owned());
         let own = [
-            ("Run", source.name.clone()),
+            ("Run", source.names().collect::<Vec<_>>().join(", ")),
             ("Backbone", manifest.backbone.id.clone()),
             ("Its weights (SHA-256)", weights),
             ("Tokens", tokens),

@@ -24,7 +24,7 @@ use crate::app::value_parser::{number, one_of};
 #[derive(Args)]
 #[command(after_long_help = long())]
 pub struct Report {
-    /// Folders of runs, finished or not.
+    /// Folders of runs, finished or not. Those that differ in their heads alone share their tables.
     #[arg(value_name = "RUN", required_unless_present = "trace", num_args = 1..)]
     runs: Vec<PathBuf>,
     /// Folder to write a file per table and format to; without it, tables are printed.

@@ -12,7 +12,7 @@ use crate::model::data::synsets;
 use crate::model::data::token_cache::{TokenCache, TokenKey};
 use crate::model::io::atomic_file;
 use crate::model::train::TrainConfig;
-use crate::model::train::run::{Manifest, Run, RunError, Selection};
+use crate::model::train::run::{Manifest, Run, RunError, Selection, Variant};
 
 impl TrainSettings {
     /// The settings a run was begun with, except for its heads: the manifest holds those under their own names.
@@ -103,6 +103,16 @@ pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), 
     })
 }
 
+/// Whether two runs are of one training, with the same seeds, but for their heads, none of which both have.
+pub fn have_other_heads_alone(run: &Run, other: &Run) -> bool {
+    let (heads, others) = (&run.manifest.heads, &other.manifest.heads);
+    let is_shared = |variant: &Variant| others.iter().any(|own| own.head == variant.head);
+    let alike = Manifest { heads: heads.clone(), ..other.manifest.clone() };
+    run.manifest.seeds == other.manifest.seeds
+        && !heads.iter().any(is_shared)
+        && compare(run, &alike, true).is_ok()
+}
+
 /// Refuses tokens other than those the run's probes read.
 ///
 /// # Errors
@@ -133,7 +143,8 @@ const ALONE: &str = "resume with `--resume --out` alone, or train into another f
 const OTHER_SEEDS: &str = "seeds can only be added after those it has: use `--resume --out` alone (again, if another training has just added \
                            some), or train into another folder";
 const OTHER_IMAGES: &str = "an image was changed, added, removed or rewritten since; restore the dataset, or, if only the images' modification times differ, use `--resume --verify`, which compares their contents and continues; or train into another folder";
-const OTHER_HEADS: &str = "train the others in a folder of their own: `ssmprobe report` takes several runs";
+const OTHER_HEADS: &str =
+    "train the others in a folder of their own: `ssmprobe report RUN OTHERS` has one table of both";
 
 const OTHER_TOKENS: &str = "leave out the flags that say otherwise (--backbone, --layer, --blocks, --size, --precision, \
                             --mae-order)";

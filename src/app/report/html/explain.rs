@@ -116,6 +116,7 @@ impl ExplainSpec<'_> {
             engine.open_backbone(spec, reporter)?;
         }
         for (at, outcome) in (0..).zip(&self.probes) {
+            let run = self.source.run_of(&outcome.head);
             let path = run.probe(&outcome.head, outcome.seed, ProbeCheckpoint::Best);
             let classes = engine.open_probe(ProbeId(at), &path)?.classes;
             if !synsets::same(&classes, &dataset.classes) {
