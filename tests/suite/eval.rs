@@ -530,6 +530,13 @@ fn what_cannot_be_asked_is_said() {
     for path in [&copied, &desk.path("run/probes/gap-s0-best.safetensors")] {
         assert!(stdout.contains(&format!("| {} ", path.display())), "{stdout}");
     }
+    // In place of a run stand its best probes, in place of a folder all in it; each is read once.
+    let stdout = done(&mut eval(&scenes, &[desk.path("run").to_str().unwrap()]));
+    let of = |name: &str| stdout.matches(&format!("| {name} ")).count();
+    assert_eq!(["gap-s0-best", "gap-s1-best", "transformer-s0-best", "gap-s0-last"].map(of), [1, 1, 1, 0]);
+    let stdout = done(&mut eval(&scenes, &[desk.path("run/probes").to_str().unwrap()]));
+    assert!(stdout.contains("| gap-s0-last "), "{stdout}");
+    assert_ends(&mut eval(&scenes, &[scenes.to_str().unwrap()]), 2, &["contains no probe (*.safetensors)"]);
     let thawed = ["--causal", "frozen,thawed"];
     assert_ends(&mut eval(&scenes, &thawed), 2, &["`thawed` is not one of frozen"]);
     let (code, _, stderr) = run(eval(&scenes, &["--masks"]).arg(desk.path("run/probes")));
@@ -547,7 +554,11 @@ fn what_cannot_be_asked_is_said() {
     let image = &entries(class)[0];
     fs::rename(image, image.with_extension("other.png")).unwrap();
     for data in [&other, &scenes] {
-        assert_ends(desk.eval_run().arg("--data").arg(data), 2, &["no longer the dataset"]);
+        assert_ends(
+            desk.eval_run().arg("--data").arg(data),
+            2,
+            &["no longer the dataset", "eval --probe RUN"],
+        );
     }
     fs::rename(image.with_extension("other.png"), image).unwrap();
     // A run whose dataset has moved.

@@ -47,26 +47,31 @@ pub fn images(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
 
 /// The probe files `given`, those in a folder, and the best ones of a run. A file given twice is read once.
 pub fn probes(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
+    if let Some(absent) = given.iter().find(|path| !path.is_file() && !path.is_dir()) {
+        return Err(Usage(format!("--probe {}: no such file or folder", absent.display())).into());
+    }
+    Ok(name(probe_files(given)?, &[]))
+}
+
+/// The files `given`, each once, with the probes in a folder, or the best ones of a run, in place of the folder.
+pub fn probe_files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in given {
-        let shown = path.display();
-        if path.is_file() {
+        if !path.is_dir() {
             files.push(path.clone());
-        } else if !path.is_dir() {
-            return Err(Usage(format!("--probe {shown}: no such file or folder")).into());
-        } else {
-            let (folder, run) = open::probe_folder(path);
-            let ending = if run { open::BEST } else { ".safetensors" };
-            let unread = || format!("--probe {}: the folder cannot be read", folder.display());
-            let mut found = open::probe_files(&folder).with_context(unread)?;
-            found.retain(|file| !run || file.to_string_lossy().ends_with(ending));
-            if found.is_empty() {
-                return Err(Usage(format!("--probe {shown}: contains no probe (*{ending})")).into());
-            }
-            files.extend(found);
+            continue;
         }
+        let (folder, run) = open::probe_folder(path);
+        let ending = if run { open::BEST } else { ".safetensors" };
+        let unread = || format!("--probe {}: the folder cannot be read", folder.display());
+        let mut found = open::probe_files(&folder).with_context(unread)?;
+        found.retain(|file| !run || file.to_string_lossy().ends_with(ending));
+        if found.is_empty() {
+            return Err(Usage(format!("--probe {}: contains no probe (*{ending})", path.display())).into());
+        }
+        files.extend(found);
     }
-    Ok(name(files, &[]))
+    Ok(distinct(files))
 }
 
 /// Appends the images in `folder` and below.
@@ -86,7 +91,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
 }
 
 /// The files without those that were given before, by whatever path.
-pub fn distinct(files: Vec<PathBuf>) -> Vec<PathBuf> {
+fn distinct(files: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut seen = HashSet::new();
     files.into_iter().filter(|path| seen.insert(path.canonicalize().unwrap_or(path.clone()))).collect()
 }

@@ -135,7 +135,8 @@ impl Question {
             || !synsets::same(&dataset.classes, &run.manifest.dataset.classes)
         {
             bail!(Usage(format!(
-                "{}: is no longer the dataset that {} was trained on; give the right one with --data",
+                "{}: is no longer the dataset that {} was trained on; give the right one with --data (probes are \
+                 evaluated on another dataset by `ssmprobe eval --probe RUN --backbone DIR --data OTHER`)",
                 dataset.root.display(),
                 run.folder().display()
             )));

@@ -40,7 +40,8 @@ pub struct EvalFlags {
     /// Dataset: a folder, or a table of paths and labels.
     #[arg(long, value_name = "DIR|TABLE")]
     pub data: Option<PathBuf>,
-    /// Probe files, or files on the Hub (hf:ORGANISATION/NAME/FILE). A file given twice is evaluated once.
+    /// Probe files, folders of them, folders of runs (their best probes), or files on the Hub
+    /// (hf:ORGANISATION/NAME/FILE). A file given twice is evaluated once.
     #[arg(long, value_name = "P.safetensors", conflicts_with = "run", num_args = 1..)]
     pub probe: Vec<PathBuf>,
     /// With --run, evaluate the probes after the last epoch instead of those of the best one.

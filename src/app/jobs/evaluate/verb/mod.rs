@@ -28,7 +28,7 @@ use super::eval_set;
 use crate::app::format::{self, counted, noun};
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::extract::{self, Extracted, Plan, describe};
-use crate::app::jobs::inspect::sources::{distinct, stems};
+use crate::app::jobs::inspect::sources::{probe_files, stems};
 use crate::app::jobs::regions::{RegionSource, of_samples};
 use crate::app::jobs::removal::{Encoder, SubsetReader};
 use crate::app::jobs::result_file::ResultFile;
@@ -86,7 +86,7 @@ pub fn run(
     reporter: &mut dyn Reporter,
     sink: &Sink<'_, EvalEvent>,
 ) -> Result<(), JobError> {
-    let probe = distinct(fetch::probes(&flags.probe, reporter)?);
+    let probe = probe_files(&fetch::probes(&flags.probe, reporter)?)?;
     let flags = &EvalFlags { probe, ..flags.clone() };
     Eval { flags, sink }.run(engine, reporter)
 }
