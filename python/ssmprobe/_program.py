@@ -189,6 +189,8 @@ class HasArray(Protocol):
 class Picture(Protocol):
     """An image of Pillow, whatever its colours mean."""
 
+    mode: str
+
     def convert(self, mode: str) -> Any:
         """The same in other colours."""
 
@@ -245,7 +247,9 @@ def open(
         for number, thing in enumerate(what):
             if isinstance(thing, (HasArray, Picture)) and not isinstance(thing, str):  # as a word of NumPy is
                 arguments.append(str(Path(folder.name, f"image-{number}.png")))
-                write_png(arguments[-1], on_host(thing.convert("RGB") if isinstance(thing, Picture) else thing))
+                if isinstance(thing, Picture) and thing.mode[0] not in "IF":  # of more bits all above 255 would be white
+                    thing = thing.convert("RGB")
+                write_png(arguments[-1], on_host(thing))
             elif isinstance(thing, Probe):
                 arguments.append(str(Path(folder.name, f"{thing.head}-{number}.safetensors")))
                 thing.save(arguments[-1])

@@ -63,10 +63,14 @@ def test_the_window_is_given_what_is_in_memory(stand_in: Path) -> None:
 
 
 class Picture:
-    """As much of an image of Pillow as is needed: one with a palette, whose own numbers are no colours."""
+    """As much of an image of Pillow as is needed: one with a palette, whose own numbers are no colours, or of 16 bits."""
 
-    def __init__(self, pixels: Any) -> None:
-        self.pixels = pixels
+    def __init__(self, pixels: Any, mode: str = "P") -> None:
+        self.pixels, self.mode = pixels, mode
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        assert self.mode == "I;16"
+        return self.pixels
 
     def convert(self, mode: str) -> Any:
         assert mode == "RGB"
@@ -90,6 +94,8 @@ def test_the_window_is_given_images_of_pillow_and_tensors(stand_in: Path) -> Non
     assert (stand_in.parent / "said").read_text().splitlines()[4] == "b.png", "a path, whatever makes an array of it"
     (written,) = {(stand_in.parent / f"image-{number}.png").read_bytes() for number in range(3)}
     assert written.startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="an image is \\[5, 7\\] uint16, expected"):  # which Pillow would cut off at 255
+        ssmprobe.open(Picture(np.zeros((5, 7), "u2"), "I;16"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
