@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
+use ssmprobe::app::report::html::choose;
 use ssmprobe::app::report::run_metrics::{ProbeMetrics, RunMetrics};
 use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
 use ssmprobe::app::report::{FORMATS, Source, TABLES, tables_of};
@@ -897,6 +898,17 @@ fn of_a_head_at_several_rates_every_table_of_heads_has_the_one_that_the_selectio
             rows(&of(id)).into_iter().map(|row| row.split(' ').next().unwrap().to_owned()).collect();
         assert_eq!(methods, ["GAP", "Sinkhorn", "SoftSort"], "{id}");
     }
+    // An axis of one value leaves nothing to choose, and no table of what was chosen.
+    let one = ["gap[rate=0.1]", "sinkhorn[rate=0.1]", "softsort[temperature=1.0,rate=0.1]"];
+    let one = [open("c", "dogs", &one, &|head| 10 + head)];
+    let of = |id: &str| build(id, &one).into_iter().next();
+    let main = of("main").expect("a table");
+    assert_eq!(main.rows.len(), 2, "{:?}", rows(&main));
+    assert!(rows(&main)[1].contains("Sinkhorn [rate=0.1] 55 50"), "{:?}", rows(&main));
+    assert!(!main.notes.iter().any(|note| note.contains("Chosen")), "{:?}", main.notes);
+    assert_eq!(of("paired").expect("a table").rows.len(), 1);
+    assert!(of("rates").is_none());
+    assert_eq!(choose::probes(&one[0], &[]).expect("probes").len(), 3);
 }
 
 #[test]

@@ -52,8 +52,8 @@ pub fn tables(sources: &[Source]) -> Vec<Table> {
         rows.push(Row { ruled: own_tier != tier, cells });
         tier = own_tier;
     }
-    let notes = ordered.iter().zip(&reported).flat_map(|(source, reported)| {
-        source.notes().into_iter().chain(choice_note(reported)).map(|note| format!("{}: {note}", source.name))
+    let notes = ordered.iter().flat_map(|source| {
+        source.notes().into_iter().chain(choice_note(source)).map(|note| format!("{}: {note}", source.name))
     });
     let title = "Top-1 accuracy (%) at the best epoch, across backbones and datasets".to_owned();
     let mut table = Table { id: "fine-grained".into(), title, notes: notes.collect(), columns, rows };

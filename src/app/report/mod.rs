@@ -322,23 +322,43 @@ impl Source {
     }
 
     /// The variants that are tested against one another: the [standalone](Self::standalone) ones and, of each head trained at
-    /// several layers or learning rates, the one with the highest accuracy on the selection images.
+    /// layers or learning rates of an axis, the one with the highest accuracy on the selection images.
     pub fn compared(&self) -> Vec<&Variant> {
-        self.standalone().chain(self.chosen(|_| true)).collect()
+        self.standalone()
+            .chain(self.chosen(|grid| grid.cells.len() > 1 || !grid.head.contains('[')))
+            .collect()
     }
 
     /// Those of the [compared](Self::compared) variants that are no points of a sweep: one of every head.
     pub fn reported(&self) -> Vec<&Variant> {
-        self.standalone().chain(self.chosen(|head| !head.contains('['))).collect()
+        self.standalone().chain(self.chosen(|grid| !grid.head.contains('['))).collect()
     }
 
-    /// Of each head trained at several layers or learning rates that `is_wanted`, the variant with the highest accuracy on the
-    /// selection images.
-    fn chosen(&self, is_wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = &Variant> {
-        let grids = TrainHistory::of_outcomes(&self.run, &self.outcomes).grids().into_iter();
+    /// Of each [grid](Self::grids) that `is_wanted`, the variant with the highest accuracy on the selection images.
+    fn chosen(&self, is_wanted: impl Fn(&RateGrid) -> bool) -> impl Iterator<Item = &Variant> {
+        let grids = self.grids().into_iter().filter(is_wanted);
         let name = |grid: RateGrid| Some(grid.cells[grid.chosen()?].as_ref()?.name.clone());
-        let chosen: HashSet<String> = grids.filter(|grid| is_wanted(&grid.head)).filter_map(name).collect();
+        let chosen: HashSet<String> = grids.filter_map(name).collect();
         self.run.manifest.heads.iter().filter(move |variant| chosen.contains(&variant.name))
+    }
+
+    /// Names of the variants in whose place another layer or learning rate of their head was chosen.
+    pub fn passed_over(&self) -> HashSet<String> {
+        let others = |grid: RateGrid| {
+            let chosen = grid.chosen();
+            let others = grid.cells.into_iter().enumerate().filter(move |(at, _)| Some(*at) != chosen);
+            others.filter_map(|(_, cell)| Some(cell?.name))
+        };
+        self.grids().into_iter().flat_map(others).collect()
+    }
+
+    /// The layers and learning rates of every head that was trained at such of an axis, be it of one value.
+    fn grids(&self) -> Vec<RateGrid> {
+        // Every table asks, and most runs have none.
+        match self.run.manifest.heads.iter().any(|variant| variant.name.contains('[')) {
+            true => TrainHistory::of_outcomes(&self.run, &self.outcomes).all_grids(),
+            false => Vec::new(),
+        }
     }
 
     /// The [compared](Self::compared) variant called `name`, else the first one of the head `name`.

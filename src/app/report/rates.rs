@@ -3,14 +3,13 @@
 
 use super::table::{Cell, Column, Number, Row, Table};
 use super::{Source, title};
-use crate::app::jobs::history::TrainHistory;
 use crate::model::train::run::{ProbeCheckpoint, Variant};
 use crate::viz::figures::rates::{RateCell, RateGrid};
 
 /// The table of the chosen cells, then one per head; none for a run without layers or rates to compare.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let grids = TrainHistory::of_outcomes(&source.run, &source.outcomes).grids();
-    let grids: Vec<RateGrid> = grids.into_iter().filter(|grid| grid.chosen().is_some()).collect();
+    let mut grids = source.grids();
+    grids.retain(|grid| grid.cells.len() > 1 && grid.chosen().is_some());
     let by_head = grids.iter().enumerate().map(|(at, grid)| head_table(source, grid, at));
     std::iter::once(chosen_table(source, &grids)).chain(by_head).collect()
 }
@@ -46,10 +45,13 @@ fn chosen_table(source: &Source, grids: &[RateGrid]) -> Table {
 const CHOICE_NOTE: &str = "Layer and rate: those with the highest mean accuracy over seeds on the selection images, each at \
  its best epoch; the first in case of ties. The test images play no part in the choice";
 
-/// How layers and rates were chosen, and which, for a table that has variants for which they were.
-pub fn choice_note(variants: &[&Variant]) -> Option<String> {
-    let chosen = variants.iter().filter(|variant| variant.name.contains('['));
-    let chosen = chosen.map(|variant| title(variant)).collect::<Vec<_>>().join(", ");
+/// How layers and rates were chosen, and which, for a table of the [reported](Source::reported) variants.
+pub fn choice_note(source: &Source) -> Option<String> {
+    let mut grids = source.grids();
+    grids.retain(|grid| grid.cells.len() > 1);
+    let is_of = |grid: &RateGrid, name: &str| grid.cells.iter().flatten().any(|cell| cell.name == name);
+    let is_chosen = |variant: &&Variant| grids.iter().any(|grid| is_of(grid, &variant.name));
+    let chosen = source.reported().into_iter().filter(is_chosen).map(title).collect::<Vec<_>>().join(", ");
     (!chosen.is_empty()).then(|| format!("{CHOICE_NOTE}. Chosen: {chosen}"))
 }
 

@@ -27,6 +27,13 @@ fn parse(name: &str) -> Option<[String; 3]> {
 impl TrainHistory {
     /// The grid of every head that has several layers or rates; cells without an epoch yet are `None`.
     pub fn grids(&self) -> Vec<RateGrid> {
+        let mut grids = self.all_grids();
+        grids.retain(|grid| grid.cells.len() > 1);
+        grids
+    }
+
+    /// The [`grids`](Self::grids), and those of heads with a single layer and rate, where nothing is chosen.
+    pub fn all_grids(&self) -> Vec<RateGrid> {
         let variants: Vec<(usize, [String; 3])> =
             self.about.heads.iter().enumerate().filter_map(|(at, name)| Some((at, parse(name)?))).collect();
         let distinct = |part: usize, head: &str| -> Vec<String> {
@@ -50,11 +57,7 @@ impl TrainHistory {
             }
             RateGrid { head, layers, rates, cells }
         };
-        distinct(0, "")
-            .into_iter()
-            .map(grid)
-            .filter(|grid| grid.layers.len() * grid.rates.len() > 1)
-            .collect()
+        distinct(0, "").into_iter().map(grid).collect()
     }
 
     /// The grids of these heads, named with their other settings, as a figure; of all if `heads` is empty.

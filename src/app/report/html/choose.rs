@@ -3,15 +3,15 @@
 use crate::app::image_files::image_named;
 use crate::app::report::Source;
 use crate::model::probe::head::{self, Group};
-use crate::model::train::run::{Outcome, Variant};
+use crate::model::train::run::Outcome;
 
 /// Default number of probes.
 pub const PROBES: usize = 4;
 /// Default number of images.
 pub const IMAGES: usize = 6;
 
-/// The probes named in `asked`: `HEAD` with its best seed, or `HEAD-sSEED`. If none is named, the best seeds of [`PROBES`] heads,
-/// in rounds of the next best two learned routers, fixed scan, pooling head, network and other head.
+/// The probes named in `asked`: `HEAD` with its best seed, at the layer and rate chosen for it, or `HEAD-sSEED`. If none is named,
+/// the best seeds of [`PROBES`] heads, in rounds of the next best two learned routers, fixed scan, pooling head, network and other head.
 ///
 /// # Errors
 /// If the run has no such probe, or none at all; the message lists those that it has.
@@ -42,13 +42,8 @@ pub fn probes<'a>(source: &'a Source, asked: &[String]) -> Result<Vec<&'a Outcom
         return asked.iter().map(named).collect();
     }
     // Of a head at several layers or rates, the chosen one alone.
-    let compared = source.compared();
-    let is_cell = |variant: &Variant| variant.layer.is_some() || variant.rate.is_some();
-    let is_chosen = |variant: &Variant| compared.iter().any(|chosen| chosen.name == variant.name);
-    best.retain(|outcome| {
-        let variant = heads.iter().find(|variant| variant.name == outcome.head);
-        variant.is_none_or(|variant| !is_cell(variant) || is_chosen(variant))
-    });
+    let passed_over = source.passed_over();
+    best.retain(|outcome| !passed_over.contains(&outcome.head));
     best.sort_by(|a, b| b.best_accuracy().unwrap_or(0.0).total_cmp(&a.best_accuracy().unwrap_or(0.0)));
     let group = |outcome: &Outcome| {
         let head = heads.iter().find(|variant| variant.name == outcome.head).map(|variant| &variant.head);
