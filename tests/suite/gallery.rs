@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui::{self, Key, Modifiers};
-use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use egui_kittest::kittest::{By, NodeT as _, Queryable as _};
 use ssmprobe::app::jobs::evaluate::EvalAnswer;
 use ssmprobe::app::jobs::{Compute, Event, Files, JobId, Request};
 use ssmprobe::app::state::command::{Action, Command};
@@ -402,8 +402,8 @@ fn the_list_of_the_probe_beside_stays_on_the_line_of_its_label() {
     for width in (500..1000).step_by(40) {
         window.resize(width as f32, 700.0);
         window.show("gallery");
-        let lines = window.harness.query_all_by_label("Beside").map(|node| node.rect().center().y);
-        let lines: Vec<f32> = lines.collect();
+        let both = By::new().label("Beside").include_labels();
+        let lines: Vec<f32> = window.harness.query_all(both).map(|node| node.rect().center().y).collect();
         let line = lines[0];
         assert!(lines.len() > 1 && lines.iter().all(|y| (y - line).abs() < 6.0), "{width}: {lines:?}");
     }

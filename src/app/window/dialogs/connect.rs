@@ -57,7 +57,11 @@ impl ConnectDialog {
         dialog::fields("connect fields").show(ui, |ui| {
             for (label, text, hint) in [
                 ("Host", &mut self.place, "HOST, or ssh://[USER@]HOST[:PORT]"),
-                ("Program there", &mut self.program, "if it is neither in ~/.local/bin nor on the PATH there"),
+                (
+                    "Program there",
+                    &mut self.program,
+                    "if it is neither in ~/.local/bin nor on the PATH there",
+                ),
             ] {
                 ui.label(label);
                 let edit = TextEdit::singleline(text).hint_text(hint).desired_width(f32::INFINITY);
