@@ -82,13 +82,13 @@ impl AutoTabs {
 
     /// Activates a tab with content where the active one has none; the displaced one again once it has some.
     fn activate(&mut self, tiles: &mut Tiles<Pane>, group: TileId, panes: &[(TileId, String)]) {
-        let shows =
-            |tile: TileId| panes.iter().any(|(t, id)| *t == tile && self.has_content(id) == Some(true));
         let Some(Tile::Container(Container::Tabs(tabs))) = tiles.get_mut(group) else { return };
         let Some(active) = tabs.active else { return };
         // A tab that a person has chosen since stays.
-        let displaced = self.displaced.get(&group).filter(|(_, instead)| *instead == active);
-        let back = displaced.map(|(back, _)| *back);
+        self.displaced.retain(|of, (_, instead)| *of != group || *instead == active);
+        let back = self.displaced.get(&group).map(|(back, _)| *back);
+        let shows =
+            |tile: TileId| panes.iter().any(|(t, id)| *t == tile && self.has_content(id) == Some(true));
         if let Some(back) = back.filter(|back| shows(*back)) {
             tabs.set_active(back);
             self.displaced.remove(&group);
@@ -98,5 +98,30 @@ impl AutoTabs {
             tabs.set_active(*other);
             self.displaced.insert(group, (back.unwrap_or(active), *other));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tab_that_took_the_place_of_an_empty_one_stays_where_a_person_goes_back_to_it() {
+        let mut tiles = Tiles::default();
+        let ids = ["kernel", "scores", "weights"];
+        let panes = ids.map(|id| (tiles.insert_pane(Pane(id.to_owned())), id.to_owned()));
+        let group = tiles.insert_tab_tile(panes.iter().map(|(tile, _)| *tile).collect());
+        let mut tabs = AutoTabs::default();
+        let mut active = |chosen: Option<usize>, kernel: bool| {
+            let Some(Tile::Container(Container::Tabs(own))) = tiles.get_mut(group) else { panic!("no tabs") };
+            chosen.into_iter().for_each(|at| own.set_active(panes[at].0));
+            tabs.shows = vec![("kernel", kernel), ("scores", true), ("weights", true)];
+            tabs.activate(&mut tiles, group, &panes);
+            let Some(Tile::Container(Container::Tabs(own))) = tiles.get(group) else { panic!("no tabs") };
+            panes.iter().position(|(tile, _)| Some(*tile) == own.active)
+        };
+        assert_eq!([active(None, false), active(None, true)], [Some(1), Some(0)], "in its place, and back");
+        assert_eq!([active(None, false), active(Some(2), true)], [Some(1), Some(2)], "another was chosen");
+        assert_eq!(active(Some(1), true), Some(1));
     }
 }
