@@ -331,6 +331,19 @@ fn the_button_of_a_list_or_a_menu_has_the_focus_again_once_a_key_closes_that() {
             assert_eq!(focused(&window).as_deref(), Some(name), "after {keys:?}");
         }
     }
+    // Also where the focus was in a menu within that menu.
+    window.harness.state_mut().state.settings.recent.datasets.push_back("birds/table.csv".into());
+    for key in [Key::Escape, Key::Enter] {
+        window.harness.get_by_role_and_label(Role::Button, "File").focus();
+        window.harness.run();
+        window.press(Modifiers::NONE, Key::Enter);
+        window.harness.query_all_by_label_contains("Open recent").next().expect("a menu").focus();
+        window.harness.run();
+        window.press(Modifiers::NONE, Key::Enter);
+        assert!(focused(&window).is_some_and(|entry| !entry.contains("Open recent")), "{key:?}");
+        window.press(Modifiers::NONE, key);
+        assert_eq!(focused(&window).as_deref(), Some("File"), "after {key:?}");
+    }
 }
 
 #[test]

@@ -139,9 +139,11 @@ fn closing(ui: &mut Ui, entries: impl FnOnce(&mut Ui)) -> bool {
     closed_by_key(ui)
 }
 
-/// Whether the focus is in the popup of `ui`.
+/// Whether the focus is in the popup of `ui`, or in a menu within it.
 fn on_entry(ui: &Ui) -> bool {
-    focused(ui).is_some_and(|entry| entry.layer_id == ui.layer_id())
+    let within = MenuState::from_ui(ui, |state, _| state.open_item);
+    let own = [Some(ui.layer_id().id), within];
+    focused(ui).is_some_and(|entry| own.contains(&Some(entry.layer_id.id)))
 }
 
 /// Whether a key was pressed that chooses the entry that has the focus.
@@ -153,8 +155,9 @@ fn chosen_by_key(ui: &Ui) -> bool {
 pub fn closed_by_key(ui: &Ui) -> bool {
     let (id, now) = (ui.layer_id().id.with("on entry"), on_entry(ui));
     let before = ui.data_mut(|data| std::mem::replace(data.get_temp_mut_or_default(id), now));
-    // Escape has taken the focus from the entry already.
-    before && ui.input(|i| i.key_pressed(Key::Escape)) || chosen_by_key(ui) && ui.will_parent_close()
+    let pressed = |keys: &[Key]| ui.input(|i| keys.iter().any(|key| i.key_pressed(*key)));
+    // By then Escape has taken the focus from the entry, and a menu within this one is closed.
+    before && (pressed(&[Key::Escape]) || ui.will_parent_close() && pressed(&[Key::Enter, Key::Space]))
 }
 
 /// Gives the focus back to the `button` of a popup that a key closes: egui leaves it to an entry that is gone, or to nothing at
