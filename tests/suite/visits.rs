@@ -520,7 +520,7 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     open(&mut window, &other);
     is_open(&window, 0, Some(&other));
     assert!(window.state().settings.recent.workspaces.contains(&earlier));
-    let where_it_is = "File > Open recent has it as session.ssmprobe";
+    let where_it_is = "kept as session.ssmprobe; reopen it later with Open recent";
     assert!(window.state().log.iter().any(|entry| entry.text.contains(where_it_is)));
     // The earlier session still has no file: it is kept again.
     open(&mut window, &earlier);

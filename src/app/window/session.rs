@@ -62,7 +62,7 @@ impl App {
         match session.put_aside(&self.window.session(&self.state)) {
             Ok(path) => {
                 let name = file_name(&path);
-                let text = format!("What was open is kept: File > Open recent has it as {name}");
+                let text = format!("What was open is kept as {name}; reopen it later with Open recent");
                 self.state.note(Severity::Info, text);
                 self.state.remember_workspace(path);
             }
