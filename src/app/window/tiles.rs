@@ -153,13 +153,7 @@ pub fn pages(tree: &Tree<Pane>) -> Vec<TileId> {
 /// The id of a pane of the active page.
 pub fn pane_of_page(tree: &Tree<Pane>) -> Option<String> {
     let Some(Tile::Container(Container::Tabs(tabs))) = tree.tiles.get(tree.root()?) else { return None };
-    let mut tile = tabs.active?;
-    loop {
-        match tree.tiles.get(tile)? {
-            Tile::Pane(pane) => return Some(pane.0.clone()),
-            Tile::Container(container) => tile = *container.children().next()?,
-        }
-    }
+    pane_ids(&tree.tiles, tabs.active?).first().map(|id| (*id).to_owned())
 }
 
 /// Whether a panel has a pane.
