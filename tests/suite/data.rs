@@ -363,6 +363,12 @@ fn tiny_imagenet() {
     ];
     assert_eq!(listing(&data), expected);
     assert!(data.notes.iter().any(|note| note.contains("1 validation images")), "{:?}", data.notes);
+    // The folder of all datasets is none, whose training images would be those of another.
+    let all = Tree::new();
+    all.write("tiny/val/val_annotations.txt", "val_0.JPEG\tn03126707\n").image("tiny/val/images/val_0.JPEG");
+    all.images(&["birds/train/crane/0.png", "birds/train/finch/0.png", "birds/val/crane/0.png"]);
+    let own = open(all.path()).unwrap();
+    assert_eq!((own.classes, own.samples.len()), (vec!["n03126707".to_owned()], 1));
     tree.write("val/val_annotations.txt", "val_0.JPEG\ttench\n");
     assert!(why(tree.path()).contains("val_annotations.txt, line 1"), "{}", why(tree.path()));
     // Once its images are sorted, as many scripts do, it is a plain folder.
@@ -385,6 +391,8 @@ fn wordnet_ids_get_the_words_of_a_list_in_the_folder_or_above_it() {
     assert_eq!(kept, ["finch", "n02012849", "n03126707"]);
     let told = |note: &String| note.contains("words.txt") && note.contains("UTF-8");
     assert!(notes.iter().any(told), "{notes:?}");
+    tree.write("words.txt", "").write("README.txt", b"gr\xfcn".as_slice());
+    assert!(!classes().1.iter().any(|note| note.contains("README.txt")), "it is about something else");
     // Of ImageNet-A and its like, and of a table below such a list.
     tree.write("README.txt", "Natural adversarial examples\n\nn02012849 crane\nn03126707 hoist\n");
     assert_eq!(classes().0, ["finch", "crane (n02012849)", "hoist (n03126707)"]);

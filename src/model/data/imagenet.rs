@@ -17,8 +17,6 @@ const SOLUTION: &str = "LOC_val_solution.csv";
 const TINY: &str = "val_annotations.txt";
 /// Depth to which folders are searched for the lists and the images: Kaggle has ILSVRC/Data/CLS-LOC/val.
 const DEPTH: usize = 3;
-/// How far above the folder of the images Kaggle's list is.
-const ABOVE: usize = 4;
 /// The folder of the splits at Kaggle, in that of the whole archive and in the one below; the boxes beside it have splits, too.
 pub(super) const AT_KAGGLE: [&str; 2] = ["ILSVRC/Data/CLS-LOC", "Data/CLS-LOC"];
 /// Most folders of classes that are searched for an image to tell that a folder is that of the training images.
@@ -34,29 +32,23 @@ pub(super) const LAYOUT: Layout = Layout {
     splits: "training images are in train/WNID, the others in val",
 };
 
-/// The list of labels of the validation images and their flat folder. Kaggle's list lies above the folder where that is opened alone.
+/// The list of labels of the validation images and their flat folder. Kaggle's list lies above the folder where that is opened alone;
+/// Tiny ImageNet's, in its `val`, is not looked for among other datasets, of which the training images would be taken.
 fn list_and_images(root: &Path) -> Option<(PathBuf, PathBuf)> {
-    let above = || {
-        let root = root.canonicalize().ok()?;
-        let mut lists = root.ancestors().skip(1).take(ABOVE).map(|folder| folder.join(SOLUTION));
-        lists.find(|list| list.is_file())
-    };
-    let list = walk::find(root, DEPTH, &|path| [SOLUTION, TRUTH, TINY].contains(&walk::name(path).as_str()));
-    let list = list.or_else(above)?;
-    let images = match walk::name(&list) == TINY {
-        true => {
-            let images = list.with_file_name("images");
-            walk::find(&images, 0, &is_named_image).is_some().then_some(images)
-        }
-        false => flat(root),
-    };
-    Some((list, images?))
+    let is = |path: &Path, names: &[&str]| names.contains(&walk::name(path).as_str());
+    if let Some(list) = walk::find(root, 1, &|path| is(path, &[TINY])) {
+        let images = list.with_file_name("images");
+        return walk::find(&images, 0, &is_named_image).is_some().then_some((list, images));
+    }
+    let mut above = synsets::folder_and_above(root).into_iter().map(|folder| folder.join(SOLUTION));
+    let list = walk::find(root, DEPTH, &|path| is(path, &[SOLUTION, TRUTH]));
+    let list = list.or_else(|| above.find(|list| list.is_file()))?;
+    Some((list, flat(root)?))
 }
 
 /// The name of an image without what follows the first dot.
 fn stem(path: &Path) -> String {
-    let name = walk::name(path);
-    name.split_once('.').map_or(name.clone(), |(stem, _)| stem.to_owned())
+    path.file_prefix().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The number of a validation image, from a name such as `ILSVRC2012_val_00000001.JPEG`.

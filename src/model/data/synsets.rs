@@ -2,13 +2,14 @@
 //! Where one list has the words and another the ids alone, as in older probes, classes are the same by their ids.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::walk;
 
 /// The lists that say what ids stand for: those of ImageNet at Kaggle, of Tiny ImageNet, and of ImageNet-A and ImageNet-R. A line is an
 /// id, white space, and words for it with commas between them; other lines say nothing.
-const LISTS: [&str; 3] = ["LOC_synset_mapping.txt", "words.txt", "README.txt"];
+const LISTS: [&str; 3] = ["LOC_synset_mapping.txt", "words.txt", README];
+const README: &str = "README.txt";
 /// How far above a dataset's folder its list may be: Kaggle's is four above `ILSVRC/Data/CLS-LOC/train`.
 const ABOVE: usize = 4;
 
@@ -59,13 +60,18 @@ pub(super) fn name_by(words: &Words, classes: &mut [String]) {
     }
 }
 
+/// The folder of a dataset and those above it that may hold its lists, the nearest first.
+pub(super) fn folder_and_above(folder: &Path) -> Vec<PathBuf> {
+    // That of a table in the current folder has no name.
+    let folder = Path::new(".").join(folder).canonicalize().unwrap_or_else(|_| folder.into());
+    folder.ancestors().take(1 + ABOVE).map(Path::to_owned).collect()
+}
+
 /// [`name_by`] the lists in the folder of a dataset, or else in the nearest one above it, as long as classes are ids alone; a note on a
 /// list that cannot be read.
 pub(super) fn name_by_list(folder: &Path, classes: &mut [String]) -> Option<String> {
     let mut failed = None;
-    // That of a table in the current folder has no name.
-    let folder = Path::new(".").join(folder).canonicalize().unwrap_or_else(|_| folder.into());
-    for list in folder.ancestors().take(1 + ABOVE).flat_map(|folder| LISTS.map(|name| folder.join(name))) {
+    for list in folder_and_above(folder).iter().flat_map(|folder| LISTS.map(|name| folder.join(name))) {
         if !classes.iter().any(|class| is_id(class)) {
             return None;
         }
@@ -78,6 +84,7 @@ pub(super) fn name_by_list(folder: &Path, classes: &mut [String]) -> Option<Stri
                 let entries = entries.filter(|(id, _)| is_id(id));
                 name_by(&entries.map(|(id, words)| (id.to_owned(), words.to_owned())).collect(), classes);
             }
+            Err(_) if list.ends_with(README) => {} // it need not be about classes
             Err(error) => failed = failed.or(Some(error)),
         }
     }
