@@ -58,9 +58,9 @@ fn read_splits(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError>
         }
     }
     if dataset.count(Split::Train) == 0 {
-        let is_split = |path: &PathBuf| Split::from_word(&walk::name(path)).is_some();
+        let is_other = |name: &String| Split::from_word(name).is_none() && name != MASKS;
         let others: Vec<String> =
-            walk::folders(root)?.iter().filter(|path| !is_split(path)).map(|path| walk::name(path)).collect();
+            walk::folders(root)?.iter().map(|path| walk::name(path)).filter(is_other).collect();
         let others = match &others[..] {
             [] => String::new(),
             others => format!(", which lie in `train` (other folders: {})", first_names(others)),
@@ -195,7 +195,7 @@ mod tests {
         }
         let unsplit = notes(&["train_mini/a/0.png", "val/a/0.png"]);
         assert!(unsplit.contains("which lie in `train` (other folders: train_mini): probes"), "{unsplit}");
-        assert!(notes(&["val/a/0.png"]).contains("no training images: probes"));
+        assert!(notes(&["val/a/0.png", "masks/a/0.png"]).contains("no training images: probes"));
     }
 
     #[test]
