@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::app::format::noun;
+use crate::app::format::counted;
 use crate::app::jobs::evaluate::verb::{EvaluatedProbe, Subject};
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
@@ -57,11 +57,8 @@ pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor]) -> Stri
     }
     let known = |probe: &EvaluatedProbe| Some((probe.metrics.masks, probe.metrics.truth?.object_share?));
     if let Some((masks, share)) = probes.iter().find_map(known) {
-        let noun = noun(masks, "image", "images");
-        notes.push(format!(
-            "{masks} {noun} with a known object, which covers {:.1} % on average",
-            100.0 * share
-        ));
+        let images = counted(masks, "image", "images");
+        notes.push(format!("{images} with a known object, which covers {:.1} % on average", 100.0 * share));
     }
     for anchor in anchors {
         notes.extend(
