@@ -149,11 +149,14 @@ impl MemoryReporter {
 fn write_event(out: &mut impl Write, event: &Event, compress: bool) -> Result<(), FrameError> {
     match (frame::write(out, event, compress), event.job()) {
         (Err(FrameError::Unwritable { found }), Some(job)) => {
-            if let Event::ImagesListed { paths, .. } = event {
+            let left_out = not_unicode(event);
+            if let Event::ImagesListed { paths, .. } = event
+                && !left_out.is_empty()
+            {
                 let paths = paths.iter().filter(|path| path.to_str().is_some()).cloned().collect();
-                frame::write(out, &Event::ImagesListed { job, paths }, compress)?;
+                write_event(out, &Event::ImagesListed { job, paths }, compress)?;
             }
-            let text = match &not_unicode(event)[..] {
+            let text = match &left_out[..] {
                 [] => format!("A message cannot be sent: {found}"),
                 [first, others @ ..] => {
                     let images = counted(1 + others.len(), "image", "images");
