@@ -60,6 +60,12 @@ pub fn run(host: Host, words: Vec<String>, out: PathBuf) -> anyhow::Result<ExitC
     }
 }
 
+/// An address as `ssh` takes it, for which the user's name ends at the first `@`, not at the last.
+fn ssh_address(place: &str) -> String {
+    let encoded = |(user, host): (&str, &str)| format!("{}@{host}", user.replace('@', "%40"));
+    place.rsplit_once('@').map_or_else(|| place.to_owned(), encoded)
+}
+
 impl RemoteTraining {
     /// Prints a change of the connection; an error if none was ever made, or it is not made again.
     fn report_connection(
@@ -132,11 +138,12 @@ impl RemoteTraining {
         let Host { place, program } = &self.host;
         let program = program.as_ref().map(|path| format!(" --remote-program {}", shell_word(path)));
         let program = program.unwrap_or_default();
-        let look = format!("ssmprobe train --on {place}{program} --resume --out {}", shell_path(folder));
+        let (on, folder) = (shell_word(place), shell_path(folder));
+        let look = format!("ssmprobe train --on {on}{program} --resume --out {folder}");
         let stop = match (host, place.as_str()) {
             (Some(host), _) => format!("kill {pid}, on {host}"),
             (None, "local") => format!("kill {pid}"),
-            (None, place) => format!("ssh {place} kill {pid}"),
+            (None, place) => format!("ssh {} kill {pid}", shell_word(&ssh_address(place))),
         };
         display.say(&format!("it keeps running there. Follow it again: {look}"));
         display.say(&format!("save and stop it: {stop}"));
@@ -162,5 +169,16 @@ impl RemoteTraining {
                 ExitCode::FAILURE
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_with_a_domain_is_one_for_ssh_too() {
+        let places = ["ssh://gpu1", "ssh://me@gpu1:22", "ssh://me@lab.org@gpu1"];
+        assert_eq!(places.map(ssh_address), ["ssh://gpu1", "ssh://me@gpu1:22", "ssh://me%40lab.org@gpu1"]);
     }
 }
