@@ -12,7 +12,7 @@ use super::{State, settings};
 pub struct Host {
     /// The address as `--on` takes it: `ssh://gpu1`, or `local` for a child process on this machine.
     pub place: String,
-    /// The path of the program there, if it is neither in `~/.local/bin` nor on the PATH.
+    /// The path of the program there, if it is not found by its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
 }

@@ -16,7 +16,7 @@ const LIST_PX: f32 = 220.0;
 pub struct ConnectDialog {
     /// The address as typed: `gpu1`, `ssh://me@gpu1:2222` or `local`.
     place: String,
-    /// Path of the program there; empty where `remote install` put it, or it is on the PATH.
+    /// Path of the program there; empty where it is found by its name.
     program: String,
     recent: Vec<Host>,
     /// Hosts of the user's ssh configuration.
@@ -57,11 +57,7 @@ impl ConnectDialog {
         dialog::fields("connect fields").show(ui, |ui| {
             for (label, text, hint) in [
                 ("Host", &mut self.place, "HOST, or ssh://[USER@]HOST[:PORT]"),
-                (
-                    "Program there",
-                    &mut self.program,
-                    "if it is neither in ~/.local/bin nor on the PATH there",
-                ),
+                ("Program there", &mut self.program, "if not in ~/.local/bin or on the PATH there"),
             ] {
                 ui.label(label);
                 let edit = TextEdit::singleline(text).hint_text(hint).desired_width(f32::INFINITY);
