@@ -41,6 +41,8 @@ fn expand(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use clap::Parser;
 
     use super::*;
@@ -56,18 +58,19 @@ mod tests {
 
     #[test]
     fn a_home_folder_is_that_of_the_machine_that_computes() {
-        let below = expanded("~/below");
-        let home = below.parent().and_then(|home| home.to_str()).unwrap();
+        let home = expanded("~");
+        let home = home.to_str().unwrap();
+        let below = |home: &str, name: &str| Path::new(home).join(name).display().to_string();
         let extract = |home: &str, hub: &str| {
-            let (data, cache) = (format!("{home}/images"), format!("--cache={home}/tokens"));
+            let (data, cache) = (below(home, "images"), format!("--cache={}", below(home, "tokens")));
             let words = ["extract", "--backbone", hub, "--data", &data, &cache, "--precision=float32"];
             let flags = Flags::try_parse_from(words).unwrap().flags;
             Request::Compute(JobId(1), Compute::Extract(Box::new(flags)))
         };
         assert_eq!(at_home(extract("~", "org/a~b")), extract(home, "org/a~b"));
         let train = |home: &str| {
-            let words = vec![format!("--data={home}/images"), "--heads=gap".to_owned()];
-            let asked = Detached { words, out: format!("{home}/run").into(), again: true };
+            let words = vec![format!("--data={}", below(home, "images")), "--heads=gap".to_owned()];
+            let asked = Detached { words, out: below(home, "run").into(), again: true };
             Request::Fetch(JobId(1), Fetch::Detached(asked))
         };
         assert_eq!(at_home(train("~")), train(home));
