@@ -75,8 +75,7 @@ pub enum RemoteErrorKind {
     #[error("the connection was lost ({status})")]
     Lost { status: String },
     #[error(
-        "its program was killed ({status}); 137 or SIGKILL usually means that memory ran out: free some there, or take \
-         smaller batches"
+        "its program was killed ({status}); 137 or SIGKILL usually means that memory ran out there: free some"
     )]
     Killed { status: String },
     #[error("{found}. The connection is closed")]

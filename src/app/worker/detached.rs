@@ -143,7 +143,9 @@ pub(super) fn run(request: &Detached, events: &mut JobEvents, closing: &Cancel) 
     }
     let lines: Vec<&str> = log.lines().collect();
     let lines = lines[lines.len().saturating_sub(MAX_LINES)..].join("\n  ");
-    let killed = |status| format!("was killed ({status}), as where memory runs out: free some and resume it");
+    let killed = |status| {
+        format!("was killed ({status}); SIGKILL usually means that memory ran out: free some, and resume it")
+    };
     let how = status.filter(|status| status.code().is_none()).map_or("ended early".to_owned(), killed);
     Err(anyhow!("{LAST_OUTPUT}\n  {lines}").context(format!("the training in {} {how}", out.display())))
 }
