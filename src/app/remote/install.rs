@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 
 use super::process::{StderrTail, wait_or_kill};
-use super::{PATIENCE, RemoteError, STDERR_PATIENCE, WorkerAddress, refused_by_ssh};
+use super::{PATIENCE, RemoteError, STDERR_PATIENCE, WorkerAddress, described, refused_by_ssh};
 use crate::app::paths;
 use crate::model::io::escape::shown_line;
 
@@ -118,8 +118,7 @@ fn remote_fed(
     if let Some(fault) = refused_by_ssh(status.and_then(|status| status.code()), &said) {
         return Err(RemoteError { place: place.to_string(), fault, said }.into());
     }
-    let status = status.map_or_else(|| "exit status unknown".into(), |status| status.to_string());
-    bail!("{place}: `{what}` failed there ({status}):\n  {}", said.join("\n  "))
+    bail!("{place}: `{what}` failed there ({}):\n  {}", described(status), said.join("\n  "))
 }
 
 /// Parses the output of `uname -sm; getconf GNU_LIBC_VERSION`.

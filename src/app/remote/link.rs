@@ -8,7 +8,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use super::pending::PendingRequests;
-use super::{AnyWorker, Remote, RemoteError, RemoteErrorKind, WorkerAddress};
+use super::{AnyWorker, Remote, RemoteError, RemoteErrorKind, WorkerAddress, described};
 use crate::app::jobs::similarity::{self, SimilarityRequest};
 use crate::app::jobs::{Compute, Event, JobId, Request};
 use crate::app::state::connection::{Connection, Host};
@@ -114,8 +114,7 @@ impl Link {
                 Ok(error) => self.down(error),
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => {
-                    let status = "exit status unknown".to_owned();
-                    self.down(self.error(RemoteErrorKind::Lost { status }));
+                    self.down(self.error(RemoteErrorKind::Lost { status: described(None) }));
                 }
             },
             Phase::Down(Some(at)) if *at <= Instant::now() => self.connect(),
@@ -172,7 +171,7 @@ impl Link {
 }
 
 impl AnyWorker for Link {
-    /// While there is no connection, it is kept for the next worker.
+    /// Enqueues a request. While there is no connection, it is kept for the next worker.
     fn send(&mut self, request: Request) {
         let request = match request {
             Request::Compute(job, Compute::Similarity(spec)) => return self.compare(job, spec),

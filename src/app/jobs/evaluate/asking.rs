@@ -32,14 +32,14 @@ pub fn ask_to(
     asking: Asking<'_>,
     reporter: &mut dyn Reporter,
 ) -> Result<(), JobError> {
-    let [before, probes] = asking.probe.map(|probes| (probes * evaluator.images()) as u64);
+    let [before, total] = asking.probe.map(|probes| (probes * evaluator.images()) as u64);
     reporter.begin(before + evaluator.done() as u64);
     while evaluator.done() < end {
         let images = evaluator.done()..(evaluator.done() + batch(evaluator)).min(end);
         let answers = answers(engine, evaluator, images, asking, reporter)?;
         evaluator.take(answers);
         let done = before + evaluator.done() as u64;
-        reporter.progress(asking.what, done, Some(probes), Unit::Items);
+        reporter.progress(asking.what, done, Some(total), Unit::Items);
         reporter.pause(engine)?;
     }
     Ok(())
