@@ -84,7 +84,7 @@ fn read_lines(stderr: ChildStderr, shared: &Mutex<TailLines>, waker: &Waker) {
     }
 }
 
-/// Waits for a child to exit, and kills it after `patience`. Returns its exit status, if the system tells it.
+/// Waits for a child to exit, and kills it after `patience`. Returns the status with which it exited by itself, if the system tells it.
 pub(super) fn wait_or_kill(child: &mut Child, patience: Duration) -> Option<std::process::ExitStatus> {
     let begun = Instant::now();
     while begun.elapsed() < patience {
@@ -95,5 +95,21 @@ pub(super) fn wait_or_kill(child: &mut Child, patience: Duration) -> Option<std:
         }
     }
     let _ = child.kill(); // fails if it has exited meanwhile
-    child.wait().ok()
+    let _ = child.wait();
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(unix)]
+    #[test]
+    fn a_process_that_is_killed_here_has_no_exit_status_of_its_own() {
+        use super::*;
+        let ended = |script: &str, patience| {
+            let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+            wait_or_kill(&mut child, patience).map(|status| status.code())
+        };
+        assert_eq!(ended("exec sleep 600", POLL_INTERVAL), None);
+        assert_eq!(ended("exit 3", Duration::from_mins(1)), Some(Some(3)));
+    }
 }
