@@ -233,8 +233,9 @@ fn labels_of_a_mask_are_regions() {
         said.ends_with("soft.png; if its greys are labels, name them in `names.txt` beside the masks"),
         "{said}"
     );
-    // Greys above 50 are labels where all of them have names.
+    // Greys above 50 are labels where they have names, beside others up to 50.
     write(masks.join("names.txt"), "3 head\n128 river\n");
+    grey(masks.join("soft.png"), size, |x, _| if x < 16 { 128 } else { 7 });
     let named = Annotations::open(&masks).expect("masks");
     let river = read(&named, &images.join("soft.png"));
     assert_eq!(tokens(&river, "river"), [0, 1, 4, 5, 8, 9, 12, 13]);

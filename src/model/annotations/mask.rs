@@ -1,7 +1,7 @@
 //! A mask of an image: a PNG of the image's size. With a palette every index is the label of a region, except 0 (background) and
 //! 255 (void, an undecided border). In grey the brightness is the share of the pixel that is the object; but if there are greys
-//! besides 0 and 255, and these are at most 50 or all have names, they are labels too, with 8 or 16 bits per pixel. `names.txt`
-//! beside the masks (number, name) gives the names of labels: ADE20K has 150.
+//! besides 0 and 255, each of them at most 50 or named, they are labels too, with 8 or 16 bits per pixel. `names.txt` beside the
+//! masks (number, name) gives the names of labels: ADE20K has 150.
 
 use std::collections::HashMap;
 use std::io::Cursor;
@@ -20,7 +20,7 @@ use crate::model::grid::Grid;
 use crate::model::regions::{Region, Regions, cover};
 use crate::model::trace::Picture;
 
-/// Largest grey that is a label: averages of five people's votes on an object start above it.
+/// Largest grey that is a label without a name: averages of five people's votes on an object start above it.
 const MAX_LABEL: u8 = 50;
 /// The label of undecided pixels.
 const VOID: u8 = 255;
@@ -141,9 +141,8 @@ fn greys(mask: &Picture, names: &HashMap<u8, String>) -> Greys {
         return Greys::Coloured;
     };
     let between = || greys.iter().filter(|grey| ![0, VOID].contains(grey));
-    let are_labels =
-        between().all(|&grey| grey <= MAX_LABEL) || between().all(|grey| names.contains_key(grey));
-    match between().next().is_some() && are_labels {
+    let is_label = |grey: &u8| *grey <= MAX_LABEL || names.contains_key(grey);
+    match between().next().is_some() && between().all(is_label) {
         true => Greys::Labels(greys),
         false => Greys::Shares,
     }

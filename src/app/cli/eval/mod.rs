@@ -42,10 +42,10 @@ pub struct Eval {
 const LONG: &str = r#"If the dataset has a folder `masks` beside its splits (masks/<split>/<class>/<name>.png, white is
 the object), or --masks names a folder of masks, eval also measures how well each head finds the
 object: ROC AUC over tokens of their weights and of the evidence for the image's own class, and
-the share of the evidence on the object. Masks with a palette, or with greys up to 50, hold a
-region for every index (names.txt beside them names each). CUB's segmentations, boxes and parts
-are known too, and the boxes of Stanford Cars. For every region the results say when it is read,
-how much its tokens count and add, and which is read before which (`ssmprobe report --table
+the share of the evidence on the object. Masks with a palette, or with greys up to 50 or named,
+hold a region for every index (names.txt beside them names each). CUB's segmentations, boxes and
+parts are known too, and the boxes of Stanford Cars. For every region the results say when it is
+read, how much its tokens count and add, and which is read before which (`ssmprobe report --table
 regions`).
 
 For heads with a router every diagnostic of their plans is kept too: its mean over the images,
