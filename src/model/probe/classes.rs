@@ -125,7 +125,8 @@ impl Probe {
     /// For every class of a dataset, its index in this probe; `None` where the probe does not know it.
     ///
     /// # Errors
-    /// If the probe's classes have no names and their number differs, or a name is ambiguous.
+    /// If the probe's classes have no names, and their number differs or the dataset's are numbers in the order of text; or a name is
+    /// ambiguous.
     pub fn numbers(&self, classes: &[String]) -> Result<Vec<Option<usize>>, ProbeError> {
         let names = &self.meta.classes;
         if names.is_empty() && self.classes() != classes.len() {
