@@ -20,9 +20,11 @@ pub fn noun<'a>(number: usize, one: &'a str, many: &'a str) -> &'a str {
     if number == 1 { one } else { many }
 }
 
-/// The file name of a path, or all of it if it has none.
+/// The file name of a path, that of the folder which `.` is, or all of it if it has none.
 pub fn file_name(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+    let name = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
+    let of_folder = || name(&path.canonicalize().ok()?);
+    name(path).or_else(of_folder).unwrap_or_else(|| path.display().to_string())
 }
 
 /// `name`, or the first of `name-2`, `name-3`... that is not `taken`.
@@ -105,6 +107,14 @@ pub fn matches_pattern(name: &str, pattern: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_is_named_by_dots_has_its_own_name() {
+        let here = std::env::current_dir().expect("a folder");
+        assert_eq!(file_name(Path::new(".")), file_name(&here));
+        assert_eq!(file_name(&here.join("..")), file_name(here.parent().expect("a parent")));
+        assert_eq!([file_name(Path::new("a/b.c")), file_name(Path::new("/"))], ["b.c", "/"]);
+    }
 
     #[test]
     fn words_reach_the_program_as_they_are() {
