@@ -61,7 +61,12 @@ pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
     for path in files {
         fs::remove_file(&path).map_err(io_error("remove it", &path))?;
     }
-    fs::remove_dir(&folder).map_err(io_error("remove it", &folder))
+    // Of a cache on another disk, which a link leads to, the link.
+    let emptied = match folder.is_symlink() && cfg!(unix) {
+        true => fs::remove_file(&folder),
+        false => fs::remove_dir(&folder),
+    };
+    emptied.map_err(io_error("remove it", &folder))
 }
 
 fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
@@ -139,5 +144,19 @@ mod tests {
         let listed = entries(root.path()).unwrap();
         assert_eq!((listed.len(), listed[0].bytes), (1, 0));
         set_mode(0o755);
+    }
+
+    #[test]
+    fn a_cache_on_another_disk_is_removed_with_the_link_to_it() {
+        let (root, disk) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let source = tests::source(Precision::Float16);
+        tests::push(&mut Writer::open(disk.path(), source.clone(), 2 * SHARD).unwrap(), 0..SHARD, None);
+        let (there, link) = (disk.path().join(source.key()), root.path().join(source.key()));
+        std::os::unix::fs::symlink(&there, &link).unwrap();
+        let listed = entries(root.path()).unwrap();
+        assert!(listed[0].bytes > 0, "{listed:?}");
+        remove(root.path(), &listed[0].name).unwrap();
+        assert!(!link.is_symlink() && entries(root.path()).unwrap().is_empty());
+        assert!(inside(&there).unwrap().is_empty(), "its tokens are freed there");
     }
 }
