@@ -307,6 +307,33 @@ fn what_no_shape_says_is_asked_for() {
     assert!(error.contains("module.momentum_encoder.") && error.contains("--prefix"), "{error}");
     let error = open(&checkpoint("mocov3"), "timm", &options()).unwrap_err();
     assert!(error.contains("its encoders are under"), "{error}");
+    let error = open(&checkpoint("timm"), "timm", &prefix("encoder.")).unwrap_err();
+    assert!(error.contains("--prefix encoder.: its only encoder is under no prefix"), "{error}");
+    // The other encoders are left out once one is chosen, also one around it; what belongs to none is not.
+    let names = ["student.", "teacher.ema.", ""];
+    let whole = tensors();
+    let mut several = BTreeMap::new();
+    for under in names {
+        several.extend(whole.iter().map(|(name, tensor)| (format!("{under}{name}"), tensor.clone())));
+    }
+    save(&several, &path);
+    for under in names {
+        Original::open(&path, find("timm").unwrap(), &prefix(under))
+            .unwrap_or_else(|error| panic!("{under:?}: {error}"));
+    }
+    several.retain(|name, _| name.starts_with("student.") || name.starts_with("teacher."));
+    save(&several, &path);
+    let error = open(&path, "timm", &options()).unwrap_err();
+    assert!(error.contains("student., teacher.ema.: choose one with --prefix"), "{error}");
+    let told = Original::open(&path, find("timm").unwrap(), &prefix("student.")).unwrap().told;
+    assert_eq!(told[2], format!("left out: 2 of head.*, {} of teacher.ema.*", whole.len()));
+    several.insert("other.weight".into(), (vec![1], vec![0; 4]));
+    save(&several, &path);
+    let error = open(&path, "timm", &prefix("student.")).unwrap_err();
+    assert!(error.contains("1 unused: other.weight"), "{error}");
+    save(&BTreeMap::new(), &path);
+    let error = open(&path, "timm", &options()).unwrap_err();
+    assert!(error.ends_with("; it contains no tensor"), "{error}");
     let key = |key: &str| ImportOptions { key: Some(key.to_owned()), ..options() };
     open(&checkpoint("dino"), "dino", &key("student")).unwrap();
     let error = open(&checkpoint("timm"), "timm", &key("model_ema")).unwrap_err();
@@ -319,6 +346,9 @@ fn what_no_shape_says_is_asked_for() {
     save(&tuned, &path);
     let error = open(&path, "timm", &options()).unwrap_err();
     assert!(error.contains("2 missing: norm.bias, norm.weight; a ViT that was fine-tuned"), "{error}");
+    // MAE's own fine-tuning gives such models.
+    let error = open(&path, "mae", &options()).unwrap_err();
+    assert!(error.contains("2 unused") && error.contains("; a ViT that was fine-tuned"), "{error}");
     let error = open(&checkpoint("dino"), "dino", &key("ema")).unwrap_err();
     assert!(error.contains("under ema") && error.contains("student, teacher, epoch, args"), "{error}");
 }

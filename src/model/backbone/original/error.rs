@@ -20,6 +20,8 @@ pub enum OriginalError {
     NoEncoder { path: PathBuf, project: &'static str, names: String },
     #[error("{path}: its encoders are under {found}: choose one with --prefix")]
     Encoders { path: PathBuf, found: String },
+    #[error("{path}: --prefix {asked}: its only encoder is under {found}: leave out --prefix")]
+    Prefix { path: PathBuf, asked: String, found: String },
     #[error("{path}: these are not weights of {project}{keys}; {}", advice(keys))]
     Keys { path: PathBuf, project: &'static str, keys: KeyErrors },
     #[error("{path}: tensor {name:?} is {found:?}, expected {expected}")]
@@ -46,7 +48,10 @@ pub enum OriginalError {
 fn advice(keys: &KeyErrors) -> &'static str {
     let KeyErrors { missing, unused, misshapen } = keys;
     let of_norm = |name: &String| ["norm.weight", "norm.bias"].iter().any(|norm| name.ends_with(norm));
-    match unused.is_empty() && misshapen.is_empty() && missing.iter().all(of_norm) {
+    // A project that publishes no such models does not know its name.
+    let of_tuned = |name: &String| of_norm(name) && name.contains("fc_norm.");
+    let lacks_norm = !missing.is_empty() && missing.iter().all(of_norm);
+    match lacks_norm && unused.iter().all(of_tuned) && misshapen.is_empty() {
         true => {
             "a ViT that was fine-tuned on the mean of its tokens (fc_norm) has none: use the checkpoint from before that"
         }

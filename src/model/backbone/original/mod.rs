@@ -79,8 +79,8 @@ impl Original {
             (true, None) => Weights::open(path)?,
             (false, None) => Weights::open_file(path, STATE_DICT_KEYS)?,
         };
-        let prefix = prefix(path, &weights, project, options)?;
-        let encoder = Encoder { path, weights: &weights, project, prefix: &prefix };
+        let (prefix, others) = prefix(path, &weights, project, options)?;
+        let encoder = Encoder { path, weights: &weights, project, prefix: &prefix, others: &others };
         let (config, written, mut told) = encoder.describe(options)?;
         let Value::Object(fields) = &config else { unreachable!("it is made as an object") };
         let parsed = Config::from_object(path, fields)
@@ -94,13 +94,13 @@ impl Original {
     }
 }
 
-/// The prefix of the encoder's names in the file.
+/// The prefix of the encoder's names in the file; if the user chose it, also those of the other encoders.
 fn prefix(
     path: &Path,
     weights: &Weights,
     project: &'static Project,
     options: &ImportOptions,
-) -> Result<String, OriginalError> {
+) -> Result<(String, Vec<String>), OriginalError> {
     const PATCHES: &str = "patch_embed.proj.weight";
     let before = weights.names().filter_map(|(name, _)| name.strip_suffix(PATCHES));
     let found: Vec<&str> = before.filter(|before| before.is_empty() || before.ends_with('.')).collect();
@@ -110,12 +110,22 @@ fn prefix(
         None => project.encoders.iter().find_map(|known| found.iter().find(|prefix| *prefix == known)),
     };
     match (chosen, found.as_slice()) {
-        (Some(chosen), _) => Ok((*chosen).to_owned()),
-        (None, [one]) if options.prefix.is_none() => Ok((*one).to_owned()),
+        (Some(chosen), _) => {
+            let others = found.iter().filter(|other| options.prefix.is_some() && *other != chosen);
+            Ok(((*chosen).to_owned(), others.map(|&other| other.to_owned()).collect()))
+        }
+        (None, [one]) => match &options.prefix {
+            None => Ok(((*one).to_owned(), Vec::new())),
+            Some(asked) => {
+                let found = if one.is_empty() { "no prefix" } else { *one }.to_owned();
+                Err(OriginalError::Prefix { path: path.to_owned(), asked: asked.clone(), found })
+            }
+        },
         (None, []) => {
             let hub = weights.names().any(|(name, _)| name.contains("patch_embeddings."));
             let hub = if hub { ": these are Hugging Face names, which need no import" } else { "" };
             let names = listed(weights.names().map(|(name, _)| name).collect());
+            let names = if names.is_empty() { "no tensor" } else { &names };
             let names = format!("; it contains {names}{hub}");
             Err(OriginalError::NoEncoder { path: path.to_owned(), project: project.name, names })
         }

@@ -33,6 +33,8 @@ pub(super) struct Encoder<'a> {
     pub project: &'static Project,
     /// Prefix of the encoder's names.
     pub prefix: &'a str,
+    /// Prefixes of the other encoders that the user chose it from, which are left out.
+    pub others: &'a [String],
 }
 
 impl Encoder<'_> {
@@ -311,7 +313,7 @@ impl Encoder<'_> {
         for (name, _) in self.weights.names().filter(|(name, _)| !used.contains(name)) {
             *out.entry(self.left_out(name).unwrap_or("integers, not weights")).or_default() += 1;
         }
-        let part = |(start, count): (&str, usize)| match start.ends_with(['.', '_']) {
+        let part = |(start, count): (&str, usize)| match start.is_empty() || start.ends_with(['.', '_']) {
             true => format!("{count} of {start}*"),
             false => format!("{count} of {start}"),
         };
@@ -319,9 +321,10 @@ impl Encoder<'_> {
         Ok((!parts.is_empty()).then(|| format!("left out: {}", parts.join(", "))))
     }
 
-    /// The entry of the project's [`left_out`](Project::left_out) that matches a name.
-    fn left_out(&self, name: &str) -> Option<&'static str> {
-        let mut rest = name.strip_prefix(self.prefix).unwrap_or(name);
+    /// The entry of the project's [`left_out`](Project::left_out) that matches a name, or the prefix of another encoder.
+    fn left_out(&self, name: &str) -> Option<&str> {
+        let own = name.strip_prefix(self.prefix);
+        let mut rest = own.unwrap_or(name);
         loop {
             let is_of = |start: &&&str| match start.starts_with('.') {
                 true => rest.contains(**start),
@@ -330,8 +333,16 @@ impl Encoder<'_> {
             if let Some(start) = self.project.left_out.iter().find(is_of) {
                 return Some(start);
             }
-            rest = WRAPPERS.iter().find_map(|wrapper| rest.strip_prefix(wrapper))?;
+            match WRAPPERS.iter().find_map(|wrapper| rest.strip_prefix(wrapper)) {
+                Some(within) => rest = within,
+                None => break,
+            }
         }
+        // The encoder that is read may be within another one's prefix.
+        let holds = |other: &&String| {
+            name.starts_with(other.as_str()) && (own.is_none() || !self.prefix.starts_with(other.as_str()))
+        };
+        self.others.iter().find(holds).map(String::as_str)
     }
 }
 
