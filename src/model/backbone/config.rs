@@ -1,6 +1,7 @@
 //! The configuration of a backbone, from its `config.json`: the sizes and options in which the families
 //! of vision transformers differ, under transformers' field names and with transformers' defaults.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -28,6 +29,10 @@ pub enum ConfigError {
         "cannot read {path}: {source}; a backbone folder needs the config.json from the Hugging Face Hub"
     )]
     Read { path: PathBuf, source: std::io::Error },
+    #[error(
+        "{dir} has no config.json yet, as its pre-training has not ended: `ssmprobe pretrain --resume --out {dir}` continues it"
+    )]
+    Pretraining { dir: PathBuf },
     #[error("{path} is not a JSON object ({why}); download it again")]
     Json { path: PathBuf, why: String },
     #[error(
@@ -124,7 +129,13 @@ impl Config {
     /// Reads `dir/config.json`.
     pub fn open(dir: &Path) -> Result<Self, ConfigError> {
         let path = dir.join("config.json");
-        let read = |source| ConfigError::Read { path: path.clone(), source };
+        let read = |source: std::io::Error| match source.kind() {
+            // The file that a pre-training begins with.
+            ErrorKind::NotFound if dir.join("pretraining.json").is_file() => {
+                ConfigError::Pretraining { dir: dir.to_owned() }
+            }
+            _ => ConfigError::Read { path: path.clone(), source },
+        };
         match serde_json::from_slice(&atomic_file::read(&path, FILE_LIMIT).map_err(read)?) {
             Ok(Value::Object(map)) => Self::from_object(&path, &map),
             Ok(_) => Err(ConfigError::Json { path, why: "it contains another type of value".into() }),
@@ -347,4 +358,19 @@ fn biases(fields: &Fields, schema: ConfigSchema) -> Result<Biases, ConfigError> 
         },
         ConfigSchema::Clip => all,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_pretraining_is_not_a_missing_download() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = || Config::open(dir.path()).err().unwrap().to_string();
+        assert!(error().contains("needs the config.json from the Hugging Face Hub"), "{}", error());
+        std::fs::write(dir.path().join("pretraining.json"), "{}").unwrap();
+        let resume = format!("`ssmprobe pretrain --resume --out {}` continues it", dir.path().display());
+        assert!(error().contains(&resume), "{}", error());
+    }
 }
