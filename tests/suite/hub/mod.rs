@@ -296,6 +296,8 @@ fn refusals_say_what_to_do() {
         text.contains("request access at http://127.0.0.1") && text.contains("Ask the authors."),
         "{text}"
     );
+    let echo = || Reply::status(403).with("X-Error-Message", "hf_x may not");
+    assert!(error(echo, Some("hf_x")).contains("the Hub says: TOKEN may not"));
     assert!(error(|| Reply::status(403), None).contains("check HF_ENDPOINT and proxies"), "it is not gated");
     let missing = || Reply::status(404).with("X-Error-Code", "RepoNotFound");
     assert!(error(missing, None).contains("no repository org/name"));

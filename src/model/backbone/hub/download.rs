@@ -152,7 +152,11 @@ impl<'a> Client<'a> {
     ) -> Result<Option<Remote>, HubError> {
         let header = |name: &str| header(response, name).unwrap_or("");
         let (id, page) = (self.repo.url(), self.hub.page(self.repo));
-        let message = shown(header("x-error-message"));
+        let mut message = header("x-error-message").to_owned();
+        if let Some(token) = &self.hub.token {
+            message = message.replace(token, "TOKEN");
+        }
+        let message = shown(&message);
         let message = if message.is_empty() { "no reason".into() } else { message };
         Err(match (response.status().as_u16(), header("x-error-code")) {
             // Not the Hub's own, which has a code or a message.
