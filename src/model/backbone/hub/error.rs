@@ -85,8 +85,8 @@ pub enum HubError {
     NotAFile(String),
     #[error("{asked} is not in {cache}, and HF_HUB_OFFLINE forbids downloading it: give a local file")]
     OfflineFile { asked: String, cache: PathBuf },
-    #[error("{id} has no file {file}: {page}/tree/main lists its files")]
-    NoSuchFile { id: String, page: String, file: String },
+    #[error("{id} has no file {file}: {tree} lists its files")]
+    NoSuchFile { id: String, tree: String, file: String },
     #[error("{url} cannot be reached: {reason}; check the network, proxies and HF_ENDPOINT, then try again")]
     Unreachable { url: String, reason: String },
     #[error("HF_HUB_OFFLINE forbids pushing: unset it (--dry-run needs no network)")]

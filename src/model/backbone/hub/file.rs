@@ -36,9 +36,17 @@ fn parse(source: &str) -> Option<(Repo, &str)> {
     let (organisation, rest) = source.strip_prefix(SCHEME)?.split_once('/')?;
     let (name, file) = rest.split_once('/')?;
     let (name, revision) = name.split_once('@').unwrap_or((name, "main"));
-    let named = [organisation, name, revision].into_iter().all(is_name) && is_file(file);
+    // Of pull requests and conversions, whose names have two more parts.
+    let mut parts = file.splitn(3, '/');
+    let (revision, file) = match (revision, parts.next(), parts.next(), parts.next()) {
+        ("refs", Some(kind @ ("pr" | "convert")), Some(which), Some(file)) => {
+            (format!("refs/{kind}/{which}"), file)
+        }
+        _ => (revision.to_owned(), file),
+    };
+    let named = [organisation, name].into_iter().chain(revision.split('/')).all(is_name) && is_file(file);
     let id = format!("{organisation}/{name}");
-    named.then(|| (Repo::with_revision(id, RepoType::Model, revision.into()), file))
+    named.then(|| (Repo::with_revision(id, RepoType::Model, revision), file))
 }
 
 impl Hub {
@@ -66,9 +74,11 @@ impl Hub {
             }
             other => other?,
         };
-        let page = self.page(&repo);
-        let remote =
-            remote.ok_or_else(|| HubError::NoSuchFile { id: repo.url(), page, file: file.into() })?;
+        let none = || {
+            let tree = format!("{}/tree/{}", self.page(&repo), repo.url_revision());
+            HubError::NoSuchFile { id: repo.url(), tree, file: file.into() }
+        };
+        let remote = remote.ok_or_else(none)?;
         let path = client.fetch(&cache, file, &remote, progress)?;
         cache.set_commit(repo.revision(), &remote.commit)?;
         Ok(path)
@@ -88,8 +98,12 @@ mod tests {
         assert_eq!(found("hf:a/b/c.safetensors"), is("a/b", "main", "c.safetensors"));
         assert_eq!(found("hf:a/b@v1/d/c-s0.safetensors"), is("a/b", "v1", "d/c-s0.safetensors"));
         assert_eq!(found("hf:a/b/s[t=0.1,i=5]-s0.x"), is("a/b", "main", "s[t=0.1,i=5]-s0.x"));
+        assert_eq!(found("hf:a/b@refs/pr/1/d/c.x"), is("a/b", "refs/pr/1", "d/c.x"));
+        assert_eq!(found("hf:a/b@refs/convert/x/c.x"), is("a/b", "refs/convert/x", "c.x"));
+        assert_eq!(found("hf:a/b@refs/heads/x/c.x"), is("a/b", "refs", "heads/x/c.x"));
+        assert_eq!(found("hf:a/b/pr/1/c.x"), is("a/b", "main", "pr/1/c.x"));
         let wrong = "a/b/c hf:a/b hf:a/b/ hf:a//c hf:/b/c hf:a/b@/c hf:a/b/../c hf:a/b/.c hf:a/b/c?d hf:a/b/c%2e hf:a/b/d//c \
-                     hf:../b/c hf:a/b/d\\c";
+                     hf:a/b@refs/pr/../c hf:a/b@refs/pr//c hf:../b/c hf:a/b/d\\c";
         for wrong in wrong.split_whitespace() {
             assert_eq!(found(wrong), None, "{wrong}");
         }
