@@ -250,7 +250,8 @@ fn what_keeps_probes_from_the_hub_says_what_to_do_and_never_the_token() {
     };
     let echo = || Reply::status(403).with("X-Error-Message", "hf_secret may not");
     assert!(always(echo).contains("the Hub says: TOKEN may not"));
-    assert!(always(|| Reply::status(500)).contains("answered with status 500: no reason"));
+    assert!(always(|| Reply::status(500)).contains("answered with status 500: no reason; try again later"));
+    assert!(always(|| Reply::status(429)).contains("too many requests, wait a few minutes"));
     assert!(always(|| Reply::status(307).with("Location", "http://localhost:9/x")).contains("it redirects"));
     assert!(always(|| Reply::status(200)).contains("does not say how to upload README.md"));
 

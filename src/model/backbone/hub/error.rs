@@ -66,7 +66,7 @@ pub enum HubError {
     /// 404 of a file that a backbone must have.
     #[error("{id} has no {file} ({page}): it is not a backbone that transformers can open")]
     NoFile { id: String, page: String, file: String },
-    #[error("{url} answered with status {status}{}", if *status == 429 { ": too many requests, wait a few minutes" } else { ": try again later" })]
+    #[error("{url} answered with status {status}{}", if *status == 429 { later(*status) } else { "; try again later" })]
     Status { url: String, status: u16 },
     #[error("{url} does not answer like the Hub: {what}; check HF_ENDPOINT and proxies")]
     Malformed { url: String, what: String },
@@ -100,7 +100,7 @@ pub enum HubError {
          says: {message})"
     )]
     NotAllowed { id: String, what: &'static str, message: String },
-    #[error("{url} answered with status {status}: {message}")]
+    #[error("{url} answered with status {status}: {message}{}", later(*status))]
     Refused { url: String, status: u16, message: String },
     #[error(
         "stopped before the commit: nothing is visible on the Hub; if the repository was created, resume \
@@ -113,6 +113,15 @@ pub enum HubError {
     Config(#[from] ConfigError),
     #[error("the download was cancelled; what was downloaded is kept")]
     Cancelled,
+}
+
+/// Advice on a request that may succeed later.
+fn later(status: u16) -> &'static str {
+    match status {
+        429 => "; too many requests, wait a few minutes",
+        500.. => "; try again later",
+        _ => "",
+    }
 }
 
 /// Advice on how to provide the files without a network.
