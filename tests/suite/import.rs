@@ -616,5 +616,12 @@ fn the_verb_makes_a_probe_of_a_head() {
         (probe.meta.backbone.id.as_str(), probe.meta.backbone.model_type.as_str()),
         ("backbone", "dinov2")
     );
+    // So that it is not read unnoticed with a backbone of other weights, or other tokens of the same ones.
+    let trained_on = Backbone::open(&backbone, &Device::flex()).unwrap();
+    let (weights, config) = (trained_on.fingerprint(), trained_on.config().key());
+    let meta = &probe.meta.backbone;
+    assert_eq!(meta.replaced(weights, Some(&config)), None);
+    assert_eq!(meta.replaced("others", Some(&config)), Some("other weights"));
+    assert_eq!(meta.replaced(weights, Some("others")), Some("another `config.json`"));
     assert_ends(&mut import(), 2, &["already exists"]);
 }

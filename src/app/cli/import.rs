@@ -14,6 +14,7 @@ use crate::app::value_parser::whole_number;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::original::project::{self, PROJECTS, Scale};
 use crate::model::backbone::original::{ImportOptions, Original};
+use crate::model::backbone::weights::Weights;
 use crate::model::backbone::{self, hub};
 use crate::model::probe::original::{self, HEAD_PROJECTS, HeadProject};
 use crate::model::probe::{BackboneMeta, Probe};
@@ -155,6 +156,8 @@ impl Import {
                     id: backbone::id(&folder),
                     model_type: config.family.model_type.to_owned(),
                     hidden_size: config.width,
+                    fingerprint: Some(Weights::open(&folder)?.fingerprint().to_owned()),
+                    config: Some(config.key()),
                     ..BackboneMeta::default()
                 }
             }
