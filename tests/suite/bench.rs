@@ -101,6 +101,7 @@ const LARGE: &[&str] = &[
 fn what_cannot_be_measured_is_refused_with_what_can() {
     for (arguments, code, said) in [
         (&["--only", "heads/single"][..], 2, "lookup/16"),
+        (&["--only", "head/gap/step,head/gpa/step"], 2, "--only head/gpa/step matches none"),
         (&["--heads", "pooling"], 2, "pooling"),
         (&["--tokens", "1", "--only", "head/gap/step"], 1, "at least 2 patch tokens"),
         (&["--rounds", "0"], 2, "whole number from 1"),

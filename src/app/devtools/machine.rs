@@ -8,6 +8,7 @@ use clap::Args;
 use super::table;
 use crate::app::devtools::microbench::backbone::Vit;
 use crate::app::devtools::microbench::{self, GROUPS, NamePatterns, Setup, Sizes, Stopped};
+use crate::app::format;
 use crate::app::jobs::train::{BATCHES, COUNTS, heads};
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::{interrupt, stdout};
@@ -77,8 +78,8 @@ impl Machine {
         let sizes = self.sizes()?;
         let wanted = NamePatterns(self.only.clone());
         let names: Vec<String> = GROUPS.iter().flat_map(|group| (group.names)(&sizes)).collect();
-        if !names.iter().any(|name| wanted.holds(name)) {
-            let only = self.only.join(",");
+        let fits_none = |only: &&String| !names.iter().any(|name| format::matches_pattern(name, only));
+        if let Some(only) = self.only.iter().find(fits_none) {
             return Err(Usage(format!("--only {only} matches none of: {}", names.join(" "))).into());
         }
         let choice = device::choose(&self.device)?;
