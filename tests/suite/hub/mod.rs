@@ -339,6 +339,7 @@ fn without_network_the_error_says_what_to_put_where() {
         "{text}"
     );
     assert!(text.contains("give that folder instead of org/name"), "{text}");
+    assert!(text.contains("there is no local folder org/name"), "a misspelt path looks like an id: {text}");
     // The address of a mirror may hold a password.
     let endpoint = UNREACHABLE.replace("//", "//me:secret@");
     let text = refusal(&Hub { offline: false, endpoint, ..hub.clone() });

@@ -128,8 +128,8 @@ fn later(status: u16) -> &'static str {
 fn by_hand(id: &str, page: &str) -> String {
     let name = id.rsplit('/').next().unwrap_or(id);
     format!(
-        "without a network, create a folder {name}, put config.json, preprocessor_config.json and \
-         model.safetensors from {page} into it (on another machine: `hf download {id} --local-dir {name}`), \
+        "there is no local folder {id} either: without a network, create a folder {name}, put config.json, \
+         preprocessor_config.json and model.safetensors from {page} into it (on another machine: `hf download {id} --local-dir {name}`), \
          and give that folder instead of {id}"
     )
 }
