@@ -9,7 +9,7 @@ use std::thread::{Builder, JoinHandle};
 use eframe::egui;
 use egui::ColorImage;
 
-use super::dialogs::export::PICTURES;
+use super::dialogs::export_format::PICTURES;
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::Relink;
 use super::{MainWindow, WindowOrder, order_files};

@@ -117,6 +117,34 @@ fn pixels_are_as_dense_as_the_dialog_says() {
 }
 
 #[test]
+fn a_name_without_the_extension_of_a_format_gets_that_of_the_chosen_one() {
+    let (_outer, folder) = folder();
+    let mut window = showing(&[small::planned()]);
+    open_dialog(&mut window, "Predictions");
+    let command = export(&mut window, &folder.join("lr0.1"));
+    assert!(folder.join("lr0.1.svg").is_file() && folder.join("lr0.1.trace.json").is_file());
+    assert!(command.contains("lr0.1.svg") && command.contains("lr0.1.trace.json"), "{command}");
+    open_dialog(&mut window, "Predictions");
+    window.replace_text(Role::TextInput, "Export to", folder.join("lr0.1").display());
+    assert!(window.has("will be replaced: lr0.1.svg"), "its whole name is looked up");
+    window.choose("Format", "PNG, pixels");
+    window.harness.get_by_label("Copy the command line").click();
+    let command = window.copied().expect("a command on the clipboard");
+    assert!(command.contains("lr0.1.png"), "the end of the name stays: {command}");
+}
+
+#[test]
+fn a_long_name_of_an_image_is_shortened_until_its_figure_can_be_written() {
+    let image = format!("{}.png", "é".repeat(120));
+    let mut window = showing(&[Trace { image, ..small::planned() }]);
+    open_dialog(&mut window, "Predictions");
+    window.harness.get_by_label("Copy the command line").click();
+    let command = window.copied().expect("a command on the clipboard");
+    let names = || command.split(['/', '\\', '\'']).filter(|part| part.contains("é-sinkhorn-predictions"));
+    assert!(names().count() == 2 && names().all(|name| name.len() <= 220), "{command}");
+}
+
+#[test]
 fn one_file_is_written_at_a_time_and_an_animation_can_be_cancelled() {
     let (_outer, folder) = folder();
     let mut window = showing(&[small::planned()]);

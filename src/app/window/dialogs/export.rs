@@ -8,6 +8,7 @@ use eframe::egui;
 use egui::{ColorImage, DragValue, Ui};
 
 use super::dialog::{self, Answer};
+use super::export_format::{FORMATS, GIF, PICTURES, format_of, in_format, is_numbers};
 use super::file_request::FileRequest;
 use crate::app::format::{file_name, shell_path};
 use crate::app::jobs::Cancel;
@@ -23,23 +24,10 @@ use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::plot::{Plot, Source};
 use crate::viz::heading::uncapitalised;
 
-/// The animated format.
-const GIF: &str = "gif";
-/// Formats: file extension and description.
-pub const FORMATS: [(&str, &str); 6] = [
-    ("svg", "SVG, vectors"),
-    ("pdf", "PDF, vectors"),
-    ("png", "PNG, pixels"),
-    (GIF, "GIF, the reading step by step"),
-    ("csv", "CSV, the numbers"),
-    ("npz", "NPZ, the numbers"),
-];
-
-/// The formats of pictures, which every figure has.
-pub const PICTURES: [(&str, &str); 3] = [FORMATS[0], FORMATS[1], FORMATS[2]];
-
 /// Default number of stills beside an animation.
 const DEFAULT_STILLS: usize = 4;
+/// Longest suggested name in bytes, without its extension: file systems take 255, and stills and data have longer endings.
+const MAX_NAME_BYTES: usize = 200;
 
 /// The figure to export, and how.
 #[derive(Clone)]
@@ -79,6 +67,8 @@ impl Export {
         let ending = last.and_then(Path::extension).and_then(|ending| ending.to_str());
         let format = PICTURES.iter().map(|(id, _)| *id).find(|id| ending == Some(*id)).unwrap_or("svg");
         let name = plot.caption().file.replace(['/', '\\'], "-");
+        // Its end tells the probe and the figure.
+        let name = &name[name.ceil_char_boundary(name.len().saturating_sub(MAX_NAME_BYTES))..];
         Self {
             path: folder.join(format!("{name}.{format}")).display().to_string(),
             width: if plot.is_comparison() { 174.0 } else { 85.0 },
@@ -149,7 +139,7 @@ impl Export {
                 for (id, name) in formats {
                     if ui.selectable_label(self.format == *id, *name).clicked() {
                         self.set_format(id);
-                        self.path = Path::new(&self.path).with_extension(id).display().to_string();
+                        self.path = in_format(Path::new(&self.path), id).display().to_string();
                     }
                 }
             });
@@ -271,8 +261,11 @@ impl Export {
         stills.into_iter().map(|(_, file)| file).collect()
     }
 
+    /// The file to write: that of the path, with the extension of the format where it has that of none.
     pub fn file(&self) -> PathBuf {
-        expanded(self.path.trim())
+        let path = expanded(self.path.trim());
+        let is_folder = self.path.trim().ends_with(std::path::is_separator);
+        if is_folder || format_of(&path).is_some() { path } else { in_format(&path, self.format) }
     }
 
     /// Sets the file to one that was chosen in a dialog, unless one is being written.
@@ -280,15 +273,13 @@ impl Export {
         if self.writing.is_none() {
             self.path = path.display().to_string();
             self.sync_format();
-            self.path = path.with_extension(self.format).display().to_string();
+            self.path = in_format(path, self.format).display().to_string();
         }
     }
 
     /// Sets the format to that of the path's extension, if it is a known one.
     fn sync_format(&mut self) {
-        let known = |ending: &str| FORMATS.iter().find(|(id, _)| ending.eq_ignore_ascii_case(id));
-        let ending = Path::new(&self.path).extension().and_then(|e| e.to_str()).and_then(known);
-        self.set_format(ending.map_or(self.format, |(id, _)| id));
+        self.set_format(format_of(Path::new(self.path.trim())).unwrap_or(self.format));
     }
 
     /// Names of existing files that would be overwritten.
@@ -367,11 +358,6 @@ impl Export {
         };
         drawn().map_or_else(|error| Outcome::Failed(error.to_string()), Outcome::Image)
     }
-}
-
-/// Whether a format holds the figure's numbers instead of its picture.
-fn is_numbers(format: &str) -> bool {
-    matches!(format, "csv" | "npz")
 }
 
 impl MainWindow {

@@ -1,6 +1,7 @@
 //! The dialog for sharing findings: which ones, format, theme, destination, and an estimate of the size.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use eframe::egui;
 use egui::{ComboBox, Label, RadioButton, RichText, ScrollArea, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
-use super::export::PICTURES;
+use super::export_format::PICTURES;
 use super::file_request::FileRequest;
 use crate::app::format::{self, counted};
 use crate::app::jobs::Cancel;
@@ -283,11 +284,12 @@ impl ShareDialog {
     /// Gives the path of a page the extension `html`, and takes that from a folder's.
     fn sync_extension(&mut self) {
         let path = Path::new(&self.path);
-        let is_page = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
+        let is_html = |ending: &OsStr| ["html", "htm"].iter().any(|id| ending.eq_ignore_ascii_case(id));
+        let is_page = path.extension().is_some_and(is_html);
         match self.share.kind {
             ShareKind::Figures if is_page => self.path = path.with_extension("").display().to_string(),
-            ShareKind::Page if path.extension().is_none() && path.file_name().is_some() && !path.is_dir() => {
-                self.path = path.with_extension("html").display().to_string();
+            ShareKind::Page if !is_page && path.file_name().is_some() && !path.is_dir() => {
+                self.path = path.with_added_extension("html").display().to_string();
             }
             _ => {}
         }
@@ -336,5 +338,24 @@ impl MainWindow {
         let work = move || Outcome::Shared(job, UserError::contain(|| findings::write(&shared, &cancel)));
         let failed = self.exporter.start(ctx, "share", work).err();
         self.orders.extend(failed.map(|why| WindowOrder::Shared(job, Err(UserError::new(why)))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_was_chosen_ends_as_pages_do_and_a_folder_does_not() {
+        let mut dialog = ShareDialog::new(None, &State::default());
+        let mut chosen = |kind, path: &str| {
+            dialog.share.kind = kind;
+            dialog.set_path(Path::new(path));
+            dialog.path.clone()
+        };
+        let pages = ["a/lr0.1", "a/lr0.1.html", "a/all.htm"].map(|path| chosen(ShareKind::Page, path));
+        assert_eq!(pages, ["a/lr0.1.html", "a/lr0.1.html", "a/all.htm"]);
+        let folders = ["a/lr0.1", "a/lr0.1.html"].map(|path| chosen(ShareKind::Figures, path));
+        assert_eq!(folders, ["a/lr0.1", "a/lr0.1"]);
     }
 }

@@ -1,0 +1,48 @@
+//! The formats of exported files, and the extensions of their names.
+
+use std::path::{Path, PathBuf};
+
+/// The animated format.
+pub const GIF: &str = "gif";
+/// Formats: file extension and description.
+pub const FORMATS: [(&str, &str); 6] = [
+    ("svg", "SVG, vectors"),
+    ("pdf", "PDF, vectors"),
+    ("png", "PNG, pixels"),
+    (GIF, "GIF, the reading step by step"),
+    ("csv", "CSV, the numbers"),
+    ("npz", "NPZ, the numbers"),
+];
+/// The formats of pictures, which every figure has.
+pub const PICTURES: [(&str, &str); 3] = [FORMATS[0], FORMATS[1], FORMATS[2]];
+
+/// The format of the path's extension, if it is that of one.
+pub fn format_of(path: &Path) -> Option<&'static str> {
+    let ending = path.extension()?.to_str()?;
+    FORMATS.iter().map(|(id, _)| *id).find(|id| ending.eq_ignore_ascii_case(id))
+}
+
+/// The path with the extension of a format instead of another format's: what follows the dot in `lr0.1` stays.
+pub fn in_format(path: &Path, format: &str) -> PathBuf {
+    match format_of(path) {
+        Some(_) => path.with_extension(format),
+        None => path.with_added_extension(format),
+    }
+}
+
+/// Whether a format holds the figure's numbers instead of its picture.
+pub fn is_numbers(format: &str) -> bool {
+    matches!(format, "csv" | "npz")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_extension_of_a_format_gives_way_to_that_of_another() {
+        let pdf = |path: &str| in_format(Path::new(path), "pdf").display().to_string();
+        let expected = ["a/lr0.1.pdf", "a/lr0.1.pdf", "a/plan.pdf", "a/plan.pdf", ""];
+        assert_eq!(["a/lr0.1", "a/lr0.1.svg", "a/plan", "a/plan.SVG", ""].map(pdf), expected);
+    }
+}
