@@ -98,7 +98,14 @@ pub struct Theme {
     pub gap: f32,
 }
 
+/// Makes a theme.
+pub type MakeTheme = fn() -> Theme;
+
 impl Theme {
+    /// All of them, by name.
+    pub const ALL: [(&'static str, MakeTheme); 3] =
+        [("print", Self::print), ("light", Self::light), ("dark", Self::dark)];
+
     /// Dark ink on white.
     pub fn light() -> Self {
         Self {

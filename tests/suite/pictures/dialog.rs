@@ -103,6 +103,28 @@ fn a_figure_with_its_settings_is_drawn_the_same_by_the_copied_command() {
 }
 
 #[test]
+fn a_figure_for_a_dark_slide_is_drawn_the_same_by_the_copied_command() {
+    let (_outer, folder) = folder();
+    let mut window = showing(&[small::planned()]);
+    for ending in ["svg", "gif"] {
+        open_dialog(&mut window, "Evidence by position");
+        window.choose("Theme", "Dark");
+        let (bytes, command) = export_both_ways(&mut window, &folder.join(format!("dark-{ending}.{ending}")));
+        assert!(command.contains(" --theme dark"), "{command}");
+        if ending == "svg" {
+            assert!(
+                String::from_utf8_lossy(&bytes).contains("fill=\"#16191d\""),
+                "its background: {command}"
+            );
+        }
+    }
+    open_dialog(&mut window, "Evidence by position");
+    window.choose("Theme", "Dark");
+    let (_, command) = export_both_ways(&mut window, &folder.join("numbers.csv"));
+    assert!(!command.contains("--theme"), "numbers have no colours: {command}");
+}
+
+#[test]
 fn pixels_are_as_dense_as_the_dialog_says() {
     let (_outer, folder) = folder();
     let mut window = showing(&[small::planned()]);

@@ -23,7 +23,7 @@ use crate::model::probe::router::scan::{SCANS, Scan};
 use crate::model::trace::Trace;
 use crate::viz::animation::{self, AnimationError, Drawn};
 use crate::viz::draw::colormap::Map;
-use crate::viz::draw::theme::Theme;
+use crate::viz::draw::theme::{MakeTheme, Theme};
 use crate::viz::export::{GIF_DPI, PNG_DPI};
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::scan_path::ScanPath;
@@ -32,12 +32,6 @@ use crate::viz::{Empty, FIGURES, Figure, Info, Options, Rows, export, figures, f
 
 /// Width of a column of a page, in mm.
 const COLUMN_MM: f32 = 85.0;
-
-type MakeTheme = fn() -> Theme;
-
-/// The themes, by name.
-const THEMES: [(&str, MakeTheme); 3] =
-    [("print", Theme::print), ("light", Theme::light), ("dark", Theme::dark)];
 
 /// Draw figures of traces, scans, runs and evaluations, or write their numbers.
 ///
@@ -87,7 +81,7 @@ pub struct Figures {
     #[arg(long, value_parser = number("from 10 to 2400 dots per inch", |dpi: f32| (10.0..=2400.0).contains(&dpi)))]
     dpi: Option<f32>,
     /// Theme; print draws no background
-    #[arg(long, default_value = "print", value_parser = choice_of(THEMES, |(name, _)| name).map(|(_, theme)| theme))]
+    #[arg(long, default_value = "print", value_parser = choice_of(Theme::ALL, |(name, _)| name).map(|(_, theme)| theme))]
     theme: MakeTheme,
     /// Colour map of magnitudes
     #[arg(long, default_value = "cividis", value_parser = choice_of(Map::ALL, Map::id))]

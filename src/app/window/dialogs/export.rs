@@ -24,6 +24,8 @@ use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::plot::{Plot, Source};
 use crate::viz::heading::uncapitalised;
 
+/// The themes by name, and their descriptions.
+const THEMES: [(&str, &str); 3] = [("print", "For print"), ("light", "Light"), ("dark", "Dark")];
 /// Default number of stills beside an animation.
 const DEFAULT_STILLS: usize = 4;
 /// Longest suggested name in bytes, without its extension: file systems take 255, and stills and data have longer endings.
@@ -36,6 +38,7 @@ pub struct Export {
     /// Path of the file; its extension is the format's.
     pub path: String,
     format: &'static str,
+    theme: &'static str,
     /// In millimetres.
     width: f32,
     dpi: f32,
@@ -74,6 +77,7 @@ impl Export {
             width: if plot.is_comparison() { 174.0 } else { 85.0 },
             plot,
             format,
+            theme: THEMES[0].0,
             dpi: PNG_DPI,
             stills: DEFAULT_STILLS,
             with_sources: true,
@@ -156,6 +160,9 @@ impl Export {
                         }
                     }
                 });
+                ui.end_row();
+                let label = ui.label("Theme").id;
+                widgets::choice(ui, "export theme", 210.0, &mut self.theme, THEMES).labelled_by(label);
                 ui.end_row();
             }
             if self.format == GIF {
@@ -310,13 +317,19 @@ impl Export {
         words.extend(self.sources().iter().map(file));
         let out = shell_path(&self.file());
         words.push(format!("--out {out} --width {}", self.width));
+        let is_other = self.theme != THEMES[0].0 && !is_numbers(self.format);
+        words.extend(is_other.then(|| format!("--theme {}", self.theme)));
         words.extend(self.has_pixels().then(|| format!("--dpi {}", self.dpi)));
         words.extend((!self.still_files().is_empty()).then(|| format!("--stills {}", self.stills)));
         words.join(" ")
     }
 
+    fn theme(&self) -> Theme {
+        Theme::ALL.iter().find(|(name, _)| *name == self.theme).map_or_else(Theme::print, |(_, make)| make())
+    }
+
     fn scene(&self) -> Result<Scene, String> {
-        self.plot.draw_column(&Theme::print(), export::points(self.width)).map_err(|why| why.0)
+        self.plot.draw_column(&self.theme(), export::points(self.width)).map_err(|why| why.0)
     }
 
     /// Writes the figure, and its data beside it where wanted; only an animation takes so long that it can be cancelled.
@@ -329,7 +342,7 @@ impl Export {
             }
             if self.format == GIF {
                 let (theme, width, cancelled) =
-                    (&Theme::print(), export::points(self.width), &|| cancel.is_cancelled());
+                    (&self.theme(), export::points(self.width), &|| cancel.is_cancelled());
                 let drawn = Drawn { theme, width, dpi: self.dpi, about: &about, cancelled };
                 animation::save_gif(plot, &path, drawn)?;
                 animation::save_stills(plot, &path, self.stills, drawn)?;
