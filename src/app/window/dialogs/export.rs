@@ -8,7 +8,7 @@ use eframe::egui;
 use egui::{ColorImage, DragValue, Ui};
 
 use super::dialog::{self, Answer};
-use super::export_format::{FORMATS, GIF, PICTURES, format_of, in_format, is_numbers};
+use super::export_format::{FORMATS, GIF, PICTURES, format_of, has_extension, in_format, is_numbers};
 use super::file_request::FileRequest;
 use crate::app::format::{file_name, shell_path};
 use crate::app::jobs::Cancel;
@@ -268,11 +268,11 @@ impl Export {
         stills.into_iter().map(|(_, file)| file).collect()
     }
 
-    /// The file to write: that of the path, with the extension of the format where it has that of none.
+    /// The file to write: that of the path, with the extension of the format where it has none.
     pub fn file(&self) -> PathBuf {
         let path = expanded(self.path.trim());
         let is_folder = self.path.trim().ends_with(std::path::is_separator);
-        if is_folder || format_of(&path).is_some() { path } else { in_format(&path, self.format) }
+        if is_folder || has_extension(&path) { path } else { in_format(&path, self.format) }
     }
 
     /// Sets the file to one that was chosen in a dialog, unless one is being written.

@@ -22,12 +22,15 @@ pub fn format_of(path: &Path) -> Option<&'static str> {
     FORMATS.iter().map(|(id, _)| *id).find(|id| ending.eq_ignore_ascii_case(id))
 }
 
-/// The path with the extension of a format instead of another format's: what follows the dot in `lr0.1` stays.
+/// Whether the path has an extension, be it of no format: of letters alone, as what follows the dot in `lr0.1` is none.
+pub fn has_extension(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| ending.chars().all(|c| c.is_ascii_alphabetic()))
+}
+
+/// The path with the extension of a format, in place of its own if it has one.
 pub fn in_format(path: &Path, format: &str) -> PathBuf {
-    match format_of(path) {
-        Some(_) => path.with_extension(format),
-        None => path.with_added_extension(format),
-    }
+    if has_extension(path) { path.with_extension(format) } else { path.with_added_extension(format) }
 }
 
 /// Whether a format holds the figure's numbers instead of its picture.
@@ -40,9 +43,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_extension_of_a_format_gives_way_to_that_of_another() {
+    fn an_extension_gives_way_to_that_of_a_format_and_the_end_of_a_number_does_not() {
         let pdf = |path: &str| in_format(Path::new(path), "pdf").display().to_string();
-        let expected = ["a/lr0.1.pdf", "a/lr0.1.pdf", "a/plan.pdf", "a/plan.pdf", ""];
-        assert_eq!(["a/lr0.1", "a/lr0.1.svg", "a/plan", "a/plan.SVG", ""].map(pdf), expected);
+        let expected = ["a/lr0.1.pdf", "a/lr0.1.pdf", "a/b.v2.pdf", "a/plan.pdf", "a/plan.pdf", ""];
+        assert_eq!(["a/lr0.1", "a/lr0.1.svg", "a/b.v2", "a/plan.SVG", "a/plan.eps", ""].map(pdf), expected);
     }
 }
