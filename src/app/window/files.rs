@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::Context;
 
+use super::dialogs::export_format::has_extension;
 use super::dialogs::file_request::FileRequest;
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::Relink;
@@ -132,8 +133,8 @@ impl MainWindow {
     ) {
         let is_chosen = chosen.is_some();
         let Some(chosen) = chosen.or_else(|| self.named.path.clone()) else { return };
-        let is_whole = chosen.extension().is_some();
-        let path = if is_whole { chosen } else { chosen.with_extension(WORKSPACE_EXTENSION) };
+        let is_whole = !is_chosen || has_extension(&chosen);
+        let path = if is_whole { chosen } else { chosen.with_added_extension(WORKSPACE_EXTENSION) };
         self.named.writes = Some(path.clone());
         let (workspace, essence) = (state.workspace(self.stored_layout()), Box::new(state.essence()));
         let (earlier, fingerprint) = (self.saving.take(), self.named.fingerprint.clone());
@@ -300,9 +301,10 @@ mod tests {
         let file = folder.path().join("w.ssmprobe");
         window.save(&ctx, Some(file.clone()), None, &state);
         window.next_outcome(&state);
-        // Saved again, and under a new name that is typed without its extension.
-        for (typed, file) in [(None, file), (Some(folder.path().join("v")), folder.path().join("v.ssmprobe"))]
-        {
+        // Saved again, and under new names that are typed without their extension.
+        let typed =
+            |name: &str| (Some(folder.path().join(name)), folder.path().join(format!("{name}.ssmprobe")));
+        for (typed, file) in [(None, file), typed("v"), typed("lr0.1")] {
             let first = locked_folder(&file).expect("locked");
             window.save(&ctx, typed, None, &state);
             sleep(Duration::from_millis(200)); // it would have written by now
