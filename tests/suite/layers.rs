@@ -485,8 +485,25 @@ fn an_evaluation_is_of_one_layer_after_the_other() {
         probes.map(|probe| probe["head"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
     };
     assert!(kept("1").iter().all(|name| name.contains("[layer=1,")));
-    // Results of the last layer are added to those of layer 1.
+    // Results of the last layer are added to those of layer 1, and so are the baselines on its tokens.
     assert_eq!(kept("last").len(), 8);
+    let own = ["last", "1"].map(|layer| {
+        let told = lines(&done(&mut eval(&["--layer", layer, "--baselines", "--json"])));
+        let anchors = told.iter().filter(|line| line["event"] == "anchor");
+        anchors.map(|anchor| anchor["accuracy"].clone()).collect::<Vec<_>>()
+    });
+    let kept: Value = json(desk.path("run/evaluation.json"));
+    let kept = kept["anchors"].as_array().expect("baselines");
+    let expected = own
+        .iter()
+        .zip(["last", "1"])
+        .flat_map(|(own, layer)| own.iter().map(move |accuracy| (accuracy, layer)));
+    let found = kept.iter().map(|anchor| (&anchor["accuracy"], anchor["layer"].as_str().expect("a layer")));
+    assert!(own[0].len() > 1 && found.eq(expected), "{kept:?} {own:?}");
+    let mut report = program();
+    let main = done(report.arg("report").arg(desk.path("run")).args(["--table", "main"]));
+    let at = ["(mean tokens, layer 1)", "(mean tokens, layer last)"].map(|name| main.find(name).expect(name));
+    assert!(at[0] < at[1], "{main}");
     assert_ends(&mut eval(&["--layer", "0"]), 2, &["another `tokens.layer`"]);
 }
 

@@ -413,6 +413,7 @@ fn evaluate(run: &Run) {
     let anchor = |method: Method, view, accuracy, note: Option<&str>| Anchor {
         method,
         view,
+        layer: None,
         settings: "as they are".to_owned(),
         accuracy,
         note: note.map(str::to_owned),

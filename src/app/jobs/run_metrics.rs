@@ -92,7 +92,11 @@ impl RunMetrics {
             }
         }
         if !newer.anchors.is_empty() {
-            self.anchors = newer.anchors;
+            // Of a run of several layers, every layer has its own; earlier versions did not record which.
+            let is_of_other_layer =
+                |old: &Anchor| old.layer.is_some() && newer.anchors.iter().all(|new| new.layer != old.layer);
+            self.anchors.retain(is_of_other_layer);
+            self.anchors.extend(newer.anchors);
         }
     }
 

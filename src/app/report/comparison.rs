@@ -23,7 +23,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     });
     let floor = Cell::text(Tier::Floor.name());
     let (mut cells_by_row, others): (Vec<Vec<Cell>>, _) = heads.partition(|cells| cells[0] == floor);
-    cells_by_row.extend(anchors(source));
+    cells_by_row.extend(anchor_cells(source));
     cells_by_row.extend(others);
     let tiers = cells_by_row.iter().map(|cells| cells[0].clone()).collect::<Vec<_>>();
     let is_ruled = |at: usize| at == 0 || tiers[at] != tiers[at - 1];
@@ -73,28 +73,48 @@ fn truth_note(source: &Source) -> Option<String> {
     ))
 }
 
-/// The cells of the anchors' rows. Anchors have neither seeds nor epochs: both accuracies are the same.
-fn anchors(source: &Source) -> Vec<Vec<Cell>> {
+/// The anchors on tokens of the run's layers, in the order of these.
+fn anchors(source: &Source) -> Vec<&Anchor> {
+    let layers = source.run.manifest.layers();
+    let place = |anchor: &Anchor| layers.iter().position(|layer| anchor.layer.as_ref() == Some(layer));
+    let all = source.evaluations.iter().flat_map(|evaluations| &evaluations.anchors);
+    let mut own: Vec<&Anchor> =
+        all.filter(|anchor| anchor.layer.is_none() || place(anchor).is_some()).collect();
+    own.sort_by_key(|anchor| place(anchor));
+    own
+}
+
+/// The vector of an anchor, with its layer where the run has several.
+fn view(source: &Source, anchor: &Anchor) -> String {
+    match &anchor.layer {
+        Some(layer) if source.run.manifest.layers().len() > 1 => {
+            format!("{}, layer {layer}", anchor.view.name())
+        }
+        _ => anchor.view.name().to_owned(),
+    }
+}
+
+/// The cells of the [`anchors`]' rows. Anchors have neither seeds nor epochs: both accuracies are the same.
+fn anchor_cells(source: &Source) -> Vec<Vec<Cell>> {
     let cells = |anchor: &Anchor| {
-        let name = format!("{} ({}) †", anchor.method.name(), anchor.view.name());
+        let name = format!("{} ({}) †", anchor.method.name(), view(source, anchor));
         let mut cells = vec![Cell::text(Tier::Floor.name()), Cell::text(name)];
         cells.extend(vec![Cell::maybe(anchor.accuracy, 2); 2]);
         cells.extend(vec![Cell::None; 4]);
         cells
     };
-    source.evaluations.iter().flat_map(|evaluations| &evaluations.anchors).map(cells).collect()
+    anchors(source).into_iter().map(cells).collect()
 }
 
 fn anchor_notes(source: &Source) -> Vec<String> {
-    let Some(evaluations) = &source.evaluations else { return Vec::new() };
     let mut notes: Vec<String> = Vec::new();
-    for anchor in &evaluations.anchors {
+    for anchor in anchors(source) {
         let note = format!("{}: {}; no seeds, no epochs", anchor.method.id(), anchor.settings);
         if !notes.contains(&note) {
             notes.push(note);
         }
         notes.extend(
-            anchor.note.iter().map(|n| format!("{} ({}): {n}", anchor.method.id(), anchor.view.name())),
+            anchor.note.iter().map(|n| format!("{} ({}): {n}", anchor.method.id(), view(source, anchor))),
         );
     }
     notes

@@ -146,6 +146,11 @@ impl TokenCache {
         Ok(Self { manifest, shards: shards.into(), spare: Arc::default() })
     }
 
+    /// The layer of its tokens, as [`TokenKey`] names it.
+    pub fn layer(&self) -> &str {
+        &self.manifest.source.layer
+    }
+
     /// Number of images.
     pub fn len(&self) -> usize {
         self.manifest.images

@@ -75,6 +75,9 @@ pub struct Anchor {
     pub method: Method,
     /// The vector of an image.
     pub view: View,
+    /// The layer of its tokens, as token caches name it; absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<String>,
     /// Settings of the method, in words.
     pub settings: String,
     /// Top-1 accuracy in percent; absent if the anchor was left out.
@@ -98,6 +101,7 @@ pub fn anchors<E>(
     progress: &mut dyn FnMut(&str, usize, usize) -> Result<(), E>,
 ) -> Result<Vec<Anchor>, E> {
     let mut found = Vec::new();
+    let layer = Some(tokens.layer().to_owned());
     for view in [View::Cls, View::Mean] {
         let mut of = |set: &Labelled| -> Result<Option<Vectors>, E> {
             let all = set.images.len();
@@ -118,7 +122,14 @@ pub fn anchors<E>(
             progress("Fitting logistic regression, steps at most", step, method.iterations)
         };
         let settings = format!("standardised channels, L2 with C {}", method.c);
-        let mut regression = Anchor { method: Method::LogReg, view, settings, accuracy: None, note: None };
+        let mut regression = Anchor {
+            method: Method::LogReg,
+            view,
+            layer: layer.clone(),
+            settings,
+            accuracy: None,
+            note: None,
+        };
         match method.fit(&train_vectors, &train.classes, classes, &mut watch)? {
             Err(error) => regression.note = Some(format!("left out: {error}")),
             Ok(fitted) => {
@@ -139,6 +150,7 @@ pub fn anchors<E>(
         let nearest = Anchor {
             method: Method::Knn,
             view,
+            layer: layer.clone(),
             settings: format!("cosine, k {}, weights exp(similarity / {})", knn::K, knn::TEMPERATURE),
             accuracy: Some(accuracy(&predicted, &test.classes)),
             note: None,
