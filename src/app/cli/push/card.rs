@@ -10,7 +10,7 @@ use crate::model::train::run::{ProbeCheckpoint, Variant};
 /// File name of the card's figure.
 pub(super) const FIGURE: &str = "training.png";
 /// Ids of the report's tables on the card.
-const TABLE_IDS: [&str; 4] = ["main", "grid", "state-size", "sweep"];
+const TABLE_IDS: [&str; 5] = ["main", "rates", "grid", "state-size", "sweep"];
 /// The most classes that the card names.
 const MAX_CLASSES: usize = 12;
 
