@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ssmprobe::app::jobs::evaluate::EvalSplit;
-use ssmprobe::app::jobs::info::ProbeInfo;
+use ssmprobe::app::jobs::info::{Compatibility, ProbeInfo};
 use ssmprobe::app::jobs::{Compute, DatasetId, Event, Files, ImageId, PathKind, ProbeId, Request};
 use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::{Recent, Settings};
 use ssmprobe::app::state::{GalleryFilter, RevealTarget, Scope, Severity, State};
 use ssmprobe::app::user_error::UserError;
+use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data::{Dataset, Sample, Source, Split};
 use ssmprobe::model::explain::intervention::Intervention;
 
-use crate::state::{column, opened, probe, story};
+use crate::state::{column, opened, probe, story, trained_on};
 
 /// A dataset of the folder `path`: `count` test images, from `0.png` on, of two classes in turn, and one training image.
 fn part(path: &Path, count: usize) -> Arc<EvalSplit> {
@@ -249,6 +250,65 @@ fn a_run_opens_with_the_backbone_and_the_dataset_it_was_trained_on() {
         Some(RevealTarget::Accuracies),
         "the accuracies of the run are in sight all the same"
     );
+}
+
+/// Opens a run whose probes were trained on such tokens, beside what `pending` requests, which is answered after them.
+fn open_run_on(state: &mut State, probes: &[(&str, TokenSpec)], pending: Vec<Request>) {
+    let job = state.dispatch(Command::OpenRun("runs/layers".into()))[0].job().expect("a job");
+    let path = |name: &str| PathBuf::from(format!("runs/layers/{name}.safetensors"));
+    let paths = probes.iter().map(|(name, _)| path(name)).collect();
+    let info = |asked: &Path| {
+        let (name, token_spec) = probes.iter().find(|(name, _)| path(name) == asked).expect("one of them");
+        let width = 24 * token_spec.blocks.unwrap_or(1);
+        ProbeInfo { trained: trained_on(name, *token_spec).trained, width, ..named(asked) }
+    };
+    let mut requests = VecDeque::from(state.apply(Event::ProbesListed { job, paths, sources: Vec::new() }));
+    requests.extend(state.apply(Event::Finished(job)));
+    requests.extend(pending);
+    while let Some(request) = requests.pop_front() {
+        let (Some(job), Some(event)) = (request.job(), opened(&request, info)) else { continue };
+        requests.extend(state.apply(event));
+        requests.extend(state.apply(Event::Finished(job)));
+    }
+}
+
+#[test]
+fn the_shown_probes_of_a_run_at_several_layers_are_each_read_on_the_tokens_of_its_own() {
+    let of = |layer| TokenSpec { layer, ..TokenSpec::default() };
+    let probes = [
+        ("softsort-75-best", of(Some(1))),
+        ("gap-80-best", of(None)),
+        ("raster-70-best", of(Some(0))),
+        ("gap-60-best", of(Some(0))),
+        ("attention-50-best", of(Some(1))),
+    ];
+    // The probes are open before the backbone, or after it.
+    for is_late in [true, false] {
+        let mut state = State::new(Settings::default());
+        let mut pending = Vec::new();
+        match is_late {
+            true => pending = state.dispatch(Command::OpenBackbone("one".into())),
+            false => wants!(state, Command::OpenBackbone("one".into())),
+        }
+        open_run_on(&mut state, &probes, pending);
+        let shown: Vec<ProbeId> = state.compared().map(|(_, column)| column.probe).collect();
+        assert_eq!(shown.len(), 4, "one of every head");
+        for probe in shown {
+            let fit = state.library.fit(probe);
+            assert_eq!(fit, Some(Compatibility::Fits), "{}", state.library.probe_name(probe));
+        }
+        assert_eq!(state.library.backbones.len(), 3, "one for each layer");
+    }
+}
+
+#[test]
+fn a_run_on_joined_layers_is_shown_where_one_layer_was_read() {
+    let mut state = State::new(Settings::default());
+    wants!(state, Command::OpenBackbone("one".into()));
+    let joined = TokenSpec { blocks: Some(2), ..TokenSpec::default() };
+    open_run_on(&mut state, &[("gap-80-best", joined), ("raster-70-best", joined)], Vec::new());
+    assert_eq!(compared(&state), ["gap-80-best", "raster-70-best"]);
+    assert_eq!((state.backbone_options.blocks, state.library.backbones.len()), (Some(2), 1));
 }
 
 #[test]

@@ -135,7 +135,9 @@ impl State {
         if changed {
             self.note(Severity::Warning, text);
         }
-        self.explain_columns()
+        let mut requests = self.open_layers_of_run();
+        requests.extend(self.explain_columns());
+        requests
     }
 
     fn probe_opened(&mut self, job: JobId, id: ProbeId, info: ProbeInfo) -> Vec<Request> {

@@ -5,14 +5,14 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 
 use super::State;
 use super::jobs::Severity;
 use super::reveal::RevealTarget;
 use crate::app::format::counted;
 use crate::app::jobs::info::{Compatibility, ProbeInfo};
-use crate::app::jobs::{ProbeId, Request};
+use crate::app::jobs::{BackboneOptions, ProbeId, Request};
 
 /// Most columns of the comparison that opening probes fills; more are added by hand.
 pub(super) const MAX_AUTO_COLUMNS: usize = 4;
@@ -23,6 +23,8 @@ pub(super) struct RunChoice {
     probes: IndexSet<ProbeId>,
     /// Whether the user opened them, rather than a training that wrote them.
     by_user: bool,
+    /// Those that are shown, until a backbone that may read them is open.
+    shown: Vec<ProbeId>,
 }
 
 impl State {
@@ -44,27 +46,59 @@ impl State {
         if self.run_choice.probes.is_empty() || self.run_choice.probes.iter().any(opening) {
             return Vec::new();
         }
-        let RunChoice { probes: own, by_user } = std::mem::take(&mut self.run_choice);
+        let RunChoice { probes: own, by_user, mut shown } = std::mem::take(&mut self.run_choice);
         let ready = |id: &ProbeId| Some((*id, &**self.library.probes.get(id)?.status.ready()?));
         let opened = own.iter().filter_map(ready).count();
-        let fits = |id: &ProbeId| !matches!(self.library.fit(*id), Some(Compatibility::DoesNot(_)));
+        // One that does not fit for the layers that are read now alone fits once they are read as it was trained.
+        let fits = |id: &ProbeId| {
+            !matches!(self.library.fit(*id), Some(Compatibility::DoesNot(_)))
+                || self.library.token_mismatch(*id).is_some()
+        };
         let best = best_of_each_head(own.iter().filter(|id| fits(id)).filter_map(ready));
         let Some(&first) = best.first() else { return Vec::new() };
         let left = MAX_AUTO_COLUMNS.saturating_sub(self.compared().count());
-        for probe in best.into_iter().take(left) {
+        for &probe in best.iter().take(left) {
             if !self.is_compared(probe) {
                 self.push_column(probe);
             }
         }
+        shown.extend(best.into_iter().take(left.max(1)));
+        self.run_choice.shown = shown;
+        let mut requests = self.open_layers_of_run();
         if !by_user {
-            return self.explain_columns();
+            requests.extend(self.explain_columns());
+            return requests;
         }
-        let requests = self.show_probe(first);
+        requests.extend(self.show_probe(first));
         let name = self.library.probe_name(first);
         let probes = counted(opened, "probe", "probes");
         self.note(Severity::Info, format!("{probes} opened; {name} is shown"));
         self.reveal(RevealTarget::Accuracies);
         requests
+    }
+
+    /// Where the shown probes of a run were trained on tokens after several layers, opens the backbone once more for each that it
+    /// does not read, once it is open; if all were trained on the same tokens, the backbone's own options follow them.
+    pub(super) fn open_layers_of_run(&mut self) -> Vec<Request> {
+        let mut open = self.library.backbones.iter().filter(|(_, known)| known.own.is_none());
+        let Some((id, backbone)) = open.find_map(|(id, known)| Some((*id, known.status.ready()?.clone())))
+        else {
+            return Vec::new();
+        };
+        let shown = std::mem::take(&mut self.run_choice.shown);
+        let is_of_it = |info: &&ProbeInfo| {
+            let weights = info.backbone_fingerprint.as_ref();
+            info.suits(&backbone) && weights.is_none_or(|weights| *weights == backbone.fingerprint)
+        };
+        let info = |probe: &ProbeId| Some(&**self.library.probes.get(probe)?.status.ready()?);
+        let own = shown.iter().filter_map(info).filter(is_of_it);
+        let wanted: IndexMap<BackboneOptions, bool> =
+            own.map(|info| (info.wants(), info.token_mismatch(&backbone).is_some())).collect();
+        if wanted.len() < 2 {
+            return Vec::new();
+        }
+        let others = wanted.into_iter().filter(|(_, differs)| *differs);
+        others.flat_map(|(options, _)| self.open_beside(id, options)).collect()
     }
 }
 
