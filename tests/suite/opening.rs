@@ -312,6 +312,28 @@ fn a_run_on_joined_layers_is_shown_where_one_layer_was_read() {
 }
 
 #[test]
+fn an_evaluation_on_other_tokens_than_in_training_says_so() {
+    let mut state = State::new(Settings::default());
+    wants!(state, Command::OpenBackbone("one".into()));
+    wants!(state, Command::OpenDataset("birds".into(), None));
+    let of = |layer| TokenSpec { layer, ..TokenSpec::default() };
+    // Not the best of its head, so that it is not shown and its layer is not read.
+    let probes = [("gap-80-best", of(None)), ("gap-60-best", of(Some(1)))];
+    open_run_on(&mut state, &probes, Vec::new());
+    let mut said = |all: bool| {
+        state.dispatch(Command::Evaluate { all });
+        let warned = state.toasts.iter().filter(|toast| toast.text.contains("will mean little"));
+        warned.map(|toast| toast.text.clone()).collect::<Vec<_>>()
+    };
+    assert!(said(false).is_empty(), "what is shown is read as it was trained");
+    let [said] = &said(true)[..] else { panic!("one warning") };
+    assert!(
+        said.contains("1 probe ") && said.contains("gap-60-best: Trained on tokens after layer 1"),
+        "{said}"
+    );
+}
+
+#[test]
 fn the_next_training_is_on_the_dataset_that_is_looked_at_until_another_is_chosen() {
     let mut state = story();
     let data = |state: &State| state.training.form.data.clone();

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::jobs::JobKind;
+use indexmap::IndexMap;
+
+use super::jobs::{JobKind, Severity};
 use super::library::Reader;
 use super::{Known, State};
 use crate::app::format::counted;
@@ -199,7 +201,20 @@ impl State {
             return Vec::new();
         }
         self.evaluations.abandoned.clear();
-        self.start_evaluation(self.readings(all), removals)
+        let requests = self.start_evaluation(self.readings(all), removals);
+        let asked = self.evaluations.requested.iter().filter(|(.., is_lookup)| !is_lookup);
+        let differs = |(subject, ..): &(EvalProbe, Key, bool)| {
+            Some((subject.probe, self.library.token_mismatch(subject.probe)?.0))
+        };
+        let others: IndexMap<ProbeId, String> = asked.filter_map(differs).collect();
+        if let Some((first, why)) = others.first().filter(|_| !requests.is_empty()) {
+            let (many, first) = (counted(others.len(), "probe", "probes"), self.library.probe_name(*first));
+            let text = format!(
+                "The accuracy of {many} will mean little, as their tokens are others than in training. {first}: {why}"
+            );
+            self.note(Severity::Warning, text);
+        }
+        requests
     }
 
     /// Evaluates columns with an intervention whose probe was evaluated without one, so that the change of the accuracy shows
