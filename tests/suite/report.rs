@@ -7,6 +7,7 @@ use ssmprobe::app::report::html::choose;
 use ssmprobe::app::report::run_metrics::{ProbeMetrics, RunMetrics};
 use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
 use ssmprobe::app::report::{FORMATS, Source, TABLES, tables_of};
+use ssmprobe::model::backbone::token_spec::Layer;
 use ssmprobe::model::data::token_cache::{Precision, TokenKey};
 use ssmprobe::model::explain::ablation::Ablation;
 use ssmprobe::model::explain::baselines::{Anchor, Method, View};
@@ -932,6 +933,28 @@ fn sweeps_become_grids_and_lists() {
     let all: Vec<Table> = ["grid", "state-size", "sweep"].iter().flat_map(|id| build(id, &sources)).collect();
     assert_eq!(all.len(), 3);
     insta::assert_snapshot!("report-sweeps", render("md", &all).replace(&sources[0].name, "RUN"));
+}
+
+#[test]
+fn a_sweep_at_several_layers_is_compared_with_gap_at_the_same_layer() {
+    let folder = tempfile::tempdir().unwrap();
+    let heads = [
+        "gap[layer=1]",
+        "gap[layer=last]",
+        "sinkhorn[iterations=5,layer=1]",
+        "sinkhorn[iterations=5,layer=last]",
+    ];
+    let mut axes = manifest("mae", "birds", &heads, 1, Selection::Val);
+    for (at, variant) in axes.heads.iter_mut().enumerate() {
+        variant.layer = Some(Layer((at % 2 == 0).then_some(1)));
+    }
+    run(folder.path(), axes, |head, _| [5, 10, 14, 12][head]);
+    let tables = build("sweep", &[Source::open(folder.path()).unwrap()]);
+    let rows = &tables[0].rows;
+    let against: Vec<Option<f64>> = rows.iter().map(|row| number(row.cells.last().unwrap())).collect();
+    assert_eq!(against, [Some(45.0), Some(10.0), None, None]);
+    let baselines = ["GAP [layer=1]", "GAP [layer=last]"].map(Cell::text);
+    assert_eq!([&rows[2].cells[0], &rows[3].cells[0]], baselines.each_ref());
 }
 
 #[test]

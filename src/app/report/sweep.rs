@@ -80,10 +80,17 @@ fn tables_of(source: &Source, wanted: &dyn Fn(&[&str]) -> bool) -> Vec<Table> {
 }
 
 fn table(source: &Source, head: &str, fields: &[&str], points: &[&Point]) -> Table {
-    let gap = source.accuracies(mean::GAP.id, ProbeCheckpoint::Best);
-    let gap = (!gap.is_empty()).then(|| mean_and_deviation(&gap).0);
+    let heads = source.run.manifest.heads.iter();
+    let is_trained = |variant: &&Variant| source.outcomes_of(&variant.name).next().is_some();
+    let plain: Vec<&Variant> =
+        heads.filter(|variant| settings(variant).is_none()).filter(is_trained).collect();
     let row = |point: &&Point| {
         let best = source.accuracies(&point.variant.name, ProbeCheckpoint::Best);
+        let of_axes = |variant: &Variant| (variant.layer, variant.rate.map(f64::to_bits));
+        let mut gaps = plain.iter().filter(|variant| variant.head == mean::GAP.id);
+        let gap = gaps.find(|gap| of_axes(gap) == of_axes(point.variant));
+        let gap = gap.map(|gap| source.accuracies(&gap.name, ProbeCheckpoint::Best));
+        let gap = gap.filter(|gap| !gap.is_empty()).map(|gap| mean_and_deviation(&gap).0);
         let change = gap.filter(|_| !best.is_empty()).map(|gap| mean_and_deviation(&best).0 - gap);
         let mut cells: Vec<Cell> = point.settings.iter().map(|(_, value)| Cell::text(value)).collect();
         cells.extend(source.accuracy_cells(&point.variant.name));
@@ -92,7 +99,7 @@ fn table(source: &Source, head: &str, fields: &[&str], points: &[&Point]) -> Tab
     };
     let mut rows: Vec<Row> = points.iter().map(row).collect();
     let is_baseline = |variant: &&Variant| [mean::GAP.id, mean::CLS.id].contains(&variant.head.as_str());
-    for (index, baseline) in source.standalone().filter(is_baseline).enumerate() {
+    for (index, baseline) in plain.iter().copied().filter(is_baseline).enumerate() {
         let mut cells = vec![Cell::text(super::title(baseline))];
         cells.extend(vec![Cell::text(""); fields.len() - 1]);
         cells.extend(source.accuracy_cells(&baseline.name));
