@@ -3,8 +3,9 @@
 
 use std::ops::RangeInclusive;
 
+use super::choice::called;
 use super::table::{Cell, Column, Row, Table, push_group};
-use super::{Source, called, tiers, title};
+use super::{Source, tiers, title};
 use crate::model::explain::evaluation::removals::RemovalHeights;
 use crate::model::explain::removal::{Mode, RANDOM, RANKINGS};
 use crate::model::probe::router::sinkhorn;

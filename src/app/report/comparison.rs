@@ -1,7 +1,7 @@
 //! The main comparison (paper, "Frozen MAE probing"): every head by tier, at its best epoch and after
 //! the last, the anchors in the floor tier, and agreement with the objects' masks if the dataset has masks.
 
-use super::rates::choice_note;
+use super::choice::choice_note;
 use super::table::{Cell, Column, Row, Table};
 use super::{NOT_IN_PAPER_NOTE, Source, marked_title, tiers};
 use crate::model::explain::baselines::Anchor;

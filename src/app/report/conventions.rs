@@ -1,9 +1,10 @@
 //! Operations of heads at the paper's sizes by several counting conventions, and which of them the paper's own figures
 //! follow ("Probe complexity and FLOPs").
 
+use super::choice::without_choice;
 use super::cost::PAPER;
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, tiers, title, without_choice};
+use super::{Source, tiers, title};
 use crate::model::probe::head;
 use crate::model::probe::head::cost::{self, Counts};
 use crate::model::train::run::Variant;

@@ -1,8 +1,9 @@
 //! Cost of heads (paper, "Probe complexity and FLOPs"): trained parameters and operations, at the sizes of the run and
 //! of the paper, beside the paper's own figures.
 
+use super::choice::without_choice;
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, tiers, title, without_choice};
+use super::{Source, tiers, title};
 use crate::model::grid::Grid;
 use crate::model::probe::head::cost;
 use crate::model::probe::head::{self, Dims};

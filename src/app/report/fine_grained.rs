@@ -1,9 +1,9 @@
 //! Heads across backbones and datasets (paper, "Fine-grained classification"): one column per run,
 //! grouped by backbone.
 
-use super::rates::choice_note;
+use super::choice::{choice_note, without_choice};
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, tiers, title, without_choice};
+use super::{Source, tiers, title};
 use crate::model::train::run::{ProbeCheckpoint, Variant};
 
 /// One table of all runs; none of a single run.

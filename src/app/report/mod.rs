@@ -2,6 +2,7 @@
 //! entry of [`FORMATS`] renders one as text.
 
 mod causal;
+mod choice;
 mod comparison;
 mod conventions;
 mod cost;
@@ -34,12 +35,10 @@ pub use self::csv::parquet;
 use self::run_metrics::{ProbeMetrics, RunMetrics};
 use self::table::{Cell, Column, Row, Table};
 use crate::app::format::distinct;
-use crate::app::jobs::history::TrainHistory;
 pub use crate::app::jobs::run_metrics;
 use crate::app::jobs::train::resume::have_other_heads_alone;
 use crate::model::probe::head;
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError, Truth, Variant};
-use crate::viz::figures::rates::RateGrid;
 
 /// A run with its results.
 pub struct Source {
@@ -309,63 +308,6 @@ impl Source {
         self.outcomes_of(name).filter_map(accuracy).collect()
     }
 
-    /// The trained variants that are not points of a sweep or grid: those without `[field=value]` in their names.
-    pub fn standalone(&self) -> impl Iterator<Item = &Variant> {
-        let trained = |name: &str| self.outcomes_of(name).next().is_some();
-        self.run.manifest.heads.iter().filter(move |v| !v.name.contains('[') && trained(&v.name))
-    }
-
-    /// The variants without an outcome yet, but for points of a sweep or grid.
-    pub fn untrained(&self) -> impl Iterator<Item = &Variant> {
-        let trained = |name: &str| self.outcomes_of(name).next().is_some();
-        self.run.manifest.heads.iter().filter(move |v| !v.name.contains('[') && !trained(&v.name))
-    }
-
-    /// The variants that are tested against one another: the [standalone](Self::standalone) ones and, of each head trained at
-    /// layers or learning rates of an axis, the one with the highest accuracy on the selection images.
-    pub fn compared(&self) -> Vec<&Variant> {
-        self.standalone()
-            .chain(self.chosen(|grid| grid.cells.len() > 1 || !grid.head.contains('[')))
-            .collect()
-    }
-
-    /// Those of the [compared](Self::compared) variants that are no points of a sweep: one of every head.
-    pub fn reported(&self) -> Vec<&Variant> {
-        self.standalone().chain(self.chosen(|grid| !grid.head.contains('['))).collect()
-    }
-
-    /// Of each [grid](Self::grids) that `is_wanted`, the variant with the highest accuracy on the selection images.
-    fn chosen(&self, is_wanted: impl Fn(&RateGrid) -> bool) -> impl Iterator<Item = &Variant> {
-        let grids = self.grids().into_iter().filter(is_wanted);
-        let name = |grid: RateGrid| Some(grid.cells[grid.chosen()?].as_ref()?.name.clone());
-        let chosen: HashSet<String> = grids.filter_map(name).collect();
-        self.run.manifest.heads.iter().filter(move |variant| chosen.contains(&variant.name))
-    }
-
-    /// Names of the variants in whose place another layer or learning rate of their head was chosen.
-    pub fn passed_over(&self) -> HashSet<String> {
-        let others = |grid: RateGrid| {
-            let chosen = grid.chosen();
-            let others = grid.cells.into_iter().enumerate().filter(move |(at, _)| Some(*at) != chosen);
-            others.filter_map(|(_, cell)| Some(cell?.name))
-        };
-        self.grids().into_iter().flat_map(others).collect()
-    }
-
-    /// The layers and learning rates of every head that was trained at such of an axis, be it of one value.
-    fn grids(&self) -> Vec<RateGrid> {
-        // Every table asks, and most runs have none.
-        match self.run.manifest.heads.iter().any(|variant| variant.name.contains('[')) {
-            true => TrainHistory::of_outcomes(&self.run, &self.outcomes).all_grids(),
-            false => Vec::new(),
-        }
-    }
-
-    /// The [compared](Self::compared) variant called `name`, else the first one of the head `name`.
-    pub fn called(&self, name: &str) -> Option<&Variant> {
-        called(&self.compared(), name)
-    }
-
     /// The evaluations of the variant's probes at the best epoch, one per seed.
     pub fn evaluated(&self, name: &str) -> impl Iterator<Item = &ProbeMetrics> {
         let all = self.evaluations.iter().flat_map(|evaluations| &evaluations.probes);
@@ -375,12 +317,6 @@ impl Source {
 
 /// Note that explains the mark of [`marked_title`].
 const NOT_IN_PAPER_NOTE: &str = "†: not in the paper";
-
-/// The first of the `variants` called `name`, else the first one of the head `name`.
-fn called<'a>(variants: &[&'a Variant], name: &str) -> Option<&'a Variant> {
-    let find = |key: fn(&Variant) -> &str| variants.iter().copied().find(|variant| key(variant) == name);
-    find(|variant| &variant.name).or_else(|| find(|variant| &variant.head))
-}
 
 /// The [`title`] of a variant, with a dagger if its head is not in the paper.
 fn marked_title(variant: &Variant) -> String {
@@ -392,12 +328,6 @@ fn marked_title(variant: &Variant) -> String {
 fn not_finished<'a>(variants: impl Iterator<Item = &'a Variant>) -> String {
     let titles = variants.map(title).collect::<Vec<_>>().join(", ");
     format!("not finished: {titles} (`ssmprobe train --resume --out RUN` goes on)")
-}
-
-/// A variant under the name that it has without the layer and learning rate chosen for it.
-fn without_choice(variant: &Variant) -> Variant {
-    let name = variant.name.split_once('[').map_or(variant.name.as_str(), |(name, _)| name);
-    Variant { name: name.to_owned(), ..variant.clone() }
 }
 
 /// The name of a variant in tables: its head's display name, followed by what the variant's name adds to the head's id.

@@ -2,7 +2,8 @@
 
 use indexmap::IndexSet;
 
-use super::{Source, without_choice};
+use super::Source;
+use super::choice::without_choice;
 use crate::app::format::counted;
 use crate::model::train;
 use crate::model::train::run::{Outcome, Run, Selection};

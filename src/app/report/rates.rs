@@ -1,9 +1,10 @@
 //! Layers by learning rates: of every head the cell with the highest accuracy on the selection images, with its accuracy on
 //! the test images; then one table per head with all cells.
 
+use super::Source;
+use super::choice::CHOICE_NOTE;
 use super::table::{Cell, Column, Number, Row, Table};
-use super::{Source, title};
-use crate::model::train::run::{ProbeCheckpoint, Variant};
+use crate::model::train::run::ProbeCheckpoint;
 use crate::viz::figures::rates::{RateCell, RateGrid};
 
 /// The table of the chosen cells, then one per head; none for a run without layers or rates to compare.
@@ -40,19 +41,6 @@ fn chosen_table(source: &Source, grids: &[RateGrid]) -> Table {
     let mut table = source.table("rates", "Every head at its own layer and rate", columns, rows);
     table.mark_largest([4, 5]);
     table.with_note(CHOICE_NOTE)
-}
-
-const CHOICE_NOTE: &str = "Layer and rate: those with the highest mean accuracy over seeds on the selection images, each at \
- its best epoch; the first in case of ties. The test images play no part in the choice";
-
-/// How layers and rates were chosen, and which, for a table of the [reported](Source::reported) variants.
-pub fn choice_note(source: &Source) -> Option<String> {
-    let mut grids = source.grids();
-    grids.retain(|grid| grid.cells.len() > 1);
-    let is_of = |grid: &RateGrid, name: &str| grid.cells.iter().flatten().any(|cell| cell.name == name);
-    let is_chosen = |variant: &&Variant| grids.iter().any(|grid| is_of(grid, &variant.name));
-    let chosen = source.reported().into_iter().filter(is_chosen).map(title).collect::<Vec<_>>().join(", ");
-    (!chosen.is_empty()).then(|| format!("{CHOICE_NOTE}. Chosen: {chosen}"))
 }
 
 /// All cells of one head, the chosen one marked; `at` is the index of its grid.

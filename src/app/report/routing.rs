@@ -1,7 +1,7 @@
 //! Routing mechanisms (paper, "Ablation of differentiable routing mechanisms"): the learned routers
 //! against the two poolings that ignore order.
 
-use super::rates::choice_note;
+use super::choice::choice_note;
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, not_finished, title};
 use crate::model::probe::head::mean;
