@@ -400,6 +400,12 @@ fn the_selection_images_choose_and_all_say_the_same() {
     let table = done(&mut report("rates"));
     assert!(table.contains(&verdict) && table.contains("linear-bn by layer and learning rate"), "{table}");
     assert!(table.contains("rates 0.001, 0.01, cosine"), "{table}");
+    // A model card has all cells, as it comes with the probes of all.
+    let mut push = program();
+    let card = done(push.arg("push").arg(desk.path("run")).args(["a/b", "--license", "mit", "--dry-run"]));
+    for head in ["linear-bn", "sinkhorn"] {
+        assert!(card.contains(&format!("{head} by layer and learning rate")), "{card}");
+    }
     // And these two are tested against each other.
     let table = done(&mut report("paired"));
     let sinkhorn = chosen[1]["best"].as_f64().expect("a number");
