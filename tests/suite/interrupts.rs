@@ -138,11 +138,20 @@ fn no_temporary_file_is_left() {
     let out = desk.path("out");
     let mut inspect = inspect(20_000);
     inspect.arg("--image").arg(desk.data()).arg("--probe").arg(fixture("probes"));
-    let child = start(inspect.arg("--out").arg(&out));
-    until("the summary that is being written", || has_temporary(&out));
-    signal_twice(&child);
-    let stderr = stopped(child);
-    assert!(!has_temporary(&out) && !out.join("summary.csv").exists(), "{stderr}");
+    inspect.arg("--out").arg(&out);
+    let mut ended_at_once = || {
+        let child = start(&mut inspect);
+        until("the summary that is being written", || has_temporary(&out));
+        signal_twice(&child);
+        let stderr = stopped(child);
+        assert!(!has_temporary(&out), "{stderr}");
+        // Where others keep the processor busy it may end in order between the two signals.
+        let in_order = stderr.contains("images explained");
+        assert_eq!(in_order, out.join("summary.csv").exists(), "{stderr}");
+        let _ = fs::remove_dir_all(&out);
+        !in_order
+    };
+    assert!((0..5).any(|_| ended_at_once()), "it ended in order five times");
 
     // A verb that does not handle signals ends at the first.
     let mut scenes = program();
