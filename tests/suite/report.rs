@@ -1027,6 +1027,14 @@ fn evaluations_of_another_day_are_kept() {
         all.merge(RunMetrics { probes: vec![ProbeMetrics { metrics, ..other }], anchors: Vec::new() });
         assert!(all.probes[0].metrics.ablations.is_empty());
     }
+    // Baselines on the tokens of every layer are kept; those of files that do not name it count where no others are known.
+    let mut layers = all.clone();
+    for (layer, kept) in [(Some("1"), 2), (Some("last"), 4), (Some("1"), 4), (None, 4)] {
+        let own = |anchor: &Anchor| Anchor { layer: layer.map(str::to_owned), ..anchor.clone() };
+        layers.merge(RunMetrics { probes: Vec::new(), anchors: all.anchors.iter().map(own).collect() });
+        assert_eq!(layers.anchors.len(), kept, "{layer:?}");
+    }
+    assert!(layers.anchors.iter().all(|anchor| anchor.layer.is_some()));
     // Removal curves of another mode and other numbers of last tokens are added; of the same, the new ones count.
     let asked = |mode: Mode, tokens: &[usize], accuracy: f64| {
         let mut one = all.probes[0].clone();

@@ -91,12 +91,13 @@ impl RunMetrics {
                 None => self.probes.push(probe),
             }
         }
-        if !newer.anchors.is_empty() {
-            // Of a run of several layers, every layer has its own; earlier versions did not record which.
-            let is_of_other_layer =
-                |old: &Anchor| old.layer.is_some() && newer.anchors.iter().all(|new| new.layer != old.layer);
-            self.anchors.retain(is_of_other_layer);
-            self.anchors.extend(newer.anchors);
+        // Of a run of several layers, every layer has its own.
+        self.anchors.retain(|old| newer.anchors.iter().all(|new| new.layer != old.layer));
+        self.anchors.extend(newer.anchors);
+        // Earlier versions did not record which: those count where no others are known.
+        let is_known = |anchor: &Anchor| anchor.layer.is_some();
+        if self.anchors.iter().any(is_known) {
+            self.anchors.retain(is_known);
         }
     }
 
