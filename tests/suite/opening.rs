@@ -252,24 +252,29 @@ fn a_run_opens_with_the_backbone_and_the_dataset_it_was_trained_on() {
     );
 }
 
-/// Opens a run whose probes were trained on such tokens, beside what `pending` requests, which is answered after them.
-fn open_run_on(state: &mut State, probes: &[(&str, TokenSpec)], pending: Vec<Request>) {
+/// Opens a run whose probes were trained on such tokens of the backbone `one`, beside what `pending` requests, which is answered after
+/// them; how often a backbone was opened.
+fn open_run_on(state: &mut State, probes: &[(&str, TokenSpec)], pending: Vec<Request>) -> usize {
     let job = state.dispatch(Command::OpenRun("runs/layers".into()))[0].job().expect("a job");
     let path = |name: &str| PathBuf::from(format!("runs/layers/{name}.safetensors"));
     let paths = probes.iter().map(|(name, _)| path(name)).collect();
     let info = |asked: &Path| {
         let (name, token_spec) = probes.iter().find(|(name, _)| path(name) == asked).expect("one of them");
-        let width = 24 * token_spec.blocks.unwrap_or(1);
-        ProbeInfo { trained: trained_on(name, *token_spec).trained, width, ..named(asked) }
+        let (width, trained) = (24 * token_spec.blocks.unwrap_or(1), trained_on(name, *token_spec).trained);
+        let backbone_fingerprint = Some("weights of one".to_owned());
+        ProbeInfo { trained, width, backbone_fingerprint, ..named(asked) }
     };
     let mut requests = VecDeque::from(state.apply(Event::ProbesListed { job, paths, sources: Vec::new() }));
     requests.extend(state.apply(Event::Finished(job)));
     requests.extend(pending);
+    let mut backbones = 0;
     while let Some(request) = requests.pop_front() {
         let (Some(job), Some(event)) = (request.job(), opened(&request, info)) else { continue };
+        backbones += usize::from(matches!(event, Event::BackboneOpened { .. }));
         requests.extend(state.apply(event));
         requests.extend(state.apply(Event::Finished(job)));
     }
+    backbones
 }
 
 #[test]
@@ -282,14 +287,14 @@ fn the_shown_probes_of_a_run_at_several_layers_are_each_read_on_the_tokens_of_it
         ("gap-60-best", of(Some(0))),
         ("attention-50-best", of(Some(1))),
     ];
-    // The probes are open before the backbone, or after it.
-    for is_late in [true, false] {
+    // The probes are open after their backbone, before it, or before it where another one is open.
+    for (before, after) in [(Some("one"), None), (None, Some("one")), (Some("other"), Some("one"))] {
         let mut state = State::new(Settings::default());
-        let mut pending = Vec::new();
-        match is_late {
-            true => pending = state.dispatch(Command::OpenBackbone("one".into())),
-            false => wants!(state, Command::OpenBackbone("one".into())),
+        if let Some(before) = before {
+            wants!(state, Command::OpenBackbone(before.into()));
         }
+        let open = |after: &str| state.dispatch(Command::OpenBackbone(after.into()));
+        let pending = after.map_or_else(Vec::new, open);
         open_run_on(&mut state, &probes, pending);
         let shown: Vec<ProbeId> = state.compared().map(|(_, column)| column.probe).collect();
         assert_eq!(shown.len(), 4, "one of every head");
@@ -297,8 +302,21 @@ fn the_shown_probes_of_a_run_at_several_layers_are_each_read_on_the_tokens_of_it
             let fit = state.library.fit(probe);
             assert_eq!(fit, Some(Compatibility::Fits), "{}", state.library.probe_name(probe));
         }
-        assert_eq!(state.library.backbones.len(), 3, "one for each layer");
+        let own = state.library.backbones.values().filter(|backbone| backbone.source == "one");
+        assert_eq!(own.count(), 3, "one for each layer");
     }
+}
+
+#[test]
+fn a_second_run_at_the_same_layers_opens_no_backbone_again() {
+    let mut state = State::new(Settings::default());
+    wants!(state, Command::OpenBackbone("one".into()));
+    let of = |layer| TokenSpec { layer, ..TokenSpec::default() };
+    let first = [("gap-80-best", of(None)), ("raster-70-best", of(Some(1)))];
+    assert_eq!(open_run_on(&mut state, &first, Vec::new()), 1);
+    let second = [("sinkhorn-75-best", of(None)), ("softsort-70-best", of(Some(1)))];
+    assert_eq!(open_run_on(&mut state, &second, Vec::new()), 0);
+    assert_eq!(state.compared().count(), 4);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::State;
 use super::jobs::Severity;
 use super::reveal::RevealTarget;
 use crate::app::format::counted;
-use crate::app::jobs::info::{Compatibility, ProbeInfo};
+use crate::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
 use crate::app::jobs::{BackboneOptions, ProbeId, Request};
 
 /// Most columns of the comparison that opening probes fills; more are added by hand.
@@ -77,28 +77,35 @@ impl State {
         requests
     }
 
-    /// Where the shown probes of a run were trained on tokens after several layers, opens the backbone once more for each that it
-    /// does not read, once it is open; if all were trained on the same tokens, the backbone's own options follow them.
+    /// Where the shown probes of a run were trained on tokens after several layers, opens their backbone once more for each layer that
+    /// no open one reads, once it is open; if all were trained on the same tokens, the backbone's own options follow them.
     pub(super) fn open_layers_of_run(&mut self) -> Vec<Request> {
-        let mut open = self.library.backbones.iter().filter(|(_, known)| known.own.is_none());
-        let Some((id, backbone)) = open.find_map(|(id, known)| Some((*id, known.status.ready()?.clone())))
-        else {
-            return Vec::new();
-        };
-        let shown = std::mem::take(&mut self.run_choice.shown);
-        let is_of_it = |info: &&ProbeInfo| {
-            let weights = info.backbone_fingerprint.as_ref();
-            info.suits(&backbone) && weights.is_none_or(|weights| *weights == backbone.fingerprint)
-        };
         let info = |probe: &ProbeId| Some(&**self.library.probes.get(probe)?.status.ready()?);
-        let own = shown.iter().filter_map(info).filter(is_of_it);
-        let wanted: IndexMap<BackboneOptions, bool> =
-            own.map(|info| (info.wants(), info.token_mismatch(&backbone).is_some())).collect();
-        if wanted.len() < 2 {
-            return Vec::new();
-        }
-        let others = wanted.into_iter().filter(|(_, differs)| *differs);
-        others.flat_map(|(options, _)| self.open_beside(id, options)).collect()
+        let shown = self.run_choice.shown.iter().filter(|probe| self.column_of(**probe).is_some());
+        let shown: Vec<&ProbeInfo> = shown.filter_map(info).collect();
+        let is_read_by = |info: &ProbeInfo, backbone: &BackboneInfo| {
+            let weights = info.backbone_fingerprint.as_ref();
+            info.suits(backbone) && weights.is_none_or(|weights| *weights == backbone.fingerprint)
+        };
+        // Others may be open before it.
+        let own = self.library.backbones.iter().find_map(|(id, known)| {
+            let backbone = known.status.ready().filter(|_| known.own.is_none())?;
+            let own: Vec<&ProbeInfo> =
+                shown.iter().copied().filter(|info| is_read_by(info, backbone)).collect();
+            (!own.is_empty()).then_some((*id, backbone, own))
+        });
+        let Some((id, backbone, own)) = own else { return Vec::new() };
+        let source = &self.library.backbones[&id].source;
+        let is_open = |options: &BackboneOptions| {
+            let mut all = self.library.backbones.values().filter(|known| known.source == *source);
+            all.any(|known| known.own.as_ref() == Some(options) && known.status.is_open())
+        };
+        let mut wanted: IndexMap<BackboneOptions, bool> =
+            own.iter().map(|info| (info.wants(), info.token_mismatch(backbone).is_some())).collect();
+        let several = wanted.len() > 1;
+        wanted.retain(|options, differs| several && *differs && !is_open(options));
+        self.run_choice.shown.clear();
+        wanted.into_keys().flat_map(|options| self.open_beside(id, options)).collect()
     }
 }
 
