@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::Context;
 
-use super::dialogs::export_format::has_extension;
 use super::dialogs::file_request::FileRequest;
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::Relink;
 use super::exporter::Outcome;
 use super::named_workspace::known;
 use super::{MainWindow, WindowOrder};
-use crate::app::image_files::WORKSPACE_EXTENSION;
+use crate::app::image_files::{WORKSPACE_EXTENSION, is_workspace};
 use crate::app::jobs::Cancel;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::session::content;
@@ -133,7 +132,7 @@ impl MainWindow {
     ) {
         let is_chosen = chosen.is_some();
         let Some(chosen) = chosen.or_else(|| self.named.path.clone()) else { return };
-        let is_whole = !is_chosen || has_extension(&chosen);
+        let is_whole = !is_chosen || is_workspace(&chosen);
         let path = if is_whole { chosen } else { chosen.with_added_extension(WORKSPACE_EXTENSION) };
         self.named.writes = Some(path.clone());
         let (workspace, essence) = (state.workspace(self.stored_layout()), Box::new(state.essence()));
@@ -304,7 +303,7 @@ mod tests {
         // Saved again, and under new names that are typed without their extension.
         let typed =
             |name: &str| (Some(folder.path().join(name)), folder.path().join(format!("{name}.ssmprobe")));
-        for (typed, file) in [(None, file), typed("v"), typed("lr0.1")] {
+        for (typed, file) in [(None, file), typed("v"), typed("lr0.1"), typed("v.final")] {
             let first = locked_folder(&file).expect("locked");
             window.save(&ctx, typed, None, &state);
             sleep(Duration::from_millis(200)); // it would have written by now
