@@ -147,7 +147,8 @@ fn a_name_without_the_extension_of_a_format_gets_that_of_the_chosen_one() {
     assert!(folder.join("lr0.1.svg").is_file() && folder.join("lr0.1.trace.json").is_file());
     assert!(command.contains("lr0.1.svg") && command.contains("lr0.1.trace.json"), "{command}");
     open_dialog(&mut window, "Predictions");
-    window.replace_text(Role::TextInput, "Export to", folder.join("lr0.1").display());
+    // As it was pasted, with a space after it.
+    window.replace_text(Role::TextInput, "Export to", folder.join("lr0.1 ").display());
     assert!(window.has("will be replaced: lr0.1.svg"), "its whole name is looked up");
     window.choose("Format", "PNG, pixels");
     window.harness.get_by_label("Copy the command line").click();

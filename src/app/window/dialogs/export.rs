@@ -143,7 +143,7 @@ impl Export {
                 for (id, name) in formats {
                     if ui.selectable_label(self.format == *id, *name).clicked() {
                         self.set_format(id);
-                        self.path = in_format(Path::new(&self.path), id).display().to_string();
+                        self.path = in_format(Path::new(self.path.trim()), id).display().to_string();
                     }
                 }
             });

@@ -283,7 +283,7 @@ impl ShareDialog {
 
     /// Gives the path of a page the extension `html`, and takes that from a folder's.
     fn sync_extension(&mut self) {
-        let path = Path::new(&self.path);
+        let path = Path::new(self.path.trim());
         let is_html = |ending: &OsStr| ["html", "htm"].iter().any(|id| ending.eq_ignore_ascii_case(id));
         let is_page = path.extension().is_some_and(is_html);
         match self.share.kind {
@@ -355,7 +355,8 @@ mod tests {
         };
         let pages = ["a/lr0.1", "a/lr0.1.html", "a/all.htm"].map(|path| chosen(ShareKind::Page, path));
         assert_eq!(pages, ["a/lr0.1.html", "a/lr0.1.html", "a/all.htm"]);
-        let folders = ["a/lr0.1", "a/lr0.1.html"].map(|path| chosen(ShareKind::Figures, path));
-        assert_eq!(folders, ["a/lr0.1", "a/lr0.1"]);
+        let folders =
+            ["a/lr0.1", "a/lr0.1.html", "a/lr0.1.html "].map(|path| chosen(ShareKind::Figures, path));
+        assert_eq!(folders, ["a/lr0.1"; 3]);
     }
 }
