@@ -18,6 +18,7 @@ pub fn follow_focus(ui: &Ui) {
 }
 
 /// Whether what is at `place` in a scrolled area is drawn: it is in sight, has the keyboard focus, or may be given it by the Tab key.
+/// For what is not, `skip_ahead_auto_ids` keeps the ids, and so the focus, of what comes after it.
 pub fn in_reach(ui: &Ui, place: Rect) -> bool {
     let sight = ui.clip_rect();
     // When Tab is pressed what had the focus has lost it already, and from the end of a row it goes on to the begin of the next.
@@ -87,10 +88,12 @@ mod tests {
                     for at in 0..8 {
                         let corner = rect.min + Vec2::new(at as f32 * size.x, 0.0);
                         let place = Rect::from_min_size(corner, size);
-                        if in_reach(ui, place) {
-                            let salt = UiBuilder::new().max_rect(place).id_salt((row, at));
-                            drop(ui.new_child(salt).button(format!("{row}-{at}")));
+                        if !in_reach(ui, place) {
+                            ui.skip_ahead_auto_ids(1);
+                            continue;
                         }
+                        let salt = UiBuilder::new().max_rect(place).id_salt((row, at));
+                        drop(ui.new_child(salt).button(format!("{row}-{at}")));
                     }
                 }
                 follow_focus(ui);
