@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Grid, Pos2, Rect, Response, Tooltip, Ui, Vec2};
+use egui::{Pos2, Rect, Response, Tooltip, Ui, Vec2};
 
 use super::plot_view::{PaintedPlot, PlotArea, PlotView, menu};
 use super::{PanelContext, placeholder};
@@ -155,21 +155,20 @@ fn show_readout(response: &Response, readout: &Readout) {
         ui.spacing_mut().item_spacing.y = 3.0;
         ui.strong(&readout.title);
         if !readout.lines.is_empty() {
-            // Numbers end below one another, in a column as wide as they are: one that takes all room on its left takes that of the
-            // readout before it.
+            // Numbers end below one another, as near to the names as the longest of both allow.
             let widest = |texts: &mut dyn Iterator<Item = &String>| font::widest(texts, SIZE);
-            let room = READOUT_PX - GAP_PX - widest(&mut readout.lines.iter().map(|(name, _)| name));
-            let column = widest(&mut readout.lines.iter().map(|(_, value)| value)).min(room);
-            Grid::new("readout").num_columns(2).spacing([GAP_PX, 1.0]).min_row_height(0.0).show(ui, |ui| {
+            let names = widest(&mut readout.lines.iter().map(|(name, _)| name));
+            let values = widest(&mut readout.lines.iter().map(|(_, value)| value));
+            ui.vertical(|ui| {
+                ui.spacing_mut().item_spacing = Vec2::new(0.0, 1.0);
                 ui.spacing_mut().interact_size.y = 0.0; // lines of text, no higher than that
                 for (name, value) in &readout.lines {
-                    ui.weak(name);
-                    ui.horizontal(|ui| {
-                        ui.spacing_mut().item_spacing.x = 0.0;
-                        ui.add_space((column - font::width(value, SIZE)).max(0.0));
+                    let [name_px, value_px] = [name, value].map(|text| font::width(text, SIZE));
+                    ui.horizontal_top(|ui| {
+                        ui.weak(name);
+                        ui.add_space(names + GAP_PX + values - name_px - value_px);
                         ui.label(value);
                     });
-                    ui.end_row();
                 }
             });
         }
@@ -237,6 +236,7 @@ mod tests {
         }
         let places = wide.map(|texts| texts.map(|text| harness.get_by_label(text).rect()));
         assert!(places.iter().all(|[name, value]| name.right() < value.left()), "{places:?}");
+        assert!(places.iter().all(|[name, value]| (name.top() - value.top()).abs() < 1.0), "{places:?}");
         assert!(places[2][1].left() - places[2][0].right() < 2.0 * GAP_PX, "{places:?}");
         let [first, second, third] = places.map(|[name, _]| name.top());
         assert!((third - second - (second - first)).abs() < 1.0, "{places:?}");
