@@ -4,6 +4,7 @@
 
 mod cache;
 mod dataset;
+mod demo;
 mod devices;
 mod doctor;
 mod eval;
@@ -36,7 +37,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::crash;
-use crate::app::devtools::{self, demo};
+use crate::app::devtools;
 use crate::app::paths;
 use crate::app::process_memory;
 use crate::app::terminal::stdout::say;
@@ -61,7 +62,7 @@ pub(super) struct Cli {
 
 /// Generates the enum of verbs, each with how it is run, from one list.
 macro_rules! verbs {
-    ($($name:ident($verb:ty $(, $program:expr)?),)*) => {
+    ($($name:ident($verb:ty),)*) => {
         /// What the program can be asked to do, in the order of a day's work.
         #[derive(Subcommand)]
         enum Verb { $($name($verb)),* }
@@ -69,7 +70,7 @@ macro_rules! verbs {
         impl Verb {
             /// Runs the verb: `Ok` with its exit code if it ran to its end, `Err` if it failed.
             fn run(self) -> anyhow::Result<ExitCode> {
-                match self { $(Self::$name(verb) => verb.run($($program)?)),* }
+                match self { $(Self::$name(verb) => verb.run()),* }
             }
         }
     };
@@ -91,7 +92,7 @@ verbs! {
     Push(push::Push),
     Similar(similar::Similar),
     Scenes(scenes::Scenes),
-    Demo(demo::Demo, run::<String>),
+    Demo(demo::Demo),
     Cache(cache::Cache),
     Devices(devices::Devices),
     Doctor(doctor::Doctor),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
+use crate::app::cli;
 use crate::app::demo::{self, DemoBackbone, DemoInfo};
 use crate::app::format::shell_word;
 use crate::app::terminal::interrupt;
@@ -38,18 +39,15 @@ Runs `ssmprobe inspect` and `ssmprobe figures` on the demo and prints the comman
   OUT/<backbone>/<scene>-compare.svg    mean, raster S4 and Sinkhorn S4 side by side
   OUT/<backbone>/<scene>-sinkhorn-<figure>.svg   every figure of the Sinkhorn probe, of the first scene";
 
-/// The program's entry point: executes a command line whose first word is the program's name.
-pub type Program = fn(Vec<String>) -> anyhow::Result<ExitCode>;
-
 impl Results {
-    pub fn run(self, program: Program) -> anyhow::Result<ExitCode> {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
         let demo = demo::demo()?;
         let about = DemoInfo::open(&demo)?;
         let mut images = about.images(&demo);
         images.truncate(usize::from(self.scenes));
         images.first().with_context(|| format!("{} has no scenes", demo.display()))?;
         for backbone in &about.backbones {
-            self.write(&demo, backbone, &images, program)?;
+            self.write(&demo, backbone, &images)?;
             if interrupt::flow().is_break() {
                 return Ok(interrupt::code());
             }
@@ -58,20 +56,14 @@ impl Results {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn write(
-        &self,
-        demo: &Path,
-        backbone: &DemoBackbone,
-        images: &[PathBuf],
-        program: Program,
-    ) -> anyhow::Result<()> {
+    fn write(&self, demo: &Path, backbone: &DemoBackbone, images: &[PathBuf]) -> anyhow::Result<()> {
         let out = self.out.join(&backbone.id);
         let mut inspect = words(&["inspect", "--device", "cpu", "--save-traces", "--backbone"]);
         inspect.push(text(&backbone.folder(demo)));
         inspect.extend(["--probe".into(), text(&backbone.probes(demo)), "--image".into()]);
         inspect.extend(images.iter().map(|image| text(image)));
         inspect.extend(["--out".into(), text(&out)]);
-        run(&inspect, program)?;
+        run(&inspect)?;
         if interrupt::flow().is_break() {
             return Ok(()); // traces that the figures need may be missing
         }
@@ -87,12 +79,12 @@ impl Results {
                 compare.extend(words(&["--figure", row.id()]));
             }
             compare.extend(["--out".into(), text(&out.join(format!("{stem}-compare.svg")))]);
-            run(&compare, program)?;
+            run(&compare)?;
             if number == 0 {
                 let mut all = words(&["figures", "--figure", "all", "--trace"]);
                 let file = out.join(format!("{stem}-sinkhorn.svg"));
                 all.extend([trace("sinkhorn"), "--out".into(), text(&file)]);
-                run(&all, program)?;
+                run(&all)?;
             }
         }
         Ok(())
@@ -100,9 +92,9 @@ impl Results {
 }
 
 /// Prints a command line and executes it.
-fn run(words: &[String], program: Program) -> anyhow::Result<()> {
+fn run(words: &[String]) -> anyhow::Result<()> {
     say!("ssmprobe {}", words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "));
-    program([&["ssmprobe".to_owned()], words].concat()).map(drop)
+    cli::run([&["ssmprobe".to_owned()], words].concat()).map(drop)
 }
 
 fn words(words: &[&str]) -> Vec<String> {
