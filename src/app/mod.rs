@@ -4,6 +4,7 @@
 //! data: events and commands ([`state::command`]) change it and may result in further requests.
 
 mod anonymous;
+mod child_process;
 pub mod cli;
 pub mod crash;
 pub mod demo;
@@ -13,7 +14,6 @@ mod image_files;
 pub mod jobs;
 pub mod log;
 mod paths;
-mod process_group;
 pub mod process_memory;
 pub mod processor_time;
 mod rate;

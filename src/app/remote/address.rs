@@ -5,9 +5,9 @@ use std::io;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 
+use crate::app::child_process::own_group;
 use crate::app::format::shell_word;
 use crate::app::paths;
-use crate::app::process_group::own_group;
 
 /// The program to start if none is named.
 pub(super) const DEFAULT_PROGRAM: &str = "ssmprobe";

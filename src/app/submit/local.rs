@@ -10,9 +10,9 @@ use anyhow::{Context, bail};
 
 use super::plan::{Plan, Task};
 use super::status::{RUNNING, State, states};
+use crate::app::child_process::{ask_to_stop, own_group, stops_with_this_process};
 use crate::app::format::watching;
 use crate::app::paths;
-use crate::app::process_group::own_group;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
 use crate::app::user_error::Usage;
@@ -200,35 +200,10 @@ fn spawn(plan: &Plan, task: Task) -> anyhow::Result<Child> {
     command.spawn().with_context(|| format!("{} cannot be started", program.display()))
 }
 
-/// Lets the system send the task SIGTERM if this process is killed, as nothing else could cancel it then.
-#[cfg(target_os = "linux")]
-fn stops_with_this_process(command: &mut Command) {
-    use std::os::unix::process::CommandExt;
-    let ask_for_signal = || {
-        // SAFETY: it changes a setting of this process alone, and takes a number.
-        #[expect(unsafe_code, reason = "a call of C that asks for a signal")]
-        let refused = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong) };
-        if refused < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
-    };
-    // SAFETY: the closure runs between fork and exec; it takes no lock and allocates nothing.
-    #[expect(unsafe_code, reason = "what a child does before it becomes the program")]
-    unsafe {
-        command.pre_exec(ask_for_signal);
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn stops_with_this_process(_: &mut Command) {}
-
-/// Asks a task to save and stop (SIGTERM); kills it on systems without that signal.
+/// Asks a task to save and stop; kills it on systems without that signal.
 fn stop(child: &mut Child) {
-    #[cfg(unix)]
-    let sent = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status();
-    #[cfg(unix)]
-    let sent = sent.is_ok_and(|status| status.success());
-    #[cfg(not(unix))]
-    let sent = false;
-    if !sent {
+    let is_asked = cfg!(unix) && ask_to_stop(child.id()).is_ok_and(|status| status.success());
+    if !is_asked {
         let _ = child.kill(); // fails if it has ended
     }
 }

@@ -17,6 +17,7 @@ use anyhow::{Context, anyhow, bail};
 
 use super::event_sender::JobEvents;
 use super::tasks::{absolute, refusal};
+use crate::app::child_process::{ask_to_stop, own_session};
 use crate::app::format::watching;
 use crate::app::jobs::detached::{
     Detached, EPOCHS, LAST_OUTPUT, LOGS, OWNER_FILE, SWEEP, Said, Started, lock,
@@ -26,8 +27,6 @@ use crate::app::jobs::history::disk::{Stamp, read};
 use crate::app::jobs::training::{RunSnapshot, TrainEvent};
 use crate::app::jobs::{Cancel, Reporter, Unit};
 use crate::app::paths::{make_folder, program};
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-use crate::app::process_group::own_group as detach;
 use crate::app::submit::status::end_of;
 use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
@@ -213,7 +212,7 @@ fn begin(
     let ExclusiveLock { owner, file } = held;
     command.stdin(file.map_or_else(Stdio::null, Stdio::from)).arg(OWNER_FILE).arg(owner_file(&lock(out)));
     command.stderr(log(stderr)?).stdout(log(stdout)?);
-    detach(&mut command);
+    own_session(&mut command);
     let mut child = command.spawn().context("cannot start the training")?;
     let known = Started { pid: child.id(), host: host_name(), words: words.to_owned() };
     let path = Started::path(out);
@@ -240,23 +239,6 @@ fn begin(
     Ok(exit)
 }
 
-/// Lets the child lead a session of its own; a process group where there are no sessions.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn detach(command: &mut Command) {
-    use std::os::unix::process::CommandExt;
-    let own_session = || {
-        // SAFETY: it changes this process alone, which is a child that has started no thread.
-        #[expect(unsafe_code, reason = "a call of C that makes a session")]
-        let session = unsafe { libc::setsid() };
-        if session < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
-    };
-    // SAFETY: the closure runs between fork and exec; it takes no lock and allocates nothing.
-    #[expect(unsafe_code, reason = "what a child does before it becomes the program")]
-    unsafe {
-        command.pre_exec(own_session);
-    }
-}
-
 /// Asks the process that trains in `out` to save and end (SIGTERM); one that has just ended by itself needs no signal.
 ///
 /// # Errors
@@ -265,8 +247,7 @@ fn stop(out: &Path, Started { pid, host, .. }: &Started) -> anyhow::Result<()> {
     if !host.is_empty() && *host != host_name() {
         bail!("the training runs on {host}, not on this machine: `kill -TERM {pid}` there stops it");
     }
-    let sent = Command::new("kill").args(["-TERM", &pid.to_string()]).status();
-    let sent = sent.with_context(|| format!("process {pid} cannot be stopped"))?;
+    let sent = ask_to_stop(*pid).with_context(|| format!("process {pid} cannot be stopped"))?;
     if !sent.success() && is_running(out).unwrap_or(true) {
         bail!("process {pid} cannot be stopped ({sent})");
     }
