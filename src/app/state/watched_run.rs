@@ -74,9 +74,7 @@ impl WatchedRun {
         if history.about != snapshot.about {
             *history = TrainHistory::new(snapshot.about.clone()); // another run is in the folder now
         }
-        history.epochs(&snapshot.epochs);
-        snapshot.losses.iter().for_each(|losses| history.losses(losses));
-        history.failures(&snapshot.failures);
+        history.update(snapshot);
         self.tasks.clone_from(&snapshot.tasks);
     }
 }

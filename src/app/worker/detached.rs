@@ -24,7 +24,7 @@ use crate::app::jobs::detached::{
 };
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
-use crate::app::jobs::training::{RunSnapshot, TrainEvent};
+use crate::app::jobs::training::TrainEvent;
 use crate::app::jobs::{Cancel, Reporter, Unit};
 use crate::app::paths::{make_folder, program};
 use crate::app::submit::status::end_of;
@@ -104,7 +104,7 @@ pub(super) fn run(request: &Detached, events: &mut JobEvents, closing: &Cancel) 
             if let Ok(snapshot) = read(&out) {
                 (known, due) = (Some(stamp), Some(Instant::now() + events.sender.rest(&snapshot)));
                 let snapshot = Arc::new(snapshot);
-                let (done, total) = history(&snapshot).done();
+                let (done, total) = TrainHistory::of_snapshot(&snapshot).done();
                 if last.is_none() {
                     events.begin(done as u64); // they took none of the time since this began to follow
                 }
@@ -130,7 +130,8 @@ pub(super) fn run(request: &Detached, events: &mut JobEvents, closing: &Cancel) 
     }
     let log = end_of(&logs[0].path, MAX_READ);
     let failed = ends_with_error(&log);
-    let finished = !failed && last.as_ref().is_some_and(|snapshot| history(snapshot).finished());
+    let finished =
+        !failed && last.as_ref().is_some_and(|snapshot| TrainHistory::of_snapshot(snapshot).finished());
     if !failed && (finished || stopped) {
         let failures = last.map(|snapshot| snapshot.failures.clone()).unwrap_or_default();
         events.training(TrainEvent::Ended { finished, failures });
@@ -252,13 +253,6 @@ fn stop(out: &Path, Started { pid, host, .. }: &Started) -> anyhow::Result<()> {
         bail!("process {pid} cannot be stopped ({sent})");
     }
     Ok(())
-}
-
-fn history(snapshot: &RunSnapshot) -> TrainHistory {
-    let mut history = TrainHistory::new(snapshot.about.clone());
-    history.epochs(&snapshot.epochs);
-    history.failures(&snapshot.failures);
-    history
 }
 
 /// A log file that grows by lines, and the offset up to which it was read.

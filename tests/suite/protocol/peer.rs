@@ -147,8 +147,7 @@ fn assert_reported_everywhere(run: &Run, peer: &Value) {
         assert_close(format!("metrics.jsonl, {head}, seed {seed}"), found, expected, TOLERANCE);
     }
     assert_eq!(snapshot.epochs.len(), HEADS.len() * SEEDS.len() * 4);
-    let mut course = TrainHistory::new(snapshot.about);
-    course.epochs(&snapshot.epochs);
+    let course = TrainHistory::of_snapshot(&snapshot);
     let sources = [Source::open(run.folder()).expect("a run")];
     let main = TABLES.iter().find(|table| table.id == "main").expect("a table").tables(&sources).remove(0);
     let csv = (FORMATS.iter().find(|format| format.id == "csv").expect("a format").render)(&main);

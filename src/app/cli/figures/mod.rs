@@ -12,7 +12,6 @@ use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::TypedValueParser as _;
 
-pub(super) use self::run::history;
 use crate::app::jobs::history::Band;
 use crate::app::paths::make_folder;
 use crate::app::terminal::stdout::{self, say};

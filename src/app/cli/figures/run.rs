@@ -21,7 +21,8 @@ impl Figures {
     /// Draws the figure of the runs; `all` writes one file for each.
     pub(super) fn draw_training(&self) -> anyhow::Result<ExitCode> {
         let out = self.out.as_deref().context("--out names no file")?;
-        let runs = self.run.iter().map(|folder| history(folder)).collect::<anyhow::Result<Vec<_>>>()?;
+        let runs = self.run.iter().map(|folder| disk::read(folder)).collect::<Result<Vec<_>, _>>()?;
+        let runs: Vec<TrainHistory> = runs.iter().map(TrainHistory::of_snapshot).collect();
         let runs: Vec<&TrainHistory> = runs.iter().collect();
         let heads = names(&self.heads);
         // A variant, a head with variants, or one with a grid of layers and rates.
@@ -82,15 +83,6 @@ fn coverage(run: &TrainHistory, variant: &str) -> Option<f64> {
         probe.metrics.diagnostics.iter().find(|found| found.name == "rank_coverage").map(|found| found.mean)
     };
     stats::mean(own.filter_map(mean))
-}
-
-/// Reads the history of a run from its folder.
-pub(in crate::app::cli) fn history(folder: &Path) -> anyhow::Result<TrainHistory> {
-    let snapshot = disk::read(folder)?;
-    let mut history = TrainHistory::new(snapshot.about);
-    history.epochs(&snapshot.epochs);
-    snapshot.losses.iter().for_each(|losses| history.losses(losses));
-    Ok(history)
 }
 
 /// The path `out` with the figure's id in its name: `curves-training_loss.svg` for `curves.svg`.

@@ -9,10 +9,9 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use self::card::Card;
-use crate::app::cli::figures::history;
 use crate::app::cli::report::notes;
 use crate::app::format::{self, counted};
-use crate::app::jobs::history::{Band, TrainHistory};
+use crate::app::jobs::history::{Band, TrainHistory, disk};
 use crate::app::jobs::{Reporter, Unit};
 use crate::app::report::Source;
 use crate::app::terminal::reporter::TerminalReporter;
@@ -162,7 +161,7 @@ impl Push {
             notes,
         };
         let mut files = vec![Upload { path: "README.md".into(), bytes: card.text().into_bytes() }];
-        let history = history(&self.run)?;
+        let history = TrainHistory::of_snapshot(&disk::read(&self.run)?);
         let heads: Vec<String> = source.run.manifest.heads.iter().map(|head| head.name.clone()).collect();
         let figure = TrainHistory::figure_of(&[&history], &heads, Part::Both, false, Band::default());
         let scene = figure.draw_column(&Theme::light(), export::points(FIGURE_MM))?;

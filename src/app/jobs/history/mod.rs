@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use self::curve::{Band, Curve, Measure, smooth};
+use self::disk::RunSnapshot;
 use crate::model::stats::mean_and_deviation;
 use crate::model::train::Epoch;
 use crate::model::train::run::{Manifest, Metric, Outcome, Run, StepLosses};
@@ -158,6 +159,20 @@ impl TrainHistory {
         Self { about, lines }
     }
 
+    /// The history of a run as its folder holds it.
+    pub fn of_snapshot(snapshot: &RunSnapshot) -> Self {
+        let mut history = Self::new(snapshot.about.clone());
+        history.update(snapshot);
+        history
+    }
+
+    /// Brings it up to date with what the run's folder holds now.
+    pub fn update(&mut self, snapshot: &RunSnapshot) {
+        self.epochs(&snapshot.epochs);
+        snapshot.losses.iter().for_each(|losses| self.losses(losses));
+        self.failures(&snapshot.failures);
+    }
+
     /// The history of a run with these outcomes, without losses of steps.
     pub fn of_outcomes(run: &Run, outcomes: &[Outcome]) -> Self {
         let mut history = Self::new(About::from_run(run));
@@ -205,7 +220,7 @@ impl TrainHistory {
     }
 
     /// Replaces the step losses of a seed by those from a run's folder.
-    pub fn losses(&mut self, losses: &StepLosses) {
+    fn losses(&mut self, losses: &StepLosses) {
         for (head, points) in &losses.heads {
             let Some(head) = self.head_index(head) else { continue };
             let Some(line) = self.line(head, losses.seed) else { continue };
