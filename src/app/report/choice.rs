@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::{Source, title};
 use crate::app::jobs::history::TrainHistory;
-use crate::model::train::run::Variant;
+use crate::model::train::run::{Variant, variant_name};
 use crate::viz::figures::rates::RateGrid;
 
 /// How layers and rates are chosen.
@@ -79,8 +79,7 @@ pub(super) fn called<'a>(variants: &[&'a Variant], name: &str) -> Option<&'a Var
 
 /// A variant under the name that it has without the layer and learning rate chosen for it.
 pub(super) fn without_choice(variant: &Variant) -> Variant {
-    let name = variant.name.split_once('[').map_or(variant.name.as_str(), |(name, _)| name);
-    Variant { name: name.to_owned(), ..variant.clone() }
+    Variant { name: variant_name::head(&variant.name).to_owned(), ..variant.clone() }
 }
 
 /// How layers and rates were chosen, and which, for a table of the [reported](Source::reported) variants.

@@ -7,25 +7,25 @@ use super::Source;
 use super::table::{Cell, Column, Row, Table};
 use crate::model::probe::head::{self, mean};
 use crate::model::stats::mean_and_deviation;
-use crate::model::train::run::{ProbeCheckpoint, Variant};
+use crate::model::train::run::{ProbeCheckpoint, Variant, variant_name};
 
 /// One variant of a sweep.
 pub struct Point<'a> {
     /// The variant.
     pub variant: &'a Variant,
     /// The settings in its name, as pairs of field and value.
-    pub settings: Vec<(String, String)>,
+    pub settings: Vec<(&'a str, &'a str)>,
 }
 
 impl Point<'_> {
     /// The value of a field, if it is set to a number.
     pub fn number(&self, field: &str) -> Option<f64> {
-        self.settings.iter().find(|(name, _)| name == field)?.1.parse().ok()
+        self.settings.iter().find(|(name, _)| *name == field)?.1.parse().ok()
     }
 
     /// The fields, in the order of the name.
     fn fields(&self) -> Vec<&str> {
-        self.settings.iter().map(|(name, _)| name.as_str()).collect()
+        self.settings.iter().map(|(name, _)| *name).collect()
     }
 }
 
@@ -44,13 +44,11 @@ pub fn points<'a>(source: &'a Source, head: &str) -> Vec<Point<'a>> {
         .collect()
 }
 
-/// The settings between the brackets of a variant's name, as pairs of field and value; `None` if it is not swept.
-fn settings(variant: &Variant) -> Option<Vec<(String, String)>> {
-    let inside = variant.name.strip_prefix(&variant.head)?.strip_prefix('[')?.strip_suffix(']')?;
-    let parse = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let settings = inside.split(',').map(parse).collect::<Option<Vec<_>>>()?;
+/// The settings in a variant's name; `None` if it is not swept.
+fn settings(variant: &Variant) -> Option<Vec<(&str, &str)>> {
+    let settings = variant_name::settings(&variant.name);
     // Layers and learning rates alone have a table of their own ([`super::rates`]).
-    settings.iter().any(|(name, _)| name != "layer" && name != "rate").then_some(settings)
+    settings.iter().any(|(field, _)| !["layer", "rate"].contains(field)).then_some(settings)
 }
 
 /// Accuracy by number of S4 states: one table per swept head.
@@ -92,7 +90,7 @@ fn table(source: &Source, head: &str, fields: &[&str], points: &[&Point]) -> Tab
         let gap = gap.map(|gap| source.accuracies(&gap.name, ProbeCheckpoint::Best));
         let gap = gap.filter(|gap| !gap.is_empty()).map(|gap| mean_and_deviation(&gap).0);
         let change = gap.filter(|_| !best.is_empty()).map(|gap| mean_and_deviation(&best).0 - gap);
-        let mut cells: Vec<Cell> = point.settings.iter().map(|(_, value)| Cell::text(value)).collect();
+        let mut cells: Vec<Cell> = point.settings.iter().map(|(_, value)| Cell::text(*value)).collect();
         cells.extend(source.accuracy_cells(&point.variant.name));
         cells.push(change.map_or(Cell::None, |change| Cell::signed(change, 2)));
         Row { ruled: false, cells }

@@ -12,7 +12,7 @@ use crate::app::terminal::stdout::say;
 use crate::app::user_error::Usage;
 use crate::app::value_parser::names;
 use crate::model::stats;
-use crate::model::train::run::Run;
+use crate::model::train::run::{Run, variant_name};
 use crate::viz::figures::curves::Part;
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::{rates, settings};
@@ -27,7 +27,7 @@ impl Figures {
         let heads = names(&self.heads);
         // A variant, a head with variants, or one with a grid of layers and rates.
         let is_known = |head: &&String| {
-            let is_own = |name: &String| name == *head || name.split('[').next() == Some(head.as_str());
+            let is_own = |name: &String| name == *head || variant_name::head(name) == head.as_str();
             let has_grid = |run: &&TrainHistory| run.grids().iter().any(|grid| grid.head == **head);
             runs.iter().any(|run| run.about.heads.iter().any(is_own) || has_grid(run))
         };

@@ -4,24 +4,21 @@
 use indexmap::IndexSet;
 
 use super::TrainHistory;
+use crate::model::train::run::variant_name;
 use crate::viz::figures::rates::{INFO, RateCell, RateGrid, RatesPlot};
 
 /// Splits a variant's name into head with its other settings, layer and rate; `None` if it has neither of these.
 fn parse(name: &str) -> Option<[String; 3]> {
-    let (head, inside) = name.strip_suffix(']')?.split_once('[')?;
-    let (mut rest, mut layer, mut rate) = (Vec::new(), String::new(), String::new());
-    for pair in inside.split(',') {
-        match pair.split_once('=') {
-            Some(("layer", value)) => value.clone_into(&mut layer),
-            Some(("rate", value)) => value.clone_into(&mut rate),
-            _ => rest.push(pair),
+    let (mut others, mut layer, mut rate) = (Vec::new(), "", "");
+    for (field, value) in variant_name::settings(name) {
+        match field {
+            "layer" => layer = value,
+            "rate" => rate = value,
+            _ => others.push(format!("{field}={value}")),
         }
     }
-    if layer.is_empty() && rate.is_empty() {
-        return None;
-    }
-    let head = if rest.is_empty() { head.to_owned() } else { format!("{head}[{}]", rest.join(",")) };
-    Some([head, layer, rate])
+    let head = variant_name::with_settings(variant_name::head(name), &others);
+    (!layer.is_empty() || !rate.is_empty()).then(|| [head, layer.to_owned(), rate.to_owned()])
 }
 
 impl TrainHistory {

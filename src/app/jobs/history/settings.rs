@@ -1,13 +1,14 @@
 //! Results of variants that differ in one number, `head[temperature=0.1]`, as a figure of one run or several.
 
 use super::TrainHistory;
+use crate::model::train::run::variant_name;
 use crate::viz::figures::settings::{INFO, SettingLine, SettingPoint, SettingsPlot};
 
 /// Head, setting and value of a variant whose name sets exactly one number.
 fn parse(name: &str) -> Option<(&str, &str, f64)> {
-    let (head, inside) = name.strip_suffix(']')?.split_once('[')?;
-    let (field, value) = inside.split_once('=')?;
-    Some((head, field, value.parse().ok().filter(|value: &f64| value.is_finite())?))
+    let [(field, value)] = variant_name::settings(name)[..] else { return None };
+    let value = value.parse().ok().filter(|value: &f64| value.is_finite())?;
+    Some((variant_name::head(name), field, value))
 }
 
 impl TrainHistory {

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use super::{TrainSettings, TrainingError, sweep};
 use crate::model::backbone::token_spec::Layer;
-use crate::model::train::run::{Selection, Variant};
+use crate::model::train::run::{Selection, Variant, variant_name};
 
 impl TrainSettings {
     /// Every one of `heads` with every layer and rate, the rate changing fastest; `heads` themselves where neither is an
@@ -50,12 +50,7 @@ fn once<T: PartialEq + Display>(flag: &'static str, values: &[T]) -> Result<(), 
 fn name(head: &str, layer: Option<Layer>, rate: Option<f64>) -> String {
     let layer = layer.map(|layer| format!("layer={layer}"));
     let rate = rate.map(|rate| format!("rate={rate}"));
-    let own: Vec<String> = layer.into_iter().chain(rate).collect();
-    match head.strip_suffix(']') {
-        _ if own.is_empty() => head.to_owned(),
-        Some(settings) => format!("{settings},{}]", own.join(",")),
-        None => format!("{head}[{}]", own.join(",")),
-    }
+    variant_name::with_settings(head, &layer.into_iter().chain(rate).collect::<Vec<_>>())
 }
 
 /// Refuses to select among layers or rates on the test images.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{TrainingError, heads};
 use crate::model::probe::head::{self, Config};
-use crate::model::train::run::Variant;
+use crate::model::train::run::{Variant, variant_name};
 
 /// Most variants of one run: each holds its parameters and moments on the device.
 pub(super) const MAX_VARIANTS: usize = 1024;
@@ -85,7 +85,7 @@ pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>
         }
         kind.build(&config).map_err(|error| wrong(error.to_string()))?;
         let pairs = chosen.iter().map(|(field, value)| format!("{field}={}", word(value)));
-        let name = format!("{id}[{}]", pairs.collect::<Vec<_>>().join(","));
+        let name = variant_name::with_settings(id, &pairs.collect::<Vec<_>>());
         Ok(Variant::new(name, id, config))
     };
     (0..count).map(variant).collect()

@@ -24,6 +24,7 @@ mod join;
 mod lock;
 mod losses;
 mod outcome;
+pub mod variant_name;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
