@@ -1,11 +1,10 @@
 //! `ssmprobe remote`: installs this program on other machines.
 
 use std::process::ExitCode;
-use std::time::Instant;
 
 use clap::{Args, Subcommand};
 
-use crate::app::jobs::{Progress, Unit};
+use crate::app::jobs::{Clock, Unit};
 use crate::app::remote::{INSTALLED, WorkerAddress, install};
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout;
@@ -33,10 +32,9 @@ impl RemoteVerb {
         let Action::Install { host } = self.action;
         let text = if host.starts_with("ssh://") { host } else { format!("ssh://{host}") };
         let place: WorkerAddress = text.parse().map_err(|why| Usage(format!("{text}: {why}")))?;
-        let (mut display, begun) = (Display::new(), Instant::now());
+        let (mut display, clock) = (Display::new(), Clock::start(0));
         let installed = install(&place, &mut |done, total| {
-            let (what, total, elapsed) = (format!("Copying to {place}"), Some(total), begun.elapsed());
-            display.count(&Progress { what, done, total, unit: Unit::Bytes, elapsed, left: None });
+            display.count(&clock.progress(&format!("Copying to {place}"), done, Some(total), Unit::Bytes));
         });
         display.clear();
         stdout::line(format_args!("{} is installed on {place} as {INSTALLED}", installed?))?;

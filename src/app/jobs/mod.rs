@@ -49,7 +49,7 @@ pub use self::ids::{BackboneId, ColumnId, DatasetId, ImageId, JobId, ProbeId};
 pub use self::open::Files;
 pub use self::options::BackboneOptions;
 pub use self::path_kind::PathKind;
-pub use self::progress::{Cancel, Progress, Unit, Working, time_taken};
+pub use self::progress::{Cancel, Clock, Progress, Unit, Working};
 pub use self::reporter::{JobError, Reporter, tell_extract};
 use super::user_error::UserError;
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};

@@ -20,7 +20,7 @@ pub struct Progress {
     pub total: Option<u64>,
     /// Of what.
     pub unit: Unit,
-    /// How long that takes at the speed so far ([`time_taken`]).
+    /// How long that takes at the speed so far.
     pub elapsed: Duration,
     /// How long the rest takes, where the job measures it; else it follows from `elapsed`.
     #[serde(default)]
@@ -75,14 +75,33 @@ impl Progress {
 /// At the speed so far there is nothing to tell before.
 const TOO_EARLY: Duration = Duration::from_millis(500);
 
-/// How long it takes to do so much, at the speed since `begun`, when `before` of it was done: that took none of this time.
-pub fn time_taken(begun: Instant, before: u64, done: u64) -> Duration {
-    let elapsed = begun.elapsed();
-    match done.saturating_sub(before) {
-        _ if before == 0 || elapsed < TOO_EARLY => elapsed,
-        0 => Duration::ZERO,
-        new => Duration::try_from_secs_f64(elapsed.as_secs_f64() * done as f64 / new as f64)
-            .unwrap_or(Duration::MAX),
+/// When the current part of a job began, and how much of it was done before.
+#[derive(Clone, Copy)]
+pub struct Clock {
+    begun: Instant,
+    before: u64,
+}
+
+impl Clock {
+    /// The clock of a part that begins now.
+    pub fn start(before: u64) -> Self {
+        Self { begun: Instant::now(), before }
+    }
+
+    /// So much of the part is done.
+    pub fn progress(&self, what: &str, done: u64, total: Option<u64>, unit: Unit) -> Progress {
+        Progress { what: what.to_owned(), done, total, unit, elapsed: self.time_taken(done), left: None }
+    }
+
+    /// How long it takes to do so much, at the speed so far: what was done before took none of this time.
+    fn time_taken(&self, done: u64) -> Duration {
+        let elapsed = self.begun.elapsed();
+        match done.saturating_sub(self.before) {
+            _ if self.before == 0 || elapsed < TOO_EARLY => elapsed,
+            0 => Duration::ZERO,
+            new => Duration::try_from_secs_f64(elapsed.as_secs_f64() * done as f64 / new as f64)
+                .unwrap_or(Duration::MAX),
+        }
     }
 }
 
@@ -161,14 +180,13 @@ mod tests {
     fn what_was_done_before_does_not_count_as_speed() {
         let begun = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
         let left = |before, done| {
-            let (what, total, unit) = (String::new(), Some(1000), Unit::Bytes);
-            let elapsed = time_taken(begun, before, done);
-            Progress { what, done, total, unit, elapsed, left: None }.left().map(|left| left.as_secs())
+            let progress = Clock { begun, before }.progress("", done, Some(1000), Unit::Bytes);
+            progress.left().map(|left| left.as_secs())
         };
         assert_eq!(left(0, 100), Some(90));
         assert_eq!(left(800, 900), Some(10), "100 in 10 s, and 100 are left");
         assert_eq!((left(800, 800), left(800, 700)), (None, None));
-        assert_eq!(time_taken(Instant::now(), 800, 801).as_secs(), 0, "too early to tell");
+        assert_eq!(Clock::start(800).time_taken(801).as_secs(), 0, "too early to tell");
     }
 
     #[test]

@@ -1,27 +1,22 @@
 //! The reporter of a verb's job: progress goes to standard error, and Ctrl-C cancels the job.
 
-use std::time::Instant;
-
 use super::interrupt;
 use super::progress::Display;
 use crate::app::jobs::extract;
-use crate::app::jobs::{Cancel, JobError, Progress, Reporter, Unit, time_taken};
+use crate::app::jobs::{Cancel, Clock, JobError, Reporter, Unit};
 use crate::model::data::Dataset;
 
 /// Reports a job on the terminal.
 pub struct TerminalReporter {
     /// The bar and the lines.
     pub display: Display,
-    /// When the current part of the job began.
-    begun: Instant,
-    /// How much of that part was done before.
-    before: u64,
+    clock: Clock,
 }
 
 impl TerminalReporter {
     /// A reporter that shows nothing yet.
     pub fn new() -> Self {
-        Self { display: Display::new(), begun: Instant::now(), before: 0 }
+        Self { display: Display::new(), clock: Clock::start(0) }
     }
 
     /// Removes the bar and returns the result of a job: `None` if it was cancelled, its error if it failed.
@@ -33,13 +28,12 @@ impl TerminalReporter {
 
 impl Reporter for TerminalReporter {
     fn begin(&mut self, done: u64) {
-        (self.begun, self.before) = (Instant::now(), done);
+        self.clock = Clock::start(done);
         self.display.begin();
     }
 
     fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit) {
-        let (what, elapsed) = (what.to_owned(), time_taken(self.begun, self.before, done));
-        self.display.count(&Progress { what, done, total, unit, elapsed, left: None });
+        self.display.count(&self.clock.progress(what, done, total, unit));
     }
 
     fn warn(&mut self, text: String) {

@@ -1,12 +1,12 @@
 //! Sending events from the worker's threads to the front end, each followed by a wake-up, and the life cycle of a job.
 
 use std::sync::mpsc::SyncSender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Waker;
 use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::training::TrainEvent;
-use crate::app::jobs::{Cancel, Event, JobError, JobId, Progress, Reporter, Unit, time_taken};
+use crate::app::jobs::{Cancel, Clock, Event, JobError, JobId, Reporter, Unit};
 use crate::app::log;
 use crate::app::user_error::UserError;
 use crate::model::io::catch_panic::contain;
@@ -85,15 +85,12 @@ pub(super) struct JobEvents {
     pub(super) sender: EventSender,
     pub(super) job: JobId,
     cancel: Cancel,
-    /// When the current part of the job began, from which elapsed time counts.
-    pub(super) begun: Instant,
-    /// How much of that part was done before.
-    before: u64,
+    pub(super) clock: Clock,
 }
 
 impl JobEvents {
     pub(super) fn new(sender: &EventSender, job: JobId, cancel: &Cancel) -> Self {
-        Self { sender: sender.clone(), job, cancel: cancel.clone(), begun: Instant::now(), before: 0 }
+        Self { sender: sender.clone(), job, cancel: cancel.clone(), clock: Clock::start(0) }
     }
 
     /// Sends an event of a training, or of its preflight or tasks.
@@ -105,13 +102,11 @@ impl JobEvents {
 /// For a job that has its thread to itself, which answers no requests in its middle.
 impl Reporter for JobEvents {
     fn begin(&mut self, done: u64) {
-        (self.begun, self.before) = (Instant::now(), done);
+        self.clock = Clock::start(done);
     }
 
     fn progress(&mut self, what: &str, done: u64, total: Option<u64>, unit: Unit) {
-        let (what, elapsed) = (what.to_owned(), time_taken(self.begun, self.before, done));
-        let progress = Progress { what, done, total, unit, elapsed, left: None };
-        self.sender.send(Event::Progress(self.job, progress));
+        self.sender.send(Event::Progress(self.job, self.clock.progress(what, done, total, unit)));
     }
 
     fn warn(&mut self, text: String) {

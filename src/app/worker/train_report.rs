@@ -56,10 +56,10 @@ impl TrainReporter {
                 self.events.progress(&what, tokens.done as u64, Some(tokens.images as u64), Unit::Items);
             }
             train::Event::Extract { event: extract::Event::Progress(progress), .. } => {
-                self.advance("Extracting tokens".into(), progress);
+                self.advance("Extracting tokens", progress);
             }
             train::Event::Extract { event: extract::Event::Looked(progress), .. } => {
-                self.advance("Checking the images".into(), progress);
+                self.advance("Checking the images", progress);
             }
             train::Event::Extract { event, dataset } => {
                 self.messages.tell(&mut self.events, &event, dataset);
@@ -75,7 +75,7 @@ impl TrainReporter {
                 let [epoch, epochs] = [position.epoch + 1, self.epochs].map(format::count);
                 let what = format!("Seed {seed}, epoch {epoch} of {epochs}");
                 self.step(seed, position, steps, trainers);
-                self.advance(what, progress);
+                self.advance(&what, progress);
             }
             train::Event::Between { seed, trainers } => {
                 for trainer in trainers.iter().filter(|trainer| trainer.progress.failure.is_none()) {
@@ -128,11 +128,10 @@ impl TrainReporter {
         }
     }
 
-    fn advance(&mut self, what: String, Pace { done, total, rate, left }: Pace) {
+    fn advance(&mut self, what: &str, Pace { done, total, rate, left }: Pace) {
         (self.delta.rate, self.delta.left) = (rate, left);
-        let (done, total, left) = (done as u64, Some(total as u64), Some(left));
-        let elapsed = self.events.begun.elapsed();
-        self.progress = Some(Progress { what, done, total, unit: Unit::Items, elapsed, left });
+        let progress = self.events.clock.progress(what, done as u64, Some(total as u64), Unit::Items);
+        self.progress = Some(Progress { left: Some(left), ..progress });
         self.flush_if_due();
     }
 
