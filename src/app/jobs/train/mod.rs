@@ -158,7 +158,7 @@ pub fn run(
         }
     });
     let tokens = lost.map_or(Ok(()), Err).map_err(TrainingError::from).and(tokens)?;
-    let parts = parts.readable(&*tokens)?;
+    let parts = parts.readable(&*tokens, &dataset)?;
     let unreadable: Vec<usize> = (0..token_plan.images).filter(|&image| !tokens.readable(image)).collect();
     let manifest = manifest(plan, &dataset, &token_plan, &parts, unreadable.len(), &choice.found.name);
     let run = match begun {

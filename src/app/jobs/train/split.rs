@@ -9,8 +9,6 @@ use crate::model::train::run::Selection;
 /// The three parts of a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parts {
-    dataset: String,
-    layout: &'static str,
     /// What is trained on.
     pub train: Labelled,
     /// What picks the best epoch.
@@ -50,10 +48,7 @@ impl Parts {
             None if own_val => (all, val, Selection::Val),
             None => (all, test.clone(), Selection::Test),
         };
-        let (name, layout) = (dataset.name.clone(), dataset.layout);
-        let parts = Self { dataset: name, layout, train, select, test, selection };
-        parts.check()?;
-        Ok(parts)
+        Self { train, select, test, selection }.checked(dataset)
     }
 
     /// Images the backbone reads per epoch: those trained on and those evaluated, shared ones once.
@@ -62,18 +57,16 @@ impl Parts {
         self.train.images.len() + self.select.images.len() + test
     }
 
-    /// The same parts without the images that could not be read.
-    pub fn readable(self, tokens: &dyn TokenSource) -> Result<Self, TrainingError> {
+    /// The same parts of `dataset` without the images that could not be read.
+    pub fn readable(self, tokens: &dyn TokenSource, dataset: &Dataset) -> Result<Self, TrainingError> {
         let [train, select, test] = [&self.train, &self.select, &self.test]
             .map(|part| readable(part, |image| tokens.readable(image)));
-        let parts = Self { train, select, test, ..self };
-        parts.check()?;
-        Ok(parts)
+        Self { train, select, test, ..self }.checked(dataset)
     }
 
-    fn check(&self) -> Result<(), TrainingError> {
-        let splits =
-            LAYOUTS.iter().find(|layout| layout.id == self.layout).map_or("", |layout| layout.splits);
+    fn checked(self, dataset: &Dataset) -> Result<Self, TrainingError> {
+        let layout = LAYOUTS.iter().find(|layout| layout.id == dataset.layout);
+        let splits = layout.map_or("", |layout| layout.splits);
         let cases = [
             (&self.train, "to train on", splits),
             (&self.test, "to test on", splits),
@@ -81,10 +74,10 @@ impl Parts {
         ];
         for (part, what, remedy) in cases {
             if part.images.is_empty() {
-                return Err(TrainingError::Empty { dataset: self.dataset.clone(), what, remedy });
+                return Err(TrainingError::Empty { dataset: dataset.name.clone(), what, remedy });
             }
         }
-        Ok(())
+        Ok(self)
     }
 }
 
@@ -134,15 +127,9 @@ mod tests {
             classes: images.clone().map(|image| image % 2).collect(),
             images: images.collect(),
         };
-        let parts = Parts {
-            dataset: "d".into(),
-            layout: LAYOUTS[0].id,
-            train: part(0..6),
-            select: part(6..10),
-            test: part(10..14),
-            selection: Selection::Val,
-        };
-        let Parts { train, select, test, .. } = parts.readable(&Holes).unwrap();
+        let parts =
+            Parts { train: part(0..6), select: part(6..10), test: part(10..14), selection: Selection::Val };
+        let Parts { train, select, test, .. } = parts.readable(&Holes, &Dataset::default()).unwrap();
         assert_eq!((train.images, train.classes), (vec![1, 2, 4, 5], vec![1, 0, 0, 1]));
         assert_eq!((select.images, select.classes), (vec![7, 8], vec![1, 0]));
         assert_eq!((test.images, test.classes), (vec![10, 11, 13], vec![0, 1, 1]));
