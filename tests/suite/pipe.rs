@@ -11,7 +11,7 @@ use clap::{Args, Command, FromArgMatches};
 use half::f16;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use ssmprobe::app::jobs::detached::{Detached, Said};
+use ssmprobe::app::jobs::detached::Said;
 use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit, verb as eval};
 use ssmprobe::app::jobs::folder::{Folder, FolderEntry};
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
@@ -21,13 +21,13 @@ use ssmprobe::app::jobs::removal::RemovalRequest;
 use ssmprobe::app::jobs::result_file::ResultFile;
 use ssmprobe::app::jobs::similarity::SimilarityRequest;
 use ssmprobe::app::jobs::stability::{StabilityAnswer, StabilityRequest};
-use ssmprobe::app::jobs::tasks::{PlannedStage, TaskPhase, TaskRequest, TaskStatus, Tasks};
+use ssmprobe::app::jobs::tasks::{PlannedStage, TaskPhase, TaskStatus, Tasks};
 use ssmprobe::app::jobs::train::{Estimate, TrainSettings};
 use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainItem,
-    ExplainResult, ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Progress, Request, Unit,
-    extract, inspect,
+    ExplainResult, ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Progress, Request,
+    TrainCommand, Unit, extract, inspect,
 };
 use ssmprobe::app::remote::frame;
 use ssmprobe::app::remote::hello::Hello;
@@ -127,9 +127,9 @@ fn every_request_survives_a_pipe() {
         options: BackboneOptions { layer: Some(2), ..BackboneOptions::default() },
     };
     let (image, seed, draw) = (ImageId(5), 1, 2);
-    let apart = Detached { words: vec!["--resume".into()], out: "run".into(), again: true };
+    let apart = TrainCommand { words: vec!["--resume".into()], out: "run".into(), again: true };
     let apart = Fetch::Detached(apart);
-    let tasks = || TaskRequest { words: vec!["--submit=slurm".into()], out: "run".into(), again: true };
+    let tasks = || TrainCommand { words: vec!["--submit=slurm".into()], out: "run".into(), again: true };
     let resume = Fetch::Resume { folder: "run".into(), device: Some("cpu".into()), cache: None };
     let dataset = Files::OpenDataset { entry: DatasetId(4), path: "birds".into(), split: Some(Split::Val) };
     let stability = StabilityRequest { subject: subject.clone(), image, place: place.clone(), seed, draw };

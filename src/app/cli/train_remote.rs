@@ -8,9 +8,9 @@ use anyhow::bail;
 
 use super::on_flags::{JOB, POLL_INTERVAL};
 use crate::app::format::{shell_path, shell_word};
-use crate::app::jobs::detached::{Detached, LAST_OUTPUT, LOGS};
+use crate::app::jobs::detached::{LAST_OUTPUT, LOGS};
 use crate::app::jobs::training::TrainEvent;
-use crate::app::jobs::{Event, Fetch, Request};
+use crate::app::jobs::{Event, Fetch, Request, TrainCommand};
 use crate::app::remote::{AnyWorker as _, Link};
 use crate::app::state::connection::{Connection, Host};
 use crate::app::terminal::interrupt;
@@ -35,7 +35,7 @@ struct RemoteTraining {
 pub fn run(host: Host, words: Vec<String>, out: PathBuf) -> anyhow::Result<ExitCode> {
     interrupt::listen();
     let mut link = Link::start(host.clone(), Arc::new(|| {})).map_err(anyhow::Error::msg)?;
-    link.send(Request::Fetch(JOB, Fetch::Detached(Detached { words, out, again: false })));
+    link.send(Request::Fetch(JOB, Fetch::Detached(TrainCommand { words, out, again: false })));
     let display = Display::new();
     let mut training =
         RemoteTraining { host, process: None, printed: [0; LOGS.len()], ended: None, probes: 0 };

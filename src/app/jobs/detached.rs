@@ -1,4 +1,4 @@
-//! A training in a process of its own: the request, and the names of its files in the run's folder.
+//! A training in a process of its own: its sign of life, and the names of its files in the run's folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,25 +13,7 @@ use crate::model::io::host_lock::HostLock;
 /// How often [`SignOfLife`] checks whether a heartbeat is due.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A request to train in a separate process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Detached {
-    /// Arguments of `ssmprobe train` without the run's folder; or [`SWEEP`] and the arguments of that verb.
-    pub words: Vec<String>,
-    /// The run's folder; `~/` is the user's home.
-    pub out: PathBuf,
-    /// Whether this repeats a request whose answer was lost: a training that has started is not started again.
-    pub again: bool,
-}
-
-impl Detached {
-    /// Whether it resumes a run.
-    pub fn resumes(&self) -> bool {
-        self.words.iter().any(|word| word == "--resume")
-    }
-}
-
-/// The verb that [`Detached::words`] begins with if it is not `train`.
+/// The verb that [`TrainCommand::words`](super::fetch::TrainCommand::words) begins with if it is not `train`.
 pub const SWEEP: &str = "sweep";
 
 /// Log files of standard error and standard output, in the run's folder.
@@ -88,7 +70,7 @@ pub struct Started {
     /// Name of that machine; empty in files of earlier versions.
     #[serde(default)]
     pub host: String,
-    /// Its arguments, as in [`Detached::words`].
+    /// Its arguments, as in [`TrainCommand::words`](super::fetch::TrainCommand::words).
     pub words: Vec<String>,
 }
 

@@ -7,8 +7,6 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::detached::Detached;
-use super::tasks::TaskRequest;
 use super::{BackboneId, BackboneOptions, Reporter, Unit, train};
 use crate::model::backbone::hub::{self, Hub, HubError};
 
@@ -31,11 +29,11 @@ pub enum Fetch {
     /// Start a run. Cancelled, as any job, it saves and stops.
     Begin(Box<train::TrainSettings>),
     /// Train in a process of its own, which only cancelling stops, and follow it.
-    Detached(Detached),
+    Detached(TrainCommand),
     /// Show into which tasks a training would be divided, and the script for `sbatch`.
-    PlanTasks(TaskRequest),
+    PlanTasks(TrainCommand),
     /// Submit the tasks of a training.
-    HandIn(TaskRequest),
+    HandIn(TrainCommand),
     /// Submit the failed and stopped tasks of a run's folder again.
     RetryTasks(PathBuf),
     /// Cancel all tasks of a run's folder; their results so far are kept.
@@ -51,12 +49,24 @@ pub enum Fetch {
     },
 }
 
+/// A training that other processes carry out, by a command line of this program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainCommand {
+    /// Arguments of `ssmprobe train`, those of submission included, without the run's folder; or [`SWEEP`](super::detached::SWEEP)
+    /// and the arguments of that verb.
+    pub words: Vec<String>,
+    /// The run's folder; `~/` is the user's home.
+    pub out: PathBuf,
+    /// Whether this repeats a request whose answer was lost: what has begun is not begun again.
+    pub again: bool,
+}
+
 impl Fetch {
     /// The request as it is repeated after a lost connection: what other processes do by now is not begun a second time.
     pub fn repeated(&self) -> Self {
         match self.clone() {
-            Self::Detached(asked) => Self::Detached(Detached { again: true, ..asked }),
-            Self::HandIn(asked) => Self::HandIn(TaskRequest { again: true, ..asked }),
+            Self::Detached(asked) => Self::Detached(TrainCommand { again: true, ..asked }),
+            Self::HandIn(asked) => Self::HandIn(TrainCommand { again: true, ..asked }),
             same @ (Self::OpenBackbone { .. }
             | Self::Plan(_)
             | Self::Begin(_)

@@ -44,7 +44,7 @@ use serde::{Deserialize, Serialize};
 
 use self::engine::Engine;
 pub use self::explain::{ClassChoice, Explain, ExplainItem, ExplainResult, ExplainSettings};
-pub use self::fetch::Fetch;
+pub use self::fetch::{Fetch, TrainCommand};
 pub use self::ids::{BackboneId, ColumnId, DatasetId, ImageId, JobId, ProbeId};
 pub use self::open::Files;
 pub use self::options::BackboneOptions;

@@ -112,17 +112,6 @@ pub fn time_limit(text: &str) -> Result<String, String> {
     }
 }
 
-/// A request to submit a training.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskRequest {
-    /// Arguments of `ssmprobe train`, those of submission included, without the run's folder.
-    pub words: Vec<String>,
-    /// The run's folder; `~/` is the user's home.
-    pub out: PathBuf,
-    /// Whether this repeats a request whose answer was lost: what has been submitted is not submitted again.
-    pub again: bool,
-}
-
 /// A stage of tasks that depend only on earlier stages, as it would be submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedStage {

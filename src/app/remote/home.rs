@@ -46,9 +46,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::app::jobs::detached::Detached;
     use crate::app::jobs::extract::verb::ExtractFlags;
-    use crate::app::jobs::{Fetch, JobId};
+    use crate::app::jobs::{Fetch, JobId, TrainCommand};
 
     #[derive(Parser)]
     struct Flags {
@@ -70,7 +69,7 @@ mod tests {
         assert_eq!(at_home(extract("~", "org/a~b")), extract(home, "org/a~b"));
         let train = |home: &str| {
             let words = vec![format!("--data={}", below(home, "images")), "--heads=gap".to_owned()];
-            let asked = Detached { words, out: below(home, "run").into(), again: true };
+            let asked = TrainCommand { words, out: below(home, "run").into(), again: true };
             Request::Fetch(JobId(1), Fetch::Detached(asked))
         };
         assert_eq!(at_home(train("~")), train(home));

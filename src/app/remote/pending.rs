@@ -210,10 +210,8 @@ impl PendingRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::jobs::detached::Detached;
     use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
-    use crate::app::jobs::tasks::TaskRequest;
-    use crate::app::jobs::{BackboneId, BackboneOptions, Files, ProbeId};
+    use crate::app::jobs::{BackboneId, BackboneOptions, Files, ProbeId, TrainCommand};
 
     fn backbone(job: u64, entry: u64, source: &str) -> Request {
         let (entry, options) = (BackboneId(entry), BackboneOptions::default());
@@ -334,7 +332,7 @@ mod tests {
         let (words, out) = (vec!["--resume".to_owned()], "run".into());
         let training = |again| {
             let (words, out) = (words.clone(), PathBuf::clone(&out));
-            Request::Fetch(JobId(1), Fetch::Detached(Detached { words, out, again }))
+            Request::Fetch(JobId(1), Fetch::Detached(TrainCommand { words, out, again }))
         };
         // One that was never delivered is begun, whoever trains there.
         let mut pending = PendingRequests::default();
@@ -355,7 +353,7 @@ mod tests {
     fn tasks_that_somebody_has_heard_of_are_not_handed_in_twice() {
         let hand_in = |again| {
             let (words, out) = (vec!["--submit=slurm".to_owned()], "run".into());
-            Request::Fetch(JobId(1), Fetch::HandIn(TaskRequest { words, out, again }))
+            Request::Fetch(JobId(1), Fetch::HandIn(TrainCommand { words, out, again }))
         };
         let mut pending = PendingRequests::default();
         pending.record(&hand_in(false), false);

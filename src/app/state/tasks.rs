@@ -9,8 +9,8 @@ use super::recent::RecentItem;
 use super::watched_run::WatchedRun;
 use super::{PreflightState, State};
 use crate::app::jobs::history::disk::RunSnapshot;
-use crate::app::jobs::tasks::{PlannedStage, TaskRequest, Tasks, TrainPlace};
-use crate::app::jobs::{Fetch, JobId, Request};
+use crate::app::jobs::tasks::{PlannedStage, Tasks, TrainPlace};
+use crate::app::jobs::{Fetch, JobId, Request, TrainCommand};
 use crate::app::user_error::UserError;
 
 /// The tasks that a training would be cut into.
@@ -51,14 +51,15 @@ impl State {
         self.connection.host().filter(|host| !host.is_here()).map_or("this machine", Host::name)
     }
 
-    /// The arguments and the folder of the tasks that the form describes; `None` without a preflight.
-    fn wanted_tasks(&self) -> Option<(Vec<String>, PathBuf)> {
+    /// The command that submits the tasks that the form describes; `None` without a preflight.
+    fn wanted_tasks(&self) -> Option<TrainCommand> {
         let PreflightState::Ready { preflight, .. } = &self.training.preflight else { return None };
         let form = self.train_settings();
         let mut words = form.words();
         words.push("--submit=slurm".to_owned());
         words.extend(self.settings.training.slurm.words());
-        Some((words, form.out.unwrap_or_else(|| preflight.out.clone())))
+        let out = form.out.unwrap_or_else(|| preflight.out.clone());
+        Some(TrainCommand { words, out, again: false })
     }
 
     /// Whether the known tasks are those of the current form.
@@ -69,15 +70,15 @@ impl State {
     /// Requests the tasks of the current form, unless they are known or under way; again if planning failed.
     pub(super) fn plan_tasks(&mut self) -> Vec<Request> {
         let known = self.tasks_are_current() && !matches!(self.training.tasks, TaskPlan::Failed(_));
-        let Some((words, out)) = self.wanted_tasks().filter(|_| !known) else { return Vec::new() };
+        let Some(command) = self.wanted_tasks().filter(|_| !known) else { return Vec::new() };
         let mut requests = Vec::new();
         if let TaskPlan::Asked(job) = self.training.tasks {
             requests.push(self.replace_job(job));
         }
         let job = self.begin(JobKind::Plan, "Splitting a training into tasks");
         self.training.tasks = TaskPlan::Asked(job);
-        self.training.tasks_of = Some((words.clone(), out.clone()));
-        requests.push(Request::Fetch(job, Fetch::PlanTasks(TaskRequest { words, out, again: false })));
+        self.training.tasks_of = Some(command.clone());
+        requests.push(Request::Fetch(job, Fetch::PlanTasks(command)));
         requests
     }
 
@@ -88,13 +89,13 @@ impl State {
     }
 
     /// Submits the planned tasks.
-    pub(super) fn hand_in(&mut self, title: String, out: PathBuf) -> Vec<Request> {
-        let Some((words, _)) = self.wanted_tasks().filter(|_| self.training.handing_in.is_none()) else {
+    pub(super) fn hand_in(&mut self, title: String) -> Vec<Request> {
+        let Some(command) = self.wanted_tasks().filter(|_| self.training.handing_in.is_none()) else {
             return Vec::new();
         };
         let job = self.begin(JobKind::Tasks, title);
         self.training.handing_in = Some(job);
-        vec![Request::Fetch(job, Fetch::HandIn(TaskRequest { words, out, again: false }))]
+        vec![Request::Fetch(job, Fetch::HandIn(command))]
     }
 
     /// The tasks were submitted to Slurm: their folder is watched from now on, as that of any run.

@@ -12,11 +12,10 @@ use super::recent::RecentItem;
 use super::tasks::TaskPlan;
 use super::watched_run::{Phase, WatchedRun};
 use crate::app::format::counted;
-use crate::app::jobs::detached::Detached;
 use crate::app::jobs::tasks::TrainPlace;
 use crate::app::jobs::train::{Estimate, Preflight, TrainSettings};
 use crate::app::jobs::training::{RunSnapshot, TrainDelta, TrainEvent};
-use crate::app::jobs::{Fetch, JobId, Request};
+use crate::app::jobs::{Fetch, JobId, Request, TrainCommand};
 use crate::app::user_error::UserError;
 
 /// The state of training.
@@ -40,8 +39,8 @@ pub struct Training {
     pub(super) slurm: bool,
     /// The tasks of the next training.
     pub tasks: TaskPlan,
-    /// The arguments and folder that `tasks` are of.
-    pub(super) tasks_of: Option<(Vec<String>, PathBuf)>,
+    /// The command that `tasks` are of.
+    pub(super) tasks_of: Option<TrainCommand>,
     /// The job that submits tasks.
     pub handing_in: Option<JobId>,
     /// The run that last began, was submitted as tasks, or was opened in this window, and the job that did so.
@@ -170,9 +169,9 @@ impl State {
         let out = form.out.get_or_insert(preflight.out.clone()).clone();
         let title = format!("Training on {}", preflight.dataset);
         let request = match self.train_place() {
-            TrainPlace::Detached => Fetch::Detached(Detached { words: form.words(), out, again: false }),
+            TrainPlace::Detached => Fetch::Detached(TrainCommand { words: form.words(), out, again: false }),
             TrainPlace::Here => Fetch::Begin(Box::new(form)),
-            TrainPlace::Slurm => return self.hand_in(title, out),
+            TrainPlace::Slurm => return self.hand_in(title),
         };
         let mut requests = self.stop_planning();
         requests.extend(self.train(title, request));
@@ -203,7 +202,7 @@ impl State {
                 let device = device.map(|device| format!("--device={device}"));
                 let cache = cache.map(|cache| format!("--cache={}", cache.display()));
                 let words = [Some("--resume".to_owned()), device, cache].into_iter().flatten().collect();
-                Fetch::Detached(Detached { words, out: folder, again: false })
+                Fetch::Detached(TrainCommand { words, out: folder, again: false })
             }
             false => Fetch::Resume { folder, device, cache },
         };

@@ -19,13 +19,11 @@ use super::event_sender::JobEvents;
 use super::tasks::{absolute, refusal};
 use crate::app::child_process::{ask_to_stop, own_session};
 use crate::app::format::watching;
-use crate::app::jobs::detached::{
-    Detached, EPOCHS, LAST_OUTPUT, LOGS, OWNER_FILE, SWEEP, Said, Started, lock,
-};
+use crate::app::jobs::detached::{EPOCHS, LAST_OUTPUT, LOGS, OWNER_FILE, SWEEP, Said, Started, lock};
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
 use crate::app::jobs::training::TrainEvent;
-use crate::app::jobs::{Cancel, Reporter, Unit};
+use crate::app::jobs::{Cancel, Reporter, TrainCommand, Unit};
 use crate::app::paths::{make_folder, program};
 use crate::app::submit::status::end_of;
 use crate::app::user_error::Usage;
@@ -53,7 +51,7 @@ const ERROR_PREFIX: &str = "error: ";
 ///
 /// # Errors
 /// If it cannot be started, another one runs in its folder, or it ends before it has finished.
-pub(super) fn run(request: &Detached, events: &mut JobEvents, closing: &Cancel) -> anyhow::Result<()> {
+pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Cancel) -> anyhow::Result<()> {
     if cfg!(windows) {
         // There a lock belongs to the process that took it, and ends with it.
         bail!(Usage(
@@ -74,7 +72,7 @@ pub(super) fn run(request: &Detached, events: &mut JobEvents, closing: &Cancel) 
             None
         }
         Some(held) => Some(begin(&out, &request.words, held)?),
-        None if request.again || request.resumes() => None,
+        None if request.again || request.words.iter().any(|word| word == "--resume") => None,
         None => bail!(
             "{}: a training is already running in there; use `--resume` to follow it, or choose another folder",
             out.display()

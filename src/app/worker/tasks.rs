@@ -7,7 +7,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 
-use crate::app::jobs::tasks::{PlannedStage, TaskPhase, TaskRequest, TaskStatus, Tasks, plan_file};
+use crate::app::jobs::TrainCommand;
+use crate::app::jobs::tasks::{PlannedStage, TaskPhase, TaskStatus, Tasks, plan_file};
 use crate::app::paths::{expanded, program};
 use crate::app::submit::status::{State, states, tail};
 use crate::app::submit::{Plan, SubmitTarget, Task};
@@ -19,7 +20,7 @@ const MAX_LINES: usize = 8;
 ///
 /// # Errors
 /// Those of the verb, with its message: if it cannot be trained or cut in this way.
-pub(super) fn plan(request: &TaskRequest) -> anyhow::Result<Vec<PlannedStage>> {
+pub(super) fn plan(request: &TrainCommand) -> anyhow::Result<Vec<PlannedStage>> {
     let printed = run_train(request, &absolute(&request.out)?, &["--dry-run", "--json"])?;
     serde_json::from_str(&printed).context("this program printed no plan")
 }
@@ -28,7 +29,7 @@ pub(super) fn plan(request: &TaskRequest) -> anyhow::Result<Vec<PlannedStage>> {
 ///
 /// # Errors
 /// Those of the verb, with its message; Slurm's own where it refuses.
-pub(super) fn begin(request: &TaskRequest) -> anyhow::Result<PathBuf> {
+pub(super) fn begin(request: &TrainCommand) -> anyhow::Result<PathBuf> {
     let folder = absolute(&request.out)?;
     let known = |plan: Plan| plan.place == SubmitTarget::Local || !plan.handed_in.is_empty();
     if !(request.again && Plan::open(&folder).is_ok_and(known)) {
@@ -81,7 +82,7 @@ pub(super) fn absolute(requested: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// The standard output of `ssmprobe train` with the request's flags and `more`.
-fn run_train(request: &TaskRequest, folder: &Path, more: &[&str]) -> anyhow::Result<String> {
+fn run_train(request: &TrainCommand, folder: &Path, more: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program()?);
     command.arg("train").args(&request.words).args(more).arg("--out").arg(folder).stdin(Stdio::null());
     let output = command.output().context("the tasks cannot be submitted: this program cannot be started")?;
