@@ -4,30 +4,24 @@ use super::answers::Answers;
 use super::jobs::JobKind;
 use super::library::{Library, Reader};
 use super::{Known, State};
-use crate::app::jobs::evaluate::EvalProbe;
 use crate::app::jobs::stability::StabilityRequest;
-use crate::app::jobs::{ColumnId, Compute, ImageId, JobId, Request};
+use crate::app::jobs::{ColumnId, Compute, JobId, Request};
 use crate::model::explain::stability::Stability;
 
 /// The known measurements, and the job under way.
 pub(super) type Stabilities = Answers<Key, Stability, 64>;
 
-/// The inputs of a measurement.
+/// The inputs of a measurement, and what read them.
 #[derive(Clone, PartialEq)]
 pub(super) struct Key {
-    subject: EvalProbe,
-    image: ImageId,
+    request: StabilityRequest,
     reader: Reader,
-    /// The seed of the perturbations.
-    seed: u64,
-    /// The seed of the image's random orders.
-    draw: u64,
 }
 
 impl Key {
     /// Whether its probe and backbone are those that are open now.
     pub(super) fn is_read_by(&self, library: &Library) -> bool {
-        library.reader(self.subject.probe).as_ref() == Some(&self.reader)
+        library.reader(self.request.subject.probe).as_ref() == Some(&self.reader)
     }
 }
 
@@ -37,8 +31,10 @@ impl State {
         let column = self.columns.get(&column)?;
         let subject = self.library.eval_probe(column.probe, column.change.clone())?;
         let image = column.image.or(self.selection.image)?;
-        let (reader, draw) = (self.library.reader(column.probe)?, self.library.draw(image));
-        Some(Key { subject, image, reader, seed: self.explain.seed, draw })
+        let place = self.library.images.get(&image)?.place.clone();
+        let (seed, draw) = (self.explain.seed, self.library.draw(image));
+        let request = StabilityRequest { subject, image, place, seed, draw };
+        Some(Key { request, reader: self.library.reader(column.probe)? })
     }
 
     /// The stability of a column's order, if it was measured with the current inputs.
@@ -54,14 +50,10 @@ impl State {
     /// Requests the measurement of a column's order; cancels an earlier request.
     pub(super) fn measure_stability(&mut self, column: ColumnId) -> Vec<Request> {
         let Some(key) = self.stability_key(column) else { return Vec::new() };
-        let Key { subject, image, seed, draw, .. } = key.clone();
-        let Some(place) = self.library.images.get(&image).map(|image| image.place.clone()) else {
-            return Vec::new();
-        };
-        let job = self.begin(JobKind::Stability, format!("Changing {} slightly", place.short()));
+        let request = key.request.clone();
+        let job = self.begin(JobKind::Stability, format!("Changing {} slightly", request.place.short()));
         self.stabilities.forget_failures();
         let older = self.stabilities.begin(job, key);
-        let request = StabilityRequest { subject, image, place, seed, draw };
         self.compute_instead(older, job, Compute::Stability(request))
     }
 }
