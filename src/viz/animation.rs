@@ -24,7 +24,7 @@ pub enum AnimationError {
 /// How the steps are drawn.
 #[derive(Clone, Copy)]
 pub struct Drawn<'a> {
-    /// Colours and type sizes.
+    /// Colours.
     pub theme: &'a Theme,
     /// Width of a picture, in points.
     pub width: f32,

@@ -1,7 +1,7 @@
 //! The heading over a figure of a trace that was not read as trained, or of a difference: every export has it.
 
 use crate::model::trace::{Reading, Trace};
-use crate::viz::draw::{Anchor, Scene, Theme, font, frame::title_height};
+use crate::viz::draw::{Anchor, Scene, Theme, font, frame::TITLE_HEIGHT, pt};
 use crate::viz::figures::plot::{own_path, probe_name};
 use crate::viz::{Empty, Size};
 
@@ -46,15 +46,14 @@ pub fn uncapitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |c| c.to_lowercase().chain(letters).collect())
 }
 
-fn lines(text: Option<&str>, theme: &Theme, width: f32) -> Vec<String> {
-    text.map_or_else(Vec::new, |text| font::break_lines(text, theme.label, width))
+fn lines(text: Option<&str>, width: f32) -> Vec<String> {
+    text.map_or_else(Vec::new, |text| font::break_lines(text, pt::LABEL, width))
 }
 
 /// Height of a heading over a picture `width` points wide, in points; 0 without one.
 pub fn height(text: Option<&str>, width: f32) -> f32 {
-    let theme = Theme::light();
-    let count = lines(text, &theme, width).len();
-    if count == 0 { 0.0 } else { count as f32 * title_height(&theme) + 1.5 }
+    let count = lines(text, width).len();
+    if count == 0 { 0.0 } else { count as f32 * TITLE_HEIGHT + 1.5 }
 }
 
 /// Draws the heading at the top of `size`, and below it what `draw` makes of the size that is left.
@@ -70,9 +69,9 @@ pub fn over(
     let title = format!("{}: {words}", below.title);
     let mut scene = Scene::new(below.width, below.height + top, title, below.background);
     let color = theme.accent();
-    for (at, text) in lines(text, theme, size.width).into_iter().enumerate() {
-        let base = at as f32 * title_height(theme) + theme.label * font::CAP + 0.5;
-        scene.text([0.0, base], text, theme.label, color, Anchor::Start);
+    for (at, text) in lines(text, size.width).into_iter().enumerate() {
+        let base = at as f32 * TITLE_HEIGHT + pt::LABEL * font::CAP + 0.5;
+        scene.text([0.0, base], text, pt::LABEL, color, Anchor::Start);
     }
     scene.place(below, [0.0, top], None);
     Ok(scene)
@@ -86,7 +85,7 @@ mod tests {
     fn a_name_longer_than_the_page_is_wide_is_broken() {
         let name = "a_probe_with_a_name_for_which_no_page_is_wide_enough.safetensors";
         let text = of_difference(None, ("a.png", name), ("a.png", name, &Reading::default()));
-        let lines = lines(Some(&text), &Theme::light(), 100.0);
-        assert!(lines.iter().all(|line| font::width(line, Theme::light().label) <= 100.0), "{lines:?}");
+        let lines = lines(Some(&text), 100.0);
+        assert!(lines.iter().all(|line| font::width(line, pt::LABEL) <= 100.0), "{lines:?}");
     }
 }

@@ -1,11 +1,11 @@
 //! Axes with ticks and labels, panel titles, and messages where there is no data. They are laid out
 //! before the data, so that none covers it.
 
-use super::font;
 use super::keys::{Keys, NAME_PT};
 use super::scale::Scale;
 use super::scene::{Anchor, Box2, Identity, Point, Scene, Stroke};
 use super::theme::{Color, Theme};
+use super::{font, pt};
 use crate::viz::MARGIN;
 
 /// Length of a tick, in points.
@@ -54,9 +54,9 @@ impl Axis {
     }
 
     /// The axis with its name broken into lines that fit, set upright, into a picture `height` points high.
-    pub fn within(self, theme: &Theme, height: f32) -> Self {
+    pub fn within(self, height: f32) -> Self {
         let room = (height + 2.0 * MARGIN).max(0.5 * NAME_PT);
-        let lines = font::break_lines(&self.label, theme.label, room);
+        let lines = font::break_lines(&self.label, pt::LABEL, room);
         Self { label: lines.join("\n"), ..self }
     }
 
@@ -84,10 +84,9 @@ impl Axis {
     }
 
     /// How far its tick labels reach beyond the right end of an axis `width` points long.
-    fn overhang(&self, theme: &Theme, width: f32) -> f32 {
-        let reach = |(v, text): (f64, String)| {
-            font::width(&text, theme.tick) / 2.0 - (1.0 - self.scale.at(v)) * width
-        };
+    fn overhang(&self, width: f32) -> f32 {
+        let reach =
+            |(v, text): (f64, String)| font::width(&text, pt::TICK) / 2.0 - (1.0 - self.scale.at(v)) * width;
         self.texts().into_iter().map(reach).fold(0.0, f32::max)
     }
 
@@ -98,8 +97,8 @@ impl Axis {
     }
 
     /// Width of the widest tick label, in points.
-    pub fn widest(&self, theme: &Theme) -> f32 {
-        font::widest(self.texts().into_iter().map(|(_, text)| text), theme.tick)
+    pub fn widest(&self) -> f32 {
+        font::widest(self.texts().into_iter().map(|(_, text)| text), pt::TICK)
     }
 }
 
@@ -117,31 +116,31 @@ pub struct Frame {
 
 impl Frame {
     /// Lays the axes out in `outer`; the rest is the area of the data.
-    pub fn fit(outer: Box2, x: Axis, y: Axis, theme: &Theme) -> Self {
-        Self::keyed(outer, (x, y), theme, Keys::Own)
+    pub fn fit(outer: Box2, x: Axis, y: Axis) -> Self {
+        Self::keyed(outer, (x, y), Keys::Own)
     }
 
     /// As [`Frame::fit`], where with shared `keys` the row draws the vertical axis and the name of the horizontal one.
-    pub fn keyed(outer: Box2, (mut x, mut y): (Axis, Axis), theme: &Theme, keys: Keys) -> Self {
+    pub fn keyed(outer: Box2, (mut x, mut y): (Axis, Axis), keys: Keys) -> Self {
         let shared = keys.are_shared();
         let name_room =
-            |axis: &Axis| if shared || axis.label.is_empty() { 0.0 } else { theme.label * 1.15 + 1.5 };
+            |axis: &Axis| if shared || axis.label.is_empty() { 0.0 } else { pt::LABEL * 1.15 + 1.5 };
         let ticks_room = |axis: &Axis, room: f32| if axis.ticks == 0 { 0.0 } else { TICK + 2.0 + room };
         if shared && x.ticks > 0 {
             x.ticks = x.ticks.min((outer.w / MIN_TICK_STEP_PT) as usize).max(2);
         }
-        let bottom = ticks_room(&x, theme.tick * 0.8) + name_room(&x) + if x.ticks == 0 { 0.0 } else { 1.0 };
-        let top = if y.ticks == 0 { 0.0 } else { theme.tick * 0.4 };
+        let bottom = ticks_room(&x, pt::TICK * 0.8) + name_room(&x) + if x.ticks == 0 { 0.0 } else { 1.0 };
+        let top = if y.ticks == 0 { 0.0 } else { pt::TICK * 0.4 };
         let high = outer.h - bottom - top;
         if y.ticks > 0 {
             y.ticks = y.ticks.min((high / MIN_TICK_RISE_PT) as usize).max(2);
         }
         // A logarithmic axis may have more numbers than asked for, and a very low one has room for a single number.
-        while y.ticks > 1 && y.least_gap() * high < theme.tick * font::CAP + 1.0 {
+        while y.ticks > 1 && y.least_gap() * high < pt::TICK * font::CAP + 1.0 {
             y.ticks -= 1;
         }
-        let left = if shared { 0.0 } else { name_room(&y) + ticks_room(&y, y.widest(theme)) };
-        let right = x.overhang(theme, outer.w - left).max(1.0);
+        let left = if shared { 0.0 } else { name_room(&y) + ticks_room(&y, y.widest()) };
+        let right = x.overhang(outer.w - left).max(1.0);
         let area = Box2::new(outer.x + left, outer.y + top, outer.w - left - right, high);
         Self { area, x, y, keys }
     }
@@ -196,28 +195,28 @@ impl Frame {
     pub fn grid(&self, scene: &mut Scene, theme: &Theme) {
         for (v, _) in self.y.texts() {
             let y = self.y(v);
-            scene.line(vec![[self.area.x, y], [self.area.right(), y]], Stroke::new(theme.hair, theme.faint));
+            scene.line(vec![[self.area.x, y], [self.area.right(), y]], Stroke::new(pt::HAIR, theme.faint));
         }
     }
 
     /// Draws a line at zero of the vertical axis.
     pub fn zero_line(&self, scene: &mut Scene, theme: &Theme) {
         let y = self.y(0.0);
-        scene.line(vec![[self.area.x, y], [self.area.right(), y]], Stroke::new(theme.hair, theme.axis));
+        scene.line(vec![[self.area.x, y], [self.area.right(), y]], Stroke::new(pt::HAIR, theme.axis));
     }
 
     /// Draws axes, ticks and labels; to be called after the data are drawn.
     pub fn axes(&self, scene: &mut Scene, theme: &Theme) {
         let a = self.area;
-        let hair = Stroke::new(theme.hair, theme.axis);
+        let hair = Stroke::new(pt::HAIR, theme.axis);
         scene.line(vec![[a.x, a.y], [a.x, a.bottom()], [a.right(), a.bottom()]], hair);
         let mut below = a.bottom();
         if self.x.ticks > 0 {
-            let base = a.bottom() + TICK + 2.0 + theme.tick * font::CAP;
+            let base = a.bottom() + TICK + 2.0 + pt::TICK * font::CAP;
             for (v, text) in self.x.texts() {
                 let x = self.x(v);
                 scene.line(vec![[x, a.bottom()], [x, a.bottom() + TICK]], hair);
-                scene.text([x, base], text, theme.tick, theme.axis, Anchor::Middle);
+                scene.text([x, base], text, pt::TICK, theme.axis, Anchor::Middle);
             }
             below = base + 1.5;
         }
@@ -229,18 +228,18 @@ impl Frame {
             return;
         }
         if !self.x.label.is_empty() {
-            let at = [a.center()[0], below + 1.5 + theme.label * font::CAP];
-            let name = font::fit_middle(&self.x.label, theme.label, self.across_room(scene.width));
-            scene.text(at, name, theme.label, theme.ink, Anchor::Middle);
+            let at = [a.center()[0], below + 1.5 + pt::LABEL * font::CAP];
+            let name = font::fit_middle(&self.x.label, pt::LABEL, self.across_room(scene.width));
+            scene.text(at, name, pt::LABEL, theme.ink, Anchor::Middle);
         }
         vertical_ticks(scene, theme, a, &self.y);
         if !self.y.label.is_empty() {
-            let room = if self.y.ticks == 0 { 0.0 } else { TICK + 2.0 + self.y.widest(theme) };
-            let x = a.x - room - 2.0 - theme.label * 0.2;
-            let name = font::fit(&self.y.label, theme.label, a.h + 14.0);
+            let room = if self.y.ticks == 0 { 0.0 } else { TICK + 2.0 + self.y.widest() };
+            let x = a.x - room - 2.0 - pt::LABEL * 0.2;
+            let name = font::fit(&self.y.label, pt::LABEL, a.h + 14.0);
             // Below the axis there is room beside its first number.
-            let down = ((font::width(&name, theme.label) - a.h) / 2.0 - NAME_ABOVE_PT).max(0.0);
-            scene.text_up([x, a.center()[1] + down], name, theme.label, theme.ink);
+            let down = ((font::width(&name, pt::LABEL) - a.h) / 2.0 - NAME_ABOVE_PT).max(0.0);
+            scene.text_up([x, a.center()[1] + down], name, pt::LABEL, theme.ink);
         }
     }
 }
@@ -249,8 +248,8 @@ impl Frame {
 pub(super) fn vertical_ticks(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis) {
     for (v, text) in axis.texts() {
         let y = area.bottom() - axis.scale.at(v) * area.h;
-        scene.line(vec![[area.x - TICK, y], [area.x, y]], Stroke::new(theme.hair, theme.axis));
-        scene.text_mid([area.x - TICK - 2.0, y], text, theme.tick, theme.axis, Anchor::End);
+        scene.line(vec![[area.x - TICK, y], [area.x, y]], Stroke::new(pt::HAIR, theme.axis));
+        scene.text_mid([area.x - TICK - 2.0, y], text, pt::TICK, theme.axis, Anchor::End);
     }
 }
 
@@ -267,10 +266,10 @@ pub struct RowChart {
 impl RowChart {
     /// Lays out rows in `room`, with names that take at most the fraction `max_share` of its width; `right`
     /// points are left free on the right.
-    pub fn new(room: Box2, x: Axis, names: &[&str], (max_share, right): (f32, f32), theme: &Theme) -> Self {
-        let left = font::widest(names, theme.tick).min(room.w * max_share) + 6.0;
+    pub fn new(room: Box2, x: Axis, names: &[&str], (max_share, right): (f32, f32)) -> Self {
+        let left = font::widest(names, pt::TICK).min(room.w * max_share) + 6.0;
         let outer = Box2::new(left, room.y, room.w - left - right, room.h);
-        let frame = Frame::fit(outer, x, Axis::new(Scale::linear(0.0, 1.0), "", 0), theme);
+        let frame = Frame::fit(outer, x, Axis::new(Scale::linear(0.0, 1.0), "", 0));
         let step = frame.area.h / names.len() as f32;
         Self { frame, step, left }
     }
@@ -278,31 +277,29 @@ impl RowChart {
     /// Writes the name of row `at`; returns the vertical centre of the row.
     pub fn name(&self, scene: &mut Scene, theme: &Theme, at: usize, name: &str) -> f32 {
         let (x, y) = (self.left - 5.0, self.frame.area.y + (at as f32 + 0.5) * self.step);
-        scene.text_mid([x, y], font::fit_middle(name, theme.tick, x), theme.tick, theme.ink, Anchor::End);
+        scene.text_mid([x, y], font::fit_middle(name, pt::TICK, x), pt::TICK, theme.ink, Anchor::End);
         y
     }
 }
 
 /// Height of a panel title with the gap below it, in points.
-pub fn title_height(theme: &Theme) -> f32 {
-    theme.label + 2.5
-}
+pub const TITLE_HEIGHT: f32 = pt::LABEL + 2.5;
 
 /// Writes a panel title below the point `at`, at most `room` points wide; returns its height.
 pub fn title(scene: &mut Scene, theme: &Theme, at: Point, text: &str, room: f32) -> f32 {
-    let text = font::fit(text, theme.label, room);
-    scene.text([at[0], at[1] + theme.label * font::CAP + 0.5], text, theme.label, theme.ink, Anchor::Start);
-    title_height(theme)
+    let text = font::fit(text, pt::LABEL, room);
+    scene.text([at[0], at[1] + pt::LABEL * font::CAP + 0.5], text, pt::LABEL, theme.ink, Anchor::Start);
+    TITLE_HEIGHT
 }
 
 /// A scene with a centred message that says why there is nothing to see.
 pub fn message(theme: &Theme, width: f32, height: f32, text: &str) -> Scene {
     let mut scene = Scene::new(width, height, "", theme.background);
-    let lines = font::break_lines(text, theme.label, width - 12.0);
-    let top = (height - lines.len() as f32 * theme.label * 1.3) / 2.0;
+    let lines = font::break_lines(text, pt::LABEL, width - 12.0);
+    let top = (height - lines.len() as f32 * pt::LABEL * 1.3) / 2.0;
     for (i, line) in lines.into_iter().enumerate() {
-        let at = [width / 2.0, top + (i as f32 + 0.5) * theme.label * 1.3];
-        scene.text_mid(at, line, theme.label, theme.muted, Anchor::Middle);
+        let at = [width / 2.0, top + (i as f32 + 0.5) * pt::LABEL * 1.3];
+        scene.text_mid(at, line, pt::LABEL, theme.muted, Anchor::Middle);
     }
     scene
 }
@@ -333,18 +330,17 @@ mod tests {
 
     #[test]
     fn numbers_of_a_low_axis_stand_apart() {
-        let theme = Theme::light();
         let (linear, log) = (Scale::linear(-1.1, 0.6), Scale::log(0.06, 4.0, 6));
         let drawn = |scale: Scale, height: f32| {
             let axis = || Axis::new(scale, "", 4);
-            let frame = Frame::fit(Box2::new(0.0, 0.0, 200.0, height), axis(), axis(), &theme);
+            let frame = Frame::fit(Box2::new(0.0, 0.0, 200.0, height), axis(), axis());
             let places: Vec<f32> = frame.y.texts().iter().map(|(v, _)| frame.y(*v)).collect();
             (places.len(), places.windows(2).map(|two| two[0] - two[1]).fold(f32::INFINITY, f32::min))
         };
         assert_eq!([linear, log].map(|scale| drawn(scale, 100.0).0), [4, 5], "where there is room");
         for scale in [linear, log] {
             let (count, apart) = drawn(scale, 32.0);
-            assert!(count > 1 && apart > theme.tick, "{count} numbers, {apart} points apart");
+            assert!(count > 1 && apart > pt::TICK, "{count} numbers, {apart} points apart");
         }
         // 5 and 10, multiples of the step of a single number, lie outside the last one.
         for scale in [linear, log, Scale::linear(5.9, 9.0)] {
@@ -358,10 +354,10 @@ mod tests {
         let mut scene = Scene::new(size.width, size.height, "", None);
         let below = legend::above(&mut scene, &theme, size, &[(Mark::None, "Spearman −0.048 (n = 500)")]);
         let axis = |name: &str| Axis::new(Scale::linear(0.0, 1.0), name, 4);
-        let frame = Frame::fit(below, axis("Rank coverage"), axis("True-class probability"), &theme);
+        let frame = Frame::fit(below, axis("Rank coverage"), axis("True-class probability"));
         frame.axes(&mut scene, &theme);
         let text = |item: &Item| match &item.shape {
-            Shape::Text { at, text, upwards, .. } => Some((at[1], font::width(text, theme.label), *upwards)),
+            Shape::Text { at, text, upwards, .. } => Some((at[1], font::width(text, pt::LABEL), *upwards)),
             _ => None,
         };
         let key = scene.items.iter().find_map(text).expect("the legend").0;
@@ -376,13 +372,11 @@ mod tests {
 
     #[test]
     fn the_last_label_and_a_long_name_stay_inside_a_small_picture() {
-        let theme = Theme::light();
         let x = Axis::new(Scale::linear(0.0, 15.0), "", 3);
-        let frame =
-            Frame::fit(Box2::new(0.0, 0.0, 80.0, 40.0), x, Axis::new(Scale::linear(0.0, 1.0), "", 0), &theme);
-        let end = frame.x(15.0) + font::width("15", theme.tick) / 2.0;
+        let frame = Frame::fit(Box2::new(0.0, 0.0, 80.0, 40.0), x, Axis::new(Scale::linear(0.0, 1.0), "", 0));
+        let end = frame.x(15.0) + font::width("15", pt::TICK) / 2.0;
         assert!(end <= 80.1 && frame.area.right() > 70.0, "{end}");
-        let bar = Axis::counts(Scale::linear(0.0, 11.0), "Step (last is read last)", 5).within(&theme, 40.0);
-        assert!(bar.label.lines().all(|line| font::width(line, theme.label) <= 44.0), "{}", bar.label);
+        let bar = Axis::counts(Scale::linear(0.0, 11.0), "Step (last is read last)", 5).within(40.0);
+        assert!(bar.label.lines().all(|line| font::width(line, pt::LABEL) <= 44.0), "{}", bar.label);
     }
 }

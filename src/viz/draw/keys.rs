@@ -1,11 +1,11 @@
 //! Legends, colour bars, axes and titles. A figure on its own draws them; several in a row share them: each stores what
 //! it would have drawn in [`Scene::handed`], and the row draws it once.
 
-use super::font;
 use super::frame::{self, Axis};
 use super::legend::{self, BAR_STEPS, Mark};
 use super::scene::{Anchor, Box2, Point, Scene};
 use super::theme::{Color, Theme};
+use super::{font, pt};
 
 /// Who draws legends, colour bars and axes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,18 +58,18 @@ impl Keys {
     }
 
     /// [`Axis::within`] for a colour bar; the row breaks names itself.
-    pub fn bar_axis(self, theme: &Theme, axis: Axis, height: f32) -> Axis {
-        if self.are_shared() { axis } else { axis.within(theme, height) }
+    pub fn bar_axis(self, axis: Axis, height: f32) -> Axis {
+        if self.are_shared() { axis } else { axis.within(height) }
     }
 
     /// Width that a colour bar takes beside its box, in points; 0 where the row draws it.
-    pub fn bar_room(self, theme: &Theme, axis: &Axis) -> f32 {
-        if self.are_shared() { 0.0 } else { legend::bar_room(theme, axis) }
+    pub fn bar_room(self, axis: &Axis) -> f32 {
+        if self.are_shared() { 0.0 } else { legend::bar_room(axis) }
     }
 
     /// Width that a colour bar leaves to pictures in a figure `width` wide, in points; in a row, which draws the bar, at most `most`.
-    pub fn picture_room(self, theme: &Theme, bar: &Axis, width: f32, most: f32) -> f32 {
-        if self.are_shared() { width.min(most) } else { width - legend::bar_room(theme, bar) }
+    pub fn picture_room(self, bar: &Axis, width: f32, most: f32) -> f32 {
+        if self.are_shared() { width.min(most) } else { width - legend::bar_room(bar) }
     }
 
     /// [`legend::color_bar`], here or in the row.
@@ -90,8 +90,8 @@ impl Keys {
     }
 
     /// Height that a title takes, in points; 0 where the row writes it.
-    pub fn title_room(self, theme: &Theme) -> f32 {
-        if self.are_shared() { 0.0 } else { frame::title_height(theme) }
+    pub fn title_room(self) -> f32 {
+        if self.are_shared() { 0.0 } else { frame::TITLE_HEIGHT }
     }
 
     /// [`frame::title`], here, in its short form where it is wider than `room`, or in that over the cell of the row.
@@ -99,14 +99,14 @@ impl Keys {
         if self.are_shared() {
             short.clone_into(&mut scene.handed.caption);
         } else {
-            let fits = font::width(text, theme.label) <= room;
+            let fits = font::width(text, pt::LABEL) <= room;
             frame::title(scene, theme, [0.0, 0.0], if fits { text } else { short }, room);
         }
     }
 
     /// The lines of a note under a picture at this width; the row breaks it itself.
-    pub fn foot_lines(self, theme: &Theme, text: &str, width: f32) -> Vec<String> {
-        if self.are_shared() { Vec::new() } else { font::break_lines(text, theme.tick, width) }
+    pub fn foot_lines(self, text: &str, width: f32) -> Vec<String> {
+        if self.are_shared() { Vec::new() } else { font::break_lines(text, pt::TICK, width) }
     }
 
     /// A note under the picture, the first line on the baseline `at`, here or under the cell of the row.
@@ -115,9 +115,9 @@ impl Keys {
             // Non-breaking spaces: the row breaks this at commas, not between a name and its number.
             scene.handed.foot = text.replace(' ', "\u{a0}").replace(",\u{a0}", ", ");
         } else {
-            for (line, words) in self.foot_lines(theme, &text, scene.width).into_iter().enumerate() {
-                let base = at[1] + line as f32 * frame::title_height(theme);
-                scene.text([at[0], base], words, theme.tick, theme.muted, Anchor::Start);
+            for (line, words) in self.foot_lines(&text, scene.width).into_iter().enumerate() {
+                let base = at[1] + line as f32 * frame::TITLE_HEIGHT;
+                scene.text([at[0], base], words, pt::TICK, theme.muted, Anchor::Start);
             }
         }
     }
@@ -127,14 +127,14 @@ impl Keys {
 pub(super) const NAME_PT: f32 = 64.0;
 
 /// The name of an axis, broken into lines.
-fn name_lines(theme: &Theme, axis: &Axis) -> Vec<String> {
-    font::break_lines(&axis.label, theme.label, NAME_PT)
+fn name_lines(axis: &Axis) -> Vec<String> {
+    font::break_lines(&axis.label, pt::LABEL, NAME_PT)
 }
 
 /// Width of these lines, set upright side by side.
-fn name_room(theme: &Theme, axis: &Axis) -> f32 {
-    let lines = name_lines(theme, axis).len() as f32;
-    if lines > 0.0 { lines * theme.label * 1.2 + 2.0 } else { 0.0 }
+fn name_room(axis: &Axis) -> f32 {
+    let lines = name_lines(axis).len() as f32;
+    if lines > 0.0 { lines * pt::LABEL * 1.2 + 2.0 } else { 0.0 }
 }
 
 /// The axis without its name.
@@ -143,35 +143,35 @@ fn without_name(axis: &Axis) -> Axis {
 }
 
 /// Width that a bar drawn by a row takes beside its box, in points.
-pub fn bar_room(theme: &Theme, axis: &Axis) -> f32 {
-    legend::bar_room(theme, &without_name(axis)) + name_room(theme, axis)
+pub fn bar_room(axis: &Axis) -> f32 {
+    legend::bar_room(&without_name(axis)) + name_room(axis)
 }
 
 /// Draws a row's colour bar to the right of `area`.
 pub fn bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colors: &[Color]) {
     let color = |t: f32| colors[((t * colors.len() as f32) as usize).min(colors.len() - 1)];
     legend::color_bar(scene, theme, area, &without_name(axis), color);
-    let left = area.right() + legend::bar_room(theme, &without_name(axis)) + theme.label + 1.0;
+    let left = area.right() + legend::bar_room(&without_name(axis)) + pt::LABEL + 1.0;
     let middle = area.center()[1];
-    for (at, line) in name_lines(theme, axis).into_iter().enumerate() {
+    for (at, line) in name_lines(axis).into_iter().enumerate() {
         // The name of a short bar may reach below the last row.
-        scene.height = scene.height.max(middle + font::width(&line, theme.label) / 2.0);
-        let x = left + at as f32 * theme.label * 1.2;
-        scene.text_up([x, middle], line, theme.label, theme.ink);
+        scene.height = scene.height.max(middle + font::width(&line, pt::LABEL) / 2.0);
+        let x = left + at as f32 * pt::LABEL * 1.2;
+        scene.text_up([x, middle], line, pt::LABEL, theme.ink);
     }
 }
 
 /// Width that a row's vertical axis takes left of its frames, in points.
-pub fn axis_room(theme: &Theme, axis: &Axis) -> f32 {
-    frame::TICK + 2.0 + axis.widest(theme) + name_room(theme, axis)
+pub fn axis_room(axis: &Axis) -> f32 {
+    frame::TICK + 2.0 + axis.widest() + name_room(axis)
 }
 
 /// Draws a row's vertical axis along the left edge of `area`.
 pub fn axis(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis) {
     frame::vertical_ticks(scene, theme, area, axis);
-    let right = area.x - frame::TICK - 2.0 - axis.widest(theme) - 2.0 - theme.label * 0.2;
-    for (at, line) in name_lines(theme, axis).into_iter().rev().enumerate() {
-        let x = right - at as f32 * theme.label * 1.2;
-        scene.text_up([x, area.center()[1]], line, theme.label, theme.ink);
+    let right = area.x - frame::TICK - 2.0 - axis.widest() - 2.0 - pt::LABEL * 0.2;
+    for (at, line) in name_lines(axis).into_iter().rev().enumerate() {
+        let x = right - at as f32 * pt::LABEL * 1.2;
+        scene.text_up([x, area.center()[1]], line, pt::LABEL, theme.ink);
     }
 }

@@ -1,13 +1,15 @@
 //! Legends above the data and colour bars beside it.
 
-use super::font;
 use super::frame::{Axis, TICK};
 use super::scene::{Anchor, Box2, Point, Raster, Scene, Stroke};
 use super::theme::{Color, Theme};
+use super::{font, pt};
 use crate::viz::{MARGIN, Size};
 
 /// Number of colours of a colour bar.
 pub(super) const BAR_STEPS: usize = 128;
+/// Height of a row of a legend, in points.
+pub const ROW_PT: f32 = pt::TICK + 3.0;
 /// Gap between a box and its colour bar, and width of the bar, in points.
 const BAR_GAP_PT: f32 = 4.0;
 const BAR_PT: f32 = 5.0;
@@ -36,7 +38,7 @@ pub fn legend(
     room: f32,
     entries: &[(Mark, impl AsRef<str>)],
 ) -> f32 {
-    let (size, swatch, row) = (theme.tick, 11.0, theme.tick + 3.0);
+    let (size, swatch, row) = (pt::TICK, 11.0, ROW_PT);
     let (mut x, mut y) = (at[0], at[1] + row / 2.0);
     for (mark, text) in entries {
         let before = if matches!(mark, Mark::None) { 0.0 } else { swatch + 3.0 };
@@ -64,9 +66,9 @@ pub fn legend(
 }
 
 /// The number of rows that the entries take at a width of `room` points.
-pub fn lines(theme: &Theme, room: f32, entries: &[(Mark, impl AsRef<str>)]) -> usize {
+pub fn lines(room: f32, entries: &[(Mark, impl AsRef<str>)]) -> usize {
     let mut scratch = Scene::new(room, 0.0, "", None);
-    (legend(&mut scratch, theme, [0.0, 0.0], room, entries) / (theme.tick + 3.0)) as usize
+    (legend(&mut scratch, &Theme::light(), [0.0, 0.0], room, entries) / ROW_PT) as usize
 }
 
 /// Draws the entries at the top of a figure of `size`; returns the area left below them.
@@ -76,10 +78,10 @@ pub fn above(scene: &mut Scene, theme: &Theme, size: Size, entries: &[(Mark, imp
 }
 
 /// Width that a colour bar takes beside its box, in points.
-pub fn bar_room(theme: &Theme, axis: &Axis) -> f32 {
+pub fn bar_room(axis: &Axis) -> f32 {
     let lines = axis.label.lines().count() as f32;
-    let name = if lines > 0.0 { lines * theme.label * 1.2 + 2.0 } else { 0.0 };
-    BAR_GAP_PT + BAR_PT + TICK + 2.0 + axis.widest(theme) + name
+    let name = if lines > 0.0 { lines * pt::LABEL * 1.2 + 2.0 } else { 0.0 };
+    BAR_GAP_PT + BAR_PT + TICK + 2.0 + axis.widest() + name
 }
 
 /// Draws a vertical colour bar to the right of `area` and as high; `color` maps 0 to 1 along the axis. A long name must
@@ -88,9 +90,9 @@ pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colo
     let bar = Box2::new(area.right() + BAR_GAP_PT, area.y, BAR_PT, area.h);
     let pixels = (0..BAR_STEPS).map(|i| color(1.0 - (i as f32 + 0.5) / BAR_STEPS as f32));
     scene.image(bar, Raster::new(1, BAR_STEPS, pixels), false, None);
-    let hair = Stroke::new(theme.hair, theme.axis);
+    let hair = Stroke::new(pt::HAIR, theme.axis);
     scene.outline(bar, hair);
-    let half = theme.tick * font::CAP / 2.0;
+    let half = pt::TICK * font::CAP / 2.0;
     let height = |v: f64| bar.bottom() - axis.scale.at(v) * bar.h;
     // Not `clamp`, which panics where the bar is lower than its numbers.
     let middle = |v: f64| height(v).max(bar.y + half).min(bar.bottom() - half);
@@ -100,14 +102,14 @@ pub fn color_bar(scene: &mut Scene, theme: &Theme, area: Box2, axis: &Axis, colo
         if texts.get(at + 1).is_none_or(|(next, _)| (middle(*v) - middle(*next)).abs() > 2.0 * half) {
             scene.line(vec![[bar.right(), height(*v)], [bar.right() + TICK, height(*v)]], hair);
             let place = [bar.right() + TICK + 2.0, middle(*v)];
-            scene.text_mid(place, text.clone(), theme.tick, theme.axis, Anchor::Start);
+            scene.text_mid(place, text.clone(), pt::TICK, theme.axis, Anchor::Start);
         }
     }
-    let left = bar.right() + TICK + 2.0 + axis.widest(theme) + theme.label + 2.0;
+    let left = bar.right() + TICK + 2.0 + axis.widest() + pt::LABEL + 2.0;
     for (at, line) in axis.label.lines().enumerate() {
         // Beside a short bar near an edge the name is kept inside the scene.
-        let half = font::width(line, theme.label) / 2.0 - MARGIN;
+        let half = font::width(line, pt::LABEL) / 2.0 - MARGIN;
         let y = bar.center()[1].max(half).min(scene.height - half);
-        scene.text_up([left + at as f32 * theme.label * 1.2, y], line, theme.label, theme.ink);
+        scene.text_up([left + at as f32 * pt::LABEL * 1.2, y], line, pt::LABEL, theme.ink);
     }
 }

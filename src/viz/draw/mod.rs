@@ -17,6 +17,7 @@ pub mod paint;
 pub(crate) mod picture;
 pub mod playhead;
 pub(crate) mod polygon;
+pub mod pt;
 pub mod readout;
 pub mod scale;
 pub mod scene;

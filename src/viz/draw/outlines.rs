@@ -3,7 +3,7 @@
 
 use super::scene::{Anchor, Box2, Scene, Stroke};
 use super::theme::Theme;
-use super::{font, picture};
+use super::{font, picture, pt};
 use crate::model::grid::Grid;
 use crate::model::trace::{Regions, Trace, members};
 use crate::viz::{Control, Options};
@@ -48,7 +48,7 @@ pub fn draw(scene: &mut Scene, theme: &Theme, regions: &Regions, grid: Grid, rec
             scene.line(edge.map(|[c, r]| [rect.x + c as f32 * w, rect.y + r as f32 * h]).to_vec(), stroke);
         }
     }
-    let size = theme.tick * 0.9;
+    let size = pt::TICK * 0.9;
     let height = size + 1.5;
     let mut taken: Vec<Box2> = Vec::new();
     for (at, inside) in all.iter().enumerate() {

@@ -1,7 +1,6 @@
-//! Themes: the colours, type sizes, line widths and gaps of figures.
+//! Themes: the colours of figures.
 //!
-//! Lengths are points (1/72 inch), as a printed column needs them: 7 pt ticks and 7.5 pt labels in
-//! an 85 mm column. The categorical set follows Okabe and Ito (2008), which stays apart under the
+//! The categorical set follows Okabe and Ito (2008), which stays apart under the
 //! common colour vision deficiencies; the dark set is the same hues, lifted.
 
 /// A colour with opacity, sRGB, not premultiplied.
@@ -59,7 +58,7 @@ impl Color {
     }
 }
 
-/// Colours and sizes of a figure; all lengths are in points.
+/// Colours of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Theme {
     /// Whether ink is light on a dark background.
@@ -84,18 +83,6 @@ pub struct Theme {
     pub positive: Color,
     /// Negative signed evidence.
     pub negative: Color,
-    /// Size of panel titles.
-    pub title: f32,
-    /// Size of axis labels and legends.
-    pub label: f32,
-    /// Size of tick labels.
-    pub tick: f32,
-    /// Width of data lines.
-    pub line: f32,
-    /// Width of axes and ticks.
-    pub hair: f32,
-    /// Unit of gaps between neighbours.
-    pub gap: f32,
 }
 
 /// Makes a theme.
@@ -121,12 +108,6 @@ impl Theme {
                 .map(Color::hex),
             positive: Color::hex(0xc9_4f_00),
             negative: Color::hex(0x1f_6f_b5),
-            title: 8.0,
-            label: 7.5,
-            tick: 7.0,
-            line: 1.0,
-            hair: 0.5,
-            gap: 4.0,
         }
     }
 
@@ -145,7 +126,6 @@ impl Theme {
                 .map(Color::hex),
             positive: Color::hex(0xff_8b_3d),
             negative: Color::hex(0x5a_b0_f0),
-            ..Self::light()
         }
     }
 

@@ -9,7 +9,7 @@ use crate::model::trace::{Matrix, Routing, Trace};
 use crate::viz::difference::{self, around_zero, head, label};
 use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Mark, Raster, Scale, Scene, Stroke, Table, Theme, extent, number,
-    order::argmax, order::ascending, order::expected, order::rows,
+    order::argmax, order::ascending, order::expected, order::rows, pt,
 };
 use crate::viz::{
     Control, Empty, Figure, Info, Options, Properties, Rows, Size, TabGroup, lacks_plan, no_plan,
@@ -113,7 +113,7 @@ impl Figure for Assignment {
         } else {
             scale_name.clone()
         };
-        let bar = keys.bar_axis(theme, Axis::new(shares, bar_name, 4), size.height);
+        let bar = keys.bar_axis(Axis::new(shares, bar_name, 4), size.height);
         let residuals = Residuals::new(plan, if is_difference { 0.0 } else { 1.0 });
         let worst = number(residuals.largest());
         let (sums, sums_unnumbered) = match is_difference {
@@ -133,12 +133,12 @@ impl Figure for Assignment {
                 false => format!("Largest share {largest}, sums off by at most {worst}"),
             };
         }
-        let beside = keys.bar_room(theme, &bar) + STRIP_PT + 3.0;
+        let beside = keys.bar_room(&bar) + STRIP_PT + 3.0;
         let outer = Box2::new(0.0, top, size.width - beside, size.height - top);
         let downwards = Scale::linear(-0.5, n as f64 - 0.5).reversed();
         let y = Axis::counts(downwards, name, 4).up_to(n);
         let x = Axis::positions(n, "Position (last is read last)");
-        let frame = Frame::keyed(outer, (x, y), theme, keys);
+        let frame = Frame::keyed(outer, (x, y), keys);
         let area = frame.area;
         let color = |t: f32| options.map.on_scale(theme, is_difference, t);
         let data = &plan.data;
@@ -146,7 +146,7 @@ impl Figure for Assignment {
         let raster = Raster::new(n, n, pixels.map(|&p| color(shares.at(f64::from(p)))));
         let identity = Identity::Plan { rows: Arc::from(order.as_slice()), positions: n };
         scene.image(area, raster, false, Some(identity));
-        scene.outline(area, Stroke::new(theme.hair, theme.axis));
+        scene.outline(area, Stroke::new(pt::HAIR, theme.axis));
         frame.axes(&mut scene, theme);
         residuals.draw(&mut scene, theme, area, &order);
         let beside = Box2 { w: area.w + STRIP_PT + 3.0, ..area };
@@ -217,7 +217,7 @@ impl Residuals {
         }
         outline.push([area.right(), above]);
         scene.polygon(outline, theme.series(0));
-        let hair = Stroke::new(theme.hair, theme.axis);
+        let hair = Stroke::new(pt::HAIR, theme.axis);
         scene.line(vec![[right, area.y], [right, area.bottom()]], hair);
         scene.line(vec![[area.x, above], [area.right(), above]], hair);
     }

@@ -3,7 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend};
+use crate::viz::draw::{
+    Axis, Box2, Frame, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend, pt,
+};
 use crate::viz::figures::plot::{Caption, Plot};
 use crate::viz::{Empty, Info, Size, TabGroup};
 
@@ -195,9 +197,9 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
     let (first, last) = extent(steps).unwrap_or((0.0, 1.0));
     let panel = |y: f32, height: f32, scale: Scale, x: &str, label: &str| {
         let x = Axis::counts(Scale::linear(first.min(0.0), last), x, 5);
-        Frame::fit(Box2::new(0.0, y, width, height), x, Axis::new(scale, label, 4), theme)
+        Frame::fit(Box2::new(0.0, y, width, height), x, Axis::new(scale, label, 4))
     };
-    let (x, gap) = if has_accuracy { ("", theme.gap) } else { (STEP, 0.0) };
+    let (x, gap) = if has_accuracy { ("", pt::GAP) } else { (STEP, 0.0) };
     let mut upper = panel(top, height - gap, loss_scale(curves, log), x, LOSS);
     let under = if has_loss { top + height } else { top };
     let accuracies = curves.series.iter().flat_map(|s| with_band(&s.accuracy, &s.accuracy_spread));
@@ -217,7 +219,7 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
 
 /// The stroke of series `i`: neighbours differ in colour and in their dashes.
 pub(super) fn stroke(theme: &Theme, i: usize) -> Stroke {
-    let line = Stroke::new(theme.line * 1.2, theme.series(i));
+    let line = Stroke::new(pt::LINE * 1.2, theme.series(i));
     match Dash::new(i) {
         Dash::Solid => line,
         Dash::Loose => line.dashed(4.0, 2.0),
@@ -333,7 +335,7 @@ fn draw_lines(
             let outline = high.into_iter().chain(low.into_iter().rev()).collect();
             scene.polygon(outline, theme.series(i).alpha(0.16));
         } else if is_loss && series.is_noisy() {
-            scene.line(place(&series.loss), Stroke::new(theme.line * 0.5, theme.series(i).alpha(0.25)));
+            scene.line(place(&series.loss), Stroke::new(pt::LINE * 0.5, theme.series(i).alpha(0.25)));
         }
     }
     for (i, series) in curves.numbered() {

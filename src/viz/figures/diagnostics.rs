@@ -8,7 +8,7 @@ use super::strip::{Judge, Strip};
 use crate::model::trace::{Diagnostic, Trace};
 use crate::viz::difference;
 use crate::viz::draw::{
-    Anchor, Box2, Color, Hover, Identity, Mark, Readout, Scene, Stroke, Table, Theme, font, legend,
+    Anchor, Box2, Color, Hover, Identity, Mark, Readout, Scene, Stroke, Table, Theme, font, legend, pt,
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, no_plan};
 
@@ -43,20 +43,20 @@ struct Columns {
 }
 
 /// The columns of both bands if they leave room for the track, otherwise of the band that gives the verdict, otherwise of none.
-fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
+fn columns(rect: Box2, strips: &[Strip]) -> Columns {
     let both: Vec<Band> =
         vec![("Chance", |s| s.diagnostic.null), ("Untrained", |s| s.diagnostic.untrained_band)];
     let judge = Judge::from_strips(strips);
     let (verdict_header, band_header) = judge.heads();
     let judging: Vec<Band> = vec![(band_header, Strip::band)];
     let widest = |header: &str, text: &dyn Fn(&Strip) -> String| {
-        let texts = strips.iter().map(|s| font::width(&text(s), theme.tick));
-        texts.fold(font::width(header, theme.tick), f32::max)
+        let texts = strips.iter().map(|s| font::width(&text(s), pt::TICK));
+        texts.fold(font::width(header, pt::TICK), f32::max)
     };
     let names = widest("", &|s| words(&s.id)).min(rect.w * 0.42);
     let value = widest(value_name(strips), &Strip::value);
     let verdict = widest(verdict_header, &|s| s.starred(judge));
-    let gap = 2.0 * theme.gap;
+    let gap = 2.0 * pt::GAP;
     let layout = |bands: Vec<Band>| {
         let mut right = rect.right();
         let mut ends = Vec::new();
@@ -65,8 +65,8 @@ fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
             right -= widest(header, &|s| s.range(band(s)) + "*") + gap;
         }
         let left = rect.x + names + gap;
-        let track = (left, right - verdict - theme.gap - value - gap - left);
-        let value_right = right - verdict - theme.gap;
+        let track = (left, right - verdict - pt::GAP - value - gap - left);
+        let value_right = right - verdict - pt::GAP;
         Columns { bands, ends, value_right, verdict_left: right - verdict, names_width: names, track }
     };
     let fits = |columns: &Columns| columns.track.1 >= MIN_TRACK_PT;
@@ -80,30 +80,30 @@ fn columns(theme: &Theme, rect: Box2, strips: &[Strip]) -> Columns {
 pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
     let (key, lines) = key(theme, rect.w, strips);
     let row = ((rect.h - 2.0) / (strips.len() as f32 + 1.0 + lines)).clamp(MIN_ROW_PT, MAX_ROW_PT);
-    let columns = columns(theme, rect, strips);
+    let columns = columns(rect, strips);
     let judge = Judge::from_strips(strips);
     let header_y = rect.y + 0.5 * row.min(ROW_PT);
-    scene.text_mid([columns.value_right, header_y], value_name(strips), theme.tick, theme.muted, Anchor::End);
+    scene.text_mid([columns.value_right, header_y], value_name(strips), pt::TICK, theme.muted, Anchor::End);
     if strips.iter().any(|strip| !strip.verdict().is_empty()) {
         let (verdict, at) = (judge.heads().0, [columns.verdict_left, header_y]);
-        scene.text_mid(at, verdict, theme.tick, theme.muted, Anchor::Start);
+        scene.text_mid(at, verdict, pt::TICK, theme.muted, Anchor::Start);
     }
     for ((name, _), end) in columns.bands.iter().zip(&columns.ends) {
-        scene.text_mid([*end, header_y], *name, theme.tick, theme.muted, Anchor::End);
+        scene.text_mid([*end, header_y], *name, pt::TICK, theme.muted, Anchor::End);
     }
     let first = rect.y + row.min(ROW_PT);
     for (i, strip) in strips.iter().enumerate() {
         let y = first + (i as f32 + 0.5) * row;
-        let name = font::fit(&words(&strip.id), theme.tick, columns.names_width + 0.1);
-        scene.text_mid([rect.x, y], name, theme.tick, theme.ink, Anchor::Start);
+        let name = font::fit(&words(&strip.id), pt::TICK, columns.names_width + 0.1);
+        scene.text_mid([rect.x, y], name, pt::TICK, theme.ink, Anchor::Start);
         draw_track(scene, theme, strip, columns.track, y, (0.36 * row).min(5.5));
-        scene.text_mid([columns.value_right, y], strip.value(), theme.tick, theme.ink, Anchor::End);
+        scene.text_mid([columns.value_right, y], strip.value(), pt::TICK, theme.ink, Anchor::End);
         let color = if strip.verdict() == "within" { theme.muted } else { theme.accent() };
-        scene.text_mid([columns.verdict_left, y], strip.starred(judge), theme.tick, color, Anchor::Start);
+        scene.text_mid([columns.verdict_left, y], strip.starred(judge), pt::TICK, color, Anchor::Start);
         for ((_, band), end) in columns.bands.iter().zip(&columns.ends) {
             let star = if columns.bands.len() == 1 { strip.star(judge) } else { "" };
             let text = strip.range(band(strip)) + star;
-            scene.text_mid([*end, y], text, theme.tick, theme.muted, Anchor::End);
+            scene.text_mid([*end, y], text, pt::TICK, theme.muted, Anchor::End);
         }
         scene.target(Box2::new(rect.x, y - row / 2.0, rect.w, row), Identity::Item(i));
     }
@@ -134,7 +134,7 @@ fn key(theme: &Theme, room: f32, strips: &[Strip]) -> (Vec<(Mark, &'static str)>
     if room > 330.0 {
         key.push((Mark::None, "Each row on its own scale"));
     }
-    let lines = legend::lines(theme, room, &key);
+    let lines = legend::lines(room, &key);
     (key, lines as f32)
 }
 
@@ -151,7 +151,7 @@ fn mark(theme: &Theme) -> Stroke {
 /// Draws the bands of a row and the mark at its value, which reaches `half` above and below `y`.
 fn draw_track(scene: &mut Scene, theme: &Theme, strip: &Strip, (left, width): (f32, f32), y: f32, half: f32) {
     let at = |v: f64| left + strip.scale.at(v).clamp(0.0, 1.0) * width;
-    scene.line(vec![[left, y], [left + width, y]], Stroke::new(theme.hair, theme.faint));
+    scene.line(vec![[left, y], [left + width, y]], Stroke::new(pt::HAIR, theme.faint));
     let Diagnostic { value, null, untrained: single, untrained_band } = strip.diagnostic;
     let mut band = |(lo, hi): (f64, f64), top: f32, height: f32, color: Color| {
         let (a, b) = (at(lo.min(hi)), at(hi.max(lo)));

@@ -7,7 +7,7 @@ use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::{head, label};
 use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Keys, Mark, Scale, Scene, Stroke, Table, Theme, bars, extent,
-    order::memories,
+    order::memories, pt,
 };
 use crate::viz::{Empty, Figure, Info, Options, Properties, Size, TabGroup, lacking, no_order};
 
@@ -94,13 +94,13 @@ impl Figure for Evidence {
         let names = ["Evidence (logit)", "Proxy (logit)"].map(|name| label(trace, name));
         let mut upper = above.then(|| {
             let room = key_exact(&mut scene, theme, trace, room(0), keys);
-            let room = Box2 { h: room.h - if count > 1 { theme.gap } else { 0.0 }, ..room };
-            panel(room, n, limits.unwrap_or((0.0, 1.0)), (x, &names[0]), theme, keys)
+            let room = Box2 { h: room.h - if count > 1 { pt::GAP } else { 0.0 }, ..room };
+            panel(room, n, limits.unwrap_or((0.0, 1.0)), (x, &names[0]), keys)
         });
         let mut lower = below.then(|| {
             let limits = options.proxy_limits.or_else(|| self.proxy_limits(trace)).unwrap_or((0.0, 1.0));
             let room = key_proxy(&mut scene, theme, trace, room(count - 1), keys);
-            panel(room, n, limits, (POSITION, &names[1]), theme, keys)
+            panel(room, n, limits, (POSITION, &names[1]), keys)
         });
         if keys.are_shared() {
             scene.handed.caption = format!("For {}", class_name(trace));
@@ -125,9 +125,9 @@ impl Figure for Evidence {
 }
 
 /// The axes of a panel; the vertical one includes zero.
-fn panel(room: Box2, n: usize, limits: (f64, f64), labels: (&str, &str), theme: &Theme, keys: Keys) -> Frame {
+fn panel(room: Box2, n: usize, limits: (f64, f64), labels: (&str, &str), keys: Keys) -> Frame {
     let scale = Scale::padded(limits.0.min(0.0), limits.1.max(0.0));
-    Frame::keyed(room, (Axis::positions(n, labels.0), Axis::new(scale, labels.1, 4)), theme, keys)
+    Frame::keyed(room, (Axis::positions(n, labels.0), Axis::new(scale, labels.1, 4)), keys)
 }
 
 /// Draws the legend of the upper panel; returns what is left of `room` below it.
@@ -149,7 +149,7 @@ fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, keys: 
 
 /// The strokes of lines as routed and in raster order.
 fn strokes(theme: &Theme) -> [Stroke; 2] {
-    [Stroke::new(theme.line, theme.series(1)), Stroke::new(theme.line * 0.8, theme.series(0))]
+    [Stroke::new(pt::LINE, theme.series(1)), Stroke::new(pt::LINE * 0.8, theme.series(0))]
 }
 
 /// Draws the legend of the lower panel; returns what is left of `room` below it.

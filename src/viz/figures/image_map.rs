@@ -155,7 +155,7 @@ impl ImageMapPlot {
         let below = legend::above(&mut scene, theme, size, &marks);
         let name =
             |axis: usize| format!("PC {} ({:.0} % of the variance)", axis + 1, 100.0 * explained[axis]);
-        let frame = Frame::fit(below, Axis::new(x, name(0), 5), Axis::new(y, name(1), 5), theme);
+        let frame = Frame::fit(below, Axis::new(x, name(0), 5), Axis::new(y, name(1), 5));
         frame.grid(&mut scene, theme);
         let (radius, alpha) = dataset::dot_style(points.len());
         let at = |image: usize| points[image].map(|[x, y]| frame.at(f64::from(x), f64::from(y)));

@@ -8,7 +8,7 @@ use crate::model::trace::{Matrix, Trace};
 use crate::viz::difference::{around_zero, head, label, less};
 use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
-    order::kernels, order::rows,
+    order::kernels, order::rows, pt,
 };
 use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup, lacking};
 
@@ -49,12 +49,12 @@ fn largest(trace: &Trace) -> f64 {
 
 /// The line of a sweep.
 fn measured(theme: &Theme, sweep: usize) -> Stroke {
-    Stroke::new(theme.line, theme.series(if sweep == 0 { 0 } else { sweep + 1 }))
+    Stroke::new(pt::LINE, theme.series(if sweep == 0 { 0 } else { sweep + 1 }))
 }
 
 /// The line of the powers of the radius.
 fn decaying(theme: &Theme) -> Stroke {
-    Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0)
+    Stroke::new(pt::LINE, theme.series(1)).dashed(3.0, 2.0)
 }
 
 /// The entries of the legend.
@@ -120,7 +120,7 @@ fn draw_difference(
     let limits = options.limits.or_else(|| Kernel.limits(trace)).unwrap_or_default();
     let x = Axis::counts(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
     let y = Axis::new(around_zero(limits), "Δ K[j] / max |K|", 4);
-    let frame = Frame::fit(outer, x, y, theme);
+    let frame = Frame::fit(outer, x, y);
     frame.grid(&mut scene, theme);
     frame.zero_line(&mut scene, theme);
     let curve =
@@ -164,10 +164,9 @@ impl Figure for Kernel {
     }
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
-        let theme = Theme::light();
-        let lines = legend::lines(&theme, width, &key(trace, &theme));
+        let lines = legend::lines(width, &key(trace, &Theme::light()));
         // In a narrow cell a legend of several lines would leave the chart no height.
-        (width * 0.5).max(lines as f32 * (theme.tick + 3.0) + LEAST_CHART_PT)
+        (width * 0.5).max(lines as f32 * legend::ROW_PT + LEAST_CHART_PT)
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -212,7 +211,7 @@ impl Figure for Kernel {
         let name = if options.log { "|K[j]| / max |K|" } else { "K[j] / max |K|" };
         let x =
             Axis::counts(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
-        let frame = Frame::fit(outer, x, Axis::new(scale, name, 4), theme);
+        let frame = Frame::fit(outer, x, Axis::new(scale, name, 4));
         frame.grid(&mut scene, theme);
         let curve =
             |f: &dyn Fn(usize) -> f64| -> Vec<Point> { (0..n).map(|j| frame.at(j as f64, f(j))).collect() };

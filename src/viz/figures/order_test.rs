@@ -7,7 +7,7 @@ use crate::viz::difference::{delta, head, label, signed as with_sign, value};
 use crate::viz::draw::scale::number_like;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Frame, Hover, Identity, Mark, Point, Readout, RowChart, Scale, Scene, Stroke, Table,
-    Theme, bars, extent, font, legend, minus, number,
+    Theme, bars, extent, font, legend, minus, number, pt,
 };
 use crate::viz::figures::dataset::confusion::on;
 use crate::viz::figures::token_map::{class_name, name_of};
@@ -47,25 +47,25 @@ fn contrast(trace: &Trace) -> Result<&OrderContrast, Empty> {
 }
 
 /// The quantity of the contrast; class names are shortened to half the room each if it is wider than `room`.
-fn axis_name(trace: &Trace, shown: &OrderContrast, theme: &Theme, room: f32) -> String {
+fn axis_name(trace: &Trace, shown: &OrderContrast, room: f32) -> String {
     let own = class_name(trace);
     let Some(rival) = shown.against else { return format!("Logit of {own}") };
     let name = |[own, rival]: [&str; 2]| format!("Margin of {own} over {rival}");
     let classes = [own, name_of(trace, rival)];
     let [full, without_classes] = [name(classes.each_ref().map(String::as_str)), name([""; 2])];
-    if font::width(&full, theme.label) <= room {
+    if font::width(&full, pt::LABEL) <= room {
         return full;
     }
-    let half = (room - font::width(&without_classes, theme.label)) / 2.0;
-    name(classes.map(|class| font::fit_middle(&class, theme.label, half)).each_ref().map(String::as_str))
+    let half = (room - font::width(&without_classes, pt::LABEL)) / 2.0;
+    name(classes.map(|class| font::fit_middle(&class, pt::LABEL, half)).each_ref().map(String::as_str))
 }
 
 /// The strokes of the normal distribution, of the order that was read, and of the best and the worst.
 fn strokes(theme: &Theme) -> [Stroke; 3] {
     [
-        Stroke::new(theme.line, theme.muted).dashed(3.0, 2.0),
-        Stroke::new(1.4 * theme.line, theme.series(1)),
-        Stroke::new(theme.line, theme.ink).dashed(1.0, 2.0),
+        Stroke::new(pt::LINE, theme.muted).dashed(3.0, 2.0),
+        Stroke::new(1.4 * pt::LINE, theme.series(1)),
+        Stroke::new(pt::LINE, theme.ink).dashed(1.0, 2.0),
     ]
 }
 
@@ -113,11 +113,10 @@ impl Figure for OrderTest {
         match trace.minus {
             Some(_) => DIFFERENCE_PARTS.len() as f32 * ROW_PT + AXIS_PT,
             None => {
-                let theme = Theme::light();
-                let lines = |shown| legend::lines(&theme, width, &key(&theme, shown));
+                let lines = |shown| legend::lines(width, &key(&Theme::light(), shown));
                 let more = contrast(trace).map_or(0, lines).saturating_sub(2);
                 // A legend of more than two lines takes no height from the chart.
-                width * 0.5 + 3.0 * ROW_PT + more as f32 * (theme.tick + 3.0)
+                width * 0.5 + 3.0 * ROW_PT + more as f32 * legend::ROW_PT
             }
         }
     }
@@ -166,7 +165,7 @@ impl Figure for OrderTest {
         // The fixed order of a soft plan may give a value far from those of all random orders.
         let range = [shown.worst, shown.best, null.mean - spread, null.mean + spread];
         let (from, to) = extent(range.into_iter().chain(cumulative(shown))).unwrap_or_default();
-        let x = Axis::new(Scale::padded(from, to), axis_name(trace, shown, theme, f32::INFINITY), 5);
+        let x = Axis::new(Scale::padded(from, to), axis_name(trace, shown, f32::INFINITY), 5);
 
         // In a pane so low that they would leave no chart, the parts are left out.
         let rows = 3.0 * ROW_PT;
@@ -176,12 +175,12 @@ impl Figure for OrderTest {
         let top = 1.05 * (f64::from(largest_bin) / null.draws.max(1) as f64).max(normal_share(0.0));
         let fit = |left: f32| {
             let outer = Box2::new(left, below.y, below.right() - left, below.h - parts.h);
-            Frame::fit(outer, x.clone(), Axis::new(Scale::linear(0.0, top), "Share of orders", 3), theme)
+            Frame::fit(outer, x.clone(), Axis::new(Scale::linear(0.0, top), "Share of orders", 3))
         };
         // The names of the parts stand left of the same axis.
-        let names = font::widest(PARTS, theme.tick) + 6.0;
+        let names = font::widest(PARTS, pt::TICK) + 6.0;
         let mut frame = fit((names - fit(0.0).area.x).max(0.0));
-        frame.x.label = axis_name(trace, shown, theme, frame.across_room(size.width));
+        frame.x.label = axis_name(trace, shown, frame.across_room(size.width));
         frame.grid(&mut scene, theme);
         let is_complete = null.histogram.len() == HISTOGRAM_BINS;
         let counts = null.histogram.iter().filter(|_| is_complete);
@@ -257,15 +256,14 @@ fn draw_difference(
 ) -> Scene {
     let mut scene = Scene::new(size.width, size.height, "Order test", theme.background);
     let scale = Scale::padded(limits.0.min(0.0), limits.1.max(0.0));
-    let name = |room: f32| delta(&axis_name(trace, shown, theme, room));
+    let name = |room: f32| delta(&axis_name(trace, shown, room));
     let x = Axis::new(scale, name(f32::INFINITY), 5);
     let parts = [shown.content, shown.fixed_order, shown.routing, shown.value];
     let texts = parts.map(with_sign);
     let room = Box2::new(0.0, 0.0, size.width, size.height);
-    let mut chart =
-        RowChart::new(room, x, &DIFFERENCE_PARTS, (0.4, font::widest(&texts, theme.tick) + 6.0), theme);
+    let mut chart = RowChart::new(room, x, &DIFFERENCE_PARTS, (0.4, font::widest(&texts, pt::TICK) + 6.0));
     let area = chart.frame.area;
-    chart.frame.x.label = name(chart.frame.across_room(size.width) - font::width("Δ ", theme.label));
+    chart.frame.x.label = name(chart.frame.across_room(size.width) - font::width("Δ ", pt::LABEL));
     let ends = cumulative(shown);
     for (at, (from, to)) in
         [(0.0, ends[0]), (ends[0], ends[1]), (ends[1], ends[2]), (0.0, shown.value)].into_iter().enumerate()
@@ -274,12 +272,12 @@ fn draw_difference(
         let [a, b] = [from, to].map(|v| chart.frame.at(v, 0.0)[0]);
         let color = if parts[at] < 0.0 { theme.negative } else { theme.positive };
         scene.fill(Box2::new(a.min(b), y - 3.5, (b - a).abs(), 7.0), color);
-        scene.text_mid([size.width, y], texts[at].clone(), theme.tick, theme.ink, Anchor::End);
+        scene.text_mid([size.width, y], texts[at].clone(), pt::TICK, theme.ink, Anchor::End);
         let strip = Box2::new(0.0, y - chart.step / 2.0, size.width, chart.step);
         scene.target(strip, Identity::Item(HISTOGRAM_BINS + at));
     }
     let zero = chart.frame.x(0.0);
-    scene.line(vec![[zero, area.y], [zero, area.bottom()]], Stroke::new(theme.hair, theme.axis));
+    scene.line(vec![[zero, area.y], [zero, area.bottom()]], Stroke::new(pt::HAIR, theme.axis));
     chart.frame.axes(&mut scene, theme);
     scene
 }
@@ -291,14 +289,14 @@ fn draw_parts(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box
     for (part, name) in PARTS.into_iter().enumerate() {
         let y = room.y + (part as f32 + 0.5) * ROW_PT;
         let at = [frame.area.x - 5.0, y];
-        scene.text_mid(at, name, theme.tick, theme.ink, Anchor::End);
+        scene.text_mid(at, name, pt::TICK, theme.ink, Anchor::End);
         let (from, to) = (frame.x(starts[part]), frame.x(ends[part]));
         let bar = Box2::new(from.min(to) - 0.5, y - 3.5, (to - from).abs() + 1.0, 7.0);
         let color = theme.series(if part == 0 { 0 } else { part + 1 });
         scene.fill(bar, color);
         let write = if part == 0 { number_like } else { signed };
         let text = write(parts[part], shown.reassigned.std);
-        let (middle, wide) = (frame.area.x + frame.area.w / 2.0, font::width(&text, theme.tick) + 3.0);
+        let (middle, wide) = (frame.area.x + frame.area.w / 2.0, font::width(&text, pt::TICK) + 3.0);
         let (left, right) = (bar.x - wide >= frame.area.x, bar.right() + wide <= room.right());
         let (x, anchor, ink) = match bar.center()[0] > middle {
             true if left => (bar.x - 3.0, Anchor::End, theme.ink),
@@ -306,7 +304,7 @@ fn draw_parts(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box
             _ if left => (bar.x - 3.0, Anchor::End, theme.ink),
             _ => (bar.center()[0], Anchor::Middle, on(color)),
         };
-        scene.text_mid([x, y], text, theme.tick, ink, anchor);
+        scene.text_mid([x, y], text, pt::TICK, ink, anchor);
         let strip = Box2::new(0.0, y - ROW_PT / 2.0, room.right(), ROW_PT);
         scene.target(strip, Identity::Item(HISTOGRAM_BINS + part));
     }

@@ -5,8 +5,8 @@ use crate::model::trace::Trace;
 use crate::viz::difference::{self, around_zero, label};
 use crate::viz::draw::{
     Axis, Box2, Keys, Scale, Scene, Table, Theme, extent,
-    frame::{self, title_height},
-    outlines, picture,
+    frame::{self, TITLE_HEIGHT},
+    outlines, picture, pt,
 };
 use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
 
@@ -32,21 +32,21 @@ fn is_signed(trace: &Trace, lo: f64) -> bool {
 }
 
 /// Width of a picture if two stand side by side, and if one stands above the other.
-fn picture_widths(theme: &Theme, width: f32, bar: &Axis, keys: Keys) -> [f32; 2] {
-    let room = keys.picture_room(theme, bar, width, 2.0 * MAX_SIDE_PT);
-    [(room - 2.0 * theme.gap) / 2.0, room]
+fn picture_widths(width: f32, bar: &Axis, keys: Keys) -> [f32; 2] {
+    let room = keys.picture_room(bar, width, 2.0 * MAX_SIDE_PT);
+    [(room - 2.0 * pt::GAP) / 2.0, room]
 }
 
 /// The boxes of both pictures: side by side, or one above the other if that makes them larger.
-fn places(theme: &Theme, size: Size, bar: &Axis, keys: Keys, aspect: f32) -> [Box2; 2] {
-    let [half, full] = picture_widths(theme, size.width, bar, keys);
-    let title = title_height(theme);
+fn places(size: Size, bar: &Axis, keys: Keys, aspect: f32) -> [Box2; 2] {
+    let [half, full] = picture_widths(size.width, bar, keys);
+    let title = TITLE_HEIGHT;
     let beside = Box2::new(0.0, title, half, size.height - title).largest(1.0, aspect);
-    let above = Box2::new(0.0, title, full, (size.height - theme.gap) / 2.0 - title).largest(1.0, aspect);
+    let above = Box2::new(0.0, title, full, (size.height - pt::GAP) / 2.0 - title).largest(1.0, aspect);
     if above.w > beside.w {
-        [above, Box2 { y: above.bottom() + theme.gap + title, ..above }]
+        [above, Box2 { y: above.bottom() + pt::GAP + title, ..above }]
     } else {
-        [beside, Box2 { x: beside.right() + 2.0 * theme.gap, ..beside }]
+        [beside, Box2 { x: beside.right() + 2.0 * pt::GAP, ..beside }]
     }
 }
 
@@ -86,19 +86,17 @@ impl Figure for Photo {
     }
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
-        let theme = Theme::light();
         // One picture stands above the other.
         if options.keys.are_shared() && width < MIN_BESIDE_PT {
             return self.max_height(trace, options, width);
         }
-        let [half, _] = picture_widths(&theme, width, &self.bar(trace, options), options.keys);
-        half * picture::aspect(trace) + title_height(&theme)
+        let [half, _] = picture_widths(width, &self.bar(trace, options), options.keys);
+        half * picture::aspect(trace) + TITLE_HEIGHT
     }
 
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
-        let theme = Theme::light();
-        let [_, full] = picture_widths(&theme, width, &self.bar(trace, options), options.keys);
-        2.0 * (full * picture::aspect(trace) + title_height(&theme)) + theme.gap
+        let [_, full] = picture_widths(width, &self.bar(trace, options), options.keys);
+        2.0 * (full * picture::aspect(trace) + TITLE_HEIGHT) + pt::GAP
     }
 
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
@@ -107,16 +105,16 @@ impl Figure for Photo {
 
     fn scene(&self, trace: &Trace, options: &Options, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let mut scene = Scene::new(size.width, size.height, "Picture and token weights", theme.background);
-        let axis = options.keys.bar_axis(theme, self.bar(trace, options), size.height);
+        let axis = options.keys.bar_axis(self.bar(trace, options), size.height);
         let aspect = picture::aspect(trace);
-        let [left, beside] = places(theme, size, &axis, options.keys, aspect);
+        let [left, beside] = places(size, &axis, options.keys, aspect);
         // The second picture alone, if two would leave the pane half empty; no exported page has such a shape.
-        let [_, full] = picture_widths(theme, size.width, &axis, options.keys);
-        let top = title_height(theme);
+        let [_, full] = picture_widths(size.width, &axis, options.keys);
+        let top = TITLE_HEIGHT;
         let alone = Box2::new(0.0, top, full, size.height - top).largest(1.0, aspect);
         let alone = (alone.w > MIN_GROWTH * beside.w && layer(trace).is_some()).then_some(alone);
         if alone.is_none() {
-            frame::title(&mut scene, theme, [left.x, left.y - title_height(theme)], "Model input", left.w);
+            frame::title(&mut scene, theme, [left.x, left.y - TITLE_HEIGHT], "Model input", left.w);
             picture::seen(&mut scene, theme, trace, left, 0.0);
             outlines::over(&mut scene, theme, trace, options, left);
         }
@@ -132,7 +130,7 @@ impl Figure for Photo {
         };
         let bare = alone.is_some() && options.opacity <= 0.0;
         let title = if bare { "Model input".to_owned() } else { label(trace, name) };
-        frame::title(&mut scene, theme, [right.x, right.y - title_height(theme)], &title, right.w);
+        frame::title(&mut scene, theme, [right.x, right.y - TITLE_HEIGHT], &title, right.w);
         let scale = axis.scale;
         let signed = scale.lo < 0.0;
         let color = |t: f32| options.map.on_scale(theme, signed, t);

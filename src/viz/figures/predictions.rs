@@ -4,8 +4,8 @@ use crate::model::trace::{Prediction, Trace};
 use crate::viz::difference::{around_zero, head, label, value};
 use crate::viz::draw::{
     Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, extent, font,
-    frame::{self, title_height},
-    minus, number,
+    frame::{self, TITLE_HEIGHT},
+    minus, number, pt,
 };
 use crate::viz::{Empty, Figure, Info, Options, Properties, Size, TabGroup};
 
@@ -44,11 +44,11 @@ impl Figure for Predictions {
     }
 
     fn height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
-        trace.top.len().clamp(1, DEFAULT_CLASSES) as f32 * MIN_ROW_PT + 2.0 + title_height(&Theme::light())
+        trace.top.len().clamp(1, DEFAULT_CLASSES) as f32 * MIN_ROW_PT + 2.0 + TITLE_HEIGHT
     }
 
     fn max_height(&self, trace: &Trace, _: &Options, _: f32) -> f32 {
-        trace.top.len().max(1) as f32 * MAX_ROW_PT + 2.0 + title_height(&Theme::light())
+        trace.top.len().max(1) as f32 * MAX_ROW_PT + 2.0 + TITLE_HEIGHT
     }
 
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
@@ -81,13 +81,13 @@ impl Figure for Predictions {
             return Err(Empty("The trace has no predicted classes".to_owned()));
         }
         let mut scene = Scene::new(size.width, size.height, "Predictions", theme.background);
-        let room = size.height - title_height(theme) - 2.0;
+        let room = size.height - TITLE_HEIGHT - 2.0;
         let shown = (((room + 0.5) / MIN_ROW_PT) as usize).clamp(1, trace.top.len());
         let row = (room / shown as f32).clamp(MIN_ROW_PT, MAX_ROW_PT);
         let top = &trace.top[..shown];
-        let widest = font::widest(top.iter().map(|p| &p.name), theme.tick);
+        let widest = font::widest(top.iter().map(|p| &p.name), pt::TICK);
         let names = widest.min(size.width * 0.4);
-        let values = font::widest(top.iter().map(|p| probability_text(trace, p)), theme.tick);
+        let values = font::widest(top.iter().map(|p| probability_text(trace, p)), pt::TICK);
         let left = names + 6.0;
         let track = Box2::new(left, 0.0, size.width - left - values - 6.0, 0.0);
         let scale = trace.minus.as_ref().map(|_| {
@@ -101,15 +101,15 @@ impl Figure for Predictions {
         let width = size.width - left;
         frame::title(&mut scene, theme, [left, 0.0], title, width);
         // In a narrow cell the title has no room beside it.
-        if font::width(title, theme.label) + theme.gap + font::width(&side, theme.tick) <= width {
-            let base = theme.label * font::CAP + 0.5;
-            scene.text([size.width, base], side, theme.tick, theme.muted, Anchor::End);
+        if font::width(title, pt::LABEL) + pt::GAP + font::width(&side, pt::TICK) <= width {
+            let base = pt::LABEL * font::CAP + 0.5;
+            scene.text([size.width, base], side, pt::TICK, theme.muted, Anchor::End);
         }
         for (i, p) in top.iter().enumerate() {
-            let y = title_height(theme) + (i as f32 + 0.5) * row;
+            let y = TITLE_HEIGHT + (i as f32 + 0.5) * row;
             let chosen = p.index == trace.evidence.class;
-            let name = font::fit_middle(&p.name, theme.tick, names + 0.1);
-            scene.text_mid([names, y], name, theme.tick, theme.ink, Anchor::End);
+            let name = font::fit_middle(&p.name, pt::TICK, names + 0.1);
+            scene.text_mid([names, y], name, pt::TICK, theme.ink, Anchor::End);
             scene.fill(Box2::new(left, y - 4.0, track.w, 8.0), theme.faint);
             if let Some(scale) = scale {
                 let [zero, end] =
@@ -121,13 +121,13 @@ impl Figure for Predictions {
                 let color = if chosen { theme.series(1) } else { theme.series(0) };
                 scene.fill(Box2::new(left, y - 4.0, track.w * share, 8.0), color);
             }
-            scene.text_mid([size.width, y], probability_text(trace, p), theme.tick, theme.ink, Anchor::End);
+            scene.text_mid([size.width, y], probability_text(trace, p), pt::TICK, theme.ink, Anchor::End);
             scene.target(Box2::new(0.0, y - row / 2.0, size.width, row), Identity::Item(i));
         }
         if let Some(scale) = scale {
             let x = left + scale.at(0.0) * track.w;
-            let ends = vec![[x, title_height(theme)], [x, title_height(theme) + top.len() as f32 * row]];
-            scene.line(ends, Stroke::new(theme.hair, theme.axis));
+            let ends = vec![[x, TITLE_HEIGHT], [x, TITLE_HEIGHT + top.len() as f32 * row]];
+            scene.line(ends, Stroke::new(pt::HAIR, theme.axis));
         }
         Ok(scene)
     }

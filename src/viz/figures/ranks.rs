@@ -99,7 +99,7 @@ impl Figure for Ranks {
         };
         let y = Axis::counts(scale, label(trace, "Tokens"), 4);
         let outer = Box2 { h: (room.h - under).max(0.0), ..room };
-        let frame = Frame::fit(outer, Axis::positions(n, "Best position (the last is read last)"), y, theme);
+        let frame = Frame::fit(outer, Axis::positions(n, "Best position (the last is read last)"), y);
         let area = frame.area;
         let cell = area.w / n as f32;
         for x in [area.x, area.right() - edge as f32 * cell] {

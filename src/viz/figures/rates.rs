@@ -3,6 +3,7 @@
 
 use crate::viz::draw::{
     Anchor, Axis, Box2, Color, Map, Raster, Scale, Scene, Stroke, Table, Theme, extent, font, frame, legend,
+    pt,
 };
 use crate::viz::figures::dataset::confusion::on;
 use crate::viz::figures::plot::{Caption, Plot};
@@ -87,15 +88,12 @@ pub struct RatesPlot {
 
 /// Preferred height of a row, in points.
 const ROW_PT: f32 = 15.0;
+/// Height of the title, the labels and the verdict of one grid, in points.
+const LABELS_PT: f32 = 2.0 * pt::LABEL + 2.0 * pt::TICK + 14.0 + pt::GAP;
 /// Name of the colour bar.
 const SELECT: &str = "Accuracy on selection images (%)";
 
 impl RatesPlot {
-    /// Height of the title, the labels and the verdict of one grid, in points.
-    fn labels_height(theme: &Theme) -> f32 {
-        2.0 * theme.label + 2.0 * theme.tick + 14.0 + theme.gap
-    }
-
     fn rows(&self) -> f32 {
         self.grids.iter().map(|grid| grid.layers.len()).sum::<usize>() as f32
     }
@@ -115,40 +113,40 @@ impl Plot for RatesPlot {
     }
 
     fn height(&self, _: f32) -> f32 {
-        self.rows() * ROW_PT + self.grids.len() as f32 * Self::labels_height(&Theme::light())
+        self.rows() * ROW_PT + self.grids.len() as f32 * LABELS_PT
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let empty =
             "This run has no layers or learning rates to compare yet: `ssmprobe train --layers … --rates …`";
-        let axis = self.axis().ok_or_else(|| Empty(empty.to_owned()))?.within(theme, size.height);
+        let axis = self.axis().ok_or_else(|| Empty(empty.to_owned()))?.within(size.height);
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
-        let rows = size.height - self.grids.len() as f32 * Self::labels_height(theme);
+        let rows = size.height - self.grids.len() as f32 * LABELS_PT;
         let row = (rows / self.rows()).max(1.0);
         let layers = self.grids.iter().flat_map(|grid| &grid.layers);
-        let left = theme.label + 6.0 + font::widest(layers, theme.tick) + 4.0;
-        let width = size.width - left - legend::bar_room(theme, &axis) - 2.0;
+        let left = pt::LABEL + 6.0 + font::widest(layers, pt::TICK) + 4.0;
+        let width = size.width - left - legend::bar_room(&axis) - 2.0;
         let (mut y, mut bottom) = (0.0, 0.0);
         for grid in &self.grids {
             y += frame::title(&mut scene, theme, [left, y], &grid.head, size.width - left) + 1.5;
             let area = Box2::new(left, y, width, row * grid.layers.len() as f32);
             heat_map(&mut scene, theme, area, grid, &axis.scale);
             bottom = area.bottom();
-            y = bottom + 2.0 + theme.tick * font::CAP;
+            y = bottom + 2.0 + pt::TICK * font::CAP;
             let cell = area.w / grid.rates.len() as f32;
             for (column, rate) in grid.rates.iter().enumerate() {
                 let x = area.x + (column as f32 + 0.5) * cell;
-                scene.text([x, y], font::fit(rate, theme.tick, cell), theme.tick, theme.axis, Anchor::Middle);
+                scene.text([x, y], font::fit(rate, pt::TICK, cell), pt::TICK, theme.axis, Anchor::Middle);
             }
-            y += 4.0 + theme.label * font::CAP;
+            y += 4.0 + pt::LABEL * font::CAP;
             let name = if grid.rates.iter().all(String::is_empty) { "" } else { "Learning rate" };
-            scene.text([area.center()[0], y], name, theme.label, theme.ink, Anchor::Middle);
-            y += 3.0 + theme.tick;
-            let verdict = font::fit(&grid.brief().unwrap_or_default(), theme.tick, left + width);
-            scene.text([0.0, y], verdict, theme.tick, theme.muted, Anchor::Start);
-            y += theme.gap + 3.0;
+            scene.text([area.center()[0], y], name, pt::LABEL, theme.ink, Anchor::Middle);
+            y += 3.0 + pt::TICK;
+            let verdict = font::fit(&grid.brief().unwrap_or_default(), pt::TICK, left + width);
+            scene.text([0.0, y], verdict, pt::TICK, theme.muted, Anchor::Start);
+            y += pt::GAP + 3.0;
         }
-        let top = theme.label + 4.0;
+        let top = pt::LABEL + 4.0;
         let maps = Box2::new(left, top, width, bottom - top);
         legend::color_bar(&mut scene, theme, maps, &axis, |t| Map::Cividis.at(t));
         Ok(scene)
@@ -184,19 +182,19 @@ fn heat_map(scene: &mut Scene, theme: &Theme, area: Box2, grid: &RateGrid, scale
         |at: usize| Box2::new(area.x + (at % columns) as f32 * w, area.y + (at / columns) as f32 * h, w, h);
     for (at, cell) in grid.cells.iter().enumerate() {
         let text = cell.as_ref().map_or("–".to_owned(), |cell| format!("{:.1}", cell.select));
-        if font::width(&text, theme.tick) < w - 2.0 && h > theme.tick {
+        if font::width(&text, pt::TICK) < w - 2.0 && h > pt::TICK {
             let ink = if cell.is_some() { on(color(cell)) } else { theme.muted };
-            scene.text_mid(place(at).center(), text, theme.tick, ink, Anchor::Middle);
+            scene.text_mid(place(at).center(), text, pt::TICK, ink, Anchor::Middle);
         }
     }
     for (row, layer) in grid.layers.iter().enumerate() {
         let y = area.y + (row as f32 + 0.5) * h;
-        scene.text_mid([area.x - 4.0, y], layer.clone(), theme.tick, theme.ink, Anchor::End);
+        scene.text_mid([area.x - 4.0, y], layer.clone(), pt::TICK, theme.ink, Anchor::End);
     }
     if grid.layers.iter().any(|layer| !layer.is_empty()) {
-        scene.text_up([theme.label, area.center()[1]], "Layer", theme.label, theme.ink);
+        scene.text_up([pt::LABEL, area.center()[1]], "Layer", pt::LABEL, theme.ink);
     }
-    scene.outline(area, Stroke::new(theme.hair, theme.axis));
+    scene.outline(area, Stroke::new(pt::HAIR, theme.axis));
     if let Some(at) = grid.chosen() {
         scene.outline(place(at), Stroke::new(2.4, theme.ground));
         scene.outline(place(at), Stroke::new(1.2, theme.ink));

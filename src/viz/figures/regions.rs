@@ -5,7 +5,7 @@ use crate::model::explain::regions::{RegionMeasure, RegionMeasures};
 use crate::model::trace::{Matrix, Regions as TraceRegions, Trace};
 use crate::viz::draw::{
     Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, font, frame, minus, number,
-    outlines, picture,
+    outlines, picture, pt,
 };
 use crate::viz::figures::token_map::class_name;
 use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
@@ -98,11 +98,11 @@ fn cells(row: &RegionMeasure) -> [String; 6] {
 }
 
 /// Height of the list at this width, notes included, in points.
-fn list_height(theme: &Theme, trace: &Trace, known: &TraceRegions, width: f32) -> f32 {
+fn list_height(trace: &Trace, known: &TraceRegions, width: f32) -> f32 {
     let rows = known.list.len() + usize::from(has_object(known)) + 1;
     let notes = notes(trace, known);
-    let notes: usize = notes.iter().map(|note| font::break_lines(note, theme.tick, width).len()).sum();
-    rows as f32 * ROW_PT + notes as f32 * theme.tick * 1.3 + 4.0
+    let notes: usize = notes.iter().map(|note| font::break_lines(note, pt::TICK, width).len()).sum();
+    rows as f32 * ROW_PT + notes as f32 * pt::TICK * 1.3 + 4.0
 }
 
 impl Figure for Regions {
@@ -124,12 +124,11 @@ impl Figure for Regions {
     }
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
-        let theme = Theme::light();
         let Ok(known) = known(trace) else { return 60.0 };
         let side = width.min(PICTURE_PT) * picture::aspect(trace);
         match width >= BESIDE_FROM_PT {
-            true => side.max(list_height(&theme, trace, known, width - PICTURE_PT - theme.gap)),
-            false => side + theme.gap + list_height(&theme, trace, known, width),
+            true => side.max(list_height(trace, known, width - PICTURE_PT - pt::GAP)),
+            false => side + pt::GAP + list_height(trace, known, width),
         }
     }
 
@@ -159,13 +158,13 @@ impl Figure for Regions {
         let aspect = picture::aspect(trace);
         let (seen, list) = if size.width >= BESIDE_FROM_PT {
             let list_width = COLUMNS.iter().map(|(_, width)| width).sum::<f32>() + 90.0;
-            let seen = Box2::new(0.0, 0.0, size.width - list_width - 2.0 * theme.gap, size.height)
+            let seen = Box2::new(0.0, 0.0, size.width - list_width - 2.0 * pt::GAP, size.height)
                 .largest(1.0, aspect);
-            let x = seen.right() + 2.0 * theme.gap;
+            let x = seen.right() + 2.0 * pt::GAP;
             (seen, Box2::new(x, 0.0, size.width - x, size.height))
         } else {
-            let below = list_height(theme, trace, known, size.width).min(size.height * 0.7);
-            let room = Box2::new(0.0, 0.0, size.width, size.height - below - theme.gap).largest(1.0, aspect);
+            let below = list_height(trace, known, size.width).min(size.height * 0.7);
+            let room = Box2::new(0.0, 0.0, size.width, size.height - below - pt::GAP).largest(1.0, aspect);
             (room, Box2::new(0.0, size.height - below, size.width, below))
         };
         picture::seen(&mut scene, theme, trace, seen, 0.0);
@@ -203,20 +202,20 @@ impl Figure for Regions {
 fn draw_list(scene: &mut Scene, theme: &Theme, rows: &Rows, area: Box2) {
     let numbers: f32 = COLUMNS.iter().map(|(_, width)| width).sum();
     let names = (area.w - numbers).max(30.0);
-    let tick = theme.tick * 0.95;
+    let tick = pt::TICK * 0.95;
     // In a narrow area the last columns are left out.
     let fits = |at: usize| names + COLUMNS[..=at].iter().map(|(_, width)| width).sum::<f32>() <= area.w + 0.1;
     let right = |at: usize| area.x + names + COLUMNS[..=at].iter().map(|(_, width)| width).sum::<f32>();
     frame::title(scene, theme, [area.x, area.y], "Region", names);
     for (at, (heading, width)) in COLUMNS.iter().enumerate().filter(|(at, _)| fits(*at)) {
-        let base = area.y + theme.label * font::CAP + 0.5;
+        let base = area.y + pt::LABEL * font::CAP + 0.5;
         scene.text([right(at), base], font::fit(heading, tick, width - 2.0), tick, theme.muted, Anchor::End);
     }
     let rule = area.y + ROW_PT - 0.5;
-    scene.line(vec![[area.x, rule], [area.right(), rule]], Stroke::new(theme.hair, theme.axis));
-    let line = theme.tick * 1.3;
+    scene.line(vec![[area.x, rule], [area.right(), rule]], Stroke::new(pt::HAIR, theme.axis));
+    let line = pt::TICK * 1.3;
     let notes: Vec<String> =
-        rows.notes.iter().flat_map(|note| font::break_lines(note, theme.tick, area.w)).collect();
+        rows.notes.iter().flat_map(|note| font::break_lines(note, pt::TICK, area.w)).collect();
     let room = area.h - ROW_PT - notes.len() as f32 * line - 4.0;
     let shown = (((room + 0.5) / ROW_PT).max(1.0) as usize).min(rows.rows.len());
     let cut = shown < rows.rows.len();
@@ -235,7 +234,7 @@ fn draw_list(scene: &mut Scene, theme: &Theme, rows: &Rows, area: Box2) {
     }
     for (at, note) in notes.into_iter().enumerate() {
         let y = area.y + (shown + 1) as f32 * ROW_PT + 4.0 + (at as f32 + 0.5) * line;
-        scene.text_mid([area.x, y], note, theme.tick, theme.muted, Anchor::Start);
+        scene.text_mid([area.x, y], note, pt::TICK, theme.muted, Anchor::Start);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::viz::difference::{around_zero, delta, signed};
 use crate::viz::draw::scale::number;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, font,
-    legend, picture,
+    legend, picture, pt,
 };
 use crate::viz::figures::curves::stroke;
 use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem, subject};
@@ -215,7 +215,7 @@ impl RemovalPlot {
             Some((ranking.name, stroke(theme, at), pair))
         });
         let random = curves.get(RANDOM);
-        let dashed = Stroke::new(theme.line, theme.muted).dashed(3.0, 2.0);
+        let dashed = Stroke::new(pt::LINE, theme.muted).dashed(3.0, 2.0);
         rankings.chain(random.map(|pair| ("Random, mean", dashed, pair))).collect()
     }
 
@@ -234,7 +234,7 @@ impl RemovalPlot {
 
     /// Height of the heading and the legend.
     fn above(&self, width: f32) -> f32 {
-        let keys = legend::lines(&Theme::light(), width, &self.key(&Theme::light())) as f32 * LINE_PT;
+        let keys = legend::lines(width, &self.key(&Theme::light())) as f32 * LINE_PT;
         heading::height(self.heading().as_deref(), width) + keys
     }
 
@@ -267,8 +267,8 @@ impl RemovalPlot {
         for (side, name) in ["Share taken away", "Share put back"].into_iter().enumerate() {
             let x = below.x + side as f32 * (half + GAP_PT);
             let outer = Box2::new(x, below.y, half, room - seen);
-            let y = Axis::new(scale, font::fit(labels[side], theme.label, outer.h), 4);
-            let frame = Frame::fit(outer, Axis::new(Scale::linear(0.0, 1.0), name, 3), y, theme);
+            let y = Axis::new(scale, font::fit(labels[side], pt::LABEL, outer.h), 4);
+            let frame = Frame::fit(outer, Axis::new(Scale::linear(0.0, 1.0), name, 3), y);
             self.chart(&mut scene, theme, &frame, side, step);
             let under = Box2::new(x, outer.bottom() + LINE_PT, half, seen);
             self.picture(&mut scene, theme, under, side, step);
@@ -297,7 +297,7 @@ impl RemovalPlot {
         }
         let at = frame.x(fraction[step]);
         let rule = vec![[at, frame.area.y], [at, frame.area.bottom()]];
-        scene.line(rule, Stroke::new(theme.line, theme.ink).dashed(1.0, 2.0));
+        scene.line(rule, Stroke::new(pt::LINE, theme.ink).dashed(1.0, 2.0));
         frame.axes(scene, theme);
         frame.strips(scene, fraction.len(), Identity::Item);
     }
@@ -316,12 +316,11 @@ impl RemovalPlot {
         let aspect = picture::aspect_of(seen, *grid);
         let rect = room.largest(1.0, aspect);
         let left = format!("{} of {} tokens left", kept.len(), grid.len());
-        let beside = room.w - font::width(&format!(", {left}"), theme.tick);
-        let name = font::fit(ranking_name(&self.view.ranking), theme.tick, beside);
+        let beside = room.w - font::width(&format!(", {left}"), pt::TICK);
+        let name = font::fit(ranking_name(&self.view.ranking), pt::TICK, beside);
         // A narrow picture has no room for the name.
-        let text =
-            if name == "…" { font::fit(&left, theme.tick, room.w) } else { format!("{name}, {left}") };
-        scene.text_mid([rect.x, room.y - LINE_PT / 2.0], text, theme.tick, theme.ink, Anchor::Start);
+        let text = if name == "…" { font::fit(&left, pt::TICK, room.w) } else { format!("{name}, {left}") };
+        scene.text_mid([rect.x, room.y - LINE_PT / 2.0], text, pt::TICK, theme.ink, Anchor::Start);
         picture::seen_of(scene, theme, (seen, *grid), rect, 0.0);
         picture::cover(scene, *grid, rect, |i| theme.ground.alpha(if present[i] { 0.0 } else { 0.88 }));
     }

@@ -8,7 +8,7 @@ use super::sweep::{self, Sweep};
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::{around_zero, delta, positions};
 use crate::viz::draw::{
-    Axis, Box2, Keys, Mark, Scale, Scene, Stroke, Table, Theme, diverging, extent, frame, order, picture,
+    Axis, Box2, Keys, Mark, Scale, Scene, Stroke, Table, Theme, diverging, extent, frame, order, picture, pt,
 };
 use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup, heading, no_order};
 
@@ -47,33 +47,32 @@ fn memory_step(trace: &Trace, options: &Options) -> Option<usize> {
 }
 
 /// Height of the legend of a path below the panels, in points.
-fn legend_height(theme: &Theme, memory: bool, keys: Keys) -> f32 {
-    if memory || keys.are_shared() { 0.0 } else { theme.tick + 6.0 }
+fn legend_height(memory: bool, keys: Keys) -> f32 {
+    if memory || keys.are_shared() { 0.0 } else { pt::TICK + 6.0 }
 }
 
 /// Height of the title of a panel, in points; 0 where the row writes the title of a single panel.
-fn panel_title_height(theme: &Theme, panels: usize, keys: Keys) -> f32 {
-    if panels > 1 { frame::title_height(theme) } else { keys.title_room(theme) }
+fn panel_title_height(panels: usize, keys: Keys) -> f32 {
+    if panels > 1 { frame::TITLE_HEIGHT } else { keys.title_room() }
 }
 
 /// Largest width of a panel on a page, in points; in a window's pane it grows with the pane.
 const PAGE_PT: f32 = 240.0;
 
 /// Width of one panel in points, if height is no limit.
-fn panel_width(theme: &Theme, width: f32, columns: usize, bar: &Axis, keys: Keys) -> f32 {
-    let room = keys.picture_room(theme, bar, width, MAX_SIDE_PT);
-    (room - (columns - 1) as f32 * 2.0 * theme.gap) / columns as f32
+fn panel_width(width: f32, columns: usize, bar: &Axis, keys: Keys) -> f32 {
+    let room = keys.picture_room(bar, width, MAX_SIDE_PT);
+    (room - (columns - 1) as f32 * 2.0 * pt::GAP) / columns as f32
 }
 
 /// Height of the figure with panels as wide as possible, up to `max_width`, in points.
 fn figure_height(trace: &Trace, options: &Options, width: f32, max_width: f32) -> f32 {
-    let theme = Theme::light();
     let (columns, rows) = layout(order::orders(trace).len(), width);
     let memory = memory_step(trace, options).is_some();
     let keys = options.keys;
-    let panel = panel_width(&theme, width, columns, &bar_axis(trace, options), keys).min(max_width);
-    let title = panel_title_height(&theme, columns * rows, keys);
-    rows as f32 * (panel * picture::aspect(trace) + title + 4.0) - 4.0 + legend_height(&theme, memory, keys)
+    let panel = panel_width(width, columns, &bar_axis(trace, options), keys).min(max_width);
+    let title = panel_title_height(columns * rows, keys);
+    rows as f32 * (panel * picture::aspect(trace) + title + 4.0) - 4.0 + legend_height(memory, keys)
 }
 
 fn panel_title(trace: &Trace, sweep: usize, count: usize, width: f32) -> String {
@@ -104,8 +103,8 @@ fn difference_scene(trace: &Trace, options: &Options, theme: &Theme, size: Size)
     let places = positions(trace).ok_or_else(|| no_positions(trace))?;
     let mut scene = Scene::new(size.width, size.height, "Reading order", theme.background);
     let keys = options.keys;
-    let axis = keys.bar_axis(theme, bar_axis(trace, options), size.height);
-    let (w, top) = (panel_width(theme, size.width, 1, &axis, keys), panel_title_height(theme, 1, keys));
+    let axis = keys.bar_axis(bar_axis(trace, options), size.height);
+    let (w, top) = (panel_width(size.width, 1, &axis, keys), panel_title_height(1, keys));
     let rect = Box2::new(0.0, top, w, size.height - top).largest(1.0, picture::aspect(trace));
     let title = delta("Position: read later or earlier");
     keys.title(&mut scene, theme, (&title, &title), size.width);
@@ -189,15 +188,15 @@ impl Figure for ScanPath {
         let (columns, rows) = layout(orders.len(), size.width);
         let step = memory_step(trace, options);
         let keys = options.keys;
-        let bottom = legend_height(theme, step.is_some(), keys);
+        let bottom = legend_height(step.is_some(), keys);
         // Centred beside the panels, the name of the bar ends above the legend.
-        let axis = keys.bar_axis(theme, bar_axis(trace, options), size.height - 2.0 * bottom);
-        let w = panel_width(theme, size.width, columns, &axis, keys);
-        let top = panel_title_height(theme, columns * rows, keys);
+        let axis = keys.bar_axis(bar_axis(trace, options), size.height - 2.0 * bottom);
+        let w = panel_width(size.width, columns, &axis, keys);
+        let top = panel_title_height(columns * rows, keys);
         let row = (size.height - bottom + 4.0) / rows as f32;
         let panel = Box2::new(0.0, top, w, row - top - 4.0).largest(1.0, picture::aspect(trace));
         for (s, order) in orders.iter().enumerate() {
-            let (x, y) = ((s % columns) as f32 * (panel.w + 2.0 * theme.gap), (s / columns) as f32 * row);
+            let (x, y) = ((s % columns) as f32 * (panel.w + 2.0 * pt::GAP), (s / columns) as f32 * row);
             let rect = Box2 { x, y: y + top, ..panel };
             let memory = step.and_then(|step| Some((step, order::memory(trace, s)?)));
             let own = panel_title(trace, s, orders.len(), rect.w);
@@ -217,7 +216,7 @@ impl Figure for ScanPath {
                 None => sweep.path(&mut scene),
             }
         }
-        let across = columns as f32 * (panel.w + 2.0 * theme.gap) - 2.0 * theme.gap;
+        let across = columns as f32 * (panel.w + 2.0 * pt::GAP) - 2.0 * pt::GAP;
         let panels = Box2::new(0.0, top, across, (rows - 1) as f32 * row + panel.h);
         if step.is_none() {
             let [first, last] = sweep::end_colors();

@@ -5,7 +5,7 @@ use crate::model::trace::Trace;
 use crate::viz::difference::{around_zero, head, label};
 use crate::viz::draw::{
     Axis, Box2, Frame, Identity, Keys, Mark, Scale, Scene, Stroke, Table, Theme, extent, font, legend,
-    order::ascending,
+    order::ascending, pt,
 };
 use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, lacking};
 
@@ -52,18 +52,18 @@ impl Figure for Scores {
         let is_difference = trace.minus.is_some();
         let y = if is_difference { around_zero((1.05 * lo, 1.05 * hi)) } else { Scale::padded(lo, hi) };
         let mut scene = Scene::new(size.width, size.height, "Token scores", theme.background);
-        let normal = Stroke::new(theme.line, theme.series(1)).dashed(3.0, 2.0);
+        let normal = Stroke::new(pt::LINE, theme.series(1)).dashed(3.0, 2.0);
         let key = [(Mark::Dot(theme.series(0)), "Tokens"), (Mark::Line(normal), "Standard normal")];
         let key = if is_difference { &key[..1] } else { &key };
         let below = legend::above(&mut scene, theme, size, key);
         let outer = Box2 { w: size.width * 0.68, ..below };
         let long = ["Rank by score (the highest is read last)", "Score (standardised)"];
         // In a narrow cell the long name would run into that of the density.
-        let fits = font::width(long[0], theme.label) <= outer.w;
+        let fits = font::width(long[0], pt::LABEL) <= outer.w;
         let [rank, score] = if fits { long } else { ["Rank by score", "Score"] };
         let rank = if is_difference { "Rank by Δ score" } else { rank };
         let y_axis = Axis::new(y, label(trace, score), 5);
-        let frame = Frame::fit(outer, Axis::positions(n, rank), y_axis, theme);
+        let frame = Frame::fit(outer, Axis::positions(n, rank), y_axis);
         frame.grid(&mut scene, theme);
         if is_difference {
             frame.zero_line(&mut scene, theme);
@@ -87,9 +87,9 @@ impl Figure for Scores {
         let x_axis = Axis::new(Scale::linear(0.0, top * 1.05), "Density", 2);
         // The last label of the one axis and the first of the other need space side by side.
         let ticks = [frame.x.texts().pop(), x_axis.texts().into_iter().next()];
-        let gap: f32 = ticks.iter().flatten().map(|(_, text)| font::width(text, theme.tick) / 2.0).sum();
+        let gap: f32 = ticks.iter().flatten().map(|(_, text)| font::width(text, pt::TICK) / 2.0).sum();
         let last = ticks[0].as_ref().map_or(frame.area.x, |(tick, _)| frame.x(*tick));
-        let x = (frame.area.right() + 3.0 * theme.gap).max(last + gap + theme.gap);
+        let x = (frame.area.right() + 3.0 * pt::GAP).max(last + gap + pt::GAP);
         let right = Box2 { x, ..frame.area };
         let right = Box2 { w: size.width - right.x - 3.0, ..right };
         let side = Frame { area: right, x: x_axis, y: Axis::new(y, "", 0), keys: Keys::Own };

@@ -2,7 +2,7 @@
 //! plain numbers, not a trace.
 
 use super::curves::{ACCURACY, accuracy_scale, stroke};
-use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Table, Theme, extent, legend};
+use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Table, Theme, extent, legend, pt};
 use crate::viz::figures::plot::{Caption, Plot};
 use crate::viz::{Empty, Info, Size, TabGroup};
 
@@ -90,10 +90,10 @@ impl Plot for SettingsPlot {
         let height = (size.height - top) / if covered { 2.0 } else { 1.0 };
         let panel = |y: f32, height: f32, scale: Scale, x: &str, label: &str| {
             let (outer, y) = (Box2::new(0.0, y, size.width, height), Axis::new(scale, label, 4));
-            Frame::fit(outer, Axis::new(values, x, 5), y, theme)
+            Frame::fit(outer, Axis::new(values, x, 5), y)
         };
         let accuracies = accuracy_scale(self.points().map(|point| point.accuracy));
-        let (x, gap) = if covered { ("", theme.gap) } else { (&*self.setting, 0.0) };
+        let (x, gap) = if covered { ("", pt::GAP) } else { (&*self.setting, 0.0) };
         let mut upper = panel(top, height - gap, accuracies, x, ACCURACY);
         let mut lower = panel(top + height, height, Scale::linear(0.0, 1.0), &self.setting, COVERAGE);
         Frame::align(&mut [&mut upper, &mut lower]);

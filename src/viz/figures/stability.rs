@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::explain::stability::Stability;
 use crate::viz::draw::{
-    Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, font, legend, minus,
+    Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, font, legend, minus, pt,
 };
 use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem, subject};
 use crate::viz::{Empty, Info, Size, TabGroup, heading};
@@ -81,17 +81,17 @@ impl StabilityPlot {
         ];
         let below = legend::above(&mut scene, theme, size, &key);
         let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-        let mean_width = font::width("−0.00", theme.tick) + 6.0;
+        let mean_width = font::width("−0.00", pt::TICK) + 6.0;
         let taus = groups.iter().flat_map(|group| group.taus.iter().map(|(_, tau)| *tau));
         let low = taus.fold(null.0 - 0.05, f64::min).max(-1.0);
         let low = if low < -0.5 { -1.0 } else { (low * 4.0).floor() / 4.0 };
         let axis = Axis::new(Scale::linear(low, 1.0), "Kendall tau to the unchanged image's order", 5);
-        let chart = RowChart::new(below, axis, &names, (0.36, mean_width), theme);
+        let chart = RowChart::new(below, axis, &names, (0.36, mean_width));
         let (frame, step) = (&chart.frame, chart.step);
         frame.band(&mut scene, *null, theme.band);
         for (at, group) in groups.iter().enumerate() {
             let y = chart.name(&mut scene, theme, at, names[at]);
-            let faint = Stroke::new(theme.hair, theme.faint);
+            let faint = Stroke::new(pt::HAIR, theme.faint);
             scene.line(vec![[frame.area.x, y], [frame.area.right(), y]], faint);
             for (_, tau) in &group.taus {
                 scene.dot([frame.x(*tau), y], 2.1, theme.series(0).alpha(0.8), None);
@@ -103,7 +103,7 @@ impl StabilityPlot {
                 scene.line(vec![[x, y - 4.0], [x, y + 4.0]], Stroke::new(1.6, theme.series(1)));
                 value = minus(format!("{mean:.2}"));
             }
-            scene.text_mid([size.width, y], value, theme.tick, theme.muted, Anchor::End);
+            scene.text_mid([size.width, y], value, pt::TICK, theme.muted, Anchor::End);
             scene.target(Box2::new(0.0, y - step / 2.0, size.width, step), Identity::Item(at));
         }
         frame.axes(&mut scene, theme);

@@ -63,16 +63,15 @@ impl TokenMap {
 
     /// Height of the figure with a picture of this width in a scene `width` points wide, in points.
     fn figure_height(&self, trace: &Trace, picture: f32, width: f32, keys: Keys) -> f32 {
-        let theme = Theme::light();
-        let lines = keys.title_room(&theme) + self.foot_height(trace, &theme, width, keys);
+        let lines = keys.title_room() + self.foot_height(trace, width, keys);
         picture * picture::aspect(trace) + lines
     }
 
     /// Height of the lines under the picture, in points.
-    fn foot_height(&self, trace: &Trace, theme: &Theme, width: f32, keys: Keys) -> f32 {
+    fn foot_height(&self, trace: &Trace, width: f32, keys: Keys) -> f32 {
         let foot = self.mapped(trace).map_or_else(|_| String::new(), |mapped| self.foot(trace, mapped));
-        let lines = keys.foot_lines(theme, &foot, width).len();
-        if keys.are_shared() { 0.0 } else { lines.max(1) as f32 * keys.title_room(theme) + 1.0 }
+        let lines = keys.foot_lines(&foot, width).len();
+        if keys.are_shared() { 0.0 } else { lines.max(1) as f32 * keys.title_room() + 1.0 }
     }
 
     /// What stands under the picture: the sum of the values, and what it should be.
@@ -152,15 +151,14 @@ impl Figure for TokenMap {
     }
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
-        let theme = Theme::light();
         let bar = self.bar_axis(trace, options);
-        let picture = options.keys.picture_room(&theme, &bar, width, MAX_SIDE_PT).min(PAGE_PT);
+        let picture = options.keys.picture_room(&bar, width, MAX_SIDE_PT).min(PAGE_PT);
         self.figure_height(trace, picture, width, options.keys)
     }
 
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         let bar = self.bar_axis(trace, options);
-        let picture = options.keys.picture_room(&Theme::light(), &bar, width, MAX_SIDE_PT);
+        let picture = options.keys.picture_room(&bar, width, MAX_SIDE_PT);
         self.figure_height(trace, picture, width, options.keys)
     }
 
@@ -177,10 +175,10 @@ impl Figure for TokenMap {
         let name = method.map_or("Evidence", Attribution::name);
         let mut scene = Scene::new(size.width, size.height, format!("{name} by token"), theme.background);
         let keys = options.keys;
-        let line = keys.title_room(theme);
-        let axis = keys.bar_axis(theme, self.bar_axis(trace, options), size.height);
-        let foot = self.foot_height(trace, theme, size.width, keys);
-        let width = keys.picture_room(theme, &axis, size.width, MAX_SIDE_PT);
+        let line = keys.title_room();
+        let axis = keys.bar_axis(self.bar_axis(trace, options), size.height);
+        let foot = self.foot_height(trace, size.width, keys);
+        let width = keys.picture_room(&axis, size.width, MAX_SIDE_PT);
         let room = Box2::new(0.0, line, width, size.height - line - foot);
         let rect = room.largest(1.0, picture::aspect(trace));
         let (title, short) = match method {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use ssmprobe::model::grid::Grid;
+use ssmprobe::viz::draw::pt;
 use ssmprobe::viz::draw::scene::{Anchor, Box2, Item, Point, Raster, Scene, Shape};
 use ssmprobe::viz::draw::theme::{Color, Theme};
 
@@ -155,7 +156,7 @@ impl Marks {
     /// The axes of frame number `nth`, in the order of drawing.
     #[track_caller]
     pub fn axes(&self, nth: usize) -> Axes {
-        let (axis, label) = (self.theme.axis, self.theme.label);
+        let (axis, label) = (self.theme.axis, pt::LABEL);
         let corner = self.lines(axis, 3);
         let [top, corner, end] = corner.get(nth).expect("as many axes")[..] else { unreachable!() };
         let area = Box2::new(corner[0], top[1], end[0] - corner[0], corner[1] - top[1]);

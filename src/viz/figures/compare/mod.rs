@@ -11,7 +11,7 @@ use std::fmt::{self, Display, Formatter};
 
 use self::row::Row;
 use crate::model::trace::Trace;
-use crate::viz::draw::{Anchor, Scene, Theme, font};
+use crate::viz::draw::{Anchor, Scene, Theme, font, pt};
 use crate::viz::{Empty, Figure, MARGIN, Options};
 use crate::viz::{difference, figures};
 
@@ -125,20 +125,20 @@ impl<'a> Comparison<'a> {
     pub fn narrow(&self, theme: &Theme, width: f32) -> Option<Narrow> {
         let traces = self.ordered();
         let rows = self.rows(theme, &traces).ok()?;
-        self.check_width(theme, &rows, width - 2.0 * MARGIN)
+        self.check_width(&rows, width - 2.0 * MARGIN)
     }
 
     /// [`scene`](Self::scene) without the margin around it.
     pub(super) fn inside(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         let traces = self.ordered();
         let rows = self.rows(theme, &traces)?;
-        if let Some(narrow) = self.check_width(theme, &rows, width) {
+        if let Some(narrow) = self.check_width(&rows, width) {
             return Err(Empty(narrow.to_string()));
         }
         let per_band = self.columns_per_band(traces.len());
-        let grid = grid(theme, &rows, per_band, width);
+        let grid = grid(&rows, per_band, width);
         let mut scene = Scene::new(width, 0.0, "Comparison of probes", theme.background);
-        let titles: Vec<Vec<Line>> = traces.iter().map(|trace| self.title(trace, theme, grid.cell)).collect();
+        let titles: Vec<Vec<Line>> = traces.iter().map(|trace| self.title(trace, grid.cell)).collect();
         let mut y = 0.0;
         for first in (0..traces.len()).step_by(per_band) {
             let columns = first..(first + per_band).min(traces.len());
@@ -190,15 +190,15 @@ impl<'a> Comparison<'a> {
         lacks.into_iter().flatten().next().map_or(Ok(rows), Err)
     }
 
-    fn check_width(&self, theme: &Theme, rows: &[Row<'_>], width: f32) -> Option<Narrow> {
+    fn check_width(&self, rows: &[Row<'_>], width: f32) -> Option<Narrow> {
         let columns = self.columns_per_band(self.traces.len());
         let least = rows.iter().map(Row::least_width).fold(0.0, f32::max);
-        let fits = |columns: usize, width: f32| grid(theme, rows, columns, width).cell >= least - 0.01;
+        let fits = |columns: usize, width: f32| grid(rows, columns, width).cell >= least - 0.01;
         if fits(columns, width) {
             return None;
         }
         let to_mm = |points: f32| (points + 2.0 * MARGIN) / 72.0 * 25.4;
-        let missing = (least - grid(theme, rows, columns, width).cell) * columns as f32;
+        let missing = (least - grid(rows, columns, width).cell) * columns as f32;
         let fitting = (1..columns).rev().find(|fewer| fits(*fewer, width)).unwrap_or(0);
         let needed = to_mm(width + missing).ceil();
         Some(Narrow { columns, width: (10.0 * to_mm(width)).round() / 10.0, fitting, needed })
@@ -221,7 +221,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// The title of a column, broken into lines of at most `room` points.
-    fn title(&self, trace: &Trace, theme: &Theme, room: f32) -> Vec<Line> {
+    fn title(&self, trace: &Trace, room: f32) -> Vec<Line> {
         let changes = trace.reading.changes();
         let mut lines = Vec::new();
         for (at, text) in self.name_parts(trace).into_iter().enumerate() {
@@ -230,7 +230,7 @@ impl<'a> Comparison<'a> {
                 _ if changes.as_ref() == Some(&text) => LineKind::Change,
                 _ => LineKind::Note,
             };
-            let size = kind.size(theme);
+            let size = kind.size();
             lines.extend(font::break_lines(&text, size, room).into_iter().map(|text| (kind, text)));
         }
         lines
@@ -249,8 +249,8 @@ enum LineKind {
 }
 
 impl LineKind {
-    fn size(self, theme: &Theme) -> f32 {
-        if self == Self::Name { theme.title } else { theme.tick }
+    fn size(self) -> f32 {
+        if self == Self::Name { pt::TITLE } else { pt::TICK }
     }
 }
 
@@ -263,7 +263,7 @@ fn draw_titles(scene: &mut Scene, theme: &Theme, grid: &Grid, titles: &[Vec<Line
     for (column, lines) in titles.iter().enumerate() {
         let mut top = y;
         for (kind, text) in lines {
-            let size = kind.size(theme);
+            let size = kind.size();
             let color = match kind {
                 LineKind::Name => theme.ink,
                 LineKind::Note => theme.muted,
@@ -279,11 +279,11 @@ fn draw_titles(scene: &mut Scene, theme: &Theme, grid: &Grid, titles: &[Vec<Line
 }
 
 /// The layout of a page of `width` points with this many columns side by side.
-fn grid(theme: &Theme, rows: &[Row<'_>], columns: usize, width: f32) -> Grid {
+fn grid(rows: &[Row<'_>], columns: usize, width: f32) -> Grid {
     let widest = |of: &dyn Fn(&Row<'_>) -> f32| rows.iter().map(of).fold(0.0, f32::max);
-    let left = widest(&|row| row.axis_room(theme, 0).max(row.axis_room(theme, 1)));
-    let between = if columns > 1 { widest(&|row| row.axis_room(theme, 1)) } else { 0.0 };
-    let right = widest(&|row| row.bar_room(theme));
+    let left = widest(&|row| row.axis_room(0).max(row.axis_room(1)));
+    let between = if columns > 1 { widest(&|row| row.axis_room(1)) } else { 0.0 };
+    let right = widest(&|row| row.bar_room());
     let room = width - left - between - right - (columns - 1) as f32 * GAP_PT;
     Grid { left, between, cell: room / columns as f32 }
 }

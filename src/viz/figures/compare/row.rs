@@ -6,7 +6,9 @@ use std::ops::Range;
 use super::{GAP_PT, Grid};
 use crate::model::trace::Trace;
 use crate::viz::draw::keys::{self, Handed};
-use crate::viz::draw::{Anchor, Box2, Color, Keys, Mark, Scene, Theme, check::check, font, legend};
+use crate::viz::draw::{
+    Anchor, Box2, Color, Keys, Mark, Scene, Theme, check::check, font, frame, legend, pt,
+};
 use crate::viz::{Empty, Figure, Options, Size, marked, shared};
 
 /// Width of the cells that are drawn only to collect the legend, axes and colour bar they hand over.
@@ -112,15 +114,15 @@ impl<'a> Row<'a> {
     }
 
     /// Width of the vertical axes of a group.
-    pub fn axis_room(&self, theme: &Theme, group: usize) -> f32 {
+    pub fn axis_room(&self, group: usize) -> f32 {
         let axes = self.groups.get(group).map_or(&[][..], |(_, handed)| &handed.axes);
-        axes.iter().map(|(_, axis)| keys::axis_room(theme, axis)).fold(0.0, f32::max)
+        axes.iter().map(|(_, axis)| keys::axis_room(axis)).fold(0.0, f32::max)
     }
 
     /// Width of all colour bars side by side.
-    pub fn bar_room(&self, theme: &Theme) -> f32 {
+    pub fn bar_room(&self) -> f32 {
         let bars = self.groups.iter().filter_map(|(_, handed)| handed.bar.as_ref());
-        bars.map(|(_, axis, _)| keys::bar_room(theme, axis)).sum()
+        bars.map(|(_, axis, _)| keys::bar_room(axis)).sum()
     }
 
     /// Draws the cell of column `at`, at the height its figure asks for.
@@ -154,10 +156,10 @@ impl<'a> Row<'a> {
         // One legend, above the first of several bands of probes.
         let entries = if columns.start == 0 { &self.entries[..] } else { &[] };
         let mut top = y + draw_heading(scene, theme, &title, entries, y);
-        top += draw_texts(scene, grid, (theme.label, theme.ink), captions.into_iter(), top);
+        top += draw_texts(scene, grid, (pt::LABEL, theme.ink), captions.into_iter(), top);
         let height_of = |cell: &Result<Scene, Empty>| match cell {
             Ok(scene) => scene.height,
-            Err(why) => message_height(theme, grid.cell, &why.0),
+            Err(why) => message_height(grid.cell, &why.0),
         };
         let height = cells.iter().map(height_of).fold(MIN_HEIGHT_PT, f32::max);
         let mut bottom = top + height;
@@ -173,11 +175,11 @@ impl<'a> Row<'a> {
         }
         if let Some(name) = across {
             let (left, right) = (grid.x(0), grid.x(columns.len() - 1) + grid.cell);
-            let at = [f32::midpoint(left, right), bottom + theme.label * font::CAP + 2.0];
-            scene.text(at, name, theme.label, theme.ink, Anchor::Middle);
-            bottom += theme.label + 3.0;
+            let at = [f32::midpoint(left, right), bottom + pt::LABEL * font::CAP + 2.0];
+            scene.text(at, name, pt::LABEL, theme.ink, Anchor::Middle);
+            bottom += pt::LABEL + 3.0;
         }
-        bottom += draw_texts(scene, grid, (theme.tick, theme.muted), feet.into_iter(), bottom + 2.0);
+        bottom += draw_texts(scene, grid, (pt::TICK, theme.muted), feet.into_iter(), bottom + 2.0);
         bottom - y
     }
 
@@ -214,7 +216,7 @@ impl<'a> Row<'a> {
             let Some((area, axis, colors)) = bars.max_by(|a, b| a.0.h.total_cmp(&b.0.h)) else { continue };
             let along = Box2::new(x, area.y + top, 0.0, area.h);
             keys::bar(scene, theme, along, axis, colors);
-            x += keys::bar_room(theme, axis);
+            x += keys::bar_room(axis);
         }
     }
 }
@@ -233,10 +235,10 @@ struct Band<'a> {
 /// Draws the title of the row, and below it the legend; returns the height they take.
 fn draw_heading(scene: &mut Scene, theme: &Theme, title: &str, entries: &[(Mark, String)], y: f32) -> f32 {
     let mut top = y;
-    for text in font::break_lines(title, theme.label, scene.width) {
-        let at = [0.0, top + theme.label * font::CAP + 0.5];
-        scene.text(at, text, theme.label, theme.muted, Anchor::Start);
-        top += theme.label + 2.5;
+    for text in font::break_lines(title, pt::LABEL, scene.width) {
+        let at = [0.0, top + pt::LABEL * font::CAP + 0.5];
+        scene.text(at, text, pt::LABEL, theme.muted, Anchor::Start);
+        top += frame::TITLE_HEIGHT;
     }
     let room = scene.width;
     top += legend::legend(scene, theme, [0.0, top], room, entries);
@@ -265,23 +267,23 @@ fn draw_texts(
 }
 
 /// The lines of a message in a cell.
-fn message_lines(theme: &Theme, width: f32, text: &str) -> Vec<String> {
-    font::break_lines(text, theme.tick, width - 4.0)
+fn message_lines(width: f32, text: &str) -> Vec<String> {
+    font::break_lines(text, pt::TICK, width - 4.0)
 }
 
 /// Height of a message in a cell, in points.
-fn message_height(theme: &Theme, width: f32, text: &str) -> f32 {
-    message_lines(theme, width, text).len() as f32 * theme.tick * 1.25 + 4.0
+fn message_height(width: f32, text: &str) -> f32 {
+    message_lines(width, text).len() as f32 * pt::TICK * 1.25 + 4.0
 }
 
 /// A cell with a message in place of its figure.
 fn message(theme: &Theme, width: f32, height: f32, text: &str) -> Scene {
     let mut scene = Scene::new(width, height, "", theme.background);
-    let step = theme.tick * 1.25;
-    let top = (height - message_height(theme, width, text)) / 2.0 + 2.0;
-    for (i, line) in message_lines(theme, width, text).into_iter().enumerate() {
+    let step = pt::TICK * 1.25;
+    let top = (height - message_height(width, text)) / 2.0 + 2.0;
+    for (i, line) in message_lines(width, text).into_iter().enumerate() {
         let at = [width / 2.0, top + (i as f32 + 0.5) * step];
-        scene.text_mid(at, line, theme.tick, theme.muted, Anchor::Middle);
+        scene.text_mid(at, line, pt::TICK, theme.muted, Anchor::Middle);
     }
     scene
 }

@@ -6,6 +6,7 @@ use super::{ClassSort, Control, Overview, View, label, measure, no_class};
 use crate::model::explain::evaluation::ClassRow;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
+    pt,
 };
 use crate::viz::{Empty, Info, Size, TabGroup};
 
@@ -94,7 +95,7 @@ impl Overview for ClassDiagnostics {
         let mut key = vec![
             (Mark::Dot(theme.series(0)), "Mean"),
             (Mark::Patch(theme.series(0)), "Middle half"),
-            (Mark::Line(Stroke::new(theme.line, theme.series(0))), "5 to 95 % of images"),
+            (Mark::Line(Stroke::new(pt::LINE, theme.series(0))), "5 to 95 % of images"),
         ];
         if evaluation.nulls.contains_key(name) {
             let text = if evaluation.mean_nulls.contains_key(name) {
@@ -108,7 +109,7 @@ impl Overview for ClassDiagnostics {
         let below = legend::above(&mut scene, theme, size, &key);
         let names: Vec<&str> = rows.iter().map(|row| evaluation.asked.classes[row.class].as_str()).collect();
         let axis = Axis::new(Scale::padded(lo, hi), label(name), 5);
-        let chart = RowChart::new(below, axis, &names, (0.32, 8.0), theme);
+        let chart = RowChart::new(below, axis, &names, (0.32, 8.0));
         let frame = &chart.frame;
         let step = chart.step;
         let thickness = (step * 0.42).min(4.4);
@@ -120,7 +121,7 @@ impl Overview for ClassDiagnostics {
                 let (low, high) = (frame.x(low), frame.x(high));
                 scene.fill(Box2::new(low, y - step / 2.0, (high - low).max(1.0), step), theme.band);
             }
-            scene.line(vec![[p5, y], [p95, y]], Stroke::new(theme.line, color));
+            scene.line(vec![[p5, y], [p95, y]], Stroke::new(pt::LINE, color));
             let half = Box2::new(p25, y - thickness / 2.0, (p75 - p25).max(0.5), thickness);
             scene.fill(half, color.alpha(0.55));
             let (radius, ring) = ((thickness * 0.55).max(1.5), Stroke::new(0.7, theme.ground));
@@ -129,10 +130,10 @@ impl Overview for ClassDiagnostics {
         }
         if let Some((at, left_out)) = gap {
             let y = frame.area.y + at as f32 * step;
-            let line = Stroke::new(theme.hair, theme.muted).dashed(2.0, 2.0);
+            let line = Stroke::new(pt::HAIR, theme.muted).dashed(2.0, 2.0);
             scene.line(vec![[frame.area.x, y], [frame.area.right(), y]], line);
             let text = format!("{left_out} classes between");
-            scene.text_mid([frame.area.right(), y - 4.0], text, theme.tick, theme.muted, Anchor::End);
+            scene.text_mid([frame.area.right(), y - 4.0], text, pt::TICK, theme.muted, Anchor::End);
         }
         frame.axes(&mut scene, theme);
         Ok(scene)

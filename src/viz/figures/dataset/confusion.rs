@@ -5,7 +5,7 @@ use super::{ClassSort, Control, Overview, Picked, View, no_class};
 use crate::model::explain::evaluation::{Confusion, Evaluation};
 use crate::viz::draw::{
     Anchor, Axis, Box2, Color, Identity, Raster, Scale, Scene, Stroke, Table, Theme, diverging, font, frame,
-    legend, number,
+    legend, number, pt,
 };
 use crate::viz::{Empty, Info, Size, TabGroup};
 
@@ -17,6 +17,10 @@ const MAX_ROWS: usize = 1024;
 const MAX_COUNTED: usize = 15;
 /// Height of a row whose name can be read.
 const ROW_PT: f32 = 6.4;
+/// Heights of the title above the matrix and of the axis name below it, and width of the name of the upright axis.
+const HEAD_PT: f32 = pt::LABEL + 5.0;
+const FOOT_PT: f32 = pt::LABEL + 6.0;
+const AXIS_PT: f32 = pt::LABEL + 4.0;
 /// Smallest width of a cell that can be pointed at.
 const CELL_PT: f32 = 3.0;
 /// Shade of the smallest share above zero, on a scale of 0 to 1.
@@ -136,33 +140,23 @@ fn title(evaluation: &Evaluation, picked: &Picked) -> String {
     format!("Accuracy {} % of {read} images{left_out}{note}", number(evaluation.accuracy()))
 }
 
-/// Heights of the title above the matrix and of the axis name below it.
-fn title_heights(theme: &Theme) -> [f32; 2] {
-    [theme.label + 5.0, theme.label + 6.0]
-}
-
-/// Width of the name of the upright axis.
-fn axis_room(theme: &Theme) -> f32 {
-    theme.label + 4.0
-}
-
 /// Width of the names of rows.
-fn name_width(cells: &Cells, names: &[String], theme: &Theme, width: f32) -> f32 {
+fn name_width(cells: &Cells, names: &[String], width: f32) -> f32 {
     let drawn = cells.picked.classes.iter().map(|&class| &names[class]);
-    font::widest(drawn, theme.tick).min(width * 0.26) + 5.0
+    font::widest(drawn, pt::TICK).min(width * 0.26) + 5.0
 }
 
 /// The box of the matrix, and whether the names of rows stand beside it. Cells are square, or taller if these names need it.
-fn layout(cells: &Cells, names: &[String], theme: &Theme, size: Size) -> (Box2, bool) {
+fn layout(cells: &Cells, names: &[String], size: Size) -> (Box2, bool) {
     let (rows, columns) = (cells.rows as f32, cells.columns as f32);
-    let [head, foot] = title_heights(theme);
-    let is_named = cells.block == 1 && size.height - head - foot >= rows * theme.tick * 0.85;
-    let left = axis_room(theme) + if is_named { name_width(cells, names, theme, size.width) } else { 0.0 };
-    let bar = legend::bar_room(theme, &bar().within(theme, size.height));
-    let room = Box2::new(left, head, size.width - left - bar - 2.0, size.height - head - foot);
+    let beside = size.height - HEAD_PT - FOOT_PT;
+    let is_named = cells.block == 1 && beside >= rows * pt::TICK * 0.85;
+    let left = AXIS_PT + if is_named { name_width(cells, names, size.width) } else { 0.0 };
+    let bar = legend::bar_room(&bar().within(size.height));
+    let room = Box2::new(left, HEAD_PT, size.width - left - bar - 2.0, beside);
     let square = room.largest(columns, rows);
     let area = if is_named { Box2 { h: square.h.max(rows * ROW_PT).min(room.h), ..square } } else { square };
-    (area, is_named && area.h / rows >= theme.tick * 0.85)
+    (area, is_named && area.h / rows >= pt::TICK * 0.85)
 }
 
 fn bar() -> Axis {
@@ -185,17 +179,15 @@ impl Overview for ConfusionMatrix {
 
     fn height(&self, view: View<'_>, width: f32) -> f32 {
         let rows = Cells::new(view).rows;
-        let [head, foot] = title_heights(&Theme::light());
-        let named_height = if rows <= MAX_NAMED { rows as f32 * ROW_PT + head + foot } else { 0.0 };
+        let named_height = if rows <= MAX_NAMED { rows as f32 * ROW_PT + HEAD_PT + FOOT_PT } else { 0.0 };
         named_height.max(width * 0.78)
     }
 
     fn legible(&self, view: View<'_>, width: f32) -> Size {
-        let (theme, cells) = (Theme::light(), Cells::new(view));
-        let [head, foot] = title_heights(&theme);
-        let across = cells.columns as f32 * CELL_PT + legend::bar_room(&theme, &bar()) + 2.0;
-        let left = axis_room(&theme) + name_width(&cells, &view.evaluation.asked.classes, &theme, width);
-        Size { width: left + across, height: cells.rows as f32 * ROW_PT + head + foot }
+        let cells = Cells::new(view);
+        let across = cells.columns as f32 * CELL_PT + legend::bar_room(&bar()) + 2.0;
+        let left = AXIS_PT + name_width(&cells, &view.evaluation.asked.classes, width);
+        Size { width: left + across, height: cells.rows as f32 * ROW_PT + HEAD_PT + FOOT_PT }
     }
 
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -210,10 +202,10 @@ impl Overview for ConfusionMatrix {
             return Err(Empty(no_class(view.choice)));
         }
         let (rows, columns, names) = (cells.rows, cells.columns, &evaluation.asked.classes);
-        let (area, is_named) = layout(&cells, names, theme, size);
+        let (area, is_named) = layout(&cells, names, size);
         let accuracy = title(evaluation, &cells.picked);
         // Where it is long it begins left of the matrix.
-        let left = area.x.min((size.width - font::width(&accuracy, theme.label) - 0.1).max(0.0));
+        let left = area.x.min((size.width - font::width(&accuracy, pt::LABEL) - 0.1).max(0.0));
         frame::title(&mut scene, theme, [left, 0.0], &accuracy, size.width - left);
         let counts = cells.counts(&confusion);
         let shares = cells.shares(&counts);
@@ -223,30 +215,30 @@ impl Overview for ConfusionMatrix {
         for row in 0..rows {
             let y = area.y + (row as f32 + 0.5) * h;
             if is_named {
-                let room = area.x - axis_room(theme) - 4.0;
-                let name = font::fit_middle(&cells.name(names, row), theme.tick, room);
-                scene.text_mid([area.x - 4.0, y], name, theme.tick, theme.ink, Anchor::End);
+                let room = area.x - AXIS_PT - 4.0;
+                let name = font::fit_middle(&cells.name(names, row), pt::TICK, room);
+                scene.text_mid([area.x - 4.0, y], name, pt::TICK, theme.ink, Anchor::End);
             }
             for column in (0..columns).filter(|_| rows <= MAX_COUNTED && w > 12.0 && h > 7.5) {
                 let count = counts[row * columns + column];
                 if count > 0 {
                     let x = area.x + (column as f32 + 0.5) * w;
                     let ink = on(shade(theme, shares[row * columns + column]));
-                    scene.text_mid([x, y], count.to_string(), theme.tick, ink, Anchor::Middle);
+                    scene.text_mid([x, y], count.to_string(), pt::TICK, ink, Anchor::Middle);
                 }
             }
         }
-        scene.outline(area, Stroke::new(theme.hair, theme.axis));
+        scene.outline(area, Stroke::new(pt::HAIR, theme.axis));
         if columns > rows {
             let x = area.right() - w;
-            scene.line(vec![[x, area.y], [x, area.bottom()]], Stroke::new(theme.hair, theme.axis));
+            scene.line(vec![[x, area.y], [x, area.bottom()]], Stroke::new(pt::HAIR, theme.axis));
         }
-        let at = [area.center()[0], area.bottom() + 3.0 + theme.label * font::CAP];
+        let at = [area.center()[0], area.bottom() + 3.0 + pt::LABEL * font::CAP];
         let other = if columns > rows { "; last: another class" } else { "" };
-        let across = font::fit(&format!("Predicted class (same order{other})"), theme.label, area.w + 40.0);
-        scene.text(at, across, theme.label, theme.ink, Anchor::Middle);
-        scene.text_up([theme.label, area.center()[1]], "True class", theme.label, theme.ink);
-        let bar = bar().within(theme, size.height);
+        let across = font::fit(&format!("Predicted class (same order{other})"), pt::LABEL, area.w + 40.0);
+        scene.text(at, across, pt::LABEL, theme.ink, Anchor::Middle);
+        scene.text_up([pt::LABEL, area.center()[1]], "True class", pt::LABEL, theme.ink);
+        let bar = bar().within(size.height);
         legend::color_bar(&mut scene, theme, area, &bar, |t| shade(theme, t));
         Ok(scene)
     }

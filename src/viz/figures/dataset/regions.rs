@@ -7,7 +7,7 @@ use super::{Control, Overview, View};
 use crate::model::explain::evaluation::regions::{RegionMeans, RegionSummary, position};
 use crate::viz::draw::{
     Anchor, Axis, Box2, Identity, Raster, RowChart, Scale, Scene, Stroke, Table, Theme, diverging, extent,
-    font, frame,
+    font, frame, pt,
 };
 use crate::viz::{Empty, Info, Size, TabGroup};
 
@@ -117,7 +117,7 @@ impl Overview for Regions {
     fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let (summary, (rows, name)) = summary_and_chart(view)?;
         let mut scene = Scene::new(size.width, size.height, "Regions", theme.background);
-        let line = theme.label + 2.5;
+        let line = frame::TITLE_HEIGHT;
         let title = format!("{} of {} images with something marked", summary.images, view.evaluation.len());
         frame::title(&mut scene, theme, [0.0, 0.0], &title, size.width);
         let room = size.height - line;
@@ -125,7 +125,7 @@ impl Overview for Regions {
         let chart_height = if matrix { chart_height(rows.len(), ROW_PT).min(room * 0.45) } else { room };
         draw_chart(&mut scene, theme, summary, (&rows, name), Box2::new(0.0, line, size.width, chart_height));
         if matrix {
-            let top = line + chart_height + theme.gap;
+            let top = line + chart_height + pt::GAP;
             let words = "Row read before column, % of pairs of tokens";
             frame::title(&mut scene, theme, [0.0, top], words, size.width);
             let area = Box2::new(0.0, top + line, size.width, size.height - top - line);
@@ -209,13 +209,13 @@ fn draw_chart(
     });
     let (low, high) = extent(ends).unwrap_or((0.0, 1.0));
     let names: Vec<&str> = rows.iter().map(|row| summary.regions[row.region].name.as_str()).collect();
-    let chart = RowChart::new(room, Axis::new(Scale::padded(low, high), name, 5), &names, (0.32, 8.0), theme);
+    let chart = RowChart::new(room, Axis::new(Scale::padded(low, high), name, 5), &names, (0.32, 8.0));
     chart.frame.grid(scene, theme);
     for (at, row) in rows.iter().enumerate() {
         let y = chart.name(scene, theme, at, names[at]);
         if let Some((low, high)) = row.interval {
             let ends = vec![[chart.frame.x(low), y], [chart.frame.x(high), y]];
-            scene.line(ends, Stroke::new(theme.line, theme.series(0)));
+            scene.line(ends, Stroke::new(pt::LINE, theme.series(0)));
         }
         scene.dot([chart.frame.x(row.mean), y], 1.8, theme.series(0), Some(Stroke::new(0.7, theme.ground)));
         let item = Identity::Item(rows.len() * rows.len() + at);
@@ -228,8 +228,8 @@ fn draw_chart(
 fn draw_matrix(scene: &mut Scene, theme: &Theme, summary: &RegionSummary, rows: &[Row], room: Box2) {
     let count = rows.len();
     let names: Vec<&str> = rows.iter().map(|row| summary.regions[row.region].name.as_str()).collect();
-    let left = font::widest(&names, theme.tick).min(room.w * 0.32) + 6.0;
-    let head = font::widest(&names, theme.tick).min(NAME_PT) + 4.0;
+    let left = font::widest(&names, pt::TICK).min(room.w * 0.32) + 6.0;
+    let head = font::widest(&names, pt::TICK).min(NAME_PT) + 4.0;
     let area = Box2::new(room.x + left, room.y + head, room.w - left - 2.0, room.h - head - 1.0);
     let share = |a: usize, b: usize| summary.precedence[rows[a].region][rows[b].region];
     let color = |at: usize| match share(at / count, at % count) {
@@ -241,21 +241,21 @@ fn draw_matrix(scene: &mut Scene, theme: &Theme, summary: &RegionSummary, rows: 
     let (w, h) = (area.w / count as f32, area.h / count as f32);
     for (at, name) in names.iter().enumerate() {
         let y = area.y + (at as f32 + 0.5) * h;
-        let shown = font::fit(name, theme.tick, left - 5.0);
-        scene.text_mid([area.x - 4.0, y], shown, theme.tick, theme.ink, Anchor::End);
-        if w >= theme.tick {
-            let shown = font::fit(name, theme.tick, head - 4.0);
-            let x = area.x + (at as f32 + 0.5) * w + theme.tick * font::CAP / 2.0;
-            let middle = area.y - 3.0 - font::width(&shown, theme.tick) / 2.0;
-            scene.text_up([x, middle], shown, theme.tick, theme.ink);
+        let shown = font::fit(name, pt::TICK, left - 5.0);
+        scene.text_mid([area.x - 4.0, y], shown, pt::TICK, theme.ink, Anchor::End);
+        if w >= pt::TICK {
+            let shown = font::fit(name, pt::TICK, head - 4.0);
+            let x = area.x + (at as f32 + 0.5) * w + pt::TICK * font::CAP / 2.0;
+            let middle = area.y - 3.0 - font::width(&shown, pt::TICK) / 2.0;
+            scene.text_up([x, middle], shown, pt::TICK, theme.ink);
         }
-        for other in (0..count).filter(|other| *other != at && w >= CELL_PT && h >= theme.tick) {
+        for other in (0..count).filter(|other| *other != at && w >= CELL_PT && h >= pt::TICK) {
             if let Some(share) = share(at, other) {
                 let ink = on(color(at * count + other));
                 let place = [area.x + (other as f32 + 0.5) * w, y];
-                scene.text_mid(place, format!("{:.0}", 100.0 * share), theme.tick, ink, Anchor::Middle);
+                scene.text_mid(place, format!("{:.0}", 100.0 * share), pt::TICK, ink, Anchor::Middle);
             }
         }
     }
-    scene.outline(area, Stroke::new(theme.hair, theme.axis));
+    scene.outline(area, Stroke::new(pt::HAIR, theme.axis));
 }

@@ -8,7 +8,7 @@ use crate::model::explain::evaluation::{ClassMaps, Evaluation};
 use crate::model::trace::Matrix;
 use crate::viz::difference::around_zero;
 use crate::viz::draw::{
-    Anchor, Axis, Box2, Identity, Raster, Scale, Scene, Table, Theme, extent, font, legend, number,
+    Anchor, Axis, Box2, Identity, Raster, Scale, Scene, Table, Theme, extent, font, legend, number, pt,
 };
 use crate::viz::{Empty, Info, Size, TabGroup};
 
@@ -18,6 +18,8 @@ const DEFAULT_MAP_PT: f32 = 58.0;
 const MIN_MAP_PT: f32 = 40.0;
 /// Largest width of a map.
 const MAX_MAP_PT: f32 = 110.0;
+/// Height of a line of text.
+const LINE_PT: f32 = pt::TICK + 3.0;
 /// Gap between maps.
 const GAP_PT: f32 = 7.0;
 
@@ -84,20 +86,14 @@ fn columns(room: f32, side: f32, count: usize) -> usize {
 fn room(view: View<'_>, maps: &ClassMaps, width: f32) -> (f32, usize) {
     let drawn = classes(view, maps).classes;
     let bar = bar(maps, &drawn, view.choice.maps);
-    (width - legend::bar_room(&Theme::light(), &bar) - 2.0, drawn.len() + 1)
+    (width - legend::bar_room(&bar) - 2.0, drawn.len() + 1)
 }
 
 /// Height of `rows` rows of maps, with names above them and the note below, in a picture of this `width`.
 fn height_of_rows(view: View<'_>, maps: &ClassMaps, (rows, side): (usize, f32), width: f32) -> f32 {
-    let theme = Theme::light();
-    let lines = note(view, maps, &classes(view, maps), &theme, width).len();
-    let more = lines.saturating_sub(1) as f32 * line(&theme);
-    rows as f32 * (side * aspect(view.evaluation) + theme.tick + 3.0 + GAP_PT) + theme.tick + 4.0 + more
-}
-
-/// Height of a line of text, in points.
-fn line(theme: &Theme) -> f32 {
-    theme.tick + 3.0
+    let lines = note(view, maps, &classes(view, maps), width).len();
+    let more = lines.saturating_sub(1) as f32 * LINE_PT;
+    rows as f32 * (side * aspect(view.evaluation) + LINE_PT + GAP_PT) + pt::TICK + 4.0 + more
 }
 
 /// Height of a map over its width.
@@ -153,13 +149,13 @@ impl Overview for RoutingMaps {
             return Err(Empty(no_class(view.choice)));
         }
         let drawn = &picked.classes;
-        let axis = bar(maps, drawn, view.choice.maps).within(theme, size.height);
+        let axis = bar(maps, drawn, view.choice.maps).within(size.height);
         let signed = axis.scale.lo < 0.0;
         let color = |t: f32| view.choice.map.on_scale(theme, signed, t);
-        let note = note(view, maps, &picked, theme, size.width);
-        let foot = note.len().max(1) as f32 * line(theme);
-        let room = size.width - legend::bar_room(theme, &axis) - 2.0;
-        let head = line(theme);
+        let note = note(view, maps, &picked, size.width);
+        let foot = note.len().max(1) as f32 * LINE_PT;
+        let room = size.width - legend::bar_room(&axis) - 2.0;
+        let head = LINE_PT;
         let (columns, side) = tiles(drawn.len() + 1, room, size.height - foot, head, aspect(evaluation));
         let rows = (drawn.len() + 1).div_ceil(columns);
         let (all, _) = maps.all();
@@ -170,8 +166,8 @@ impl Overview for RoutingMaps {
             let x = (at % columns) as f32 * (side + GAP_PT);
             let y = (at / columns) as f32 * (side * aspect(evaluation) + head + GAP_PT);
             let rect = Box2::new(x, y + head, side, side * aspect(evaluation));
-            let text = font::fit_middle(name, theme.tick, side);
-            scene.text([x, y + theme.tick * font::CAP + 1.0], text, theme.tick, theme.ink, Anchor::Start);
+            let text = font::fit_middle(name, pt::TICK, side);
+            scene.text([x, y + pt::TICK * font::CAP + 1.0], text, pt::TICK, theme.ink, Anchor::Start);
             let pixels = values.iter().map(|v| color(axis.scale.at(f64::from(*v))));
             let raster = Raster::new(evaluation.grid.cols, evaluation.grid.rows, pixels);
             scene.image(rect, raster, false, None);
@@ -181,10 +177,10 @@ impl Overview for RoutingMaps {
             (rows as f32 * (side * aspect(evaluation) + head + GAP_PT) - head - GAP_PT).min(220.0);
         let right = (columns.min(drawn.len() + 1)) as f32 * (side + GAP_PT) - GAP_PT;
         legend::color_bar(&mut scene, theme, Box2::new(0.0, head, right, bar_height), &axis, color);
-        let base = rows as f32 * (side * aspect(evaluation) + head + GAP_PT) + theme.tick * font::CAP;
+        let base = rows as f32 * (side * aspect(evaluation) + head + GAP_PT) + pt::TICK * font::CAP;
         for (at, words) in note.into_iter().enumerate() {
             let base = base + at as f32 * head;
-            scene.text([0.0, base], words, theme.tick, theme.muted, Anchor::Start);
+            scene.text([0.0, base], words, pt::TICK, theme.muted, Anchor::Start);
         }
         Ok(scene)
     }
@@ -212,7 +208,7 @@ impl Overview for RoutingMaps {
 
 /// The note below the maps, in lines of at most `width` points: which classes are drawn if not all, and the range of mean positions
 /// under random orders.
-fn note(view: View<'_>, maps: &ClassMaps, picked: &Picked, theme: &Theme, width: f32) -> Vec<String> {
+fn note(view: View<'_>, maps: &ClassMaps, picked: &Picked, width: f32) -> Vec<String> {
     let picked_note = picked.note("furthest from all").unwrap_or_default();
     let fewest = picked.classes.iter().map(|class| maps.counts[*class]).min().unwrap_or(1).max(1);
     let chance = match view.choice.maps {
@@ -226,5 +222,5 @@ fn note(view: View<'_>, maps: &ClassMaps, picked: &Picked, theme: &Theme, width:
         MapOf::Weights => String::new(),
     };
     let parts = [picked_note, chance].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
-    font::break_lines(&parts.join(". "), theme.tick, width)
+    font::break_lines(&parts.join(". "), pt::TICK, width)
 }

@@ -4,7 +4,9 @@
 
 use super::{Control, Overview, View, dot_style, image_dot, image_table, label, mark_selected, measure};
 use crate::model::explain::evaluation::{Evaluation, spearman};
-use crate::viz::draw::{Axis, Box2, Frame, Mark, Scale, Scene, Table, Theme, extent, font, legend, number};
+use crate::viz::draw::{
+    Axis, Box2, Frame, Mark, Scale, Scene, Table, Theme, extent, font, legend, number, pt,
+};
 use crate::viz::{Empty, Info, Size, TabGroup};
 
 pub struct Scatter;
@@ -74,10 +76,10 @@ impl Overview for Scatter {
             key.push((Mark::None, rank));
         }
         let below = legend::above(&mut scene, theme, size, &key);
-        let mut frame = Frame::fit(below, Axis::new(x_scale, x.1, 5), Axis::new(y_scale, y.1, 5), theme);
+        let mut frame = Frame::fit(below, Axis::new(x_scale, x.1, 5), Axis::new(y_scale, y.1, 5));
         if has_two_probes {
             // Names of two probes may differ at their end alone.
-            frame.y.label = font::fit_middle(&frame.y.label, theme.label, frame.area.h);
+            frame.y.label = font::fit_middle(&frame.y.label, pt::LABEL, frame.area.h);
         }
         let area = frame.area;
         if let Some(null) = x.2 {
