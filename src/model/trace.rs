@@ -95,21 +95,11 @@ pub const HISTOGRAM_END: f64 = 4.0;
 
 /// Whether the order matters (docs/definitions.md, section 10).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-#[expect(clippy::large_enum_variant, reason = "there is one a trace")]
-pub enum OrderTest {
-    /// The test does not apply.
-    None {
-        /// Why it does not.
-        none: String,
-    },
-    /// The results.
-    Tested {
-        /// For the logit of the class that evidence is for.
-        logit: OrderContrast,
-        /// For its margin over the other class with the largest logit for a bag of the same tokens; absent with only one class.
-        margin: Option<OrderContrast>,
-    },
+pub struct OrderTest {
+    /// For the logit of the class that evidence is for.
+    pub logit: OrderContrast,
+    /// For its margin over the other class with the largest logit for a bag of the same tokens; absent with only one class.
+    pub margin: Option<OrderContrast>,
 }
 
 /// A logit or margin as read, compared with all other orders. In units of the logit, including the bias, except
@@ -212,7 +202,7 @@ pub struct Trace {
     pub minus: Option<Box<Self>>,
     /// Whether the order matters; absent from traces of versions without this test.
     #[serde(default)]
-    pub order_test: Option<OrderTest>,
+    pub order_test: Option<Found<OrderTest>>,
     /// Attributions for the class of the evidence, by the methods that were requested.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub attributions: IndexMap<Attribution, Found<Attributed>>,

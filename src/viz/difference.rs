@@ -9,8 +9,8 @@ use indexmap::IndexMap;
 
 use crate::model::grid::Grid;
 use crate::model::trace::{
-    Attributed, Attribution, Diagnostic, Matrix, OrderContrast, OrderTest, Prediction, Reassigned, Routing,
-    Trace, same_class,
+    Attributed, Attribution, Diagnostic, Found, Matrix, OrderContrast, OrderTest, Prediction, Reassigned,
+    Routing, Trace, same_class,
 };
 use crate::viz::draw::{Scale, check::check, number, order};
 use crate::viz::heading::uncapitalised;
@@ -130,7 +130,7 @@ fn probabilities(trace: &Trace) -> Vec<f64> {
 
 /// The difference of two order tests. Ranks among random orders belong to one test each and are left out; margins are
 /// subtracted only where both are over the same class.
-fn order_test(trace: &Trace, reference: &Trace) -> Option<OrderTest> {
+fn order_test(trace: &Trace, reference: &Trace) -> Option<Found<OrderTest>> {
     let contrast = |a: &OrderContrast, b: &OrderContrast| OrderContrast {
         value: a.value - b.value,
         against: a.against,
@@ -152,12 +152,11 @@ fn order_test(trace: &Trace, reference: &Trace) -> Option<OrderTest> {
         routing: a.routing - b.routing,
     };
     Some(match (trace.order_test.as_ref()?, reference.order_test.as_ref()?) {
-        (OrderTest::None { none }, _) | (_, OrderTest::None { none }) => {
-            OrderTest::None { none: none.clone() }
-        }
-        (OrderTest::Tested { logit: a, margin: own }, OrderTest::Tested { logit: b, margin: other }) => {
-            let margins = own.as_ref().zip(other.as_ref()).filter(|(a, b)| a.against == b.against);
-            OrderTest::Tested { logit: contrast(a, b), margin: margins.map(|(a, b)| contrast(a, b)) }
+        (Found::None { none }, _) | (_, Found::None { none }) => Found::None { none: none.clone() },
+        (Found::Some(a), Found::Some(b)) => {
+            let margins = a.margin.as_ref().zip(b.margin.as_ref()).filter(|(a, b)| a.against == b.against);
+            let margin = margins.map(|(a, b)| contrast(a, b));
+            Found::Some(OrderTest { logit: contrast(&a.logit, &b.logit), margin })
         }
     })
 }
@@ -230,7 +229,7 @@ pub fn signed(v: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::trace::{Evidence, Found};
+    use crate::model::trace::Evidence;
     use crate::viz::figures::photo::Photo;
     use crate::viz::figures::token_map::TokenMap;
 

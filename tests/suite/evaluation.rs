@@ -31,7 +31,7 @@ use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::probe::head::scan::dynamic_order;
 use ssmprobe::model::probe::head::{Config, Dims};
-use ssmprobe::model::trace::{OrderTest, Routing, Trace};
+use ssmprobe::model::trace::{Found, OrderTest, Routing, Trace};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::export;
 use ssmprobe::viz::figures::dataset::{Choice, ClassFilter, OVERVIEWS};
@@ -122,7 +122,9 @@ pub fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
 fn assert_tested(evaluation: &Evaluation, image: usize, trace: &Trace) -> bool {
     let column = |name: &str| Some(f64::from(evaluation.values(name)?[image]));
     match &trace.order_test {
-        Some(OrderTest::Tested { margin: Some(margin), .. }) if evaluation.right(image) == Some(true) => {
+        Some(Found::Some(OrderTest { margin: Some(margin), .. }))
+            if evaluation.right(image) == Some(true) =>
+        {
             let null = &margin.reassigned;
             for (name, expected) in
                 [("order_z", null.z), ("order_p", Some(null.p)), ("order_headroom", margin.headroom)]

@@ -27,7 +27,7 @@ use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::{Config, Dims, Sharing};
 use ssmprobe::model::stats::normal;
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::trace::{OrderContrast, OrderTest, Picture, Routing, Trace};
+use ssmprobe::model::trace::{Found, OrderContrast, OrderTest, Picture, Routing, Trace};
 
 use crate::close::assert_close;
 use crate::heads::{logits_of, untrained};
@@ -99,10 +99,12 @@ fn order_probe(probe: &Probe, order: &HandOrder) -> Probe {
 
 /// The contrasts of the logit and of the margin.
 fn contrasts(test: &OrderTest) -> [&OrderContrast; 2] {
-    match test {
-        OrderTest::Tested { logit, margin } => [logit, margin.as_ref().expect("a rival")],
-        OrderTest::None { none } => panic!("{none}"),
-    }
+    [&test.logit, test.margin.as_ref().expect("a rival")]
+}
+
+/// Those of a trace.
+fn contrasts_of(trace: &Trace) -> [&OrderContrast; 2] {
+    contrasts(trace.order_test.as_ref().and_then(Found::found).expect("a test"))
 }
 
 #[test]
@@ -169,9 +171,8 @@ fn tests_of_the_class_that_is_predicted_are_marked() {
             for change in [Intervention::None, Intervention::Order(raster())] {
                 let (probe, asked) = (probe(head, Sharing::Shared), question(class, &nulls));
                 let trace = explain(&probe, change, &image(7), Picture::default(), asked);
-                let test = trace.expect("a trace").order_test.expect("a test");
                 assert_eq!(
-                    contrasts(&test).map(|contrast| contrast.descriptive),
+                    contrasts_of(&trace.expect("a trace")).map(|contrast| contrast.descriptive),
                     [class.is_none(); 2],
                     "{head}"
                 );
@@ -226,7 +227,7 @@ fn an_order_says_how_it_was_read_and_fits_images_of_its_length_alone() {
     let refused = read("gap").expect_err("it reads no order").to_string();
     assert!(refused.contains("gap has no reading order"), "{refused}");
     let (trace, reading) = read("bi-gru").expect("a recurrent head reads in any order");
-    assert!(reading.is_none() && matches!(trace.order_test, Some(OrderTest::None { .. })));
+    assert!(reading.is_none() && matches!(trace.order_test, Some(Found::None { .. })));
     assert_eq!(order(&trace), raster().tokens());
 }
 
@@ -303,7 +304,7 @@ fn a_hardened_plan_reads_every_token_whole() {
             assert_eq!(hard.reading.to_string(), "hardened plan, evidence for 1");
             // A convolution and a mean have no kernel by position.
             if !["sinkhorn-conv", "sinkhorn-gap"].contains(&head) {
-                let [logit, _] = contrasts(hard.order_test.as_ref().expect("a test"));
+                let [logit, _] = contrasts_of(&hard);
                 assert_close(head, logit.value, logits(&hard)[1], 1e-5);
                 assert!(logit.routing != 0.0, "{head}: it is still routed");
             }
@@ -546,7 +547,7 @@ fn explained(window: &mut Window, answer: impl Fn(Request) -> Vec<Event> + Copy)
 #[track_caller]
 fn assert_tests_shown(window: &Window, id: ColumnId) {
     let trace = window.state().columns[&id].shown.trace().expect("a trace");
-    let [logit, margin] = contrasts(trace.order_test.as_ref().expect("a test"));
+    let [logit, margin] = contrasts_of(trace);
     assert!(logit.value != margin.value && logit.reassigned.z != margin.reassigned.z);
     assert!(margin.reassigned.p != margin.reassigned.p_normal);
     let number = |x: f64, digits: usize| format!("{x:.digits$}").replace('-', "−");

@@ -12,7 +12,7 @@ use ssmprobe::model::io::array::Arrays;
 use ssmprobe::model::probe::head_output::{Direction, Form, Gain, HeadOutput, Order};
 use ssmprobe::model::probe::{Classifier, Probe};
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::trace::{OrderContrast, OrderTest};
+use ssmprobe::model::trace::{Found, OrderContrast, OrderTest};
 
 use crate::close::assert_close;
 use crate::evidence::{direction, fixture, floats32, number, tokens};
@@ -61,8 +61,8 @@ fn tested_in(
     class: usize,
 ) -> (OrderContrast, Option<OrderContrast>) {
     match order_test(&reading(probe, change, tokens, output), (class, false), &Exchanges::new(0)) {
-        OrderTest::Tested { logit, margin } => (logit, margin),
-        OrderTest::None { none } => panic!("no test: {none}"),
+        Found::Some(OrderTest { logit, margin }) => (logit, margin),
+        Found::None { none } => panic!("no test: {none}"),
     }
 }
 
@@ -151,8 +151,8 @@ fn raster_of(tokens: &[f32], gain: &[f32], seed: u64) -> OrderContrast {
     let reading = reading(&probe, Intervention::None, &tokens, &output);
     let test = order_test(&reading, (0, false), &Exchanges::new(seed));
     match test {
-        OrderTest::Tested { margin, .. } => margin.expect("a rival"),
-        OrderTest::None { none } => panic!("{none}"),
+        Found::Some(OrderTest { margin, .. }) => margin.expect("a rival"),
+        Found::None { none } => panic!("{none}"),
     }
 }
 
@@ -228,8 +228,8 @@ fn every_head_is_tested_or_says_why_not() {
             let has_kernel =
                 matches!(&read.output.form, Form::Scan(d) if d.iter().all(|d| d.radius.is_some()));
             match test {
-                OrderTest::None { none } => assert!(!has_kernel && none.len() > 30, "{case}: {none}"),
-                OrderTest::Tested { logit, margin } => {
+                Found::None { none } => assert!(!has_kernel && none.len() > 30, "{case}: {none}"),
+                Found::Some(OrderTest { logit, margin }) => {
                     assert!(has_kernel, "{case}");
                     let margin = margin.expect("several classes");
                     let against = margin.against.expect("a rival");
@@ -260,7 +260,7 @@ fn positions_permuted_behind_a_router_have_no_test() {
     let change = Intervention::Scrambled(0);
     let reading = reading(&probe, change, &tokens, &output);
     let test = order_test(&reading, (0, false), &Exchanges::new(0));
-    assert!(matches!(test, OrderTest::None { none } if none.contains("behind the router")));
+    assert!(matches!(test, Found::None { none } if none.contains("behind the router")));
 }
 
 #[test]
@@ -274,5 +274,5 @@ fn gains_whose_squares_overflow_have_no_test() {
     }
     let reading = reading(&probe, Intervention::None, &tokens, &output);
     let test = order_test(&reading, (0, false), &Exchanges::new(0));
-    assert!(matches!(test, OrderTest::None { none } if none.contains("too large")));
+    assert!(matches!(test, Found::None { none } if none.contains("too large")));
 }

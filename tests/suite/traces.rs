@@ -111,7 +111,7 @@ fn ordered() -> OrderTest {
         fixed_order: 0.1,
         routing: 1.6,
     };
-    OrderTest::Tested { logit: contrast(None, 0.0), margin: Some(contrast(Some(1), 3.9)) }
+    OrderTest { logit: contrast(None, 0.0), margin: Some(contrast(Some(1), 3.9)) }
 }
 
 /// What every head shares: the picture and what is predicted.
@@ -174,7 +174,7 @@ fn planned(head: &str, plan: &Plan, scores: &[f64]) -> Trace {
     trace.evidence.proxy = Some(to_f32(&decay(&routed)));
     trace.evidence.proxy_raster = Some(to_f32(&decay(&contributions)));
     trace.diagnostics = diagnostics(plan);
-    trace.order_test = Some(ordered());
+    trace.order_test = Some(Found::Some(ordered()));
     trace
 }
 

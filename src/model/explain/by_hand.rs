@@ -16,7 +16,7 @@ use crate::model::hand_order::HandOrder;
 use crate::model::io::block;
 use crate::model::probe::Classifier;
 use crate::model::reading::Intervention;
-use crate::model::trace::{OrderTest, Routing, Trace};
+use crate::model::trace::{Found, OrderTest, Routing, Trace};
 
 /// More sweeps than any head has.
 const MAX_SWEEPS: usize = 64;
@@ -92,7 +92,7 @@ impl HandOrderReader {
     /// The order test of an order: its rank among all orders.
     pub fn test(&self, order: &HandOrder) -> OrderTest {
         let test = |contrast: &Contrast| contrast.in_order(order.tokens());
-        OrderTest::Tested { logit: test(&self.logit), margin: self.margin.as_ref().map(test) }
+        OrderTest { logit: test(&self.logit), margin: self.margin.as_ref().map(test) }
     }
 
     /// Logits `[C]` of the image read in this order.
@@ -140,7 +140,7 @@ impl HandOrderReader {
             .decay
             .as_ref()
             .map(|decay| narrow(&pairs().map(|(i, k)| self.projections[i] * decay[k]).collect::<Vec<_>>()));
-        made.order_test = Some(self.test(order));
+        made.order_test = Some(Found::Some(self.test(order)));
         too_large(&made).is_none().then_some(made)
     }
 }

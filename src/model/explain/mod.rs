@@ -24,7 +24,7 @@ use rayon::prelude::*;
 
 use super::probe::Probe;
 use super::tokens::Tokens;
-use super::trace::{Diagnostic, Evidence, Matrix, Picture, Prediction, Reading, Routing, Trace};
+use super::trace::{Diagnostic, Evidence, Found, Matrix, Picture, Prediction, Reading, Routing, Trace};
 use crate::model::explain::by_hand::HandOrderReader;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::evidence::{proxy, raster};
@@ -125,7 +125,7 @@ pub fn explain_by_hand(
         _ => None,
     };
     let order_test = question.nulls.map(|nulls| match &by_hand {
-        Some((by_hand, order)) => by_hand.test(order),
+        Some((by_hand, order)) => Found::Some(by_hand.test(order)),
         None => order_test::order_test(&read, (class, question.class.is_none()), &nulls.exchanges),
     });
     let (directions, n) = (read.output.directions(), tokens.grid.len());

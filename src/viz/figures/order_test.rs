@@ -2,7 +2,7 @@
 //! was read, the best and the worst; below, the parts the value is the sum of: content (a bag of the tokens), a fixed order and
 //! routing. A difference of two tests shows these parts alone: a place among the orders of one's own tokens has no difference.
 
-use crate::model::trace::{HISTOGRAM_BINS, HISTOGRAM_END, OrderContrast, OrderTest as Outcome, Trace};
+use crate::model::trace::{Found, HISTOGRAM_BINS, HISTOGRAM_END, OrderContrast, OrderTest as Outcome, Trace};
 use crate::viz::difference::{delta, head, label, signed as with_sign, value};
 use crate::viz::draw::scale::number_like;
 use crate::viz::draw::{
@@ -27,15 +27,15 @@ const AXIS_PT: f32 = 28.0;
 /// The contrast to draw: the margin, or the logit of a probe with a single class; otherwise why there is none.
 fn contrast(trace: &Trace) -> Result<&OrderContrast, Empty> {
     let empty = |why: &str| Err(Empty(why.to_owned()));
-    let (logit, margin) = match &trace.order_test {
-        Some(Outcome::Tested { logit, margin }) => (logit, margin),
-        Some(Outcome::None { none }) => return empty(none),
+    let test = match &trace.order_test {
+        Some(Found::Some(test)) => test,
+        Some(Found::None { none }) => return empty(none),
         None if trace.minus.is_some() => {
             return empty("One of the two traces has no order test; recreate that trace");
         }
         None => return empty("The trace has no order test; recreate the trace"),
     };
-    let shown = margin.as_ref().unwrap_or(logit);
+    let shown = test.margin.as_ref().unwrap_or(&test.logit);
     let numbers = [shown.value, shown.best, shown.worst, shown.reassigned.mean, shown.reassigned.std];
     if numbers.iter().chain(&cumulative(shown)).any(|number| !number.is_finite()) {
         return empty("The order test of the trace contains non-finite values; recreate the trace");
@@ -208,7 +208,7 @@ impl Figure for OrderTest {
     }
 
     fn table(&self, trace: &Trace) -> Table {
-        let Some(Outcome::Tested { logit, margin }) = &trace.order_test else { return Table::default() };
+        let Some(Found::Some(Outcome { logit, margin })) = &trace.order_test else { return Table::default() };
         // Numbers that place an order among all orders of its tokens belong to one test: a difference leaves them out.
         let of_one = ["against", "z", "p", "p_normal", "draws", "headroom"];
         let rows = |of: &OrderContrast| -> Vec<(&'static str, f64)> {

@@ -1,6 +1,6 @@
 //! The order test: the histogram of drawn orders, the mark of the order that was read, best and worst, and the parts of its value.
 
-use ssmprobe::model::trace::{HISTOGRAM_BINS, OrderTest, Trace};
+use ssmprobe::model::trace::{Found, HISTOGRAM_BINS, Trace};
 use ssmprobe::viz::draw::table::Column;
 use ssmprobe::viz::draw::{Box2, Hover};
 use ssmprobe::viz::{Options, Size, draw_column, find};
@@ -170,7 +170,7 @@ fn its_table_has_every_number_under_its_name() {
 fn without_a_test_it_says_why() {
     let why = |trace: &Trace| why_nothing("order_test", trace);
     let mut trace = small::planned();
-    trace.order_test = Some(OrderTest::None { none: "It reads a set".to_owned() });
+    trace.order_test = Some(Found::None { none: "It reads a set".to_owned() });
     assert_eq!(why(&trace), "It reads a set");
     trace.order_test = None;
     assert!(why(&trace).contains("recreate the trace"));

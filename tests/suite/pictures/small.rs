@@ -171,7 +171,7 @@ pub fn planned() -> Trace {
     trace.evidence.position_raster = Some(EXACT_RASTER.into());
     trace.evidence.proxy_raster = Some(PROXY_RASTER.into());
     let one = |value, null, untrained_band| Diagnostic { value, null, untrained: None, untrained_band };
-    trace.order_test = Some(OrderTest::Tested { logit: ordered(None), margin: Some(ordered(Some(3))) });
+    trace.order_test = Some(Found::Some(OrderTest { logit: ordered(None), margin: Some(ordered(Some(3))) }));
     let found = |token: [f32; N], completeness_error| {
         Found::Some(Attributed { token: token.into(), completeness_error })
     };
@@ -231,7 +231,7 @@ pub fn other() -> Trace {
 /// The contrasts of the logit and of the margin in the order test of a trace that has one.
 pub fn contrasts(trace: &mut Trace) -> [&mut OrderContrast; 2] {
     match &mut trace.order_test {
-        Some(OrderTest::Tested { logit, margin: Some(margin) }) => [logit, margin],
+        Some(Found::Some(OrderTest { logit, margin: Some(margin) })) => [logit, margin],
         other => panic!("{other:?}"),
     }
 }

@@ -11,7 +11,7 @@ use crate::app::state::command::{Action, Command};
 use crate::app::window::widgets::{inset, menu_button};
 use crate::model::explain::intervention::Intervention;
 use crate::model::hand_order::HandOrder;
-use crate::model::trace::{OrderTest, Routing, Trace};
+use crate::model::trace::{Found, OrderTest, Routing, Trace};
 use crate::viz::draw::minus;
 use crate::viz::figures::token_map::class_name;
 
@@ -218,7 +218,7 @@ fn summary(trace: &Trace) -> String {
     let number = |x: f64, digits: usize| minus(format!("{x:.digits$}"));
     let logit = trace.logits.get(class).copied().unwrap_or(f32::NAN);
     let mut text = format!("Logit {} for {}", number(logit.into(), 3), class_name(trace));
-    if let Some(OrderTest::Tested { logit, margin }) = &trace.order_test {
+    if let Some(Found::Some(OrderTest { logit, margin })) = &trace.order_test {
         let test = margin.as_ref().unwrap_or(logit);
         if margin.is_some() {
             text += &format!(", margin {}", number(test.value, 3));

@@ -32,7 +32,7 @@ use crate::model::ops::gemm;
 use crate::model::probe::Classifier;
 use crate::model::probe::head_output::{Direction, Form, Gain, Order};
 use crate::model::tokens::Tokens;
-use crate::model::trace::{OrderContrast, OrderTest};
+use crate::model::trace::{Found, OrderContrast, OrderTest};
 
 /// Gains below this keep sums of squares finite in float64, whatever the float32 tokens and weights are.
 const MAX_GAIN: f64 = 1e50;
@@ -171,17 +171,12 @@ pub fn order_test(
     reading: &ImageReading<'_>,
     (class, descriptive): (usize, bool),
     exchanges: &Exchanges,
-) -> OrderTest {
-    match OrderTester::new(reading, exchanges) {
-        Ok(tester) => {
-            let (logit, margin) = tester.contrasts(class, descriptive);
-            OrderTest::Tested {
-                logit: tester.read(&logit),
-                margin: margin.map(|margin| tester.read(&margin)),
-            }
-        }
-        Err(why) => OrderTest::None { none: why.to_owned() },
-    }
+) -> Found<OrderTest> {
+    let test = |tester: OrderTester<'_>| {
+        let (logit, margin) = tester.contrasts(class, descriptive);
+        OrderTest { logit: tester.read(&logit), margin: margin.map(|margin| tester.read(&margin)) }
+    };
+    OrderTester::new(reading, exchanges).map(test).map_err(str::to_owned).into()
 }
 
 /// The sweeps of a head with a kernel by position, or why orders cannot be tested.
