@@ -1,20 +1,15 @@
 //! An evaluation as JSON, so that its figures can be drawn again without weights and dataset. NaN is stored as
 //! `null`.
 
-use std::sync::Arc;
-
 use indexmap::IndexMap;
-use serde::{Deserialize, Deserializer};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::regions::RegionSummary;
 use super::removals::COLUMNS;
 use super::stability;
-use super::vectors::{KeptVectors, VectorKind};
-use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, Means, ORDER, OTHER, OWN};
+use super::vectors::KeptVectors;
+use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::explain::diagnostics::MEASURES;
-use crate::model::explain::null_model::MeanNull;
-use crate::model::grid::Grid;
-use crate::model::io::Format;
 
 /// Ending of the files' names, from an earlier word for an evaluation: kept so that old files are still found.
 pub const ENDING: &str = "survey.json";
@@ -29,34 +24,6 @@ pub enum FileError {
     Torn(String),
 }
 
-/// An evaluation as read, before its parts are checked.
-#[derive(Deserialize)]
-pub(super) struct Stored {
-    #[serde(default)]
-    format: Format<1>,
-    dataset: String,
-    split: String,
-    classes: Vec<String>,
-    images: Vec<String>,
-    class: Vec<u32>,
-    probe: String,
-    head: String,
-    change: String,
-    backbone: String,
-    grid: Grid,
-    predicted: Vec<u32>,
-    measures: IndexMap<String, Vec<Option<f32>>>,
-    nulls: IndexMap<String, (f64, f64)>,
-    #[serde(default)]
-    mean_nulls: IndexMap<String, MeanNull>,
-    positions: Option<ClassMaps>,
-    weights: Option<ClassMaps>,
-    #[serde(default)]
-    regions: Option<RegionSummary>,
-    #[serde(default)]
-    vectors: IndexMap<VectorKind, KeptVectors>,
-}
-
 /// Reads `null` as NaN, which JSON cannot represent.
 pub(super) fn null_as_nan<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f32>, D::Error> {
     Vec::deserialize(from).map(from_nullable)
@@ -67,22 +34,46 @@ fn from_nullable(values: Vec<Option<f32>>) -> Vec<f32> {
 }
 
 /// The static name equal to `name` in the lists of measures.
-fn measure(name: &str) -> Result<&'static str, FileError> {
+fn measure<E: Error>(name: &str) -> Result<&'static str, E> {
     let diagnostics = MEASURES.iter().map(|measure| measure.name);
     let removals = COLUMNS.iter().map(|column| column.name.as_str());
     let all = [CONFIDENCE, OWN].into_iter().chain(diagnostics).chain(ORDER).chain(removals);
     let stability = stability::COLUMNS.iter().map(|(name, _)| *name);
     all.chain(stability)
         .find(|known| *known == name)
-        .ok_or_else(|| FileError::Torn(format!("unknown measure {name}")))
+        .ok_or_else(|| E::custom(format_args!("unknown measure {name}")))
 }
 
-/// Values by the static names of their measures, each as `read` returns it.
-fn by_measure<T, U>(
-    stored: IndexMap<String, T>,
-    read: impl Fn(T) -> U,
-) -> Result<IndexMap<&'static str, U>, FileError> {
-    stored.into_iter().map(|(name, value)| Ok((measure(&name)?, read(value)))).collect()
+/// Reads values by the names of their measures.
+pub(super) fn by_measure<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<IndexMap<&'static str, T>, D::Error> {
+    let named = IndexMap::<String, T>::deserialize(from)?;
+    named.into_iter().map(|(name, value)| Ok((measure(&name)?, value))).collect()
+}
+
+/// Reads one number per image by the names of their measures.
+pub(super) fn columns<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<IndexMap<&'static str, Vec<f32>>, D::Error> {
+    let columns = by_measure(from)?;
+    Ok(columns.into_iter().map(|(name, values)| (name, from_nullable(values))).collect())
+}
+
+// Derived with `remote = "Self"` are functions of the same names as those of the traits: reading has to add a check.
+
+impl Serialize for Evaluation {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Evaluation {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let read = Self::deserialize(from)?;
+        read.check().map_err(D::Error::custom)?;
+        Ok(read)
+    }
 }
 
 impl Evaluation {
@@ -93,78 +84,66 @@ impl Evaluation {
 
     /// Parses the output of [`to_json`](Self::to_json).
     pub fn from_json(text: &str) -> Result<Self, FileError> {
-        serde_json::from_str::<Stored>(text)?.try_into()
+        let mut json = serde_json::Deserializer::from_str(text);
+        let read = Self::deserialize(&mut json)?;
+        json.end()?;
+        read.check()?;
+        Ok(read)
     }
-}
 
-impl TryFrom<Stored> for Evaluation {
-    type Error = FileError;
-
-    fn try_from(stored: Stored) -> Result<Self, FileError> {
-        let (images, classes) = (stored.images.len(), stored.classes.len());
+    /// An error if its parts do not fit each other.
+    fn check(&self) -> Result<(), FileError> {
+        let EvalSet { classes, images, class, .. } = &*self.asked;
+        let (images, classes) = (images.len(), classes.len());
         let inconsistent = |what: &str| Err(FileError::Torn(what.to_owned()));
-        if stored.class.len() != images || stored.predicted.len() != images {
+        if class.len() != images || self.predicted.len() != images {
             return inconsistent("there is not one class per image");
         }
-        if stored.class.iter().any(|class| *class as usize >= classes)
-            || stored.predicted.iter().any(|class| *class != OTHER && *class as usize >= classes)
+        if class.iter().any(|class| *class as usize >= classes)
+            || self.predicted.iter().any(|class| *class != OTHER && *class as usize >= classes)
         {
             return inconsistent("an image has an unnamed class");
         }
-        if stored.measures.values().any(|values| values.len() != images) {
+        if self.measures.values().any(|values| values.len() != images) {
             return inconsistent("there is not one measure per image");
         }
-        if stored.grid.is_empty() {
+        if self.grid.is_empty() {
             return inconsistent("the patch grid is empty");
         }
-        if stored.regions.as_ref().is_some_and(|regions| !regions.holds(images)) {
+        if self.regions.as_ref().is_some_and(|regions| !regions.holds(images)) {
             return inconsistent("there is not one region per image, or per pair");
         }
         let is_complete = |kept: &KeptVectors| match kept {
             KeptVectors::Float16(vectors) => {
-                images.checked_mul(stored.grid.len()) == Some(vectors.values().len())
+                images.checked_mul(self.grid.len()) == Some(vectors.values().len())
             }
             KeptVectors::None(_) => true,
         };
-        if !stored.vectors.values().all(is_complete) {
+        if !self.vectors.values().all(is_complete) {
             return inconsistent("vectors do not have one number per token and image");
         }
         let fits = |maps: &ClassMaps| {
             let total: u64 = maps.counts.iter().map(|&count| u64::from(count)).sum();
-            let of_classes = maps.counts.len() == classes && maps.values.len() == classes * stored.grid.len();
+            let of_classes = maps.counts.len() == classes && maps.values.len() == classes * self.grid.len();
             of_classes && total <= images as u64
         };
-        if ![&stored.positions, &stored.weights].into_iter().flatten().all(fits) {
+        if ![&self.positions, &self.weights].into_iter().flatten().all(fits) {
             return inconsistent("there is not one map per class, of the evaluated images");
         }
-        let Stored { dataset, split, classes, images, class, .. } = stored;
-        Ok(Self {
-            format: stored.format,
-            asked: Arc::new(EvalSet { dataset, split, classes, images, class }),
-            probe: stored.probe,
-            head: stored.head,
-            change: stored.change,
-            backbone: stored.backbone,
-            grid: stored.grid,
-            predicted: stored.predicted,
-            measures: by_measure(stored.measures, from_nullable)?,
-            nulls: by_measure(stored.nulls, |band| band)?,
-            mean_nulls: by_measure(stored.mean_nulls, |null| null)?,
-            positions: stored.positions,
-            weights: stored.weights,
-            regions: stored.regions,
-            vectors: stored.vectors,
-            means: Means::default(),
-        })
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use half::f16;
 
-    use super::super::vectors::TokenVectors;
+    use super::super::vectors::{TokenVectors, VectorKind};
     use super::*;
+    use crate::model::explain::null_model::MeanNull;
+    use crate::model::grid::Grid;
 
     fn evaluation() -> Evaluation {
         let asked = EvalSet {

@@ -22,7 +22,6 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use self::file::Stored;
 pub use self::file::{ENDING, FileError};
 pub use self::means::Means;
 use self::regions::RegionSummary;
@@ -59,9 +58,10 @@ pub struct EvalSet {
 
 /// Results of one probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Stored")]
+#[serde(remote = "Self")]
 pub struct Evaluation {
     /// Version of the file format; absent in files of earlier versions.
+    #[serde(default)]
     pub format: Format<1>,
     /// The images.
     #[serde(flatten)]
@@ -81,11 +81,13 @@ pub struct Evaluation {
     /// Columns by name: [`CONFIDENCE`], [`OWN`], then the diagnostics of heads with a plan, [`ORDER`] of heads with an order
     /// test, and, if they were requested, [removal curves](removals::COLUMNS) and [stability](stability::COLUMNS). Unknown
     /// values are NaN.
+    #[serde(deserialize_with = "file::columns")]
     pub measures: IndexMap<&'static str, Vec<f32>>,
     /// 5th and 95th percentile under the null for a single image, by measure, for those with a null.
+    #[serde(deserialize_with = "file::by_measure")]
     pub nulls: IndexMap<&'static str, (f64, f64)>,
     /// Null distribution of the mean over any number of images, by measure. Empty in files of earlier versions.
-    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    #[serde(default, deserialize_with = "file::by_measure", skip_serializing_if = "IndexMap::is_empty")]
     pub mean_nulls: IndexMap<&'static str, MeanNull>,
     /// Expected position of the tokens, from 0 (first) to 1 (last): the mean over the images of every
     /// class. `None` if there is no single order.
@@ -93,10 +95,10 @@ pub struct Evaluation {
     /// Weight of the tokens times N (1 is an even share): the mean over the images of every class.
     pub weights: Option<ClassMaps>,
     /// Region measures, if regions of some image are known. Absent in files of earlier versions.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regions: Option<RegionSummary>,
     /// Values of every token of every image, by kind, or why they are not stored. Empty in files of earlier versions.
-    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub vectors: IndexMap<VectorKind, KeptVectors>,
     /// Accuracy and means of the columns.
     #[serde(skip)]
