@@ -1,10 +1,9 @@
 //! Figures of a [`Trace`]: one description of each, drawn to the screen or exported as vector
 //! graphics. Knows neither tensors nor weights; only [`export`] writes files.
 //!
-//! A [`Figure`] turns a trace into a [`Scene`]; [`draw::paint`] shows a scene in a window,
-//! [`export`] writes it. [`FIGURES`] is the one list that menus, command line and tests walk. Every
-//! length is in points (1/72 inch), so that a figure has the same type size on a page whatever its
-//! width.
+//! A [`Figure`] turns a trace into a [`Scene`], and a [`TracePlot`](figures::trace_plot::TracePlot) puts its heading over it;
+//! [`draw::paint`] shows a scene in a window, [`export`] writes it. [`FIGURES`] is the one list that menus, command line and
+//! tests walk. Every length is in points (1/72 inch), so that a figure has the same type size on a page whatever its width.
 
 pub mod animation;
 pub mod difference;
@@ -180,7 +179,7 @@ pub struct Properties {
     pub is_for_one_class: bool,
     /// Whether it names classes, so that the true class should be shown beside it.
     pub names_classes: bool,
-    /// Whether [`draw()`] marks the current step of the reading in it.
+    /// Whether the current step of the reading is marked in it.
     pub marks_step: bool,
     /// Whether a comparison of probes shows it by default.
     pub is_compared: bool,
@@ -298,24 +297,6 @@ impl Options {
 /// Margin around a figure, in points: letters may overhang their box.
 const MARGIN: f32 = 2.0;
 
-/// Checks the trace and draws the figure at `size`, margin included, under a heading where the trace was not read as trained
-/// or is a difference.
-///
-/// # Errors
-/// If the head has nothing of what the figure shows, or the trace is inconsistent.
-pub fn draw(
-    figure: &dyn Figure,
-    trace: &Trace,
-    options: &Options,
-    theme: &Theme,
-    size: Size,
-) -> Result<Scene, Empty> {
-    draw::check::check(trace)?;
-    let inner = Size { width: size.width - 2.0 * MARGIN, height: size.height - 2.0 * MARGIN };
-    let marked = |size| marked(figure, trace, options, theme, size);
-    Ok(heading::over(heading::of_trace(trace).as_deref(), theme, inner, marked)?.framed())
-}
-
 /// Draws a trace that has been checked, and marks the step of the reading where one is set.
 fn marked(
     figure: &dyn Figure,
@@ -333,21 +314,6 @@ fn marked(
         scene.place(playhead::marks(&scene, at, theme), [0.0, 0.0], None);
     }
     Ok(scene)
-}
-
-/// As [`draw()`], at `width` points and the preferred height.
-pub fn draw_column(
-    figure: &dyn Figure,
-    trace: &Trace,
-    options: &Options,
-    theme: &Theme,
-    width: f32,
-) -> Result<Scene, Empty> {
-    draw::check::check(trace)?;
-    let inner = width - 2.0 * MARGIN;
-    let heading = heading::height(heading::of_trace(trace).as_deref(), inner);
-    let height = figure.height(trace, options, inner) + heading + 2.0 * MARGIN;
-    draw(figure, trace, options, theme, Size { width, height })
 }
 
 /// Why a head with this routing has no order to show.

@@ -45,7 +45,9 @@ use ssmprobe::viz::figures::image_map::{ImageMapPlot, ImageMapView};
 use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
-use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, export};
+use ssmprobe::viz::{COLUMN, FIGURES, Options, export};
+
+use crate::pictures::draw_column;
 
 /// The folder of the frozen token cache: its name is a hash of what its tokens depend on.
 macro_rules! cache {

@@ -15,8 +15,9 @@ use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::plot::Plot as _;
 use ssmprobe::viz::figures::trace_plot::TracePlot;
-use ssmprobe::viz::{COLUMN, Empty, FIGURES, Figure, Options, Shared, draw_column, export, find, shared};
+use ssmprobe::viz::{COLUMN, Empty, FIGURES, Figure, Options, Shared, export, find, shared};
 
+use crate::pictures::draw_column;
 use crate::{npz, traces};
 
 fn all() -> &'static [Trace] {
@@ -76,8 +77,9 @@ fn the_narrowest_figures_are_drawn_too() {
 #[test]
 fn each_head_shows_what_it_has() {
     let shown = |trace: &Trace| -> Vec<&str> {
-        let drawn =
-            |f: &&&dyn Figure| draw_column(**f, trace, &Options::default(), &Theme::light(), COLUMN).is_ok();
+        let drawn = |f: &&&'static dyn Figure| {
+            draw_column(**f, trace, &Options::default(), &Theme::light(), COLUMN).is_ok()
+        };
         FIGURES.iter().filter(drawn).map(|f| f.id()).collect()
     };
     assert_eq!(shown(&traces::sinkhorn_trace()).len(), FIGURES.len());

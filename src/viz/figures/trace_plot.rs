@@ -9,7 +9,7 @@ use super::plot::{Caption, Plot, Source, joined, probe_name, stem, subject};
 use crate::model::trace::{Routing, Trace};
 use crate::viz::draw::{Scene, Table, Theme, check::check};
 use crate::viz::figures::compare::{Comparison, Narrow};
-use crate::viz::{Empty, Figure, Options, Size, difference, draw_column, heading, marked};
+use crate::viz::{Empty, Figure, MARGIN, Options, Size, difference, heading, marked};
 
 /// Figures of traces: a single one, or several side by side.
 #[derive(Clone)]
@@ -205,13 +205,12 @@ impl Plot for TracePlot {
     }
 
     fn draw_column(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
-        match self.shown_single() {
-            Some(single) => {
-                let (figure, trace) = single?;
-                draw_column(figure, &trace, &self.options, theme, width)
-            }
-            None => self.side_by_side(|comparison| comparison.scene(theme, width)),
+        if self.is_comparison() {
+            // Its height is only known once it is drawn.
+            return self.side_by_side(|comparison| comparison.scene(theme, width));
         }
+        let width = width - 2.0 * MARGIN;
+        Ok(self.scene(theme, Size { width, height: self.height(width) })?.framed())
     }
 
     fn table(&self) -> Table {

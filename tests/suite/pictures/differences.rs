@@ -11,11 +11,11 @@ use ssmprobe::viz::draw::table::Column;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::plot::{Plot, Source};
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot};
-use ssmprobe::viz::{COLUMN, FIGURES, Figure, Options, Rows, draw_column, find};
+use ssmprobe::viz::{COLUMN, FIGURES, Figure, Options, Rows, find};
 
 use super::marks::{Marks, SHADE, apart, coloured, near, pixel};
 use super::small::{self, BEST, GRID, KERNEL, N, OTHER_LOGITS, SCORES, SECOND, USED, WEIGHTS, share};
-use super::{drawn, looks, plotted, why_nothing};
+use super::{draw_column, drawn, looks, plotted, why_nothing};
 use crate::close::assert_close;
 use crate::traces;
 
@@ -293,7 +293,7 @@ fn regions_say_that_they_are_of_one_reading() {
 #[test]
 fn every_figure_has_a_difference_that_is_nothing_from_itself_and_turns_with_its_sides() {
     let theme = Theme::light();
-    let written = |figure: &dyn Figure, trace: &Trace| {
+    let written = |figure: &'static dyn Figure, trace: &Trace| {
         let scene = draw_column(figure, trace, &Options::default(), &theme, COLUMN);
         scene.map(|scene| Marks::of(&scene, &theme).words().into_iter().map(|w| w.text).collect::<Vec<_>>())
     };

@@ -20,10 +20,10 @@ use ssmprobe::viz::figures::dataset::{self, Choice, ColorBy, MapOf, OVERVIEWS};
 use ssmprobe::viz::figures::plot::Plot;
 use ssmprobe::viz::figures::removal::{RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
-use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column, export, find};
+use ssmprobe::viz::{COLUMN, FIGURES, Options, export, find};
 
 use super::differences::has_difference;
-use super::{looks, many, small};
+use super::{draw_column, looks, many, small};
 use crate::run::root;
 
 /// Dots per inch.

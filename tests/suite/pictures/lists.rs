@@ -3,10 +3,10 @@
 use ssmprobe::viz::draw::font;
 use ssmprobe::viz::draw::scene::Box2;
 use ssmprobe::viz::draw::theme::{Color, Theme};
-use ssmprobe::viz::{Options, draw_column, find};
+use ssmprobe::viz::{Options, find};
 
 use super::marks::{Marks, Word, near};
-use super::{drawn, looks, small};
+use super::{draw_column, drawn, looks, small};
 
 /// The y of the middle of a word.
 pub fn height(word: &Word) -> f32 {

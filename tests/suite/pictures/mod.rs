@@ -25,10 +25,14 @@ pub mod screen;
 pub mod small;
 mod words;
 
+use std::sync::Arc;
+
 use ssmprobe::model::trace::Trace;
+use ssmprobe::viz::draw::scene::Scene;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::plot::Plot;
-use ssmprobe::viz::{COLUMN, Options, draw_column, figures, find};
+use ssmprobe::viz::figures::trace_plot::TracePlot;
+use ssmprobe::viz::{COLUMN, Empty, Figure, Options, figures, find};
 
 use self::marks::Marks;
 pub use self::pointer::painted;
@@ -36,6 +40,17 @@ pub use self::pointer::painted;
 /// Both themes.
 fn looks() -> [Theme; 2] {
     [Theme::light(), Theme::dark()]
+}
+
+/// A figure of a trace as a file has it, `width` points wide.
+pub fn draw_column(
+    figure: &'static dyn Figure,
+    trace: &Trace,
+    options: &Options,
+    theme: &Theme,
+    width: f32,
+) -> Result<Scene, Empty> {
+    TracePlot::new(figure, &Arc::new(trace.clone()), options.clone()).draw_column(theme, width)
 }
 
 /// The marks of a figure in a column.

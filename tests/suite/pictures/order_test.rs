@@ -3,12 +3,12 @@
 use ssmprobe::model::trace::{Found, HISTOGRAM_BINS, Trace};
 use ssmprobe::viz::draw::table::Column;
 use ssmprobe::viz::draw::{Box2, Hover};
-use ssmprobe::viz::{Options, Size, draw_column, find};
+use ssmprobe::viz::{Options, Size, find};
 
 use super::lists::height;
 use super::marks::{Marks, near};
 use super::small::{self, DRAWN};
-use super::{drawn, looks, why_nothing};
+use super::{draw_column, drawn, looks, why_nothing};
 use crate::close::assert_close;
 
 #[test]

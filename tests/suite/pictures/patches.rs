@@ -7,6 +7,8 @@ use ssmprobe::viz::Options;
 use ssmprobe::viz::draw::colormap::Map;
 use ssmprobe::viz::draw::scene::{Box2, Point, Raster};
 use ssmprobe::viz::draw::theme::{Color, Theme};
+use ssmprobe::viz::figures::plot;
+use ssmprobe::viz::figures::trace_plot::TracePlot;
 
 use super::marks::{Marks, SHADE, apart, at, coloured, middle, near, pixel};
 use super::rulers::Bar;
@@ -301,11 +303,12 @@ fn under_a_plan_the_memory_holds_a_share_of_every_token() {
 
 #[test]
 fn pictures_grow_to_their_pane() {
-    let (trace, theme) = (small::planned(), Theme::light());
+    let (trace, theme) = (Arc::new(small::planned()), Theme::light());
     let shown = |id: &str, options: &Options, width: f32, height: f32| {
         let figure = ssmprobe::viz::find(id).expect("a figure");
         let size = ssmprobe::viz::Size { width, height };
-        Marks::of(&ssmprobe::viz::draw(figure, &trace, options, &theme, size).expect("a picture"), &theme)
+        let plot = TracePlot::new(figure, &trace, options.clone());
+        Marks::of(&plot::draw(&plot, &theme, size).expect("a picture"), &theme)
     };
     // A square pane would be half empty with two pictures side by side: only one is drawn, as large as possible.
     let (plain, bare) = (Options::default(), Options { opacity: 0.0, ..Options::default() });

@@ -10,8 +10,9 @@ use ssmprobe::model::trace::{HISTOGRAM_BINS, Routing, Trace};
 use ssmprobe::viz::draw::readout::{self, Readout};
 use ssmprobe::viz::draw::scene::{Hover, Point};
 use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::{COLUMN, FIGURES, Options, draw_column};
+use ssmprobe::viz::{COLUMN, FIGURES, Options};
 
+use super::draw_column;
 use super::lists::height;
 use super::marks::{Marks, middle};
 use super::small::{

@@ -6,10 +6,10 @@ use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::dataset::Choice;
 use ssmprobe::viz::figures::plot::Plot as _;
-use ssmprobe::viz::{COLUMN, FIGURES, Options, Size, draw_column, find};
+use ssmprobe::viz::{COLUMN, FIGURES, Options, Size, find};
 
 use super::marks::{Marks, Word};
-use super::{golden, many, small};
+use super::{draw_column, golden, many, small};
 use crate::traces;
 
 /// The box of a word, from its baseline to the height of its capitals.
