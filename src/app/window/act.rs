@@ -15,7 +15,7 @@ use super::exporter::Outcome;
 use super::panels::{TRAINING, UiAction};
 use super::{MainWindow, WindowOrder};
 use crate::app::demo;
-use crate::app::state::command::{Command, FilePrompt, Prompt};
+use crate::app::state::command::{Command, Effect, FilePrompt, Prompt};
 use crate::app::state::{Probe, State};
 
 impl MainWindow {
@@ -40,6 +40,10 @@ impl MainWindow {
     pub(super) fn act(&mut self, ctx: &egui::Context, action: UiAction, state: &State) {
         match action {
             UiAction::Command(command) => self.orders.push(WindowOrder::Command(command)),
+            UiAction::Action(action) => match action.effect(state) {
+                Effect::Command(command) => self.orders.push(WindowOrder::Command(command)),
+                Effect::Prompt(prompt) => self.prompt(ctx, prompt, state),
+            },
             UiAction::Show(panel) => self.show(panel),
             UiAction::Jobs => self.jobs = !self.jobs,
             UiAction::Findings => self.findings = !self.findings,

@@ -61,7 +61,7 @@ impl CloseConfirm {
             dialog::row(ui, |ui| {
                 let mut answer = Answer::Open;
                 if dialog::confirmed(ui, "Stop, save and quit", true) {
-                    actions.push(UiAction::chosen(Action::StopTraining, state));
+                    actions.push(UiAction::Action(Action::StopTraining));
                     answer = Answer::Given(Self::Saving);
                 }
                 if ui.button("Quit now").clicked() {

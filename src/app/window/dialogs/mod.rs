@@ -83,7 +83,7 @@ impl MainWindow {
         let panels = &self.panels.0;
         actions.extend(ask(&mut self.dialogs.palette, |palette| palette.ui(ui, state, panels)));
         let action = ask(&mut self.dialogs.help, |help| help.ui(ui));
-        actions.extend(action.map(|action| UiAction::chosen(action, state)));
+        actions.extend(action.map(UiAction::Action));
         let source = ask(&mut self.dialogs.hub, |text| hub::ui(ui, text));
         actions.extend(source.map(|source| UiAction::Command(Command::OpenBackbone(source))));
         let host = ask(&mut self.dialogs.connect, |dialog| dialog.ui(ui, state));

@@ -43,13 +43,7 @@ struct Line {
     key: String,
     /// Why it cannot be chosen now.
     missing: Option<&'static str>,
-    choice: Choice,
-}
-
-/// What choosing a line does. What an action does is found out only when it is chosen.
-enum Choice {
-    Action(Action),
-    UiAction(UiAction),
+    action: UiAction,
 }
 
 impl Palette {
@@ -104,10 +98,7 @@ impl Palette {
                         response.scroll_to_me(None);
                     }
                     if response.clicked() || (enter && at == self.selected && line.missing.is_none()) {
-                        answer = Answer::Given(match &line.choice {
-                            Choice::Action(action) => UiAction::chosen(*action, state),
-                            Choice::UiAction(action) => action.clone(),
-                        });
+                        answer = Answer::Given(line.action.clone());
                     }
                 }
             });
@@ -143,7 +134,7 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str, known: &mut Found
         words: action.synonyms(),
         key: action.shortcut().map(Shortcut::text).unwrap_or_default(),
         missing: (!action.enabled(state)).then(|| action.missing()),
-        choice: Choice::Action(*action),
+        action: UiAction::Action(*action),
     });
     let panes = panels.iter().filter(|panel| panel.place() != PanelPlace::Left);
     let panes = panes.map(|panel| {
@@ -179,7 +170,7 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str, known: &mut Found
 }
 
 fn line(text: String, about: String, action: UiAction) -> Line {
-    Line { text, about, words: "", key: String::new(), missing: None, choice: Choice::UiAction(action) }
+    Line { text, about, words: "", key: String::new(), missing: None, action }
 }
 
 fn themes() -> impl Iterator<Item = Line> {

@@ -50,7 +50,7 @@ pub use self::training::TRAINING;
 use crate::app::jobs::info::BackboneInfo;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, ColumnId, JobId};
-use crate::app::state::command::{Action, Command, Effect, Prompt};
+use crate::app::state::command::{Action, Command, Prompt};
 use crate::app::state::connection::Host;
 use crate::app::state::{Column, ColumnState, Finding, FindingId, JobKind, State};
 use crate::app::user_error::UserError;
@@ -140,6 +140,8 @@ pub fn all() -> Vec<Box<dyn Panel>> {
 pub enum UiAction {
     /// Dispatch a command to the state.
     Command(Command),
+    /// Choose an action of the menu. What it does is found out only when it is executed.
+    Action(Action),
     /// Open a dialog or do something else of the window's.
     Prompt(Prompt),
     /// Show the pane of this panel.
@@ -166,16 +168,6 @@ pub enum UiAction {
     OpenFile(PathBuf),
 }
 
-impl UiAction {
-    /// The action that choosing `action` in a menu has.
-    pub fn chosen(action: Action, state: &State) -> Self {
-        match action.effect(state) {
-            Effect::Command(command) => Self::Command(command),
-            Effect::Prompt(prompt) => Self::Prompt(prompt),
-        }
-    }
-}
-
 /// What a panel can read, and where it puts its output.
 pub struct PanelContext<'a> {
     /// The state of the program.
@@ -200,7 +192,7 @@ impl<'a> PanelContext<'a> {
 
     /// Chooses an action of the menu.
     pub fn choose(&mut self, action: Action) {
-        self.actions.push(UiAction::chosen(action, self.state));
+        self.actions.push(UiAction::Action(action));
     }
 
     /// Draws the button or checkbox of an action, with its tooltip, which chooses it; disabled while it has no effect. Whether it was

@@ -21,7 +21,7 @@ use self::form::Form;
 use super::{Panel, PanelContext, UiAction};
 use crate::app::jobs::JobId;
 use crate::app::state::Phase;
-use crate::app::state::command::Command;
+use crate::app::state::command::{Action, Command};
 use crate::app::window::widgets::follow_focus;
 use crate::viz::{Info, TabGroup};
 
@@ -80,7 +80,7 @@ impl Panel for Training {
 
 /// Sends a command before the start of a training that was asked for in this frame, by Ctrl+Enter in a field; false if none was.
 fn send_before_start(cx: &mut PanelContext<'_>, command: Command) -> bool {
-    let is_start = |action: &UiAction| matches!(action, UiAction::Command(Command::StartTraining));
+    let is_start = |action: &UiAction| matches!(action, UiAction::Action(Action::StartTraining));
     let start = cx.actions.iter().position(is_start);
     if let Some(at) = start {
         cx.actions.insert(at, UiAction::Command(command));
