@@ -20,11 +20,11 @@ use crate::app::state::{Probe, State};
 
 impl MainWindow {
     /// Starts the tour; it needs the demo, which replaces what is open unless it is open already.
-    fn begin_tour(&mut self, ctx: &egui::Context, state: &State) {
+    fn begin_tour(&mut self, state: &State) {
         let demo = demo::demo().ok();
         let is_demo = |probe: &Probe| demo.as_ref().is_some_and(|folder| probe.path.starts_with(folder));
         if demo.is_some() && !state.library.probes.values().any(is_demo) {
-            self.leave(ctx, Leaving::Demo, state);
+            self.leave(Leaving::Demo, state);
         }
         let tour = Tour::default();
         self.show(tour.pane());
@@ -71,8 +71,7 @@ impl MainWindow {
                 let work = move || Outcome::Opened(opener.open(&path));
                 self.orders.extend(WindowOrder::failure(self.exporter.start(ctx, "open the file", work)));
             }
-            UiAction::OpenWorkspace(path) => self.leave(ctx, Leaving::Workspace(path), state),
-            UiAction::Connect(host) => self.leave(ctx, Leaving::Host(host), state),
+            UiAction::Leave(to) => self.leave(to, state),
             UiAction::ConnectNow => self.orders.push(WindowOrder::ConnectNow),
             UiAction::Prompt(prompt) => self.prompt(ctx, prompt, state),
         }
@@ -103,13 +102,13 @@ impl MainWindow {
             Prompt::CopyLog => ctx.copy_text(state.log_text()),
             Prompt::Paste => ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste),
             Prompt::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
-            Prompt::Demo => self.leave(ctx, Leaving::Demo, state),
+            Prompt::Demo => self.leave(Leaving::Demo, state),
             Prompt::Export => self.dialogs.palette = Some(Palette::with_text("export ")),
             Prompt::Training => self.show(TRAINING),
             Prompt::About => self.dialogs.help = Some(Help::new(Page::About)),
             Prompt::Definitions => self.dialogs.help = Some(Help::new(Page::Definitions)),
             Prompt::Shortcuts => self.dialogs.help = Some(Help::new(Page::Shortcuts)),
-            Prompt::Tour => self.begin_tour(ctx, state),
+            Prompt::Tour => self.begin_tour(state),
             Prompt::Files(FilePrompt::SaveWorkspace) if self.named.path.is_some() => {
                 self.save(ctx, None, None, state);
             }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use eframe::egui;
 
+use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::Relink;
-use super::style;
 use super::title::Title;
-use super::{MainWindow, WindowOrder};
+use super::{MainWindow, WindowOrder, style};
 use crate::app::demo;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{Compute, Event, Request};
@@ -156,10 +156,6 @@ impl App {
             WindowOrder::Note(severity, text) => self.state.note(severity, text),
             // This window's own session is open already, and its file may lack the last seconds.
             WindowOrder::Restore(path, _) if self.session.as_ref().is_some_and(|own| own.is_own(&path)) => {}
-            WindowOrder::Open(path) => {
-                let own = self.is_session(&path);
-                self.window.load(&self.ctx, path, own);
-            }
             WindowOrder::Restore(path, mut workspace) => {
                 // An earlier session names its workspace file itself; its own path is not that file.
                 if !self.is_session(&path) {
@@ -176,8 +172,13 @@ impl App {
                 self.state.remember_workspace(path);
                 self.changed.get_or_insert_with(Instant::now); // the session keeps what the file holds by now
             }
-            WindowOrder::Demo => self.start_demo(),
-            WindowOrder::Connect(host) => self.connect(host),
+            WindowOrder::Leave(Leaving::Quit) => self.window.dialogs.close.close_now(&self.ctx),
+            WindowOrder::Leave(Leaving::Demo) => self.start_demo(),
+            WindowOrder::Leave(Leaving::Workspace(path)) => {
+                let own = self.is_session(&path);
+                self.window.load(&self.ctx, path, own);
+            }
+            WindowOrder::Leave(Leaving::Host(host)) => self.connect(host),
             WindowOrder::ConnectNow => self.worker.connect(),
         }
     }

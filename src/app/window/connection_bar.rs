@@ -4,6 +4,7 @@ use eframe::egui;
 use egui::{Label, RichText, Ui};
 
 use crate::app::state::connection::Connection;
+use crate::app::window::dialogs::leaving::Leaving;
 use crate::app::window::panels::{PanelContext, UiAction};
 use crate::app::window::style;
 use crate::app::window::widgets::band;
@@ -34,7 +35,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         }
         let about = "Compute here again, with nothing open";
         if ui.button("Disconnect").on_hover_text(about).clicked() {
-            cx.actions.push(UiAction::Connect(None));
+            cx.actions.push(UiAction::Leave(Leaving::Host(None)));
         }
     });
 }

@@ -154,7 +154,7 @@ impl MainWindow {
                     self.orders.push(WindowOrder::Saved(path.clone()));
                     let then = then.filter(|(cancel, _)| !cancel.is_cancelled());
                     if self.named.saved(path, essence) {
-                        then.into_iter().for_each(|(_, to)| self.leave(ctx, to, state));
+                        then.into_iter().for_each(|(_, to)| self.leave(to, state));
                     }
                 }
                 Outcome::OrderRead(id, path, order) => {

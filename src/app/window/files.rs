@@ -74,7 +74,7 @@ impl MainWindow {
             }
             FilePrompt::MaskFolder => Command::SetMasks(Some(first)),
             FilePrompt::DatasetFolder => Command::OpenDataset(first, None),
-            FilePrompt::OpenWorkspace => return self.leave(ctx, Leaving::Workspace(first), state),
+            FilePrompt::OpenWorkspace => return self.leave(Leaving::Workspace(first), state),
             FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs => {
                 return self.save(ctx, Some(first), None, state);
             }
@@ -233,16 +233,16 @@ mod tests {
         assert_eq!([shared(&first), shared(&second)], [!state.views.shared, state.views.shared]);
         // Of two saves, only the one that was asked for last is gone on from.
         for to in [Leaving::Demo, Leaving::Workspace(second.clone())] {
-            window.leave(&ctx, to.clone(), &state);
+            window.leave(to.clone(), &state);
             window.take_orders(); // it goes on at once, as nothing is unsaved
             window.save(&ctx, Some(first.clone()), Some(to), &state);
         }
-        let next = |order: &&WindowOrder| matches!(order, WindowOrder::Demo | WindowOrder::Open(_));
+        let next = |order: &&WindowOrder| matches!(order, WindowOrder::Leave(_));
         let mut orders = Vec::new();
         while orders.iter().find(next).is_none() {
             orders.extend(window.next_outcome(&state));
         }
-        assert!(matches!(orders.iter().find(next), Some(WindowOrder::Open(_))));
+        assert!(matches!(orders.iter().find(next), Some(WindowOrder::Leave(Leaving::Workspace(_)))));
         // What is opened before it is written is not called after the file, and the end waits for the file.
         window.save(&ctx, Some(first.clone()), None, &state);
         window.forget_workspace();

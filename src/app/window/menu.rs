@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use eframe::egui;
 use egui::{Button, KeyboardShortcut, MenuBar, Modifiers, RichText, ScrollArea, Ui};
 
+use super::dialogs::leaving::Leaving;
 use super::{MainWindow, style, widgets};
 use crate::app::state::command::{Action, Command, Menu, Shortcut};
 use crate::app::state::settings::ThemeChoice;
@@ -112,7 +113,7 @@ fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let backbone =
         |source: &String| (source.clone(), UiAction::Command(Command::OpenBackbone(source.clone())));
     let mut kinds = vec![
-        items(&recent.workspaces, &UiAction::OpenWorkspace),
+        items(&recent.workspaces, &|path| UiAction::Leave(Leaving::Workspace(path))),
         recent.backbones.iter().take(RECENT).map(backbone).collect(),
         items(&recent.runs, &|path| UiAction::Command(Command::OpenRun(path))),
         items(&recent.probes, &|path| UiAction::Command(Command::OpenProbes(vec![path]))),

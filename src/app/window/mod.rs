@@ -138,7 +138,7 @@ impl MainWindow {
             self.handle_files(ctx, what, paths, state);
         }
         if self.dialogs.close.decide(ctx, state, || self.named.unsaved(state).is_some()) {
-            self.leave(ctx, Leaving::Quit, state);
+            self.leave(Leaving::Quit, state);
         }
         self.take_orders()
     }

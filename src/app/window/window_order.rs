@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::dialogs::leaving::Leaving;
 use crate::app::jobs::JobId;
 use crate::app::state::Severity;
 use crate::app::state::command::Command;
-use crate::app::state::connection::Host;
 use crate::app::state::workspace::Workspace;
 use crate::app::user_error::UserError;
 
@@ -15,18 +15,14 @@ pub enum WindowOrder {
     Command(Command),
     /// Add a note to log and toasts.
     Note(Severity, String),
-    /// Read the workspace in this file, and then restore everything from it.
-    Open(PathBuf),
     /// Restore everything from the workspace in this file.
     Restore(PathBuf, Box<Workspace>),
     /// The workspace was saved in this file.
     Saved(PathBuf),
     /// The findings of a share job were written to this path, or why not.
     Shared(JobId, Result<PathBuf, UserError>),
-    /// Replace everything that is open by the demo.
-    Demo,
-    /// Connect to a remote worker, or to this program's own, with nothing open.
-    Connect(Option<Host>),
+    /// Leave what is open for this; no changes of its workspace are to be saved first any more.
+    Leave(Leaving),
     /// Try to connect now.
     ConnectNow,
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eframe::egui::{Context, Ui};
+use eframe::egui::Ui;
 
 use super::dialog::{self, Answer};
 use crate::app::format::file_name;
@@ -23,22 +23,13 @@ pub enum Leaving {
 }
 
 impl MainWindow {
-    /// Goes on to `to`; asks first if the workspace has unsaved changes.
-    pub(in crate::app::window) fn leave(&mut self, ctx: &Context, to: Leaving, state: &State) {
+    /// Orders to go on to `to`; asks first if the workspace has unsaved changes.
+    pub(in crate::app::window) fn leave(&mut self, to: Leaving, state: &State) {
         self.going_on.cancel();
         if self.is_unsaved(state) {
             self.dialogs.leaving = Some(to);
         } else {
-            self.proceed(ctx, to);
-        }
-    }
-
-    fn proceed(&mut self, ctx: &Context, to: Leaving) {
-        match to {
-            Leaving::Quit => self.dialogs.close.close_now(ctx),
-            Leaving::Demo => self.orders.push(WindowOrder::Demo),
-            Leaving::Workspace(path) => self.orders.push(WindowOrder::Open(path)),
-            Leaving::Host(host) => self.orders.push(WindowOrder::Connect(host)),
+            self.orders.push(WindowOrder::Leave(to));
         }
     }
 
@@ -47,7 +38,7 @@ impl MainWindow {
         let (Some(to), Some(path)) = (self.dialogs.leaving.clone(), self.named.path.clone()) else { return };
         match dialog::ask(&mut self.dialogs.leaving, |to| ask(ui, &path, to)) {
             Some(true) => self.save(ui.ctx(), None, Some(to), state),
-            Some(false) => self.proceed(ui.ctx(), to),
+            Some(false) => self.orders.push(WindowOrder::Leave(to)),
             None => {}
         }
     }

@@ -87,7 +87,7 @@ impl MainWindow {
         let source = ask(&mut self.dialogs.hub, |text| hub::ui(ui, text));
         actions.extend(source.map(|source| UiAction::Command(Command::OpenBackbone(source))));
         let host = ask(&mut self.dialogs.connect, |dialog| dialog.ui(ui, state));
-        actions.extend(host.map(UiAction::Connect));
+        actions.extend(host.map(|host| UiAction::Leave(Leaving::Host(host))));
         let command = ask(&mut self.dialogs.finding, |dialog| dialog.ui(ui));
         actions.extend(command.map(UiAction::Command));
         self.share_dialog(ui, state);

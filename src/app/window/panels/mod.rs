@@ -51,9 +51,9 @@ use crate::app::jobs::info::BackboneInfo;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, ColumnId, JobId};
 use crate::app::state::command::{Action, Command, Prompt};
-use crate::app::state::connection::Host;
 use crate::app::state::{Column, ColumnState, Finding, FindingId, JobKind, State};
 use crate::app::user_error::UserError;
+use crate::app::window::dialogs::leaving::Leaving;
 use crate::app::window::widgets::{choice_frame, combo, fit};
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::trace::Trace;
@@ -154,10 +154,8 @@ pub enum UiAction {
     ShowFinding(FindingId),
     /// Edit the note of a finding.
     EditFinding(FindingId, Box<Finding>),
-    /// Open the workspace of this file.
-    OpenWorkspace(PathBuf),
-    /// Connect to a remote worker, or to this program's own.
-    Connect(Option<Host>),
+    /// Leave what is open for something else.
+    Leave(Leaving),
     /// Try to connect now.
     ConnectNow,
     /// Open the export dialog for a figure.
