@@ -23,11 +23,11 @@ pub(super) enum CommonOptions {
 impl State {
     /// The options that all shown probes were trained with, without probes that a backbone with its own options serves.
     fn probe_options(&self) -> CommonOptions {
-        let info = |column: &Column| self.library.probes.get(&column.probe)?.status.ready();
         let served = |wanted: &BackboneOptions| {
             self.library.backbones.values().any(|backbone| backbone.own.as_ref() == Some(wanted))
         };
-        let wanted = self.columns.values().filter_map(info).map(|info| ProbeInfo::wants(info));
+        let info = |column: &Column| self.library.probe_info(column.probe);
+        let wanted = self.columns.values().filter_map(info).map(ProbeInfo::wants);
         let mut wanted = wanted.filter(|wanted| !served(wanted));
         match wanted.next() {
             Some(first) if wanted.all(|other| other == first) => CommonOptions::Agreed(first),

@@ -18,10 +18,7 @@ impl State {
     /// The focused column: the chosen one, else the first whose probe learned an order, as it has most to show, else the first.
     pub fn focus(&self) -> Option<ColumnId> {
         let chosen = self.selection.focus.filter(|id| self.columns.contains_key(id));
-        let routed = |column: &Column| {
-            let probe = self.library.probes.get(&column.probe);
-            probe.and_then(|probe| probe.status.ready()).is_some_and(|info| info.routed)
-        };
+        let routed = |column: &Column| self.library.probe_info(column.probe).is_some_and(|info| info.routed);
         let first =
             || self.columns.iter().find(|(_, column)| routed(column)).or_else(|| self.columns.first());
         chosen.or_else(|| first().map(|(id, _)| *id))

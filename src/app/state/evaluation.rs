@@ -87,7 +87,7 @@ impl State {
     /// The dataset in use, once it is open.
     pub fn dataset(&self) -> Option<(DatasetId, &Arc<EvalSplit>)> {
         let id = self.evaluations.dataset?;
-        Some((id, self.library.datasets.get(&id)?.status.ready()?))
+        Some((id, self.library.split(id)?))
     }
 
     /// The inputs of an evaluation of `probe` with an intervention, as they are now.
@@ -116,7 +116,7 @@ impl State {
 
     /// The evaluation of a column on any open dataset.
     pub fn evaluation_on(&self, dataset: DatasetId, column: ColumnId) -> Known<'_, Evaluation> {
-        self.library.datasets.get(&dataset)?.status.ready()?;
+        self.library.split(dataset)?;
         let column = self.columns.get(&column)?;
         self.known_evaluation(dataset, column.probe, column.change.clone())
     }

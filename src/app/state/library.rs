@@ -223,6 +223,16 @@ impl Library {
         self.probes.iter().find(|(_, probe)| probe.path == path).map(|(id, _)| *id)
     }
 
+    /// The description of a probe, once it is open.
+    pub fn probe_info(&self, id: ProbeId) -> Option<&ProbeInfo> {
+        self.probes.get(&id)?.status.ready().map(|info| &**info)
+    }
+
+    /// The split in use of a dataset, once it is open.
+    pub fn split(&self, id: DatasetId) -> Option<&Arc<EvalSplit>> {
+        self.datasets.get(&id)?.status.ready()
+    }
+
     /// Whether anything is being opened.
     pub fn is_opening(&self) -> bool {
         self.backbones.values().any(|backbone| backbone.status.is_opening())
@@ -250,7 +260,7 @@ impl Library {
     /// The open backbone whose tokens a probe reads, in this order: the weights it was trained on, the same backbone by its
     /// id, another that fits, one that may fit. `None` if none fits.
     pub fn backbone_of(&self, probe: ProbeId) -> Option<(BackboneId, &Arc<BackboneInfo>)> {
-        let info = self.probes.get(&probe)?.status.ready()?;
+        let info = self.probe_info(probe)?;
         let rank = |backbone: &BackboneInfo| match info.fits(backbone) {
             Compatibility::Fits if info.backbone_fingerprint.as_ref() == Some(&backbone.fingerprint) => {
                 Some(0)
@@ -272,7 +282,7 @@ impl Library {
 
     /// The current `Reader` of a probe; `None` if it is not open, or no open backbone fits.
     pub fn reader(&self, probe: ProbeId) -> Option<Reader> {
-        let file = self.probes.get(&probe)?.status.ready()?.fingerprint.clone();
+        let file = self.probe_info(probe)?.fingerprint.clone();
         let (backbone, info) = self.backbone_of(probe)?;
         let (weights, options) = (info.fingerprint.clone(), info.options);
         Some(Reader { probe, file, backbone, weights, options })
@@ -282,30 +292,28 @@ impl Library {
     /// order with a session while datasets open anew.
     pub fn draw(&self, image: ImageId) -> u64 {
         let label = self.images.get(&image).and_then(|image| image.label);
-        let split = |label: Label| self.datasets.get(&label.dataset)?.status.ready();
-        let index = label.and_then(|label| split(label)?.samples.get(label.at).copied());
+        let index = label.and_then(|label| self.split(label.dataset)?.samples.get(label.at).copied());
         index.or_else(|| self.images.loose_index(image)).unwrap_or(0) as u64
     }
 
     /// The word that asks for a class of a probe.
     pub fn class_word(&self, probe: ProbeId, class: usize) -> Option<String> {
-        class_word(&self.probes.get(&probe)?.status.ready()?.classes, class)
+        class_word(&self.probe_info(probe)?.classes, class)
     }
 
     /// Whether a probe has the class that a word asks for; one that is not open, or has no names of classes, may have it.
     pub fn has_class(&self, probe: ProbeId, word: &str) -> bool {
-        let Some(info) = self.probes.get(&probe).and_then(|probe| probe.status.ready()) else { return true };
-        info.classes.is_empty() || has_class(&info.classes, word)
+        self.probe_info(probe).is_none_or(|info| info.classes.is_empty() || has_class(&info.classes, word))
     }
 
     /// The first backbone that is open.
     pub fn backbone(&self) -> Option<(BackboneId, &Arc<BackboneInfo>)> {
-        self.backbones.iter().find_map(|(id, backbone)| Some((*id, backbone.status.ready()?)))
+        self.open_backbones().next()
     }
 
     /// Whether a probe fits an open backbone; `None` unless the probe and a backbone are open.
     pub fn fit(&self, probe: ProbeId) -> Option<Compatibility> {
-        let info = self.probes.get(&probe)?.status.ready()?;
+        let info = self.probe_info(probe)?;
         if let Some((_, backbone)) = self.backbone_of(probe) {
             return Some(info.fits(backbone));
         }
@@ -321,7 +329,7 @@ impl Library {
 
     /// If a probe reads other tokens than it was trained on: how they differ, and the options it needs.
     pub fn token_mismatch(&self, probe: ProbeId) -> Option<(String, BackboneOptions)> {
-        let info = self.probes.get(&probe)?.status.ready()?;
+        let info = self.probe_info(probe)?;
         let suits = || self.open_backbones().map(|(_, backbone)| backbone).find(|one| info.suits(one));
         let backbone = self.backbone_of(probe).map(|(_, backbone)| backbone).or_else(suits)?;
         Some((info.token_mismatch(backbone)?, info.wants()))

@@ -47,7 +47,7 @@ impl State {
             return Vec::new();
         }
         let RunChoice { probes: own, by_user, mut shown } = std::mem::take(&mut self.run_choice);
-        let ready = |id: &ProbeId| Some((*id, &**self.library.probes.get(id)?.status.ready()?));
+        let ready = |id: &ProbeId| Some((*id, self.library.probe_info(*id)?));
         let opened = own.iter().filter_map(ready).count();
         // One that does not fit for the layers that are read now alone fits once they are read as it was trained.
         let fits = |id: &ProbeId| {
@@ -80,7 +80,7 @@ impl State {
     /// Where the shown probes of a run were trained on tokens after several layers, opens their backbone once more for each layer that
     /// no open one reads, once it is open; if all were trained on the same tokens, the backbone's own options follow them.
     pub(super) fn open_layers_of_run(&mut self) -> Vec<Request> {
-        let info = |probe: &ProbeId| Some(&**self.library.probes.get(probe)?.status.ready()?);
+        let info = |probe: &ProbeId| self.library.probe_info(*probe);
         let shown = self.run_choice.shown.iter().filter(|probe| self.column_of(**probe).is_some());
         let shown: Vec<&ProbeInfo> = shown.filter_map(info).collect();
         let is_read_by = |info: &ProbeInfo, backbone: &BackboneInfo| {

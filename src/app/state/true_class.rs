@@ -9,8 +9,7 @@ impl Library {
     /// The classes of an image's dataset, and the index of its true class.
     fn true_label(&self, image: &Image) -> Option<(&[String], usize)> {
         let label = image.label?;
-        let part = self.datasets.get(&label.dataset)?.status.ready()?;
-        Some((&part.asked.classes, label.class as usize))
+        Some((&self.split(label.dataset)?.asked.classes, label.class as usize))
     }
 
     /// The name of an image's true class.
@@ -23,7 +22,7 @@ impl Library {
     /// image's dataset, the one of its index; or that of its [number](by_place). Empty if the probe lacks it; `None` where it is not known.
     pub fn true_classes(&self, image: &Image, probe: ProbeId) -> Option<Vec<usize>> {
         let (classes, own) = self.true_label(image)?;
-        let (name, known) = (classes.get(own)?, &self.probes.get(&probe)?.status.ready()?.classes);
+        let (name, known) = (classes.get(own)?, &self.probe_info(probe)?.classes);
         let named: Vec<usize> =
             (0..known.len()).filter(|class| synsets::same_class(&known[*class], name)).collect();
         // The lists, which are long, are compared last.
@@ -40,7 +39,7 @@ impl Library {
     /// a gallery asks of every tile in every frame.
     pub fn is_true_class(&self, image: &Image, probe: ProbeId, class: usize) -> Option<bool> {
         let (classes, own) = self.true_label(image)?;
-        let (name, known) = (classes.get(own)?, &self.probes.get(&probe)?.status.ready()?.classes);
+        let (name, known) = (classes.get(own)?, &self.probe_info(probe)?.classes);
         let is_named = |class: usize| known.get(class).is_some_and(|known| synsets::same_class(known, name));
         match is_named(class) {
             true => Some(class == own || !synsets::same(known, classes)),

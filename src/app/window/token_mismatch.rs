@@ -28,10 +28,9 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     band(ui, color, if wanted.is_some() { BUTTON_PX } else { 0.0 }, text, |ui| {
         let Some(wanted) = wanted else { return };
         let about = format!("All open backbones read images this way: {}", wanted.text());
-        let suits =
-            |info: &BackboneInfo| library.probes.get(&probe)?.status.ready().map(|own| own.suits(info));
+        let suits = |info: &BackboneInfo| library.probe_info(probe).is_some_and(|own| own.suits(info));
         let found = library.backbone_of(probe).map(|(id, _)| id);
-        let suited = || library.open_backbones().find(|(_, info)| suits(info) == Some(true));
+        let suited = || library.open_backbones().find(|(_, info)| suits(info));
         if ui.button("Read as it was trained").on_hover_text(about).clicked() {
             cx.send(Command::SetBackboneOptions(wanted));
         }

@@ -164,8 +164,8 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         return;
     }
     let change = column.change.clone();
-    let info = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
-    let all = [vec![Intervention::None], interventions(info.map(|info| &**info))].concat();
+    let info = cx.state.library.probe_info(column.probe);
+    let all = [vec![Intervention::None], interventions(info)].concat();
     let name = |change: &Intervention| capitalised(&change.to_string());
     let shown = name(&change);
     let combo = ComboBox::from_id_salt("reading")

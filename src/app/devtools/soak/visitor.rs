@@ -158,7 +158,7 @@ impl Visitor {
             50..60 if state.columns.len() < MAX_COLUMNS => {
                 let image = self.image(state).filter(|_| self.rng.random());
                 let probe = self.probe(state)?;
-                let info = state.library.probes.get(&probe)?.status.ready()?;
+                let info = state.library.probe_info(probe)?;
                 let changes = [Intervention::NoRouting, Intervention::Scrambled(1), Intervention::Random(2)];
                 // Only where there is an order to change.
                 let change = changes.choose(&mut self.rng).cloned().filter(|_| info.routed);
@@ -174,7 +174,7 @@ impl Visitor {
             86 => Command::SetScale(*[1.0, 1.25].choose(&mut self.rng)?),
             87..89 => {
                 let column = self.column(state)?;
-                let routed = |id| state.library.probes.get(&id)?.status.ready().map(|probe| probe.routed);
+                let routed = |id| state.library.probe_info(id).map(|probe| probe.routed);
                 routed(state.columns.get(&column)?.probe)?.then_some(Command::MeasureStability(column))?
             }
             _ => return None,

@@ -98,9 +98,7 @@ pub fn menu(
         Some(_) => "How this backbone reads images",
         None => "How all open backbones read images",
     });
-    let column = cx.column();
-    let probe_info = column.and_then(|column| cx.state.library.probes.get(&column.probe)?.status.ready());
-    if let Some(probe_info) = probe_info {
+    if let Some(probe_info) = cx.column().and_then(|column| cx.state.library.probe_info(column.probe)) {
         let trained = probe_info.wants();
         let text = format!("As {} was trained: {}", probe_info.name, trained.text());
         if ui.selectable_label(trained == now, text).clicked() {

@@ -39,8 +39,8 @@ pub fn temperature(info: Option<&ProbeInfo>, change: &Intervention) -> Option<f6
 /// The temperature field of a column, which is explained anew while it is dragged.
 pub fn temperature_of_column(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
     let Some(column) = cx.state.columns.get(&id) else { return };
-    let info = cx.state.library.probes.get(&column.probe).and_then(|probe| probe.status.ready());
-    let Some(mut value) = temperature(info.map(|info| &**info), &column.change) else { return };
+    let info = cx.state.library.probe_info(column.probe);
+    let Some(mut value) = temperature(info, &column.change) else { return };
     ui.horizontal(|ui| {
         let label = ui.label("Temperature").id;
         let speed = value / 100.0; // each pixel changes it by a hundredth

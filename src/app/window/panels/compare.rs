@@ -346,15 +346,15 @@ fn menu(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
     let Some(column) = cx.state.columns.get(&id) else { return };
     let routing = column.shown.trace().map(|trace| &trace.routing);
     let (probe, image) = (column.probe, column.image);
-    let info = cx.state.library.probes.get(&probe).and_then(|probe| probe.status.ready()).cloned();
+    let info = cx.state.library.probe_info(probe);
     if !matches!(routing, None | Some(Routing::None)) {
         ui.weak("The same probe beside it, not retrained");
-        for change in interventions(info.as_deref()) {
+        for change in interventions(info) {
             if ui.button(capitalised(&change.to_string())).clicked() {
                 cx.send(Command::AddColumn { probe, image, change });
             }
         }
-        if let Some(trained) = temperature(info.as_deref(), &Intervention::None) {
+        if let Some(trained) = temperature(info, &Intervention::None) {
             let about = "Half of the trained value; type or drag another in the column header";
             if ui.button("Another temperature").on_hover_text(about).clicked() {
                 let change = Intervention::Temperature(trained / 2.0);

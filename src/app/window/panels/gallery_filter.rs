@@ -115,8 +115,7 @@ fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
 
 /// Draws the filters and orders that only images of one dataset have.
 fn choices(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
-    let dataset = cx.state.gallery_dataset().and_then(|id| cx.state.library.datasets.get(&id));
-    let Some(part) = dataset.and_then(|dataset| dataset.status.ready()) else { return };
+    let Some(part) = cx.state.gallery_dataset().and_then(|id| cx.state.library.split(id)) else { return };
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         let whole = ui.available_width().min(MENU_WIDTH_PX);

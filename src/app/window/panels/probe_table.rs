@@ -208,7 +208,7 @@ fn rows(state: &State) -> Vec<Row> {
 
 /// The numbers of a row; `None` if all are unknown.
 fn row_values(state: &State, probe: ProbeId, change: Intervention) -> Option<Vec<f64>> {
-    let info = state.library.probes.get(&probe)?.status.ready()?;
+    let info = state.library.probe_info(probe)?;
     let saved = info.accuracy.filter(|_| change == Intervention::None);
     let evaluation = state.evaluation(probe, change).and_then(Result::ok);
     if saved.is_none() && evaluation.is_none() {
