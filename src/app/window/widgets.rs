@@ -229,19 +229,20 @@ pub fn combo_of(ui: &mut Ui, combo: ComboBox<'_>, list: impl FnOnce(&mut Ui)) ->
     shown.response
 }
 
-/// A combo box that chooses one of `all`.
-pub fn choice<T: PartialEq, const N: usize>(
+/// A combo box `width` wide that chooses one of `all`, each under its `name`.
+pub fn choice<T: PartialEq, S: Into<WidgetText>>(
     ui: &mut Ui,
     salt: &str,
     width: f32,
     value: &mut T,
-    all: [(T, &str); N],
+    all: impl IntoIterator<Item = T>,
+    name: impl Fn(&T) -> S,
 ) -> Response {
-    let shown = all.iter().find(|(known, _)| known == value).map_or("", |(_, name)| *name);
-    let room = width - choice_frame(ui);
-    combo(ui, salt, width, fit(ui, shown, room), |ui| {
-        for (choice, name) in all {
-            ui.selectable_value(value, choice, name);
+    let shown = fit(ui, name(value), width - choice_frame(ui));
+    combo(ui, salt, width, shown, |ui| {
+        for one in all {
+            let name = name(&one);
+            ui.selectable_value(value, one, name);
         }
     })
 }
@@ -251,10 +252,11 @@ pub fn fitted_choice<T: PartialEq, const N: usize>(
     ui: &mut Ui,
     salt: &str,
     value: &mut T,
-    all: [(T, &str); N],
+    all: [T; N],
+    name: impl Fn(&T) -> &'static str,
 ) -> Response {
-    let width = font::widest(all.each_ref().map(|(_, name)| *name), 13.5) + choice_frame(ui);
-    choice(ui, salt, width.ceil(), value, all)
+    let width = font::widest(all.each_ref().map(&name), 13.5) + choice_frame(ui);
+    choice(ui, salt, width.ceil(), value, all, name)
 }
 
 /// The width of a [`choice`] beside its text.

@@ -8,7 +8,7 @@ use eframe::egui;
 use egui::{ColorImage, DragValue, Ui};
 
 use super::dialog::{self, Answer};
-use super::export_format::{FORMATS, GIF, PICTURES, format_of, has_extension, in_format, is_numbers};
+use super::export_format::{FORMATS, GIF, PICTURES, format_of, has_extension, in_format, is_numbers, named};
 use super::file_request::FileRequest;
 use crate::app::format::{file_name, shell_path};
 use crate::app::jobs::Cancel;
@@ -135,7 +135,7 @@ impl Export {
             });
             ui.end_row();
             let label = ui.label("Format").id;
-            let shown = FORMATS.iter().find(|(id, _)| *id == self.format).map_or("", |(_, name)| *name);
+            let shown = named(&FORMATS, self.format);
             let (numbers, moves) = (!self.plot.is_comparison(), self.plot.steps() > 0);
             let offered = |id: &str| (numbers || !is_numbers(id)) && (moves || id != GIF);
             let formats = FORMATS.iter().filter(|(id, _)| offered(id));
@@ -162,7 +162,8 @@ impl Export {
                 });
                 ui.end_row();
                 let label = ui.label("Theme").id;
-                widgets::choice(ui, "export theme", 210.0, &mut self.theme, THEMES).labelled_by(label);
+                let (all, name) = (THEMES.map(|(id, _)| id), |id: &&str| named(&THEMES, id));
+                widgets::choice(ui, "export theme", 210.0, &mut self.theme, all, name).labelled_by(label);
                 ui.end_row();
             }
             if self.format == GIF {

@@ -16,6 +16,11 @@ pub const FORMATS: [(&str, &str); 6] = [
 /// The formats of pictures, which every figure has.
 pub const PICTURES: [(&str, &str); 3] = [FORMATS[0], FORMATS[1], FORMATS[2]];
 
+/// The name of what has this id in a list.
+pub fn named(all: &[(&str, &'static str)], id: &str) -> &'static str {
+    all.iter().find(|(known, _)| *known == id).map_or("", |(_, name)| *name)
+}
+
 /// The format of the path's extension, if it is that of one.
 pub fn format_of(path: &Path) -> Option<&'static str> {
     let ending = path.extension()?.to_str()?;

@@ -9,7 +9,7 @@ use eframe::egui;
 use egui::{ComboBox, Label, RadioButton, RichText, ScrollArea, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
-use super::export_format::PICTURES;
+use super::export_format::{PICTURES, named};
 use super::file_request::FileRequest;
 use crate::app::format::{self, counted};
 use crate::app::jobs::Cancel;
@@ -144,28 +144,32 @@ impl ShareDialog {
         ui.end_row();
         self.classes(ui, state);
         let label = ui.label("As").id;
-        let kinds = [
-            (ShareKind::Page, "A page that any browser shows, offline"),
-            (ShareKind::Figures, "A folder of the figures that are shown"),
-        ];
+        let all = [ShareKind::Page, ShareKind::Figures];
+        let name = |kind: &ShareKind| match kind {
+            ShareKind::Page => "A page that any browser shows, offline",
+            ShareKind::Figures => "A folder of the figures that are shown",
+        };
         let kind = self.share.kind;
-        widgets::choice(ui, "share as", 280.0, &mut self.share.kind, kinds).labelled_by(label);
+        widgets::choice(ui, "share as", 280.0, &mut self.share.kind, all, name).labelled_by(label);
         if self.share.kind != kind {
             self.sync_extension();
         }
         ui.end_row();
         if self.share.kind == ShareKind::Figures {
             let label = ui.label("Format").id;
-            widgets::choice(ui, "share format", 280.0, &mut self.share.format, PICTURES).labelled_by(label);
+            let (all, name) = (PICTURES.map(|(id, _)| id), |id: &&str| named(&PICTURES, id));
+            widgets::choice(ui, "share format", 280.0, &mut self.share.format, all, name).labelled_by(label);
             ui.end_row();
         }
         let label = ui.label("Theme").id;
-        let own = match self.share.kind {
-            ShareKind::Page => "The reader's own",
-            ShareKind::Figures => "For print",
+        let name = |theme: &ShareTheme| match (theme, self.share.kind) {
+            (ShareTheme::Own, ShareKind::Page) => "The reader's own",
+            (ShareTheme::Own, ShareKind::Figures) => "For print",
+            (ShareTheme::Light, _) => "Light",
+            (ShareTheme::Dark, _) => "Dark",
         };
-        let themes = [(ShareTheme::Own, own), (ShareTheme::Light, "Light"), (ShareTheme::Dark, "Dark")];
-        widgets::choice(ui, "share theme", 280.0, &mut self.share.theme, themes).labelled_by(label);
+        let all = [ShareTheme::Own, ShareTheme::Light, ShareTheme::Dark];
+        widgets::choice(ui, "share theme", 280.0, &mut self.share.theme, all, name).labelled_by(label);
         ui.end_row();
         if self.share.kind == ShareKind::Page {
             ui.label("Title");

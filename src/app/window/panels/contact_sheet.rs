@@ -52,9 +52,9 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>, beside: Option<ColumnId>) {
     ui.spacing_mut().slider_width = 110.0;
     ui.add(Slider::new(&mut view.side, SIDES_PX).show_value(false)).labelled_by(label);
     if cx.focus.is_some() {
-        let names = Overlay::ALL.map(|overlay| (overlay, overlay.name()));
-        let list = fitted_choice(ui, "overlay", &mut view.overlay, names).accessible_name("Overlay");
-        list.on_hover_text("What is overlaid on each picture, each on its own scale");
+        let list = fitted_choice(ui, "overlay", &mut view.overlay, Overlay::ALL, |one| one.name());
+        list.accessible_name("Overlay")
+            .on_hover_text("What is overlaid on each picture, each on its own scale");
         on_one_line(ui, |ui| {
             let chosen = cx.other_column(ui, "Beside", "no other probe", beside, |_| true);
             if chosen != beside {

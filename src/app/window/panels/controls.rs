@@ -63,9 +63,8 @@ fn control_ui(
             ui.checkbox(&mut options.log, "Log").on_hover_text("Logarithmic values");
         }
         Control::Rows => {
-            let names = Rows::ALL.map(|rows| (rows, rows.name()));
             let label = ui.label("Rows by").id;
-            fitted_choice(ui, "rows", &mut options.rows, names).labelled_by(label);
+            fitted_choice(ui, "rows", &mut options.rows, Rows::ALL, |rows| rows.name()).labelled_by(label);
         }
         Control::Map => colors(ui, &mut options.map),
         Control::Step => scrub(ui, options, tokens, playing),
@@ -74,8 +73,7 @@ fn control_ui(
 
 /// Chooses the colour map of magnitudes.
 pub fn colors(ui: &mut Ui, map: &mut Map) {
-    let names = Map::ALL.map(|map| (map, map.name()));
-    let list = fitted_choice(ui, "map", map, names);
+    let list = fitted_choice(ui, "map", map, Map::ALL, |map| map.name());
     list.accessible_name("Colours of magnitudes").on_hover_text("Colours of magnitudes");
 }
 

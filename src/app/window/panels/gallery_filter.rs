@@ -9,9 +9,7 @@ use crate::app::jobs::ImageId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Dataset, GalleryFilter, Image, Outcome, Scope, Sort};
 use crate::app::window::style;
-use crate::app::window::widgets::{
-    choice, choice_frame, combo, field, fit, label_within, lasting_menu_button, star,
-};
+use crate::app::window::widgets::{choice, choice_frame, field, label_within, lasting_menu_button, star};
 use crate::viz::draw::font;
 use crate::viz::figures::dataset::label;
 
@@ -87,20 +85,16 @@ fn scope(ui: &mut Ui, cx: &mut PanelContext<'_>, filter: &mut GalleryFilter) {
     if library.datasets.len() + usize::from(loose) < 2 {
         return;
     }
-    let name = |scope: Scope| match scope {
+    let name = |scope: &Scope| match scope {
         Scope::All => "All images".to_owned(),
-        Scope::Dataset(id) => library.datasets.get(&id).map_or_else(String::new, Dataset::name),
+        Scope::Dataset(id) => library.datasets.get(id).map_or_else(String::new, Dataset::name),
         Scope::Loose => "Not in a dataset".to_owned(),
     };
     let before = filter.scope;
+    let datasets = library.datasets.keys().copied().map(Scope::Dataset);
+    let all = std::iter::once(Scope::All).chain(datasets).chain(loose.then_some(Scope::Loose));
     let width = ui.available_width();
-    let shown = fit(ui, name(before), width - choice_frame(ui));
-    let list = combo(ui, "images of", width, shown, |ui| {
-        let datasets = library.datasets.keys().copied().map(Scope::Dataset);
-        let all = std::iter::once(Scope::All).chain(datasets).chain(loose.then_some(Scope::Loose));
-        all.for_each(|scope| drop(ui.selectable_value(&mut filter.scope, scope, name(scope))));
-    });
-    list.accessible_name("Images of");
+    choice(ui, "images of", width, &mut filter.scope, all, name).accessible_name("Images of");
     if filter.scope != before {
         match filter.scope {
             Scope::Dataset(id) => {
@@ -120,29 +114,25 @@ fn choices(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
         ui.spacing_mut().item_spacing.x = 4.0;
         let whole = ui.available_width().min(MENU_WIDTH_PX);
         let evaluated = cx.evaluation().is_some();
-        let names = Outcome::ALL.map(|outcome| (outcome, outcome.name()));
         // The classes take what the outcomes leave; in a narrow list either has half of it.
-        let fitted = font::widest(names.map(|(_, name)| name), 13.5).ceil() + choice_frame(ui);
+        let fitted = font::widest(Outcome::ALL.map(Outcome::name), 13.5).ceil() + choice_frame(ui);
         let right = fitted.min((whole - 4.0) / 2.0);
         classes(ui, &part.asked.classes, filter, if evaluated { whole - 4.0 - right } else { whole });
         if evaluated {
-            choice(ui, "outcome", right, &mut filter.outcome, names).accessible_name("Right or wrong");
+            let list = choice(ui, "outcome", right, &mut filter.outcome, Outcome::ALL, |one| one.name());
+            list.accessible_name("Right or wrong");
         }
     });
     order(ui, cx, filter);
 }
 
 fn classes(ui: &mut Ui, names: &[String], filter: &mut GalleryFilter, width: f32) {
-    let name = |class: Option<u32>| match class {
-        Some(class) => names.get(class as usize).map_or("", String::as_str),
+    let name = |class: &Option<u32>| match class {
+        Some(class) => names.get(*class as usize).map_or("", String::as_str),
         None => "All classes",
     };
-    let shown = fit(ui, name(filter.class), width - choice_frame(ui));
-    let list = combo(ui, "class of the dataset", width, shown, |ui| {
-        for class in std::iter::once(None).chain((0..names.len() as u32).map(Some)) {
-            ui.selectable_value(&mut filter.class, class, name(class));
-        }
-    });
+    let all = std::iter::once(None).chain((0..names.len() as u32).map(Some));
+    let list = choice(ui, "class of the dataset", width, &mut filter.class, all, name);
     list.accessible_name("Class of the images");
 }
 
@@ -167,18 +157,12 @@ fn order(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
         ui.spacing_mut().item_spacing.x = 4.0;
         let button = font::width("Descending", 13.5).ceil() + 2.0 * ui.spacing().button_padding.x + 4.0;
         let width = ui.available_width().min(MENU_WIDTH_PX) - button;
-        let shown = fit(ui, name(&filter.sort), width - choice_frame(ui));
         let measures = evaluation.measures.keys().map(|measure| Sort::Measure((*measure).to_owned()));
         let others = cx.state.columns.keys().filter(|column| Some(**column) != cx.focus);
         let others = others.filter(|column| found(**column).is_some()).copied().map(Sort::Disagreement);
-        let list = combo(ui, "order", width, shown, |ui| {
-            let alike = alike.map(Sort::Similarity);
-            for sort in std::iter::once(Sort::Opened).chain(measures).chain(alike).chain(others) {
-                let text = name(&sort);
-                ui.selectable_value(&mut filter.sort, sort, text);
-            }
-        });
-        list.accessible_name("Order of the images");
+        let alike = alike.map(Sort::Similarity);
+        let all = std::iter::once(Sort::Opened).chain(measures).chain(alike).chain(others);
+        choice(ui, "order", width, &mut filter.sort, all, name).accessible_name("Order of the images");
         let text = if filter.rising { "Ascending" } else { "Descending" };
         let button = ui.add_enabled(filter.sort != Sort::Opened, egui::Button::new(text));
         let button = button.on_hover_text("Which end comes first");

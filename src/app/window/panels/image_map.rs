@@ -86,8 +86,8 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let before = &cx.state.views.overview;
     let mut chosen = before.clone();
     similarity::choose(ui, &mut chosen);
-    let colors = ColorBy::ALL.map(|color| (color, color.name()));
-    choice(ui, "color by", 150.0, &mut chosen.color, colors).accessible_name("Coloured by");
+    let list = choice(ui, "color by", 150.0, &mut chosen.color, ColorBy::ALL, |color| color.name());
+    list.accessible_name("Coloured by");
     if chosen != *before {
         cx.send(Command::SetOverview(Box::new(chosen)));
     }

@@ -54,7 +54,7 @@ use crate::app::state::command::{Action, Command, Prompt};
 use crate::app::state::{Column, ColumnState, Finding, FindingId, JobKind, State};
 use crate::app::user_error::UserError;
 use crate::app::window::dialogs::leaving::Leaving;
-use crate::app::window::widgets::{choice_frame, combo, fit};
+use crate::app::window::widgets::choice;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::trace::Trace;
 use crate::viz::draw::color32;
@@ -305,19 +305,14 @@ impl<'a> PanelContext<'a> {
         mut chosen: Option<ColumnId>,
         offered: impl Fn(ColumnId) -> bool,
     ) -> Option<ColumnId> {
-        let name = |column: Option<ColumnId>| match column {
+        let name = |column: &Option<ColumnId>| match *column {
             Some(column) => self.state.column_title(column),
             None => none.to_owned(),
         };
         let id = ui.label(label).id;
-        let list = combo(ui, label, 150.0, fit(ui, name(chosen), 150.0 - choice_frame(ui)), |ui| {
-            ui.selectable_value(&mut chosen, None, none);
-            let others = self.state.columns.keys().filter(|column| Some(**column) != self.focus);
-            for column in others.copied().filter(|column| offered(*column)) {
-                ui.selectable_value(&mut chosen, Some(column), name(Some(column)));
-            }
-        });
-        list.labelled_by(id);
+        let others = self.state.columns.keys().copied().filter(|column| Some(*column) != self.focus);
+        let all = std::iter::once(None).chain(others.filter(|column| offered(*column)).map(Some));
+        choice(ui, label, 150.0, &mut chosen, all, name).labelled_by(id);
         chosen
     }
 

@@ -167,8 +167,9 @@ fn classes(ui: &mut Ui, all: usize, filter: &mut ClassFilter) {
     let search = TextEdit::singleline(&mut filter.search).hint_text("Search classes").desired_width(110.0);
     field(ui, "Search classes", search);
     let orders = [None, Some(ClassSort::Difference), Some(ClassSort::Name), Some(ClassSort::Dataset)];
-    let orders = orders.map(|sort| (sort, sort.map_or("Default order", ClassSort::name)));
-    choice(ui, "class order", 110.0, &mut filter.sort, orders).accessible_name("Order of the classes");
+    let name = |sort: &Option<ClassSort>| sort.map_or("Default order", ClassSort::name);
+    let list = choice(ui, "class order", 110.0, &mut filter.sort, orders, name);
+    list.accessible_name("Order of the classes");
     let text = |most: Option<usize>| match most {
         Some(most) if most < all => format!("{most} of {} classes", count(all)),
         _ => format!("All {}", counted(all, "class", "classes")),

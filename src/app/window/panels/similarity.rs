@@ -17,13 +17,11 @@ const LIST_PX: f32 = 112.0;
 
 /// Chooses which vectors of the images are compared, and by which similarity.
 pub fn choose(ui: &mut Ui, chosen: &mut Choice) {
-    let kinds = VectorKind::ALL.map(|kind| (kind, kind.name()));
-    let list = choice(ui, "vectors", LIST_PX, &mut chosen.vectors, kinds);
+    let list = choice(ui, "vectors", LIST_PX, &mut chosen.vectors, VectorKind::ALL, |kind| kind.name());
     list.accessible_name("What is compared").on_hover_text(
         "For every token: where it is read, what it adds to the image's own class, or how much it counts",
     );
-    let ways = Similarity::ALL.map(|way| (way, way.name()));
-    let list = choice(ui, "similarity", LIST_PX, &mut chosen.similarity, ways);
+    let list = choice(ui, "similarity", LIST_PX, &mut chosen.similarity, Similarity::ALL, |way| way.name());
     let about = "The cosine of two images' numbers, or Spearman's correlation of their ranks";
     list.accessible_name("Similarity").on_hover_text(about);
 }

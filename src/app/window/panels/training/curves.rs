@@ -174,9 +174,8 @@ impl Curves {
             self.others(ui, cx.state, history);
             let runs = self.runs(cx.state, history);
             if runs.iter().any(|run| run.about.seeds.len() > 1) {
-                let all = Band::ALL.map(|band| (band, band.name()));
-                let band = ui.label("Band").on_hover_text("Around the mean over seeds").id;
-                fitted_choice(ui, "band", &mut self.band, all).labelled_by(band);
+                let label = ui.label("Band").on_hover_text("Around the mean over seeds").id;
+                fitted_choice(ui, "band", &mut self.band, Band::ALL, |band| band.name()).labelled_by(label);
                 ui.add_space(8.0);
             }
             // A figure of no heads would be one of all.

@@ -225,10 +225,11 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
 /// Chooses a project's protocol; a change sets optimiser, schedule, epochs and rates to that project's.
 fn protocols(ui: &mut Ui, draft: &mut TrainSettings) {
     let before = draft.protocol;
-    let all = Protocol::ALL.map(|protocol| (protocol, protocol.name()));
     let label = ui.label("Protocol").id;
-    let chosen = choice(ui, "protocol", COMBO_PX, &mut draft.protocol, all).labelled_by(label);
-    chosen.on_hover_text("Optimiser, warm-up, learning rates and epochs of a project, all editable below");
+    let chosen = choice(ui, "protocol", COMBO_PX, &mut draft.protocol, Protocol::ALL, |one| one.name());
+    chosen
+        .labelled_by(label)
+        .on_hover_text("Optimiser, warm-up, learning rates and epochs of a project, all editable below");
     ui.end_row();
     if draft.protocol != before {
         *draft = draft.clone().with_protocol([false; 2]);
@@ -372,9 +373,9 @@ fn advanced(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
         limit.on_hover_text("A training whose tokens need more is refused before any work is done");
         ui.end_row();
         let label = ui.label("Augmentation").id;
-        let names = Augmentation::ALL.map(|augmentation| (augmentation, augmentation.name()));
-        let chosen = choice(ui, "augmentation", COMBO_PX, &mut draft.augment, names).labelled_by(label);
-        chosen.on_hover_text(
+        let (all, name) = (Augmentation::ALL, |one: &Augmentation| one.name());
+        let chosen = choice(ui, "augmentation", COMBO_PX, &mut draft.augment, all, name);
+        chosen.labelled_by(label).on_hover_text(
             "Training images changed anew in every epoch, so no tokens are kept: moved by up to an eighth \
              (shift), or cropped at random as in the protocol's project (crop), and mirrored half the time",
         );
