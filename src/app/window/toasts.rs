@@ -10,7 +10,7 @@ use egui::text::LayoutJob;
 use egui::{Align, Align2, Frame, Label, Layout, Order, Stroke, TextStyle, Ui, Vec2};
 
 use crate::app::state::command::Command;
-use crate::app::state::{Severity, State};
+use crate::app::state::{Severity, State, Toast};
 use crate::app::window::panels::UiAction;
 use crate::app::window::style;
 use crate::viz::draw::paint::color32;
@@ -59,53 +59,41 @@ impl Toasts {
                         ui.ctx().request_repaint_after(Duration::from_secs_f64(left));
                     }
                 }
-                let response = note(ui, &toast.text, toast.severity, toast.file.is_some(), &theme);
-                if let (Some(ToastResponse::Open), Some(file)) = (&response, &toast.file) {
-                    actions.push(UiAction::OpenFile(file.clone()));
-                }
-                if response.is_some() {
-                    actions.push(UiAction::Command(Command::DismissToast(toast.id)));
-                }
+                note(ui, toast, &theme, actions);
             }
         });
     }
 }
 
-/// What a person clicked in a toast.
-enum ToastResponse {
-    Dismiss,
-    Open,
-}
-
-/// Draws a toast, with a button that opens its `file` if it has one; what was clicked.
-fn note(ui: &mut Ui, text: &str, severity: Severity, file: bool, theme: &Theme) -> Option<ToastResponse> {
-    let color = match severity {
+/// Draws a toast, with buttons that dismiss it and, if it has a file, open that.
+fn note(ui: &mut Ui, toast: &Toast, theme: &Theme, actions: &mut Vec<UiAction>) {
+    let color = match toast.severity {
         Severity::Info => theme.muted,
         Severity::Warning => theme.series(4),
         Severity::Error => style::failed(theme),
     };
     let frame = Frame::popup(ui.style()).stroke(Stroke::new(1.0, color32(color)));
-    frame
-        .show(ui, |ui| {
-            ui.set_width(NOTE_PX);
-            ui.with_layout(Layout::right_to_left(Align::TOP), |ui| {
-                let dismiss = ui.small_button("Dismiss").accessible_name("Dismiss this note");
-                let mut response = dismiss.clicked().then_some(ToastResponse::Dismiss);
-                if file {
-                    let open = ui.small_button("Open").accessible_name("Open what was written");
-                    response = open.clicked().then_some(ToastResponse::Open).or(response);
-                }
-                ui.with_layout(Layout::top_down(Align::LEFT), |ui| {
-                    let (font, color) = (TextStyle::Body.resolve(ui.style()), ui.visuals().text_color());
-                    let mut job = LayoutJob::simple(text.to_owned(), font, color, 0.0);
-                    job.wrap.max_rows = MAX_LINES;
-                    let label = ui.add(Label::new(job).wrap().selectable(true));
-                    // Screen readers say it when it appears.
-                    ui.ctx().accesskit_node_builder(label.id, |node| node.set_live(Live::Polite));
-                });
-                response
-            })
-            .inner
-        })
-        .inner
+    frame.show(ui, |ui| {
+        ui.set_width(NOTE_PX);
+        ui.with_layout(Layout::right_to_left(Align::TOP), |ui| {
+            let mut over = ui.small_button("Dismiss").accessible_name("Dismiss this note").clicked();
+            if let Some(file) = &toast.file
+                && ui.small_button("Open").accessible_name("Open what was written").clicked()
+            {
+                actions.push(UiAction::OpenFile(file.clone()));
+                over = true;
+            }
+            if over {
+                actions.push(UiAction::Command(Command::DismissToast(toast.id)));
+            }
+            ui.with_layout(Layout::top_down(Align::LEFT), |ui| {
+                let (font, color) = (TextStyle::Body.resolve(ui.style()), ui.visuals().text_color());
+                let mut job = LayoutJob::simple(toast.text.clone(), font, color, 0.0);
+                job.wrap.max_rows = MAX_LINES;
+                let label = ui.add(Label::new(job).wrap().selectable(true));
+                // Screen readers say it when it appears.
+                ui.ctx().accesskit_node_builder(label.id, |node| node.set_live(Live::Polite));
+            });
+        });
+    });
 }
