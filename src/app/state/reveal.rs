@@ -27,6 +27,14 @@ pub struct Reveal {
     pub place: Option<RevealTarget>,
 }
 
+impl Reveal {
+    /// What to reveal, once per request; `seen` is the number of requests that were handled.
+    pub fn news(self, seen: &mut u64) -> Option<RevealTarget> {
+        let is_new = std::mem::replace(seen, self.count) != self.count;
+        self.place.filter(|_| is_new)
+    }
+}
+
 impl State {
     /// Requests that the window reveals something.
     pub(super) fn reveal(&mut self, place: RevealTarget) {

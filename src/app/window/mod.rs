@@ -170,16 +170,13 @@ impl MainWindow {
 
     /// Shows what the state asks to reveal, once per request.
     fn reveal(&mut self, state: &State) {
-        if std::mem::replace(&mut self.revealed, state.reveal.count) == state.reveal.count {
-            return;
-        }
-        match state.reveal.place {
-            Some(RevealTarget::Probe) => self.layout.show_probe(&self.panels.0),
-            Some(RevealTarget::Compare(_)) => self.show(COMPARE),
-            Some(RevealTarget::Accuracies) => self.show(ACCURACIES),
-            Some(RevealTarget::Order) => self.show(scan_path::ID),
-            Some(RevealTarget::Token(token)) => self.pinned.token = token,
-            None => {}
+        let Some(target) = state.reveal.news(&mut self.revealed) else { return };
+        match target {
+            RevealTarget::Probe => self.layout.show_probe(&self.panels.0),
+            RevealTarget::Compare(_) => self.show(COMPARE),
+            RevealTarget::Accuracies => self.show(ACCURACIES),
+            RevealTarget::Order => self.show(scan_path::ID),
+            RevealTarget::Token(token) => self.pinned.token = token,
         }
         if let Some(pane) = self.start_pane.clone() {
             self.show(&pane);

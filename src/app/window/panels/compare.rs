@@ -81,9 +81,7 @@ impl Panel for Compare {
         let width = ((room + GAP_PX) / columns.len() as f32 - GAP_PX).clamp(MIN_COLUMN_PX, MAX_COLUMN_PX);
         let mut area = ScrollArea::both().auto_shrink(false);
         // A column to reveal is scrolled to the middle.
-        let reveal = cx.state.reveal;
-        if std::mem::replace(&mut self.revealed, reveal.count) != reveal.count
-            && let Some(RevealTarget::Compare(id)) = reveal.place
+        if let Some(RevealTarget::Compare(id)) = cx.state.reveal.news(&mut self.revealed)
             && let Some(at) = columns.iter().position(|other| *other == id)
         {
             let left = GAP_PX + at as f32 * (width + GAP_PX);

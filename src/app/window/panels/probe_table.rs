@@ -66,10 +66,7 @@ impl Panel for ProbeTable {
             return;
         }
         // When a run is opened, its best probes come first.
-        let reveal = cx.state.reveal;
-        if std::mem::replace(&mut self.revealed, reveal.count) != reveal.count
-            && reveal.place == Some(RevealTarget::Accuracies)
-        {
+        if cx.state.reveal.news(&mut self.revealed) == Some(RevealTarget::Accuracies) {
             (self.sort, self.rising) = (Some(SAVED), false);
         }
         match self.sort {
