@@ -273,6 +273,20 @@ fn the_device_of_a_backbone_being_opened_can_still_be_chosen() {
 }
 
 #[test]
+fn a_probe_that_is_opened_anew_while_it_is_being_opened_takes_the_place_of_that_and_is_remembered() {
+    let mut state = State::new(Settings::default());
+    let (first, entry) = probe_asked(&state.dispatch(Command::OpenProbes(vec!["a.safetensors".into()])));
+    let requests = state.dispatch(Command::ReopenProbe(entry));
+    let [Request::Cancel(cancelled), Request::Compute(job, Compute::OpenProbe { .. })] = requests[..] else {
+        panic!("{requests:?}")
+    };
+    assert_eq!((cancelled, state.jobs.len()), (first, 1));
+    state.apply(Event::ProbeOpened { job, entry, info: probe("a", 24) });
+    state.apply(Event::Finished(job));
+    assert_eq!(state.settings.recent.probes, [PathBuf::from("a.safetensors")]);
+}
+
+#[test]
 fn backbones_read_images_as_the_open_probes_were_trained() {
     let mut state = State::new(Settings::default());
     does(&mut state, Command::OpenBackbone("one".into()));

@@ -9,7 +9,7 @@ use super::recent::{self, RecentItem};
 use super::run_choice::MAX_AUTO_COLUMNS;
 use super::{GalleryFilter, Scope, Selection, State};
 use crate::app::jobs::{
-    BackboneId, BackboneOptions, Compute, DatasetId, Fetch, Files, ImageId, PathKind, ProbeId, Request,
+    BackboneId, BackboneOptions, Compute, DatasetId, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Request,
 };
 use crate::model::data::Split;
 
@@ -45,17 +45,27 @@ impl State {
         let Some(backbone) = self.library.backbones.get(&id) else { return Vec::new() };
         let (source, title) = (backbone.source.clone(), format!("Opening {}", backbone.name()));
         let (status, options) = (backbone.status.clone(), backbone.own.unwrap_or(self.backbone_options));
-        let (mut requests, mut recent) = (Vec::new(), Vec::new());
-        if let Status::Opening(job) = status {
-            recent = self.jobs.get(&job).map(|job| job.recent.clone()).unwrap_or_default();
-            requests.push(self.replace_job(job));
-        }
-        let job = self.begin(JobKind::Open, title);
-        self.remember_on_finish(job, recent);
+        let (job, older) = self.begin_opening(&status, title);
         let device = self.settings.device.clone();
         self.library.backbones[&id].status = Status::Opening(job);
-        requests.push(Request::Fetch(job, Fetch::OpenBackbone { entry: id, source, device, options }));
-        requests
+        let open = Request::Fetch(job, Fetch::OpenBackbone { entry: id, source, device, options });
+        older.into_iter().chain([open]).collect()
+    }
+
+    /// Begins the job that opens an entry, in place of one that is opening it now: what that was to remember it remembers.
+    fn begin_opening<Info>(&mut self, now: &Status<Info>, title: String) -> (JobId, Option<Request>) {
+        let older = if let Status::Opening(job) = now { self.jobs.get(job) } else { None };
+        let recent = older.map(|job| job.recent.clone()).unwrap_or_default();
+        let cancelled = self.cancel_opening(now);
+        let job = self.begin(JobKind::Open, title);
+        self.remember_on_finish(job, recent);
+        (job, cancelled)
+    }
+
+    /// Cancels the job that opens an entry, if one runs.
+    pub(super) fn cancel_opening<Info>(&mut self, status: &Status<Info>) -> Option<Request> {
+        let Status::Opening(job) = status else { return None };
+        Some(self.replace_job(*job))
     }
 
     /// Opens probe files that are not open, each with a column, and remembers those that could be opened.
@@ -100,14 +110,13 @@ impl State {
         requests
     }
 
-    /// Requests that the worker opens a probe of the library, unless it is being opened.
+    /// Requests that the worker opens a probe of the library.
     pub(super) fn load_probe(&mut self, id: ProbeId) -> Vec<Request> {
-        let probe = self.library.probes.get(&id).filter(|probe| !probe.status.is_opening());
-        let Some(probe) = probe else { return Vec::new() };
+        let Some(probe) = self.library.probes.get(&id) else { return Vec::new() };
         let (path, title) = (probe.path.clone(), format!("Opening {}", probe.name()));
-        let job = self.begin(JobKind::Open, title);
+        let (job, older) = self.begin_opening(&probe.status.clone(), title);
         self.library.probes[&id].status = Status::Opening(job);
-        vec![Request::Compute(job, Compute::OpenProbe { entry: id, path })]
+        older.into_iter().chain([Request::Compute(job, Compute::OpenProbe { entry: id, path })]).collect()
     }
 
     /// Requests that the worker opens again what could not be opened.

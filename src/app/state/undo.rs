@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::backbone_options::CommonOptions;
 use super::entries::{Entries, drop_duplicates, swap};
 use super::findings::{Finding, FindingId};
-use super::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
+use super::library::{Backbone, Dataset, Image, Label, Library, Probe};
 use super::settings::ThemeChoice;
 use super::{Column, ColumnState, GalleryFilter, Scope, Selection, State, Views, WatchedRun};
 use crate::app::jobs::{
@@ -378,11 +378,5 @@ impl State {
             requests.push(self.follow_runs());
         }
         opened
-    }
-
-    /// Cancels the job that opens an entry, if one runs.
-    fn cancel_opening<Info>(&mut self, status: &Status<Info>) -> Option<Request> {
-        let Status::Opening(job) = status else { return None };
-        Some(self.replace_job(*job))
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::jobs::Severity;
-use super::library::Status;
 use super::{ColumnState, State};
 use crate::app::jobs::history::{About, TrainHistory};
 use crate::app::jobs::tasks::Tasks;
@@ -187,17 +186,8 @@ impl State {
                 // Its trace is of the earlier file.
                 (column.shown, column.key) = (ColumnState::Waiting(column.shown.trace().cloned()), None);
             }
-            // One that is being opened may have been read before the change.
-            let mut recent = Vec::new();
-            if let Status::Opening(job) = self.library.probes[&id].status {
-                recent = self.jobs.get(&job).map(|job| job.recent.clone()).unwrap_or_default();
-                requests.push(self.replace_job(job));
-            }
-            self.library.probes[&id].status.close();
+            // Also one that is being opened: it may have been read before the change.
             requests.extend(self.load_probe(id));
-            if let Status::Opening(job) = self.library.probes[&id].status {
-                self.remember_on_finish(job, recent);
-            }
         }
         requests.extend(self.open_run_probes(new, false));
         requests
