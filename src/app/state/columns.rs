@@ -139,10 +139,14 @@ impl State {
         ordered.map(|trace| trace.grid.len()).max().unwrap_or(0)
     }
 
+    /// The trace of the focused column.
+    pub fn focused_trace(&self) -> Option<&Arc<Trace>> {
+        self.columns.get(&self.focus()?)?.shown.trace()
+    }
+
     /// The token that the focused column reads at the shown step, if it reads in one order.
     pub fn token_of_step(&self) -> Option<usize> {
-        let trace = self.columns.get(&self.focus()?)?.shown.trace()?;
-        playhead::at(trace, self.views.step()?)?.token
+        playhead::at(self.focused_trace()?, self.views.step()?)?.token
     }
 
     pub(super) fn add_column(

@@ -132,7 +132,8 @@ pub fn show(tree: &mut Tree<Pane>, id: &str) {
 pub fn show_page(tree: &mut Tree<Pane>, sufficient: impl Fn(&str) -> bool, wanted: impl Fn(&str) -> bool) {
     let Some(root) = tree.root() else { return };
     let Some(Tile::Container(Container::Tabs(tabs))) = tree.tiles.get(root) else { return };
-    let page = |page: &TileId, holds: &dyn Fn(&str) -> bool| any_pane(&tree.tiles, *page, holds);
+    let page =
+        |page: &TileId, holds: &dyn Fn(&str) -> bool| pane_ids(&tree.tiles, *page).into_iter().any(holds);
     if tabs.active.is_some_and(|active| page(&active, &sufficient)) {
         return;
     }
@@ -184,11 +185,6 @@ fn title(panels: &[Box<dyn Panel>], tiles: &Tiles<Pane>, tile: TileId) -> (Strin
         let about: Vec<&str> = own.iter().map(|panel| panel.about()).collect();
         (own.iter().map(|panel| panel.title()).collect::<Vec<_>>().join(", "), about.join("\n"))
     }
-}
-
-/// Whether a tile is or contains a pane for which `is` returns true.
-fn any_pane(tiles: &Tiles<Pane>, tile: TileId, is: &dyn Fn(&str) -> bool) -> bool {
-    pane_ids(tiles, tile).into_iter().any(is)
 }
 
 /// The ids of the panes of a tile, the first tab's first.

@@ -69,7 +69,7 @@ actions! {
         .when("A training runs in this program", |state| state.training.active.as_ref().is_none_or(|run| run.detached))
         .also("remote ssh host server gpu").line_below(),
     Export: File.asks("Export figure…", "Any figure of the shown probe, by name", Prompt::Export)
-        .key(ctrl_shift("E")).when("The shown column has no figure yet", has_trace).also("save picture svg pdf png"),
+        .key(ctrl_shift("E")).when("The shown column has no figure yet", |state| state.focused_trace().is_some()).also("save picture svg pdf png"),
     Share: File.asks("Share…", "This image or the findings, as one page for any browser or as a folder of figures", Prompt::Share)
         .when("Open an image first", |state| state.selection.image.is_some() || state.findings.iter().len() > 0)
         .also("export findings html report send link").line_below(),
@@ -305,11 +305,6 @@ fn stop_training(state: &State) -> Command {
 fn star(state: &State) -> Command {
     let image = state.selection.image.unwrap_or(ImageId(0));
     Command::Star(image, !state.is_starred(image))
-}
-
-/// Whether the focused column has a trace to export.
-fn has_trace(state: &State) -> bool {
-    state.focus().and_then(|id| state.columns.get(&id)?.shown.trace()).is_some()
 }
 
 /// Whether the focused column reads in an order.

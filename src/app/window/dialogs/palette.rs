@@ -182,8 +182,7 @@ fn themes() -> impl Iterator<Item = Line> {
 
 /// Export and copy of every figure of the focused probe.
 fn figures(state: &State) -> Vec<Line> {
-    let trace = state.focus().and_then(|id| state.columns.get(&id)?.shown.trace());
-    let Some(trace) = trace else { return Vec::new() };
+    let Some(trace) = state.focused_trace() else { return Vec::new() };
     let lines = FIGURES.iter().flat_map(|figure| {
         let (id, title) = (figure.id(), figure.title());
         let about = format!("{} through {}", trace.image, trace.probe);

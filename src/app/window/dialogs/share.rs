@@ -245,8 +245,7 @@ impl ShareDialog {
         let shown = state.columns.len();
         let columns = |finding: &Finding| finding.view.as_ref().map_or(shown, |view| view.columns.len());
         let count = share.findings.iter().map(columns).sum::<usize>() * (1 + share.classes.len());
-        let trace = state.focus().and_then(|id| state.columns.get(&id)?.shown.trace());
-        let size = trace.filter(|_| count > 0).map(|trace| self.size(share, trace, count));
+        let size = state.focused_trace().filter(|_| count > 0).map(|trace| self.size(share, trace, count));
         let size = size.map_or_else(String::new, |size| format!(", about {}", format::bytes(size)));
         let explanations = counted(count, "explanation", "explanations");
         let images = counted(share.findings.len(), "image", "images");

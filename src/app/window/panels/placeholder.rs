@@ -43,19 +43,16 @@ pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
     middle(ui, 56.0, |ui| {
         ui.label(RichText::new(progress.map_or(what, |p| &p.what)).weak());
         match progress {
-            Some(progress) => bar(ui, progress, &progress.amounts()),
+            Some(progress) => {
+                let width = ui.available_width().min(MAX_LINE_PX);
+                track(ui, progress.fraction().unwrap_or(0.0), &progress.amounts(), width);
+            }
             // Not a spinner: it would repaint the window for as long as the work takes.
             None => {
                 ui.label(RichText::new("…").heading().weak());
             }
         }
     });
-}
-
-/// A progress bar with `words` in it.
-pub fn bar(ui: &mut Ui, progress: &Progress, words: &str) {
-    let width = ui.available_width().min(MAX_LINE_PX);
-    track(ui, progress.fraction().unwrap_or(0.0), words, width);
 }
 
 /// A bar `width` wide, filled to `fraction`, with `words` in it.
