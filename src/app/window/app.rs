@@ -1,6 +1,6 @@
 //! The eframe app: `logic` drains the worker's events into the state, `ui` draws the state; nothing else.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use eframe::egui;
 
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::Relink;
+use super::settings_file::SettingsFile;
 use super::title::Title;
 use super::{MainWindow, WindowOrder, style};
 use crate::app::demo;
@@ -18,25 +19,13 @@ use crate::app::remote::{self, AnyWorker};
 use crate::app::session::Session;
 use crate::app::state::command::Command;
 use crate::app::state::connection::{Connection, Host};
-use crate::app::state::settings::{Settings, SettingsError, ThemeChoice, WindowSize};
+use crate::app::state::settings::{Settings, ThemeChoice, WindowSize};
 use crate::app::state::workspace::Workspace;
 use crate::app::state::{Severity, State};
 
 /// How long a frame waits for an explanation that was just requested: with cached tokens it takes a
 /// millisecond or two, and one frame is drawn instead of two. Too short to be noticed if it takes longer.
 const EXPLAIN_WAIT: Duration = Duration::from_millis(8);
-
-/// How long settings must be unchanged before they are written.
-const SAVE_DELAY: Duration = Duration::from_secs(1);
-
-/// A settings file.
-struct SettingsFile {
-    path: PathBuf,
-    /// What was last read from it or written to it.
-    written: Settings,
-    /// What was last to be written, which is not tried again while the window is open: a disk that is full stays full for a while.
-    tried: Settings,
-}
 
 /// The program's window.
 pub struct App {
@@ -49,8 +38,6 @@ pub struct App {
     ctx: egui::Context,
     /// The settings' file; `None` where settings are not kept.
     settings: Option<SettingsFile>,
-    /// Settings that are not written yet, and since when they have been unchanged.
-    unsaved_settings: Option<(Settings, Instant)>,
     /// The session's files, and when what is open first differed from what was written.
     pub(super) session: Option<Session>,
     pub(super) changed: Option<Instant>,
@@ -70,11 +57,8 @@ impl App {
         let (remembered, error) = loaded.map_or_else(|e| (Settings::default(), Some(e)), |s| (s, None));
         let mut state = State::new(remembered.clone());
         // A file that cannot be read is left for the user to repair, never overwritten.
-        let kept = settings.filter(|_| error.is_none()).map(|path| SettingsFile {
-            path: path.to_owned(),
-            written: remembered.clone(),
-            tried: remembered,
-        });
+        let kept = settings.filter(|_| error.is_none());
+        let kept = kept.map(|path| SettingsFile::new(path.to_owned(), remembered));
         if let Some(error) = error {
             state.note(Severity::Warning, error.to_string());
         }
@@ -86,7 +70,6 @@ impl App {
             worker,
             ctx: ctx.clone(),
             settings: kept,
-            unsaved_settings: None,
             session,
             changed: None,
             session_failed: false,
@@ -311,35 +294,6 @@ impl App {
         }
     }
 
-    /// Writes the settings once they have been unchanged for [`SAVE_DELAY`]: a dragged slider is written once.
-    fn save_settings_if_due(&mut self, ctx: &egui::Context) {
-        let now = &self.state.settings;
-        if self.settings.as_ref().is_none_or(|file| file.tried == *now) {
-            self.unsaved_settings = None;
-        } else if let Some((_, since)) = self.unsaved_settings.as_ref().filter(|(unsaved, _)| unsaved == now)
-        {
-            if since.elapsed() >= SAVE_DELAY {
-                self.unsaved_settings = None;
-                if let Err(error) = self.save_settings() {
-                    self.state.note(Severity::Warning, error.to_string());
-                }
-            }
-        } else {
-            self.unsaved_settings = Some((now.clone(), Instant::now()));
-            ctx.request_repaint_after(SAVE_DELAY);
-        }
-    }
-
-    /// Writes the settings if they changed.
-    fn save_settings(&mut self) -> Result<(), SettingsError> {
-        let now = &self.state.settings;
-        let Some(file) = self.settings.as_mut().filter(|file| file.written != *now) else { return Ok(()) };
-        file.tried.clone_from(now);
-        now.save_changes(&file.written, &file.path)?;
-        file.written.clone_from(now);
-        Ok(())
-    }
-
     /// Runs before every frame: applies the worker's events and the window's pending orders.
     pub fn advance(&mut self, ctx: &egui::Context) {
         while let Some(event) = self.worker.event() {
@@ -351,7 +305,11 @@ impl App {
         }
         self.title.update(ctx, &self.state, self.window.workspace());
         self.apply_style(ctx);
-        self.save_settings_if_due(ctx);
+        if let Some(file) = &mut self.settings
+            && let Err(error) = file.save_if_due(&self.state.settings, ctx)
+        {
+            self.state.note(Severity::Warning, error.to_string());
+        }
         self.save_session_if_due(ctx);
     }
 
@@ -390,7 +348,7 @@ impl eframe::App for App {
         for order in self.window.end_saving(&self.ctx, &self.state) {
             self.carry_out(order);
         }
-        if let Err(error) = self.save_settings() {
+        if let Some(Err(error)) = self.settings.as_mut().map(|file| file.save(&self.state.settings)) {
             eprintln!("warning: {error}");
         }
         if let Err(error) = self.save_session() {

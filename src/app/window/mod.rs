@@ -25,6 +25,7 @@ pub mod panels;
 mod paste;
 mod pinned;
 mod session;
+mod settings_file;
 mod status;
 mod style;
 mod tab;
