@@ -108,6 +108,11 @@ impl Training {
         self.active.is_none() && matches!(self.preflight, PreflightState::Ready { .. }) && !self.outdated()
     }
 
+    /// Whether a training runs in this program, with which it would end.
+    pub fn runs_here(&self) -> bool {
+        self.active.as_ref().is_some_and(|run| !run.detached)
+    }
+
     /// The run that is trained in this window.
     pub fn active_run(&self) -> Option<&WatchedRun> {
         self.runs.get(self.active.as_ref()?.folder.as_ref()?)

@@ -185,8 +185,7 @@ impl App {
             return true;
         }
         let wake = self.ctx.clone();
-        let busy = self.state.training.active.as_ref().is_some_and(|run| !run.detached);
-        let started = match busy {
+        let started = match self.state.training.runs_here() {
             true => Err("A training is running: stop it before switching where to compute".to_owned()),
             false => remote::start(host.as_ref(), Arc::new(move || wake.request_repaint())),
         };

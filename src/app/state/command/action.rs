@@ -66,7 +66,7 @@ actions! {
     SaveWorkspaceAs: File.asks("Save workspace as…", "Under another name", FilePrompt::SaveWorkspaceAs)
         .key(ctrl_shift("S")).line_below(),
     Connect: File.asks("Connect…", "Compute on another machine over ssh, or in a separate process", Prompt::Connect)
-        .when("A training runs in this program", |state| state.training.active.as_ref().is_none_or(|run| run.detached))
+        .when("A training runs in this program", |state| !state.training.runs_here())
         .also("remote ssh host server gpu").line_below(),
     Export: File.asks("Export figure…", "Any figure of the shown probe, by name", Prompt::Export)
         .key(ctrl_shift("E")).when("The shown column has no figure yet", |state| state.focused_trace().is_some()).also("save picture svg pdf png"),
@@ -174,7 +174,7 @@ actions! {
     PauseTraining: Train.gives("Pause or resume training", "Images can still be explained",
         |state| Command::PauseTraining(!state.training.active.as_ref().is_some_and(|run| run.pausing)))
         .key(ctrl_shift("Space"))
-        .when("No training runs that can be paused", |state| state.training.active.as_ref().is_some_and(|run| !run.detached)),
+        .when("No training runs that can be paused", |state| state.training.runs_here()),
     StopTraining: Train.gives("Stop training and save", "Progress is saved and can be resumed later", stop_training)
         .key(ctrl_shift("Period")).when("No training runs", |state| state.training.active.is_some()),
     Arrange: Panes.asks("Reset layout", "Every pane open, in its original place", Prompt::Arrange)

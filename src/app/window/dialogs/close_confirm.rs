@@ -31,7 +31,7 @@ impl CloseConfirm {
     /// Cancels closing while a training would end with the window. True if the workspace is `unsaved` and the caller
     /// must ask whether to save it. A hidden window draws nothing, and closes unless this is called from its logic.
     pub fn decide(&mut self, ctx: &Context, state: &State, unsaved: impl Fn() -> bool) -> bool {
-        let training = state.training.active.as_ref().is_some_and(|run| !run.detached);
+        let training = state.training.runs_here();
         let closing = ctx.input(|i| i.viewport().close_requested()) && *self != Self::Closing;
         let over = !training && matches!(self, Self::Asking | Self::Saving);
         if closing && training {
