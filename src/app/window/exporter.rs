@@ -1,7 +1,6 @@
 //! Slow work on threads of its own: writing figures, rendering them for the clipboard, workspaces, order files, and reading
 //! files to send.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -9,7 +8,7 @@ use std::thread::{Builder, JoinHandle};
 use eframe::egui;
 use egui::ColorImage;
 
-use super::dialogs::export_format::PICTURES;
+use super::dialogs::export_format::ExportFormat;
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::Relink;
 use super::{MainWindow, WindowOrder, order_files};
@@ -100,8 +99,8 @@ impl Exporter {
 /// The file that the next export is like: `path`, but as the picture `before` where it is none itself. Animations and numbers
 /// are chosen anew, as not every figure has them.
 fn next_to(path: PathBuf, before: Option<PathBuf>) -> PathBuf {
-    let is_picture = |path: &Path| PICTURES.iter().any(|(id, _)| path.extension() == Some(OsStr::new(id)));
-    match before.filter(|_| !is_picture(&path)).as_deref().and_then(Path::extension) {
+    let is_picture = ExportFormat::of_picture(&path).is_some();
+    match before.filter(|_| !is_picture).as_deref().and_then(Path::extension) {
         Some(format) => path.with_extension(format),
         None => path,
     }

@@ -8,7 +8,7 @@ use eframe::egui;
 use egui::{ColorImage, DragValue, Ui};
 
 use super::dialog::{self, Answer};
-use super::export_format::{FORMATS, GIF, PICTURES, format_of, has_extension, in_format, is_numbers, named};
+use super::export_format::{ExportFormat, has_extension};
 use super::file_request::FileRequest;
 use crate::app::format::{file_name, shell_path};
 use crate::app::jobs::Cancel;
@@ -37,7 +37,7 @@ pub struct Export {
     plot: Arc<dyn Plot>,
     /// Path of the file; its extension is the format's.
     pub path: String,
-    format: &'static str,
+    format: ExportFormat,
     theme: &'static str,
     /// In millimetres.
     width: f32,
@@ -67,13 +67,12 @@ impl Export {
     pub fn new(plot: Arc<dyn Plot>, last: Option<&Path>) -> Self {
         let home = || Some(directories::UserDirs::new()?.home_dir().to_owned());
         let folder = last.and_then(Path::parent).map(Path::to_owned).or_else(home).unwrap_or_default();
-        let ending = last.and_then(Path::extension).and_then(|ending| ending.to_str());
-        let format = PICTURES.iter().map(|(id, _)| *id).find(|id| ending == Some(*id)).unwrap_or("svg");
+        let format = last.and_then(ExportFormat::of_picture).unwrap_or(ExportFormat::Svg);
         let name = plot.caption().file.replace(['/', '\\'], "-");
         // Its end tells the probe and the figure.
         let name = &name[name.ceil_char_boundary(name.len().saturating_sub(MAX_NAME_BYTES))..];
         Self {
-            path: folder.join(format!("{name}.{format}")).display().to_string(),
+            path: folder.join(format!("{name}.{}", format.id())).display().to_string(),
             width: if plot.is_comparison() { 174.0 } else { 85.0 },
             plot,
             format,
@@ -135,21 +134,21 @@ impl Export {
             });
             ui.end_row();
             let label = ui.label("Format").id;
-            let shown = named(&FORMATS, self.format);
             let (numbers, moves) = (!self.plot.is_comparison(), self.plot.steps() > 0);
-            let offered = |id: &str| (numbers || !is_numbers(id)) && (moves || id != GIF);
-            let formats = FORMATS.iter().filter(|(id, _)| offered(id));
-            let list = widgets::combo(ui, "format", 210.0, shown, |ui| {
-                for (id, name) in formats {
-                    if ui.selectable_label(self.format == *id, *name).clicked() {
-                        self.set_format(id);
-                        self.path = in_format(Path::new(self.path.trim()), id).display().to_string();
+            let offered = |format: &ExportFormat| {
+                (numbers || !format.is_numbers()) && (moves || *format != ExportFormat::Gif)
+            };
+            let list = widgets::combo(ui, "format", 210.0, self.format.name(), |ui| {
+                for format in ExportFormat::ALL.into_iter().filter(offered) {
+                    if ui.selectable_label(self.format == format, format.name()).clicked() {
+                        self.set_format(format);
+                        self.path = format.of_file(Path::new(self.path.trim())).display().to_string();
                     }
                 }
             });
             list.labelled_by(label);
             ui.end_row();
-            if !is_numbers(self.format) {
+            if !self.format.is_numbers() {
                 let label = ui.label("Width").id;
                 ui.horizontal(|ui| {
                     let width = DragValue::new(&mut self.width).range(20.0..=2000.0).suffix(" mm");
@@ -162,11 +161,12 @@ impl Export {
                 });
                 ui.end_row();
                 let label = ui.label("Theme").id;
-                let (all, name) = (THEMES.map(|(id, _)| id), |id: &&str| named(&THEMES, id));
+                let name = |id: &&str| THEMES.iter().find(|(known, _)| known == id).map_or("", |one| one.1);
+                let all = THEMES.map(|(id, _)| id);
                 widgets::choice(ui, "export theme", 210.0, &mut self.theme, all, name).labelled_by(label);
                 ui.end_row();
             }
-            if self.format == GIF {
+            if self.format == ExportFormat::Gif {
                 let label = ui.label("Stills").id;
                 ui.horizontal(|ui| {
                     let about = "Pictures of single steps, evenly spaced over the reading; 0 for none";
@@ -176,15 +176,17 @@ impl Export {
                 });
                 ui.end_row();
             }
-            if self.has_pixels() {
+            if self.format.has_pixels() {
                 let label = ui.label("Resolution").id;
                 let dpi = DragValue::new(&mut self.dpi).range(50.0..=1200.0).suffix(" dpi");
                 dialog::number(ui, dpi).labelled_by(label);
                 ui.end_row();
             }
             let note = match self.format {
-                "csv" => "What it was made of is in lines that begin with #; pandas: comment=\"#\"",
-                "npz" => "What it was made of is in the array metadata, as JSON",
+                ExportFormat::Csv => {
+                    "What it was made of is in lines that begin with #; pandas: comment=\"#\""
+                }
+                ExportFormat::Npz => "What it was made of is in the array metadata, as JSON",
                 _ => "",
             };
             if !note.is_empty() {
@@ -216,7 +218,7 @@ impl Export {
     /// Whether the figure fits the width; if not, shows why, with buttons for what would fit.
     fn check_width(&mut self, ui: &mut Ui) -> bool {
         let width = self.width;
-        if is_numbers(self.format) {
+        if self.format.is_numbers() {
             return true;
         }
         if self.page.as_ref().is_none_or(|(known, ..)| *known != width) {
@@ -250,21 +252,17 @@ impl Export {
     }
 
     /// Sets the format, and the default resolution where it changes to or from GIF.
-    fn set_format(&mut self, format: &'static str) {
-        if (self.format == GIF) != (format == GIF) {
-            self.dpi = if format == GIF { GIF_DPI } else { PNG_DPI };
+    fn set_format(&mut self, format: ExportFormat) {
+        let is_gif = format == ExportFormat::Gif;
+        if (self.format == ExportFormat::Gif) != is_gif {
+            self.dpi = if is_gif { GIF_DPI } else { PNG_DPI };
         }
         self.format = format;
     }
 
-    /// Whether the format is a raster image.
-    fn has_pixels(&self) -> bool {
-        matches!(self.format, "png" | GIF)
-    }
-
     /// Files of the stills beside an animation.
     fn still_files(&self) -> Vec<PathBuf> {
-        let count = if self.format == GIF { self.stills } else { 0 };
+        let count = if self.format == ExportFormat::Gif { self.stills } else { 0 };
         let stills = animation::stills(&*self.plot, &self.file(), count);
         stills.into_iter().map(|(_, file)| file).collect()
     }
@@ -273,7 +271,7 @@ impl Export {
     pub fn file(&self) -> PathBuf {
         let path = expanded(self.path.trim());
         let is_folder = self.path.trim().ends_with(std::path::is_separator);
-        if is_folder || has_extension(&path) { path } else { in_format(&path, self.format) }
+        if is_folder || has_extension(&path) { path } else { self.format.of_file(&path) }
     }
 
     /// Sets the file to one that was chosen in a dialog, unless one is being written.
@@ -281,13 +279,13 @@ impl Export {
         if self.writing.is_none() {
             self.path = path.display().to_string();
             self.sync_format();
-            self.path = in_format(path, self.format).display().to_string();
+            self.path = self.format.of_file(path).display().to_string();
         }
     }
 
     /// Sets the format to that of the path's extension, if it is a known one.
     fn sync_format(&mut self) {
-        self.set_format(format_of(Path::new(self.path.trim())).unwrap_or(self.format));
+        self.set_format(ExportFormat::of(Path::new(self.path.trim())).unwrap_or(self.format));
     }
 
     /// Names of existing files that would be overwritten.
@@ -318,9 +316,9 @@ impl Export {
         words.extend(self.sources().iter().map(file));
         let out = shell_path(&self.file());
         words.push(format!("--out {out} --width {}", self.width));
-        let is_other = self.theme != THEMES[0].0 && !is_numbers(self.format);
+        let is_other = self.theme != THEMES[0].0 && !self.format.is_numbers();
         words.extend(is_other.then(|| format!("--theme {}", self.theme)));
-        words.extend(self.has_pixels().then(|| format!("--dpi {}", self.dpi)));
+        words.extend(self.format.has_pixels().then(|| format!("--dpi {}", self.dpi)));
         words.extend((!self.still_files().is_empty()).then(|| format!("--stills {}", self.stills)));
         words.join(" ")
     }
@@ -338,10 +336,10 @@ impl Export {
         let written = || -> Result<(), Box<dyn Error>> {
             let path = self.file();
             let (plot, about) = (&*self.plot, self.plot.caption().about);
-            if is_numbers(self.format) && plot.is_comparison() {
+            if self.format.is_numbers() && plot.is_comparison() {
                 return Err(format!("{}: {}", path.display(), export::NO_NUMBERS).into());
             }
-            if self.format == GIF {
+            if self.format == ExportFormat::Gif {
                 let (theme, width, cancelled) =
                     (&self.theme(), export::points(self.width), &|| cancel.is_cancelled());
                 let drawn = Drawn { theme, width, dpi: self.dpi, about: &about, cancelled };

@@ -9,7 +9,7 @@ use eframe::egui;
 use egui::{ComboBox, Label, RadioButton, RichText, ScrollArea, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
-use super::export_format::{PICTURES, named};
+use super::export_format::ExportFormat;
 use super::file_request::FileRequest;
 use crate::app::format::{self, counted};
 use crate::app::jobs::Cancel;
@@ -64,7 +64,7 @@ impl ShareDialog {
     pub fn new(now: Option<Finding>, state: &State) -> Self {
         let all = state.findings.iter().len() > 0;
         let title = now.as_ref().filter(|_| !all).map_or_else(|| "Findings".to_owned(), Finding::name);
-        let (kind, theme, format) = (ShareKind::Page, ShareTheme::Own, PICTURES[0].0);
+        let (kind, theme, format) = (ShareKind::Page, ShareTheme::Own, ExportFormat::Svg.id());
         let (findings, classes) = (Vec::new(), Vec::new());
         let share = Share { findings, title, kind, theme, format, classes, to: PathBuf::new() };
         let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
@@ -157,7 +157,8 @@ impl ShareDialog {
         ui.end_row();
         if self.share.kind == ShareKind::Figures {
             let label = ui.label("Format").id;
-            let (all, name) = (PICTURES.map(|(id, _)| id), |id: &&str| named(&PICTURES, id));
+            let name = |id: &&str| ExportFormat::find(id).map_or("", ExportFormat::name);
+            let all = ExportFormat::PICTURES.map(ExportFormat::id);
             widgets::choice(ui, "share format", 280.0, &mut self.share.format, all, name).labelled_by(label);
             ui.end_row();
         }
