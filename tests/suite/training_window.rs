@@ -13,7 +13,7 @@ use ssmprobe::app::jobs::history::{About, Failure, Steps};
 use ssmprobe::app::jobs::info::BackboneInfo;
 use ssmprobe::app::jobs::train::{Estimate, Preflight, TrainSettings};
 use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
-use ssmprobe::app::jobs::{Compute, Event, Fetch, Files, JobId, Request, Unit};
+use ssmprobe::app::jobs::{BackboneOptions, Compute, Event, Fetch, Files, JobId, Request, Unit};
 use ssmprobe::app::state::Phase;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::user_error::UserError;
@@ -207,13 +207,20 @@ fn open_datasets_are_offered_before_recent_ones_and_each_once() {
 fn heads_that_read_cls_cannot_be_chosen_where_the_backbone_has_none() {
     let mut pane = Pane::filled();
     pane.0.harness.state_mut().dispatch(Command::OpenBackbone("tiny".into()));
-    pane.0.answer_with(|request| match request {
+    let opens = |request: Request| match request {
         Request::Fetch(job, Fetch::OpenBackbone { entry, .. }) => {
             let info = BackboneInfo { cls: false, ..backbone() };
             vec![Event::BackboneOpened { job, entry, info }, Event::Finished(job)]
         }
         _ => Vec::new(),
-    });
+    };
+    pane.0.answer_with(opens);
+    // Also where it is open a second time, for another layer, while it is being opened anew.
+    let own = *pane.0.state().library.backbones.keys().next().expect("it is open");
+    let options = BackboneOptions { layer: Some(1), ..BackboneOptions::default() };
+    pane.0.dispatch(Command::OpenBeside(own, options));
+    pane.0.answer_with(opens);
+    pane.0.dispatch(Command::UseBackbone(own));
     let chosen =
         |pane: &Pane, head: &str| pane.0.state().training.form.heads.iter().any(|known| known == head);
     pane.0.click("CLS");

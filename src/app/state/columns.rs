@@ -12,7 +12,7 @@ use crate::app::user_error::UserError;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
 use crate::viz::draw::playhead;
-use crate::viz::{FIGURES, Options};
+use crate::viz::{Options, find};
 
 /// One image through one probe.
 #[derive(Clone, Debug)]
@@ -127,8 +127,7 @@ impl State {
     }
 
     pub(super) fn set_options(&mut self, figure: String, options: Options) -> Vec<Request> {
-        let known = FIGURES.iter().find(|known| known.id() == figure);
-        let title = known.map_or(figure.clone(), |known| known.title().to_lowercase());
+        let title = find(&figure).map_or(figure.clone(), |known| known.title().to_lowercase());
         self.adjust(format!("Set options of {title}"), |p| _ = p.views.options.insert(figure, options))
     }
 

@@ -252,6 +252,11 @@ impl Library {
         self.backbones.iter().filter_map(|(id, backbone)| Some((*id, backbone.status.ready()?)))
     }
 
+    /// The first open backbone of a source, a folder or an id of the Hub.
+    pub fn open_backbone_from(&self, source: &str) -> Option<&Arc<BackboneInfo>> {
+        self.backbones.values().filter(|known| known.source == source).find_map(|known| known.status.ready())
+    }
+
     /// The number of probes that are open or being opened.
     pub fn open_probe_count(&self) -> usize {
         self.probes.values().filter(|probe| probe.status.is_open()).count()

@@ -124,8 +124,7 @@ impl State {
     /// ViT-MAE is thus not requested of another family.
     pub(super) fn train_settings(&self) -> TrainSettings {
         let mut form = self.training.form.clone();
-        let mut known = self.library.backbones.values().filter(|known| known.source == form.backbone);
-        if let Some(info) = known.find_map(|known| known.status.ready()) {
+        if let Some(info) = self.library.open_backbone_from(&form.backbone) {
             let token_spec = &mut form.tokens.token_spec;
             *token_spec = token_spec.settled(info.layers, &info.model_type);
         }

@@ -70,8 +70,8 @@ impl Form {
             settled &= axes(ui, &mut edited, &mut self.typed);
         });
         ui.add_space(8.0);
-        let known = cx.state.library.backbones.values().find(|known| known.source == edited.backbone);
-        let without_cls = known.and_then(|known| known.status.ready()).filter(|info| !info.cls);
+        let open = cx.state.library.open_backbone_from(&edited.backbone);
+        let without_cls = open.filter(|info| !info.cls);
         heads::ui(ui, &mut edited.heads, without_cls.map(|info| info.id.as_str()));
         if edited == *current {
             return;
@@ -132,8 +132,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
 
 /// Chooses the layer after which tokens are taken, and the image size.
 fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
-    let mut known = cx.state.library.backbones.values().filter(|known| known.source == draft.backbone);
-    let info = known.find_map(|known| known.status.ready());
+    let info = cx.state.library.open_backbone_from(&draft.backbone);
     let shown = capitalised(&draft.tokens.token_spec.layers());
     let TokenSpec { layer, blocks, size, .. } = &mut draft.tokens.token_spec;
     let label = ui.label("Tokens").id;

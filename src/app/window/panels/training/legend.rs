@@ -144,10 +144,8 @@ fn compare(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: &str)
     let path = |seed: &u64| {
         about.folder.join(format!("probes/{head}-s{seed}-{}.safetensors", ProbeCheckpoint::Best.name()))
     };
-    let of = |path: std::path::PathBuf| {
-        cx.state.library.probes.iter().find(|(_, probe)| probe.path == path).map(|(id, _)| *id)
-    };
-    let Some(probe) = about.seeds.iter().find_map(|seed| of(path(seed))) else { return };
+    let open = |seed: &u64| cx.state.library.probe_at(&path(seed));
+    let Some(probe) = about.seeds.iter().find_map(open) else { return };
     let button = ui.small_button("Compare").on_hover_text("Adds its best probe to the comparison");
     if button.clicked() {
         cx.send(Command::Compare(vec![probe]));
