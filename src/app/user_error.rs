@@ -10,6 +10,7 @@ use crate::app::crash;
 use crate::app::jobs::extract::ExtractError;
 use crate::app::jobs::train::TrainingError;
 use crate::model::backbone::BackboneError;
+use crate::model::backbone::config::ConfigError;
 use crate::model::backbone::hub::HubError;
 use crate::model::backbone::preprocess::PreprocessError;
 use crate::model::data::DataError;
@@ -130,6 +131,7 @@ pub fn refused(error: &anyhow::Error) -> bool {
         || error.downcast_ref().is_some_and(no_such_device)
         || error.downcast_ref().is_some_and(no_such_run)
         || error.downcast_ref().is_some_and(no_such_tokens)
+        || error.downcast_ref().is_some_and(no_such_backbone)
         || error.downcast_ref().is_some_and(not_of_backbone)
         || error.downcast_ref().is_some_and(no_such_size)
         || error.downcast_ref().is_some_and(no_such_format)
@@ -163,19 +165,28 @@ fn no_such_data(error: &DataError) -> bool {
 fn no_such_tokens(error: &ExtractError) -> bool {
     match error {
         ExtractError::SameLayer { .. } => true,
+        ExtractError::Config(error) => no_such_backbone(error),
         ExtractError::Backbone(error) => not_of_backbone(error),
         ExtractError::Preprocess(error) => no_such_size(error),
         _ => false,
     }
 }
 
-/// Whether something was requested that this backbone, or its device, does not have.
+/// Whether the folder that was named is no backbone.
+fn no_such_backbone(error: &ConfigError) -> bool {
+    matches!(error, ConfigError::Read { source, .. } if source.kind() == ErrorKind::NotFound)
+}
+
+/// Whether something was requested that this backbone, or its device, does not have; or there is no backbone.
 fn not_of_backbone(error: &BackboneError) -> bool {
-    use BackboneError::{Arithmetic, Blocks, Layer, Order, Patches, Size};
-    matches!(
-        error,
-        Layer { .. } | Blocks { .. } | Order { .. } | Size { .. } | Patches { .. } | Arithmetic { .. }
-    )
+    use BackboneError::{Arithmetic, Blocks, Config, Layer, Order, Patches, Size};
+    match error {
+        Config(error) => no_such_backbone(error),
+        Layer { .. } | Blocks { .. } | Order { .. } | Size { .. } | Patches { .. } | Arithmetic { .. } => {
+            true
+        }
+        _ => false,
+    }
 }
 
 fn no_such_size(error: &PreprocessError) -> bool {

@@ -106,7 +106,7 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
         (&["--tokens", "1", "--only", "head/gap/step"], 1, "at least 2 patch tokens"),
         (&["--rounds", "0"], 2, "whole number from 1"),
         (&["--backbone", "none"], 2, "--backbone none: no such folder"), // before the heads are measured
-        (&["--backbone", "tests/fixtures"], 1, "config.json"),
+        (&["--backbone", "tests/fixtures"], 2, "config.json"),
         (LARGE, 2, "--batch, --tokens, --width and --classes"),
     ] {
         assert_ends(&mut bench(arguments), code, &[said]);

@@ -605,6 +605,24 @@ fn a_file_where_a_folder_is_expected_is_called_one() {
 }
 
 #[test]
+fn a_folder_that_is_no_backbone_is_refused_as_other_wrong_words_are() {
+    let folder = TempDir::new().expect("a folder");
+    let place = |path: PathBuf| path.display().to_string();
+    let [none, out] = [folder.path().to_owned(), folder.path().join("out")].map(place);
+    let [scenes, probe] = ["assets/demo/scenes", "tests/fixtures/inspect/probes/gap.safetensors"]
+        .map(|part| place(root().join(part)));
+    for (verb, more) in [
+        ("inspect", &["--probe", &probe, "--image", &scenes, "--out", &out][..]),
+        ("extract", &["--plan", "--data", &scenes]),
+        ("eval", &["--probe", &probe, "--data", &scenes]),
+    ] {
+        let mut command = program();
+        command.args([verb, "--device", "cpu", "--backbone", &none]).args(more);
+        assert_ends(&mut command, 2, &["a backbone folder needs the config.json"]);
+    }
+}
+
+#[test]
 fn what_the_window_cannot_open_or_show_is_refused_before_it_opens() {
     for (words, why) in [
         (&["nope"][..], "nope: no such file or folder"),
