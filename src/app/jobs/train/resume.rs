@@ -123,6 +123,10 @@ pub fn same_tokens(run: &Run, tokens: &TokenKey) -> Result<(), TrainingError> {
     let found = all.find(|own| own.layer == tokens.layer).unwrap_or(manifest.tokens.clone());
     let (found, asked) = (json(&found), json(tokens));
     let difference = difference("tokens", &found, &asked, &|field| field == "tokens.dataset");
+    let difference = difference.map(|(field, found, asked)| match field.as_str() {
+        "tokens.layer" => (field, manifest.layers().join(", "), asked), // all of them, if there are several
+        _ => (field, found, asked),
+    });
     refuse(run, difference, |_| OTHER_TOKENS)
 }
 
