@@ -39,10 +39,8 @@ const LONG: &str = "The paper's sweeps:
   --grid temperature=0.1,0.2,0.5,1.0 iterations=1,5,10,20
   --grid state_dim=1,2,4,8,16,32,64,128,256 --with gap,cls
 Every point is a head of the run, called HEAD[FIELD=VALUE,...]; `ssmprobe report RUN` makes the
-table. It is resumed like any other run: --resume --out RUN. --on PLACE works as in `ssmprobe
-train`.
-
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C (saved).";
+table. It is resumed like any other run: --resume --out RUN. --on PLACE and exit codes are those of
+`ssmprobe train`.";
 
 impl Sweep {
     /// Trains the head at every point of the grid.

@@ -9,7 +9,7 @@ use super::{DataError, Dataset, Layout, Sample, Source, Split, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "table",
-    what: "a CSV or TSV file with the columns path, label and optionally split, or a folder with one such file",
+    what: "a CSV or TSV file with the columns path (or file_name), label and optionally split, or a folder with one such file",
     recognise: |path| table(path).is_some(),
     read: |root, _| read(root),
     official: false,

@@ -60,7 +60,7 @@ pub struct EvalFlags {
     /// Also remove every image's tokens, and put them back, the most important first, and save the mean heights of
     /// the probability of its own class: frozen (plan and weights stay), rerouted (the head reads what is left),
     /// patches (the encoder reads what is left) or pixels (patches are painted over). Every probe reads every image
-    /// up to a thousand times, and with the last two the backbone about a hundred times: use few images.
+    /// up to a thousand times, and with the last two the backbone hundreds of times: use few images.
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
     pub causal: Option<Modes>,
     /// Also keep only the last R tokens read, and report the accuracy that is left (the reading last=R): 1,10,49,98.
