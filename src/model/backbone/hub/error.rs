@@ -16,7 +16,9 @@ pub enum HubError {
         "folder {0} does not exist: give an existing folder, or a Hugging Face Hub id such as facebook/vit-mae-base"
     )]
     NoFolder(PathBuf),
-    #[error("{0} is not a folder: give the folder that holds config.json and model.safetensors")]
+    #[error(
+        "{0} is not a folder: give the folder that holds config.json and model.safetensors; `ssmprobe import` makes one of another project's checkpoint"
+    )]
     NotAFolder(PathBuf),
     #[error(
         "{0:?} is neither a folder nor a Hugging Face Hub id (organisation/name or organisation/name@revision)"

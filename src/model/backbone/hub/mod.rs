@@ -349,7 +349,8 @@ mod tests {
             assert!(matches!(parse(wrong), Err(HubError::NotAnId(_))), "{wrong}");
         }
         assert!(matches!(parse("src"), Ok(Source::Folder(_))));
-        assert!(matches!(parse("Cargo.toml"), Err(HubError::NotAFolder(_))));
+        let file = parse("Cargo.toml").err().map(|error| error.to_string());
+        assert!(file.is_some_and(|error| error.contains("is not a folder") && error.contains("`ssmprobe import`")));
     }
 
     #[test]
