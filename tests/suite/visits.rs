@@ -268,6 +268,10 @@ fn the_help_menu_says_what_it_is_what_numbers_mean_and_which_keys_there_are() {
         assert!(!window.has(text), "{item} stays");
     }
     window.click("Help");
+    choose(&mut window, "Keyboard shortcuts");
+    assert!(window.has("Shift+F10") && window.has("Escape"), "keys of no action are missing");
+    window.press(Modifiers::NONE, Key::Escape);
+    window.click("Help");
     window.click("Definitions");
     window.click("Find in definitions");
     window.type_text("hilbert spiral");

@@ -4,7 +4,7 @@ use eframe::egui;
 use egui::{Grid, RichText, TextEdit, Ui};
 
 use super::dialog::{self, Answer};
-use crate::app::state::command::{Action, Menu, Shortcut};
+use crate::app::state::command::{Action, Menu};
 use crate::app::window::widgets;
 
 /// Space between the columns of a table.
@@ -26,6 +26,15 @@ pub enum Page {
     Definitions,
     Shortcuts,
 }
+
+/// Keys of no action, which work anywhere, and what they do.
+const ANYWHERE: [(&str, &str); 5] = [
+    ("Tab, Shift+Tab", "Move through all that can be chosen"),
+    ("Enter, Space", "Choose it"),
+    ("Shift+F10", "Open the menu of a right click"),
+    ("Escape", "Close a dialog or menu, or unpin the token"),
+    ("PageUp, PageDown", "Scroll a long page"),
+];
 
 /// The page that is open.
 pub struct Help {
@@ -88,27 +97,36 @@ fn shortcuts(ui: &Ui) -> Answer<Action> {
     dialog::show(ui.ctx(), "shortcuts", 560.0, "Keyboard shortcuts", |ui| {
         widgets::scrolled(ui, 470.0).show(ui, |ui| {
             widgets::page_keys(ui);
+            keys(ui, "Anywhere", ANYWHERE.iter().map(|(key, text)| ((*key).to_owned(), *text, None)));
             for menu in Menu::ALL {
                 let own = Action::ALL.iter().filter(|action| action.menu() == menu);
-                let own: Vec<(Shortcut, Action)> =
-                    own.filter_map(|action| Some((action.shortcut()?, *action))).collect();
-                if own.is_empty() {
-                    continue;
+                let mut own = own
+                    .filter_map(|own| Some((own.shortcut()?.text(), own.text(), Some(own.tooltip()))))
+                    .peekable();
+                if own.peek().is_some() {
+                    keys(ui, menu.name(), own);
                 }
-                ui.add_space(6.0);
-                ui.label(RichText::new(menu.name()).size(14.5).strong());
-                let grid = Grid::new(menu.name()).num_columns(2).spacing([18.0, 4.0]).min_col_width(120.0);
-                grid.show(ui, |ui| {
-                    for (key, action) in own {
-                        ui.weak(key.text());
-                        ui.label(action.text()).on_hover_text(action.tooltip());
-                        ui.end_row();
-                    }
-                });
             }
         });
         close(ui)
     })
+}
+
+/// Keys below their heading, each with what it does and perhaps a tooltip.
+fn keys<'a>(ui: &mut Ui, heading: &str, keys: impl Iterator<Item = (String, &'a str, Option<&'a str>)>) {
+    ui.add_space(6.0);
+    ui.label(RichText::new(heading).size(14.5).strong());
+    let grid = Grid::new(heading).num_columns(2).spacing([18.0, 4.0]).min_col_width(120.0);
+    grid.show(ui, |ui| {
+        for (key, text, tooltip) in keys {
+            ui.weak(key);
+            let label = ui.label(text);
+            if let Some(tooltip) = tooltip {
+                label.on_hover_text(tooltip);
+            }
+            ui.end_row();
+        }
+    });
 }
 
 fn close(ui: &mut Ui) -> Answer<Action> {
