@@ -167,7 +167,8 @@ class Inspection:
     asked for, and not kept: a plan has N * N numbers."""
 
     def __repr__(self) -> str:
-        return f"Inspection of {len(self.traces)} traces; summary: {self.summary!r}"
+        traces = len(self.traces)
+        return f"Inspection of {traces} trace{'' if traces == 1 else 's'}; summary: {self.summary!r}"
 
 
 class _Traces(Mapping[tuple[str, str], Trace]):

@@ -7,6 +7,7 @@ import pickle
 import shutil
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -171,6 +172,8 @@ def test_what_is_read_is_named_in_one_line() -> None:
     (cache,) = (FROZEN / "tokens").iterdir()
     read = (ssmprobe.read_evaluation(survey), ssmprobe.tokens(cache), probe(np.zeros((16, 24))))
     assert repr(explained).endswith(f" and {len(explained.summary) - SHOWN_COLUMNS} more")
+    one = replace(explained, traces=dict(list(explained.traces.items())[:1]))
+    assert repr(one).startswith("Inspection of 1 trace; ")
     for found in (run, explained, probe, next(iter(explained.traces.values())), *read):
         assert "\n" not in repr(found)
         assert "array(" not in repr(found)
