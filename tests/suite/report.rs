@@ -505,6 +505,20 @@ fn the_tables_of_one_run() {
     }
 }
 
+/// Probes of another layer than the chosen one may be all that was evaluated.
+#[test]
+fn a_table_without_columns_of_objects_says_nothing_of_objects() {
+    let (_folder, [mut source]) = main_source();
+    let says = |source: &Source| {
+        let table = build("main", std::slice::from_ref(source)).remove(0);
+        let columns = table.columns.iter().any(|column| column.group.starts_with("Object found"));
+        (columns, table.notes.iter().any(|note| note.starts_with("Object found")))
+    };
+    assert_eq!(says(&source), (true, true));
+    source.evaluations.as_mut().unwrap().probes.iter_mut().for_each(|probe| probe.head += "[layer=1]");
+    assert_eq!(says(&source), (false, false));
+}
+
 #[test]
 fn the_table_of_orders_counts_images_beside_chance() {
     let (_folder, sources) = main_source();

@@ -7,6 +7,7 @@ use super::{NOT_IN_PAPER_NOTE, Source, marked_title, tiers};
 use crate::model::explain::baselines::Anchor;
 use crate::model::explain::localization::Truth;
 use crate::model::probe::head::Tier;
+use crate::model::train::run::Variant;
 
 /// One table per run with a trained head.
 pub fn tables(source: &Source) -> Vec<Table> {
@@ -39,7 +40,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let mut table = Table { id: "main".to_owned(), title, columns, rows, notes: source.notes() };
     table.notes.extend(any_marked.then(|| NOT_IN_PAPER_NOTE.to_owned()));
     table.notes.extend(choice_note(source));
-    table.notes.extend(truth_note(source));
+    table.notes.extend(truth_note(source, &variants));
     table.notes.extend(anchor_notes(source));
     table.mark_largest(2..8);
     vec![table.without_empty_columns()]
@@ -60,9 +61,10 @@ fn truth(source: &Source, name: &str) -> [Cell; 4] {
     ]
 }
 
-fn truth_note(source: &Source) -> Option<String> {
-    let probes = &source.evaluations.as_ref()?.probes;
-    let metrics = probes.iter().map(|probe| &probe.metrics).find(|e| e.truth.is_some())?;
+/// What the columns of [`truth`] mean, if one of the variants has any.
+fn truth_note(source: &Source, variants: &[&Variant]) -> Option<String> {
+    let mut evaluated = variants.iter().flat_map(|variant| source.evaluated(&variant.name));
+    let metrics = &evaluated.find(|probe| probe.metrics.truth.is_some())?.metrics;
     let share = metrics.truth.and_then(|truth| truth.object_share)?;
     Some(format!(
         "Object found: ROC AUC with which |token weight|, and the exact evidence for the image's true class, find the \

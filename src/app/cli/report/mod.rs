@@ -54,8 +54,8 @@ fn long() -> String {
         "Tables, those that the runs have data for:\n{tables}\n`main`, `cost` and `conventions` need a head that \
          is no point of a sweep, `paired` two heads or more, `routing` two learned routers or more, `fine-grained` several runs, \
          `rates` heads at several layers or rates (`ssmprobe train --layers`, `--rates`), and `grid`, `state-size` and `sweep` \
-         a `ssmprobe sweep --grid`: temperature by iterations, state_dim, any other setting (`--with HEADS` trains others beside it). `ssmprobe eval --run RUN` \
-         adds the data of `diagnostics` and `order` and, if the dataset has masks or annotations, of `regions` and of how well heads \
+         a `ssmprobe sweep --grid`: temperature by iterations, state_dim, any other setting (`--with HEADS` trains others beside it). `ssmprobe eval --run RUN`, \
+         without --last, adds the data of `diagnostics` and `order` and, if the dataset has masks or annotations, of `regions` and of how well heads \
          find known objects. Its flags add the rest: --ablations `scramble`, --keep-last `last`, --stability `stability`, --causal \
          `causal`, --baselines those of `main`.\n\n{}\n\nExit codes: 0 done, 1 failed, 2 wrong usage.",
         html::LONG
