@@ -38,7 +38,8 @@ const COLUMN_MM: f32 = 85.0;
 #[derive(Args)]
 #[command(mut_args(source::beside_those_that_heed_it))]
 pub struct Figures {
-    /// Trace to draw (JSON); several are drawn side by side on shared scales
+    /// Trace to draw, written by `inspect --save-traces` (with --attributions or --masks for the figures of these); several
+    /// are drawn side by side on shared scales
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// Fixed scans to draw instead of a trace, side by side; needs no weights and no image
