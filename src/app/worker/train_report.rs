@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::event_sender::JobEvents;
 use crate::app::format;
 use crate::app::jobs::extract::{self, Messages};
-use crate::app::jobs::history::{Failure, Steps, disk};
+use crate::app::jobs::history::{Failure, Steps, disk, failures_of};
 use crate::app::jobs::open::BEST;
 use crate::app::jobs::train::{self, Summary};
 use crate::app::jobs::training::{TrainDelta, TrainEvent};
@@ -161,11 +161,7 @@ impl TrainReporter {
         // The best are what is looked at.
         probes.sort_by_key(|(path, _)| !path.to_string_lossy().ends_with(BEST));
         self.events.training(TrainEvent::Probes(probes));
-        let failures = summary.outcomes.iter().filter_map(|outcome| {
-            let (head, seed) = (outcome.head.clone(), outcome.seed);
-            Some(Failure { head, seed, why: outcome.failure.clone()? })
-        });
-        let (finished, failures) = (summary.finished, failures.collect());
+        let (finished, failures) = (summary.finished, failures_of(&summary.outcomes));
         self.events.training(TrainEvent::Ended { finished, failures });
         if finished { Ok(()) } else { Err(JobError::Cancelled) }
     }

@@ -1,6 +1,8 @@
 //! Layers by learning rates: the accuracy on the selection images as one heat map for each head, with the best cell framed
 //! and its accuracy on the test images in words. Takes plain numbers, not a trace.
 
+use std::cmp::Ordering;
+
 use crate::viz::draw::{
     Anchor, Axis, Box2, Color, Map, Raster, Scale, Scene, Stroke, Table, Theme, extent, font, frame, legend,
     pt,
@@ -32,6 +34,8 @@ pub struct RateCell {
     pub test: f64,
     /// On the test images, after the last epoch.
     pub last: f64,
+    /// Number of seeds that broke before their first epoch, and are not in these means.
+    pub broken: usize,
 }
 
 /// The variants of one head.
@@ -48,10 +52,15 @@ pub struct RateGrid {
 }
 
 impl RateGrid {
-    /// Index of the cell with the best accuracy on the selection images, the first on ties; `None` before any epoch is done.
+    /// Index of the cell with the best accuracy on the selection images among those that broke with the fewest seeds, the first on
+    /// ties; `None` before any epoch is done.
     pub fn chosen(&self) -> Option<usize> {
-        let known = self.cells.iter().enumerate().filter_map(|(at, cell)| Some((at, cell.as_ref()?.select)));
-        known.reduce(|best, next| if next.1 > best.1 + TIE { next } else { best }).map(|(at, _)| at)
+        let known = self.cells.iter().enumerate().filter_map(|(at, cell)| Some((at, cell.as_ref()?)));
+        let is_better = |cell: &RateCell, other: &RateCell| match cell.broken.cmp(&other.broken) {
+            Ordering::Equal => cell.select > other.select + TIE,
+            order => order.is_lt(),
+        };
+        known.reduce(|best, next| if is_better(next.1, best.1) { next } else { best }).map(|(at, _)| at)
     }
 
     /// Layer and rate of a cell in words.
@@ -215,7 +224,7 @@ mod tests {
             layers: vec![String::new()],
             rates: vec!["0.001".into(), "0.1".into()],
             cells: means
-                .map(|select| Some(RateCell { name: "gap".into(), select, test: 0.0, last: 0.0 }))
+                .map(|select| Some(RateCell { name: "gap".into(), select, test: 0.0, last: 0.0, broken: 0 }))
                 .into(),
         };
         assert_eq!(grid.chosen(), Some(0));

@@ -580,7 +580,13 @@ pub fn rates() -> RatesPlot {
     let grid = |(head, values): (&str, [Option<f64>; 6])| {
         let cell = |(at, select): (usize, Option<f64>)| {
             let select = select?;
-            Some(RateCell { name: format!("{head}[{at}]"), select, test: select - 9.0, last: select - 10.0 })
+            Some(RateCell {
+                name: format!("{head}[{at}]"),
+                select,
+                test: select - 9.0,
+                last: select - 10.0,
+                broken: 0,
+            })
         };
         RateGrid {
             head: head.to_owned(),

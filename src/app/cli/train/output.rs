@@ -163,7 +163,7 @@ fn metric_event(metric: &Metric) -> Value {
 
 /// The cell of a grid that the selection images choose, with its accuracies.
 fn chosen(grid: &RateGrid) -> Option<Value> {
-    let RateCell { name, select, test, last } = grid.cells.get(grid.chosen()?)?.as_ref()?;
+    let RateCell { name, select, test, last, .. } = grid.cells.get(grid.chosen()?)?.as_ref()?;
     Some(json!({"head": name, "selection": select, "best": test, "last": last}))
 }
 

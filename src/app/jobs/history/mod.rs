@@ -135,7 +135,8 @@ struct Bin {
     count: u32,
 }
 
-/// Results of one head over the seeds that have done the most epochs: with fewer epochs, others are not comparable.
+/// Results of one head over the seeds that have done the most epochs and those that failed: with fewer epochs, others are not
+/// comparable yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Score {
     /// Mean training loss of the last epoch.
@@ -150,6 +151,8 @@ pub struct Score {
     pub select: f64,
     /// Number of seeds these numbers are over.
     pub seeds: usize,
+    /// Number of seeds that failed before their first epoch.
+    pub broken: usize,
 }
 
 impl TrainHistory {
@@ -177,6 +180,7 @@ impl TrainHistory {
     pub fn of_outcomes(run: &Run, outcomes: &[Outcome]) -> Self {
         let mut history = Self::new(About::from_run(run));
         history.epochs(&metrics_of(outcomes));
+        history.failures(&failures_of(outcomes));
         history
     }
 
@@ -280,8 +284,11 @@ impl TrainHistory {
     pub fn score(&self, head: usize) -> Option<Score> {
         let furthest =
             self.lines(head).iter().map(|line| line.epochs.len()).max().filter(|epochs| *epochs > 0)?;
-        let lines = self.lines(head).iter().filter(|line| line.epochs.len() == furthest);
-        let lines: Vec<&Line> = lines.collect();
+        let (failed, going): (Vec<&Line>, Vec<&Line>) =
+            self.lines(head).iter().partition(|line| line.failure.is_some());
+        let (broken, ended): (Vec<&Line>, _) = failed.into_iter().partition(|line| line.epochs.is_empty());
+        let furthest = going.into_iter().filter(|line| line.epochs.len() == furthest);
+        let lines: Vec<&Line> = furthest.chain(ended).collect();
         let at_last = |value: fn(&Epoch) -> f64| -> Vec<f64> {
             lines.iter().filter_map(|line| line.epochs.last()).map(value).collect()
         };
@@ -298,6 +305,7 @@ impl TrainHistory {
             best: mean_and_spread(&at_best(|epoch| epoch.test)),
             select: mean_and_deviation(&at_best(|epoch| epoch.select)).0,
             seeds: lines.len(),
+            broken: broken.len(),
         })
     }
 }
@@ -309,6 +317,14 @@ fn metrics_of(outcomes: &[Outcome]) -> Vec<Metric> {
         epochs.iter().chain(between).map(metric).collect::<Vec<_>>()
     };
     outcomes.iter().flat_map(metrics).collect()
+}
+
+/// Those of these outcomes that ended early.
+pub fn failures_of(outcomes: &[Outcome]) -> Vec<Failure> {
+    let failure = |Outcome { head, seed, failure, .. }: &Outcome| {
+        Some(Failure { head: head.clone(), seed: *seed, why: failure.clone()? })
+    };
+    outcomes.iter().filter_map(failure).collect()
 }
 
 #[cfg(test)]
@@ -344,6 +360,18 @@ mod tests {
         history.failures(&[Failure { head: "sinkhorn".into(), seed: 0, why: "broke".into() }]);
         assert_eq!(history.done(), (6, 8));
         assert_eq!(history.score(1), None);
+    }
+
+    #[test]
+    fn a_seed_that_failed_counts_as_far_as_it_came() {
+        let mut history = history(2, 4);
+        let metrics = [(0, 1, 60.0), (0, 2, 50.0), (1, 1, 40.0), (3, 1, 90.0)];
+        history.epochs(&metrics.map(|(seed, epoch, test)| metric("gap", seed, epoch, 1.0, test)));
+        let failure = |seed| Failure { head: "gap".into(), seed, why: "the loss became NaN".into() };
+        history.failures(&[failure(1), failure(2)]);
+        let score = history.score(0).unwrap();
+        assert_eq!((score.seeds, score.broken), (2, 1), "the fourth seed is not as far yet");
+        assert_eq!((score.best.0, score.last.0, score.select), (50.0, 45.0, 50.0));
     }
 
     #[test]

@@ -50,6 +50,7 @@ impl TrainHistory {
                     select: score.select,
                     test: score.best.0,
                     last: score.last.0,
+                    broken: score.broken,
                 });
             }
             RateGrid { head, layers, rates, cells }
@@ -68,6 +69,7 @@ impl TrainHistory {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{history, metric};
+    use super::super::{About, Failure};
     use super::*;
 
     #[test]
@@ -105,5 +107,23 @@ mod tests {
         let chosen = grid.chosen().unwrap();
         assert_eq!(chosen, 1, "the best on selection images, whatever the test images say; the first of two");
         assert_eq!(grid.cells[chosen].as_ref().map(|cell| (cell.select, cell.test)), Some((70.0, 60.0)));
+    }
+
+    /// Else a rate that breaks with all seeds but a lucky one would be the best.
+    #[test]
+    fn a_cell_that_broke_with_more_seeds_is_not_chosen() {
+        let names = ["gap[rate=0.1]", "gap[rate=9]", "gap[rate=99]"];
+        let about = About { heads: names.map(str::to_owned).into(), ..history(1, 2).about };
+        let mut history = TrainHistory::new(about);
+        let metrics = [(0, 0, 60.0), (0, 1, 50.0), (1, 0, 90.0)];
+        history.epochs(&metrics.map(|(at, seed, test)| metric(names[at], seed, 1, 1.0, test)));
+        let failures = [(1, 1), (2, 0), (2, 1)].map(|(at, seed): (usize, u64)| Failure {
+            head: names[at].to_owned(),
+            seed,
+            why: "the loss became NaN".to_owned(),
+        });
+        history.failures(&failures);
+        let grid = &history.grids()[0];
+        assert!(grid.cells[2].is_none() && grid.chosen() == Some(0), "{grid:?}");
     }
 }
