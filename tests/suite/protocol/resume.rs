@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use serde_json::json;
 use ssmprobe::app::jobs::train::{self, Event, TrainPlan, TrainSpec, TrainingError};
 use ssmprobe::model::backbone::preprocess::augment::Augmentation;
 use ssmprobe::model::device;
 use ssmprobe::model::io::array::Arrays;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::train::TrainCursor;
 use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError};
 
 use super::{Desk, arrays, below};
@@ -98,6 +100,31 @@ fn a_run_on_random_crops_that_is_stopped_after_any_event_ends_as_one_that_was_no
     assert!(contents(&desk.trained(&plan, "plain")) != whole, "crops that change nothing");
 }
 
+/// Its weights are those after the step, not those whose accuracy the last epoch has.
+#[test]
+fn the_last_probe_of_a_training_that_was_stopped_within_an_epoch_has_no_accuracy() {
+    let desk = Desk::new();
+    let mut plan = desk.train_plan(&["gap"]);
+    plan.settings.seeds = 1;
+    let stopped = |out: &str, stop: fn(&Event) -> bool| {
+        let summary = desk.train(&plan, out, &mut |event| match stop(&event) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        });
+        [ProbeCheckpoint::Best, ProbeCheckpoint::Last].map(|which| {
+            let probe = Probe::load(summary.run.probe("gap", 0, which)).expect("a probe");
+            probe.meta.training.expect("a training")["epoch"].clone()
+        })
+    };
+    let within =
+        |event: &Event| matches!(event, Event::Step { position: TrainCursor { epoch: 1, step: 2 }, .. });
+    let [best, last] = stopped("within", within);
+    assert!(best["epoch"] == 1 && best["test"].is_number(), "{best}");
+    assert_eq!(last, json!({ "epoch": 2 }));
+    let [_, last] = stopped("after", |event| matches!(event, Event::Epoch { .. }));
+    assert!(last["epoch"] == 1 && last["test"].is_number(), "{last}");
+}
+
 /// The training images of a run of seed 0 as recorded for the peer: epochs of batches.
 fn batches() -> Vec<Vec<Vec<usize>>> {
     let order = arrays("start.safetensors").shift_remove("order/s0").expect("an order");
@@ -139,6 +166,7 @@ fn a_loss_that_breaks_after_a_stop_falls_back_to_the_last_values_that_gave_a_fin
     let same = |run: &Run, name: &str| {
         let probe = Probe::load(run.probe("gap", 0, ProbeCheckpoint::Last)).expect("a probe");
         assert!(probe.classifier.weight == *last_finite, "{name}: other values than the last good ones");
+        assert_eq!(probe.meta.training.expect("a training")["epoch"], json!({ "epoch": 2 }), "{name}");
     };
     same(&whole.run, "uninterrupted");
     let expected = contents(&whole.run);

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
+use serde_json::{Value, json};
 
 use super::{Event, Parts, Summary, TrainPlan, TrainingError};
 use crate::app::rate::RateMeter;
@@ -17,7 +18,7 @@ use crate::model::probe::head::{self, Dims};
 use crate::model::train::classifier::Model;
 use crate::model::train::run::checkpoint::Checkpoint;
 use crate::model::train::run::{Manifest, Outcome, ProbeCheckpoint, Run, RunLock, Variant};
-use crate::model::train::{self, HeadTrainer, Saved, Task, TrainConfig, TrainCursor, train};
+use crate::model::train::{self, HeadProgress, HeadTrainer, Saved, Task, TrainConfig, TrainCursor, train};
 
 /// How often a training is saved within an epoch.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_mins(10);
@@ -118,7 +119,7 @@ impl Training<'_> {
                 }
             };
             let finished = end.epoch >= config.epochs || all_failed(&trainers);
-            self.write_probes(seed, &trainers)?;
+            self.write_probes(seed, &trainers, end)?;
             self.write_losses(seed, &trainers)?;
             for trainer in &trainers {
                 let outcome = Outcome::from_trainer(trainer, seed);
@@ -174,26 +175,37 @@ impl Training<'_> {
         Ok(self.run.write_losses(seed, heads)?)
     }
 
-    /// Writes the best and the last probe of every head that has finished an epoch.
-    fn write_probes(&self, seed: u64, trainers: &[HeadTrainer]) -> Result<(), TrainingError> {
+    /// Writes the best and the last probe of every head that has finished an epoch, at the position `end`.
+    fn write_probes(
+        &self,
+        seed: u64,
+        trainers: &[HeadTrainer],
+        end: TrainCursor,
+    ) -> Result<(), TrainingError> {
         for trainer in trainers {
-            let Some(best) = &trainer.progress.best else { continue };
+            let HeadProgress { best, history, failure, .. } = &trainer.progress;
+            let Some(best) = best else { continue };
             let last = trainer.model.params().to_arrays();
+            // Within an epoch it is not the one whose accuracy is known.
+            let last_epoch = match end.step == 0 && failure.is_none() {
+                true => json!(history.last()),
+                false => json!({ "epoch": history.len() + 1 }),
+            };
             let places = [
-                (ProbeCheckpoint::Best, best.epoch, &best.arrays),
-                (ProbeCheckpoint::Last, trainer.progress.history.len() - 1, &last),
+                (ProbeCheckpoint::Best, json!(history[best.epoch]), &best.arrays),
+                (ProbeCheckpoint::Last, last_epoch, &last),
             ];
             for (which, epoch, arrays) in places {
-                let probe = self.probe(seed, trainer, epoch, arrays.clone());
+                let probe = self.probe(seed, trainer, &epoch, arrays.clone());
                 probe.save(self.run.probe(&trainer.name, seed, which))?;
             }
         }
         Ok(())
     }
 
-    /// The probe of a head after `epoch` (zero-based), with the parameters `arrays`. It holds no timestamp and
+    /// The probe of a head with the parameters `arrays` and the metrics of its `epoch`. It holds no timestamp and
     /// no duration, so the same training writes the same bytes.
-    fn probe(&self, seed: u64, trainer: &HeadTrainer, epoch: usize, arrays: Arrays) -> Probe {
+    fn probe(&self, seed: u64, trainer: &HeadTrainer, epoch: &Value, arrays: Arrays) -> Probe {
         let manifest = &self.run.manifest;
         let Manifest { backbone, dataset, selection, program, size, .. } = manifest;
         let variant = manifest.heads.iter().find(|variant| variant.name == trainer.name);
@@ -203,7 +215,7 @@ impl Training<'_> {
         let config = TrainConfig { rate, ..manifest.config.clone() };
         // The key's dataset part is left out: file times do not belong in a probe.
         let token_cache::TokenKey { weights, preprocessing, layer, precision, .. } = &tokens;
-        let training = serde_json::json!({
+        let training = json!({
             "program": program,
             "variant": trainer.name,
             "dataset": dataset.name,
@@ -217,7 +229,7 @@ impl Training<'_> {
             "seed": seed,
             "protocol": config,
             "selection": selection,
-            "epoch": trainer.progress.history[epoch],
+            "epoch": epoch,
             "failure": trainer.progress.failure,
         });
         trainer.model.probe_of(arrays, backbone.clone(), dataset.classes.clone(), Some(training))
