@@ -55,15 +55,11 @@ fn step_on_cpu<'a>(
     labels: &Labels,
     rate: impl Fn(&HeadTrainer) -> f64,
 ) {
+    let mut steps: Vec<Step> = trainers.map(Step::new).collect();
+    for step in &mut steps {
+        step.timed(|step| step.pooling = step.tracked.head().pooling(step.tracked.params(), batch));
+    }
     let begun = Instant::now();
-    let mut steps: Vec<Step> = trainers
-        .map(|trainer| {
-            let step = Step::new(trainer);
-            let pooling = step.tracked.head().pooling(step.tracked.params(), batch);
-            Step { pooling, ..step }
-        })
-        .collect();
-    let pooling_heads = steps.iter().filter(|step| step.pooling.is_some()).count().max(1);
     let requests = steps.iter().filter_map(|step| step.pooling.as_ref()).map(Pooling::request).collect();
     let (pooled, pass) = Pass::forward(&cpu::flex(batch.patches.clone()), requests, true);
     let mut pooled = pooled.into_iter();
@@ -96,11 +92,12 @@ fn step_on_cpu<'a>(
     let begun = Instant::now();
     let mut gradients = pass.backward(&cotangents).into_iter();
     shared += begun.elapsed().as_secs_f64();
+    let mut shares = pass.shares().into_iter();
 
     for (mut step, (outcome, backward)) in steps.into_iter().zip(computed) {
         let gradient = step.pooling.is_some().then(|| gradients.next().flatten()).flatten();
         if step.pooling.is_some() {
-            step.trainer.progress.seconds += shared / pooling_heads as f64;
+            step.trainer.progress.seconds += shared * shares.next().expect("a share for every request");
         }
         let rate = rate(step.trainer);
         step.timed(|step| {
@@ -250,6 +247,32 @@ impl<'a> Step<'a> {
         let params = observed.params().clone();
         let moved = trainer.optimizer.step(params, gradients(self.tracked.params(), &graphs), rate);
         trainer.model = observed.with_params(moved);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::model::grid::Grid;
+    use crate::model::probe::head::{Config, Dims, find};
+
+    /// The noisy plan takes hundreds of times as long as the mean.
+    #[test]
+    fn a_head_does_not_pay_for_the_plan_of_another() {
+        let (device, dims) = (Device::flex(), Dims { grid: Grid::new(14, 14), width: 8, classes: 2 });
+        let values: Vec<f32> = (0..4 * 196 * 8).map(|at| ((at * 37) % 101) as f32 / 50.0 - 1.0).collect();
+        let patches = Tensor::<3>::from_data(TensorData::new(values, [4, 196, 8]), &device).autodiff();
+        let batch =
+            Batch { patches, cls: None, grid: dims.grid, image_seeds: (0..4).collect(), training: true };
+        let mut trainers = ["gap", "gumbel-sinkhorn"].map(|id| {
+            let model = Model::start(find(id).expect("a head"), &Config::default(), dims, 0, &device);
+            HeadTrainer::new(id, model.expect("a head's start"))
+        });
+        step_all(&mut trainers, &batch, &Labels::new(&[0, 1, 0, 1], &device), |_| 1e-3);
+        let [mean, noisy] = trainers.map(|trainer| trainer.progress.seconds);
+        assert!(mean > 0.0 && noisy > 2.0 * mean, "{mean} {noisy}");
     }
 }
 

@@ -5,6 +5,7 @@
 //! own as a [`Pooling`]. On the CPU all heads that train together share one read of the tokens forward and
 //! one backward ([`pass`]); on other devices a pooling is two matrix products.
 
+mod clock;
 mod operation;
 pub mod pass;
 mod products;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
+use super::clock::Clock;
 use super::token_batch::Tokens;
 use super::weight_rule::{Vjp, WeightRule};
 
@@ -41,6 +42,7 @@ pub struct Pass {
     requests: Vec<PoolRequest>,
     /// `vjps[image][request]`; empty where the pass was not to be kept.
     vjps: Vec<Vec<Vjp>>,
+    clock: Clock,
 }
 
 impl PoolRequest {
@@ -68,14 +70,15 @@ impl Pass {
         let (n, width) = (tokens.count, tokens.width);
         let queries: Vec<f32> = requests.iter().flat_map(|request| request.queries.iter().copied()).collect();
         let pools: usize = requests.iter().map(|request| request.rule.pools()).sum();
+        let clock = Clock::new(requests.len());
         let pool_image = |image: usize| {
             let scores = if queries.is_empty() { vec![] } else { tokens.scores(image, &queries) }; // [Q, N]
             let mut scores = scores.as_slice();
             let (mut weights, mut vjps) = (Vec::with_capacity(pools * n), vec![]);
-            for request in &requests {
+            for (at, request) in requests.iter().enumerate() {
                 let (own, others) = scores.split_at(request.queries.len() / width * n);
                 scores = others;
-                let routed = request.rule.weigh(image, n, own, &request.gains);
+                let routed = clock.rule(at, || request.rule.weigh(image, n, own, &request.gains));
                 weights.extend(routed.weights);
                 if keep {
                     vjps.push(routed.vjp);
@@ -85,7 +88,8 @@ impl Pass {
             tokens.add(image, &weights, &mut pooled);
             (outputs_of_image(&requests, &pooled, &weights, [n, width]), vjps)
         };
-        let (pooled, vjps): (Vec<_>, Vec<_>) = (0..tokens.images).into_par_iter().map(pool_image).unzip();
+        let images = (0..tokens.images).into_par_iter();
+        let (pooled, vjps): (Vec<_>, Vec<_>) = images.map(|image| clock.image(|| pool_image(image))).unzip();
         let mut start = 0;
         let gather = |request: &PoolRequest| {
             let own = start..start + request.size(width);
@@ -96,7 +100,7 @@ impl Pass {
             all
         };
         let outputs = requests.iter().map(gather).collect();
-        (outputs, Self { tokens, requests, vjps })
+        (outputs, Self { tokens, requests, vjps, clock })
     }
 
     /// The gradients of every request, given the cotangents of what [`forward`](Self::forward) returned; none
@@ -114,7 +118,9 @@ impl Pass {
                     gains: vec![0.0; self.requests[at].gains.len()],
                 };
                 let mut sums: Vec<Gradient> = active.iter().map(zeros).collect();
-                images.iter().for_each(|&image| self.accumulate_image(image, &active, cotangents, &mut sums));
+                images.iter().for_each(|&image| {
+                    self.clock.image(|| self.accumulate_image(image, &active, cotangents, &mut sums));
+                });
                 sums
             })
             .collect();
@@ -129,6 +135,12 @@ impl Pass {
             gradients[at] = Some(total);
         }
         gradients
+    }
+
+    /// The share of each request in the time of this pass, forward and backward so far.
+    pub fn shares(&self) -> Vec<f64> {
+        let pools: Vec<usize> = self.requests.iter().map(|request| request.rule.pools()).collect();
+        self.clock.shares(&pools)
     }
 
     /// Adds the gradients that come from `image` to the `sums` of the `active` requests.
@@ -163,7 +175,7 @@ impl Pass {
         for (&at, sums) in active.iter().zip(sums.iter_mut()) {
             let (own, others) = grad_weights.split_at(self.requests[at].rule.pools() * n);
             grad_weights = others;
-            let cotangents = self.vjps[image][at](own);
+            let cotangents = self.clock.rule(at, || self.vjps[image][at](own));
             sums.gains.iter_mut().zip(cotangents.gains).for_each(|(sum, x)| *sum += x);
             grad_scores.push(cotangents.scores); // [Q, N]
         }
