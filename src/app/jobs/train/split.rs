@@ -70,7 +70,11 @@ impl Parts {
         let cases = [
             (&self.train, "to train on", splits),
             (&self.test, "to test on", splits),
-            (&self.select, "to pick the best epoch by", "use a larger --select-split"),
+            (
+                &self.select,
+                "to pick the best epoch by",
+                "add images: a class with only one keeps it for training",
+            ),
         ];
         for (part, what, remedy) in cases {
             if part.images.is_empty() {
@@ -98,6 +102,7 @@ mod tests {
 
     use super::*;
     use crate::model::data::token_cache::Batches;
+    use crate::model::data::{Sample, Source};
     use crate::model::grid::Grid;
 
     /// Tokens of all images but every third.
@@ -133,6 +138,18 @@ mod tests {
         assert_eq!((train.images, train.classes), (vec![1, 2, 4, 5], vec![1, 0, 0, 1]));
         assert_eq!((select.images, select.classes), (vec![7, 8], vec![1, 0]));
         assert_eq!((test.images, test.classes), (vec![10, 11, 13], vec![0, 1, 1]));
+    }
+
+    /// No larger share would set any aside.
+    #[test]
+    fn single_images_of_classes_are_not_set_aside_and_that_is_said() {
+        let sample = |class, split| Sample { source: Source::File("a.png".into()), class, split };
+        let all = [(0, Split::Train), (1, Split::Train), (0, Split::Test)];
+        let samples = all.map(|(class, split)| sample(class, split)).into();
+        let dataset = Dataset { layout: LAYOUTS[0].id, samples, ..Dataset::default() };
+        let said = Parts::divide(&dataset, Some(0.9)).unwrap_err().to_string();
+        assert!(said.contains("to pick the best epoch by; add images: a class with only one"), "{said}");
+        assert!(Parts::divide(&dataset, None).is_ok());
     }
 
     #[test]
