@@ -11,7 +11,7 @@ use crate::model::grid::Grid;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::ops::pooling::Pooling;
 use crate::model::probe::head::{self, Batch, Config, ConfigError, Dims, Head, HeadSpec, linear};
-use crate::model::probe::params::Params;
+use crate::model::probe::params::{Init, Params, Spec};
 use crate::model::probe::{BackboneMeta, Classifier, Meta, Probe, ProbeError, specs};
 
 /// Why a model cannot be built.
@@ -56,6 +56,21 @@ impl Model {
         let params = Params::start(specs(&*head, &dims), seed, kind.start_scope(), device);
         let config = Config { rest: config.rest.clone(), ..head.settings(&dims) };
         Ok(Self { kind, head, config, params })
+    }
+
+    /// The same model with a classifier of normal weights of this standard deviation, drawn as in [`start`](Self::start), and no bias.
+    pub fn with_normal_classifier(self, deviation: f32, seed: u64) -> Self {
+        let scope = self.kind.start_scope();
+        let params = self.params.clone().map(|spec, value| {
+            let init = match spec.name.as_str() {
+                "classifier.weight" => Init::Normal(deviation),
+                "classifier.bias" => Init::Constant(0.0),
+                _ => return value,
+            };
+            let start = Spec { init, ..spec.clone() }.start(seed, scope);
+            Tensor::from_data(&start.data[..], &value.device())
+        });
+        self.with_params(params)
     }
 
     /// The model of a probe, for images with this grid of patches.

@@ -1,5 +1,5 @@
-//! Published training protocols as presets: optimiser, learning rates and their schedule, and the random crop if images are
-//! augmented ([`Augmentation`](crate::model::backbone::preprocess::augment::Augmentation)).
+//! Published training protocols as presets: optimiser, start of the classifier, learning rates and their schedule, and the random
+//! crop if images are augmented ([`Augmentation`](crate::model::backbone::preprocess::augment::Augmentation)).
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,14 @@ impl Protocol {
             Self::Paper => Optimizer::AdamW(AdamW::default()),
             Self::Dinov2Linear => Optimizer::Momentum(Momentum::sgd()),
             Self::MaeLinprobe | Self::EfficientProbing => Optimizer::Momentum(Momentum::lars()),
+        }
+    }
+
+    /// Standard deviation of the classifier's weights before the first step, its bias then being 0; `None` if it starts as `nn.Linear`.
+    pub fn classifier_start(self) -> Option<f32> {
+        match self {
+            Self::Paper | Self::EfficientProbing => None,
+            Self::MaeLinprobe | Self::Dinov2Linear => Some(0.01),
         }
     }
 

@@ -247,7 +247,10 @@ pub(super) fn fresh(
     let build = |variant: &Variant| {
         let kind =
             head::find(&variant.head).ok_or_else(|| TrainingError::UnknownHead(variant.head.clone()))?;
-        let model = Model::start(kind, &variant.config, dims, seed, device)?;
+        let mut model = Model::start(kind, &variant.config, dims, seed, device)?;
+        if let Some(deviation) = plan.settings.protocol.classifier_start() {
+            model = model.with_normal_classifier(deviation, seed);
+        }
         let layer = layers.iter().position(|layer| *layer == plan.layer_of(variant));
         let layer = layer.expect("the layers are those of the heads");
         let optimizer = plan.settings.protocol.optimizer();
