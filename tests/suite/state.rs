@@ -69,6 +69,7 @@ pub(super) fn probe(name: &str, width: usize) -> ProbeInfo {
         backbone_config: None,
         trained: None,
         accuracy: None,
+        selection: None,
         fingerprint: format!("file of {name}"),
     }
 }

@@ -81,6 +81,9 @@ pub struct ProbeInfo {
     pub trained: Option<Box<Trained>>,
     /// Test accuracy in percent when it was saved, if its file says.
     pub accuracy: Option<f64>,
+    /// The same on the images that picked its epoch.
+    #[serde(default)]
+    pub selection: Option<f64>,
     /// SHA-256 of the probe file.
     pub fingerprint: String,
 }
@@ -136,6 +139,7 @@ impl ProbeInfo {
     pub fn new(probe: &Probe, name: String, fingerprint: String) -> Self {
         let kind = head::find(&probe.meta.head);
         let router = probe.head().router();
+        let percent = |of: &str| probe.meta.training.as_ref()?.pointer(of)?.as_f64();
         Self {
             name,
             head: probe.meta.head.clone(),
@@ -153,7 +157,8 @@ impl ProbeInfo {
             backbone_fingerprint: probe.meta.backbone.fingerprint.clone(),
             backbone_config: probe.meta.backbone.config.clone(),
             trained: Trained::from_training(probe.meta.training.as_ref()).map(Box::new),
-            accuracy: probe.meta.training.as_ref().and_then(|said| said.pointer("/epoch/test")?.as_f64()),
+            accuracy: percent("/epoch/test"),
+            selection: percent("/epoch/select"),
             fingerprint,
         }
     }

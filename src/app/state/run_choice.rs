@@ -109,14 +109,16 @@ impl State {
     }
 }
 
-/// The probe with the highest accuracy of every head, the first of equal ones; sorted by learned routers first, then by
-/// accuracy. Probes without an accuracy in their file come last.
+/// The probe of every head with the highest accuracy on the images that pick epochs, as layers and rates are chosen by, or else on
+/// the test images; the first of equal ones. Sorted by learned routers first, then by accuracy on the test images. Probes without an
+/// accuracy in their file come last.
 fn best_of_each_head<'a>(probes: impl Iterator<Item = (ProbeId, &'a ProbeInfo)>) -> Vec<ProbeId> {
     let accuracy = |info: &ProbeInfo| info.accuracy.unwrap_or(f64::NEG_INFINITY);
+    let selection = |info: &ProbeInfo| info.selection.unwrap_or_else(|| accuracy(info));
     let mut best: Vec<(ProbeId, &ProbeInfo)> = Vec::new();
     for (id, info) in probes {
         match best.iter_mut().find(|(_, other)| other.head == info.head) {
-            Some(known) if accuracy(info) > accuracy(known.1) => *known = (id, info),
+            Some(known) if selection(info) > selection(known.1) => *known = (id, info),
             Some(_) => {}
             None => best.push((id, info)),
         }
@@ -125,4 +127,23 @@ fn best_of_each_head<'a>(probes: impl Iterator<Item = (ProbeId, &'a ProbeInfo)>)
         Reverse(a.routed).cmp(&Reverse(b.routed)).then(accuracy(b).total_cmp(&accuracy(a)))
     });
     best.into_iter().map(|(id, _)| id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_test_images_do_not_choose_between_probes_of_a_head() {
+        let probe = |head: &str, selection, accuracy| ProbeInfo {
+            head: head.into(),
+            selection,
+            accuracy: Some(accuracy),
+            ..ProbeInfo::default()
+        };
+        let [picked, lucky] = [probe("gap", Some(80.0), 60.0), probe("gap", Some(70.0), 90.0)];
+        let [older, newer] = [probe("cls", None, 75.0), probe("cls", None, 76.0)];
+        let all = [(ProbeId(1), &lucky), (ProbeId(2), &picked), (ProbeId(3), &older), (ProbeId(4), &newer)];
+        assert_eq!(best_of_each_head(all.into_iter()), [ProbeId(4), ProbeId(2)]);
+    }
 }
