@@ -157,7 +157,8 @@ class Run:
     manifest: Mapping[str, Any]
     """`run.json`: what was trained on what, and how."""
     results: Table
-    """head, seed, best and last (accuracy in percent), best_epoch (from 1), parameters, seconds: once a seed is done."""
+    """head, seed, best and last (accuracy in percent), best_epoch (from 1), parameters, seconds: once a seed is done; and the
+    layer and peak learning rate of the head, which `results.csv` has in its name alone."""
     metrics: Table
     """head, seed, epoch (from 1), loss, and accuracies in percent on train, select and test: a row an epoch."""
     steps: Table
@@ -203,16 +204,25 @@ def read_run(folder: PathLike) -> Run:
         kinds = {"head": str} | dict.fromkeys(names[1:], (int, float, type(None)))
         return table([{name: row.get(name, kinds[name]) for name in names} for row in own], names, ("head",))
 
-    results = folder / "results.csv"
+    csv = folder / "results.csv"
     columns = ("head", "seed", "best", "last", "best_epoch", "parameters", "seconds")
     truth = read_json(folder / "answers" / "truth.json")
     images = truth.texts("images")
     predictions, probes, failures = {}, {}, {}
     losses: dict[tuple[str, int], Array] = {}
+    variants = [Json(manifest.path, variant, "`heads`") for variant in manifest.get("heads", list)]
+    heads = {variant.get("name", str): variant for variant in variants}
+    results = read_csv(csv, ("head",)) if csv.is_file() else table([], columns, ("head",))
+    # A head has the run's layer and rate unless it has its own.
+    layer, rate = manifest.child("tokens").get("layer", str), manifest.child("protocol").get("rate", (int, float))
+    axes = {
+        name: {"layer": head.get("layer", str, layer), "rate": head.get("rate", (int, float), rate)}
+        for name, head in heads.items()
+    }
+    results = Table(results | table([axes.get(head, {}) for head in results["head"]], ("layer", "rate"), ("layer",)))
     for seed in manifest.get("seeds", list):
         losses |= _losses(folder / "losses" / f"s{seed}.safetensors", seed)
-        for variant in manifest.get("heads", list):
-            head = Json(manifest.path, variant, "`heads`").get("name", str)
+        for head in heads:
             answers = folder / "answers" / f"{head}-s{seed}.json"
             if answers.is_file():
                 found = read_json(answers)
@@ -226,7 +236,7 @@ def read_run(folder: PathLike) -> Run:
     return Run(
         folder,
         manifest.value,
-        read_csv(results, ("head",)) if results.is_file() else table([], columns, ("head",)),
+        results,
         evaluations(("head", "seed", "epoch", "loss", "train", "select", "test"), within=False),
         evaluations(("head", "seed", "epoch", "step", "loss", "train", "select", "test"), within=True),
         images,

@@ -24,7 +24,9 @@ TEXT = ("image", "class", "prediction", "top_1", "top_2", "top_3", "top_4", "top
 def test_a_run_is_tables() -> None:
     run = ssmprobe.read_run(FROZEN / "run")
     assert (run.results.rows, run.metrics.rows) == (12, 24)
-    assert list(run.results) == ["head", "seed", "best", "last", "best_epoch", "parameters", "seconds"]
+    names = ["head", "seed", "best", "last", "best_epoch", "parameters", "seconds", "layer", "rate"]
+    assert list(run.results) == names
+    assert (run.results["layer"][4], run.results["rate"][4]) == ("last", 0.01)
     assert (run.results["head"][4], run.results["best"][4]) == ("sinkhorn", 16.667)
     assert [run.results[name].dtype.kind for name in ("head", "seed", "seconds")] == ["O", "i", "f"]
     # Predictions, labels and results are of one story.
@@ -39,6 +41,23 @@ def test_a_run_is_tables() -> None:
     np.testing.assert_allclose(run.losses["gap", 0].mean(1), loss, rtol=1e-6)
     assert ssmprobe.read_run(FROZEN / "stopped").results.rows == 2
     assert ssmprobe.read_run(FROZEN / "grid").results["head"][0] == "sinkhorn[temperature=0.1,iterations=2]"
+
+
+def test_results_have_the_layer_and_rate_of_each_head(tmp_path: Path) -> None:
+    shutil.copytree(FROZEN / "run", tmp_path, dirs_exist_ok=True)
+    manifest = json.loads((tmp_path / "run.json").read_text())
+    assert (manifest["heads"][1].pop("name"), manifest["heads"][0].get("layer")) == ("cls", None)
+    manifest["heads"][1] |= {"name": "another", "layer": "1"}
+    manifest["heads"][2] |= {"layer": "1", "rate": 0.1}
+    (tmp_path / "run.json").write_text(json.dumps(manifest))
+    results = ssmprobe.read_run(tmp_path).results
+    axes = {
+        head: (layer, rate) for head, layer, rate in zip(*(results[name] for name in ("head", "layer", "rate")), strict=True)
+    }
+    assert (axes["gap"], axes["attention"]) == (("last", 0.01), ("1", 0.1))
+    # Rows of a head that the run does not list are kept.
+    assert axes["cls"][0] is None
+    assert np.isnan(axes["cls"][1])
 
 
 def test_losses_that_end_within_an_epoch_are_read(tmp_path: Path) -> None:
