@@ -16,6 +16,7 @@ use ssmprobe::model::explain::evaluation::metrics::{self, LastTokens, Measured, 
 use ssmprobe::model::explain::evaluation::orders::OrderTests;
 use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
 use ssmprobe::model::explain::evaluation::removals::RemovalHeights;
+use ssmprobe::model::explain::evaluation::stability::{COLUMNS, StabilitySummary};
 use ssmprobe::model::explain::localization;
 use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::grid::Grid;
@@ -269,6 +270,15 @@ fn the_table_of_removal_says_that_its_reference_has_no_curves_and_has_heads_of_s
     source.reference = Some("gap".into());
     assert_eq!(note(&source), None);
     // Of a head at several rates, the chosen one.
+    let (_folder, [mut source]) = main_source();
+    to_rates(&mut source);
+    let table = build("causal", &[source]).remove(0);
+    let has = |name: &str| table.rows.iter().any(|row| row.cells[1] == Cell::text(name));
+    assert!(has("GAP") && has("Sinkhorn [rate=0.1]"), "{:?}", table.rows);
+}
+
+/// Sinkhorn and SoftSort become Sinkhorn at two rates, of which 0.1 is better on the selection images.
+fn to_rates(source: &mut Source) {
     for (head, rate) in [("sinkhorn", "0.1"), ("softsort", "0.2")] {
         let name = || format!("sinkhorn[rate={rate}]");
         let variant = source.run.manifest.heads.iter_mut().find(|variant| variant.name == head).unwrap();
@@ -281,9 +291,51 @@ fn the_table_of_removal_says_that_its_reference_has_no_curves_and_has_heads_of_s
         let probes = source.evaluations.iter_mut().flat_map(|evaluations| &mut evaluations.probes);
         probes.filter(|probe| probe.head == head).for_each(|probe| probe.head = name());
     }
-    let table = build("causal", &[source]).remove(0);
-    let has = |name: &str| table.rows.iter().any(|row| row.cells[1] == Cell::text(name));
-    assert!(has("GAP") && has("Sinkhorn [rate=0.1]"), "{:?}", table.rows);
+}
+
+#[test]
+fn tables_of_evaluations_have_the_chosen_rate_of_a_head_or_all_that_were_evaluated_without_it() {
+    let evaluated = |rates: &[&str]| {
+        let (folder, [mut source]) = main_source();
+        let probes = &mut source.evaluations.as_mut().unwrap().probes;
+        for probe in &mut *probes {
+            let last = LastTokens { tokens: 4, accuracy: 50.0, logit_change: 0.0 };
+            let stable = StabilitySummary {
+                name: COLUMNS[0].1.to_owned(),
+                mean: 0.5,
+                spread: None,
+                images: IMAGES,
+                null: (-0.1, 0.1),
+            };
+            (probe.metrics.last, probe.metrics.stability) = (vec![last], vec![stable]);
+        }
+        let others = probes.iter().filter(|probe| probe.head == "sinkhorn");
+        let others =
+            others.map(|probe| ProbeMetrics { head: "softsort".into(), ..probe.clone() }).collect::<Vec<_>>();
+        probes.extend(others);
+        to_rates(&mut source);
+        let is_asked = |head: &str| !head.contains("rate") || rates.iter().any(|rate| head.contains(rate));
+        source.evaluations.as_mut().unwrap().probes.retain(|probe| is_asked(&probe.head));
+        (folder, [source])
+    };
+    let ids = ["order", "scramble", "diagnostics", "last", "stability", "regions"];
+    let [both, one] = [evaluated(&["0.1", "0.2"]), evaluated(&["0.2"])];
+    for id in ids {
+        let has = |(_, sources): &(TempDir, [Source; 1]), rate: &str| {
+            let table = build(id, sources).remove(0);
+            let name = Cell::text(format!("Sinkhorn [rate={rate}]"));
+            (table.rows.iter().any(|row| row.cells[0] == name), table.notes.last().unwrap().clone())
+        };
+        let (chosen, note) = has(&both, "0.1");
+        assert!(chosen && note.ends_with("in the choice. Chosen: Sinkhorn [rate=0.1]"), "{id}: {note}");
+        assert!(!has(&both, "0.2").0, "{id}");
+        let (other, note) = has(&one, "0.2");
+        assert!(other && note.ends_with("evaluated for this: Sinkhorn [rate=0.2]"), "{id}: {note}");
+    }
+    // The correction counts the rows of the table.
+    let order = build("order", &both.1).remove(0);
+    let [raw, holm] = [7, 8].map(|column| number(&order.rows[1].cells[column]).unwrap());
+    assert!(order.rows.len() == 2 && (holm - 2.0 * raw).abs() < 1e-12, "{raw}, {holm}");
 }
 
 #[test]
@@ -788,7 +840,8 @@ fn few_images_prove_neither_a_difference_nor_its_absence() {
         let folder = tempfile::tempdir().unwrap();
         let heads = manifest("mae", "birds", &["gap", "sinkhorn"], 2, Selection::Test);
         run(folder.path(), heads, |head, _| if head == 0 { IMAGES - images } else { IMAGES });
-        let source = Source { equivalence: Some(10.0), ..Source::open(folder.path()).unwrap() };
+        let mut source = Source::open(folder.path()).unwrap();
+        source.equivalence = Some(10.0);
         let table = &build("paired", &[source])[0];
         let [low, high, raw, equivalence] = [3, 4, 5, 9].map(|at| number(&table.rows[0].cells[at]).unwrap());
         assert!(raw == p && low < 0.0 && high >= 0.0, "{images}: {raw}, {low} to {high}");

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::{Source, title};
+use super::{Source, tiers, title};
 use crate::app::jobs::history::TrainHistory;
 use crate::model::train::run::{Variant, variant_name};
 use crate::viz::figures::rates::RateGrid;
@@ -40,29 +40,20 @@ impl Source {
 
     /// Of each [grid](Self::grids) that `is_wanted`, the variant with the highest accuracy on the selection images.
     fn chosen(&self, is_wanted: impl Fn(&RateGrid) -> bool) -> impl Iterator<Item = &Variant> {
-        let grids = self.grids().into_iter().filter(is_wanted);
-        let name = |grid: RateGrid| Some(grid.cells[grid.chosen()?].as_ref()?.name.clone());
-        let chosen: HashSet<String> = grids.filter_map(name).collect();
-        self.run.manifest.heads.iter().filter(move |variant| chosen.contains(&variant.name))
+        let grids = self.grids().iter().filter(|grid| is_wanted(grid));
+        let chosen: HashSet<&str> = grids.filter_map(chosen_name).collect();
+        self.run.manifest.heads.iter().filter(move |variant| chosen.contains(&*variant.name))
     }
 
     /// Names of the variants in whose place another layer or learning rate of their head was chosen.
-    pub fn passed_over(&self) -> HashSet<String> {
-        let others = |grid: RateGrid| {
-            let chosen = grid.chosen();
-            let others = grid.cells.into_iter().enumerate().filter(move |(at, _)| Some(*at) != chosen);
-            others.filter_map(|(_, cell)| Some(cell?.name))
-        };
-        self.grids().into_iter().flat_map(others).collect()
+    pub fn passed_over(&self) -> HashSet<&str> {
+        self.grids().iter().flat_map(others).collect()
     }
 
     /// The layers and learning rates of every head that was trained at such of an axis, be it of one value.
-    pub(super) fn grids(&self) -> Vec<RateGrid> {
-        // Every table asks, and most runs have none.
-        match self.run.manifest.heads.iter().any(|variant| variant.name.contains('[')) {
-            true => TrainHistory::of_outcomes(&self.run, &self.outcomes).all_grids(),
-            false => Vec::new(),
-        }
+    pub(super) fn grids(&self) -> &[RateGrid] {
+        // Every table asks several times.
+        self.grids.get_or_init(|| TrainHistory::of_outcomes(&self.run, &self.outcomes).all_grids())
     }
 
     /// The [compared](Self::compared) variant called `name`, else the first one of the head `name`.
@@ -82,12 +73,54 @@ pub(super) fn without_choice(variant: &Variant) -> Variant {
     Variant { name: variant_name::head(&variant.name).to_owned(), ..variant.clone() }
 }
 
-/// How layers and rates were chosen, and which, for a table of the [reported](Source::reported) variants.
-pub fn choice_note(source: &Source) -> Option<String> {
-    let mut grids = source.grids();
-    grids.retain(|grid| grid.cells.len() > 1);
-    let is_of = |grid: &RateGrid, name: &str| grid.cells.iter().flatten().any(|cell| cell.name == name);
-    let is_chosen = |variant: &&Variant| grids.iter().any(|grid| is_of(grid, &variant.name));
-    let chosen = source.reported().into_iter().filter(is_chosen).map(title).collect::<Vec<_>>().join(", ");
-    (!chosen.is_empty()).then(|| format!("{CHOICE_NOTE}. Chosen: {chosen}"))
+/// The name of the chosen variant of a grid.
+fn chosen_name(grid: &RateGrid) -> Option<&str> {
+    Some(&grid.cells[grid.chosen()?].as_ref()?.name)
+}
+
+/// The names of the variants of a grid that were not chosen.
+fn others(grid: &RateGrid) -> impl Iterator<Item = &str> {
+    let chosen = chosen_name(grid);
+    grid.cells.iter().flatten().map(|cell| &*cell.name).filter(move |name| Some(*name) != chosen)
+}
+
+/// What evaluations `found` of each variant, points of a sweep too, by tier, and a note on what was chosen among them: of a head at
+/// several layers or rates the chosen variant alone, but all that have something where the chosen one has not.
+pub(super) fn of_evaluated<'a, T>(
+    source: &'a Source,
+    found: impl Fn(&'a Source, &'a Variant) -> Vec<T>,
+) -> (Vec<(&'a Variant, Vec<T>)>, Option<String>) {
+    let variants = tiers::sorted(source.run.manifest.heads.iter()).into_iter();
+    let mut all: Vec<(&Variant, Vec<T>)> = variants
+        .map(|variant| (variant, found(source, variant)))
+        .filter(|(_, own)| !own.is_empty())
+        .collect();
+    let names: HashSet<&str> = all.iter().map(|(variant, _)| &*variant.name).collect();
+    let has_chosen = |grid: &&RateGrid| chosen_name(grid).is_some_and(|name| names.contains(name));
+    let passed_over: HashSet<&str> = source.grids().iter().filter(has_chosen).flat_map(others).collect();
+    all.retain(|(variant, _)| !passed_over.contains(&*variant.name));
+    let note = choice_note(source, all.iter().map(|(variant, _)| *variant));
+    (all, note)
+}
+
+/// How layers and rates were chosen, and which, for a table of these variants.
+pub(super) fn choice_note<'a>(
+    source: &Source,
+    variants: impl IntoIterator<Item = &'a Variant>,
+) -> Option<String> {
+    let grids = || source.grids().iter().filter(|grid| grid.cells.len() > 1);
+    let chosen: HashSet<&str> = grids().filter_map(chosen_name).collect();
+    let others: HashSet<&str> = grids().flat_map(others).collect();
+    let (own, rest): (Vec<&Variant>, Vec<&Variant>) = variants
+        .into_iter()
+        .filter(|variant| chosen.contains(&*variant.name) || others.contains(&*variant.name))
+        .partition(|variant| chosen.contains(&*variant.name));
+    let list = |what: &str, variants: Vec<&Variant>| {
+        let titles = variants.into_iter().map(title).collect::<Vec<_>>().join(", ");
+        (!titles.is_empty()).then(|| format!(". {what}: {titles}"))
+    };
+    let lists =
+        [list("Chosen", own), list("Not chosen, but the chosen ones were not evaluated for this", rest)];
+    let lists: String = lists.into_iter().flatten().collect();
+    (!lists.is_empty()).then(|| CHOICE_NOTE.to_owned() + &lists)
 }

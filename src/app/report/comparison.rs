@@ -39,7 +39,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let title = format!("Frozen {}", source.setting());
     let mut table = Table { id: "main".to_owned(), title, columns, rows, notes: source.notes() };
     table.notes.extend(any_marked.then(|| NOT_IN_PAPER_NOTE.to_owned()));
-    table.notes.extend(choice_note(source));
+    table.notes.extend(choice_note(source, source.reported()));
     table.notes.extend(truth_note(source, &variants));
     table.notes.extend(anchor_notes(source));
     table.mark_largest(2..8);

@@ -1,8 +1,9 @@
 //! Diagnostics of every router's plans, beside those of untrained scorers and random scores through the same router; from
 //! `ssmprobe eval --run`.
 
+use super::choice::of_evaluated;
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, tiers, title};
+use super::{Source, title};
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::evaluation::metrics::Measured;
 use crate::model::explain::null_model::SCORERS;
@@ -17,8 +18,8 @@ const DIGITS: usize = 3;
 
 /// One table per run with evaluated probes that have a router.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let variants = tiers::sorted(source.run.manifest.heads.iter());
-    let rows: Vec<Row> = variants.into_iter().flat_map(|variant| rows(source, variant)).collect();
+    let (evaluated, choice) = of_evaluated(source, rows);
+    let rows = evaluated.into_iter().flat_map(|(_, rows)| rows).collect();
     let mut columns = vec![Column::shared("Router"), Column::words("Scores")];
     columns.extend(MEASURES.iter().map(|measure| Column::numbers(measure.label)));
     let mut table = source.table("diagnostics", "Diagnostics of routers", columns, rows);
@@ -47,7 +48,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
              were evaluated by an earlier version; run `ssmprobe eval` again for those of the mean; {caveat}"
         ));
     }
-    table.notes.extend(notes);
+    table.notes.extend(notes.into_iter().chain(choice));
     vec![table]
 }
 

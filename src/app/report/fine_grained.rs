@@ -53,7 +53,8 @@ pub fn tables(sources: &[Source]) -> Vec<Table> {
         tier = own_tier;
     }
     let notes = ordered.iter().flat_map(|source| {
-        source.notes().into_iter().chain(choice_note(source)).map(|note| format!("{}: {note}", source.name))
+        let choice = choice_note(source, source.reported());
+        source.notes().into_iter().chain(choice).map(|note| format!("{}: {note}", source.name))
     });
     let title = "Top-1 accuracy (%) at the best epoch, across backbones and datasets".to_owned();
     let mut table = Table { id: "fine-grained".into(), title, notes: notes.collect(), columns, rows };

@@ -1,23 +1,24 @@
 //! Accuracy if only the last tokens of the reading order are kept, by their number, from `ssmprobe eval --keep-last`.
 
+use super::choice::of_evaluated;
 use super::table::{Cell, Column, Row, Table, push_group};
-use super::{Source, tiers, title};
+use super::{Source, title};
 use crate::model::explain::evaluation::metrics::LastTokens;
 use crate::model::train::run::Variant;
 
 /// One table per run that was evaluated with `--keep-last`.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let variants = tiers::sorted(source.run.manifest.heads.iter());
+    let (evaluated, choice) = of_evaluated(source, rows_of);
     let mut rows: Vec<Row> = Vec::new();
-    for variant in variants {
-        push_group(&mut rows, rows_of(source, variant));
-    }
+    evaluated.into_iter().for_each(|(_, own)| push_group(&mut rows, own));
     let mut columns = vec![Column::shared("Method"), Column::numbers("Tokens kept")];
     columns.extend(Column::changes());
     let note = "Everything read before the last tokens is dropped, as if the memory were still empty there; nothing \
                 was retrained. Best epoch's probes; means and standard deviations over seeds. In a head with several \
                 sweeps, each keeps its own last tokens";
-    vec![source.table("last", "Only the last tokens read", columns, rows).with_note(note)]
+    let mut table = source.table("last", "Only the last tokens read", columns, rows).with_note(note);
+    table.notes.extend(choice);
+    vec![table]
 }
 
 /// The rows of one variant, one per number of kept tokens.

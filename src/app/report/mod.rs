@@ -29,6 +29,7 @@ mod tiers;
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use self::Build::{All, Each};
 pub use self::csv::parquet;
@@ -39,6 +40,7 @@ pub use crate::app::jobs::run_metrics;
 use crate::app::jobs::train::resume::have_other_heads_alone;
 use crate::model::probe::head;
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError, Truth, Variant};
+use crate::viz::figures::rates::RateGrid;
 
 /// A run with its results.
 pub struct Source {
@@ -62,6 +64,8 @@ pub struct Source {
     pub stale: Vec<String>,
     /// The kinds of table that [`tables_of`] made none of, and why, where it is more than that the run has no such data.
     pub absent: Vec<(&'static str, Option<String>)>,
+    /// [`Source::grids`] of these outcomes, once a table has asked for them.
+    grids: OnceLock<Vec<RateGrid>>,
 }
 
 /// An entry of [`TABLES`].
@@ -149,9 +153,10 @@ pub fn tables_of(
     }
     let (mut sources, mut tables_of_runs) = (Vec::<Source>::new(), vec![Vec::new(); kinds.len()]);
     let mut names = HashSet::new();
-    for group in &groups {
-        let mut runs = group.iter().map(|run| {
-            let mut source = Source::open(run.folder())?;
+    let several = groups.len() > 1;
+    for group in groups {
+        let mut runs = group.into_iter().map(|run| {
+            let mut source = Source::of(run)?;
             source.name = distinct(&source.name, |name| names.contains(name));
             names.insert(source.name.clone());
             Ok::<_, RunError>(source)
@@ -160,7 +165,7 @@ pub fn tables_of(
         runs.try_for_each(|other| other.map(|other| source.join(other)))?;
         prepare(&mut source);
         for (kind, tables) in kinds.iter().zip(&mut tables_of_runs) {
-            let own = kind.of_run(&source, groups.len() > 1);
+            let own = kind.of_run(&source, several);
             if own.is_empty() && matches!(kind.build, Each(_)) {
                 let why = (kind.why_none)(&source);
                 source.absent.push((kind.id, why));
@@ -245,20 +250,38 @@ pub const FORMATS: &[Format] = &[
 impl Source {
     /// Reads the run in `folder`, finished or not; an error if one of its files cannot be read.
     pub fn open(folder: &Path) -> Result<Self, RunError> {
-        let run = Run::open(folder)?;
+        Self::of(Run::open(folder)?)
+    }
+
+    /// Reads what an opened run has found so far.
+    fn of(run: Run) -> Result<Self, RunError> {
         let (outcomes, truth) = (run.outcomes()?, run.truth()?);
         let mut evaluations = run_metrics::read(&run)?;
         let stale = evaluations.as_mut().map(|metrics| metrics.drop_stale(&run)).unwrap_or_default();
-        let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let path = run.folder().canonicalize().unwrap_or_else(|_| run.folder().to_owned());
         let name = path.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
         let (reference, equivalence, absent, joined) = (None, None, Vec::new(), Vec::new());
-        Ok(Self { run, joined, name, reference, equivalence, outcomes, truth, evaluations, stale, absent })
+        let grids = OnceLock::new();
+        Ok(Self {
+            run,
+            joined,
+            name,
+            reference,
+            equivalence,
+            outcomes,
+            truth,
+            evaluations,
+            stale,
+            absent,
+            grids,
+        })
     }
 
     /// Adds a run that [has other heads alone](have_other_heads_alone).
     fn join(&mut self, other: Self) {
         self.run.manifest.heads.extend(other.run.manifest.heads.iter().cloned());
         self.outcomes.extend(other.outcomes);
+        self.grids = OnceLock::new();
         self.stale.extend(other.stale);
         if let Some(evaluations) = other.evaluations {
             self.evaluations.get_or_insert_default().merge(evaluations);

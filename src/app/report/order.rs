@@ -1,8 +1,9 @@
 //! Whether the order matters to each head: the share of test images on which the order test is significant, from
 //! `ssmprobe eval --run` (docs/definitions.md, section 10).
 
+use super::choice::of_evaluated;
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, tiers, title};
+use super::{Source, title};
 use crate::model::explain::evaluation::orders::OrderTests;
 use crate::model::explain::order_test::SIGNIFICANT;
 use crate::model::stats::{CrossedMean, holm};
@@ -10,12 +11,7 @@ use crate::model::train::run::Variant;
 
 /// One table per run whose evaluation has an order test.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let variants = tiers::sorted(source.run.manifest.heads.iter());
-    let tested: Vec<(&Variant, Vec<&OrderTests>)> = variants
-        .into_iter()
-        .map(|variant| (variant, order_tests(source, variant)))
-        .filter(|(_, seeds)| !seeds.is_empty())
-        .collect();
+    let (tested, choice) = of_evaluated(source, order_tests);
     let shares: Vec<CrossedMean> = tested.iter().map(|(_, seeds)| significant_share(seeds)).collect();
     let corrected = holm(&shares.iter().map(|share| share.p_above(SIGNIFICANT)).collect::<Vec<_>>());
     let results = tested.iter().zip(&shares).zip(corrected);
@@ -34,7 +30,9 @@ pub fn tables(source: &Source) -> Vec<Table> {
                 Headroom: share of the gain that the best order would have over the mean of all orders. The margin is \
                 that of the tokens as a bag, plus the contribution of raster order or the scan, plus that of routing; \
                 means over seeds and images";
-    vec![source.table("order", "Does the order matter", columns, rows.collect()).with_note(note)]
+    let mut table = source.table("order", "Does the order matter", columns, rows.collect()).with_note(note);
+    table.notes.extend(choice);
+    vec![table]
 }
 
 /// The order tests of the probes at the best epoch, one per seed; only seeds with as many images as the first.

@@ -5,6 +5,7 @@
 //! Another training and other images would both change a difference, so interval, t test, permutation test and equivalence
 //! test generalise over both ([`CrossedMean`]); an exact McNemar test on the images compares the two probes of every seed.
 
+use super::choice::choice_note;
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, not_finished, tiers, title};
 use crate::model::probe::router::sinkhorn;
@@ -125,6 +126,7 @@ fn table(source: &Source) -> Result<Table, Option<String>> {
             left_out.into_iter().map(title).collect::<Vec<_>>().join(", ")
         )
     }));
+    table.notes.extend(choice_note(source, variants.iter().copied()));
     Ok(table)
 }
 

@@ -9,8 +9,8 @@ use crate::viz::figures::rates::{RateCell, RateGrid};
 
 /// The table of the chosen cells, then one per head; none for a run without layers or rates to compare.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let mut grids = source.grids();
-    grids.retain(|grid| grid.cells.len() > 1 && grid.chosen().is_some());
+    let has_choice = |grid: &&RateGrid| grid.cells.len() > 1 && grid.chosen().is_some();
+    let grids: Vec<&RateGrid> = source.grids().iter().filter(has_choice).collect();
     let by_head = grids.iter().enumerate().map(|(at, grid)| head_table(source, grid, at));
     std::iter::once(chosen_table(source, &grids)).chain(by_head).collect()
 }
@@ -21,8 +21,8 @@ fn selection_accuracies(source: &Source, name: &str) -> Vec<f64> {
     outcomes.filter_map(|outcome| Some(outcome.epochs.get(outcome.best_epoch?)?.select)).collect()
 }
 
-fn chosen_table(source: &Source, grids: &[RateGrid]) -> Table {
-    let row = |grid: &RateGrid| {
+fn chosen_table(source: &Source, grids: &[&RateGrid]) -> Table {
+    let row = |grid: &&RateGrid| {
         let at = grid.chosen()?;
         let name = &grid.cells[at].as_ref()?.name;
         let mut cells = vec![

@@ -1,20 +1,16 @@
 //! How heads read the regions that are marked in the test images, from `ssmprobe eval --run` (docs/definitions.md, section 15):
 //! one table of all heads and regions, and one per head of the order in which it reads them.
 
+use super::choice::of_evaluated;
 use super::table::{Cell, Column, Row, Table, push_group};
-use super::{Source, tiers, title};
+use super::{Source, title};
 use crate::model::explain::evaluation::regions::{RegionMeans, RegionSummary, position};
 use crate::model::stats::mean;
 use crate::model::train::run::Variant;
 
 /// The tables of a run whose evaluation includes regions.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let variants = tiers::sorted(source.run.manifest.heads.iter());
-    let evaluated: Vec<(&Variant, Vec<&RegionSummary>)> = variants
-        .into_iter()
-        .map(|variant| (variant, summaries(source, variant)))
-        .filter(|(_, seeds)| !seeds.is_empty())
-        .collect();
+    let (evaluated, choice) = of_evaluated(source, summaries);
     let mut rows = Vec::new();
     for (variant, seeds) in &evaluated {
         let means = |at| seeds.iter().map(|seed| &seed.regions[at]).collect::<Vec<&RegionMeans>>();
@@ -31,7 +27,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
                 0 first and 1 last; interval: Student's t over seeds and images, with one seed over images only, cut off at 0 and 1. \
                 Weight: 1 is an even share. Evidence: for an image's true class. AUC over tokens, the region's against \
                 all others";
-    let table = source.table("regions", "How regions are read", columns, rows).with_note(note);
+    let mut table = source.table("regions", "How regions are read", columns, rows).with_note(note);
+    table.notes.extend(choice);
     let precedences = evaluated.iter().filter_map(|(variant, seeds)| precedence(source, variant, seeds));
     std::iter::once(table).chain(precedences).collect()
 }

@@ -48,7 +48,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let mut columns = ["Routing mechanism", "Method type", "Ignores order"].map(Column::words).to_vec();
     columns.extend(Column::accuracies());
     let mut table = source.table("routing", "Routing mechanisms", columns, rows);
-    table.notes.extend(choice_note(source));
+    table.notes.extend(choice_note(source, variants));
     table.mark_largest([3, 4]);
     vec![table]
 }

@@ -1,20 +1,23 @@
 //! Accuracy with the reading order disturbed at evaluation (paper, Observation 3), from `ssmprobe eval --ablations`.
 
+use super::choice::of_evaluated;
 use super::table::{Cell, Column, Row, Table};
-use super::{Source, tiers, title};
+use super::{Source, title};
 use crate::model::explain::ablation::Ablation;
 use crate::model::explain::evaluation::metrics::Outcome;
 use crate::model::train::run::Variant;
 
 /// One table per run that was evaluated with `--ablations`.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let variants = tiers::sorted(source.run.manifest.heads.iter());
-    let rows: Vec<Row> = variants.into_iter().flat_map(|variant| rows(source, variant)).collect();
+    let (evaluated, choice) = of_evaluated(source, rows);
+    let rows = evaluated.into_iter().flat_map(|(_, rows)| rows).collect();
     let mut columns = vec![Column::shared("Method"), Column::words("Configuration")];
     columns.extend(Column::changes());
     let note = "At evaluation only: nothing was retrained, so a drop shows what the trained probe relies on. Best \
                 epoch's probes; one random permutation per image";
-    vec![source.table("scramble", "Order disturbed at evaluation", columns, rows).with_note(note)]
+    let mut table = source.table("scramble", "Order disturbed at evaluation", columns, rows).with_note(note);
+    table.notes.extend(choice);
+    vec![table]
 }
 
 /// The rows of one variant, one per ablation; none if only the normal order was evaluated.

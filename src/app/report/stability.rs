@@ -1,7 +1,8 @@
 //! Stability of reading orders under small changes of the image and between seeds, from `ssmprobe eval --stability`.
 
+use super::choice::of_evaluated;
 use super::table::{Cell, Column, Row, Table, push_group};
-use super::{Source, tiers, title};
+use super::{Source, title};
 use crate::model::explain::evaluation::stability::{COLUMNS, StabilitySummary};
 use crate::model::explain::stability::OTHER_SEEDS;
 use crate::model::stats;
@@ -9,11 +10,11 @@ use crate::model::train::run::Variant;
 
 /// One table per run that was evaluated with `--stability`.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let variants = tiers::sorted(source.run.manifest.heads.iter());
+    let (evaluated, choice) = of_evaluated(source, |source, variant| {
+        COLUMNS.into_iter().filter_map(|(_, name)| row(source, variant, name)).collect()
+    });
     let mut rows: Vec<Row> = Vec::new();
-    for variant in variants {
-        push_group(&mut rows, COLUMNS.into_iter().filter_map(|(_, name)| row(source, variant, name)));
-    }
+    evaluated.into_iter().for_each(|(_, own)| push_group(&mut rows, own));
     let mut columns = vec![Column::shared("Method"), Column::words("Change"), Column::numbers("Tau")];
     columns.extend(Column::group("Of one seed", ["spread over images", "images"]));
     columns.extend(Column::group("Random orders", ["5 %", "95 %"]));
@@ -21,7 +22,9 @@ pub fn tables(source: &Source) -> Vec<Table> {
                 that shows the same place: mean over the changes of a kind and over images, then over seeds, with the \
                 standard deviation over seeds; other seeds have none, as each of their taus is of two seeds. Spread: \
                 standard deviation over images, mean over seeds. Random orders: of a single pair";
-    vec![source.table("stability", "Stability of orders", columns, rows).with_note(note)]
+    let mut table = source.table("stability", "Stability of orders", columns, rows).with_note(note);
+    table.notes.extend(choice);
+    vec![table]
 }
 
 /// The row of the change `name` of one variant; `None` if it was not evaluated.

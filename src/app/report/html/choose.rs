@@ -43,7 +43,7 @@ pub fn probes<'a>(source: &'a Source, asked: &[String]) -> Result<Vec<&'a Outcom
     }
     // Of a head at several layers or rates, the chosen one alone.
     let passed_over = source.passed_over();
-    best.retain(|outcome| !passed_over.contains(&outcome.head));
+    best.retain(|outcome| !passed_over.contains(&*outcome.head));
     best.sort_by(|a, b| b.best_accuracy().unwrap_or(0.0).total_cmp(&a.best_accuracy().unwrap_or(0.0)));
     let group = |outcome: &Outcome| {
         let head = heads.iter().find(|variant| variant.name == outcome.head).map(|variant| &variant.head);
