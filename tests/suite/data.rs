@@ -468,6 +468,21 @@ fn tables() {
     // As the Hub has them.
     tree.write("hub/metadata.csv", "file_name,label\nd.png,cat\n").image("hub/d.png");
     assert_eq!(listing(&open(tree.path().join("hub")).unwrap()), [("d.png".into(), "cat", Split::Train)]);
+    // Without a column of splits, folders of their names say which is which, if every image lies in one.
+    let parted = [("test/b.png".into(), "cat", Split::Test), ("train/a.png".into(), "cat", Split::Train)];
+    tree.write("one/metadata.csv", "file_name,label\ntrain/a.png,cat\ntest/b.png,cat\n");
+    tree.write("each/train/metadata.csv", "file_name,label\na.png,cat\n");
+    tree.write("each/test/metadata.csv", "file_name,label\nb.png,cat\n");
+    for name in ["one", "each"] {
+        let data = open(tree.path().join(name)).unwrap();
+        assert_eq!(
+            (listing(&data), &*data.name),
+            (parted.to_vec(), if name == "one" { "metadata" } else { name })
+        );
+    }
+    tree.write("one/metadata.csv", "file_name,label\ntrain/a.png,cat\ntest/b.png,cat\nc.png,cat\n");
+    let notes = open(tree.path().join("one")).unwrap().notes;
+    assert!(notes.iter().any(|note| note.starts_with("no split of its own")), "{notes:?}");
     for (text, says) in [
         ("file,class\na,b\n", ["line 1", "the columns path and label"]),
         ("path,label,split\na.png,b,later\n", ["line 2", "train, val or test"]),

@@ -1,34 +1,39 @@
 //! A table of images: CSV or TSV with a header that names the columns `path` (or `file_name`, as in a `metadata.csv` of the Hub), `label`
-//! and perhaps `split` (train, val or test). Paths are relative to the table's folder, or absolute. Columns are separated by commas, by
-//! semicolons (as Excel writes them where the decimal sign is a comma) or by tabs: by whichever comes first in the header.
+//! and perhaps `split` (train, val or test), without which it is that of the folders `train`, `val` and `test` if all images lie in these;
+//! each of them may have its own `metadata.csv`, as on the Hub. Paths are relative to the table's folder, or absolute. Columns are
+//! separated by commas, by semicolons (as Excel writes them where the decimal sign is a comma) or by tabs: by whichever comes first in
+//! the header.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::{DataError, Dataset, Layout, Sample, Source, Split, walk};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, folder, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "table",
     what: "a CSV or TSV file with the columns path (or file_name), label and optionally split, or a folder with one such file",
-    recognise: |path| table(path).is_some(),
+    recognise: |path| !tables(path).is_empty(),
     read: |root, _| read(root),
     official: false,
     splits: "mark images train or test in the table's `split` column",
 };
 
-/// The table at `path`: the file itself, or the only table in a folder.
-fn table(path: &Path) -> Option<PathBuf> {
+/// The tables at `path`: the file itself, the only table in a folder, or the `metadata.csv` in each of its folders of splits.
+fn tables(path: &Path) -> Vec<PathBuf> {
     let is_table = |path: &Path| {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         ["csv", "tsv"].iter().any(|known| ending.eq_ignore_ascii_case(known)) && path.is_file()
     };
     if path.is_file() {
-        return is_table(path).then(|| path.into());
+        return if is_table(path) { vec![path.into()] } else { Vec::new() };
     }
-    let inside = walk::entries(path).ok()?;
-    let mut tables = inside.iter().filter(|path| is_table(path) && columns(path).is_ok());
-    let first = tables.next()?;
-    tables.next().is_none().then(|| first.clone())
+    let is_known = |path: &PathBuf| is_table(path) && columns(path).is_ok();
+    let inside: Vec<PathBuf> = walk::entries(path).unwrap_or_default().into_iter().filter(is_known).collect();
+    if inside.len() == 1 {
+        return inside;
+    }
+    let of_splits = folder::splits(path).into_iter().map(|(_, folder)| folder.join("metadata.csv"));
+    of_splits.map(|table| is_known(&table).then_some(table)).collect::<Option<_>>().unwrap_or_default()
 }
 
 struct Columns {
@@ -62,34 +67,48 @@ fn located(folder: &Path, cell: &str) -> PathBuf {
     if cell.contains('\\') && !path.exists() { folder.join(cell.replace('\\', "/")) } else { path }
 }
 
-fn read(root: &Path) -> Result<Dataset, DataError> {
-    let file = table(root).ok_or_else(|| DataError::Layout { path: root.into() })?;
-    let columns = columns(&file)?;
+/// The rows of a table: the image, its label, and its split if the table has a column of them.
+fn rows(file: &Path) -> Result<Vec<(PathBuf, String, Option<Split>)>, DataError> {
+    let columns = columns(file)?;
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut rows = Vec::new();
-    for record in reader(walk::text(&file)?).records() {
-        let record = record.map_err(|error| DataError::file(&file, error.to_string()))?;
+    for record in reader(walk::text(file)?).records() {
+        let record = record.map_err(|error| DataError::file(file, error.to_string()))?;
         let line = record.position().map_or(0, |at| at.line() as usize);
         let cell = |column: usize, name: &str| {
             record.get(column).filter(|cell| !cell.is_empty()).ok_or_else(|| {
                 let found = record.iter().collect::<Vec<_>>().join(",");
-                DataError::line(&file, line, &found, format!("a {name}"))
+                DataError::line(file, line, &found, format!("a {name}"))
             })
         };
-        let split = match columns.split {
-            None => Split::Train,
-            Some(column) => {
-                let word = cell(column, "split")?;
-                Split::from_word(word)
-                    .ok_or_else(|| DataError::line(&file, line, word, "train, val or test"))?
-            }
+        let word = columns.split.map(|column| cell(column, "split")).transpose()?;
+        let split = |word| {
+            Split::from_word(word).ok_or_else(|| DataError::line(file, line, word, "train, val or test"))
         };
         rows.push((
             located(folder, cell(columns.path, "path")?),
             cell(columns.label, "label")?.to_owned(),
-            split,
+            word.map(split).transpose()?,
         ));
     }
+    Ok(rows)
+}
+
+/// The split of the folder below `root` in which an image lies.
+fn split_of_folder(root: &Path, image: &Path) -> Option<Split> {
+    let mut parts = image.strip_prefix(root).ok()?.components();
+    Split::from_word(parts.next()?.as_os_str().to_str()?).filter(|_| parts.next().is_some())
+}
+
+fn read(root: &Path) -> Result<Dataset, DataError> {
+    let tables = tables(root);
+    let [first, ..] = &tables[..] else { return Err(DataError::Layout { path: root.into() }) };
+    let folder = if root.is_dir() { root } else { root.parent().unwrap_or(Path::new("")) };
+    let rows = tables.iter().map(|file| rows(file)).collect::<Result<Vec<_>, _>>()?.concat();
+    let all_lie_in_splits = rows.iter().all(|(image, ..)| split_of_folder(folder, image).is_some());
+    let split = |image: &Path, own: Option<Split>| {
+        own.or_else(|| split_of_folder(folder, image).filter(|_| all_lie_in_splits)).unwrap_or(Split::Train)
+    };
     let mut classes: Vec<String> = rows.iter().map(|(_, label, _)| label.clone()).collect();
     classes.sort();
     classes.dedup();
@@ -98,11 +117,12 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         classes.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
     }
     let index: HashMap<&String, usize> = classes.iter().zip(0..).collect();
-    let samples = rows.into_iter().map(|(path, label, split)| Sample {
-        source: Source::File(path),
+    let samples = rows.into_iter().map(|(path, label, own)| Sample {
         class: index[&label],
-        split,
+        split: split(&path, own),
+        source: Source::File(path),
     });
     let samples = samples.collect();
-    Ok(Dataset::new(&file, LAYOUT.id, classes, samples, Vec::new()))
+    let named = if tables.len() == 1 { first } else { folder };
+    Ok(Dataset::new(named, LAYOUT.id, classes, samples, Vec::new()))
 }
