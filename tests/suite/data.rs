@@ -426,6 +426,26 @@ fn names_that_look_alike_and_images_that_are_nearly_black_are_told() {
 }
 
 #[test]
+fn folders_of_images_that_have_several_classes_are_told_from_classes() {
+    let told = |files: &[&str]| {
+        let tree = Tree::new();
+        tree.images(files);
+        let notes = open(tree.path()).unwrap().notes;
+        notes
+            .into_iter()
+            .find(|note| note.contains("read as classes, which they are not"))
+            .unwrap_or_default()
+    };
+    let voc = told(&["JPEGImages/a.jpg", "SegmentationClass/a.png", "Annotations/a.xml"]);
+    assert!(voc.contains("of PASCAL VOC") && voc.contains("the columns path, label and split"), "{voc}");
+    let years = ["VOC2007/JPEGImages/a.jpg", "VOC2007/ImageSets/Main/a.txt", "VOC2012/JPEGImages/a.jpg"];
+    assert!(told(&years).contains("of PASCAL VOC"));
+    let coco = ["train2017/a.jpg", "val2017/a.jpg", "annotations/instances_val2017.json"];
+    assert!(told(&coco).contains("of COCO"));
+    assert_eq!(told(&["JPEGImages/a.png", "annotations/a.png"]), "");
+}
+
+#[test]
 fn tables() {
     let tree = Tree::new();
     tree.images(&["im/a.png", "im/b, c.png", "im/d.png"]);

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{DataError, Dataset, Layout, MASKS, Split, UNTRAINABLE, Watch, first_names, walk};
+use super::{
+    DataError, Dataset, Layout, MASKS, Split, UNTRAINABLE, Watch, first_names, several_classes, walk,
+};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "folder",
@@ -94,6 +96,7 @@ fn read_classes(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError
         );
         dataset.notes.push(note);
     }
+    dataset.notes.extend(several_classes::note(root));
     Ok(dataset)
 }
 

@@ -17,6 +17,7 @@ pub mod mat;
 mod parquet;
 mod report;
 pub mod scenes;
+mod several_classes;
 pub mod synsets;
 mod table;
 pub mod token_cache;

@@ -1,0 +1,31 @@
+//! Datasets whose images have several classes each, where a probe is trained on one: PASCAL VOC and COCO as distributed. Their folders
+//! of images lie side by side as those of classes do.
+
+use std::path::Path;
+
+use super::walk;
+
+/// A folder of more folders holds classes.
+const MAX_FOLDERS: usize = 16;
+
+/// The name of such a dataset in `folder`.
+fn known(folder: &Path) -> Option<&'static str> {
+    let folders: Vec<String> = walk::folders(folder).ok()?.iter().map(|path| walk::name(path)).collect();
+    let has = |name: &str| folders.iter().any(|own| own == name);
+    let of_year = |split: &str| ["2014", "2017"].iter().any(|year| has(&format!("{split}{year}")));
+    match () {
+        () if has("JPEGImages") && (has("Annotations") || has("ImageSets")) => Some("PASCAL VOC"),
+        () if has("annotations") && (of_year("train") || of_year("val")) => Some("COCO"),
+        () => None,
+    }
+}
+
+/// A note on folders that were read as classes, if those in `root`, or in one of them, are of such a dataset.
+pub(super) fn note(root: &Path) -> Option<String> {
+    let inside = walk::folders(root).ok().filter(|inside| inside.len() <= MAX_FOLDERS)?;
+    let name = std::iter::once(root).chain(inside.iter().map(|inner| &**inner)).find_map(known)?;
+    Some(format!(
+        "these are the folders of {name}, read as classes, which they are not: its images have several classes each, and a probe is \
+         trained on one; list those of one class in a table with the columns path, label and split, and open that"
+    ))
+}
