@@ -52,8 +52,11 @@ pub enum RemoteErrorKind {
          --remote-program PATH"
     )]
     NoProgram { program: String },
+    #[error("its `{program}` has no `serve`: that version is too old. Update the program there")]
+    TooOld { program: String },
     #[error(
-        "its `{program}` exits immediately ({status}). A version without `serve` is too old: update the program there"
+        "its `{program}` exits immediately ({status}). Its last output says why; where there is none, run `{program} devices` \
+         there by hand"
     )]
     Ended { program: String, status: String },
     #[error(
@@ -108,6 +111,14 @@ impl RemoteErrorKind {
         match ended.is_some_and(|ended| ended.code().map_or(!is_ssh, by_signal)) {
             true => Self::Killed { status },
             false => Self::Lost { status },
+        }
+    }
+
+    /// Why a program ended before it greeted, by what it `said`.
+    pub(super) fn ended(program: String, ended: Option<ExitStatus>, said: &[String]) -> Self {
+        match said.iter().any(|line| line.contains("unrecognized subcommand")) {
+            true => Self::TooOld { program },
+            false => Self::Ended { program, status: described(ended) },
         }
     }
 

@@ -150,6 +150,7 @@ impl Link {
         let retries = match error.fault {
             // Logins that are refused again and again may block this user there.
             RemoteErrorKind::Protocol { .. }
+            | RemoteErrorKind::TooOld { .. }
             | RemoteErrorKind::ChangedHostKey
             | RemoteErrorKind::NewHostKey
             | RemoteErrorKind::Denied => false,

@@ -201,7 +201,7 @@ impl Remote {
             _ if code.is_some_and(|code| NO_PROGRAM.contains(&code)) => {
                 RemoteErrorKind::NoProgram { program }
             }
-            _ => RemoteErrorKind::Ended { program, status: described(ended) },
+            _ => RemoteErrorKind::ended(program, ended, &said),
         };
         RemoteError { place: self.place.to_string(), fault, said }
     }

@@ -47,6 +47,7 @@ fn what_fails_on_the_way_is_said_with_what_to_do() {
     let denied_plainly = "echo 'me@gpu1: Permission denied (publickey).' >&2; exit 255";
     let absent = "echo 'sh: 1: exec: ssmprobe: not found' >&2; exit 127";
     let old = "echo \"error: unrecognized subcommand 'serve'\" >&2; exit 2";
+    let crashes = "echo \"thread 'main' panicked at a driver\" >&2; exit 101";
     let prints = "printf 'Welcome\\033[31m to gpu1\\n'; exec sleep 1000";
     let (newer, older) = (greeting(PROTOCOL + 1), greeting(PROTOCOL - 1));
     let damaged = format!("{}; printf '\\001\\000\\000\\000\\007\\000'; cat > /dev/null", greeting(PROTOCOL));
@@ -58,7 +59,8 @@ fn what_fails_on_the_way_is_said_with_what_to_do() {
         (denied, ["it cannot be reached", "Permission \\u001b[31mdenied"]),
         (denied_plainly, ["does not accept a login without a password", "ssh-copy-id"]),
         (absent, ["it has no program `ssmprobe`", "--remote-program"]),
-        (old, ["too old: update the program there", "unrecognized subcommand"]),
+        (old, ["too old. Update the program there", "unrecognized subcommand"]),
+        (crashes, ["exits immediately (exit status: 101)", "panicked at a driver"]),
         (prints, ["the answer is not from this program: `Welcome\\u001b", ".bashrc"]),
         (&newer, ["(version 9.8)", "Update the program here"]),
         (&older, ["(version 9.8)", "Update the program there"]),
@@ -71,6 +73,8 @@ fn what_fails_on_the_way_is_said_with_what_to_do() {
             assert!(stderr.contains(words), "{words} is not in:\n{stderr}");
         }
         assert!(!stderr.contains('\u{1b}'), "{stderr}");
+        // Another version is no remedy for a crash.
+        assert!(script != crashes || !stderr.contains("pdate"), "{stderr}");
     }
 }
 
