@@ -1,44 +1,81 @@
-//! Results of variants that differ in one number, `head[temperature=0.1]`, as a figure of one run or several.
+//! Results of variants that differ in one number, `head[temperature=0.1]`, as a figure of one run or several. Variants of several
+//! layers or rates have a line for each of these.
 
-use super::TrainHistory;
+use super::{Score, TrainHistory};
 use crate::model::train::run::variant_name;
 use crate::viz::figures::settings::{INFO, SettingLine, SettingPoint, SettingsPlot};
 
-/// Head, setting and value of a variant whose name sets exactly one number.
-fn parse(name: &str) -> Option<(&str, &str, f64)> {
-    let [(field, value)] = variant_name::settings(name)[..] else { return None };
+/// A variant whose name sets exactly one number, apart from its layer and rate, or one of these alone.
+#[derive(Debug, PartialEq)]
+struct Setting<'a> {
+    head: &'a str,
+    /// The head, with layer and rate if they are set beside the number.
+    line: String,
+    field: &'a str,
+    value: f64,
+}
+
+impl Setting<'_> {
+    fn is_axis(&self) -> bool {
+        is_axis(self.field)
+    }
+}
+
+/// Whether a setting is one of a run's axes, which have a figure of their own.
+fn is_axis(field: &str) -> bool {
+    field == "layer" || field == "rate"
+}
+
+fn parse(name: &str) -> Option<Setting<'_>> {
+    let head = variant_name::head(name);
+    let (axes, others): (Vec<_>, Vec<_>) =
+        variant_name::settings(name).into_iter().partition(|(field, _)| is_axis(field));
+    let (field, value, beside) = match (&others[..], &axes[..]) {
+        ([(field, value)], axes) => (*field, *value, axes),
+        ([], [(field, value)]) => (*field, *value, &[][..]),
+        _ => return None,
+    };
+    let beside: Vec<_> = beside.iter().map(|(field, value)| format!("{field}={value}")).collect();
+    let line = variant_name::with_settings(head, &beside);
     let value = value.parse().ok().filter(|value: &f64| value.is_finite())?;
-    Some((variant_name::head(name), field, value))
+    Some(Setting { head, line, field, value })
 }
 
 impl TrainHistory {
-    /// One line per head, of `heads` or of all if it is empty, over the setting that the first matching variant has.
-    /// `coverage` returns the coverage of a variant of a run, by the variant's name.
-    pub fn settings_of(
-        runs: &[&Self],
+    /// One line per head, of `heads` or of all if it is empty, over the setting that the first matching variant has; over layers or
+    /// rates only if no variant has another one. `coverage` returns the coverage of a variant of a run, by the variant's name.
+    pub fn settings_of<'a>(
+        runs: &[&'a Self],
         heads: &[String],
         coverage: &dyn Fn(&Self, &str) -> Option<f64>,
     ) -> SettingsPlot {
-        let (mut setting, mut lines) = (None, Vec::<SettingLine>::new());
-        for run in runs {
-            for (at, variant) in run.about.heads.iter().enumerate() {
-                let Some((head, field, value)) = parse(variant) else { continue };
-                let is_chosen = heads.is_empty() || heads.iter().any(|own| own == head || own == variant);
-                let Some(score) = run.score(at).filter(|_| is_chosen) else { continue };
-                if *setting.get_or_insert(field) != field {
-                    continue;
-                }
-                let name = run.name_among(head, runs_with(head, runs));
-                let point = SettingPoint { value, accuracy: score.best.0, coverage: coverage(run, variant) };
-                match lines.iter_mut().find(|line| line.name == name) {
-                    Some(line) => line.points.push(point),
-                    None => lines.push(SettingLine { name, points: vec![point] }),
-                }
+        let of_run = |run: &'a Self| {
+            let known = run.about.heads.iter().enumerate().filter_map(move |(at, variant)| {
+                let setting = parse(variant)?;
+                let is_chosen =
+                    heads.is_empty() || heads.iter().any(|own| own == setting.head || own == variant);
+                Some((run, variant, run.score(at).filter(|_| is_chosen)?, setting))
+            });
+            known.collect::<Vec<_>>()
+        };
+        let known: Vec<(&Self, &String, Score, Setting<'_>)> =
+            runs.iter().copied().flat_map(of_run).collect();
+        let mut settings = known.iter().map(|(.., setting)| setting);
+        let first = settings.clone().find(|setting| !setting.is_axis()).or_else(|| settings.next());
+        let field = first.map_or("", |setting| setting.field);
+        let mut lines = Vec::<SettingLine>::new();
+        for (run, variant, score, setting) in known.iter().filter(|(.., setting)| setting.field == field) {
+            let name = run.name_among(&setting.line, runs_with(setting.head, runs));
+            let coverage = coverage(run, variant);
+            let point = SettingPoint { value: setting.value, accuracy: score.best.0, coverage };
+            match lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => line.points.push(point),
+                None => lines.push(SettingLine { name, points: vec![point] }),
             }
         }
         lines.retain(|line| line.points.len() > 1);
         lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.value.total_cmp(&b.value)));
-        let setting = setting.unwrap_or_default().to_owned();
+        let setting = field.to_owned();
         SettingsPlot { setting, lines, caption: Self::caption(runs, heads, &INFO) }
     }
 }
@@ -46,7 +83,7 @@ impl TrainHistory {
 /// The runs that have variants of a head.
 fn runs_with<'a>(head: &str, runs: &[&'a TrainHistory]) -> impl Iterator<Item = &'a TrainHistory> {
     let has = move |run: &&TrainHistory| {
-        run.about.heads.iter().any(|variant| parse(variant).is_some_and(|(own, ..)| own == head))
+        run.about.heads.iter().any(|variant| parse(variant).is_some_and(|setting| setting.head == head))
     };
     runs.iter().copied().filter(has)
 }
@@ -58,12 +95,50 @@ mod tests {
 
     #[test]
     fn one_number_alone_makes_a_point() {
-        assert_eq!(parse("softsort[temperature=0.1]"), Some(("softsort", "temperature", 0.1)));
-        for other in
-            ["gap", "raster[sharing=channel]", "sinkhorn[temperature=1,iterations=5]", "gap[rate=inf]"]
-        {
-            assert_eq!(parse(other), None, "{other}");
+        let found = |name: &str| {
+            let Setting { head, line, field, value } = parse(name)?;
+            Some(format!("{head} {line} {field} {value}"))
+        };
+        for (name, expected) in [
+            ("softsort[temperature=0.1]", "softsort softsort temperature 0.1"),
+            (
+                "sinkhorn[iterations=5,layer=last,rate=0.1]",
+                "sinkhorn sinkhorn[layer=last,rate=0.1] iterations 5",
+            ),
+            ("gap[rate=0.1]", "gap gap rate 0.1"),
+        ] {
+            assert_eq!(found(name).as_deref(), Some(expected));
         }
+        for other in [
+            "gap",
+            "raster[sharing=channel]",
+            "sinkhorn[temperature=1,iterations=5]",
+            "gap[rate=inf]",
+            "gap[layer=4,rate=0.1]",
+        ] {
+            assert_eq!(found(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_at_several_layers_has_a_line_for_each() {
+        let mut history = history(2, 1);
+        let point = |value: u32, layer: &str| format!("sinkhorn[iterations={value},layer={layer}]");
+        let baselines = ["4", "8"].map(|layer| format!("gap[layer={layer}]"));
+        let points = [point(5, "4"), point(9, "4"), point(5, "last"), point(9, "last")];
+        history.about.heads = baselines.into_iter().chain(points).collect();
+        history = TrainHistory::new(history.about);
+        for (name, test) in history.about.heads.clone().iter().zip([10.0, 20.0, 30.0, 40.0, 50.0, 60.0]) {
+            history.epochs(&[metric(name, 0, 1, 1.0, test)]);
+        }
+        let plot = TrainHistory::settings_of(&[&history], &[], &|_, _| None);
+        let accuracies =
+            |line: &SettingLine| line.points.iter().map(|point| point.accuracy).collect::<Vec<_>>();
+        let lines: Vec<_> = plot.lines.iter().map(|line| (&*line.name, accuracies(line))).collect();
+        let expected = [("sinkhorn[layer=4]", vec![30.0, 40.0]), ("sinkhorn[layer=last]", vec![50.0, 60.0])];
+        assert_eq!((&*plot.setting, lines), ("iterations", expected.to_vec()));
+        let layers = TrainHistory::settings_of(&[&history], &["gap".into()], &|_, _| None);
+        assert_eq!((&*layers.setting, layers.lines.len()), ("layer", 1));
     }
 
     #[test]
