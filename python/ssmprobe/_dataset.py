@@ -19,6 +19,7 @@ from ._files import (
     Json,
     PathLike,
     Table,
+    counted,
     format_of,
     of_kind,
     read_csv,
@@ -72,8 +73,8 @@ class Evaluation:
     """The file, which figures are drawn of."""
 
     def __repr__(self) -> str:
-        read = np.count_nonzero(np.isfinite(self.correct))
-        return f"Evaluation of {self.probe} on {self.dataset}: {self.accuracy:.2f} % of {read} images"
+        read = int(np.count_nonzero(np.isfinite(self.correct)))
+        return f"Evaluation of {self.probe} on {self.dataset}: {self.accuracy:.2f} % of {counted(read, 'image')}"
 
     @property
     def correct(self) -> Array:
@@ -178,7 +179,7 @@ class Run:
 
     def __repr__(self) -> str:
         stopped = f", {len(self.failures)} stopped early" if self.failures else ""
-        files = f"{len(self.probes)} probes{stopped}, {len(self.images)} test images"
+        files = f"{counted(len(self.probes), 'probe')}{stopped}, {counted(len(self.images), 'test image')}"
         return f"Run in {self.folder}: {files}, results: {self.results!r}"
 
     def svg(self, figure: str, *flags: Word) -> str:
@@ -309,7 +310,8 @@ class Tokens:
         return Tokens, (self._folder,)  # another process maps the files again, and gets no copy of all tokens
 
     def __repr__(self) -> str:
-        return f"Tokens of {len(self)} images: {self.grid[0]} x {self.grid[1]} of width {self.width}, in {self._folder}"
+        each = f"{self.grid[0]} x {self.grid[1]} of width {self.width}"
+        return f"Tokens of {counted(len(self), 'image')}: {each}, in {self._folder}"
 
     def __len__(self) -> int:
         return self._images

@@ -142,6 +142,11 @@ _WORDS = {
 }
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 row`, `2 rows`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def _kind(value: object) -> str:
     return "null" if value is None else _WORDS.get(type(value), type(value).__name__)
 
@@ -207,7 +212,7 @@ class Table(dict[str, Array]):
     def __repr__(self) -> str:
         names = [*self][:SHOWN_COLUMNS]
         more = f" and {len(self) - len(names)} more" if len(self) > len(names) else ""
-        return f"Table of {self.rows} row{'' if self.rows == 1 else 's'}: {', '.join(names)}{more}"
+        return f"Table of {counted(self.rows, 'row')}: {', '.join(names)}{more}"
 
     def _repr_html_(self) -> Any:
         with suppress(ImportError):

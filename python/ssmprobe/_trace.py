@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._files import Array, FileError, Json, PathLike, Table, format_of, of_kind, read_csv, read_json, read_npz
+from ._files import Array, FileError, Json, PathLike, Table, counted, format_of, of_kind, read_csv, read_json, read_npz
 from ._program import ProgramError, Word, figures, svg
 
 SHOWN = ("photo", "token_map", "scan_path", "evidence")
@@ -167,8 +167,7 @@ class Inspection:
     asked for, and not kept: a plan has N * N numbers."""
 
     def __repr__(self) -> str:
-        traces = len(self.traces)
-        return f"Inspection of {traces} trace{'' if traces == 1 else 's'}; summary: {self.summary!r}"
+        return f"Inspection of {counted(len(self.traces), 'trace')}; summary: {self.summary!r}"
 
 
 class _Traces(Mapping[tuple[str, str], Trace]):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import ssmprobe
 from ssmprobe._dataset import MAPPED
-from ssmprobe._files import MAX_TEXT_BYTES, SHOWN_COLUMNS, read_csv, read_npz, read_safetensors, write_safetensors
+from ssmprobe._files import MAX_TEXT_BYTES, SHOWN_COLUMNS, Table, read_csv, read_npz, read_safetensors, write_safetensors
 
 from .conftest import FROZEN, ROOT
 
@@ -39,7 +39,11 @@ def test_a_run_is_tables() -> None:
     # Steps are of equal batches: an epoch's loss is the mean over its parts.
     loss = run.metrics["loss"][(run.metrics["head"] == "gap") & (run.metrics["seed"] == 0)]
     np.testing.assert_allclose(run.losses["gap", 0].mean(1), loss, rtol=1e-6)
-    assert ssmprobe.read_run(FROZEN / "stopped").results.rows == 2
+    stopped = ssmprobe.read_run(FROZEN / "stopped")
+    assert stopped.results.rows == 2
+    assert ": 1 probe, 1 test image, results: Table of 1 row: " in repr(
+        replace(stopped, probes={("gap", 0, "best"): FROZEN}, images=("a",), failures={}, results=Table({"head": ["gap"]}))
+    )
     assert ssmprobe.read_run(FROZEN / "grid").results["head"][0] == "sinkhorn[temperature=0.1,iterations=2]"
 
 

@@ -1044,6 +1044,15 @@ fn an_unfinished_run_says_so() {
 }
 
 #[test]
+fn one_image_and_one_class_are_named_as_one() {
+    let (_folder, [mut source]) = main_source();
+    let dataset = &mut source.run.manifest.dataset;
+    (dataset.test, dataset.classes) = (1, vec!["cat".into()]);
+    let said = source.notes().remove(0);
+    assert!(said.contains(" 80 training and 1 test image, 1 class; 2 epochs of "), "{said}");
+}
+
+#[test]
 fn a_setting_that_earlier_versions_recorded_for_a_head_without_it_is_not_told() {
     let folder = tempfile::tempdir().unwrap();
     let mut earlier = manifest("mae", "birds", &["gap", "sinkhorn"], 1, Selection::Test);

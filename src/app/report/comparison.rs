@@ -4,6 +4,7 @@
 use super::choice::choice_note;
 use super::table::{Cell, Column, Row, Table};
 use super::{NOT_IN_PAPER_NOTE, Source, marked_title, tiers};
+use crate::app::format::noun;
 use crate::model::explain::baselines::Anchor;
 use crate::model::explain::localization::Truth;
 use crate::model::probe::head::Tier;
@@ -68,9 +69,10 @@ fn truth_note(source: &Source, variants: &[&Variant]) -> Option<String> {
     let share = metrics.truth.and_then(|truth| truth.object_share)?;
     Some(format!(
         "Object found: ROC AUC with which |token weight|, and the exact evidence for the image's true class, find the \
-         object's tokens by its mask, mean over {} images, at the best epoch; 0.5 is chance. Evidence on the object: chance \
+         object's tokens by its mask, mean over {} {}, at the best epoch; 0.5 is chance. Evidence on the object: chance \
          is {:.1} %",
         metrics.masks,
+        noun(metrics.masks, "image", "images"),
         100.0 * share
     ))
 }

@@ -4,7 +4,7 @@ use indexmap::IndexSet;
 
 use super::Source;
 use super::choice::without_choice;
-use crate::app::format::counted;
+use crate::app::format::{counted, noun};
 use crate::model::train;
 use crate::model::train::run::{Outcome, Run, Selection};
 
@@ -24,12 +24,14 @@ impl Source {
         let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
         let mut notes = vec![
             format!(
-                "{}, {} training and {} test images, {} classes; {} of {training}, \
+                "{}, {} training and {} test {}, {} {}; {} of {training}, \
                  batch {batch}{augmentation}); {}{spread}",
                 self.setting(),
                 dataset.train,
                 dataset.test,
+                noun(dataset.test, "image", "images"),
                 dataset.classes.len(),
+                noun(dataset.classes.len(), "class", "classes"),
                 counted(*epochs, "epoch", "epochs"),
                 counted(seeds, "seed", "seeds"),
             ),
@@ -41,8 +43,9 @@ impl Source {
                 }
                 Selection::Val => {
                     format!(
-                        "Best: the epoch picked on {} validation images; last: after the last epoch",
-                        dataset.select
+                        "Best: the epoch picked on {} validation {}; last: after the last epoch",
+                        dataset.select,
+                        noun(dataset.select, "image", "images")
                     )
                 }
                 Selection::PartOfTrain(share) => format!(

@@ -52,8 +52,7 @@ fn read_splits(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError>
         let inside = walk::listed(folder)?;
         let loose = inside.iter().filter(|(path, is_folder)| !is_folder && walk::is_image(path)).count();
         if loose > 0 {
-            let note =
-                format!("{} has {loose} images outside class folders, which were left out", folder.display());
+            let note = format!("images in {} outside class folders were left out: {loose}", folder.display());
             dataset.notes.push(note);
         }
         if loose == 0 && dataset.count(*split) == 0 {

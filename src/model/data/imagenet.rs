@@ -91,7 +91,7 @@ fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
     }
     if unlabelled > 0 {
         notes.push(format!(
-            "{unlabelled} validation images have no label in {} and were left out",
+            "validation images that have no label in {} were left out: {unlabelled}",
             list.display()
         ));
     }

@@ -138,12 +138,12 @@ impl fmt::Display for Report {
             writeln!(f, "  {:wide$} {train:7} {val:7} {test:7}", shown(name))?;
         }
         if self.skipped > 0 {
-            writeln!(f, "{} files that are not {FORMAT_NAMES} were left out", self.skipped)?;
+            writeln!(f, "files that are not {FORMAT_NAMES} were left out: {}", self.skipped)?;
         }
         if self.checked > 0 {
             writeln!(
                 f,
-                "{} images checked: {} unreadable, {} in both the training and the held-out part",
+                "images checked: {}, {} unreadable, {} in both the training and the held-out part",
                 self.checked,
                 self.unreadable.len(),
                 self.shared.len()

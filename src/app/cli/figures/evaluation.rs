@@ -10,6 +10,7 @@ use clap::Args;
 
 use super::super::similar::SimilarityFlags;
 use super::{Figures, source};
+use crate::app::format::noun;
 use crate::app::terminal::stdout::say;
 use crate::app::user_error::Usage;
 use crate::app::value_parser::{choice_of, one_of};
@@ -238,7 +239,8 @@ impl Figures {
         {
             let describe = |path: &Path, Evaluation { asked, .. }: &Evaluation| {
                 let images = asked.images.len();
-                format!("{} is of {images} {} images of {}", path.display(), asked.split, asked.dataset)
+                let noun = noun(images, "image", "images");
+                format!("{} is of {images} {} {noun} of {}", path.display(), asked.split, asked.dataset)
             };
             let [one, two] = [describe(one, &evaluation), describe(two, &other)];
             bail!(Usage(format!("--evaluation: {one}, {two}; a scatter needs two of the same images")));

@@ -149,7 +149,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         ));
     }
     if unlabelled > 0 {
-        notes.push(format!("{unlabelled} rows without a label were left out"));
+        notes.push(format!("rows without a label were left out: {unlabelled}"));
     }
     let classes = classes(names, &rows);
     let number: BTreeMap<&Label, usize> = classes.iter().map(|(label, _)| label).zip(0..).collect();

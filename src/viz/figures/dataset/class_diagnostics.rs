@@ -132,7 +132,8 @@ impl Overview for ClassDiagnostics {
             let y = frame.area.y + at as f32 * step;
             let line = Stroke::new(pt::HAIR, theme.muted).dashed(2.0, 2.0);
             scene.line(vec![[frame.area.x, y], [frame.area.right(), y]], line);
-            let text = format!("{left_out} classes between");
+            let classes = if left_out == 1 { "class" } else { "classes" };
+            let text = format!("{left_out} {classes} between");
             scene.text_mid([frame.area.right(), y - 4.0], text, pt::TICK, theme.muted, Anchor::End);
         }
         frame.axes(&mut scene, theme);

@@ -1,7 +1,7 @@
 //! Confusion matrix: rows are true classes, columns predicted ones, the colour is the share of the row. A last column, if any
 //! image needs it, is for predictions of classes not drawn. With more than [`MAX_ROWS`] classes, a row is a block of classes.
 
-use super::{ClassSort, Control, Overview, Picked, View, no_class};
+use super::{ClassSort, Control, Overview, Picked, View, no_class, noun};
 use crate::model::explain::evaluation::{Confusion, Evaluation};
 use crate::viz::draw::{
     Anchor, Axis, Box2, Color, Identity, Raster, Scale, Scene, Stroke, Table, Theme, diverging, font, frame,
@@ -137,7 +137,8 @@ fn title(evaluation: &Evaluation, picked: &Picked) -> String {
         unread => format!("; {unread} left out"),
     };
     let note = picked.note("most errors").map_or(String::new(), |note| format!("; {note}"));
-    format!("Accuracy {} % of {read} images{left_out}{note}", number(evaluation.accuracy()))
+    let accuracy = number(evaluation.accuracy());
+    format!("Accuracy {accuracy} % of {read} {}{left_out}{note}", noun(read))
 }
 
 /// Width of the names of rows.

@@ -230,5 +230,11 @@ pub fn subject(evaluation: &Evaluation, name: &str) -> String {
     let change =
         if evaluation.change.is_empty() { String::new() } else { format!(" ({})", evaluation.change) };
     let asked = &evaluation.asked;
-    format!("{name}{change} on {} {} images of {}", evaluation.len(), asked.split, asked.dataset)
+    let images = evaluation.len();
+    format!("{name}{change} on {images} {} {} of {}", asked.split, noun(images), asked.dataset)
+}
+
+/// The noun of a number of images.
+const fn noun(images: usize) -> &'static str {
+    if images == 1 { "image" } else { "images" }
 }
