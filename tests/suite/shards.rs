@@ -2,14 +2,17 @@
 //! others with them. A training on them stays the same to the bit.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use ssmprobe::app::cli;
+use ssmprobe::app::jobs::extract::{ExtractOptions, Plan, TokenSettings};
+use ssmprobe::model::{data, device};
 
 use super::faults;
-use super::run::{Desk, assert_ends, done, entries, files, json, lines, run, succeeds};
+use super::run::{Desk, assert_ends, backbone, done, entries, files, json, lines, run, succeeds};
 
 /// The only token cache of a desk.
 fn cache(desk: &Desk) -> PathBuf {
@@ -290,4 +293,26 @@ fn a_touched_image_does_not_end_a_run_whose_images_are_what_they_were() {
     assert_ends(&mut resume(&more), 2, &["tokens.dataset"]);
     let (_, stderr) = succeeds(&mut desk.eval("run", &[]));
     assert!(stderr.contains(warning), "{stderr}");
+}
+
+#[test]
+fn tokens_of_images_whose_disk_is_gone_are_kept() {
+    let desk = Desk::new(70, 24);
+    let dataset = data::open(desk.data()).expect("a dataset");
+    let device = device::choose("cpu").expect("a processor").device;
+    // Made before, as long as the files say when they were modified.
+    let [plain, verifying] = [false, true].map(|verify| {
+        let tokens = TokenSettings { cache: Some(desk.path("cache")), verify, ..TokenSettings::default() };
+        Plan::new(ExtractOptions::new(backbone(), tokens), &dataset).expect("a plan")
+    });
+    let run = |plan: &Plan| plan.run(&dataset, &device, &mut |_| ControlFlow::Continue(())).map(drop);
+    run(&plain).expect("tokens");
+    let before = files(&cache(&desk));
+    fs::rename(desk.data(), desk.path("gone")).expect("renamed");
+    let refused = run(&verifying).expect_err("no image can be compared").to_string();
+    assert!(refused.contains("could be read before but no longer can"), "{refused}");
+    assert!(files(&cache(&desk)) == before, "tokens are gone, too");
+    fs::rename(desk.path("gone"), desk.data()).expect("renamed");
+    run(&verifying).expect("all are as they were");
+    assert!(files(&cache(&desk)) == before);
 }

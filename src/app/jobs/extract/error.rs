@@ -51,7 +51,10 @@ pub enum ExtractError {
     Sizes { folder: PathBuf },
     #[error("0 of {} can be read; the first: {why}", format::counted(*images, "image", "images"))]
     Unreadable { images: usize, why: String },
-    #[error("{image} could be read before but no longer can: {why}; restore it and resume (--resume)")]
+    #[error(
+        "{image} could be read before but no longer can: {why}; what was saved before is intact; restore the image and run \
+         the same command again (a training with --resume)"
+    )]
     Vanished { image: String, why: String },
     #[error("the threads that decode images and write tokens cannot be started: {0}")]
     Thread(std::io::Error),

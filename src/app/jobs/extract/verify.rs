@@ -38,7 +38,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The images that have changed since their tokens were extracted.
+    /// The images that have changed since their tokens were extracted; an error if one can no longer be read.
     fn changed(
         &self,
         scan: &CacheScan,
@@ -51,11 +51,21 @@ impl Plan {
         }
         let (mut changed, meter, mut done) = (Vec::new(), RateMeter::new(known.len(), 0), 0);
         for part in known.chunks(COMPARED_AT_ONCE) {
-            let has_changed = |image: &&usize| {
-                let bytes = dataset.samples[**image].source.bytes().ok(); // of the file or the table's row
-                scan.changed(**image, bytes.map(|bytes| sha256::of_bytes(&bytes)).as_deref())
+            let compare = |&image: &usize| {
+                let source = &dataset.samples[image].source; // a file, or a row of a table
+                match source.bytes() {
+                    Ok(bytes) => Ok(scan.changed(image, Some(&sha256::of_bytes(&bytes)))),
+                    // Its disk may not answer: no reason to give up the tokens that it has.
+                    Err(why) if scan.changed(image, None) => {
+                        Err(ExtractError::Vanished { image: source.name(), why: why.to_string() })
+                    }
+                    Err(_) => Ok(false),
+                }
             };
-            changed.par_extend(part.par_iter().filter(has_changed).copied());
+            let compared: Vec<Result<bool, ExtractError>> = part.par_iter().map(compare).collect();
+            for (&image, compared) in part.iter().zip(compared) {
+                changed.extend(compared?.then_some(image));
+            }
             done += part.len();
             if on_event(Event::Compared(meter.at(done))).is_break() && done < known.len() {
                 return Err(self.stopped(scan));
