@@ -56,6 +56,11 @@ pub enum ExtractError {
          the same command again (a training with --resume)"
     )]
     Vanished { image: String, why: String },
+    #[error(
+        "{images} images in a row cannot be read, so that their disk seems not to answer; the last: {why}; what was saved before \
+         is intact; run the same command again (a training with --resume) once it does"
+    )]
+    Outage { images: usize, why: String },
     #[error("the threads that decode images and write tokens cannot be started: {0}")]
     Thread(std::io::Error),
     #[error(

@@ -4,6 +4,7 @@
 //! the slowest.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::iter::Peekable;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,13 +15,14 @@ use std::vec::IntoIter;
 use burn::tensor::Device;
 use serde::Serialize;
 
+use super::outage::Outage;
 use super::{Event, ExtractError, Plan};
 use crate::app::jobs::part::Part;
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead, read_batch};
 use crate::app::rate::RateMeter;
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::preprocess::{Pixels, Preprocessor};
-use crate::model::data::image::Photo;
+use crate::model::data::image::{ImageError, Photo};
 use crate::model::data::token_cache::{CacheError, CacheScan, Names, SHARD, TokenCache, Writer};
 use crate::model::data::{Dataset, Sample};
 use crate::model::io::sha256;
@@ -55,8 +57,8 @@ pub struct Spent {
 /// Pixels of an image, or why it cannot be decoded or preprocessed.
 pub(super) type Prepared = Result<Pixels, String>;
 
-/// The pixels of an image and the SHA-256 of its file, `None` if the file cannot be read.
-type Image = (Prepared, Option<String>);
+/// The pixels of an image and the SHA-256 of its file; if the file cannot be read, the system's error, `None` if that is not why.
+pub(super) type Image = (Prepared, Result<String, Option<ErrorKind>>);
 
 /// Per image its tokens after every layer, `None` if it cannot be read, and the SHA-256 of its file.
 type Batch = Vec<(Option<Vec<Tokens>>, Option<String>)>;
@@ -144,7 +146,8 @@ impl Plan {
             let writing = thread("write")
                 .spawn_scoped(scope, || write(writers, tokens))
                 .map_err(ExtractError::Thread)?;
-            let read = self.run_backbone(&reader, (&missing, kept), images, token_sender, on_event);
+            let outage = Outage::new(&dataset.root);
+            let read = self.run_backbone(&reader, (&missing, kept), (images, outage), token_sender, on_event);
             let (written, writing) = join(writing);
             let writers = written?;
             let (decoding, mut spent) = (
@@ -163,7 +166,7 @@ impl Plan {
         &self,
         reader: &TokenReader,
         (missing, mut done): (&[usize], usize),
-        batches: Receiver<Vec<Image>>,
+        (batches, mut outage): (Receiver<Vec<Image>>, Outage<'_>),
         sender: SyncSender<Batch>,
         on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Option<Spent>, ExtractError> {
@@ -176,7 +179,9 @@ impl Plan {
             let Ok(batch) = batches.recv() else { break };
             *(if spent.images == 0 { &mut spent.first } else { &mut spent.starved }) += since(begun);
             let count = batch.len();
-            let (prepared, digests): (Vec<Prepared>, Vec<Option<String>>) = batch.into_iter().unzip();
+            outage.add(&batch)?;
+            let loaded = batch.into_iter().map(|(prepared, digest)| (prepared, digest.ok()));
+            let (prepared, digests): (Vec<Prepared>, Vec<Option<String>>) = loaded.unzip();
             for (prepared, &sample) in prepared.iter().zip(&missing[spent.images..]) {
                 if let Err(why) = prepared {
                     // The progress event of the batch decides whether to stop.
@@ -225,11 +230,17 @@ pub(super) fn prepare(sample: &Sample, preprocessor: &Preprocessor) -> Prepared 
 pub(super) fn load(sample: &Sample, preprocessor: &Preprocessor) -> Image {
     let bytes = match sample.source.bytes() {
         Ok(bytes) => bytes,
-        Err(error) => return (Err(error.to_string()), None),
+        Err(error) => {
+            let kind = match &error {
+                ImageError::Read { source, .. } => Some(source.kind()),
+                _ => None,
+            };
+            return (Err(error.to_string()), Err(kind));
+        }
     };
     let photo = Photo::decode(sample.source.name(), &bytes).map_err(|error| error.to_string());
     let pixels = photo.and_then(|photo| preprocessor.apply(&photo).map_err(|error| error.to_string()));
-    (pixels, Some(sha256::of_bytes(&bytes)))
+    (pixels, Ok(sha256::of_bytes(&bytes)))
 }
 
 /// Writes every batch received until the first error; also returns the time spent writing.

@@ -7,6 +7,7 @@ mod error;
 mod flow;
 mod job;
 mod messages;
+mod outage;
 mod recompute;
 mod settings;
 mod step_timing;

@@ -9,7 +9,8 @@ use std::sync::mpsc::sync_channel;
 use burn::tensor::{Device, TensorData};
 use rayon::prelude::*;
 
-use super::flow::{Prepared, batch, load, prepare};
+use super::flow::{Image, Prepared, batch, load, prepare};
+use super::outage::Outage;
 use super::{Event, ExtractError, Plan, shared_images};
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
 use crate::app::rate::RateMeter;
@@ -51,16 +52,14 @@ impl Plan {
     ) -> Result<Vec<usize>, ExtractError> {
         let images = dataset.samples.len();
         let (mut unreadable, mut first_error, mut digests) = (Vec::new(), None, Vec::with_capacity(images));
-        let mut meter = RateMeter::new(images, 0);
+        let (mut meter, mut outage) = (RateMeter::new(images, 0), Outage::new(&dataset.root));
         for (at, part) in dataset.samples.chunks(CHECKED_AT_ONCE).enumerate() {
-            let check = |sample: &Sample| {
-                let (prepared, digest) = load(sample, &self.preprocessor);
-                (prepared.err(), digest)
-            };
-            let checked: Vec<(Option<String>, Option<String>)> = part.par_iter().map(check).collect();
-            for (index, (why, digest)) in checked.into_iter().enumerate() {
-                digests.push(digest);
-                let Some(why) = why else { continue };
+            let check = |sample: &Sample| load(sample, &self.preprocessor);
+            let checked: Vec<Image> = part.par_iter().map(check).collect();
+            outage.add(&checked)?;
+            for (index, (prepared, digest)) in checked.into_iter().enumerate() {
+                digests.push(digest.ok());
+                let Err(why) = prepared else { continue };
                 let sample = at * CHECKED_AT_ONCE + index;
                 let _ = on_event(Event::Unreadable { sample, why: &why }); // the next progress event decides
                 unreadable.push(sample);
