@@ -10,6 +10,7 @@ use clap::{ArgGroup, Args};
 use super::on_flags::OnFlags;
 use crate::app::App;
 use crate::app::image_files::is_workspace;
+use crate::app::jobs::check_there;
 use crate::app::remote::WorkerAddress;
 use crate::app::state::command::Command;
 use crate::app::state::connection::Host;
@@ -110,10 +111,7 @@ impl Open {
     fn check(&self, paths: &[PathBuf]) -> anyhow::Result<()> {
         let paths = paths.iter().filter(|path| !is_file_of_hub(path)).map(|path| ("", path));
         let mut named = paths.chain(self.data.iter().map(|path| ("--data ", path)));
-        if let Some((flag, path)) = named.find(|(_, path)| !path.exists()) {
-            let why = format!("{flag}{}: no such file or folder; check the path", path.display());
-            return Err(Usage(why).into());
-        }
+        named.try_for_each(|(flag, path)| check_there(flag, path))?;
         Ok(self.backbone.as_deref().map_or(Ok(()), hub::check)?)
     }
 

@@ -48,7 +48,7 @@ pub use self::fetch::{Fetch, TrainCommand};
 pub use self::ids::{BackboneId, ColumnId, DatasetId, ImageId, JobId, ProbeId};
 pub use self::open::Files;
 pub use self::options::BackboneOptions;
-pub use self::path_kind::PathKind;
+pub use self::path_kind::{PathKind, check_there};
 pub use self::progress::{Cancel, Clock, Progress, Unit, Working};
 pub use self::reporter::{JobError, Reporter, tell_extract};
 use super::user_error::UserError;

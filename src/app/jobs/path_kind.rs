@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::detached::lock;
 use super::tasks::plan_file;
 use crate::app::image_files::{is_probe, is_workspace};
+use crate::app::user_error::Usage;
 use crate::model::data;
 use crate::model::data::image::is_named_image;
+use crate::model::io::atomic_file;
 
 /// The kind of thing that a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +32,19 @@ pub enum PathKind {
     Missing,
     /// None of these.
     Unknown,
+}
+
+/// Checks that something is at the path that the user gave by `flag`, such as `--image `.
+///
+/// # Errors
+/// If there is nothing, or if the system does not tell: a folder on the way may be another user's, or its disk may not answer.
+pub fn check_there(flag: &str, path: &Path) -> anyhow::Result<()> {
+    let given = format!("{flag}{}", path.display());
+    let there = atomic_file::is_there(path);
+    match there.with_context(|| format!("{given}: cannot be read; check the path and its permissions"))? {
+        true => Ok(()),
+        false => Err(Usage(format!("{given}: no such file or folder; check the path")).into()),
+    }
 }
 
 /// The kind of a path, from its name and its entries.
@@ -58,5 +74,23 @@ pub(super) fn kind_of(path: &Path) -> PathKind {
         path if data::labelled(path) => PathKind::Dataset,
         path if is_workspace(path) => PathKind::Workspace,
         _ => PathKind::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn what_cannot_be_looked_at_is_not_called_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| check_there("--image ", &folder.path().join(name));
+        std::os::unix::fs::symlink("loop", folder.path().join("loop")).unwrap();
+        for (name, found) in [("loop/a.png", "cannot be read"), ("a.png", "no such file or folder")] {
+            let refused = at(name).unwrap_err().to_string();
+            assert!(refused.starts_with("--image ") && refused.contains(found), "{refused}");
+        }
+        at("").unwrap();
     }
 }

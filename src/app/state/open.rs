@@ -277,7 +277,8 @@ impl State {
             self.note(Severity::Info, text);
         }
         for path in all(PathKind::Missing) {
-            self.note(Severity::Warning, format!("{}: no such file or folder", path.display()));
+            let text = format!("{}: no such file or folder, or none that this user may read", path.display());
+            self.note(Severity::Warning, text);
         }
         for path in all(PathKind::Unknown) {
             let text = format!("{}: not a backbone, probe, run, dataset, image or workspace", path.display());

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use super::Source;
 use crate::app::format;
 use crate::app::image_files::images_below;
-use crate::app::jobs::open;
+use crate::app::jobs::{check_there, open};
 use crate::app::user_error::Usage;
 use crate::model::data::image::ENDINGS;
 use crate::model::data::{MASKS, Split};
@@ -31,10 +31,9 @@ pub fn images(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
                 let found = files.split_off(before);
                 files.extend(found.into_iter().filter(|file| !file.starts_with(&masks)));
             }
-        } else if path.exists() {
-            files.push(path.clone());
         } else {
-            return Err(Usage(format!("--image {}: no such file or folder", path.display())).into());
+            check_there("--image ", path)?;
+            files.push(path.clone());
         }
     }
     if files.is_empty() {
@@ -47,9 +46,7 @@ pub fn images(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
 
 /// The probe files `given`, those in a folder, and the best ones of a run. A file given twice is read once.
 pub fn probes(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
-    if let Some(absent) = given.iter().find(|path| !path.is_file() && !path.is_dir()) {
-        return Err(Usage(format!("--probe {}: no such file or folder", absent.display())).into());
-    }
+    given.iter().try_for_each(|path| check_there("--probe ", path))?;
     Ok(name(probe_files(given)?, &[]))
 }
 

@@ -16,6 +16,8 @@ pub enum HubError {
         "folder {0} does not exist: give an existing folder, or a Hugging Face Hub id such as facebook/vit-mae-base"
     )]
     NoFolder(PathBuf),
+    #[error("{path} cannot be read: {source}; check the path and its permissions")]
+    Unreadable { path: PathBuf, source: io::Error },
     #[error(
         "{0} is not a folder: give the folder that holds config.json and model.safetensors; `ssmprobe import` makes one of another project's checkpoint"
     )]

@@ -24,6 +24,7 @@ mod push;
 mod rate;
 mod url;
 
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -312,8 +313,13 @@ fn parse(source: &str) -> Result<Source, HubError> {
     if path.is_dir() {
         return Ok(Source::Folder(path.into()));
     }
-    if path.exists() {
-        return Err(HubError::NotAFolder(path.into()));
+    match path.try_exists() {
+        Ok(true) => return Err(HubError::NotAFolder(path.into())),
+        // One that is there, but not for this user or not now, is no name of the Hub.
+        Err(source) if !matches!(source.kind(), ErrorKind::NotADirectory | ErrorKind::InvalidFilename) => {
+            return Err(HubError::Unreadable { path: path.into(), source });
+        }
+        _ => {}
     }
     let looks_like_a_path = path.is_absolute()
         || source.starts_with(['.', '~', '/'])
@@ -351,6 +357,16 @@ mod tests {
         assert!(matches!(parse("src"), Ok(Source::Folder(_))));
         let file = parse("Cargo.toml").err().map(|error| error.to_string());
         assert!(file.is_some_and(|error| error.contains("is not a folder") && error.contains("`ssmprobe import`")));
+        assert!(matches!(parse("Cargo.toml/name"), Ok(Source::Remote(_))), "no folder is in the way");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_cannot_be_looked_at_is_no_name_of_the_hub() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("loop", folder.path().join("loop")).unwrap();
+        let refused = parse(folder.path().join("loop").to_str().unwrap()).map(|_| ()).unwrap_err();
+        assert!(matches!(refused, HubError::Unreadable { .. }), "{refused}");
     }
 
     #[test]
