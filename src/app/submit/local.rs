@@ -46,10 +46,7 @@ pub fn start(plan: &Plan) -> anyhow::Result<()> {
                 break; // it has done them all
             }
             let said = atomic_file::text(&log, 1 << 20).unwrap_or_default();
-            bail!(
-                "the process that runs the tasks exited immediately: {}",
-                said.lines().last().unwrap_or("no output")
-            );
+            bail!("the process that runs the tasks exited immediately: {}", last_message(&said));
         }
         if begun.elapsed() > START_TIMEOUT {
             bail!("the process that runs the tasks does not start; see {}", log.display());
@@ -57,6 +54,15 @@ pub fn start(plan: &Plan) -> anyhow::Result<()> {
         std::thread::sleep(POLL_INTERVAL);
     }
     Ok(())
+}
+
+/// The last message of a log, with the lines that say why, which are indented.
+fn last_message(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    match lines.iter().rposition(|line| !line.starts_with(' ')) {
+        Some(first) => lines[first..].join("\n"),
+        None => "no output".to_owned(),
+    }
 }
 
 /// Whether a background process runs the tasks. One of another machine counts until this process has seen no sign of life for minutes.
@@ -216,4 +222,18 @@ fn open_log(path: &Path) -> anyhow::Result<File> {
 /// The lock that the background process holds.
 fn lock(plan: &Plan) -> PathBuf {
     plan.home().join("state/.lock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_of_a_process_that_ended_names_the_file() {
+        let error = "error: tasks/state/.lock: cannot be locked\n  because: Input/output error";
+        for before in ["", "a task has begun\n"] {
+            assert_eq!(last_message(&format!("{before}{error}\n")), error);
+        }
+        assert_eq!((last_message("").as_str(), last_message("one\ntwo").as_str()), ("no output", "two"));
+    }
 }
