@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -50,7 +50,7 @@ enum Action {
         /// Names, as `cache list` shows them; unique prefixes are enough.
         #[arg(value_name = "NAME", conflicts_with = "all", value_parser = NonEmptyStringValueParser::new())]
         names: Vec<String>,
-        /// Remove all caches, but for those that are still being written, and the window's evaluations beside them.
+        /// Remove all caches, and the window's evaluations beside them.
         #[arg(long)]
         all: bool,
     },
@@ -80,10 +80,7 @@ impl Cache {
                 }
                 let root = cache_root(root.cache.as_deref())?;
                 let entries = list::entries(&root)?;
-                let (growing, removed): (Vec<_>, Vec<_>) = match all {
-                    true => entries.into_iter().partition(Entry::may_grow),
-                    false => (Vec::new(), choose(entries, &names)?),
-                };
+                let removed = if all { entries } else { choose(entries, &names)? };
                 let outcomes = removed.iter().map(|entry| (entry, list::remove(&root, &entry.name)));
                 let (removed, kept): (Vec<_>, Vec<_>) = outcomes.partition(|(_, outcome)| outcome.is_ok());
                 let tokens: u64 = removed.iter().map(|(entry, _)| entry.bytes).sum();
@@ -93,14 +90,6 @@ impl Cache {
                 // Another user's, say, which does not keep the others.
                 for error in kept.into_iter().filter_map(|(_, outcome)| outcome.err()) {
                     code = error::report(&error.into());
-                }
-                for entry in growing {
-                    code = error::report(&anyhow!(
-                        "{}: kept, as a process may still be extracting into it; once none is, `ssmprobe cache clear {}` \
-                         removes it",
-                        describe(&entry),
-                        entry.name
-                    ));
                 }
             }
         }

@@ -38,9 +38,6 @@ fn remedy(what: &str, why: io::ErrorKind) -> &'static str {
         "create the folder" | "read it" | "write it" | "write into it" if is_refused(why) => {
             "if it is another user's, let that user finish it, or choose another folder (--cache, or SSMPROBE_CACHE)"
         }
-        "write it" if why == io::ErrorKind::NotFound => {
-            "its folder was removed while tokens were written into it, by `ssmprobe cache clear` perhaps: begin again"
-        }
         "create the folder" | "write it" | "write into it" => {
             "complete shards are kept and the extraction can be resumed"
         }

@@ -3,12 +3,11 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::cache::STALE_AFTER;
 use super::{CacheError, MANIFEST, Names, SHARD, TokenKey, count, io_error, read_manifest};
 use crate::model::grid::Grid;
 use crate::model::io::{if_there, temporary};
@@ -41,15 +40,6 @@ pub struct About {
     pub images: usize,
     /// Number of images in the shards on disk.
     pub done: usize,
-}
-
-impl Entry {
-    /// Whether another process may be extracting into it: it is not complete, and its newest file is not old.
-    pub fn may_grow(&self) -> bool {
-        let age = self.written.and_then(|seconds| (UNIX_EPOCH + Duration::from_secs(seconds)).elapsed().ok());
-        let is_partial = self.about.as_ref().is_some_and(|about| about.done < about.images);
-        is_partial && age.is_some_and(|age| age < STALE_AFTER)
-    }
 }
 
 /// The caches in `root`, sorted by name; empty if there is no such folder.
@@ -154,21 +144,6 @@ mod tests {
         let listed = entries(root.path()).unwrap();
         assert_eq!((listed.len(), listed[0].bytes), (1, 0));
         set_mode(0o755);
-    }
-
-    #[test]
-    fn a_cache_may_grow_while_it_is_new_and_a_writer_says_that_it_was_removed() {
-        let (root, source) = (tempfile::tempdir().unwrap(), tests::source(Precision::Float16));
-        let mut writer = Writer::open(root.path(), source, 2 * SHARD).unwrap();
-        tests::push(&mut writer, 0..SHARD, None);
-        let mut entry = entries(root.path()).unwrap().remove(0);
-        assert!(entry.may_grow());
-        entry.written = entry.written.map(|seconds| seconds - 2 * STALE_AFTER.as_secs());
-        assert!(!entry.may_grow());
-        remove(root.path(), &entry.name).unwrap();
-        let mut rest = (SHARD..2 * SHARD).map(|image| writer.push(Some(tests::tokens(image)), None));
-        let error = rest.find_map(Result::err).unwrap().to_string();
-        assert!(error.contains("its folder was removed while"), "{error}");
     }
 
     #[test]

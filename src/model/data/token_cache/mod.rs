@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    pub(super) fn tokens(image: usize) -> Tokens {
+    fn tokens(image: usize) -> Tokens {
         let grid = Grid::new(2, 3);
         let patches = (0..24).map(|i| (image * 24 + i) as f32 / 8.0).collect();
         Tokens { grid, width: 4, cls: Some(vec![image as f32; 4]), registers: Vec::new(), patches }
