@@ -53,6 +53,17 @@ pub fn lock(file: &File) -> io::Result<bool> {
     }
 }
 
+/// Locks a folder that this process writes into, as others may at the same time; `None` where the system locks no folders.
+pub fn share_folder(folder: &Path) -> Option<LockedFile> {
+    let opened = File::open(folder).ok()?;
+    opened.try_lock_shared().ok().map(|()| LockedFile(opened))
+}
+
+/// Whether a process of this machine, or with the file system's help of any, has a lock by [`share_folder`].
+pub fn is_shared(folder: &Path) -> bool {
+    File::open(folder).is_ok_and(|opened| matches!(try_lock(&opened), Ok(TryLock::Held)))
+}
+
 /// Whether an error means that the file system does not support locks, or that its lock service is down.
 fn means_unsupported(why: &io::Error) -> bool {
     #[cfg(unix)]

@@ -21,6 +21,10 @@ pub enum CacheError {
     )]
     Config { folder: PathBuf, found: String, expected: String },
     #[error(
+        "{folder}: another process is extracting tokens into it; wait for it, or stop it, then remove it"
+    )]
+    InUse { folder: PathBuf },
+    #[error(
         "image {image} has a token value of {value}: it overflowed in the backbone; extract tokens in \
          float32 (`--arithmetic float32`), or if they already are, download the weights again"
     )]

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{CacheError, MANIFEST, Names, SHARD, TokenKey, count, io_error, read_manifest};
 use crate::model::grid::Grid;
+use crate::model::io::file_lock::is_shared;
 use crate::model::io::{if_there, temporary};
 
 /// A cache on disk, complete or not. One that this user may not read has no bytes.
@@ -53,8 +54,14 @@ pub fn entries(root: &Path) -> Result<Vec<Entry>, CacheError> {
 }
 
 /// Removes the cache `name` of `root`, and nothing else that may lie in its folder.
+///
+/// # Errors
+/// Also if it is being written: hours of extraction would be lost, and it would fail.
 pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
     let folder = root.join(name);
+    if is_shared(&folder) {
+        return Err(CacheError::InUse { folder });
+    }
     // The manifest last, so that a partly removed cache is still recognised as one.
     let mut files = own_files(&folder)?;
     files.sort_by_key(|path| path.ends_with(MANIFEST));
@@ -144,6 +151,20 @@ mod tests {
         let listed = entries(root.path()).unwrap();
         assert_eq!((listed.len(), listed[0].bytes), (1, 0));
         set_mode(0o755);
+    }
+
+    #[test]
+    fn a_cache_is_not_removed_while_it_is_written() {
+        let (root, source) = (tempfile::tempdir().unwrap(), tests::source(Precision::Float16));
+        let open = || Writer::open(root.path(), source.clone(), 2 * SHARD).unwrap();
+        let mut writers = [open(), open()]; // as those of two parts
+        tests::push(&mut writers[0], 0..SHARD, None);
+        let refused = remove(root.path(), &source.key()).unwrap_err().to_string();
+        assert!(refused.contains("another process is extracting"), "{refused}");
+        assert_eq!(entries(root.path()).unwrap()[0].about.as_ref().unwrap().done, SHARD);
+        drop(writers);
+        remove(root.path(), &source.key()).unwrap();
+        assert!(entries(root.path()).unwrap().is_empty());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::model::grid::Grid;
 use crate::model::io::array::to_safetensors;
+use crate::model::io::file_lock::{LockedFile, share_folder};
 use crate::model::io::{Format, atomic_file, sha256, temporary};
 use crate::model::tokens::Tokens;
 
@@ -33,6 +34,8 @@ pub struct Writer {
     replaced: Vec<usize>,
     /// Number of missing images that are left to other writers.
     left_to_others: usize,
+    /// Keeps `cache clear` from the folder.
+    _lock: Option<LockedFile>,
 }
 
 /// The tokens of an image, none where it could not be read, and the SHA-256 of its file, where known.
@@ -56,6 +59,7 @@ impl Writer {
         }
         temporary::tidy(&folder, STALE_AFTER).map_err(io_error("clean it up", &folder))?;
         Ok(Self {
+            _lock: share_folder(&folder),
             folder,
             source,
             images,
