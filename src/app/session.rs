@@ -35,6 +35,8 @@ pub struct Session {
     last_written: Option<Arc<Workspace>>,
     /// The result of the write in progress.
     writing: Option<Receiver<Written>>,
+    /// Whether the user knows that notes are lost with the window, as it cannot be written.
+    pub told: bool,
 }
 
 /// The result of a write: SHA-256 of what the file holds, or nothing if another window has written it, which it was left to.
@@ -77,7 +79,7 @@ impl Own {
 }
 
 /// Whether there is a finding or a star.
-fn has_notes(workspace: &Workspace) -> bool {
+pub fn has_notes(workspace: &Workspace) -> bool {
     !workspace.findings.is_empty() || !workspace.notes.is_empty()
 }
 
@@ -102,7 +104,7 @@ impl Session {
     /// A session beside the settings file `settings`.
     pub fn beside(settings: &Path) -> Self {
         let folder = settings.parent().unwrap_or(Path::new("")).to_owned();
-        Self { folder, own: None, last_written: None, writing: None }
+        Self { folder, own: None, last_written: None, writing: None, told: false }
     }
 
     /// Reads the last session that no other window has, and goes on in its file.
@@ -151,9 +153,9 @@ impl Session {
 
     /// Saves what is open before something else is opened in its place, which gets another file; returns the path.
     pub fn put_aside(&mut self, workspace: &Workspace) -> Result<PathBuf, WorkspaceError> {
-        let written = self.write_last(workspace);
+        let path = self.write_last(workspace)?;
         self.leave();
-        written
+        Ok(path)
     }
 
     /// Leaves the file of this window as it is: what is opened next gets another.
@@ -257,6 +259,7 @@ impl Session {
         if let Some(Ok(Ok(Some(content)))) = self.writing.take().map(|writing| writing.recv()) {
             self.wrote(&content); // overwritten below
         }
+        self.last_written = None; // should it fail, the same content is to be written again
         loop {
             let (path, expected) = self.path();
             if let Some(content) = save(workspace, &path, expected)? {

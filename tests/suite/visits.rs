@@ -556,6 +556,36 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
 }
 
 #[test]
+fn findings_that_no_file_can_keep_are_not_lost_to_another_workspace_nor_with_the_window() {
+    let folder = desk();
+    let [config, other] = ["config", "other.ssmprobe"].map(|name| folder.path().join(name));
+    Workspace::default().save(&other).expect("saved");
+    let mut window = Window::kept_in(&config);
+    let _ = std::fs::remove_dir_all(&config); // what the window has written there by now
+    std::fs::write(&config, "no folder").expect("written");
+    open_desk(&mut window, folder.path());
+    let finding = Finding { image: folder.path().join("a.png").into(), note: "Edge".into(), view: None };
+    window.wants(Command::KeepFinding(Box::new(finding)));
+    let open = |window: &mut Window| {
+        window.harness.state_mut().open_workspace(&other);
+        window.answer();
+        window.state().findings.iter().len()
+    };
+    let said = |window: &Window, text: &str| {
+        window.state().log.iter().filter(|entry| entry.text.contains(text)).count()
+    };
+    assert_eq!((open(&mut window), said(&window, "What is open stays")), (1, 1));
+    // Closed again, it closes.
+    for _ in 0..2 {
+        window.close();
+        assert_eq!(said(&window, "The window stays open"), 1);
+    }
+    std::fs::remove_file(&config).expect("removed");
+    assert_eq!(open(&mut window), 0);
+    assert_eq!(Workspace::load(&config.join("session.ssmprobe")).expect("kept").findings.len(), 1);
+}
+
+#[test]
 fn a_session_whose_files_are_away_is_not_lost() {
     let folder = desk();
     let at = |name: &str| folder.path().join(name);

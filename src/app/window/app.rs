@@ -177,25 +177,25 @@ impl App {
         }
     }
 
-    /// Keeps what is open as an earlier session, and replaces the worker unless `host` is the current one.
-    /// False, with a note, where a training runs in this process or the new worker cannot start.
+    /// Keeps what is open as an earlier session, and replaces the worker unless `host` is the current one; false, with a note, if it cannot.
     fn attach(&mut self, host: Option<Host>) -> bool {
         if self.state.connection.host() == host.as_ref() {
-            self.put_aside();
-            return true;
+            return self.put_aside();
         }
         let wake = self.ctx.clone();
         let started = match self.state.training.runs_here() {
             true => Err("A training is running: stop it before switching where to compute".to_owned()),
             false => remote::start(host.as_ref(), Arc::new(move || wake.request_repaint())),
         };
-        let attached = started.map(|worker| {
-            self.put_aside();
-            self.state.let_training_go();
-            std::mem::replace(&mut self.worker, worker).end();
-            self.state.set_connection(host.map_or(Connection::Here, Connection::Connecting));
-        });
-        attached.map_err(|why| self.state.note(Severity::Error, why)).is_ok()
+        let Ok(worker) = started.map_err(|why| self.state.note(Severity::Error, why)) else { return false };
+        if !self.put_aside() {
+            worker.end();
+            return false;
+        }
+        self.state.let_training_go();
+        std::mem::replace(&mut self.worker, worker).end();
+        self.state.set_connection(host.map_or(Connection::Here, Connection::Connecting));
+        true
     }
 
     /// A workspace with nothing in it.
@@ -299,6 +299,7 @@ impl App {
             self.apply(event);
         }
         self.poll_connection(ctx);
+        self.keep_notes(ctx);
         for order in self.window.drain(ctx, &self.state) {
             self.carry_out(order);
         }

@@ -6,15 +6,18 @@ use std::time::{Duration, Instant};
 use eframe::egui;
 
 use super::App;
+use super::dialogs::close_confirm::stay;
 use crate::app::demo;
 use crate::app::format::file_name;
-use crate::app::session::{Last, Session};
+use crate::app::session::{Last, Session, has_notes};
 use crate::app::state::Severity;
 use crate::app::state::command::Command;
 use crate::app::state::workspace::{Workspace, WorkspaceError};
 
 /// How long after a change the session is written: the most work that a crash loses.
 const SESSION_DELAY: Duration = Duration::from_secs(2);
+/// What to do about a session that cannot be written.
+const ELSEWHERE: &str = "save the workspace on another disk (File > Save workspace)";
 
 impl App {
     /// Opens the last session; the demo if it is empty, none of its files exist, or it cannot be read.
@@ -54,19 +57,49 @@ impl App {
         is_nothing || demo::demo().is_ok_and(|demo| self.state.is_untouched(&demo))
     }
 
-    /// Leaves what is open as an earlier session, unless it is empty, the untouched demo, or saved in a file.
-    pub(super) fn put_aside(&mut self) {
+    /// Leaves what is open as an earlier session, unless it is empty, the untouched demo, or saved in a file; whether something
+    /// else may take its place.
+    pub(super) fn put_aside(&mut self) -> bool {
         let named = self.window.workspace().is_some();
         let kept = self.shows_nothing() || named && !self.window.is_unsaved(&self.state);
-        let Some(session) = self.session.as_mut().filter(|_| !kept) else { return };
-        match session.put_aside(&self.window.session(&self.state)) {
+        let Some(session) = self.session.as_mut().filter(|_| !kept) else { return true };
+        let open = self.window.session(&self.state);
+        match session.put_aside(&open) {
             Ok(path) => {
                 let name = file_name(&path);
                 let text = format!("What was open is kept as {name}; reopen it later with Open recent");
                 self.state.note(Severity::Info, text);
                 self.state.remember_workspace(path);
+                true
             }
-            Err(error) => self.state.note(Severity::Warning, error.to_string()),
+            Err(error) if has_notes(&open) => {
+                let text = format!(
+                    "{error}. What is open stays, as its findings and stars would be lost; {ELSEWHERE}"
+                );
+                self.state.note(Severity::Error, text);
+                false
+            }
+            Err(error) => {
+                session.leave();
+                self.state.note(Severity::Warning, error.to_string());
+                true
+            }
+        }
+    }
+
+    /// Keeps the window open, once, if findings or stars would be lost with it, as neither a workspace nor the session has them.
+    pub(super) fn keep_notes(&mut self, ctx: &egui::Context) {
+        let closing = ctx.input(|i| i.viewport().close_requested()) && self.window.workspace().is_none();
+        if !closing || !self.session_to_write().is_some_and(|open| has_notes(&open)) {
+            return;
+        }
+        let Some((error, session)) = self.save_session().err().zip(self.session.as_mut()) else { return };
+        if !std::mem::replace(&mut session.told, true) {
+            stay(ctx);
+            let text = format!(
+                "{error}. The window stays open, as its findings and stars would be lost; {ELSEWHERE}, or close it again"
+            );
+            self.state.note(Severity::Error, text);
         }
     }
 
@@ -85,7 +118,10 @@ impl App {
                 self.state.note(Severity::Warning, error.to_string());
             }
         }
-        let Some(since) = self.changed else { return };
+        let Some(since) = self.changed else {
+            self.session_failed &= session.is_writing(); // all is written: if it fails again, that is news
+            return;
+        };
         let left = SESSION_DELAY.saturating_sub(since.elapsed());
         if left > Duration::ZERO {
             return ctx.request_repaint_after(left);

@@ -83,7 +83,7 @@ impl CloseConfirm {
 }
 
 /// Keeps the window open, and brings it to the front for the question.
-fn stay(ctx: &Context) {
+pub fn stay(ctx: &Context) {
     for command in [ViewportCommand::CancelClose, ViewportCommand::Minimized(false), ViewportCommand::Focus] {
         ctx.send_viewport_cmd(command);
     }
