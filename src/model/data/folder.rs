@@ -46,6 +46,7 @@ pub(super) fn splits(root: &Path) -> Vec<(Split, PathBuf)> {
 }
 
 fn read_splits(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
+    walk::check_links(root, |path| Split::from_word(&walk::name(path)).is_some())?;
     let splits = splits(root);
     let mut dataset = gather(root, LAYOUT.id, &splits, watch)?;
     for (split, folder) in &splits {
@@ -110,6 +111,7 @@ fn gather(
     // The folders that every class so far has.
     let mut shared: Option<BTreeSet<String>> = None;
     for (split, folder) in splits {
+        walk::check_links(folder, |_| true)?;
         for class in walk::folders(folder)? {
             walk::tell(watch, found.len(), root)?;
             if holds_masks(&class, folder) {
@@ -199,6 +201,32 @@ mod tests {
         let unsplit = notes(&["train_mini/a/0.png", "val/a/0.png"]);
         assert!(unsplit.contains("which lie in `train` (other folders: train_mini): probes"), "{unsplit}");
         assert!(notes(&["val/a/0.png", "masks/a/0.png"]).contains("no training images: probes"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_class_or_a_split_on_a_disk_that_is_not_there_is_missed() {
+        for (link, there) in [("train/cat", true), ("cat", true), ("val", true), ("notes", false)] {
+            let root = tempfile::tempdir().unwrap();
+            // Folders of classes directly in the dataset's, or in that of a split.
+            let split = if link == "cat" { "" } else { "train" };
+            for class in ["dog", "owl"].map(|class| root.path().join(split).join(class)) {
+                create_dir_all(&class).unwrap();
+                File::create(class.join("0.png")).unwrap();
+                std::os::unix::fs::symlink("/not-there/1.png", class.join("1.png")).unwrap();
+            }
+            std::os::unix::fs::symlink("/not-there", root.path().join(link)).unwrap();
+            match open(root.path()) {
+                Ok(dataset) => assert!(!there && dataset.classes.len() == 2, "{link}: {:?}", dataset.classes),
+                Err(refused) => {
+                    let refused = refused.to_string();
+                    assert!(
+                        there && refused.contains(link) && refused.contains("leads nowhere"),
+                        "{refused}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

@@ -103,6 +103,7 @@ fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
     };
     match walk::find(root, DEPTH, &train) {
         Some(train) => {
+            walk::check_links(&train, |_| true)?;
             for class in walk::folders(&train)? {
                 walk::tell(watch, found.len(), root)?;
                 let images = walk::images(&class, &mut skipped)?;

@@ -54,6 +54,20 @@ pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(listed(folder)?.into_iter().filter_map(|(path, is_folder)| is_folder.then_some(path)).collect())
 }
 
+/// An error if a link in a folder leads nowhere and `may_count`: what it stands for may be on a disk that is not there, and the
+/// dataset would silently lack it. One that is named as an image is counted among these.
+pub(super) fn check_links(folder: &Path, may_count: impl Fn(&Path) -> bool) -> Result<(), DataError> {
+    let rest = listed(folder)?.into_iter().filter(|(path, is_folder)| !is_folder && !is_named_image(path));
+    for (path, _) in rest.filter(|(path, _)| may_count(path) && path.is_symlink()) {
+        if let Err(why) = path.metadata() {
+            let why =
+                format!("is a link that leads nowhere ({why}); mount the disk it leads to, or remove it");
+            return Err(DataError::file(&path, why));
+        }
+    }
+    Ok(())
+}
+
 /// What a path that was taken for a dataset holds, for an error.
 pub(super) fn contents(path: &Path) -> String {
     if path.is_file() {
