@@ -32,7 +32,11 @@ pub(super) const LAYOUT: Layout = Layout {
 
 fn is_parquet(path: &Path) -> bool {
     // The name first: in a folder of a million images, asking the file system for each would take minutes.
-    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) && path.is_file()
+    is_named_parquet(path) && path.is_file()
+}
+
+fn is_named_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"))
 }
 
 /// Whether a file belongs to a dataset and is no table of results; damaged ones count, so that reading reports the damage.
@@ -193,6 +197,7 @@ fn files(root: &Path) -> Result<(Vec<File>, Vec<String>), DataError> {
     let others = others.iter().map(|path| walk::name(path)).collect();
     let mut found = Vec::new();
     for folder in folders {
+        walk::check_links(&folder, is_named_parquet)?; // the Hub's cache consists of links
         found.extend(walk::entries(&folder)?.into_iter().filter(|path| is_parquet(path)).map(File::open));
     }
     // Of files that hold images the metadata is not read a second time.
@@ -247,6 +252,20 @@ mod tests {
         assert_eq!(place("test.parquet"), (Some(Split::Test), None));
         assert_eq!(place("things.parquet"), (None, None));
         assert_eq!(place("train-00007-of-00002.parquet"), (Some(Split::Train), None));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_a_link_no_longer_leads_to_is_missed() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub/data");
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, to) in [("train", "train-00000-of-00002"), ("test", "not-there")] {
+            let to = fixtures.join(to).with_extension("parquet");
+            std::os::unix::fs::symlink(to, folder.path().join(name).with_extension("parquet"))
+                .expect("a link");
+        }
+        let refused = files(folder.path()).map(|_| ()).expect_err("without its test images").to_string();
+        assert!(refused.contains("test.parquet: is a link that leads nowhere"), "{refused}");
     }
 
     #[test]
