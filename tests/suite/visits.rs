@@ -582,7 +582,8 @@ fn findings_that_no_file_can_keep_are_not_lost_to_another_workspace_nor_with_the
     }
     std::fs::remove_file(&config).expect("removed");
     assert_eq!(open(&mut window), 0);
-    assert_eq!(Workspace::load(&config.join("session.ssmprobe")).expect("kept").findings.len(), 1);
+    let session = config.join("session.ssmprobe");
+    assert_eq!(Workspace::load(&session).expect("kept").findings.len(), 1);
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl App {
                 self.state.remember_workspace(path);
                 true
             }
-            Err(error) if has_notes(&open) => {
+            Err(error) if loses_notes(&error, &open) => {
                 let text = format!(
                     "{error}. What is open stays, as its findings and stars would be lost; {ELSEWHERE}"
                 );
@@ -90,10 +90,11 @@ impl App {
     /// Keeps the window open, once, if findings or stars would be lost with it, as neither a workspace nor the session has them.
     pub(super) fn keep_notes(&mut self, ctx: &egui::Context) {
         let closing = ctx.input(|i| i.viewport().close_requested()) && self.window.workspace().is_none();
-        if !closing || !self.session_to_write().is_some_and(|open| has_notes(&open)) {
+        let Some(open) = closing.then(|| self.session_to_write()).flatten() else { return };
+        let Some((error, session)) = self.save_session().err().zip(self.session.as_mut()) else { return };
+        if !loses_notes(&error, &open) {
             return;
         }
-        let Some((error, session)) = self.save_session().err().zip(self.session.as_mut()) else { return };
         if !std::mem::replace(&mut session.told, true) {
             stay(ctx);
             let text = format!(
@@ -143,4 +144,13 @@ impl App {
             None => Ok(()),
         }
     }
+}
+
+/// Whether findings or stars of what is open are in no file, as that of the session could not be written.
+fn loses_notes(error: &WorkspaceError, open: &Workspace) -> bool {
+    let kept = match error {
+        WorkspaceError::Write { path, .. } => Workspace::load(path).unwrap_or_default(),
+        _ => Workspace::default(),
+    };
+    has_notes(open) && (&kept.findings, &kept.notes) != (&open.findings, &open.notes)
 }
