@@ -10,7 +10,7 @@ use ssmprobe::app::jobs::info::{Compatibility, ProbeInfo};
 use ssmprobe::app::jobs::{Compute, DatasetId, Event, Files, ImageId, PathKind, ProbeId, Request};
 use ssmprobe::app::state::command::{Action, Command};
 use ssmprobe::app::state::settings::{Recent, Settings};
-use ssmprobe::app::state::{GalleryFilter, RevealTarget, Scope, Severity, State};
+use ssmprobe::app::state::{Column, GalleryFilter, RevealTarget, Scope, Severity, State};
 use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data::{Dataset, Sample, Source, Split};
@@ -156,6 +156,38 @@ fn adding_to_compare_is_a_step_of_its_own_and_says_where_it_stands() {
     wants!(state, Command::Compare(vec![id(&state, "a")]));
     assert_eq!(state.reveal.place, Some(RevealTarget::Compare(column(&state, 0))));
     assert_eq!((state.undo_text().map(str::to_owned), compared(&state).len()), (steps, 2));
+}
+
+#[test]
+fn undo_leaves_one_column_of_a_probe_that_was_looked_through_meanwhile() {
+    let mut state = with_more_probes();
+    let [c, d] = ["c", "d"].map(|name| id(&state, name));
+    let all = |state: &State| {
+        let name = |column: &Column| (state.library.probe_name(column.probe), column.compared);
+        state.columns.values().map(name).collect::<Vec<_>>()
+    };
+    wants!(state, Command::ShowProbe(c));
+    wants!(state, Command::Compare(vec![c]));
+    wants!(state, Command::RemoveColumn(column(&state, 2)));
+    wants!(state, Command::ShowProbe(c));
+    let looked_through = all(&state);
+    wants!(state, Command::Undo);
+    assert_eq!(all(&state)[2..], [("c".to_owned(), true)], "the column is back, alone");
+    assert_eq!((focused_probe(&state).as_str(), state.focus()), ("c", Some(column(&state, 2))));
+    wants!(state, Command::Redo);
+    assert_eq!(all(&state), looked_through);
+    // Nor are there two temporary columns, also of two probes.
+    wants!(state, Command::Undo);
+    wants!(state, Command::ShowProbe(d));
+    wants!(state, Command::Undo);
+    assert_eq!(all(&state)[2..], [("c".to_owned(), false)]);
+    assert_eq!(focused_probe(&state), "c");
+    wants!(state, Command::Redo);
+    assert_eq!(all(&state)[2..], [("c".to_owned(), true), ("d".to_owned(), false)]);
+    // One that reads in another way is no double of the column that is added.
+    wants!(state, Command::SetChange(state.focus().expect("a column"), Intervention::NoRouting));
+    wants!(state, Command::AddColumn { probe: d, image: None, change: Intervention::None });
+    assert_eq!(state.columns.values().filter(|column| column.probe == d).count(), 2);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The focused column and the comparison. Showing a probe focuses a column, temporary if need be; adding a probe to the
 //! comparison gives it a column that stays.
 
-use super::entries::removed;
+use super::entries::{Entries, removed};
 use super::jobs::Severity;
 use super::reveal::RevealTarget;
-use super::{Column, State};
+use super::{Column, Selection, State};
 use crate::app::format::counted;
 use crate::app::jobs::{ColumnId, ProbeId, Request};
 use crate::model::explain::intervention::Intervention;
@@ -60,6 +60,28 @@ impl State {
         self.selection.focus = Some(id);
         self.reveal(RevealTarget::Probe);
         self.explain_columns()
+    }
+
+    /// Takes out the temporary column where `wanted` brings another one, or brings into the comparison what it shows: undo may,
+    /// and then a probe would be listed twice. The focus passes on.
+    pub(super) fn replace_temporary(
+        &self,
+        wanted: &mut Entries<ColumnId, Column>,
+        selection: &mut Option<Selection>,
+    ) {
+        let stays = |id: &ColumnId, column: &Column| !column.compared && !wanted.contains_key(id);
+        let Some((id, old)) = self.columns.iter().find(|(id, column)| stays(id, column)) else { return };
+        let replaces = |id: &ColumnId, new: &Column| {
+            let enters = self.columns.get(id).is_none_or(|now| !now.compared);
+            let same = (new.probe, new.image, &new.change) == (old.probe, old.image, &old.change);
+            !new.compared || enters && same
+        };
+        let mut brought = wanted.iter().filter_map(|(id, new)| Some((*id, &new.as_ref()?.1)));
+        let Some((other, _)) = brought.find(|(id, new)| replaces(id, new)) else { return };
+        wanted.insert(*id, None);
+        if self.selection.focus == Some(*id) {
+            selection.get_or_insert_with(|| self.selection.clone()).focus = Some(other);
+        }
     }
 
     /// Adds those probes to the comparison that are not in it; with `only`, removes all others.

@@ -223,6 +223,7 @@ impl State {
         // were opened again since, which have a later id.
         let Library { probes, datasets, images, .. } = &self.library;
         wanted.columns.retain(|_, column| column.as_ref().is_none_or(|(_, c)| probes.contains_key(&c.probe)));
+        self.replace_temporary(&mut wanted.columns, &mut wanted.selection);
         wanted.images.retain(|id, image| {
             match image.as_ref().map(|(_, image)| (image.label, &image.place)) {
                 Some((Some(Label { dataset, at, .. }), _)) => {
