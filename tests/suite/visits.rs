@@ -413,7 +413,7 @@ fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
 }
 
 #[test]
-fn what_is_removed_with_the_window_does_not_come_back_unless_something_was_found_in_it() {
+fn what_is_removed_with_the_window_does_not_come_back_and_what_was_opened_beside_it_does() {
     let folder = desk();
     let [session, given] = ["session.ssmprobe", "given"].map(|name| folder.path().join(name));
     let opened = || {
@@ -438,11 +438,21 @@ fn what_is_removed_with_the_window_does_not_come_back_unless_something_was_found
     assert_eq!(window.state().settings.recent.probes.len(), 1);
     drop(window);
     std::fs::remove_file(&session).expect("removed");
+    // So it is with images and findings of them, and what is removed is left out.
     let mut window = opened();
     window.wants(Command::OpenImages(vec!["birds".into()]));
     let image = *window.state().library.images.keys().next().expect("an image");
     window.wants(Command::Star(image, true));
     window.until("a session", |_| session.exists());
+    let kept = || Workspace::load(&session).expect("a workspace");
+    assert_eq!([kept().notes.len(), kept().images.len(), kept().probes.len()], [1, 3, 0]);
+    drop(window);
+    std::fs::remove_file(&session).expect("removed");
+    let mut window = opened();
+    window.wants(Command::OpenProbes(vec![folder.path().join("gap.safetensors")]));
+    window.until("a session", |_| session.exists());
+    assert!(matches!(&kept().probes[..], [probe] if probe.path.ends_with("gap.safetensors")));
+    assert_eq!(kept().backbones.len(), 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Whether closing a workspace without saving it would lose something.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -22,17 +22,35 @@ impl State {
         is_within && self.undo_text().is_none() && self.has_no_results()
     }
 
-    /// Whether some of the library is removed with the window, and there is no run, finding or star.
+    /// Whether all of the library but its backbones is removed with the window, and there is no run, finding or star.
     pub fn is_temporary(&self) -> bool {
-        let is_removed = |folder: &PathBuf| self.paths().any(|path| path.starts_with(folder));
-        self.temporary.as_ref().is_some_and(is_removed) && self.has_no_results()
+        let is_removed = |path: &Path| self.is_removed(path);
+        self.files().any(is_removed) && self.files().all(is_removed) && self.has_no_results()
+    }
+
+    /// `workspace` without what is removed with the window, which could not be opened again.
+    pub fn without_removed(&self, mut workspace: Workspace) -> Workspace {
+        workspace.backbones.retain(|backbone| !self.is_removed(Path::new(&backbone.source)));
+        workspace.probes.retain(|probe| !self.is_removed(&probe.path));
+        workspace.images.retain(|image| !self.is_removed(&image.place.path));
+        workspace.datasets.retain(|dataset| !self.is_removed(&dataset.path));
+        workspace
+    }
+
+    /// Whether a file is removed with the window.
+    fn is_removed(&self, path: &Path) -> bool {
+        self.temporary.as_ref().is_some_and(|folder| path.starts_with(folder))
     }
 
     /// The paths in the library.
     fn paths(&self) -> impl Iterator<Item = &Path> {
-        let Library { backbones, probes, images, datasets } = &self.library;
-        let paths = backbones.values().map(|backbone| Path::new(&backbone.source));
-        let paths = paths.chain(probes.values().map(|probe| &*probe.path));
+        self.library.backbones.values().map(|backbone| Path::new(&backbone.source)).chain(self.files())
+    }
+
+    /// The paths in the library but those of backbones.
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let Library { probes, images, datasets, .. } = &self.library;
+        let paths = probes.values().map(|probe| &*probe.path);
         let paths = paths.chain(images.values().map(|image| &*image.place.path));
         paths.chain(datasets.values().map(|dataset| &*dataset.path))
     }

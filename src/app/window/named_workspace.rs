@@ -101,7 +101,8 @@ impl MainWindow {
         let known =
             known(&self.named.fingerprint).clone().filter(|(path, _)| Some(path) == saved_as.as_ref());
         let saved_fingerprint = known.map(|(_, sha256)| sha256);
-        Workspace { saved_as, unsaved, saved_fingerprint, ..state.workspace(self.stored_layout()) }
+        let all = state.without_removed(state.workspace(self.stored_layout()));
+        Workspace { saved_as, unsaved, saved_fingerprint, ..all }
     }
 
     /// The layout as a workspace stores it, with the panels outside the panes that are shown.
