@@ -24,6 +24,7 @@ mod order_files;
 pub mod panels;
 mod paste;
 mod pinned;
+mod press;
 mod session;
 mod settings_file;
 mod status;
@@ -190,6 +191,7 @@ impl MainWindow {
         if !self.asks() && ui.input(|input| input.pointer.any_pressed() || input.events.iter().any(is_key)) {
             self.start_pane = None;
         }
+        press::set_longest_click(ui.ctx());
         widgets::skip_edges(ui);
         self.take_files(ui.ctx(), state);
         self.reveal(state);
