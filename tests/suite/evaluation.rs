@@ -778,6 +778,22 @@ fn plot_of(
 }
 
 #[test]
+fn the_table_of_probes_is_copied_with_the_mouse_alone() {
+    let mut window = Window::ready();
+    open_evaluated(&mut window);
+    window.show("asked");
+    let rows = window.harness.query_all_by_label("gap").map(|node| node.rect());
+    let row = rows.max_by(|a, b| a.left().total_cmp(&b.left())).expect("a row");
+    window.click_at(row.center(), egui::PointerButton::Secondary);
+    window.harness.get_by_label("Copy table").click();
+    let copied = window.copied().expect("a table on the clipboard");
+    assert!(
+        copied.starts_with("Probe\t") && copied.lines().any(|line| line.starts_with("gap\t")),
+        "{copied}"
+    );
+}
+
+#[test]
 fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     let mut window = Window::ready();
     open_evaluated(&mut window);

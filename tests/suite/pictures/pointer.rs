@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use eframe::egui;
-use egui_kittest::kittest::Queryable as _;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use ssmprobe::app::jobs::{Compute, Event, ExplainResult, Request};
 use ssmprobe::model::trace::{HISTOGRAM_BINS, Routing, Trace};
 use ssmprobe::viz::draw::readout::{self, Readout};
@@ -308,6 +308,9 @@ fn headings_of_the_token_table_stay_apart_and_above_their_numbers() {
 fn the_token_table_has_every_tokens_own_numbers() {
     let mut window = showing(&[small::planned()]);
     window.click("Token table");
+    let said = window.harness.get_by_label("Token 0").accesskit_node().description();
+    let said = said.expect("its numbers, for screen readers");
+    assert!(said.starts_with("Row 0, Column 0, Rank ") && said.contains(", Evidence "), "{said}");
     let row = window.place("Token 0");
     window.hover(row.center());
     window.harness.event(egui::Event::Copy);

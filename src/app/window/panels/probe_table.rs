@@ -11,7 +11,7 @@ use super::{Panel, PanelContext, overview};
 use crate::app::jobs::ProbeId;
 use crate::app::state::command::{CTRL, Command};
 use crate::app::state::{RevealTarget, State};
-use crate::app::window::widgets::{follow_focus, in_reach, paint_sort};
+use crate::app::window::widgets::{context_menu, follow_focus, in_reach, paint_sort};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::{Table, number};
@@ -77,6 +77,7 @@ impl Panel for ProbeTable {
             }),
             None => rows.sort_by(|a, b| a.name.cmp(&b.name)),
         }
+        let mut copies = false;
         ui.spacing_mut().scroll = ScrollStyle::thin(); // always seen, as the pane is seldom as wide as the table
         ScrollArea::both().auto_shrink(false).show(ui, |ui| {
             ui.add_space(6.0);
@@ -93,7 +94,11 @@ impl Panel for ProbeTable {
                         let top = ui.cursor().top();
                         let place = ui.clip_rect().with_min_y(top).with_max_y(top + ROW_PX);
                         if keeps_size || in_reach(ui, place) {
-                            row_ui(ui, cx, row, &shown);
+                            let name = row_ui(ui, cx, row, &shown);
+                            context_menu(&name, |ui| {
+                                let copy = ui.button("Copy table");
+                                copies |= copy.on_hover_text("All rows, ready for a spreadsheet").clicked();
+                            });
                         } else {
                             ui.skip_ahead_auto_ids(1 + shown.len()); // of the widgets of a row
                             ui.end_row();
@@ -104,7 +109,8 @@ impl Panel for ProbeTable {
             });
         });
         let over = ui.rect_contains_pointer(ui.max_rect()) && !ui.ctx().egui_wants_keyboard_input();
-        if over && ui.input(|i| i.events.iter().any(|event| matches!(event, egui::Event::Copy))) {
+        copies |= over && ui.input(|i| i.events.iter().any(|event| matches!(event, egui::Event::Copy)));
+        if copies {
             ui.ctx().copy_text(tsv(&rows));
         }
     }
@@ -155,11 +161,13 @@ fn shown(rows: &[Row]) -> Vec<usize> {
     (0..names().count()).filter(known).collect()
 }
 
-fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row, shown: &[usize]) {
+/// Draws a row; its name, to click.
+fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row, shown: &[usize]) -> Response {
     let column = cx.state.columns.iter().find(|(_, c)| (c.probe, &c.change) == (row.probe, &row.change));
     let column = column.map(|(id, _)| *id);
     let chosen = column.is_some() && cx.focus == column;
-    if ui.selectable_label(chosen, &row.name).clicked() {
+    let name = ui.selectable_label(chosen, &row.name);
+    if name.clicked() {
         match column {
             Some(column) => cx.send(Command::Focus(column)),
             None if row.change == Intervention::None => cx.send(Command::ShowProbe(row.probe)),
@@ -178,6 +186,7 @@ fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row, shown: &[usize]) {
         });
     }
     ui.end_row();
+    name
 }
 
 /// Every probe as trained, then the probes and interventions of changed columns.

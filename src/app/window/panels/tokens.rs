@@ -198,7 +198,7 @@ fn head(ui: &mut Ui, width: f32, across: f32, (sort, down): (usize, bool)) -> Op
         let corner = line.min + Vec2::new(i as f32 * width, 0.0);
         let rect = Rect::from_min_size(corner, Vec2::new(width, line.height()));
         let response = ui.interact(rect, ui.scope_id().with(("head", i)), Sense::click());
-        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, *name));
+        response.widget_info(|| WidgetInfo::selected(Role::Button, true, i == sort, *name));
         let color = match i == sort || response.hovered() {
             true => ui.style().interact(&response).fg_stroke.color,
             false => ui.visuals().weak_text_color(),
@@ -234,8 +234,19 @@ fn row(
 ) -> Response {
     let size = Vec2::new(width * COLUMNS.len() as f32, ROW_PX);
     let (rect, response) = ui.allocate_exact_size(size, Sense::click());
+    let text = |i: usize| match (values[i], i) {
+        (value, _) if value.is_nan() => "–".to_owned(),
+        (value, 0..WHOLE) => format!("{value}"),
+        (value, WHOLE) => format!("{value:.1}"),
+        (value, _) => minus(format!("{value:+.*}", places[i])),
+    };
     response
         .widget_info(|| WidgetInfo::selected(Role::ListItem, true, pinned, format!("Token {}", values[0])));
+    ui.ctx().accesskit_node_builder(response.id, |node| {
+        let known = (1..WIDTH).filter(|i| !values[*i].is_nan());
+        let all: Vec<String> = known.map(|i| format!("{} {}", COLUMNS[i].0, text(i))).collect();
+        node.set_description(all.join(", "));
+    });
     let theme = style::theme(ui);
     if pinned || hovered {
         ui.painter().rect_filled(rect, 3.0, ui.visuals().selection.bg_fill);
@@ -247,14 +258,9 @@ fn row(
         ui.painter().rect_stroke(rect.shrink(0.5), 3.0, stroke, egui::StrokeKind::Inside);
     }
     for (i, value) in values.iter().enumerate() {
-        let (text, color) = match (value.is_nan(), i) {
-            (true, _) => ("–".to_owned(), theme.muted),
-            (_, 0..WHOLE) => (format!("{value}"), theme.ink),
-            (_, WHOLE) => (format!("{value:.1}"), theme.ink),
-            _ => (minus(format!("{value:+.*}", places[i])), theme.ink),
-        };
+        let color = color32(if value.is_nan() { theme.muted } else { theme.ink });
         let at = egui::Pos2::new(right_edge(rect.left(), width, i), rect.center().y);
-        ui.painter().text(at, Align2::RIGHT_CENTER, text, FontId::proportional(TEXT_PX), color32(color));
+        ui.painter().text(at, Align2::RIGHT_CENTER, text(i), FontId::proportional(TEXT_PX), color);
     }
     if response.has_focus() {
         style::focus(ui, rect, 3.0);
