@@ -1171,10 +1171,15 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
     assert!(backbones[0] == last && backbones[1] != last);
     let early = look.as_ref().expect("a look").1.asked.iter().find(|asked| asked.probe == probes[1]);
     assert_eq!(early.expect("it is asked").backbone, backbones[1]);
-    assert_eq!(state.column_title(column(&state, 1)), "early · one, layer 1");
-    let path = std::mem::replace(&mut state.library.probes[&probes[0]].path, "one/early.safetensors".into());
-    assert_eq!(state.column_title(column(&state, 0)), "early · one", "of its folder and of its backbone");
-    state.library.probes[&probes[0]].path = path;
+    assert_eq!(state.column_title(column(&state, 1)), "early · layer 1");
+    for (at, name, title) in
+        [(0, "one/early", "early · one · last layer"), (1, "gap[layer=1]-s0", "gap[layer=1]-s0")]
+    {
+        let path = format!("{name}.safetensors").into();
+        let path = std::mem::replace(&mut state.library.probes[&probes[at]].path, path);
+        assert_eq!(state.column_title(column(&state, at)), title, "its folder, and its layer once");
+        state.library.probes[&probes[at]].path = path;
+    }
     // Options that other probes agree on, or that a user chooses for those, do not change it.
     let requests = state.dispatch(Command::RemoveColumn(column(&state, 0)));
     play(&mut state, requests);

@@ -74,6 +74,7 @@ use super::jobs::{
 };
 use crate::app::state::settings::Settings;
 use crate::app::user_error::UserError;
+use crate::model::backbone::token_spec::Layer;
 use crate::model::trace::Trace;
 use crate::viz::draw::hover::Hover;
 use crate::viz::figures::dataset::Choice;
@@ -275,16 +276,23 @@ impl State {
         [Some(probe), image, change].into_iter().flatten().collect::<Vec<_>>().join(" · ")
     }
 
-    /// The name of a probe with its backbone if several are open, as probes of several backbones often share a name.
+    /// The name of a probe with its backbone if several are open, as probes of several backbones often share a name; where one is
+    /// open more than once, with how it is read there.
     pub fn with_backbone(&self, name: String, probe: ProbeId) -> String {
-        let several = self.library.open_backbones().count() > 1;
-        let backbone = several.then(|| self.library.backbone_of(probe)).flatten();
-        let backbone = backbone.and_then(|(id, _)| Some(self.library.backbones.get(&id)?.name()));
-        // Where the folder of a probe has the name of its backbone, it stands there already.
-        match backbone.filter(|backbone| !name.ends_with(&format!(" · {backbone}"))) {
-            Some(backbone) => format!("{name} · {backbone}"),
-            None => name,
-        }
+        let open: Vec<&Backbone> =
+            self.library.open_backbones().filter_map(|(id, _)| self.library.backbones.get(&id)).collect();
+        let several = (open.len() > 1).then(|| self.library.backbone_of(probe)).flatten();
+        let Some(backbone) = several.and_then(|(id, _)| self.library.backbones.get(&id)) else { return name };
+        let options = backbone.own.unwrap_or(self.backbone_options);
+        let is_one = open.iter().all(|other| other.source == backbone.source);
+        let own = if is_one { options.short() } else { backbone.name() };
+        // The folder of a probe may have the name of its backbone, and a run at several layers names its probes by them.
+        let layer = format!("layer={}", Layer(options.layer));
+        let is_told = match is_one {
+            true => options.pixels.is_none() && name.split(['[', ',', ']']).any(|part| part == layer),
+            false => name.ends_with(&format!(" · {own}")),
+        };
+        if is_told { name } else { format!("{name} · {own}") }
     }
 
     /// All figures, except those of attribution methods that are not computed.

@@ -22,6 +22,8 @@ const FULL_PX: f32 = 1330.0;
 const FIXED_PX: f32 = 470.0;
 /// Width from which every part of two lines has its preferred width, and of what does not shrink in the longer one.
 const TWO_LINES_PX: [f32; 2] = [600.0, 250.0];
+/// Width of all choices, which have the second of two lines to themselves, and of the gaps between them.
+const CHOICES_PX: [f32; 2] = [545.0, 40.0];
 /// Width of the names before choices.
 const NAMES_PX: f32 = 130.0;
 
@@ -30,6 +32,8 @@ const NAMES_PX: f32 = 130.0;
 struct Room {
     /// Width of a part, as a share of its preferred width.
     share: f32,
+    /// That of a choice.
+    choices: f32,
     /// Whether choices have their names before them.
     named: bool,
     /// Whether choices stand on a line of their own.
@@ -44,8 +48,12 @@ impl Room {
         let share = if named { share(FIXED_PX) } else { share(FIXED_PX - NAMES_PX) };
         let two_lines = share < 0.5;
         let [whole, fixed] = TWO_LINES_PX;
-        let share = if two_lines { (width - fixed) / (whole - fixed) } else { share };
-        Self { share: share.clamp(0.45, 1.0), named, two_lines }
+        let [all, gaps] = CHOICES_PX;
+        let [share, choices] = match two_lines {
+            true => [(width - fixed) / (whole - fixed), (width - gaps) / all],
+            false => [share; 2],
+        };
+        Self { share: share.clamp(0.45, 1.0), choices: choices.clamp(0.45, 1.0), named, two_lines }
     }
 }
 
@@ -124,7 +132,8 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     }
     let shown = cx.focus.map(|id| cx.state.column_title(id)).unwrap_or_default();
     let combo = ComboBox::from_id_salt("probe");
-    choice(ui, "Probe", combo, 190.0, room, &shown, |ui| {
+    let fitted = cx.fit_title(&shown, 13.5, text_width(190.0, room));
+    choice(ui, "Probe", combo, 190.0, room, [&shown, &fitted], |ui| {
         for id in cx.state.columns.keys() {
             if ui.selectable_label(cx.focus == Some(*id), cx.state.column_title(*id)).clicked() {
                 cx.send(Command::Focus(*id));
@@ -134,22 +143,28 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     });
 }
 
-/// A combo box of preferred width `width`, with its name before it if that fits too, and a tooltip where what is `shown` is cut.
+/// The width of the text in a choice of preferred width `width`.
+fn text_width(width: f32, room: Room) -> f32 {
+    width * room.choices - 24.0
+}
+
+/// A combo box of preferred width `width`, with its name before it if that fits too, which shows the second of two texts, and the
+/// first as a tooltip where that is cut.
 fn choice(
     ui: &mut Ui,
     name: &str,
     combo: ComboBox,
     width: f32,
     room: Room,
-    shown: &str,
+    [whole, shown]: [&str; 2],
     list: impl FnOnce(&mut Ui),
 ) -> Response {
     let label = room.named.then(|| ui.label(name).id);
-    let fitted = widgets::fit(ui, shown, width * room.share - 24.0);
-    let cut = fitted.elided.then_some(shown);
-    let combo = combo.width(width * room.share).selected_text(fitted);
+    let fitted = widgets::fit(ui, shown, text_width(width, room));
+    let cut = (fitted.elided || shown != whole).then_some(whole);
+    let combo = combo.width(width * room.choices).selected_text(fitted);
     let response = widgets::combo_of(ui, combo, list);
-    let response = cut.into_iter().fold(response, Response::on_hover_text);
+    let response = cut.into_iter().fold(response, widgets::tell_whole);
     match label {
         Some(label) => response.labelled_by(label),
         None => response.accessible_name(name).on_hover_text(name),
@@ -171,7 +186,7 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     let combo = ComboBox::from_id_salt("reading")
         .height(420.0)
         .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
-    let response = choice(ui, "Order", combo, 175.0, room, &shown, |ui| {
+    let response = choice(ui, "Order", combo, 175.0, room, [&shown; 2], |ui| {
         for other in all {
             if ui.selectable_label(change == other, name(&other)).clicked() {
                 cx.send(Command::SetChange(id, other));
@@ -186,10 +201,9 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
 /// Chooses the class that evidence is for.
 fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     // The name and its choice stay on one line.
-    let needed = 180.0 * room.share + if room.named { font::width("Evidence for", 13.5) + 16.0 } else { 8.0 };
-    if ui.available_size_before_wrap().x < needed {
-        ui.end_row();
-    }
+    let needed =
+        180.0 * room.choices + if room.named { font::width("Evidence for", 13.5) + 16.0 } else { 8.0 };
+    widgets::keep_together(ui, needed);
     let shown = match &cx.state.selection.class {
         ClassChoice::Predicted if room.named => "predicted class",
         ClassChoice::Predicted => "Predicted class",
@@ -198,7 +212,7 @@ fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: 
     let combo = ComboBox::from_id_salt("class")
         .height(360.0)
         .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
-    choice(ui, "Evidence for", combo, 180.0, room, shown, |ui| classes(window, ui, cx));
+    choice(ui, "Evidence for", combo, 180.0, room, [shown; 2], |ui| classes(window, ui, cx));
 }
 
 /// The list of classes: the predicted one, the true one, and all of the open probes.
@@ -227,5 +241,22 @@ fn classes(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if let Some(class) = wanted {
         cx.send(Command::SetClass(class));
         ui.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_on_a_line_of_their_own_take_all_of_it() {
+        for width in [320.0, 390.0, 500.0, 620.0] {
+            let room = Room::from_width(width);
+            let taken = CHOICES_PX[0] * room.choices + CHOICES_PX[1];
+            assert!(
+                room.two_lines && taken <= width + 0.1 && (taken > 0.9 * width || room.choices == 1.0),
+                "{width}: {taken}"
+            );
+        }
     }
 }

@@ -218,6 +218,17 @@ pub fn combo(
     cut.into_iter().fold(response, Response::on_hover_text)
 }
 
+/// A combo box that shows a text cut, with the `whole` one as its tooltip and for screen readers.
+pub fn tell_whole(combo: Response, whole: &str) -> Response {
+    let enabled = combo.enabled();
+    combo.widget_info(|| WidgetInfo {
+        enabled,
+        current_text_value: Some(whole.to_owned()),
+        ..WidgetInfo::new(Role::ComboBox)
+    });
+    combo.on_hover_text(whole)
+}
+
 /// Shows a combo box, with what `list` draws in it.
 pub fn combo_of(ui: &mut Ui, combo: ComboBox<'_>, list: impl FnOnce(&mut Ui)) -> Response {
     let shown = combo.show_ui(ui, |ui| {
@@ -271,13 +282,18 @@ pub fn inset<R>(ui: &mut Ui, controls: impl FnOnce(&mut Ui) -> R) -> R {
     Frame::new().inner_margin(margin).show(ui, controls).inner
 }
 
+/// Begins another line where a wrapped one has no room for `width` more: for a name and what it is of, and for a slider, which does
+/// not wrap by itself.
+pub fn keep_together(ui: &mut Ui, width: f32) {
+    if ui.available_size_before_wrap().x < width {
+        ui.end_row();
+    }
+}
+
 /// A slider for a step from 0 to `last`, as wide as the rest of a wrapped line, or the next line where that is too little.
 /// In a narrow one its `name` is a tooltip.
 pub fn step_slider(ui: &mut Ui, name: &str, step: &mut usize, last: usize) -> Response {
-    // A slider does not wrap by itself.
-    if ui.available_size_before_wrap().x < MIN_SLIDER_PX + SLIDER_VALUE_PX {
-        ui.end_row();
-    }
+    keep_together(ui, MIN_SLIDER_PX + SLIDER_VALUE_PX);
     // A row of its own, as wrapped lines do not centre their first label.
     let row = ui.horizontal(|ui| {
         let label = (ui.available_width() > 230.0).then(|| ui.label(name).id);

@@ -1,6 +1,8 @@
 //! The one typeface of every figure: Ubuntu Light, which egui bundles, so that a window, an SVG and
 //! a PDF on any machine set the same text at the same width.
 
+use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use eframe::egui;
@@ -15,6 +17,8 @@ pub const FAMILY: &str = "Ubuntu";
 pub const WEIGHT: u16 = 300;
 /// The first of the East Asian letters, which are as wide as the type size in every font.
 const EAST_ASIAN: char = '\u{2e80}';
+/// Most common parts that [`fit_among`] cuts out of a name.
+const MAX_RUNS: usize = 16;
 /// Height of a capital letter as a fraction of the type size.
 pub const CAP: f32 = 0.69;
 
@@ -108,6 +112,59 @@ pub fn fit_middle(text: &str, size: f32, room: f32) -> String {
     letters[..head].iter().chain(&['…']).chain(&letters[tail..]).collect()
 }
 
+/// As [`fit`], for a name `among` others: what all of these have in common gives way to an ellipsis first, the longest such part
+/// before shorter ones, so that `gap[layer=4]-s0-best` and `gap[layer=9]-s1-best` keep their layer and their seed.
+pub fn fit_among<T: AsRef<str>>(
+    text: &str,
+    among: impl IntoIterator<Item = T>,
+    size: f32,
+    room: f32,
+) -> String {
+    if width(text, size) <= room {
+        return text.to_owned();
+    }
+    let others: Vec<T> = among.into_iter().filter(|other| other.as_ref() != text).collect();
+    let others: Vec<HashSet<&str>> = others.iter().map(|other| pieces(other.as_ref()).collect()).collect();
+    let is_common = |piece: &&str| !others.is_empty() && others.iter().all(|other| other.contains(piece));
+    let mut pieces: Vec<&str> = pieces(text).collect();
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let mut goes_on = false;
+    for (at, piece) in pieces.iter().enumerate().filter(|(_, piece)| piece.starts_with(in_word)) {
+        let common = is_common(piece);
+        match runs.last_mut().filter(|_| goes_on && common) {
+            Some(run) => run.end = at + 1,
+            None if common => runs.push(at..at + 1),
+            None => {}
+        }
+        goes_on = common;
+    }
+    // With what stands behind them: the sign between `layer` and its number.
+    let runs = runs.into_iter().map(|run| run.start..(run.end + 1).min(pieces.len()));
+    let mut runs: Vec<(f32, Range<usize>)> =
+        runs.map(|run| (width(&pieces[run.clone()].concat(), size), run)).collect();
+    runs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (_, run) in runs.into_iter().filter(|(wide, _)| *wide > width("…", size)).take(MAX_RUNS) {
+        pieces[run.clone()].fill("");
+        pieces[run.start] = "…";
+        if width(&pieces.concat(), size) <= room {
+            break;
+        }
+    }
+    fit_middle(&pieces.concat(), size, room).replace("……", "…")
+}
+
+/// The words of a name, and what stands between them, each in a piece of its own.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split_inclusive(|c| !in_word(c));
+    let parts =
+        parts.flat_map(|part| <[&str; 2]>::from(part.split_at(part.trim_end_matches(|c| !in_word(c)).len())));
+    parts.filter(|piece| !piece.is_empty())
+}
+
+fn in_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '.'
+}
+
 /// `text` broken into lines of at most `room` points: at spaces, a longer word after a hyphen, an underscore or a dot,
 /// and a part that is longer still between two letters.
 pub fn break_lines(text: &str, size: f32, room: f32) -> Vec<String> {
@@ -157,6 +214,26 @@ mod tests {
         assert!(cut.starts_with("aba") && cut.ends_with("bab") && width(&cut, 7.0) <= 40.0, "{cut}");
         assert!(begun.elapsed().as_secs() < 10, "cutting takes time squared");
         assert_eq!(fit_middle("short", 7.0, 2.0), "");
+    }
+
+    #[test]
+    fn of_names_what_they_have_in_common_is_cut() {
+        let names = [
+            "sinkhorn[layer=4]-s0-last · vit-tiny-patch16-224, layer 4",
+            "sinkhorn[layer=9]-s1-last · vit-tiny-patch16-224",
+        ];
+        let cut = |room: f32| names.map(|name| fit_among(name, names, 7.0, room));
+        assert_eq!(cut(130.0), ["sinkhorn[layer=4]-s0-…4", "sinkhorn[layer=9]-s1-…"]);
+        for room in [60.0, 90.0] {
+            let [one, other] = cut(room);
+            assert!(one.contains("4]-s0-") && other.contains("9]-s1-"), "{one} {other}");
+            assert!(width(&one, 7.0) <= room && width(&other, 7.0) <= room, "{one} {other}");
+        }
+        assert_eq!(fit_among("gap", names, 7.0, 40.0), "gap");
+        let alone = "a rather long class name";
+        assert_eq!(fit_among(alone, [alone], 7.0, 40.0), fit_middle(alone, 7.0, 40.0));
+        let long = "ab cd ".repeat(30_000);
+        assert!(width(&fit_among(&long, ["ab"], 7.0, 40.0), 7.0) <= 40.0);
     }
 
     #[test]

@@ -226,7 +226,10 @@ fn a_scatter_of_two_probes_has_the_chance_of_each_along_its_own_axis() {
         let marks = plotted(&plot, &theme);
         let axes = marks.axes(0);
         assert_eq!((&*axes.x_name, &*axes.y_name), ("Rank coverage, sinkhorn", "Rank coverage, softsort"));
-        assert!(marks.has("Right on x") && marks.has("Wrong on x"), "whose predictions the colours are of");
+        assert!(
+            marks.has("Probe on x: right") && marks.has("Probe on x: wrong"),
+            "whose predictions the colours are of"
+        );
         let bands = marks.fills(theme.band.alpha(0.7));
         let across = bands.iter().find(|band| near(band.h, axes.area.h)).expect("a band upwards");
         assert!(near(across.x, axes.x.at(CHANCE.0)) && near(across.right(), axes.x.at(CHANCE.1)));
@@ -251,6 +254,10 @@ fn a_scatter_names_the_probes_as_they_are_told_apart_and_a_probe_that_is_read_in
     let low = plot::draw(&runs, &Theme::light(), Size { width: 200.0, height: 110.0 }).expect("a picture");
     let cut = Marks::of(&low, &Theme::light()).axes(0).y_name;
     assert!(cut.contains('…') && cut.ends_with("· b"), "{cut}");
+    let layers = named(["sinkhorn[layer=4]-s0-best", "sinkhorn[layer=last]-s0-best"]);
+    let low = plot::draw(&layers, &Theme::light(), Size { width: 240.0, height: 150.0 }).expect("a picture");
+    let cut = Marks::of(&low, &Theme::light()).axes(0).y_name;
+    assert!(cut.starts_with("Rank coverage, …last]"), "what they have in common is cut: {cut}");
     let numbers = export::tsv(&runs.table());
     assert!(numbers.contains("x: rank coverage, sinkhorn · A"), "{numbers}");
     let caption = runs.caption();

@@ -19,7 +19,7 @@ use crate::app::window::widgets::{at_right, follow_focus, in_reach, menu_button}
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
 use crate::viz::difference::other_class;
-use crate::viz::draw::{color32, font, minus};
+use crate::viz::draw::{color32, minus};
 use crate::viz::figures::token_map::class_name;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::heading::capitalised;
@@ -257,7 +257,7 @@ fn column_head(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32)
     let (pinned, title) = (cx.state.selection.reference == Some(id), cx.state.column_title(id));
     ui.spacing_mut().item_spacing = Vec2::new(6.0, 2.0);
     ui.horizontal(|ui| {
-        let text = font::fit_middle(&title, 14.5, width - if pinned { 140.0 } else { 116.0 });
+        let text = cx.fit_title(&title, 14.5, width - if pinned { 140.0 } else { 116.0 });
         let name = ui.selectable_label(cx.focus == Some(id), RichText::new(text).size(14.5).strong());
         if name.accessible_name(&title).on_hover_text(&title).clicked() {
             cx.send(Command::Focus(id));

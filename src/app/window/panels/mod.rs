@@ -54,11 +54,11 @@ use crate::app::state::command::{Action, Command, Prompt};
 use crate::app::state::{Column, ColumnState, Finding, FindingId, JobKind, State};
 use crate::app::user_error::UserError;
 use crate::app::window::dialogs::leaving::Leaving;
-use crate::app::window::widgets::choice;
+use crate::app::window::widgets::{choice_frame, combo, fit, tell_whole};
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::trace::Trace;
-use crate::viz::draw::color32;
 use crate::viz::draw::theme::Theme;
+use crate::viz::draw::{color32, font};
 use crate::viz::figures::dataset::OVERVIEWS;
 use crate::viz::figures::plot::Plot;
 use crate::viz::{FIGURES, Figure, Info, Options};
@@ -296,6 +296,11 @@ impl<'a> PanelContext<'a> {
         placeholder::empty(ui, why.as_deref().unwrap_or("Choose a probe in the library to show it"));
     }
 
+    /// The title of a column in letters of `size`, cut to `room` such that it still differs from those of the others.
+    pub fn fit_title(&self, title: &str, size: f32, room: f32) -> String {
+        font::fit_among(title, self.state.columns.keys().map(|id| self.state.column_title(*id)), size, room)
+    }
+
     /// Draws a list of the columns besides the focused one that are `offered`, and of `none`; returns the choice.
     pub fn other_column(
         &self,
@@ -310,9 +315,17 @@ impl<'a> PanelContext<'a> {
             None => none.to_owned(),
         };
         let id = ui.label(label).id;
-        let others = self.state.columns.keys().copied().filter(|column| Some(*column) != self.focus);
-        let all = std::iter::once(None).chain(others.filter(|column| offered(*column)).map(Some));
-        choice(ui, label, 150.0, &mut chosen, all, name).labelled_by(id);
+        let (title, room) = (name(chosen), 150.0 - choice_frame(ui));
+        let shown = self.fit_title(&title, 13.5, room);
+        let cut = (shown != title).then_some(&*title);
+        let list = combo(ui, label, 150.0, fit(ui, shown, room), |ui| {
+            ui.selectable_value(&mut chosen, None, none);
+            let others = self.state.columns.keys().filter(|column| Some(**column) != self.focus);
+            for column in others.copied().filter(|column| offered(*column)) {
+                ui.selectable_value(&mut chosen, Some(column), name(Some(column)));
+            }
+        });
+        cut.into_iter().fold(list.labelled_by(id), tell_whole);
         chosen
     }
 

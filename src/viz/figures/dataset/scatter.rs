@@ -64,7 +64,8 @@ impl Overview for Scatter {
         let mut scene = Scene::new(size.width, size.height, "Scatter of two measures", theme.background);
         let (right, wrong) = (theme.series(0), theme.series(1));
         let has_two_probes = !std::ptr::eq(view.evaluation, view.other);
-        let words = if has_two_probes { ["Right on x", "Wrong on x"] } else { ["Right", "Wrong"] };
+        let words =
+            if has_two_probes { ["Probe on x: right", "Probe on x: wrong"] } else { ["Right", "Wrong"] };
         let mut key = vec![(Mark::Dot(right), words[0]), (Mark::Ring(wrong, theme.ink), words[1])];
         if x.2.is_some() || y.2.is_some() {
             key.push((Mark::Patch(theme.band), "Chance for one image"));
@@ -78,8 +79,11 @@ impl Overview for Scatter {
         let below = legend::above(&mut scene, theme, size, &key);
         let mut frame = Frame::fit(below, Axis::new(x_scale, x.1, 5), Axis::new(y_scale, y.1, 5));
         if has_two_probes {
-            // Names of two probes may differ at their end alone.
-            frame.y.label = font::fit_middle(&frame.y.label, pt::LABEL, frame.area.h);
+            // Of the names of the probes what they have in common; that of the measure stays.
+            let [own, other] = view.names;
+            let across = frame.across_room(scene.width);
+            frame.x.label = font::fit_among(&frame.x.label, [other], pt::LABEL, across);
+            frame.y.label = font::fit_among(&frame.y.label, [own], pt::LABEL, frame.area.h);
         }
         let area = frame.area;
         if let Some(null) = x.2 {
