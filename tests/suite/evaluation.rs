@@ -778,6 +778,18 @@ fn plot_of(
 }
 
 #[test]
+fn in_a_small_window_the_tab_of_the_page_is_in_sight_and_what_is_over_a_figure_stays_in_its_pane() {
+    let mut window = Window::ready();
+    open_evaluated(&mut window);
+    window.resize(480.0, 360.0);
+    window.show("class_diagnostics");
+    let page = window.place("Dataset");
+    assert!(page.left() > 240.0 && page.right() < 480.0, "{page:?}");
+    let head = window.harness.get_by_label_contains(", accuracy ").rect();
+    assert!(head.width() < 120.0, "wider than its pane: {head:?}");
+}
+
+#[test]
 fn the_table_of_probes_is_copied_with_the_mouse_alone() {
     let mut window = Window::ready();
     open_evaluated(&mut window);

@@ -363,6 +363,26 @@ fn the_plan_scrolls_to_its_button_when_that_has_the_keyboard_focus() {
 }
 
 #[test]
+fn the_heads_below_the_curves_are_in_reach_in_a_zoomed_window() {
+    let (mut pane, job) = Pane::running(&["gap", "sinkhorn"]);
+    pane.report_steps(job, 1.5, vec![metric("gap", 0, 1), metric("sinkhorn", 0, 1)]);
+    pane.0.resize(640.0, 360.0); // 1280 by 720, at 200 %
+    let place = |pane: &Pane, label: &str| pane.0.harness.get_by_label(label).rect();
+    assert!(place(&pane, "Training").right() < 640.0, "the tab of what is shown");
+    let [smoothing, band] = [(Role::Slider, "Smoothing"), (Role::ComboBox, "Band")]
+        .map(|(role, name)| pane.0.harness.get_by_role_and_label(role, name).rect());
+    assert!(smoothing.right() < 640.0, "{smoothing:?}");
+    let word = pane.0.harness.get_by_role_and_label(Role::Label, "Band").rect();
+    assert!(word.right() < band.left() && band.y_range().contains(word.center().y), "{word:?} {band:?}");
+    let before = place(&pane, "sinkhorn");
+    assert!(before.top() > 340.0, "all of it fits: {before:?}");
+    pane.0.harness.get_by_label("sinkhorn").focus();
+    pane.0.harness.run();
+    let after = place(&pane, "sinkhorn");
+    assert!(after.top() > 150.0 && after.bottom() < 340.0, "out of sight: {after:?}");
+}
+
+#[test]
 fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     let (mut pane, job) = Pane::running(&["gap", "sinkhorn"]);
     pane.report_steps(job, 0.5, Vec::new());

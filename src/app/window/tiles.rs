@@ -1,6 +1,9 @@
 //! The tree of panes in the middle of the window, which can be dragged, split and closed.
 
+use std::mem;
+
 use eframe::egui;
+use egui::util::IdTypeMap;
 use egui::{Ui, Visuals, WidgetText, style::ScrollAnimation};
 use egui_tiles::{
     Behavior, Container, EditAction, Linear, LinearDir, SimplificationOptions, TabState, Tabs, Tile, TileId,
@@ -202,7 +205,7 @@ fn pane_ids(tiles: &Tiles<Pane>, tile: TileId) -> Vec<&str> {
 pub struct Panes<'a, 'b> {
     pub panels: &'a mut [Box<dyn Panel>],
     pub cx: &'a mut PanelContext<'b>,
-    /// The pane whose tab to scroll to.
+    /// The pane whose tab, and that of its page, to scroll to.
     pub reveal: Option<Pane>,
     /// The pages; egui_tiles takes a container out of its tiles while it is drawn, so tabs cannot tell.
     pub pages: Vec<TileId>,
@@ -243,8 +246,13 @@ impl Behavior<Pane> for Panes<'_, '_> {
         let line = if self.pages.contains(&tile) { self.cx.theme.series(0) } else { self.cx.theme.muted };
         let tab = tab::Tab { title: &title, state, ground, line: color32(line) };
         let (response, closed) = tab.show(ui, id);
-        let is_asked = self.reveal.as_ref().is_some_and(|pane| tiles.find_pane(pane) == Some(tile));
-        if is_asked || response.clicked() || response.gained_focus() {
+        let is_asked = self.reveal.as_ref().is_some_and(|pane| pane_ids(tiles, tile).contains(&&*pane.0));
+        // A window that is made smaller, or zoomed, has the active tab in sight as before.
+        let width = ui.ctx().content_rect().width();
+        let known =
+            |data: &mut IdTypeMap| mem::replace(data.get_temp_mut_or(id.with("window"), width), width);
+        let is_resized = ui.data_mut(known) != width && state.active;
+        if is_asked || is_resized || response.clicked() || response.gained_focus() {
             ui.scroll_to_rect_animation(response.rect, None, ScrollAnimation::none());
         }
         if closed {

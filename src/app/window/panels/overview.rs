@@ -13,7 +13,7 @@ use crate::app::format::{count, counted, noun};
 use crate::app::jobs::DatasetId;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Scope, Status};
-use crate::app::window::widgets::{choice, combo, field, inset};
+use crate::app::window::widgets::{choice, combo, field, inset, keep_together};
 use crate::model::explain::evaluation::Evaluation;
 use crate::viz::Info;
 use crate::viz::figures::dataset::confusion::ConfusionMatrix;
@@ -119,7 +119,7 @@ impl OverviewPane {
                         true => name.clone(), // the accuracy is the title of the matrix
                         false => format!("{name}, accuracy {:.1} %", evaluation.accuracy()),
                     };
-                    ui.add(Label::new(RichText::new(text).weak()).extend()); // moves to the next line as a whole
+                    ui.add(Label::new(RichText::new(text).weak()).truncate()); // moves to the next line as a whole
                 }
             });
         });
@@ -131,9 +131,7 @@ impl OverviewPane {
 
 /// Draws a label and its list in a wrapped line, or in the next one where they do not both fit.
 pub fn on_one_line(ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
-    if ui.available_size_before_wrap().x < LABELLED_PX {
-        ui.end_row();
-    }
+    keep_together(ui, LABELLED_PX);
     ui.horizontal(add);
 }
 

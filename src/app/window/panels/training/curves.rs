@@ -18,7 +18,7 @@ use crate::app::jobs::history::{Band, Curve, Measure, TrainHistory};
 use crate::app::state::State;
 use crate::app::window::panels::plot_view::PlotView;
 use crate::app::window::panels::{PanelContext, UiAction, placeholder};
-use crate::app::window::widgets::{fitted_choice, lasting_menu_button};
+use crate::app::window::widgets::{choice_frame, fitted_choice, keep_together, lasting_menu_button};
 use crate::viz::draw::{Scale, Theme, color32, font, number};
 use crate::viz::figures::curves::{ACCURACY, Dash, LOSS, NO_STEP, Part, TrainingPlot, band};
 use crate::viz::figures::rates::{RateGrid, RatesPlot};
@@ -61,9 +61,8 @@ impl Default for Curves {
 }
 
 impl Curves {
-    /// Draws the controls, and the plots in `height`.
+    /// Draws the plots in `height`.
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &Arc<TrainHistory>, height: f32) {
-        self.controls(ui, cx, history);
         let runs = self.runs(cx.state, history);
         let width = ui.available_width();
         if !history.begun() || self.show_rates && !history.grids().is_empty() {
@@ -140,7 +139,8 @@ impl Curves {
         ui.add_space(8.0);
     }
 
-    fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &Arc<TrainHistory>) {
+    /// Draws what chooses how the curves are drawn, and what they are compared with.
+    pub fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &Arc<TrainHistory>) {
         ui.horizontal_wrapped(|ui| {
             if !history.grids().is_empty() {
                 let about =
@@ -150,30 +150,32 @@ impl Curves {
             }
             ui.checkbox(&mut self.log, "Log scale").on_hover_text("Of the loss");
             ui.add_space(8.0);
+            let gap = ui.spacing().item_spacing.x;
+            keep_together(ui, font::width("Smoothing", 13.5) + gap + ui.spacing().slider_width);
             let label = ui.label("Smoothing").id;
             let slider = Slider::new(&mut self.smoothing, 0.0..=0.98).show_value(false);
             ui.add(slider).labelled_by(label).on_hover_text("A moving average of the loss");
             ui.add_space(8.0);
-            // The name and its choices stay on one line.
-            let needed = font::width("Accuracy on test selection train", 13.5)
-                + 6.0 * ui.spacing().button_padding.x
-                + ui.spacing().item_spacing.x;
-            if ui.available_size_before_wrap().x < needed {
-                ui.end_row();
-            }
-            ui.label("Accuracy on");
-            ui.spacing_mut().item_spacing.x = 2.0;
-            for (measure, text, about) in [
-                (Measure::Test, "test", "The images results are reported on, after each epoch"),
-                (Measure::Select, "selection", "The images that pick the best epoch"),
-                (Measure::Train, "train", "The training images, over each epoch"),
-            ] {
-                ui.selectable_value(&mut self.accuracy, measure, text).on_hover_text(about);
-            }
+            let words = font::width("Accuracy on test selection train", 13.5);
+            keep_together(ui, words + 6.0 * ui.spacing().button_padding.x + gap);
+            // A row of its own, as wrapped lines do not centre their first label.
+            ui.horizontal(|ui| {
+                ui.label("Accuracy on");
+                ui.spacing_mut().item_spacing.x = 2.0;
+                for (measure, text, about) in [
+                    (Measure::Test, "test", "The images results are reported on, after each epoch"),
+                    (Measure::Select, "selection", "The images that pick the best epoch"),
+                    (Measure::Train, "train", "The training images, over each epoch"),
+                ] {
+                    ui.selectable_value(&mut self.accuracy, measure, text).on_hover_text(about);
+                }
+            });
             ui.add_space(8.0);
             self.others(ui, cx.state, history);
             let runs = self.runs(cx.state, history);
             if runs.iter().any(|run| run.about.seeds.len() > 1) {
+                let widest = font::widest(Band::ALL.map(Band::name), 13.5);
+                keep_together(ui, font::width("Band", 13.5) + gap + widest + choice_frame(ui));
                 let label = ui.label("Band").on_hover_text("Around the mean over seeds").id;
                 fitted_choice(ui, "band", &mut self.band, Band::ALL, |band| band.name()).labelled_by(label);
                 ui.add_space(8.0);

@@ -13,9 +13,9 @@ use crate::app::state::WatchedRun;
 use crate::app::state::command::Command;
 use crate::app::window::panels::PanelContext;
 use crate::app::window::style;
-use crate::app::window::widgets::{fit, follow_focus};
+use crate::app::window::widgets::follow_focus;
 use crate::model::train::run::ProbeCheckpoint;
-use crate::viz::draw::{Theme, color32, number_like};
+use crate::viz::draw::{Theme, color32, font, number_like};
 
 /// Height of a row.
 pub const ROW_PX: f32 = 26.0;
@@ -34,8 +34,14 @@ const SWATCH_PX: f32 = 52.0;
 /// Width of a name with its swatch.
 const NAME_PX: f32 = SWATCH_PX + 166.0;
 
-/// Draws the rows; `hidden` are names of heads whose curves are not drawn.
-pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, hidden: &mut HashSet<String>) {
+/// Draws the rows in at least `height`; `hidden` are names of heads whose curves are not drawn.
+pub fn ui(
+    ui: &mut Ui,
+    cx: &mut PanelContext<'_>,
+    run: &WatchedRun,
+    hidden: &mut HashSet<String>,
+    height: f32,
+) {
     let heads = &run.history.about.heads;
     ui.spacing_mut().item_spacing.y = 0.0;
     ui.horizontal(|ui| {
@@ -53,7 +59,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, hidden: &mut
             cell(ui, width, Align::Max, |ui| drop(ui.weak(name).on_hover_text(about)));
         }
     });
-    let area = ScrollArea::vertical().id_salt("heads").auto_shrink([false, true]);
+    let area = ScrollArea::vertical().id_salt("heads").auto_shrink([false, true]).min_scrolled_height(height);
     area.show_rows(ui, ROW_PX, heads.len(), |ui, rows| {
         rows.for_each(|head| row(ui, cx, run, head, hidden));
         follow_focus(ui);
@@ -80,11 +86,14 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hi
         cell(ui, NAME_PX, Align::Min, |ui| {
             swatch(ui, cx.theme, head, shown);
             ui.add_space(6.0);
-            let text = RichText::new(name);
+            let text = font::fit_among(name, &run.history.about.heads, 13.5, NAME_PX - SWATCH_PX - 36.0);
+            let text = RichText::new(text);
             let text = if shown { text } else { text.weak().strikethrough() };
-            let text = fit(ui, text, NAME_PX - SWATCH_PX - 36.0);
             let about = if shown { "Click to hide its curve" } else { "Click to show its curve" };
-            let label = ui.selectable_label(false, text).on_hover_text(format!("{name}\n{about}"));
+            let label = ui
+                .selectable_label(false, text)
+                .accessible_name(name)
+                .on_hover_text(format!("{name}\n{about}"));
             if label.clicked() && !hidden.remove(name) {
                 hidden.insert(name.clone());
             }

@@ -71,7 +71,15 @@ impl Panel for Training {
             self.choose_run(ui, cx);
             ui.add_space(6.0);
             match self.shown.as_ref().and_then(|folder| cx.state.training.runs.get(folder)) {
-                Some(run) => run::ui(ui, cx, run, &mut self.curves),
+                Some(run) => {
+                    let room = ui.available_height();
+                    // Of a small or zoomed window, which has no room for the curves and the heads below them.
+                    ScrollArea::vertical().id_salt("run").auto_shrink(false).show(ui, |ui| {
+                        ui.set_max_height(room);
+                        run::ui(ui, cx, run, &mut self.curves);
+                        follow_focus(ui);
+                    });
+                }
                 None => self.next_training(ui, cx),
             }
         });

@@ -27,12 +27,13 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, curves: &mut
         return placeholder::empty(ui, none);
     }
     ui.add_space(6.0);
+    curves.controls(ui, cx, &run.history);
     let rows = run.history.about.heads.len() as f32;
     let table = (rows * legend::ROW_PX + legend::HEAD_PX).min((ui.available_height() * 0.4).max(120.0));
-    let height = (ui.available_height() - table - 44.0).max(150.0);
+    let height = (ui.available_height() - table - 14.0).max(150.0);
     curves.ui(ui, cx, &run.history, height);
     ui.add_space(4.0);
-    legend::ui(ui, cx, run, &mut curves.hidden);
+    legend::ui(ui, cx, run, &mut curves.hidden, table - legend::HEAD_PX);
 }
 
 fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
