@@ -12,12 +12,11 @@ use ssmprobe::viz::draw::paint::Canvas;
 use ssmprobe::viz::draw::scene::{Box2, Hover, Identity, Item, Scene, Shape};
 use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::plot::Plot as _;
 use ssmprobe::viz::figures::trace_plot::TracePlot;
 use ssmprobe::viz::{COLUMN, Empty, FIGURES, Figure, Options, Shared, export, find, shared};
 
-use crate::pictures::draw_column;
+use crate::pictures::{draw_column, side_by_side};
 use crate::{npz, traces};
 
 fn all() -> &'static [Trace] {
@@ -190,7 +189,7 @@ fn in_a_comparison_an_empty_cell_says_why() {
     let (gap, figures) = (traces::gap_trace(), [find("scan_path").unwrap()]);
     let drawn = |traces: &[&Trace]| {
         let options = Options::default();
-        Comparison::new(traces, &figures, &options).scene(&Theme::light(), export::points(174.0))
+        side_by_side(traces, &figures, &options).draw_column(&Theme::light(), export::points(174.0))
     };
     assert!(export::svg(&drawn(&[&all()[0], &gap]).unwrap(), "").contains("gap reads no order"));
     assert!(drawn(&[]).is_err());
@@ -213,11 +212,12 @@ fn the_proxy_of_evidence_shares_its_limits_too() {
     assert_ne!(alone, drawn([exact, proxy]));
     assert_eq!(alone, drawn([exact, figure.proxy_limits(&one)]));
     // The same in a comparison: every column is drawn with the limits that all of them need.
-    let both = Comparison::new(&[&one, &other], &[figure], &Options::default())
-        .scene(&Theme::print(), 400.0)
-        .unwrap();
+    let compared = |options: &Options| {
+        side_by_side(&[&one, &other], &[figure], options).draw_column(&Theme::print(), 400.0).unwrap()
+    };
+    let both = compared(&Options::default());
     let set = Options::default().within([exact, proxy]);
-    let said = Comparison::new(&[&one, &other], &[figure], &set).scene(&Theme::print(), 400.0).unwrap();
+    let said = compared(&set);
     assert_eq!(export::svg(&both, ""), export::svg(&said, ""));
     assert!(alone.contains("In raster order"));
 }
@@ -501,17 +501,16 @@ fn every_row_of_a_comparison_has_its_own_settings() {
 #[test]
 fn a_page_that_is_too_narrow_says_what_would_do() {
     let traces: Vec<&Trace> = all().iter().cycle().take(6).collect();
-    let figures: Vec<&dyn Figure> = ["token_map", "evidence"].map(|id| find(id).unwrap()).into();
-    let options = Options::default();
-    let comparison = Comparison::new(&traces, &figures, &options);
-    assert_eq!(comparison.narrow(&Theme::print(), export::points(174.0)), None);
-    let narrow = comparison.narrow(&Theme::print(), COLUMN).expect("six columns on 85 mm");
+    let figures = ["token_map", "evidence"].map(|id| find(id).unwrap());
+    let comparison = side_by_side(&traces, &figures, &Options::default());
+    assert_eq!(comparison.narrow(export::points(174.0)), None);
+    let narrow = comparison.narrow(COLUMN).expect("six columns on 85 mm");
     let rows = narrow.in_rows().expect("some fit");
     assert!(narrow.fitting >= 2 && rows <= narrow.fitting && narrow.needed > 85.0, "{narrow:?}");
-    let error = comparison.scene(&Theme::print(), COLUMN).unwrap_err().0;
+    let error = comparison.draw_column(&Theme::print(), COLUMN).unwrap_err().0;
     assert!(error.contains(&format!("--columns {rows}")) && error.contains("--width"), "{error}");
-    let fits = |comparison: Comparison<'_>, width: f32| comparison.scene(&Theme::print(), width).is_ok();
-    assert!(fits(Comparison { columns: Some(rows), ..comparison }, COLUMN), "rows of {rows}");
-    assert!(fits(comparison, export::points(narrow.needed)), "{} mm", narrow.needed);
-    assert!(!fits(comparison, export::points(narrow.needed - 2.0)), "no less would do");
+    let fits = |comparison: &TracePlot, width: f32| comparison.draw_column(&Theme::print(), width).is_ok();
+    assert!(fits(&TracePlot { columns: Some(rows), ..comparison.clone() }, COLUMN), "rows of {rows}");
+    assert!(fits(&comparison, export::points(narrow.needed)), "{} mm", narrow.needed);
+    assert!(!fits(&comparison, export::points(narrow.needed - 2.0)), "no less would do");
 }

@@ -8,7 +8,7 @@ use indexmap::IndexSet;
 use super::plot::{Caption, Plot, Source, joined, probe_name, stem, subject};
 use crate::model::trace::{Routing, Trace};
 use crate::viz::draw::{Scene, Table, Theme, check::check};
-use crate::viz::figures::compare::{Comparison, Narrow};
+use crate::viz::figures::compare::Narrow;
 use crate::viz::{Empty, Figure, MARGIN, Options, Size, difference, heading, marked};
 
 /// Figures of traces: a single one, or several side by side.
@@ -118,14 +118,6 @@ impl TracePlot {
         };
         Some(shown.and_then(|trace| check(&trace).map(|()| (figure, trace))))
     }
-
-    /// What `draw` returns for the comparison of all figures and traces.
-    fn side_by_side<T>(&self, draw: impl FnOnce(Comparison<'_>) -> T) -> T {
-        let traces: Vec<&Trace> = self.traces.iter().map(AsRef::as_ref).collect();
-        let (against, columns, own_scales) = (self.against.as_deref(), self.columns, self.own_scales);
-        let comparison = Comparison::new(&traces, &self.figures, &self.options);
-        draw(Comparison { row_options: &self.row_options, against, columns, own_scales, ..comparison })
-    }
 }
 
 /// What a figure of `trace` was made from, for the metadata of its file.
@@ -178,10 +170,7 @@ impl Plot for TracePlot {
                 figure.height(&trace, &self.options, width) + heading
             }
             Some(Err(_)) => 0.0,
-            None => {
-                let drawn = self.side_by_side(|comparison| comparison.inside(&Theme::light(), width));
-                drawn.map_or(0.0, |scene| scene.height)
-            }
+            None => self.side_by_side(&Theme::light(), width).map_or(0.0, |scene| scene.height),
         }
     }
 
@@ -197,7 +186,7 @@ impl Plot for TracePlot {
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
         let Some(single) = self.shown_single() else {
-            return self.side_by_side(|comparison| comparison.inside(theme, size.width));
+            return self.side_by_side(theme, size.width);
         };
         let (figure, trace) = single?;
         let draw = |size| marked(figure, &trace, &self.options, theme, size);
@@ -205,12 +194,10 @@ impl Plot for TracePlot {
     }
 
     fn draw_column(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
-        if self.is_comparison() {
-            // Its height is only known once it is drawn.
-            return self.side_by_side(|comparison| comparison.scene(theme, width));
-        }
         let width = width - 2.0 * MARGIN;
-        Ok(self.scene(theme, Size { width, height: self.height(width) })?.framed())
+        // The height of a comparison is only known once it is drawn.
+        let height = if self.is_comparison() { 0.0 } else { self.height(width) };
+        Ok(self.scene(theme, Size { width, height })?.framed())
     }
 
     fn table(&self) -> Table {
@@ -238,8 +225,7 @@ impl Plot for TracePlot {
     }
 
     fn narrow(&self, width: f32) -> Option<Narrow> {
-        self.is_comparison()
-            .then(|| self.side_by_side(|comparison| comparison.narrow(&Theme::print(), width)))?
+        self.is_comparison().then(|| self.too_narrow(&Theme::print(), width - 2.0 * MARGIN))?
     }
 
     fn in_rows(&self, columns: usize) -> Option<Arc<dyn Plot>> {

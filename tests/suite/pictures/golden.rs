@@ -14,16 +14,16 @@ use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::difference;
 use ssmprobe::viz::draw::scene::Scene;
 use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::curves::Part;
 use ssmprobe::viz::figures::dataset::{self, Choice, ColorBy, MapOf, OVERVIEWS};
 use ssmprobe::viz::figures::plot::Plot;
 use ssmprobe::viz::figures::removal::{RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
+use ssmprobe::viz::figures::trace_plot::TracePlot;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, export, find};
 
 use super::differences::has_difference;
-use super::{draw_column, looks, many, small};
+use super::{draw_column, looks, many, side_by_side, small};
 use crate::run::root;
 
 /// Dots per inch.
@@ -77,7 +77,7 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
     let both = ["photo", "evidence"].map(|id| find(id).expect("a figure"));
     let traces = [&small::planned(), &small::swept()];
     let options = Options::default();
-    let side = Comparison::new(&traces, &both, &options).scene(theme, export::points(174.0));
+    let side = side_by_side(&traces, &both, &options).draw_column(theme, export::points(174.0));
     let routing = dataset::find("routing_maps").expect("an overview");
     let more = [
         ("routing_maps-weights", of(routing, MapOf::Weights)),
@@ -124,33 +124,34 @@ pub fn comparisons(theme: &Theme) -> Vec<(String, Scene)> {
     let mut made = Vec::new();
     for count in 2..=6 {
         for (mm, figures) in [(85.0, &few), (174.0, &all)] {
-            let comparison = Comparison::new(&six[..count], figures, &options);
-            let narrow = comparison.narrow(theme, export::points(mm));
+            let comparison = side_by_side(&six[..count], figures, &options);
+            let narrow = comparison.narrow(export::points(mm));
             assert!(mm < 100.0 || narrow.is_none(), "{count} on {mm} mm: {narrow:?}");
             let columns = narrow.and_then(|narrow| narrow.in_rows());
-            let comparison = Comparison { columns, ..comparison };
+            let comparison = TracePlot { columns, ..comparison };
             let scene = comparison
-                .scene(theme, export::points(mm))
+                .draw_column(theme, export::points(mm))
                 .unwrap_or_else(|why| panic!("{count}, {mm}: {why}"));
             made.push((format!("comparison-{count}-{mm}"), scene));
         }
     }
-    let differences = Comparison { against: Some(six[0]), ..Comparison::new(&six[..3], &all, &options) };
+    let from_first = |plot: TracePlot| TracePlot { against: Some(plot.traces[0].clone()), ..plot };
+    let differences = from_first(side_by_side(&six[..3], &all, &options));
     made.push((
         "comparison-differences".to_owned(),
-        differences.scene(theme, export::points(174.0)).expect("differences"),
+        differences.draw_column(theme, export::points(174.0)).expect("differences"),
     ));
-    let own = Comparison { own_scales: true, ..Comparison::new(&six[..3], &all, &options) };
+    let own = TracePlot { own_scales: true, ..side_by_side(&six[..3], &all, &options) };
     made.push((
         "comparison-own-scales".to_owned(),
-        own.scene(theme, export::points(174.0)).expect("three probes"),
+        own.draw_column(theme, export::points(174.0)).expect("three probes"),
     ));
     let (one, other) = (small::planned(), small::other());
     let (pair, plans) = ([&one, &other], figures(&["assignment", "ranks", "kernel"]));
-    let across = Comparison { against: Some(&one), ..Comparison::new(&pair, &plans, &options) };
+    let across = from_first(side_by_side(&pair, &plans, &options));
     made.push((
         "comparison-plans".to_owned(),
-        across.scene(theme, export::points(174.0)).expect("differences"),
+        across.draw_column(theme, export::points(174.0)).expect("differences"),
     ));
     made
 }

@@ -53,6 +53,12 @@ pub fn draw_column(
     TracePlot::new(figure, &Arc::new(trace.clone()), options.clone()).draw_column(theme, width)
 }
 
+/// Figures of traces side by side.
+pub fn side_by_side(traces: &[&Trace], figures: &[&'static dyn Figure], options: &Options) -> TracePlot {
+    let traces = traces.iter().map(|trace| Arc::new((*trace).clone())).collect();
+    TracePlot::compared(figures.to_vec(), traces, options.clone())
+}
+
 /// The marks of a figure in a column.
 #[track_caller]
 fn drawn(id: &str, trace: &Trace, options: &Options, theme: &Theme) -> Marks {

@@ -8,7 +8,6 @@ use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::font;
 use ssmprobe::viz::draw::scene::{Point, Shape};
 use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::curves::{self, Curves, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::plot::Plot;
 use ssmprobe::viz::figures::rates::RatesPlot;
@@ -20,7 +19,7 @@ use ssmprobe::viz::{COLUMN, Options, Size, export, find};
 use super::lists::height;
 use super::marks::{Axes, Marks, SHADE, apart, at, coloured, middle, near, pixel};
 use super::small::{self, ACCURACIES, GRID, LOSSES, SPREAD, STEPS, TOKEN_EVIDENCE};
-use super::{looks, plotted};
+use super::{looks, plotted, side_by_side};
 use crate::close::assert_close;
 
 #[test]
@@ -351,8 +350,8 @@ fn probes_side_by_side_stand_in_their_order_on_one_scale() {
     for theme in looks() {
         let width = export::points(174.0);
         let traces = [&small::planned(), &other];
-        let scene = Comparison::new(&traces, &figures, &Options::default())
-            .scene(&theme, width)
+        let scene = side_by_side(&traces, &figures, &Options::default())
+            .draw_column(&theme, width)
             .expect("a comparison");
         let marks = Marks::of(&scene, &theme);
         let (covers, bars) = (marks.rasters(GRID.cols, GRID.rows), marks.bars());

@@ -3,13 +3,12 @@
 use ssmprobe::viz::draw::font;
 use ssmprobe::viz::draw::scene::{Anchor, Box2, Scene};
 use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::compare::Comparison;
 use ssmprobe::viz::figures::dataset::Choice;
 use ssmprobe::viz::figures::plot::Plot as _;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, Size, find};
 
 use super::marks::{Marks, Word};
-use super::{draw_column, golden, many, small};
+use super::{draw_column, golden, many, side_by_side, small};
 use crate::traces;
 
 /// The box of a word, from its baseline to the height of its capitals.
@@ -58,14 +57,14 @@ fn scenes(theme: &Theme) -> Vec<(String, Scene)> {
     all.push(("settings to 1000".to_owned(), far.draw_column(theme, COLUMN).expect("something to see")));
     let path = [find("scan_path").expect("a figure")];
     let swept = small::swept();
-    let row = Comparison::new(&[&swept; 3], &path, &Options::default()).scene(theme, COLUMN);
+    let row = side_by_side(&[&swept; 3], &path, &Options::default()).draw_column(theme, COLUMN);
     all.push(("a low row".to_owned(), row.expect("something to see")));
     let size = Size { width: 220.0, height: 78.0 };
     let low = path[0].scene(&traces::sinkhorn_trace(), &Options::default(), theme, size);
     all.push(("a low reading order".to_owned(), low.expect("something to see")));
     let narrow = ["kernel", "scores"].map(|id| find(id).expect("a figure"));
     let sinkhorn = traces::sinkhorn_trace();
-    let three = Comparison::new(&[&sinkhorn; 3], &narrow, &Options::default()).scene(theme, 2.0 * COLUMN);
+    let three = side_by_side(&[&sinkhorn; 3], &narrow, &Options::default()).draw_column(theme, 2.0 * COLUMN);
     all.push(("three side by side".to_owned(), three.expect("something to see")));
     let cases =
         [("", Options::default()), (" after 40 steps", Options { step: Some(40), ..Options::default() })];

@@ -2,7 +2,7 @@
 //! colour bar per row. With a reference trace, the columns show differences from it.
 //!
 //! The page width is given: cells share what axes, gaps and colour bars leave of it. If cells would be too narrow to read,
-//! [`Comparison::narrow`] returns how many columns fit, and how wide a page would have to be for all.
+//! [`Narrow`] says how many columns fit, and how wide a page would have to be for all.
 
 mod row;
 
@@ -12,8 +12,8 @@ use std::fmt::{self, Display, Formatter};
 use self::row::Row;
 use crate::model::trace::Trace;
 use crate::viz::draw::{Anchor, Scene, Theme, font, pt};
-use crate::viz::{Empty, Figure, MARGIN, Options};
-use crate::viz::{difference, figures};
+use crate::viz::figures::trace_plot::TracePlot;
+use crate::viz::{Empty, Figure, MARGIN, difference, figures};
 
 /// Gap between columns, in points.
 const GAP_PT: f32 = 10.0;
@@ -21,25 +21,6 @@ const GAP_PT: f32 = 10.0;
 const ROW_GAP_PT: f32 = 8.0;
 /// Gap between bands: blocks of all figures of some of the probes, if not all probes stand side by side.
 const BAND_GAP_PT: f32 = 16.0;
-
-/// Figures of traces, side by side.
-#[derive(Clone, Copy)]
-pub struct Comparison<'a> {
-    /// One column each.
-    pub traces: &'a [&'a Trace],
-    /// One row each.
-    pub figures: &'a [&'a dyn Figure],
-    /// The options of every row that has none in `row_options`.
-    pub options: &'a Options,
-    /// The options of the rows, in the order of `figures`; may be shorter.
-    pub row_options: &'a [Options],
-    /// The reference that is subtracted. If `traces` has this very trace, it is the first column, drawn as it is.
-    pub against: Option<&'a Trace>,
-    /// How many probes stand side by side; the others follow below. All if `None`.
-    pub columns: Option<usize>,
-    /// Whether every cell has its own limits, legend and colour bar instead of those of its row.
-    pub own_scales: bool,
-}
 
 /// The columns of a comparison are too narrow to read: by how much, and what would fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,30 +87,19 @@ impl Grid {
     }
 }
 
-impl<'a> Comparison<'a> {
-    /// All traces side by side, without a reference, on shared scales.
-    pub fn new(traces: &'a [&'a Trace], figures: &'a [&'a dyn Figure], options: &'a Options) -> Self {
-        let (against, columns, own_scales) = (None, None, false);
-        Self { traces, figures, options, row_options: &[], against, columns, own_scales }
-    }
-
-    /// Draws it on a page of `width` points.
-    ///
-    /// # Errors
-    /// If there is no trace or no figure, no cell has anything to show, or the page is too narrow.
-    pub fn scene(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
-        Ok(self.inside(theme, width - 2.0 * MARGIN)?.framed())
-    }
-
-    /// What does not fit on a page of `width` points; `None` if all does, or if there is nothing to draw.
-    pub fn narrow(&self, theme: &Theme, width: f32) -> Option<Narrow> {
+impl TracePlot {
+    /// What does not fit side by side on `width` points; `None` if all does, or if there is nothing to draw.
+    pub(super) fn too_narrow(&self, theme: &Theme, width: f32) -> Option<Narrow> {
         let traces = self.ordered();
         let rows = self.rows(theme, &traces).ok()?;
-        self.check_width(&rows, width - 2.0 * MARGIN)
+        self.check_width(&rows, width)
     }
 
-    /// [`scene`](Self::scene) without the margin around it.
-    pub(super) fn inside(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
+    /// Draws all figures of all traces on `width` points, without a margin.
+    ///
+    /// # Errors
+    /// If there is no trace or no figure, no cell has anything to show, or they do not fit.
+    pub(super) fn side_by_side(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         let traces = self.ordered();
         let rows = self.rows(theme, &traces)?;
         if let Some(narrow) = self.check_width(&rows, width) {
@@ -138,7 +108,7 @@ impl<'a> Comparison<'a> {
         let per_band = self.columns_per_band(traces.len());
         let grid = grid(&rows, per_band, width);
         let mut scene = Scene::new(width, 0.0, "Comparison of probes", theme.background);
-        let titles: Vec<Vec<Line>> = traces.iter().map(|trace| self.title(trace, grid.cell)).collect();
+        let titles: Vec<Vec<Line>> = traces.iter().map(|trace| self.column_title(trace, grid.cell)).collect();
         let mut y = 0.0;
         for first in (0..traces.len()).step_by(per_band) {
             let columns = first..(first + per_band).min(traces.len());
@@ -154,14 +124,14 @@ impl<'a> Comparison<'a> {
     }
 
     /// The traces, the reference first if it is one of them.
-    fn ordered(&self) -> Vec<&'a Trace> {
-        let mut traces = self.traces.to_vec();
+    fn ordered(&self) -> Vec<&Trace> {
+        let mut traces: Vec<&Trace> = self.traces.iter().map(AsRef::as_ref).collect();
         traces.sort_by_key(|trace| !self.is_reference(trace));
         traces
     }
 
     fn is_reference(&self, trace: &Trace) -> bool {
-        self.against.is_some_and(|reference| std::ptr::eq(reference, trace))
+        self.against.as_deref().is_some_and(|reference| std::ptr::eq(reference, trace))
     }
 
     /// How many of `traces` traces stand side by side.
@@ -169,19 +139,20 @@ impl<'a> Comparison<'a> {
         self.columns.unwrap_or(traces).clamp(1, traces.max(1))
     }
 
-    fn rows(&self, theme: &Theme, traces: &[&'a Trace]) -> Result<Vec<Row<'a>>, Empty> {
+    fn rows<'a>(&self, theme: &Theme, traces: &[&'a Trace]) -> Result<Vec<Row<'a>>, Empty> {
         if traces.is_empty() || self.figures.is_empty() {
             return Err(Empty("Choose at least one trace and one figure to compare".to_owned()));
         }
-        let row = |(at, figure): (usize, &&'a dyn Figure)| {
-            let shown = |trace: &&'a Trace| match self.against.filter(|_| !self.is_reference(trace)) {
+        let against = self.against.as_deref();
+        let row = |(at, figure): (usize, &&'static dyn Figure)| {
+            let shown = |trace: &&'a Trace| match against.filter(|_| !self.is_reference(trace)) {
                 Some(reference) => difference::shown(*figure, trace, reference).map(Cow::Owned),
                 None => Ok(Cow::Borrowed(*trace)),
             };
-            let name = self.against.map(|reference| self.name_parts(reference).join(", "));
+            let name = against.map(|reference| self.name_parts(reference).join(", "));
             let pinned = traces.first().is_some_and(|first| self.is_reference(first));
             let cells = traces.iter().map(shown).collect();
-            let options = self.row_options.get(at).unwrap_or(self.options);
+            let options = self.row_options.get(at).unwrap_or(&self.options);
             Row::new(*figure, cells, (options, self.own_scales), theme, (name, pinned))
         };
         let rows: Vec<Row<'a>> = self.figures.iter().enumerate().map(row).collect();
@@ -221,7 +192,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// The title of a column, broken into lines of at most `room` points.
-    fn title(&self, trace: &Trace, room: f32) -> Vec<Line> {
+    fn column_title(&self, trace: &Trace, room: f32) -> Vec<Line> {
         let changes = trace.reading.changes();
         let mut lines = Vec::new();
         for (at, text) in self.name_parts(trace).into_iter().enumerate() {
