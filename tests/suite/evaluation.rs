@@ -1190,11 +1190,10 @@ fn the_confusion_of_very_many_classes_is_drawn_in_blocks() {
     let scene = Plot::draw_column(&drawn, &Theme::print(), 240.0).expect("a picture");
     assert!(export::svg(&scene, "").contains("<image"), "the matrix is a picture");
     // 22 classes a block, 993 blocks and the others.
-    let view = drawn.view();
-    let (name, images) = overview.item(view, 0);
+    let (name, images) = overview.item(&drawn, 0);
     assert_eq!((name.as_str(), images), ("c0 … c21 predicted as c0 … c21", vec![0, 1, 2, 8]));
-    assert_eq!(overview.item(view, 994).1, [3]);
-    assert_eq!(overview.table(view).rows(), 8);
+    assert_eq!(overview.item(&drawn, 994).1, [3]);
+    assert_eq!(overview.table(&drawn).rows(), 8);
 }
 
 #[test]

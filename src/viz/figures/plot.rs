@@ -10,7 +10,7 @@ use crate::model::explain::stability::Stability;
 use crate::model::trace::{Reading, Trace, slug};
 use crate::viz::draw::{Map, Scene, Table, Theme};
 use crate::viz::figures::compare::Narrow;
-use crate::viz::figures::dataset::{self, Choice, Control, MapOf, Overview, View};
+use crate::viz::figures::dataset::{self, Choice, Control, MapOf, Overview};
 use crate::viz::{Empty, MARGIN, Size, heading};
 
 /// The names of a plot, and the command that draws it again.
@@ -175,12 +175,6 @@ impl EvaluationPlot {
         Self { overview, evaluation, other, names, choice, selected: None }
     }
 
-    /// What the overview draws.
-    pub fn view(&self) -> View<'_> {
-        let Self { evaluation, other, names, choice, selected, .. } = self;
-        View { evaluation, other, names: names.each_ref().map(String::as_str), choice, selected: *selected }
-    }
-
     /// The heading: how its probes read, where that is not as trained.
     fn head(&self) -> Option<String> {
         let all: Vec<String> =
@@ -196,7 +190,7 @@ impl EvaluationPlot {
     }
 
     /// Whether it shows two different evaluations.
-    fn is_of_two(&self) -> bool {
+    pub(super) fn is_of_two(&self) -> bool {
         self.overview.is_by_image() && !Arc::ptr_eq(&self.evaluation, &self.other)
     }
 
@@ -239,20 +233,20 @@ impl Plot for EvaluationPlot {
     }
 
     fn height(&self, width: f32) -> f32 {
-        self.overview.height(self.view(), width) + heading::height(self.head().as_deref(), width)
+        self.overview.height(self, width) + heading::height(self.head().as_deref(), width)
     }
 
     fn legible(&self, width: f32) -> Size {
-        self.overview.legible(self.view(), width)
+        self.overview.legible(self, width)
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let draw = |size| self.overview.scene(self.view(), theme, size);
+        let draw = |size| self.overview.scene(self, theme, size);
         heading::over(self.head().as_deref(), theme, size, draw)
     }
 
     fn table(&self) -> Table {
-        self.overview.table(self.view())
+        self.overview.table(self)
     }
 
     fn sources(&self) -> Vec<Source<'_>> {

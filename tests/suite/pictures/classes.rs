@@ -34,7 +34,7 @@ fn pointed(id: &str, point: Point) -> (String, Vec<usize>) {
     let plot = small::evaluated(find(id), MapOf::Positions);
     let scene: Scene = Plot::draw_column(&plot, &Theme::light(), COLUMN).expect("a picture");
     let item = scene.hover(point).and_then(|hover| hover.item).expect("something");
-    find(id).item(plot.view(), item)
+    find(id).item(&plot, item)
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn single_errors_are_seen_in_both_looks_and_more_of_them_better() {
             // Some of 200 classes, as every cell takes a pass over all images.
             let read: Vec<usize> = (0..rows).step_by(if rows > 50 { 8 } else { 1 }).collect();
             for (row, column) in read.iter().flat_map(|&row| (0..columns).map(move |column| (row, column))) {
-                let (_, images) = plot.overview.item(plot.view(), row * columns + column);
+                let (_, images) = plot.overview.item(&plot, row * columns + column);
                 let color = pixel(&raster, column, row);
                 match images.len() {
                     0 => assert_eq!(color, theme.ground, "what never happened is the ground"),
@@ -174,7 +174,7 @@ fn classes_are_searched_sorted_and_cut_in_every_overview() {
     assert_eq!(listed, ["tern 003", "tern 008"]);
     // Confusion: most errors first; predictions of other classes still count.
     let worst = plot("confusion", 200, filtered("", None, Some(3)));
-    let (_, images) = worst.overview.item(worst.view(), 3);
+    let (_, images) = worst.overview.item(&worst, 3);
     assert!(!images.is_empty(), "the last column is of the classes that are not drawn");
     for id in ["confusion", "class_diagnostics", "routing_maps"] {
         let plot = plot(id, 50, filtered("zebra", None, None));
@@ -203,8 +203,8 @@ fn who_reads_no_order_is_told_of_the_weights_and_signed_maps_offer_no_colours() 
     assert!(none.0.contains("choose Weight"), "{none}");
     plot.choice.maps = MapOf::Weights;
     Plot::draw_column(&plot, &Theme::light(), COLUMN).expect("its weights");
-    assert!(plot.overview.heeds(plot.view(), Control::Map));
+    assert!(plot.overview.heeds(&plot, Control::Map));
     evaluation.weights.as_mut().expect("weights").values[0] = -0.5;
     plot.evaluation = Arc::new(evaluation);
-    assert!(!plot.overview.heeds(plot.view(), Control::Map), "signed ones have colours of their own");
+    assert!(!plot.overview.heeds(&plot, Control::Map), "signed ones have colours of their own");
 }

@@ -189,7 +189,7 @@ pub fn region_order() {
         assert!(marks.has("5 of 10 images with something marked"));
     }
     let plot = overview();
-    let item = |item| plot.overview.item(plot.view(), item);
+    let item = |item| plot.overview.item(&plot, item);
     assert_eq!(item(1), ("beak before tail: 75.0 %".to_owned(), vec![0, 1]));
     assert_eq!(item(3), ("tail before beak: 12.5 %".to_owned(), vec![0, 1]));
     assert_eq!(item(9 + 2), ("wing".to_owned(), vec![0, 3, 5]));

@@ -77,7 +77,7 @@ impl OverviewPane {
         // The mark of the current image is not exported.
         let export = |plot: &EvaluationPlot| EvaluationPlot { selected: None, ..plot.clone() };
         let Some((plot, item, response)) = self.plot.fill(ui, cx, key, plot, export) else { return };
-        let (what, images) = plot.overview.item(plot.view(), item);
+        let (what, images) = plot.overview.item(plot, item);
         let clicked = response.clicked();
         response.on_hover_ui_at_pointer(|ui| {
             ui.label(&what);
@@ -99,7 +99,7 @@ impl OverviewPane {
             ui.horizontal_wrapped(|ui| {
                 let by_image = self.overview.is_by_image();
                 let controls = self.overview.controls().iter();
-                for control in controls.filter(|control| self.overview.heeds(plot.view(), **control)) {
+                for control in controls.filter(|control| self.overview.heeds(plot, **control)) {
                     match control {
                         Control::Measure => {
                             let name = if by_image { "x" } else { "Measure" };

@@ -2,12 +2,13 @@
 //! line; behind them the null of the mean of as many images (5th to 95th percentile), or of a single image in evaluations by
 //! earlier versions.
 
-use super::{ClassSort, Control, Overview, View, label, measure, no_class};
+use super::{ClassSort, Control, Overview, label, measure, no_class};
 use crate::model::explain::evaluation::ClassRow;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
     pt,
 };
+use crate::viz::figures::plot::EvaluationPlot;
 use crate::viz::{Empty, Info, Size, TabGroup};
 
 /// Height of the row of a class.
@@ -28,8 +29,8 @@ struct Rows {
     note: Option<String>,
 }
 
-fn rows(view: View<'_>) -> Rows {
-    let View { evaluation, choice, .. } = view;
+fn rows(plot: &EvaluationPlot) -> Rows {
+    let EvaluationPlot { evaluation, choice, .. } = plot;
     let names = &evaluation.asked.classes;
     let mut rows = evaluation.by_class(measure(evaluation, &choice.measure));
     rows.retain(|row| choice.classes.finds(&names[row.class]));
@@ -66,19 +67,19 @@ impl Overview for ClassDiagnostics {
         &[Control::Measure, Control::Classes]
     }
 
-    fn height(&self, view: View<'_>, _: f32) -> f32 {
-        rows(view).rows.len().max(3) as f32 * ROW_PT + MARGINS_PT
+    fn height(&self, plot: &EvaluationPlot, _: f32) -> f32 {
+        rows(plot).rows.len().max(3) as f32 * ROW_PT + MARGINS_PT
     }
 
-    fn legible(&self, view: View<'_>, _: f32) -> Size {
-        Size { width: 0.0, height: rows(view).rows.len() as f32 * MIN_ROW_PT + MARGINS_PT }
+    fn legible(&self, plot: &EvaluationPlot, _: f32) -> Size {
+        Size { width: 0.0, height: rows(plot).rows.len() as f32 * MIN_ROW_PT + MARGINS_PT }
     }
 
-    fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let (evaluation, name) = (view.evaluation, measure(view.evaluation, &view.choice.measure));
-        let Rows { rows, gap, note } = rows(view);
+    fn scene(&self, plot: &EvaluationPlot, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let (evaluation, name) = (&*plot.evaluation, measure(&plot.evaluation, &plot.choice.measure));
+        let Rows { rows, gap, note } = rows(plot);
         if rows.is_empty() && evaluation.by_class(name).iter().any(|row| row.count > 0) {
-            return Err(Empty(no_class(view.choice)));
+            return Err(Empty(no_class(&plot.choice)));
         }
         if rows.is_empty() {
             return Err(Empty(format!("No image has a value for {}", label(name).to_lowercase())));
@@ -140,8 +141,8 @@ impl Overview for ClassDiagnostics {
         Ok(scene)
     }
 
-    fn table(&self, view: View<'_>) -> Table {
-        let (evaluation, name) = (view.evaluation, measure(view.evaluation, &view.choice.measure));
+    fn table(&self, plot: &EvaluationPlot) -> Table {
+        let (evaluation, name) = (&*plot.evaluation, measure(&plot.evaluation, &plot.choice.measure));
         let rows = evaluation.by_class(name);
         let quantile = |at: usize| rows.iter().map(move |row| row.quantiles[at]);
         let unknown = (f64::NAN, f64::NAN);
@@ -163,11 +164,11 @@ impl Overview for ClassDiagnostics {
             .numbers("mean_null_p95", rows.iter().map(|row| mean_band(row).1))
     }
 
-    fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
-        let (evaluation, asked) = (view.evaluation, &view.evaluation.asked);
+    fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>) {
+        let (evaluation, asked) = (&*plot.evaluation, &plot.evaluation.asked);
         let of = |at: &usize| asked.class[*at] as usize == item;
         let images: Vec<usize> = (0..evaluation.len()).filter(of).collect();
-        let name = measure(evaluation, &view.choice.measure);
+        let name = measure(evaluation, &plot.choice.measure);
         let values = evaluation.values(name).unwrap_or_default();
         let row = ClassRow::new(item, images.iter().filter_map(|at| values.get(*at).copied()));
         let numbers = row.map_or_else(String::new, |row| {

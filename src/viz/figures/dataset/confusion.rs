@@ -1,12 +1,13 @@
 //! Confusion matrix: rows are true classes, columns predicted ones, the colour is the share of the row. A last column, if any
 //! image needs it, is for predictions of classes not drawn. With more than [`MAX_ROWS`] classes, a row is a block of classes.
 
-use super::{ClassSort, Control, Overview, Picked, View, no_class, noun};
+use super::{ClassSort, Control, Overview, Picked, no_class, noun};
 use crate::model::explain::evaluation::{Confusion, Evaluation};
 use crate::viz::draw::{
     Anchor, Axis, Box2, Color, Identity, Raster, Scale, Scene, Stroke, Table, Theme, diverging, font, frame,
     legend, number, pt,
 };
+use crate::viz::figures::plot::EvaluationPlot;
 use crate::viz::{Empty, Info, Size, TabGroup};
 
 /// Most rows for which the matrix is given the height that names need.
@@ -42,8 +43,8 @@ struct Cells {
 }
 
 impl Cells {
-    fn new(view: View<'_>) -> Self {
-        let View { evaluation, choice, .. } = view;
+    fn new(plot: &EvaluationPlot) -> Self {
+        let EvaluationPlot { evaluation, choice, .. } = plot;
         let asked = &evaluation.asked;
         let classes = asked.classes.len();
         let errors = error_counts(evaluation);
@@ -178,29 +179,29 @@ impl Overview for ConfusionMatrix {
         &[Control::Classes]
     }
 
-    fn height(&self, view: View<'_>, width: f32) -> f32 {
-        let rows = Cells::new(view).rows;
+    fn height(&self, plot: &EvaluationPlot, width: f32) -> f32 {
+        let rows = Cells::new(plot).rows;
         let named_height = if rows <= MAX_NAMED { rows as f32 * ROW_PT + HEAD_PT + FOOT_PT } else { 0.0 };
         named_height.max(width * 0.78)
     }
 
-    fn legible(&self, view: View<'_>, width: f32) -> Size {
-        let cells = Cells::new(view);
+    fn legible(&self, plot: &EvaluationPlot, width: f32) -> Size {
+        let cells = Cells::new(plot);
         let across = cells.columns as f32 * CELL_PT + legend::bar_room(&bar()) + 2.0;
-        let left = AXIS_PT + name_width(&cells, &view.evaluation.asked.classes, width);
+        let left = AXIS_PT + name_width(&cells, &plot.evaluation.asked.classes, width);
         Size { width: left + across, height: cells.rows as f32 * ROW_PT + HEAD_PT + FOOT_PT }
     }
 
-    fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let evaluation = view.evaluation;
+    fn scene(&self, plot: &EvaluationPlot, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let evaluation = &*plot.evaluation;
         let confusion = evaluation.confusion();
         if confusion.counts.is_empty() {
             return Err(Empty("No image could be read".to_owned()));
         }
         let mut scene = Scene::new(size.width, size.height, "Confusion matrix", theme.background);
-        let cells = Cells::new(view);
+        let cells = Cells::new(plot);
         if cells.rows == 0 {
-            return Err(Empty(no_class(view.choice)));
+            return Err(Empty(no_class(&plot.choice)));
         }
         let (rows, columns, names) = (cells.rows, cells.columns, &evaluation.asked.classes);
         let (area, is_named) = layout(&cells, names, size);
@@ -244,8 +245,8 @@ impl Overview for ConfusionMatrix {
         Ok(scene)
     }
 
-    fn table(&self, view: View<'_>) -> Table {
-        let (evaluation, confusion) = (view.evaluation, view.evaluation.confusion());
+    fn table(&self, plot: &EvaluationPlot) -> Table {
+        let (evaluation, confusion) = (&*plot.evaluation, plot.evaluation.confusion());
         let classes = &evaluation.asked.classes;
         let name = |class: usize| classes.get(class).map_or("(another class)", String::as_str).to_owned();
         // A matrix of very many classes would be too large: a table of the pairs that occur, one row each, is not.
@@ -264,9 +265,9 @@ impl Overview for ConfusionMatrix {
         table
     }
 
-    fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
-        let evaluation = view.evaluation;
-        let (cells, classes) = (Cells::new(view), &evaluation.asked.classes);
+    fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>) {
+        let evaluation = &*plot.evaluation;
+        let (cells, classes) = (Cells::new(plot), &evaluation.asked.classes);
         let (row, column) = (item / cells.columns.max(1), item % cells.columns.max(1));
         let is_in_cell = |at: &usize| {
             // `OTHER` is larger than any class: its column is the last.

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use self::classes::{ClassFilter, ClassSort, Picked, folded};
 
 use super::meanings::words;
+use super::plot::EvaluationPlot;
 use crate::model::explain::evaluation::similarity::Similarity;
 use crate::model::explain::evaluation::vectors::VectorKind;
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
@@ -93,29 +94,14 @@ impl Default for Choice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     Measure,
-    /// With the evaluation that it is taken from ([`View::other`]).
+    /// With the evaluation that it is taken from ([`EvaluationPlot::other`]).
     Against,
     Maps,
     Map,
     Classes,
 }
 
-/// The data and settings that an overview draws.
-#[derive(Clone, Copy)]
-pub struct View<'a> {
-    /// The results of the probe on the images.
-    pub evaluation: &'a Evaluation,
-    /// The evaluation of the y axis of a scatter plot: of another probe, or the same one as `evaluation`.
-    pub other: &'a Evaluation,
-    /// The names of their probes among those that are open.
-    pub names: [&'a str; 2],
-    /// The settings.
-    pub choice: &'a Choice,
-    /// The image to mark.
-    pub selected: Option<usize>,
-}
-
-/// A kind of picture of an evaluation.
+/// A kind of picture of an evaluation, which a plot holds with the settings.
 pub trait Overview: Sync {
     /// Its name and description.
     fn info(&self) -> Info;
@@ -129,7 +115,7 @@ pub trait Overview: Sync {
     fn controls(&self) -> &'static [Control];
 
     /// Whether what it shows now depends on `control`, one of [`controls`](Self::controls).
-    fn heeds(&self, _view: View<'_>, _control: Control) -> bool {
+    fn heeds(&self, _plot: &EvaluationPlot, _control: Control) -> bool {
         true
     }
 
@@ -139,22 +125,22 @@ pub trait Overview: Sync {
     }
 
     /// A height that suits `width`, in points.
-    fn height(&self, view: View<'_>, width: f32) -> f32;
+    fn height(&self, plot: &EvaluationPlot, width: f32) -> f32;
 
     /// The smallest size, in points, at which all of it can be read in a pane of this `width`: a smaller pane scrolls. Zero, the
     /// default, never scrolls.
-    fn legible(&self, _view: View<'_>, _width: f32) -> Size {
+    fn legible(&self, _plot: &EvaluationPlot, _width: f32) -> Size {
         Size::default()
     }
 
     /// The picture, or why there is nothing to draw.
-    fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty>;
+    fn scene(&self, plot: &EvaluationPlot, theme: &Theme, size: Size) -> Result<Scene, Empty>;
 
     /// The values behind the picture.
-    fn table(&self, view: View<'_>) -> Table;
+    fn table(&self, plot: &EvaluationPlot) -> Table;
 
     /// The text of an item under the pointer, and the indices of the images it stands for; empty for an unknown item.
-    fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>);
+    fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>);
 }
 
 /// All overviews, in the order of menus.

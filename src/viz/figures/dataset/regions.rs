@@ -3,12 +3,13 @@
 //! mean weight of the tokens of each region instead, or their mean evidence.
 
 use super::confusion::on;
-use super::{Control, Overview, View};
+use super::{Control, Overview};
 use crate::model::explain::evaluation::regions::{RegionMeans, RegionSummary, position};
 use crate::viz::draw::{
     Anchor, Axis, Box2, Identity, Raster, RowChart, Scale, Scene, Stroke, Table, Theme, diverging, extent,
     font, frame, pt,
 };
+use crate::viz::figures::plot::EvaluationPlot;
 use crate::viz::{Empty, Info, Size, TabGroup};
 
 pub struct Regions;
@@ -34,10 +35,10 @@ struct Row {
 /// The rows of the chart, and the name of their axis.
 type Chart = (Vec<Row>, &'static str);
 
-fn summary(view: View<'_>) -> Result<&RegionSummary, Empty> {
+fn summary(plot: &EvaluationPlot) -> Result<&RegionSummary, Empty> {
     let nothing = "No regions are marked in these images: open a folder of masks and evaluate again, or a dataset \
                    with masks, parts or boxes";
-    view.evaluation.regions.as_ref().ok_or_else(|| Empty(nothing.to_owned()))
+    plot.evaluation.regions.as_ref().ok_or_else(|| Empty(nothing.to_owned()))
 }
 
 /// The chart of the first quantity that any region has of position, weight and evidence; the lowest mean first.
@@ -66,8 +67,8 @@ fn chart(summary: &RegionSummary) -> Result<Chart, Empty> {
     Ok((rows, name))
 }
 
-fn summary_and_chart(view: View<'_>) -> Result<(&RegionSummary, Chart), Empty> {
-    let summary = summary(view)?;
+fn summary_and_chart(plot: &EvaluationPlot) -> Result<(&RegionSummary, Chart), Empty> {
+    let summary = summary(plot)?;
     Ok((summary, chart(summary)?))
 }
 
@@ -95,8 +96,8 @@ impl Overview for Regions {
         &[]
     }
 
-    fn height(&self, view: View<'_>, width: f32) -> f32 {
-        let Ok((summary, (rows, _))) = summary_and_chart(view) else {
+    fn height(&self, plot: &EvaluationPlot, width: f32) -> f32 {
+        let Ok((summary, (rows, _))) = summary_and_chart(plot) else {
             return 60.0;
         };
         let matrix = if has_matrix(summary, rows.len()) {
@@ -107,18 +108,18 @@ impl Overview for Regions {
         chart_height(rows.len(), ROW_PT) + matrix + MARGINS_PT
     }
 
-    fn legible(&self, view: View<'_>, width: f32) -> Size {
-        let Ok((summary, (rows, _))) = summary_and_chart(view) else { return Size::default() };
+    fn legible(&self, plot: &EvaluationPlot, width: f32) -> Size {
+        let Ok((summary, (rows, _))) = summary_and_chart(plot) else { return Size::default() };
         let matrix =
             if has_matrix(summary, rows.len()) { rows.len() as f32 * MIN_ROW_PT + NAME_PT } else { 0.0 };
         Size { width: width.min(180.0), height: chart_height(rows.len(), MIN_ROW_PT) + matrix + MARGINS_PT }
     }
 
-    fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let (summary, (rows, name)) = summary_and_chart(view)?;
+    fn scene(&self, plot: &EvaluationPlot, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let (summary, (rows, name)) = summary_and_chart(plot)?;
         let mut scene = Scene::new(size.width, size.height, "Regions", theme.background);
         let line = frame::TITLE_HEIGHT;
-        let title = format!("{} of {} images with something marked", summary.images, view.evaluation.len());
+        let title = format!("{} of {} images with something marked", summary.images, plot.evaluation.len());
         frame::title(&mut scene, theme, [0.0, 0.0], &title, size.width);
         let room = size.height - line;
         let matrix = has_matrix(summary, rows.len());
@@ -134,8 +135,8 @@ impl Overview for Regions {
         Ok(scene)
     }
 
-    fn table(&self, view: View<'_>) -> Table {
-        let Ok(summary) = summary(view) else { return Table::default() };
+    fn table(&self, plot: &EvaluationPlot) -> Table {
+        let Ok(summary) = summary(plot) else { return Table::default() };
         let regions = &summary.regions;
         let number = |value: fn(&RegionMeans) -> Option<f64>| {
             regions.iter().map(move |means| value(means).unwrap_or(f64::NAN))
@@ -167,8 +168,8 @@ impl Overview for Regions {
         (0..regions.len()).fold(table, column)
     }
 
-    fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
-        let Ok((summary, (rows, _))) = summary_and_chart(view) else {
+    fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>) {
+        let Ok((summary, (rows, _))) = summary_and_chart(plot) else {
             return Default::default();
         };
         let count = rows.len();

@@ -3,13 +3,14 @@
 //!
 //! Chance: the mean of `n` random orders lies within `1/2 ± 1.645 / sqrt(12 n)` for nine of ten tokens.
 
-use super::{ClassSort, Control, MapOf, Overview, Picked, View, no_class};
+use super::{ClassSort, Control, MapOf, Overview, Picked, no_class};
 use crate::model::explain::evaluation::{ClassMaps, Evaluation};
 use crate::model::trace::Matrix;
 use crate::viz::difference::around_zero;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Identity, Raster, Scale, Scene, Table, Theme, extent, font, legend, number, pt,
 };
+use crate::viz::figures::plot::EvaluationPlot;
 use crate::viz::{Empty, Info, Size, TabGroup};
 
 /// Width of a map if the height is free, in points.
@@ -26,13 +27,13 @@ const GAP_PT: f32 = 7.0;
 pub struct RoutingMaps;
 
 /// The maps of the selected quantity, or the message if the evaluation has none.
-fn maps(view: View<'_>) -> Result<&ClassMaps, Empty> {
-    let evaluation = view.evaluation;
-    let (maps, what) = match view.choice.maps {
+fn maps(plot: &EvaluationPlot) -> Result<&ClassMaps, Empty> {
+    let evaluation = &*plot.evaluation;
+    let (maps, what) = match plot.choice.maps {
         MapOf::Positions => (&evaluation.positions, "reads its tokens in no single order"),
         MapOf::Weights => (&evaluation.weights, "gives tokens no single weight"),
     };
-    let other = match view.choice.maps {
+    let other = match plot.choice.maps {
         MapOf::Positions if evaluation.weights.is_some() => "; choose Weight to see how much they count",
         MapOf::Weights if evaluation.positions.is_some() => "; choose Position to see when they are read",
         _ => "",
@@ -41,16 +42,16 @@ fn maps(view: View<'_>) -> Result<&ClassMaps, Empty> {
 }
 
 /// The classes to draw; the difference of a class is the squared distance of its map from that of all classes.
-fn classes(view: View<'_>, maps: &ClassMaps) -> Picked {
+fn classes(plot: &EvaluationPlot, maps: &ClassMaps) -> Picked {
     let (all, _) = maps.all();
     let distance = |class: usize| -> f64 {
         maps.of_class(class).iter().zip(&all).map(|(a, b)| f64::from(a - b).powi(2)).sum()
     };
     let candidates: Vec<usize> = (0..maps.counts.len()).filter(|class| maps.counts[*class] > 0).collect();
-    let filter = &view.choice.classes;
+    let filter = &plot.choice.classes;
     let too_many = candidates.len() > filter.most.unwrap_or(usize::MAX);
     let default_sort = if too_many { ClassSort::Difference } else { ClassSort::Dataset };
-    filter.pick(&view.evaluation.asked.classes, candidates, distance, default_sort)
+    filter.pick(&plot.evaluation.asked.classes, candidates, distance, default_sort)
 }
 
 /// The axis of the colour bar; centred at zero for weights of which some are negative.
@@ -83,17 +84,17 @@ fn columns(room: f32, side: f32, count: usize) -> usize {
 }
 
 /// The width for maps in a picture of this `width`, and their number: one for each class, and one for all.
-fn room(view: View<'_>, maps: &ClassMaps, width: f32) -> (f32, usize) {
-    let drawn = classes(view, maps).classes;
-    let bar = bar(maps, &drawn, view.choice.maps);
+fn room(plot: &EvaluationPlot, maps: &ClassMaps, width: f32) -> (f32, usize) {
+    let drawn = classes(plot, maps).classes;
+    let bar = bar(maps, &drawn, plot.choice.maps);
     (width - legend::bar_room(&bar) - 2.0, drawn.len() + 1)
 }
 
 /// Height of `rows` rows of maps, with names above them and the note below, in a picture of this `width`.
-fn height_of_rows(view: View<'_>, maps: &ClassMaps, (rows, side): (usize, f32), width: f32) -> f32 {
-    let lines = note(view, maps, &classes(view, maps), width).len();
+fn height_of_rows(plot: &EvaluationPlot, maps: &ClassMaps, (rows, side): (usize, f32), width: f32) -> f32 {
+    let lines = note(plot, maps, &classes(plot, maps), width).len();
     let more = lines.saturating_sub(1) as f32 * LINE_PT;
-    rows as f32 * (side * aspect(view.evaluation) + LINE_PT + GAP_PT) + pt::TICK + 4.0 + more
+    rows as f32 * (side * aspect(&plot.evaluation) + LINE_PT + GAP_PT) + pt::TICK + 4.0 + more
 }
 
 /// Height of a map over its width.
@@ -115,44 +116,44 @@ impl Overview for RoutingMaps {
         &[Control::Maps, Control::Map, Control::Classes]
     }
 
-    fn heeds(&self, view: View<'_>, control: Control) -> bool {
+    fn heeds(&self, plot: &EvaluationPlot, control: Control) -> bool {
         // Signed values have a colour map of their own; no position is negative.
-        let scale = |maps| bar(maps, &classes(view, maps).classes, view.choice.maps).scale;
+        let scale = |maps| bar(maps, &classes(plot, maps).classes, plot.choice.maps).scale;
         control != Control::Map
-            || view.choice.maps == MapOf::Positions
-            || !maps(view).is_ok_and(|maps| scale(maps).lo < 0.0)
+            || plot.choice.maps == MapOf::Positions
+            || !maps(plot).is_ok_and(|maps| scale(maps).lo < 0.0)
     }
 
-    fn height(&self, view: View<'_>, width: f32) -> f32 {
-        let Ok(maps) = maps(view) else { return 80.0 };
-        let (room, count) = room(view, maps, width);
+    fn height(&self, plot: &EvaluationPlot, width: f32) -> f32 {
+        let Ok(maps) = maps(plot) else { return 80.0 };
+        let (room, count) = room(plot, maps, width);
         let columns = columns(room, DEFAULT_MAP_PT, count);
         let side = ((room + GAP_PT) / columns as f32 - GAP_PT).min(MAX_MAP_PT);
-        height_of_rows(view, maps, (count.div_ceil(columns), side), width)
+        height_of_rows(plot, maps, (count.div_ceil(columns), side), width)
     }
 
-    fn legible(&self, view: View<'_>, width: f32) -> Size {
-        let Ok(maps) = maps(view) else { return Size::default() };
-        let (room, count) = room(view, maps, width);
+    fn legible(&self, plot: &EvaluationPlot, width: f32) -> Size {
+        let Ok(maps) = maps(plot) else { return Size::default() };
+        let (room, count) = room(plot, maps, width);
         let rows = count.div_ceil(columns(room, MIN_MAP_PT, count));
-        Size { width: 0.0, height: height_of_rows(view, maps, (rows, MIN_MAP_PT), width) }
+        Size { width: 0.0, height: height_of_rows(plot, maps, (rows, MIN_MAP_PT), width) }
     }
 
-    fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let (evaluation, maps) = (view.evaluation, maps(view)?);
+    fn scene(&self, plot: &EvaluationPlot, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let (evaluation, maps) = (&*plot.evaluation, maps(plot)?);
         let mut scene = Scene::new(size.width, size.height, "Routing by class", theme.background);
         if maps.counts.iter().all(|count| *count == 0) {
             return Err(Empty("No image could be read".to_owned()));
         }
-        let picked = classes(view, maps);
+        let picked = classes(plot, maps);
         if picked.classes.is_empty() {
-            return Err(Empty(no_class(view.choice)));
+            return Err(Empty(no_class(&plot.choice)));
         }
         let drawn = &picked.classes;
-        let axis = bar(maps, drawn, view.choice.maps).within(size.height);
+        let axis = bar(maps, drawn, plot.choice.maps).within(size.height);
         let signed = axis.scale.lo < 0.0;
-        let color = |t: f32| view.choice.map.on_scale(theme, signed, t);
-        let note = note(view, maps, &picked, size.width);
+        let color = |t: f32| plot.choice.map.on_scale(theme, signed, t);
+        let note = note(plot, maps, &picked, size.width);
         let foot = note.len().max(1) as f32 * LINE_PT;
         let room = size.width - legend::bar_room(&axis) - 2.0;
         let head = LINE_PT;
@@ -185,21 +186,21 @@ impl Overview for RoutingMaps {
         Ok(scene)
     }
 
-    fn table(&self, view: View<'_>) -> Table {
-        let Ok(maps) = maps(view) else { return Table::default() };
+    fn table(&self, plot: &EvaluationPlot) -> Table {
+        let Ok(maps) = maps(plot) else { return Table::default() };
         let classes = maps.counts.len();
         let matrix =
             Matrix { rows: classes, cols: maps.values.len() / classes.max(1), data: maps.values.clone() };
-        let measure = if view.choice.maps == MapOf::Weights { "mean_weight" } else { "mean_position" };
+        let measure = if plot.choice.maps == MapOf::Weights { "mean_weight" } else { "mean_position" };
         Table::default()
-            .words("class", view.evaluation.asked.classes.iter().cloned())
+            .words("class", plot.evaluation.asked.classes.iter().cloned())
             .words("measure", vec![measure.to_owned(); classes])
             .numbers("images", maps.counts.iter().map(|count| f64::from(*count)))
             .matrix("token", matrix)
     }
 
-    fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
-        let asked = &view.evaluation.asked;
+    fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>) {
+        let asked = &plot.evaluation.asked;
         let of = |at: &usize| item == asked.classes.len() || asked.class[*at] as usize == item;
         let name = asked.classes.get(item).cloned().unwrap_or_else(|| "All classes".to_owned());
         (name, (0..view.evaluation.len()).filter(of).collect())
@@ -208,10 +209,10 @@ impl Overview for RoutingMaps {
 
 /// The note below the maps, in lines of at most `width` points: which classes are drawn if not all, and the range of mean positions
 /// under random orders.
-fn note(view: View<'_>, maps: &ClassMaps, picked: &Picked, width: f32) -> Vec<String> {
+fn note(plot: &EvaluationPlot, maps: &ClassMaps, picked: &Picked, width: f32) -> Vec<String> {
     let picked_note = picked.note("furthest from all").unwrap_or_default();
     let fewest = picked.classes.iter().map(|class| maps.counts[*class]).min().unwrap_or(1).max(1);
-    let chance = match view.choice.maps {
+    let chance = match plot.choice.maps {
         MapOf::Positions => {
             // The position of a token in one order is uniform, the mean of several nearly normal.
             let spread = if fewest == 1 { 0.45 } else { 1.645 / (12.0 * f64::from(fewest)).sqrt() };

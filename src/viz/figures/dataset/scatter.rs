@@ -2,11 +2,12 @@
 //! whether that of the x axis is right. Bands behind the dots show the null of a single image (5th to 95th percentile), for
 //! measures that have one.
 
-use super::{Control, Overview, View, dot_style, image_dot, image_table, label, mark_selected, measure};
+use super::{Control, Overview, dot_style, image_dot, image_table, label, mark_selected, measure};
 use crate::model::explain::evaluation::{Evaluation, spearman};
 use crate::viz::draw::{
     Axis, Box2, Frame, Mark, Scale, Scene, Table, Theme, extent, font, legend, number, pt,
 };
+use crate::viz::figures::plot::EvaluationPlot;
 use crate::viz::{Empty, Info, Size, TabGroup};
 
 pub struct Scatter;
@@ -16,21 +17,21 @@ type Column<'a> = (&'a [f32], String, Option<(f64, f64)>);
 
 /// The measures on the x and the y axis, as `label` calls them; their names include the probe if there are two, and the changes to
 /// how it reads if it is one, read in two ways.
-fn axes<'a>(view: View<'a>, label: fn(&str) -> String) -> [Column<'a>; 2] {
-    let has_two_probes = !std::ptr::eq(view.evaluation, view.other);
+fn axes<'a>(plot: &'a EvaluationPlot, label: fn(&str) -> String) -> [Column<'a>; 2] {
+    let has_two_probes = plot.is_of_two();
     let axis = |evaluation: &'a Evaluation, probe: &str, chosen: &str| {
         let id = measure(evaluation, chosen);
         let name = match &*evaluation.change {
             _ if !has_two_probes => label(id),
-            change if view.names[0] == view.names[1] && !change.is_empty() => {
+            change if plot.names[0] == plot.names[1] && !change.is_empty() => {
                 format!("{}, {probe} ({change})", label(id))
             }
             _ => format!("{}, {probe}", label(id)),
         };
         (evaluation.values(id).unwrap_or_default(), name, evaluation.nulls.get(id).copied())
     };
-    let [own, other] = view.names;
-    [axis(view.evaluation, own, &view.choice.measure), axis(view.other, other, &view.choice.against)]
+    let [own, other] = &plot.names;
+    [axis(&plot.evaluation, own, &plot.choice.measure), axis(&plot.other, other, &plot.choice.against)]
 }
 
 fn scale(values: &[f32], null: Option<(f64, f64)>) -> Option<Scale> {
@@ -53,17 +54,17 @@ impl Overview for Scatter {
         &[Control::Measure, Control::Against]
     }
 
-    fn height(&self, _: View<'_>, width: f32) -> f32 {
+    fn height(&self, _: &EvaluationPlot, width: f32) -> f32 {
         width * 0.78
     }
 
-    fn scene(&self, view: View<'_>, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let [x, y] = axes(view, label);
+    fn scene(&self, plot: &EvaluationPlot, theme: &Theme, size: Size) -> Result<Scene, Empty> {
+        let [x, y] = axes(plot, label);
         let none = || Empty("No image has both measures".to_owned());
         let (x_scale, y_scale) = (scale(x.0, x.2).ok_or_else(none)?, scale(y.0, y.2).ok_or_else(none)?);
         let mut scene = Scene::new(size.width, size.height, "Scatter of two measures", theme.background);
         let (right, wrong) = (theme.series(0), theme.series(1));
-        let has_two_probes = !std::ptr::eq(view.evaluation, view.other);
+        let has_two_probes = plot.is_of_two();
         let words =
             if has_two_probes { ["Probe on x: right", "Probe on x: wrong"] } else { ["Right", "Wrong"] };
         let mut key = vec![(Mark::Dot(right), words[0]), (Mark::Ring(wrong, theme.ink), words[1])];
@@ -80,7 +81,7 @@ impl Overview for Scatter {
         let mut frame = Frame::fit(below, Axis::new(x_scale, x.1, 5), Axis::new(y_scale, y.1, 5));
         if has_two_probes {
             // Of the names of the probes what they have in common; that of the measure stays.
-            let [own, other] = view.names;
+            let [own, other] = &plot.names;
             let across = frame.across_room(scene.width);
             frame.x.label = font::fit_among(&frame.x.label, [other], pt::LABEL, across);
             frame.y.label = font::fit_among(&frame.y.label, [own], pt::LABEL, frame.area.h);
@@ -94,18 +95,18 @@ impl Overview for Scatter {
             scene.fill(Box2::new(area.x, from, area.w, (to - from).max(1.0)), theme.band.alpha(0.7));
         }
         frame.grid(&mut scene, theme);
-        let (radius, alpha) = dot_style(view.evaluation.len());
+        let (radius, alpha) = dot_style(plot.evaluation.len());
         // Wrong predictions on top: they are rarer than right ones, and looked for more often.
         for is_right in [true, false] {
             let (color, ring) = if is_right { (right, None) } else { (wrong, Some(theme.ink.alpha(alpha))) };
             for (image, (a, b)) in x.0.iter().zip(y.0).enumerate() {
-                if a.is_finite() && b.is_finite() && view.evaluation.right(image) == Some(is_right) {
+                if a.is_finite() && b.is_finite() && plot.evaluation.right(image) == Some(is_right) {
                     let center = frame.at(f64::from(*a), f64::from(*b));
                     image_dot(&mut scene, (center, radius), color.alpha(alpha), ring, image);
                 }
             }
         }
-        if let Some(image) = view.selected {
+        if let Some(image) = plot.selected {
             let at = |values: &[f32]| values.get(image).copied().filter(|v| v.is_finite()).map(f64::from);
             if let (Some(a), Some(b)) = (at(x.0), at(y.0)) {
                 mark_selected(&mut scene, theme, frame.at(a, b));
@@ -115,22 +116,22 @@ impl Overview for Scatter {
         Ok(scene)
     }
 
-    fn table(&self, view: View<'_>) -> Table {
-        let [x, y] = axes(view, |measure| label(measure).to_lowercase());
+    fn table(&self, plot: &EvaluationPlot) -> Table {
+        let [x, y] = axes(plot, |measure| label(measure).to_lowercase());
         let to_f64 = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
-        image_table(view.evaluation)
+        image_table(&plot.evaluation)
             .numbers(&format!("x: {}", x.1), to_f64(x.0))
             .numbers(&format!("y: {}", y.1), to_f64(y.0))
     }
 
-    fn item(&self, view: View<'_>, item: usize) -> (String, Vec<usize>) {
-        let evaluation = view.evaluation;
+    fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>) {
+        let evaluation = &*plot.evaluation;
         let class = |at: usize| evaluation.asked.classes[evaluation.asked.class[at] as usize].as_str();
         if item >= evaluation.len() {
             return (String::new(), Vec::new());
         }
         let name = &evaluation.asked.images[item];
-        let [x, y] = axes(view, label);
+        let [x, y] = axes(plot, label);
         let line = |(values, name, _): Column<'_>| {
             let value = values.get(item).map_or(f64::NAN, |v| f64::from(*v));
             format!("\n{name}: {}", number(value))
