@@ -310,7 +310,7 @@ impl<'a> PanelContext<'a> {
         mut chosen: Option<ColumnId>,
         offered: impl Fn(ColumnId) -> bool,
     ) -> Option<ColumnId> {
-        let name = |column: &Option<ColumnId>| match *column {
+        let name = |column: Option<ColumnId>| match column {
             Some(column) => self.state.column_title(column),
             None => none.to_owned(),
         };

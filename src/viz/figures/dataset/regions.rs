@@ -177,7 +177,7 @@ impl Overview for Regions {
             summary.regions[region].positions.get(*image).is_some_and(Option::is_some)
         };
         let name = |region: usize| summary.regions[region].name.as_str();
-        let images = 0..view.evaluation.len();
+        let images = 0..plot.evaluation.len();
         match item.checked_sub(count * count) {
             Some(row) if row < count => {
                 let region = rows[row].region;

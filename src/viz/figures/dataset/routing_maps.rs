@@ -203,7 +203,7 @@ impl Overview for RoutingMaps {
         let asked = &plot.evaluation.asked;
         let of = |at: &usize| item == asked.classes.len() || asked.class[*at] as usize == item;
         let name = asked.classes.get(item).cloned().unwrap_or_else(|| "All classes".to_owned());
-        (name, (0..view.evaluation.len()).filter(of).collect())
+        (name, (0..plot.evaluation.len()).filter(of).collect())
     }
 }
 
