@@ -191,7 +191,7 @@ impl MainWindow {
         if !self.asks() && ui.input(|input| input.pointer.any_pressed() || input.events.iter().any(is_key)) {
             self.start_pane = None;
         }
-        press::set_longest_click(ui.ctx());
+        press::be_patient(ui.ctx());
         widgets::skip_edges(ui);
         self.take_files(ui.ctx(), state);
         self.reveal(state);
