@@ -389,6 +389,12 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     pane.report_steps(job, 1.5, vec![metric("gap", 0, 1), metric("sinkhorn", 0, 1), metric("gap", 1, 1)]);
     assert!(pane.0.has("Training loss of 2 heads") && pane.0.has("Accuracy (%) of 2 heads"));
     assert!(pane.0.has("61.5 ± 0.0"), "the spread over seeds");
+    pane.0.click_at(pane.0.place("gap").center(), egui::PointerButton::Secondary);
+    pane.0.harness.get_by_label("Copy table").click();
+    let copied = pane.0.copied().expect("a table on the clipboard");
+    let rows: Vec<Vec<&str>> = copied.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!((rows[0][0], rows[0][3], rows[1][0], rows[1][3]), ("Head", "Test, last (%)", "gap", "61.5"));
+    pane.0.press(Modifiers::NONE, Key::Escape);
     pane.0.click("sinkhorn");
     assert!(pane.0.has("Training loss of 1 head"), "a click on the name hides the curve");
     let name = pane.0.harness.get_by_label("gap").rect().center();

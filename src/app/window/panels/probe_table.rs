@@ -7,11 +7,11 @@ use eframe::egui;
 use egui::style::ScrollStyle;
 use egui::{Button, Grid, Response, RichText, Role, ScrollArea, Ui, WidgetInfo};
 
-use super::{Panel, PanelContext, overview};
+use super::{Panel, PanelContext, overview, table_menu};
 use crate::app::jobs::ProbeId;
 use crate::app::state::command::{CTRL, Command};
 use crate::app::state::{RevealTarget, State};
-use crate::app::window::widgets::{context_menu, follow_focus, in_reach, paint_sort};
+use crate::app::window::widgets::{follow_focus, in_reach, paint_sort};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
 use crate::viz::draw::{Table, number};
@@ -77,7 +77,6 @@ impl Panel for ProbeTable {
             }),
             None => rows.sort_by(|a, b| a.name.cmp(&b.name)),
         }
-        let mut copies = false;
         ui.spacing_mut().scroll = ScrollStyle::thin(); // always seen, as the pane is seldom as wide as the table
         ScrollArea::both().auto_shrink(false).show(ui, |ui| {
             ui.add_space(6.0);
@@ -95,10 +94,7 @@ impl Panel for ProbeTable {
                         let place = ui.clip_rect().with_min_y(top).with_max_y(top + ROW_PX);
                         if keeps_size || in_reach(ui, place) {
                             let name = row_ui(ui, cx, row, &shown);
-                            context_menu(&name, |ui| {
-                                let copy = ui.button("Copy table");
-                                copies |= copy.on_hover_text("All rows, ready for a spreadsheet").clicked();
-                            });
+                            table_menu(&name, || tsv(&rows));
                         } else {
                             ui.skip_ahead_auto_ids(1 + shown.len()); // of the widgets of a row
                             ui.end_row();
@@ -109,8 +105,7 @@ impl Panel for ProbeTable {
             });
         });
         let over = ui.rect_contains_pointer(ui.max_rect()) && !ui.ctx().egui_wants_keyboard_input();
-        copies |= over && ui.input(|i| i.events.iter().any(|event| matches!(event, egui::Event::Copy)));
-        if copies {
+        if over && ui.input(|i| i.events.iter().any(|event| matches!(event, egui::Event::Copy))) {
             ui.ctx().copy_text(tsv(&rows));
         }
     }

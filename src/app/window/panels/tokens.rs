@@ -6,9 +6,9 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{Align2, FontId, Rect, Response, Role, ScrollArea, Sense, Ui, Vec2, WidgetInfo};
 
-use super::{Panel, PanelContext, placeholder};
+use super::{Panel, PanelContext, placeholder, table_menu};
 use crate::app::window::style;
-use crate::app::window::widgets::{context_menu, follow_focus, paint_sort};
+use crate::app::window::widgets::{follow_focus, paint_sort};
 use crate::model::trace::{Reading, Trace};
 use crate::viz::draw::{Table, color32, font, minus, readout};
 use crate::viz::{Info, TabGroup, export};
@@ -120,11 +120,7 @@ impl Panel for Tokens {
                     cx.hover.clicked = Some(token);
                     self.shown = Some(token); // it is visible already
                 }
-                context_menu(&response, |ui| {
-                    if ui.button("Copy table").on_hover_text("All rows, ready for a spreadsheet").clicked() {
-                        ui.ctx().copy_text(text());
-                    }
-                });
+                table_menu(&response, text);
             }
             follow_focus(ui);
         });

@@ -1,5 +1,5 @@
 //! The heads of a run as rows: the curve's colour and dash, its results, and a button to compare its probe.
-//! A click on a name hides or shows its curve.
+//! A click on a name hides or shows its curve, a right click copies the table.
 
 use std::collections::HashSet;
 
@@ -8,14 +8,15 @@ use egui::{Align, Layout, Rect, RichText, ScrollArea, Sense, Shape, Stroke, Ui, 
 use egui_plot::LineStyle;
 
 use super::curves::line_style;
-use crate::app::jobs::history::TrainHistory;
+use crate::app::jobs::history::{Score, TrainHistory};
 use crate::app::state::WatchedRun;
 use crate::app::state::command::Command;
-use crate::app::window::panels::PanelContext;
+use crate::app::window::panels::{PanelContext, table_menu};
 use crate::app::window::style;
 use crate::app::window::widgets::follow_focus;
 use crate::model::train::run::ProbeCheckpoint;
-use crate::viz::draw::{Theme, color32, font, number_like};
+use crate::viz::draw::{Table, Theme, color32, font, number_like};
+use crate::viz::export;
 
 /// Height of a row.
 pub const ROW_PX: f32 = 26.0;
@@ -94,6 +95,7 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hi
                 .selectable_label(false, text)
                 .accessible_name(name)
                 .on_hover_text(format!("{name}\n{about}"));
+            table_menu(&label, || tsv(&run.history));
             if label.clicked() && !hidden.remove(name) {
                 hidden.insert(name.clone());
             }
@@ -123,6 +125,28 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hi
             ui.add(egui::Label::new(text).truncate()).on_hover_text(why);
         }
     });
+}
+
+/// The table as tab-separated text; unknown values are empty.
+fn tsv(history: &TrainHistory) -> String {
+    let heads = &history.about.heads;
+    let scores: Vec<Option<Score>> = (0..heads.len()).map(|head| history.score(head)).collect();
+    let spread =
+        |score: Score, (_, deviation): (f64, f64)| if score.seeds > 1 { deviation } else { f64::NAN };
+    let values = |value: &dyn Fn(Score) -> f64| -> Vec<f64> {
+        scores.iter().map(|score| score.map_or(f64::NAN, value)).collect()
+    };
+    let [loss, train, last, best] = COLUMNS.map(|(name, ..)| name);
+    let deviation = |name: &str| format!("{name}, standard deviation over seeds");
+    let table = Table::default()
+        .words("Head", heads.iter().cloned())
+        .numbers(loss, values(&|score| score.loss))
+        .numbers(train, values(&|score| score.train))
+        .numbers(last, values(&|score| score.last.0))
+        .numbers(&deviation(last), values(&|score| spread(score, score.last)))
+        .numbers(best, values(&|score| score.best.0))
+        .numbers(&deviation(best), values(&|score| spread(score, score.best)));
+    export::tsv(&table)
 }
 
 /// Draws a sample of the head's line in the plots.
