@@ -787,6 +787,10 @@ fn in_a_small_window_the_tab_of_the_page_is_in_sight_and_what_is_over_a_figure_s
     assert!(page.left() > 240.0 && page.right() < 480.0, "{page:?}");
     let head = window.harness.get_by_label_contains(", accuracy ").rect();
     assert!(head.width() < 120.0, "wider than its pane: {head:?}");
+    window.click("Jobs and log");
+    let jobs = window.harness.query_all_by_label("Jobs and log").map(|node| node.rect().top());
+    let top = jobs.fold(f32::INFINITY, f32::min);
+    assert!(top > 190.0, "the jobs begin at {top}, and leave the panes no room");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use ssmprobe::app::jobs::{ClassChoice, Compute, Event, Fetch, JobId, ProbeId, Re
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::connection::Host;
 use ssmprobe::app::state::workspace::{SavedProbe, Workspace};
-use ssmprobe::app::state::{ActiveRun, Finding, Status};
+use ssmprobe::app::state::{ActiveRun, Finding, Severity, Status};
 
 use crate::pictures::painted;
 use crate::window::{Window, succeed};
@@ -279,6 +279,18 @@ fn the_help_menu_says_what_it_is_what_numbers_mean_and_which_keys_there_are() {
     window.press(Modifiers::COMMAND, Key::A);
     window.type_text("fingerprint");
     assert!(window.has("{\"format\": 1") && !window.has("json {"), "the block of JSON stands as it is");
+}
+
+#[test]
+fn notes_leave_the_buttons_of_the_tour_free() {
+    let mut window = Window::new();
+    window.click("Help");
+    choose(&mut window, "Take the tour");
+    window.harness.state_mut().state.note(Severity::Error, "The disk is full");
+    window.resize(800.0, 500.0);
+    let note = window.place("Dismiss this note");
+    let card = window.place("Tour, step 1 of 5");
+    assert!(note.bottom() < card.top(), "{note:?} and {card:?}");
 }
 
 #[test]

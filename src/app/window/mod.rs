@@ -221,7 +221,8 @@ impl MainWindow {
         let has_focus = ctx.memory(|memory| memory.focused().is_some()); // a field that takes Enter gives it up
         dialog::draw_below(&ctx, || self.draw_panels(ui, &mut cx));
         self.shown = Some(shown);
-        self.toasts.ui(ui, state, self.jobs_height, &mut actions);
+        let lifts = self.dialogs.tour.as_ref().map_or(0.0, |tour| tour.lifts);
+        self.toasts.ui(ui, state, self.jobs_height + lifts, &mut actions);
         self.named.settle(state);
         self.draw_dialogs(ui, state, &mut actions);
         let tour = self.dialogs.tour.as_mut().map(|tour| tour.ui(ui, self.jobs_height, has_focus));
@@ -255,14 +256,16 @@ impl MainWindow {
         let frame = |x: i8, y: i8| Frame::new().fill(panel).inner_margin(Margin::symmetric(x, y));
         egui::Panel::top("menu").frame(frame(8, 4)).show(ui, |ui| menu::bar(self, ui, cx));
         egui::Panel::bottom("status").frame(frame(8, 2)).show(ui, |ui| status::ui(ui, cx, &mut self.pinned));
+        let zoom = (100.0 * ui.ctx().zoom_factor()) as u32;
         if self.jobs {
-            let below = egui::Panel::bottom("jobs").frame(frame(10, 4)).resizable(true).default_size(190.0);
+            let below = egui::Panel::bottom(("jobs", zoom)).frame(frame(10, 4)).resizable(true);
+            // In a small or zoomed window it leaves more than half to the panes.
+            let below = below.default_size((0.4 * ui.available_height()).min(190.0));
             let shown = below.show(ui, |ui| self.draw_place(ui, cx, PanelPlace::Below));
             self.jobs_height = shown.response.rect.height();
         } else {
             self.jobs_height = 0.0;
         }
-        let zoom = (100.0 * ui.ctx().zoom_factor()) as u32;
         let left = egui::Panel::left(("library", zoom)).frame(frame(10, 6)).resizable(true);
         // The default is a share of the width: a small or zoomed window leaves more to the panes.
         let left = left

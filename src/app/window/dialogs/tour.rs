@@ -11,6 +11,11 @@ use crate::viz::figures::dataset::scatter::Scatter;
 /// Below this width of the window the card would cover half of the picture from the middle.
 const NARROW_PX: f32 = 1000.0;
 
+/// From this width on notes have room beside the card.
+const BESIDE_PX: f32 = 1200.0;
+/// The gap between the card and notes above it.
+const GAP_PX: f32 = 8.0;
+
 /// A step: its title, its text, the id of the pane it shows.
 struct Step {
     title: &'static str,
@@ -58,6 +63,8 @@ fn steps() -> [Step; 5] {
 #[derive(Default)]
 pub struct Tour {
     step: usize,
+    /// How far notes are moved up, as they would cover the buttons of the card.
+    pub lifts: f32,
 }
 
 /// What a person clicked in the card.
@@ -78,7 +85,8 @@ impl Tour {
     pub fn ui(&mut self, ui: &Ui, up: f32, taken: bool) -> TourResponse {
         let (steps, at) = (steps(), self.step);
         // In a narrow window beside the pictures of the first steps.
-        let (corner, x) = match ui.ctx().content_rect().width() < NARROW_PX {
+        let width = ui.ctx().content_rect().width();
+        let (corner, x) = match width < NARROW_PX {
             true => (Align2::RIGHT_BOTTOM, -8.0),
             false => (Align2::CENTER_BOTTOM, 0.0),
         };
@@ -111,7 +119,9 @@ impl Tour {
             response
         };
         let frame = Frame::window(&ui.ctx().global_style()).inner_margin(egui::Margin::same(12));
-        area.show(ui.ctx(), |ui| frame.show(ui, card).inner).inner
+        let shown = area.show(ui.ctx(), |ui| frame.show(ui, card).inner);
+        self.lifts = if width < BESIDE_PX { shown.response.rect.height() + GAP_PX } else { 0.0 };
+        shown.inner
     }
 }
 
