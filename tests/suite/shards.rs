@@ -301,10 +301,11 @@ fn tokens_of_images_whose_disk_is_gone_are_kept() {
     let dataset = data::open(desk.data()).expect("a dataset");
     let device = device::choose("cpu").expect("a processor").device;
     // Made before, as long as the files say when they were modified.
-    let [plain, verifying] = [false, true].map(|verify| {
-        let tokens = TokenSettings { cache: Some(desk.path("cache")), verify, ..TokenSettings::default() };
-        Plan::new(ExtractOptions::new(backbone(), tokens), &dataset).expect("a plan")
-    });
+    let [plain, verifying, other] =
+        [("cache", false), ("cache", true), ("other", false)].map(|(cache, verify)| {
+            let tokens = TokenSettings { cache: Some(desk.path(cache)), verify, ..TokenSettings::default() };
+            Plan::new(ExtractOptions::new(backbone(), tokens), &dataset).expect("a plan")
+        });
     let run = |plan: &Plan| plan.run(&dataset, &device, &mut |_| ControlFlow::Continue(())).map(drop);
     run(&plain).expect("tokens");
     let before = files(&cache(&desk));
@@ -312,7 +313,11 @@ fn tokens_of_images_whose_disk_is_gone_are_kept() {
     let refused = run(&verifying).expect_err("no image can be compared").to_string();
     assert!(refused.contains("could be read before but no longer can"), "{refused}");
     assert!(files(&cache(&desk)) == before, "tokens are gone, too");
+    let refused = run(&other).expect_err("no image is there").to_string();
+    assert!(refused.contains("images in a row cannot be read"), "{refused}");
     fs::rename(desk.path("gone"), desk.data()).expect("renamed");
+    run(&other).expect("nothing was left out");
+    assert!(files(&entries(&desk.path("other"))[0]) == before);
     run(&verifying).expect("all are as they were");
     assert!(files(&cache(&desk)) == before);
 }
