@@ -710,6 +710,25 @@ fn paired_tests_are_those_of_the_answers() {
 }
 
 #[test]
+fn a_head_that_broke_with_most_seeds_is_not_the_one_that_others_are_compared_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let heads = ["gap", "attention", "raster"];
+    let run =
+        run(folder.path(), manifest("mae", "birds", &heads, 2, Selection::Test), |head, _| 10 + 2 * head);
+    let broken = Outcome {
+        best_epoch: None,
+        failure: Some("the loss became NaN in epoch 1".into()),
+        epochs: Vec::new(),
+        best: Vec::new(),
+        last: Vec::new(),
+        ..run.outcome("raster", 1).unwrap()
+    };
+    run.write_outcome(&broken).unwrap();
+    let table = &build("paired", &[Source::open(folder.path()).unwrap()])[0];
+    assert!(table.title.starts_with("Paired differences from Attention"), "{}", table.title);
+}
+
+#[test]
 fn heads_that_cannot_be_paired_are_named() {
     let (_folder, [mut source]) = main_source();
     assert!(!render("md", &build("paired", std::slice::from_ref(&source))).contains("Left out"));

@@ -1,6 +1,7 @@
 //! Paired tests: each head against one reference on the same test images, at the best epoch. The reference is the head
-//! that was named, else Sinkhorn if it was trained, else the head with the highest accuracy. A head that was trained at
-//! several layers or rates is represented by those with the highest accuracy on the selection images.
+//! that was named, else Sinkhorn if it was trained, else the head with the highest accuracy of those with the most
+//! seeds. A head that was trained at several layers or rates is represented by those with the highest accuracy on the
+//! selection images.
 //!
 //! Another training and other images would both change a difference, so interval, t test, permutation test and equivalence
 //! test generalise over both ([`CrossedMean`]); an exact McNemar test on the images compares the two probes of every seed.
@@ -28,13 +29,12 @@ pub fn why_none(source: &Source) -> Option<String> {
 /// The table, or why there is none; `None` if the run has one head alone, or nothing is trained yet.
 fn table(source: &Source) -> Result<Table, Option<String>> {
     let variants = tiers::sorted(source.compared().into_iter());
-    let mean = |variant: &Variant| {
-        let values = source.accuracies(&variant.name, ProbeCheckpoint::Best);
-        (!values.is_empty()).then(|| mean_and_deviation(&values).0)
-    };
+    // Only seeds that both have are compared: one that broke with most would cut all others to the rest.
     let best = || {
-        let means = variants.iter().filter_map(|v| Some((*v, mean(v)?)));
-        means.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(variant, _)| variant)
+        let values = variants.iter().map(|v| (*v, source.accuracies(&v.name, ProbeCheckpoint::Best)));
+        let begun = values.filter(|(_, values)| !values.is_empty());
+        let means = begun.map(|(variant, values)| (variant, values.len(), mean_and_deviation(&values).0));
+        means.max_by(|a, b| a.1.cmp(&b.1).then(a.2.total_cmp(&b.2))).map(|(variant, ..)| variant)
     };
     let named = match &source.reference {
         Some(name) => {
