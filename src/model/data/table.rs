@@ -5,7 +5,7 @@
 //! the header.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::{DataError, Dataset, Layout, Sample, Source, Split, folder, walk};
 
@@ -96,7 +96,8 @@ fn rows(file: &Path) -> Result<Vec<(PathBuf, String, Option<Split>)>, DataError>
 
 /// The split of the folder below `root` in which an image lies.
 fn split_of_folder(root: &Path, image: &Path) -> Option<Split> {
-    let mut parts = image.strip_prefix(root).ok()?.components();
+    let parts = image.strip_prefix(root).ok()?.components();
+    let mut parts = parts.skip_while(|part| *part == Component::CurDir); // `./train/a.png`, as `find` lists it
     Split::from_word(parts.next()?.as_os_str().to_str()?).filter(|_| parts.next().is_some())
 }
 
@@ -104,7 +105,8 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     let tables = tables(root);
     let [first, ..] = &tables[..] else { return Err(DataError::Layout { path: root.into() }) };
     let folder = if root.is_dir() { root } else { root.parent().unwrap_or(Path::new("")) };
-    let rows = tables.iter().map(|file| rows(file)).collect::<Result<Vec<_>, _>>()?.concat();
+    let rows = tables.iter().map(|file| rows(file)).collect::<Result<Vec<_>, _>>()?;
+    let rows: Vec<_> = rows.into_iter().flatten().collect();
     let all_lie_in_splits = rows.iter().all(|(image, ..)| split_of_folder(folder, image).is_some());
     let split = |image: &Path, own: Option<Split>| {
         own.or_else(|| split_of_folder(folder, image).filter(|_| all_lie_in_splits)).unwrap_or(Split::Train)
@@ -125,4 +127,22 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     let samples = samples.collect();
     let named = if tables.len() == 1 { first } else { folder };
     Ok(Dataset::new(named, LAYOUT.id, classes, samples, Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_lies_in_the_folder_of_a_split_however_it_is_named() {
+        let split = |root: &str, image: &str| split_of_folder(Path::new(root), Path::new(image));
+        for (root, image) in [("birds", "birds/train/a.png"), ("", "train/a.png"), ("", "./train/a.png")] {
+            assert_eq!(split(root, image), Some(Split::Train), "{image}");
+        }
+        for (root, image) in
+            [("birds", "train/a.png"), ("", "train"), ("", "/train/a.png"), ("", "a/train/a.png")]
+        {
+            assert_eq!(split(root, image), None, "{image}");
+        }
+    }
 }
