@@ -458,7 +458,7 @@ fn folders_of_images_that_have_several_classes_are_told_from_classes() {
     assert!(told(&years).contains("of PASCAL VOC"));
     let coco = ["train2017/a.jpg", "val2017/a.jpg", "annotations/instances_val2017.json"];
     assert!(told(&coco).contains("of COCO"));
-    assert_eq!(told(&["JPEGImages/a.png", "annotations/a.png"]), "");
+    assert_eq!(told(&["JPEGImages/a.png", "SegmentationClass/a.png"]), "");
 }
 
 #[test]
