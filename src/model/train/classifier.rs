@@ -58,7 +58,7 @@ impl Model {
         Ok(Self { kind, head, config, params })
     }
 
-    /// The same model with a classifier of normal weights of this standard deviation, drawn as in [`start`](Self::start), and no bias.
+    /// The same model with a classifier of normal weights of this standard deviation, drawn as in [`start`](Self::start), and a bias of 0.
     pub fn with_normal_classifier(self, deviation: f32, seed: u64) -> Self {
         let scope = self.kind.start_scope();
         let params = self.params.clone().map(|spec, value| {
