@@ -10,11 +10,11 @@ With PyTorch, transformers, Pillow, numpy and safetensors installed:
 (tests/reference/peer.py) has an AdamW of its own without weight decay; the rate falls along half a cosine over
 all steps; images are shuffled anew in every epoch. A head starts from its seed. Tokens are kept in float16, as
 this program's cache keeps them. `--protocol mae-linprobe` takes LARS at 0.1 x batch / 256, whose rate rises for ten
-epochs, `--protocol dinov2-linear` SGD with momentum at each of 13 rates; epochs and rates are theirs unless given. The
-best epoch, and of several rates the best, is picked on the held-out images, or with `--select-split SHARE` on that
-share of every class of the others. `RESULTS.json` holds, for each head, rate and seed, the accuracy there and on the
-held-out images in percent at the best epoch, and the last one; with `--run RUN`, a run of `ssmprobe train`, both are
-printed side by side as a Markdown table.
+epochs, `--protocol dinov2-linear` SGD with momentum at each of 13 rates; classifiers start as theirs do, and epochs and
+rates are theirs unless given. The best epoch, and of several rates the best, is picked on the held-out images, or with
+`--select-split SHARE` on that share of every class of the others. `RESULTS.json` holds, for each head, rate and seed,
+the accuracy there and on the held-out images in percent at the best epoch, and the last one; with `--run RUN`, a run of
+`ssmprobe train`, both are printed side by side as a Markdown table.
 """
 
 import argparse
@@ -139,6 +139,9 @@ def train(heads, train_set, select_set, test_set, classes, how, seed):
         for rate in how.rates:
             torch.manual_seed(seed)
             probe = Probe(head, width, (side, side), classes)
+            if how.protocol != "paper":  # as these projects' classifiers start
+                torch.nn.init.normal_(probe.classifier.weight, std=0.01)
+                torch.nn.init.zeros_(probe.classifier.bias)
             steps_it = optimiser(probe.parameters(), lr=rate)
             cells[head, rate] = probe, steps_it, torch.optim.lr_scheduler.LambdaLR(steps_it, factor)
     torch.manual_seed(seed)
