@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use ssmprobe::app::cli;
-use ssmprobe::app::jobs::extract::{ExtractOptions, Plan, TokenSettings};
+use ssmprobe::app::jobs::extract::{ExtractError, ExtractOptions, Plan, TokenSettings};
+use ssmprobe::model::data::Dataset;
 use ssmprobe::model::{data, device};
 
 use super::faults;
@@ -295,18 +296,25 @@ fn a_touched_image_does_not_end_a_run_whose_images_are_what_they_were() {
     assert!(stderr.contains(warning), "{stderr}");
 }
 
+/// A plan to extract the tokens of all images of a desk.
+fn planned(desk: &Desk, dataset: &Dataset, cache: &str, verify: bool) -> Plan {
+    let tokens = TokenSettings { cache: Some(desk.path(cache)), verify, ..TokenSettings::default() };
+    Plan::new(ExtractOptions::new(backbone(), tokens), dataset).expect("a plan")
+}
+
+fn carry_out(plan: &Plan, dataset: &Dataset) -> Result<(), ExtractError> {
+    let device = device::choose("cpu").expect("a processor").device;
+    plan.run(dataset, &device, &mut |_| ControlFlow::Continue(())).map(drop)
+}
+
 #[test]
 fn tokens_of_images_whose_disk_is_gone_are_kept() {
     let desk = Desk::new(70, 24);
     let dataset = data::open(desk.data()).expect("a dataset");
-    let device = device::choose("cpu").expect("a processor").device;
     // Made before, as long as the files say when they were modified.
-    let [plain, verifying, other] =
-        [("cache", false), ("cache", true), ("other", false)].map(|(cache, verify)| {
-            let tokens = TokenSettings { cache: Some(desk.path(cache)), verify, ..TokenSettings::default() };
-            Plan::new(ExtractOptions::new(backbone(), tokens), &dataset).expect("a plan")
-        });
-    let run = |plan: &Plan| plan.run(&dataset, &device, &mut |_| ControlFlow::Continue(())).map(drop);
+    let [plain, verifying, other] = [("cache", false), ("cache", true), ("other", false)]
+        .map(|(cache, verify)| planned(&desk, &dataset, cache, verify));
+    let run = |plan: &Plan| carry_out(plan, &dataset);
     run(&plain).expect("tokens");
     let before = files(&cache(&desk));
     fs::rename(desk.data(), desk.path("gone")).expect("renamed");
@@ -320,4 +328,27 @@ fn tokens_of_images_whose_disk_is_gone_are_kept() {
     assert!(files(&entries(&desk.path("other"))[0]) == before);
     run(&verifying).expect("all are as they were");
     assert!(files(&cache(&desk)) == before);
+}
+
+/// The first shard has 64 images, the last of which are the first that cannot be read.
+#[test]
+fn images_at_the_beginning_of_an_outage_are_not_left_out() {
+    let desk = Desk::new(70, 24);
+    let dataset = data::open(desk.data()).expect("a dataset");
+    let [whole, other] = ["cache", "other"].map(|cache| planned(&desk, &dataset, cache, false));
+    carry_out(&whole, &dataset).expect("tokens");
+    let aside = |file: &Path| desk.path("aside").join(file.file_name().expect("a name"));
+    fs::create_dir(desk.path("aside")).expect("a folder");
+    let lost: Vec<&Path> = dataset.samples[50..].iter().map(|sample| sample.source.file()).collect();
+    for file in &lost {
+        fs::rename(file, aside(file)).expect("renamed");
+        std::os::unix::fs::symlink(file, file).expect("a link that leads nowhere");
+    }
+    let refused = carry_out(&other, &dataset).expect_err("most cannot be read").to_string();
+    assert!(refused.contains("16 images in a row cannot be read"), "{refused}");
+    for file in &lost {
+        fs::rename(aside(file), file).expect("renamed");
+    }
+    carry_out(&other, &dataset).expect("all can be read again");
+    assert!(files(&entries(&desk.path("other"))[0]) == files(&cache(&desk)), "some were left out");
 }

@@ -15,14 +15,14 @@ use std::vec::IntoIter;
 use burn::tensor::Device;
 use serde::Serialize;
 
-use super::outage::Outage;
+use super::outage::{Outage, of_disk};
 use super::{Event, ExtractError, Plan};
 use crate::app::jobs::part::Part;
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead, read_batch};
 use crate::app::rate::RateMeter;
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::preprocess::{Pixels, Preprocessor};
-use crate::model::data::image::{ImageError, Photo};
+use crate::model::data::image::Photo;
 use crate::model::data::token_cache::{CacheError, CacheScan, Names, SHARD, TokenCache, Writer};
 use crate::model::data::{Dataset, Sample};
 use crate::model::io::sha256;
@@ -172,7 +172,7 @@ impl Plan {
     ) -> Result<Option<Spent>, ExtractError> {
         let (mut readable, mut first_error, mut batch_limit) = (missing.len() < self.images, None, None);
         let mut meter = RateMeter::new(self.images, done);
-        let mut spent = Spent::default();
+        let (mut spent, mut held) = (Spent::default(), Batch::new());
         let since = |begun: Instant| begun.elapsed().as_secs_f64();
         loop {
             let begun = Instant::now();
@@ -198,7 +198,9 @@ impl Plan {
                 let _ = on_event(Event::OutOfMemory { images });
             }
             let tokens = read.into_iter().map(|read| read.ok().map(|(tokens, _)| tokens));
-            let tokens: Batch = tokens.zip(digests).collect();
+            let mut tokens: Batch = held.into_iter().chain(tokens.zip(digests)).collect();
+            // What may begin an outage waits, not to be left out for good, until an image after it was read.
+            held = tokens.split_off(tokens.len() - outage.images);
             readable |= tokens.iter().any(|(tokens, _)| tokens.is_some());
             (done, spent.images) = (done + count, spent.images + count);
             let begun = Instant::now();
@@ -213,6 +215,7 @@ impl Plan {
                 return Ok(None);
             }
         }
+        let _ = sender.send(held); // a writer that failed returns the error
         match first_error {
             Some(why) if !readable => Err(ExtractError::Unreadable { images: self.images, why }),
             _ => Ok(Some(spent)),
@@ -230,13 +233,7 @@ pub(super) fn prepare(sample: &Sample, preprocessor: &Preprocessor) -> Prepared 
 pub(super) fn load(sample: &Sample, preprocessor: &Preprocessor) -> Image {
     let bytes = match sample.source.bytes() {
         Ok(bytes) => bytes,
-        Err(error) => {
-            let kind = match &error {
-                ImageError::Read { source, .. } => Some(source.kind()),
-                _ => None,
-            };
-            return (Err(error.to_string()), Err(kind));
-        }
+        Err(error) => return (Err(error.to_string()), Err(of_disk(&sample.source, &error))),
     };
     let photo = Photo::decode(sample.source.name(), &bytes).map_err(|error| error.to_string());
     let pixels = photo.and_then(|photo| preprocessor.apply(&photo).map_err(|error| error.to_string()));

@@ -6,6 +6,9 @@ use std::path::Path;
 
 use super::ExtractError;
 use super::flow::Image;
+use crate::model::data::Source;
+use crate::model::data::image::ImageError;
+use crate::model::io::atomic_file;
 
 /// So many images in a row whose files cannot be read are an outage.
 const LEAST: usize = 16;
@@ -13,7 +16,17 @@ const LEAST: usize = 16;
 /// The images of a dataset in the folder `root` that could not be read because of their disk, since the last one that could be.
 pub(super) struct Outage<'a> {
     root: &'a Path,
-    images: usize,
+    pub images: usize,
+}
+
+/// The system's error because of which an image cannot be read; `None` if that is not why.
+pub(super) fn of_disk(image: &Source, error: &ImageError) -> Option<ErrorKind> {
+    match error {
+        ImageError::Read { source, .. } => Some(source.kind()),
+        // The reader of Parquet gives words alone: whether the file itself can be read is asked again.
+        ImageError::Row { .. } => atomic_file::start(image.file(), 1).err().map(|error| error.kind()),
+        _ => None,
+    }
 }
 
 impl<'a> Outage<'a> {
@@ -22,28 +35,30 @@ impl<'a> Outage<'a> {
         Self { root, images: 0 }
     }
 
-    /// Adds images in their order; an error if the last ones are an outage.
+    /// Adds images in their order; an error once so many in a row are an outage.
     pub fn add(&mut self, images: &[Image]) -> Result<(), ExtractError> {
-        for (_, digest) in images {
+        for (prepared, digest) in images {
             let is_disk = match digest {
                 Ok(_) | Err(None) => false,
-                Err(Some(ErrorKind::NotFound)) => !self.root.exists(), // a table may list what is not there
+                // A table may list what is not there. The root of one in the current folder is the empty path.
+                Err(Some(ErrorKind::NotFound)) => !Path::new(".").join(self.root).exists(),
                 Err(Some(_)) => true,
             };
             self.images = if is_disk { self.images + 1 } else { 0 };
-        }
-        match images.last() {
-            Some((Err(why), _)) if self.images >= LEAST => {
-                Err(ExtractError::Outage { images: self.images, why: why.clone() })
+            if let Err(why) = prepared
+                && self.images == LEAST
+            {
+                return Err(ExtractError::Outage { images: LEAST, why: why.clone() });
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::data::Row;
 
     #[test]
     fn many_in_a_row_are_an_outage_and_images_that_were_never_there_are_not() {
@@ -58,9 +73,23 @@ mod tests {
                 "{refused}"
             );
             // One that is broken was read, and those before it do not count.
-            outage.add(&[(Err("no picture".into()), Ok("digest".into()))]).unwrap();
+            let read = [(Err("no picture".into()), Ok("digest".into()))];
+            outage.add(&read).unwrap();
             outage.add(&unread(error, LEAST - 1)).unwrap();
+            // Nor does it help that the disk answers again before a batch ends.
+            outage.add(&[unread(error, 1), read.into()].concat()).unwrap_err();
         }
-        Outage::new(&there).add(&unread(ErrorKind::NotFound, 99)).unwrap();
+        for root in [&*there, Path::new("")] {
+            Outage::new(root).add(&unread(ErrorKind::NotFound, 99)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_row_of_a_file_that_cannot_be_read_is_of_its_disk() {
+        let row = Source::Row(Row::at("/not-there/a.parquet".into(), 0));
+        assert_eq!(of_disk(&row, &row.bytes().unwrap_err()), Some(ErrorKind::NotFound));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let row = Source::Row(Row::at(file.path().into(), 0));
+        assert_eq!(of_disk(&row, &row.bytes().unwrap_err()), None);
     }
 }
