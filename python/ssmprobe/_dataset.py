@@ -205,7 +205,7 @@ def read_run(folder: PathLike) -> Run:
         kinds = {"head": str} | dict.fromkeys(names[1:], (int, float, type(None)))
         return table([{name: row.get(name, kinds[name]) for name in names} for row in own], names, ("head",))
 
-    csv = folder / "results.csv"
+    file = folder / "results.csv"
     columns = ("head", "seed", "best", "last", "best_epoch", "parameters", "seconds")
     truth = read_json(folder / "answers" / "truth.json")
     images = truth.texts("images")
@@ -213,9 +213,10 @@ def read_run(folder: PathLike) -> Run:
     losses: dict[tuple[str, int], Array] = {}
     variants = [Json(manifest.path, variant, "`heads`") for variant in manifest.get("heads", list)]
     heads = {variant.get("name", str): variant for variant in variants}
-    results = read_csv(csv, ("head",)) if csv.is_file() else table([], columns, ("head",))
-    # A head has the run's layer and rate unless it has its own.
-    layer, rate = manifest.child("tokens").get("layer", str), manifest.child("protocol").get("rate", (int, float))
+    results = read_csv(file, ("head",)) if file.is_file() else table([], columns, ("head",))
+    # A head has the run's layer and rate unless it has its own. After the run's layer may stand how its tokens are taken.
+    layer, _, _ = manifest.child("tokens").get("layer", str).partition(",")
+    rate = manifest.child("protocol").get("rate", (int, float))
     axes = {
         name: {"layer": head.get("layer", str, layer), "rate": head.get("rate", (int, float), rate)}
         for name, head in heads.items()

@@ -53,6 +53,7 @@ def test_results_have_the_layer_and_rate_of_each_head(tmp_path: Path) -> None:
     assert (manifest["heads"][1].pop("name"), manifest["heads"][0].get("layer")) == ("cls", None)
     manifest["heads"][1] |= {"name": "another", "layer": "1"}
     manifest["heads"][2] |= {"layer": "1", "rate": 0.1}
+    manifest["tokens"]["layer"] = "last, shuffled by seed 3, in bfloat16"
     (tmp_path / "run.json").write_text(json.dumps(manifest))
     results = ssmprobe.read_run(tmp_path).results
     axes = {

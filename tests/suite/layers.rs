@@ -510,7 +510,11 @@ fn an_evaluation_is_of_one_layer_after_the_other() {
     let main = done(report.arg("report").arg(desk.path("run")).args(["--table", "main"]));
     let at = ["(mean tokens, layer 1)", "(mean tokens, layer last)"].map(|name| main.find(name).expect(name));
     assert!(at[0] < at[1], "{main}");
-    assert_ends(&mut eval(&["--layer", "0"]), 2, &["another `tokens.layer`: 1, last there, \"0\" now"]);
+    assert_ends(
+        &mut eval(&["--layer", "0"]),
+        2,
+        &["another `tokens.layer`: \"1\", \"last\" there, \"0\" now"],
+    );
 }
 
 #[test]

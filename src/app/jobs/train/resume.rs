@@ -124,7 +124,10 @@ pub fn same_tokens(run: &Run, tokens: &TokenKey) -> Result<(), TrainingError> {
     let (found, asked) = (json(&found), json(tokens));
     let difference = difference("tokens", &found, &asked, &|field| field == "tokens.dataset");
     let difference = difference.map(|(field, found, asked)| match field.as_str() {
-        "tokens.layer" => (field, manifest.layers().join(", "), asked), // all of them, if there are several
+        "tokens.layer" => {
+            let all: Vec<String> = manifest.layers().iter().map(|layer| format!("{layer:?}")).collect();
+            (field, all.join(", "), asked)
+        }
         _ => (field, found, asked),
     });
     refuse(run, difference, |_| OTHER_TOKENS)
