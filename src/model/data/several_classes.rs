@@ -26,6 +26,6 @@ pub(super) fn note(root: &Path) -> Option<String> {
     let name = std::iter::once(root).chain(inside.iter().map(|inner| &**inner)).find_map(known)?;
     Some(format!(
         "these are the folders of {name}, read as classes, which they are not: its images have several classes each, and a probe is \
-         trained on one; list those of one class in a table with the columns path, label and split, and open that"
+         trained on one; list each image with one class in a table with the columns path, label and split, and open that"
     ))
 }

@@ -11,7 +11,7 @@ use super::{DataError, Dataset, Layout, Sample, Source, Split, folder, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "table",
-    what: "a CSV or TSV file with the columns path (or file_name), label and optionally split, or a folder with one such file",
+    what: "a CSV or TSV file with the columns path (or file_name), label and optionally split, or a folder with one such file, or with a metadata.csv in each of its folders train, val and test",
     recognise: |path| !tables(path).is_empty(),
     read: |root, _| read(root),
     official: false,

@@ -1,5 +1,5 @@
-//! Accuracy and rank coverage of variants of heads over the one setting in which they differ, one line for each head. Takes
-//! plain numbers, not a trace.
+//! Accuracy and rank coverage of variants of heads over the one setting in which they differ, one line for each head, layer and
+//! rate. Takes plain numbers, not a trace.
 
 use super::curves::{ACCURACY, accuracy_scale, stroke};
 use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Table, Theme, extent, legend, pt};
@@ -10,7 +10,7 @@ use crate::viz::{Empty, Info, Size, TabGroup};
 pub const INFO: Info = Info {
     id: "settings",
     title: "Accuracy and coverage by a setting",
-    about: "Accuracy, and below it rank coverage, of a head's variants by the one number that differs, one line per head",
+    about: "Accuracy, and below it rank coverage, of a head's variants by the one number that differs, one line per head, layer and rate",
     tab: TabGroup::Page.tab(),
 };
 
@@ -25,7 +25,7 @@ pub struct SettingPoint {
     pub coverage: Option<f64>,
 }
 
-/// The variants of one head, by increasing value.
+/// The variants of one head at one layer and rate, by increasing value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettingLine {
     /// Name of the head.

@@ -120,7 +120,6 @@ fn a_protocol_moves_heads_by_its_own_optimiser_and_rates() {
             let pairs = weight(step).into_iter().zip(weight(step - 1));
             pairs.map(|(now, before)| f64::from(now - before).powi(2)).sum::<f64>().sqrt()
         };
-        // The rate of the first step is 0.
         let start = &super::arrays("start.safetensors")["s0/linear-bn/classifier.weight"].data;
         let bias = &steps[0]["classifier.bias"].data;
         match protocol {
