@@ -376,6 +376,8 @@ fn the_heads_below_the_curves_are_in_reach_in_a_zoomed_window() {
     assert!(word.right() < band.left() && band.y_range().contains(word.center().y), "{word:?} {band:?}");
     let before = place(&pane, "sinkhorn");
     assert!(before.top() > 340.0, "all of it fits: {before:?}");
+    let (above, first) = (place(&pane, "Show all"), place(&pane, "gap"));
+    assert!(above.bottom() <= first.top(), "the rows lie over what is above them: {above:?} {first:?}");
     pane.0.harness.get_by_label("sinkhorn").focus();
     pane.0.harness.run();
     let after = place(&pane, "sinkhorn");

@@ -72,10 +72,8 @@ impl Panel for Training {
             ui.add_space(6.0);
             match self.shown.as_ref().and_then(|folder| cx.state.training.runs.get(folder)) {
                 Some(run) => {
-                    let room = ui.available_height();
-                    // Of a small or zoomed window, which has no room for the curves and the heads below them.
+                    // In a small or zoomed window, which has no room for the curves and the heads below them.
                     ScrollArea::vertical().id_salt("run").auto_shrink(false).show(ui, |ui| {
-                        ui.set_max_height(room);
                         run::ui(ui, cx, run, &mut self.curves);
                         follow_focus(ui);
                     });
