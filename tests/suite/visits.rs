@@ -59,6 +59,11 @@ impl Window {
         })
     }
 
+    /// How many entries of the log have this text.
+    fn said(&self, text: &str) -> usize {
+        self.state().log.iter().filter(|entry| entry.text.contains(text)).count()
+    }
+
     fn says_text(&self) -> String {
         self.state().toasts.iter().map(|toast| format!("{}\n", toast.text)).collect()
     }
@@ -577,35 +582,81 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     is_open(&window, 1, Some(&work));
 }
 
+/// What a window says that does not close.
+const STAYS: &str = "The window stays open";
+
+/// Puts a file where the folder `config` should be, in which nothing can be written any more.
+fn block(config: &Path) {
+    let _ = std::fs::remove_dir_all(config);
+    std::fs::write(config, "no folder").expect("written");
+}
+
 #[test]
 fn findings_that_no_file_can_keep_are_not_lost_to_another_workspace_nor_with_the_window() {
     let folder = desk();
     let [config, other] = ["config", "other.ssmprobe"].map(|name| folder.path().join(name));
     Workspace::default().save(&other).expect("saved");
     let mut window = Window::kept_in(&config);
-    let _ = std::fs::remove_dir_all(&config); // what the window has written there by now
-    std::fs::write(&config, "no folder").expect("written");
+    block(&config);
     open_desk(&mut window, folder.path());
     let finding = Finding { image: folder.path().join("a.png").into(), note: "Edge".into(), view: None };
-    window.wants(Command::KeepFinding(Box::new(finding)));
+    let keep = |window: &mut Window| window.wants(Command::KeepFinding(Box::new(finding.clone())));
+    keep(&mut window);
     let open = |window: &mut Window| {
         window.harness.state_mut().open_workspace(&other);
         window.answer();
         window.state().findings.iter().len()
     };
-    let said = |window: &Window, text: &str| {
-        window.state().log.iter().filter(|entry| entry.text.contains(text)).count()
-    };
-    assert_eq!((open(&mut window), said(&window, "What is open stays")), (1, 1));
+    assert_eq!((open(&mut window), window.said("What is open stays")), (1, 1));
     // Closed again, it closes.
     for _ in 0..2 {
         window.close();
-        assert_eq!(said(&window, "The window stays open"), 1);
+        assert_eq!(window.said(STAYS), 1);
     }
+    // Once they were written, it is news that later ones cannot be.
+    std::fs::remove_file(&config).expect("removed");
+    let session = config.join("session.ssmprobe");
+    window.until("a session", |_| session.exists());
+    std::thread::sleep(Duration::from_millis(200));
+    window.harness.run();
+    block(&config);
+    keep(&mut window);
+    window.close();
+    assert_eq!(window.said(STAYS), 2);
     std::fs::remove_file(&config).expect("removed");
     assert_eq!(open(&mut window), 0);
-    let session = config.join("session.ssmprobe");
-    assert_eq!(Workspace::load(&session).expect("kept").findings.len(), 1);
+    assert_eq!(Workspace::load(&session).expect("kept").findings.len(), 2);
+}
+
+#[test]
+fn findings_that_no_file_can_keep_are_not_lost_either_where_a_workspace_is_not_saved() {
+    let folder = desk();
+    let [config, work, other] =
+        ["config", "work.ssmprobe", "other.ssmprobe"].map(|name| folder.path().join(name));
+    let finding = Finding { image: folder.path().join("a.png").into(), note: "Edge".into(), view: None };
+    Workspace { findings: vec![finding.clone()], ..Workspace::default() }.save(&work).expect("saved");
+    Workspace::default().save(&other).expect("saved");
+    let mut window = Window::kept_in(&config);
+    block(&config);
+    let open = |window: &mut Window, path: &Path| {
+        window.harness.state_mut().open_workspace(path);
+        window.answer();
+        window.state().findings.iter().len()
+    };
+    // What its file has is not lost.
+    assert_eq!(open(&mut window, &work), 1);
+    window.wants(Command::SetShared(false));
+    assert_eq!(open(&mut window, &other), 0);
+    assert_eq!(open(&mut window, &work), 1);
+    window.wants(Command::KeepFinding(Box::new(finding)));
+    let title = "Save the changes to work.ssmprobe?";
+    window.close();
+    assert!(window.has(title) && window.said(STAYS) == 0, "it is asked first");
+    assert!(window.closes_by("Quit without saving"));
+    window.close();
+    assert!(!window.has(title) && window.said(STAYS) == 1);
+    window.close();
+    assert!(window.has(title), "as it stayed open, it asks again");
 }
 
 #[test]

@@ -299,10 +299,10 @@ impl App {
             self.apply(event);
         }
         self.poll_connection(ctx);
-        self.keep_notes(ctx);
         for order in self.window.drain(ctx, &self.state) {
             self.carry_out(order);
         }
+        self.keep_notes(ctx);
         self.title.update(ctx, &self.state, self.window.workspace());
         self.apply_style(ctx);
         if let Some(file) = &mut self.settings

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use eframe::egui;
 
 use super::App;
-use super::dialogs::close_confirm::stay;
+use super::dialogs::close_confirm::{CloseConfirm, stay};
 use crate::app::demo;
 use crate::app::format::file_name;
 use crate::app::session::{Last, Session, has_notes};
@@ -73,6 +73,7 @@ impl App {
                 true
             }
             Err(error) if loses_notes(&error, &open) => {
+                self.changed.get_or_insert_with(Instant::now); // it is tried again
                 let text = format!(
                     "{error}. What is open stays, as its findings and stars would be lost; {ELSEWHERE}"
                 );
@@ -87,15 +88,18 @@ impl App {
         }
     }
 
-    /// Keeps the window open, once, if findings or stars would be lost with it, as neither a workspace nor the session has them.
+    /// Keeps the window open, once, if findings or stars would be lost with it, as neither a workspace nor the session has them;
+    /// after the questions that are asked before it closes.
     pub(super) fn keep_notes(&mut self, ctx: &egui::Context) {
-        let closing = ctx.input(|i| i.viewport().close_requested()) && self.window.workspace().is_none();
-        let Some(open) = closing.then(|| self.session_to_write()).flatten() else { return };
+        let dialogs = &self.window.dialogs;
+        let is_asked = dialogs.leaving.is_some() || dialogs.close == CloseConfirm::Asking;
+        let closing = ctx.input(|i| i.viewport().close_requested()) && !is_asked;
+        let open = closing.then(|| self.session_to_write()).flatten();
+        let Some(open) = open.filter(has_notes) else { return };
         let Some((error, session)) = self.save_session().err().zip(self.session.as_mut()) else { return };
-        if !loses_notes(&error, &open) {
-            return;
-        }
-        if !std::mem::replace(&mut session.told, true) {
+        if loses_notes(&error, &open) && !std::mem::replace(&mut session.told, true) {
+            self.changed.get_or_insert_with(Instant::now); // it is tried again
+            self.window.dialogs.close = CloseConfirm::Idle; // and the questions are asked again
             stay(ctx);
             let text = format!(
                 "{error}. The window stays open, as its findings and stars would be lost; {ELSEWHERE}, or close it again"
@@ -120,7 +124,9 @@ impl App {
             }
         }
         let Some(since) = self.changed else {
-            self.session_failed &= session.is_writing(); // all is written: if it fails again, that is news
+            // All is written: if it fails again, that is news.
+            self.session_failed &= session.is_writing();
+            session.told &= session.is_writing();
             return;
         };
         let left = SESSION_DELAY.saturating_sub(since.elapsed());
@@ -148,9 +154,8 @@ impl App {
 
 /// Whether findings or stars of what is open are in no file, as that of the session could not be written.
 fn loses_notes(error: &WorkspaceError, open: &Workspace) -> bool {
-    let kept = match error {
-        WorkspaceError::Write { path, .. } => Workspace::load(path).unwrap_or_default(),
-        _ => Workspace::default(),
-    };
-    has_notes(open) && (&kept.findings, &kept.notes) != (&open.findings, &open.notes)
+    let session = if let WorkspaceError::Write { path, .. } = error { Some(path) } else { None };
+    let has_them = |kept: Workspace| (&kept.findings, &kept.notes) == (&open.findings, &open.notes);
+    let mut files = session.into_iter().chain(&open.saved_as);
+    has_notes(open) && !files.any(|file| Workspace::load(file).is_ok_and(has_them))
 }
