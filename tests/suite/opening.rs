@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
 use ssmprobe::app::jobs::evaluate::EvalSplit;
 use ssmprobe::app::jobs::info::{Compatibility, ProbeInfo};
 use ssmprobe::app::jobs::{Compute, DatasetId, Event, Files, ImageId, PathKind, ProbeId, Request};
@@ -188,6 +189,23 @@ fn undo_leaves_one_column_of_a_probe_that_was_looked_through_meanwhile() {
     wants!(state, Command::SetChange(state.focus().expect("a column"), Intervention::NoRouting));
     wants!(state, Command::AddColumn { probe: d, image: None, change: Intervention::None });
     assert_eq!(state.columns.values().filter(|column| column.probe == d).count(), 2);
+}
+
+#[test]
+fn undo_of_a_finding_brings_back_the_focus_also_where_a_probe_was_looked_through_meanwhile() {
+    let mut state = with_more_probes();
+    let [first, second] = [0, 1].map(|at| column(&state, at));
+    wants!(state, Command::Focus(second));
+    let finding = state.finding_now(Value::Null, None).expect("an image");
+    wants!(state, Command::KeepFinding(Box::new(finding)));
+    let kept = state.findings.iter().last().expect("a finding").0;
+    wants!(state, Command::ShowProbe(id(&state, "c")));
+    wants!(state, Command::Focus(first));
+    wants!(state, Command::ShowFinding { id: kept, layout: Value::Null });
+    assert_eq!(focused_probe(&state), "b");
+    wants!(state, Command::ShowProbe(id(&state, "d")));
+    wants!(state, Command::Undo);
+    assert_eq!((focused_probe(&state).as_str(), state.columns.len()), ("a", 3));
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl State {
     }
 
     /// Takes out the temporary column where `wanted` brings another one, or brings into the comparison what it shows: undo may,
-    /// and then a probe would be listed twice. The focus passes on.
+    /// and then a probe would be listed twice. The focus passes on, unless `selection` has one.
     pub(super) fn replace_temporary(
         &self,
         wanted: &mut Entries<ColumnId, Column>,
@@ -80,7 +80,8 @@ impl State {
         let Some((other, _)) = brought.find(|(id, new)| replaces(id, new)) else { return };
         wanted.insert(*id, None);
         if self.selection.focus == Some(*id) {
-            selection.get_or_insert_with(|| self.selection.clone()).focus = Some(other);
+            let focus = &mut selection.get_or_insert_with(|| self.selection.clone()).focus;
+            *focus = focus.filter(|own| own != id).or(Some(other));
         }
     }
 
