@@ -41,6 +41,7 @@ mod window_order;
 pub use self::app::App;
 pub use self::window_order::WindowOrder;
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -210,6 +211,7 @@ impl MainWindow {
             theme: &theme,
             focus: state.focus(),
             shown: &shown,
+            titles: OnceCell::new(),
             hover: &mut hover,
             actions: &mut actions,
         };

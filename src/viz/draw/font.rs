@@ -1,7 +1,7 @@
 //! The one typeface of every figure: Ubuntu Light, which egui bundles, so that a window, an SVG and
 //! a PDF on any machine set the same text at the same width.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
@@ -112,31 +112,31 @@ pub fn fit_middle(text: &str, size: f32, room: f32) -> String {
     letters[..head].iter().chain(&['…']).chain(&letters[tail..]).collect()
 }
 
-/// As [`fit`], for a name `among` others: what all of these have in common gives way to an ellipsis first, the longest such part
+/// The words that all of several names have, which [`fit_among`] cuts out of them first; none of a single name.
+pub fn common<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    let names: BTreeSet<&str> = names.into_iter().collect();
+    let mut words = names.iter().map(|&name| pieces(name).collect::<BTreeSet<&str>>());
+    let first = words.next().filter(|_| names.len() > 1).unwrap_or_default();
+    words.fold(first, |common, words| &common & &words)
+}
+
+/// As [`fit`], for a name of several: the words in [`common`] give way to an ellipsis first, the longest row of them
 /// before shorter ones, so that `gap[layer=4]-s0-best` and `gap[layer=9]-s1-best` keep their layer and their seed.
-pub fn fit_among<T: AsRef<str>>(
-    text: &str,
-    among: impl IntoIterator<Item = T>,
-    size: f32,
-    room: f32,
-) -> String {
+pub fn fit_among(text: &str, common: &BTreeSet<&str>, size: f32, room: f32) -> String {
     if width(text, size) <= room {
         return text.to_owned();
     }
-    let others: Vec<T> = among.into_iter().filter(|other| other.as_ref() != text).collect();
-    let others: Vec<HashSet<&str>> = others.iter().map(|other| pieces(other.as_ref()).collect()).collect();
-    let is_common = |piece: &&str| !others.is_empty() && others.iter().all(|other| other.contains(piece));
     let mut pieces: Vec<&str> = pieces(text).collect();
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut goes_on = false;
     for (at, piece) in pieces.iter().enumerate().filter(|(_, piece)| piece.starts_with(in_word)) {
-        let common = is_common(piece);
-        match runs.last_mut().filter(|_| goes_on && common) {
+        let is_common = common.contains(piece);
+        match runs.last_mut().filter(|_| goes_on && is_common) {
             Some(run) => run.end = at + 1,
-            None if common => runs.push(at..at + 1),
+            None if is_common => runs.push(at..at + 1),
             None => {}
         }
-        goes_on = common;
+        goes_on = is_common;
     }
     // With what stands behind them: the sign between `layer` and its number.
     let runs = runs.into_iter().map(|run| run.start..(run.end + 1).min(pieces.len()));
@@ -222,18 +222,19 @@ mod tests {
             "sinkhorn[layer=4]-s0-last · vit-tiny-patch16-224, layer 4",
             "sinkhorn[layer=9]-s1-last · vit-tiny-patch16-224",
         ];
-        let cut = |room: f32| names.map(|name| fit_among(name, names, 7.0, room));
+        let common = common(names);
+        let cut = |room: f32| names.map(|name| fit_among(name, &common, 7.0, room));
         assert_eq!(cut(130.0), ["sinkhorn[layer=4]-s0-…4", "sinkhorn[layer=9]-s1-…"]);
         for room in [60.0, 90.0] {
             let [one, other] = cut(room);
             assert!(one.contains("4]-s0-") && other.contains("9]-s1-"), "{one} {other}");
             assert!(width(&one, 7.0) <= room && width(&other, 7.0) <= room, "{one} {other}");
         }
-        assert_eq!(fit_among("gap", names, 7.0, 40.0), "gap");
+        assert_eq!(fit_among("gap", &common, 7.0, 40.0), "gap");
         let alone = "a rather long class name";
-        assert_eq!(fit_among(alone, [alone], 7.0, 40.0), fit_middle(alone, 7.0, 40.0));
+        assert_eq!(fit_among(alone, &super::common([alone; 2]), 7.0, 40.0), fit_middle(alone, 7.0, 40.0));
         let long = "ab cd ".repeat(30_000);
-        assert!(width(&fit_among(&long, ["ab"], 7.0, 40.0), 7.0) <= 40.0);
+        assert!(width(&fit_among(&long, &super::common([&*long, "ab"]), 7.0, 40.0), 7.0) <= 40.0);
     }
 
     #[test]

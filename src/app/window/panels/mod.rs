@@ -35,6 +35,7 @@ mod tokens;
 mod training;
 mod true_class;
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -185,6 +186,8 @@ pub struct PanelContext<'a> {
     pub focus: Option<ColumnId>,
     /// The images that the gallery shows.
     pub shown: &'a Arc<ShownImages>,
+    /// The titles of all columns, once a frame has cut one of them.
+    pub titles: OnceCell<Vec<String>>,
     /// The hovered and the pinned token.
     pub hover: &'a mut TokenHover,
     /// Actions that were chosen in this frame.
@@ -307,7 +310,12 @@ impl<'a> PanelContext<'a> {
 
     /// The title of a column in letters of `size`, cut to `room` such that it still differs from those of the others.
     pub fn fit_title(&self, title: &str, size: f32, room: f32) -> String {
-        font::fit_among(title, self.state.columns.keys().map(|id| self.state.column_title(*id)), size, room)
+        if font::width(title, size) <= room {
+            return title.to_owned();
+        }
+        let all = || self.state.columns.keys().map(|id| self.state.column_title(*id)).collect();
+        let titles = self.titles.get_or_init(all).iter().map(String::as_str);
+        font::fit_among(title, &font::common(titles), size, room)
     }
 
     /// Draws a list of the columns besides the focused one that are `offered`, and of `none`; returns the choice.

@@ -82,9 +82,11 @@ impl Overview for Scatter {
         if has_two_probes {
             // Of the names of the probes what they have in common; that of the measure stays.
             let [own, other] = &plot.names;
-            let across = frame.across_room(scene.width);
-            frame.x.label = font::fit_among(&frame.x.label, [other], pt::LABEL, across);
-            frame.y.label = font::fit_among(&frame.y.label, [own], pt::LABEL, frame.area.h);
+            let cut = |label: &str, other: &str, room: f32| {
+                font::fit_among(label, &font::common([label, other]), pt::LABEL, room)
+            };
+            frame.x.label = cut(&frame.x.label, other, frame.across_room(scene.width));
+            frame.y.label = cut(&frame.y.label, own, frame.area.h);
         }
         let area = frame.area;
         if let Some(null) = x.2 {

@@ -1,7 +1,7 @@
 //! The heads of a run as rows: the curve's colour and dash, its results, and a button to compare its probe.
 //! A click on a name hides or shows its curve, a right click copies the table.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use eframe::egui;
 use egui::{Align, Layout, Rect, RichText, ScrollArea, Sense, Shape, Stroke, Ui, Vec2};
@@ -61,8 +61,9 @@ pub fn ui(
         }
     });
     let area = ScrollArea::vertical().id_salt("heads").auto_shrink([false, true]).min_scrolled_height(height);
+    let common = font::common(heads.iter().map(String::as_str));
     area.show_rows(ui, ROW_PX, heads.len(), |ui, rows| {
-        rows.for_each(|head| row(ui, cx, run, head, hidden));
+        rows.for_each(|head| row(ui, cx, run, head, hidden, &common));
         follow_focus(ui);
     });
 }
@@ -79,7 +80,15 @@ fn cell(ui: &mut Ui, width: f32, align: Align, add: impl FnOnce(&mut Ui)) {
     });
 }
 
-fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hidden: &mut HashSet<String>) {
+/// Draws the row of a head; `common` are the words that the names of all heads have.
+fn row(
+    ui: &mut Ui,
+    cx: &mut PanelContext<'_>,
+    run: &WatchedRun,
+    head: usize,
+    hidden: &mut HashSet<String>,
+    common: &BTreeSet<&str>,
+) {
     let Some(name) = run.history.about.heads.get(head) else { return };
     let shown = !hidden.contains(name);
     ui.horizontal(|ui| {
@@ -87,8 +96,7 @@ fn row(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, head: usize, hi
         cell(ui, NAME_PX, Align::Min, |ui| {
             swatch(ui, cx.theme, head, shown);
             ui.add_space(6.0);
-            let text = font::fit_among(name, &run.history.about.heads, 13.5, NAME_PX - SWATCH_PX - 36.0);
-            let text = RichText::new(text);
+            let text = RichText::new(font::fit_among(name, common, 13.5, NAME_PX - SWATCH_PX - 36.0));
             let text = if shown { text } else { text.weak().strikethrough() };
             let about = if shown { "Click to hide its curve" } else { "Click to show its curve" };
             let label = ui
