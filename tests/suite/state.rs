@@ -1180,6 +1180,11 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
         assert_eq!(state.column_title(column(&state, at)), title, "its folder, and its layer once");
         state.library.probes[&probes[at]].path = path;
     }
+    let library = state.library.clone();
+    state.library.backbones[&backbones[1]].own = Some(BackboneOptions { blocks: Some(2), ..wanted });
+    let title = state.with_backbone("gap[layer=1]-s0".to_owned(), probes[1]);
+    assert_eq!(title, "gap[layer=1]-s0 · layers 0 to 1", "its name says the last of them alone");
+    state.library = library;
     // Options that other probes agree on, or that a user chooses for those, do not change it.
     let requests = state.dispatch(Command::RemoveColumn(column(&state, 0)));
     play(&mut state, requests);

@@ -279,8 +279,8 @@ impl State {
     /// The name of a probe with its backbone if several are open, as probes of several backbones often share a name; where one is
     /// open more than once, with how it is read there.
     pub fn with_backbone(&self, name: String, probe: ProbeId) -> String {
-        let open: Vec<&Backbone> =
-            self.library.open_backbones().filter_map(|(id, _)| self.library.backbones.get(&id)).collect();
+        let all = self.library.backbones.values();
+        let open: Vec<&Backbone> = all.filter(|backbone| backbone.status.ready().is_some()).collect();
         let several = (open.len() > 1).then(|| self.library.backbone_of(probe)).flatten();
         let Some(backbone) = several.and_then(|(id, _)| self.library.backbones.get(&id)) else { return name };
         let options = backbone.own.unwrap_or(self.backbone_options);
@@ -288,8 +288,9 @@ impl State {
         let own = if is_one { options.short() } else { backbone.name() };
         // The folder of a probe may have the name of its backbone, and a run at several layers names its probes by them.
         let layer = format!("layer={}", Layer(options.layer));
+        let one_layer = BackboneOptions { layer: options.layer, ..BackboneOptions::default() };
         let is_told = match is_one {
-            true => options.pixels.is_none() && name.split(['[', ',', ']']).any(|part| part == layer),
+            true => own == one_layer.short() && name.split(['[', ',', ']']).any(|part| part == layer),
             false => name.ends_with(&format!(" · {own}")),
         };
         if is_told { name } else { format!("{name} · {own}") }
